@@ -1,0 +1,37 @@
+//! Roles in the collectives that have a root.
+
+use crate::{AsRank, Rank};
+
+/// What only the root gives: its buffer on the root, the root's rank elsewhere.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Device, Result, Root};
+/// # fn f<D: Device>(comm: &Communicator<D>) -> Result<()> {
+/// let mut mine = comm.device().zeros::<f32>(4)?;
+/// let all = match comm.rank().index() {
+///     0 => Some(comm.device().zeros::<f32>(4 * comm.size())?),
+///     _ => None,
+/// };
+/// comm.scatter(Root::here_or_at(all.as_ref(), 0), &mut mine)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum Root<X> {
+    /// This rank is the root, and this is its buffer.
+    Here(X),
+    /// That rank is the root.
+    At(Rank),
+}
+
+impl<X> Root<X> {
+    /// Rank `root` is the root; the operation checks it.
+    pub fn at(root: impl AsRank) -> Self {
+        Self::At(Rank::at(root.index()))
+    }
+
+    /// This rank, if it has the buffer, else rank `root`: for code that all ranks share.
+    pub fn here_or_at(buffer: Option<X>, root: impl AsRank) -> Self {
+        buffer.map_or_else(|| Self::at(root), Self::Here)
+    }
+}

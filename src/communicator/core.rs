@@ -1,0 +1,115 @@
+//! A communicator without its types: the backend's half, the control plane, the table.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Health, Resources, reaper};
+use crate::backend::Backend;
+use crate::control::Control;
+use crate::error::Error;
+use crate::stream::StreamCore;
+use crate::{Rank, Result};
+
+/// Everything of a live communicator that does not depend on its world's type; what the reaper
+/// takes when the communicator is dropped.
+pub(crate) struct Core<B: Backend> {
+    /// None once it has ended.
+    comm: Option<B::Comm>,
+    /// None once it has ended.
+    control: Option<Control>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) resources: Resources<B>,
+    pub(crate) rank: Rank,
+    pub(crate) size: usize,
+    pub(crate) ordinal: u32,
+    pub(crate) deadline: Duration,
+    seq: Cell<u64>,
+}
+
+impl<B: Backend> Core<B> {
+    pub(super) fn new(
+        comm: B::Comm,
+        control: Control,
+        health: Arc<Health>,
+        size: usize,
+        ordinal: u32,
+        deadline: Duration,
+    ) -> Self {
+        let (resources, rank) = (Resources::new(health.name()), health.rank());
+        let (comm, control, seq) = (Some(comm), Some(control), Cell::new(0));
+        Self { comm, control, health, resources, rank, size, ordinal, deadline, seq }
+    }
+
+    /// The backend's communicator; the poisoned or ended one has none to give.
+    #[inline]
+    pub(crate) fn comm(&self) -> Result<&B::Comm> {
+        self.health.check()?;
+        match &self.comm {
+            Some(comm) => Ok(comm),
+            None => Err(ended(&self.health)),
+        }
+    }
+
+    pub(crate) fn control(&self) -> Result<&Control> {
+        self.control.as_ref().ok_or_else(|| ended(&self.health))
+    }
+
+    /// Remembers that `stream` carries this communicator's work.
+    #[inline]
+    pub(crate) fn note(&self, stream: &StreamCore<B>) {
+        stream.note(&self.health, self.deadline);
+    }
+
+    /// The number of the operation that is about to be enqueued.
+    #[inline]
+    pub(crate) fn take_seq(&self) -> u64 {
+        self.seq.replace(self.seq.get() + 1)
+    }
+
+    /// Books a refusal as this rank's turn, so that the others are told, and hands it back.
+    #[cold]
+    pub(crate) fn refuse(&self, reason: Error) -> Error {
+        match self.comm() {
+            Ok(comm) => {
+                B::refuse(comm, self.take_seq(), &reason);
+                reason
+            }
+            Err(poisoned) => poisoned,
+        }
+    }
+
+    /// Takes the parts for a regular end; dropping the core does nothing afterwards.
+    pub(super) fn end(&mut self) -> Option<(B::Comm, Control)> {
+        Some((self.comm.take()?, self.control.take()?))
+    }
+
+    /// Ends it now, telling the others why.
+    pub(super) fn abort(&mut self, why: &str) {
+        if let Some((comm, control)) = self.end() {
+            control.depart(why);
+            B::abort(comm, why);
+        }
+    }
+}
+
+impl<B: Backend> Drop for Core<B> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.abort("its thread panicked");
+        } else if let Err(cause) = self.health.check() {
+            self.abort(&cause.to_string());
+        } else if let Some((comm, control)) = self.end() {
+            reaper::take::<B>(comm, control, self.health.clone(), self.deadline);
+        }
+    }
+}
+
+#[cold]
+fn ended(health: &Health) -> Error {
+    Error::Aborted(Box::new(crate::error::Aborted {
+        why: "the communicator has ended".to_owned(),
+        by: health.rank(),
+        at: std::panic::Location::caller(),
+    }))
+}

@@ -1,0 +1,115 @@
+//! A communicator's health: what every wait and every enqueue looks at.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::error::{Aborted, Error};
+use crate::{Rank, Result};
+
+/// One rank's view of its communicator: well, or the first cause of what is wrong.
+pub struct Health {
+    id: u64,
+    name: &'static str,
+    rank: Rank,
+    /// Set with `fault` or `request`: the only thing that the fast path reads.
+    tripped: AtomicBool,
+    request: OnceLock<Aborted>,
+    fault: OnceLock<Error>,
+    pending: Mutex<Option<Error>>,
+    /// Tells the other ranks of a fault.
+    tell: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+}
+
+impl Health {
+    pub(crate) fn new(name: &'static str, rank: Rank) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name,
+            rank,
+            tripped: AtomicBool::new(false),
+            request: OnceLock::new(),
+            fault: OnceLock::new(),
+            pending: Mutex::default(),
+            tell: OnceLock::new(),
+        }
+    }
+
+    /// Unique in this process.
+    #[inline]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The communicator's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Ok, or the first cause of what is wrong. Honours an abort request. Never blocks.
+    ///
+    /// # Errors
+    /// The first cause.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if self.tripped.load(Ordering::Relaxed) { self.cause() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn cause(&self) -> Result<()> {
+        if let Some(request) = self.request.get() {
+            self.fail(Error::Aborted(Box::new(request.clone())));
+        }
+        self.fault.get().map_or(Ok(()), |fault| Err(fault.clone()))
+    }
+
+    /// Poisons the communicator; the first cause stays. Call it without a lock held: it tells the
+    /// other ranks.
+    pub fn fail(&self, error: Error) {
+        let why = error.to_string();
+        if self.fault.set(error).is_ok() {
+            self.tripped.store(true, Ordering::Release);
+            if let Some(tell) = self.tell.get() {
+                tell(&why);
+            }
+        }
+    }
+
+    /// Leaves an error for the next host wait.
+    pub fn pend(&self, error: Error) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    pub(crate) fn take_pending(&self) -> Option<Error> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Asks the owner to abort; it does at its next wait or call.
+    pub(crate) fn request_abort(&self, request: Aborted) -> bool {
+        let first = self.request.set(request).is_ok();
+        self.tripped.store(true, Ordering::Release);
+        first
+    }
+
+    pub(crate) fn set_tell(&self, tell: Box<dyn Fn(&str) + Send + Sync>) {
+        if self.tell.set(tell).is_err() {
+            log::debug!("{}: told how to tell the others twice", self.name);
+        }
+    }
+}
+
+impl fmt::Debug for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Health of rank {} of {}", self.rank, self.name)
+    }
+}

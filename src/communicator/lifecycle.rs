@@ -1,0 +1,367 @@
+//! Transitions: connect, start, ready, finish, abort.
+
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::builder::Setup;
+use super::ready::Live;
+use super::state::State;
+use super::{
+    AbortHandle, Aborted, CommConfig, Communicator, Core, Finalized, Health, Initializing, Ready,
+    Uninit,
+};
+use crate::backend::{Join, Lifecycle};
+use crate::control::{Control, Parts, Patience, Ticket};
+use crate::error::{self, At, Error, Failed, InitFailed, Site};
+use crate::{Device, Rank, Result, Stream, World};
+
+/// How long a wait rests before it looks again.
+const REST: Duration = Duration::from_millis(1);
+
+/// The topic of the last exchange of a communicator.
+pub(super) const FINISH: &str = "finish";
+
+impl<W: World> Communicator<W, Uninit> {
+    /// Connects to the other ranks. All ranks must call it (or `start`); the host waits for them
+    /// within the configured deadline. NCCL: `ncclCommInitRankConfig`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] and [`Error::PeerFailed`] name the ranks that did not come;
+    /// [`Error::InitFailed`]: two ranks on one device, or ranks that disagree on the communicator's
+    /// name or kind of device.
+    #[track_caller]
+    pub fn connect(self) -> Result<Communicator<W>> {
+        let site = Location::caller();
+        let limit = self.body.config.deadline;
+        let starting = Starting::post(self.body, site);
+        starting.ready(limit).map(Communicator::of).map_err(|failed| failed.error)
+    }
+
+    /// Starts to connect and returns at once. All ranks must call it (or `connect`).
+    ///
+    /// # Errors
+    /// The device cannot be used.
+    #[track_caller]
+    pub fn start(self) -> Result<Communicator<W, Initializing>> {
+        Ok(Communicator::of(Starting::post(self.body, Location::caller())))
+    }
+}
+
+impl<W: World> Communicator<W, Initializing> {
+    /// Waits for the other ranks until `deadline`. A failure ends the communicator;
+    /// [`try_ready`](Self::try_ready) gives it back instead.
+    ///
+    /// # Errors
+    /// As [`connect`](Communicator::connect).
+    pub fn ready(self, deadline: Instant) -> Result<Communicator<W>> {
+        Ok(self.try_ready(deadline)?)
+    }
+
+    /// Waits for the other ranks until `deadline`; a deadline that passes gives the communicator
+    /// back, to be waited for again or aborted.
+    ///
+    /// # Errors
+    /// As [`connect`](Communicator::connect).
+    pub fn try_ready(self, deadline: Instant) -> Result<Communicator<W>, Failed<Self>> {
+        let limit = deadline.saturating_duration_since(Instant::now());
+        match self.body.ready(limit) {
+            Ok(live) => Ok(Communicator::of(live)),
+            Err(Failed { error, value }) => Err(Failed { error, value: Self::of(value) }),
+        }
+    }
+
+    /// Ends the wait from another thread.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle::new(&self.body.health)
+    }
+}
+
+impl<W: World> Communicator<W, Ready> {
+    /// The normal end. All ranks must call it; the host waits for this rank's work and for the
+    /// others, within the deadline. NCCL: `ncclCommFinalize` and `ncclCommDestroy`.
+    ///
+    /// # Errors
+    /// What went wrong in operations whose outcome nobody asked for; a lost peer; a passed
+    /// deadline. The communicator has ended either way.
+    #[track_caller]
+    pub fn finish(self) -> Result<()> {
+        let site = Location::caller();
+        match self.body.finish(site) {
+            Ok(_) => Ok(()),
+            Err(Failed { error, mut value }) => {
+                value.core.abort(&error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    /// [`finish`](Self::finish) that gives the communicator back when it fails.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn try_finish(self) -> Result<Communicator<W, Finalized>, Failed<Self>> {
+        let site = Location::caller();
+        match self.body.finish(site) {
+            Ok(gone) => Ok(Communicator::of(gone)),
+            Err(Failed { error, value }) => Err(Failed { error, value: Self::of(value) }),
+        }
+    }
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Ends it now, from every state: what is enqueued may or may not happen. Local; never waits
+    /// for the other ranks, who get [`Error::PeerFailed`]. NCCL: `ncclCommAbort`.
+    #[track_caller]
+    pub fn abort(self) -> Communicator<W, Aborted> {
+        self.abort_because("`abort()` was called")
+    }
+
+    /// [`abort`](Self::abort) with a reason for the other ranks.
+    #[track_caller]
+    pub fn abort_because(self, why: &str) -> Communicator<W, Aborted> {
+        Communicator::of(S::abort(self.body, why, Location::caller()))
+    }
+}
+
+impl<W: World> Communicator<W, Aborted> {
+    /// Who ended it, where and why.
+    pub fn cause(&self) -> Option<&error::Aborted> {
+        self.body.cause.as_ref()
+    }
+}
+
+/// What a communicator that is over holds.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Gone {
+    pub(super) rank: Rank,
+    pub(super) size: usize,
+    pub(super) cause: Option<error::Aborted>,
+}
+
+impl Gone {
+    pub(super) fn place(&self) -> (Rank, usize) {
+        (self.rank, self.size)
+    }
+
+    pub(super) fn abort(self, _: &str, _: Site) -> Self {
+        self
+    }
+}
+
+/// What a connecting communicator holds.
+#[doc(hidden)]
+pub struct Starting<W: World> {
+    device: W::Device,
+    config: CommConfig,
+    size: usize,
+    /// None once it is ready or aborted.
+    control: Option<Control>,
+    ticket: Ticket,
+    health: Arc<Health>,
+    site: Site,
+}
+
+/// What each rank says of itself.
+#[derive(Serialize, Deserialize)]
+struct Hello {
+    kind: String,
+    ordinal: u32,
+    name: String,
+}
+
+impl<W: World> Starting<W> {
+    fn post(setup: Setup<W>, site: Site) -> Self {
+        let (rank, size) = setup.place();
+        let Setup { seat, device, config } = setup;
+        let control = seat.take();
+        let hello = Hello {
+            kind: W::Device::KIND.to_owned(),
+            ordinal: device.ordinal(),
+            name: W::NAME.to_owned(),
+        };
+        // Two strings and a number always encode.
+        let bytes = postcard::to_stdvec(&hello).unwrap_or_default();
+        let ticket = control.post("init", site, bytes);
+        let health = Arc::new(Health::new(W::NAME, rank));
+        Self { device, config, size, control: Some(control), ticket, health, site }
+    }
+
+    pub(super) fn place(&self) -> (Rank, usize) {
+        (self.health.rank(), self.size)
+    }
+
+    fn ready(mut self, limit: Duration) -> Result<Live<W>, Failed<Self>> {
+        match self.join(limit) {
+            Ok(live) => Ok(live),
+            Err(error) => Err(Failed { error, value: self }),
+        }
+    }
+
+    fn join(&mut self, limit: Duration) -> Result<Live<W>> {
+        let Some(control) = &self.control else {
+            return Err(self.ended());
+        };
+        let patience = Patience { health: &self.health, limit, operation: "init", site: self.site };
+        let parts = control.collect(self.ticket, &patience)?;
+        agree(&parts)?;
+        let join = Join {
+            id: control.id(),
+            rank: self.health.rank().0,
+            size: u32::try_from(self.size).unwrap_or(u32::MAX),
+            ordinal: self.device.ordinal(),
+            name: W::NAME,
+            health: self.health.clone(),
+        };
+        let stream = Stream::open(&self.device)?;
+        let comm = <Back<W> as Lifecycle>::connect(join)?;
+        let (leave, stop) = (control.departer(), <Back<W> as Lifecycle>::departer(&comm));
+        self.health.set_tell(Box::new(move |why| {
+            leave(why);
+            stop(why);
+        }));
+        let Some(control) = self.control.take() else {
+            return Err(self.ended());
+        };
+        let core = Core::new(
+            comm,
+            control,
+            self.health.clone(),
+            self.size,
+            self.device.ordinal(),
+            self.config.deadline,
+        );
+        Ok(Live::new(core, self.device.clone(), stream))
+    }
+
+    #[cold]
+    fn ended(&self) -> Error {
+        Error::Aborted(Box::new(error::Aborted {
+            why: "the communicator has ended".to_owned(),
+            by: self.health.rank(),
+            at: self.site,
+        }))
+    }
+
+    pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {
+        let (rank, size) = self.place();
+        if let Some(control) = self.control.take() {
+            control.depart(&format!("it was aborted: {why}"));
+        }
+        Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
+    }
+}
+
+impl<W: World> Drop for Starting<W> {
+    fn drop(&mut self) {
+        if let Some(control) = self.control.take() {
+            control.depart("its communicator was dropped before it was ready");
+        }
+    }
+}
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// Whether the ranks can be one communicator. All of them see the same parts, so all of them come
+/// to the same answer.
+fn agree(parts: &Parts) -> Result<()> {
+    let size = parts.len();
+    let fail = |ranks: Vec<usize>, why: String| {
+        let ranks = ranks.into_iter().map(Rank::at).collect();
+        Err(Error::InitFailed(Box::new(InitFailed { size, ranks, why })))
+    };
+    let mut hellos = Vec::with_capacity(size);
+    for (rank, part) in parts.iter().enumerate() {
+        match postcard::from_bytes::<Hello>(part) {
+            Ok(hello) => hellos.push(hello),
+            Err(_) => {
+                return fail(vec![rank], "sent no greeting that this version reads".into());
+            }
+        }
+    }
+    let mut devices = HashMap::new();
+    for (rank, hello) in hellos.iter().enumerate() {
+        let first = &hellos[0];
+        if hello.kind != first.kind {
+            let why = format!(
+                "are on different kinds of device, {} and {}; one communicator spans one kind",
+                first.kind, hello.kind
+            );
+            return fail(vec![0, rank], why);
+        }
+        if hello.name != first.name {
+            let why = format!(
+                "name the communicator differently, {} and {}; give the same label on all ranks",
+                first.name, hello.name
+            );
+            return fail(vec![0, rank], why);
+        }
+        if let Some(other) = devices.insert(hello.ordinal, rank) {
+            let why = format!(
+                "are both on {}:{}; each rank of a communicator needs a device of its own",
+                hello.kind, hello.ordinal
+            );
+            return fail(vec![other, rank], why);
+        }
+    }
+    Ok(())
+}
+
+impl<W: World> Live<W> {
+    pub(super) fn place(&self) -> (Rank, usize) {
+        (self.core.rank, self.core.size)
+    }
+
+    pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {
+        let (rank, size) = self.place();
+        self.core.abort(&format!("it was aborted (at {}): {why}", At(at)));
+        Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
+    }
+
+    fn finish(mut self, site: Site) -> Result<Gone, Failed<Self>> {
+        match self.drain(site) {
+            Ok(()) => {}
+            Err(error) => return Err(Failed { error, value: self }),
+        }
+        let (rank, size) = self.place();
+        if let Some((comm, _)) = self.core.end() {
+            Back::<W>::finalize(comm);
+        }
+        Ok(Gone { rank, size, cause: None })
+    }
+
+    /// Waits for this rank's work, then for the other ranks.
+    fn drain(&self, site: Site) -> Result<()> {
+        let core = &self.core;
+        let started = Instant::now();
+        self.stream.core.idle(core.deadline, FINISH, site)?;
+        while !Back::<W>::is_idle(core.comm()?) {
+            if started.elapsed() >= core.deadline {
+                let error = Error::Timeout(Box::new(error::Timeout {
+                    operation: FINISH,
+                    site,
+                    waited: started.elapsed(),
+                    report: "work on another stream of this rank is not over".to_owned(),
+                }));
+                core.health.fail(error.clone());
+                return Err(error);
+            }
+            std::thread::sleep(REST);
+        }
+        if let Some(error) = core.health.take_pending() {
+            return Err(error);
+        }
+        Back::<W>::departer(core.comm()?)(&format!("it called `finish` at {}", At(site)));
+        let control = core.control()?;
+        let ticket = control.post(FINISH, site, Vec::new());
+        let limit = core.deadline.saturating_sub(started.elapsed());
+        let patience = Patience { health: &core.health, limit, operation: FINISH, site };
+        control.collect(ticket, &patience)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Communicators: the ranks that communicate, and their life.
+//!
+//! The life is in the type. A [`Communicator<W>`] is `Ready`; operations ask for that with a bound
+//! that says what to do otherwise. Transitions take the communicator by value:
+//!
+//! ```text
+//! builder ─ build ─> Uninit ─ connect ──────────────────────> Ready ─ finish ─> (Finalized)
+//!                       └──── start ─> Initializing ─ ready ─────┘
+//! every state ─ abort ─> Aborted
+//! ```
+//!
+//! Not in the types: the health of a `Ready` communicator. A lost peer or a passed deadline poisons
+//! it; later calls fail at once with the first cause, and it can still be aborted.
+
+mod abort;
+mod builder;
+mod config;
+mod core;
+mod health;
+mod lifecycle;
+mod ready;
+mod reaper;
+mod resources;
+mod state;
+mod values;
+
+pub use abort::AbortHandle;
+pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, Unnamed};
+
+pub use config::CommConfig;
+pub use health::Health;
+pub use ready::On;
+pub use state::{
+    Aborted, CanEnqueue, Finalized, Initializing, Ready, Revoked, State, Suspended, Uninit,
+};
+
+pub(crate) use core::Core;
+pub(crate) use resources::{Key, Resources};
+
+use std::fmt;
+
+use crate::{Rank, World};
+
+/// The ranks of world `W` that communicate, in lifecycle state `S`.
+///
+/// One per rank. It owns its stream and the resources made with it; everything else (buffers,
+/// streams, operators) is used through it. `Send`, not `Sync`: it moves between threads and serves
+/// one at a time. Dropping it without [`finish`](Communicator::finish) hands it to a reaper that
+/// finalises it in the background within its deadline, else aborts it; dropping it while panicking
+/// aborts it.
+pub struct Communicator<W: World, S: State = Ready> {
+    pub(crate) body: S::Body<W>,
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    pub(crate) fn of(body: S::Body<W>) -> Self {
+        Self { body }
+    }
+
+    /// This process's rank in it.
+    #[inline]
+    pub fn rank(&self) -> Rank {
+        S::place(&self.body).0
+    }
+
+    /// How many ranks it has.
+    #[inline]
+    pub fn size(&self) -> usize {
+        S::place(&self.body).1
+    }
+}
+
+impl<W: World, S: State> fmt::Debug for Communicator<W, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Communicator {} ({}), rank {} of {}", W::NAME, S::NAME, self.rank(), self.size())
+    }
+}
+
+/// Says why a communicator is not `Sync`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be shared between threads",
+    label = "a communicator serves one thread at a time",
+    note = "NCCL's communicators are not thread-safe; move it to the thread that uses it, or put it into a `Mutex`",
+    note = "to end it from another thread, take an `abort_handle()`, which is `Sync`"
+)]
+pub trait SharedBetweenThreads {}
+
+// SAFETY: never applies: nothing implements `SharedBetweenThreads`. Writing the impl replaces the
+// automatic one, so that the refusal carries a sentence.
+unsafe impl<W: World, S: State> Sync for Communicator<W, S> where Self: SharedBetweenThreads {}
+
+#[cfg(test)]
+mod tests {
+    use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+    use super::{AbortHandle, Communicator, Initializing, Ready};
+    use crate::{Buffer, DeviceMem, Host, Local, Mark, PreMulSum, Seat, Slice, SliceMut, Stream};
+
+    // A communicator moves between threads: its backend half is `Send`, the rest is plain data and
+    // cells. It is used by one at a time: sequence numbers are cells.
+    assert_impl_all!(Communicator<Host, Ready>: Send);
+    assert_not_impl_any!(Communicator<Host, Ready>: Sync);
+    assert_impl_all!(Communicator<Host, Initializing>: Send);
+    // A buffer's header is written through `&Buffer`.
+    assert_impl_all!(Buffer<f32, Host, DeviceMem>: Send);
+    assert_not_impl_any!(Buffer<f32, Host, DeviceMem>: Sync);
+    assert_impl_all!(Stream<Host<Local>>: Send);
+    assert_not_impl_any!(Stream<Host<Local>>: Sync);
+    assert_not_impl_any!(Slice<'static, f32, Host>: Send, Sync);
+    assert_not_impl_any!(SliceMut<'static, f32, Host>: Send, Sync);
+    assert_impl_all!(AbortHandle: Send, Sync, Clone);
+    assert_impl_all!(Mark<Host>: Send, Sync, Clone);
+    assert_impl_all!(Seat: Send, Sync);
+    assert_not_impl_any!(Seat: Clone);
+    assert_impl_all!(PreMulSum<f32, Host>: Send);
+}

@@ -1,0 +1,205 @@
+//! A communicator in use: accessors, host waits, and the choice of a stream.
+
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::time::Duration;
+
+use super::{AbortHandle, CanEnqueue, Communicator, Core, Ready, State};
+use crate::backend::{Backend, Lifecycle, Streams};
+use crate::error::{Error, NoSuchRank};
+use crate::stream::StreamCore;
+use crate::{Device, Element, Mark, Numeric, PreMulSum, Rank, Result, Stream, World, wait};
+
+/// What a live communicator holds.
+#[doc(hidden)]
+pub struct Live<W: World> {
+    pub(crate) core: Core<<W::Device as Device>::Backend>,
+    pub(crate) device: W::Device,
+    pub(crate) stream: Stream<W::Device>,
+    world: PhantomData<fn() -> W>,
+}
+
+impl<W: World> Live<W> {
+    pub(super) fn new(
+        core: Core<<W::Device as Device>::Backend>,
+        device: W::Device,
+        stream: Stream<W::Device>,
+    ) -> Self {
+        Self { core, device, stream, world: PhantomData }
+    }
+}
+
+/// A communicator together with the stream that its operations go to: `comm.on(&stream)`.
+pub struct On<'c, W: World> {
+    pub(crate) core: &'c Core<<W::Device as Device>::Backend>,
+    pub(crate) stream: &'c StreamCore<<W::Device as Device>::Backend>,
+    pub(crate) device: &'c W::Device,
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// The communicator on its own stream.
+    #[inline]
+    pub(crate) fn here(&self) -> On<'_, W>
+    where
+        S: CanEnqueue,
+    {
+        let live = S::live(&self.body);
+        On { core: &live.core, stream: &live.stream.core, device: &live.device }
+    }
+
+    /// The communicator with its operations going to `stream`. Operations of one communicator run
+    /// one after the other whatever their streams.
+    #[inline]
+    pub fn on<'c>(&'c self, stream: &'c Stream<W::Device>) -> On<'c, W>
+    where
+        S: CanEnqueue,
+    {
+        let live = S::live(&self.body);
+        On { core: &live.core, stream: &stream.core, device: &live.device }
+    }
+
+    /// Waits on the host for everything enqueued on `stream`, within this communicator's deadline.
+    ///
+    /// # Errors
+    /// What went wrong on the stream, once; a lost peer; an abort; a passed deadline.
+    #[track_caller]
+    pub fn sync(&self, stream: &Stream<W::Device>) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        let core = &S::live(&self.body).core;
+        core.health.check()?;
+        stream.core.idle(core.deadline, "sync", Location::caller())
+    }
+
+    /// Waits on the host for `mark`, within this communicator's deadline.
+    ///
+    /// # Errors
+    /// What went wrong on the mark's stream, once; a lost peer; an abort; a passed deadline.
+    #[track_caller]
+    pub fn wait(&self, mark: &Mark<W::Device>) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        let core = &S::live(&self.body).core;
+        core.health.check()?;
+        let points = vec![(mark.stream().clone(), mark.point().clone())];
+        wait::until(points, Some(core.deadline), "wait", Location::caller())
+    }
+
+    /// A mark on `stream`, to be waited for: `comm.wait(&mark)`.
+    ///
+    /// # Errors
+    /// The device reports one.
+    pub fn mark(&self, stream: &Stream<W::Device>) -> Result<Mark<W::Device>>
+    where
+        S: CanEnqueue,
+    {
+        stream.mark()
+    }
+
+    /// Rank `index`, checked once.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`].
+    #[track_caller]
+    pub fn peer(&self, index: usize) -> Result<Rank> {
+        let size = self.size();
+        if index < size {
+            return Ok(Rank::at(index));
+        }
+        Err(Error::NoSuchRank(Box::new(NoSuchRank {
+            operation: "peer",
+            asked: index,
+            size,
+            site: Location::caller(),
+            collective: false,
+        })))
+    }
+
+    /// The rank `offset` places further on the ring of ranks: `comm.ring(-1)` is the left
+    /// neighbour.
+    pub fn ring(&self, offset: isize) -> Rank {
+        let (rank, size) = (self.rank().index(), self.size().max(1));
+        let forward = offset.rem_euclid(isize::try_from(size).unwrap_or(isize::MAX));
+        Rank::at((rank + forward.unsigned_abs()) % size)
+    }
+
+    /// Makes a reduction that multiplies this rank's elements by `scalar` and adds
+    /// (`ncclRedOpCreatePreMulSum`). Local; each rank may choose its own scalar.
+    ///
+    /// # Errors
+    /// A poisoned communicator.
+    pub fn pre_mul_sum<T: Numeric>(&mut self, scalar: T) -> Result<PreMulSum<T, W>>
+    where
+        S: CanEnqueue,
+    {
+        let core = &mut S::live_mut(&mut self.body).core;
+        let operator = <<W::Device as Device>::Backend as Lifecycle>::pre_mul_sum(
+            core.comm()?,
+            T::DTYPE,
+            scalar_bytes(scalar),
+        )?;
+        Ok(PreMulSum::new(core.resources.add_operator(operator)))
+    }
+}
+
+impl<W: World> Communicator<W, Ready> {
+    /// The device.
+    #[inline]
+    pub fn device(&self) -> &W::Device {
+        &self.body.device
+    }
+
+    /// The communicator's own stream.
+    #[inline]
+    pub fn stream(&self) -> &Stream<W::Device> {
+        &self.body.stream
+    }
+
+    /// Ok, or the first cause of what is wrong. Never blocks.
+    ///
+    /// # Errors
+    /// The first cause.
+    pub fn health(&self) -> Result<()> {
+        self.body.core.health.check()
+    }
+
+    /// Ends it from another thread.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle::new(&self.body.core.health)
+    }
+
+    /// How long host waits that depend on the other ranks may take.
+    pub fn deadline(&self) -> Duration {
+        self.body.core.deadline
+    }
+}
+
+impl<B: Backend> StreamCore<B> {
+    /// Waits on the host for everything enqueued so far.
+    pub(crate) fn idle(
+        &self,
+        limit: Duration,
+        operation: &'static str,
+        site: crate::error::Site,
+    ) -> Result<()> {
+        let point = <B as Streams>::point(self.raw())?;
+        wait::until(vec![(self.shared(), point)], Some(limit), operation, site)
+    }
+}
+
+/// The bytes of one element, the rest zero.
+fn scalar_bytes<T: Element>(scalar: T) -> [u8; 8] {
+    let mut bytes = [0_u8; 8];
+    // SAFETY: every element type is plain data of 1 to 8 bytes without padding (asserted against
+    // `DType::size` where they are listed), so its bytes are initialised and fit.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            std::ptr::from_ref(&scalar).cast::<u8>(),
+            bytes.as_mut_ptr(),
+            size_of::<T>(),
+        );
+    }
+    bytes
+}

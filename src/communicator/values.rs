@@ -1,0 +1,122 @@
+//! Host values between the ranks, over the control plane.
+
+use std::panic::Location;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{CanEnqueue, Communicator, State};
+use crate::control::{Parts, Patience};
+use crate::error::{Error, NoSuchRank, Site, ValueMismatch};
+use crate::{AsRank, Rank, Result, World};
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Waits on the host until all ranks have called it. Does not wait for streams.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] and [`Error::PeerFailed`] name the missing ranks;
+    /// [`Error::ValueMismatch`]: a rank makes another host-side call instead.
+    #[track_caller]
+    pub fn barrier(&self) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        self.exchange("barrier", Vec::new(), Location::caller()).map(drop)
+    }
+
+    /// Every rank's value, by rank. All ranks must call it with one type; the host waits for them.
+    /// For small values: configuration, losses, shapes.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier); [`Error::ValueMismatch`] names a rank whose value does not
+    /// read as a `V`.
+    #[track_caller]
+    pub fn gather_values<V: Serialize + DeserializeOwned>(&self, value: &V) -> Result<Vec<V>>
+    where
+        S: CanEnqueue,
+    {
+        let (operation, site) = ("gather_values", Location::caller());
+        let bytes = encode(value, operation, self.rank())?;
+        let parts = self.exchange(operation, bytes, site)?;
+        parts
+            .iter()
+            .enumerate()
+            .map(|(rank, part)| decode(part, operation, Rank::at(rank)))
+            .collect()
+    }
+
+    /// The root's value on every rank; the others' are not looked at. All ranks must call it; the
+    /// host waits for them.
+    ///
+    /// # Errors
+    /// As [`gather_values`](Self::gather_values); [`Error::NoSuchRank`].
+    #[track_caller]
+    pub fn broadcast_value<V: Serialize + DeserializeOwned>(
+        &self,
+        value: &V,
+        root: impl AsRank,
+    ) -> Result<V>
+    where
+        S: CanEnqueue,
+    {
+        let (operation, site) = ("broadcast_value", Location::caller());
+        let (root, size) = (root.index(), self.size());
+        if root >= size {
+            return Err(Error::NoSuchRank(Box::new(NoSuchRank {
+                operation,
+                asked: root,
+                size,
+                site,
+                collective: false,
+            })));
+        }
+        let bytes = match root == self.rank().index() {
+            true => encode(value, operation, self.rank())?,
+            false => Vec::new(),
+        };
+        let parts = self.exchange(operation, bytes, site)?;
+        decode(&parts[root], operation, Rank::at(root))
+    }
+
+    fn exchange(&self, operation: &'static str, bytes: Vec<u8>, site: Site) -> Result<Parts>
+    where
+        S: CanEnqueue,
+    {
+        let core = &S::live(&self.body).core;
+        core.health.check()?;
+        let control = core.control()?;
+        let ticket = control.post(operation, site, bytes);
+        let patience = Patience { health: &core.health, limit: core.deadline, operation, site };
+        control.collect(ticket, &patience).inspect_err(|error| {
+            if error.is_fatal() {
+                core.health.fail(error.clone());
+            }
+        })
+    }
+}
+
+fn encode<V: Serialize>(value: &V, operation: &'static str, rank: Rank) -> Result<Vec<u8>> {
+    postcard::to_stdvec(value).map_err(|error| {
+        mismatch(operation, rank, format!("has a value that cannot be sent ({error})"))
+    })
+}
+
+fn decode<V: DeserializeOwned>(part: &[u8], operation: &'static str, rank: Rank) -> Result<V> {
+    let wrong = |why: String| {
+        let expected = std::any::type_name::<V>();
+        mismatch(
+            operation,
+            rank,
+            format!("sent a value that does not read as `{expected}` ({why})"),
+        )
+    };
+    match postcard::take_from_bytes(part) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(wrong(format!("{} bytes are left over", rest.len()))),
+        Err(error) => Err(wrong(error.to_string())),
+    }
+}
+
+fn mismatch(operation: &'static str, rank: Rank, found: String) -> Error {
+    Error::ValueMismatch(Box::new(ValueMismatch { operation, rank, found }))
+}

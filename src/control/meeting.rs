@@ -1,0 +1,171 @@
+//! Where the ranks of one process meet: exchanges in memory.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Parts, Patience, Topic};
+use crate::error::{At, Error, PeerFailed, Site, Timeout, ValueMismatch};
+use crate::{Rank, Result};
+
+/// How long a wait rests before it looks at health and deadline again.
+const REST: Duration = Duration::from_millis(5);
+
+/// The shared side of a control plane within one process.
+pub(crate) struct Meeting {
+    id: u64,
+    size: u32,
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+struct State {
+    rounds: HashMap<u64, Round>,
+    /// Why a rank left, by rank.
+    gone: Vec<Option<String>>,
+    /// Each rank's last exchange, for reports.
+    last: Vec<Option<(Topic, Site)>>,
+}
+
+struct Round {
+    parts: Vec<Option<Part>>,
+    taken: usize,
+}
+
+struct Part {
+    topic: Topic,
+    bytes: Arc<[u8]>,
+}
+
+impl Meeting {
+    pub(crate) fn new(size: u32) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let n = size as usize;
+        let state = State { rounds: HashMap::new(), gone: vec![None; n], last: vec![None; n] };
+        Arc::new(Self {
+            id: NEXT.fetch_add(1, Relaxed),
+            size,
+            state: Mutex::new(state),
+            news: Condvar::new(),
+        })
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn post(&self, rank: u32, seq: u64, topic: Topic, site: Site, bytes: Vec<u8>) {
+        let mut state = self.state();
+        let n = self.size as usize;
+        let round = state
+            .rounds
+            .entry(seq)
+            .or_insert_with(|| Round { parts: (0..n).map(|_| None).collect(), taken: 0 });
+        round.parts[rank as usize] = Some(Part { topic, bytes: bytes.into() });
+        state.last[rank as usize] = Some((topic, site));
+        drop(state);
+        self.news.notify_all();
+    }
+
+    pub(super) fn try_collect(
+        &self,
+        rank: u32,
+        seq: u64,
+        name: &'static str,
+    ) -> Result<Option<Parts>> {
+        let mut state = self.state();
+        let Some(round) = state.rounds.get(&seq) else {
+            return Ok(None);
+        };
+        let Some(own) = &round.parts[rank as usize] else {
+            return Ok(None);
+        };
+        let topic = own.topic;
+        let missing = round.parts.iter().position(Option::is_none);
+        // Ranks that call something else are told at once; they need not all be there.
+        let other = round.parts.iter().enumerate().find_map(|(r, part)| {
+            part.as_ref().filter(|part| part.topic != topic).map(|part| (r, part.topic))
+        });
+        if let Some((r, found)) = other {
+            let site = state.last[r].map(|(_, site)| format!(" at {}", At(site)));
+            return Err(Error::ValueMismatch(Box::new(ValueMismatch {
+                operation: topic,
+                rank: Rank::at(r),
+                found: format!("called {found}{}", site.unwrap_or_default()),
+            })));
+        }
+        if missing.is_some() {
+            return match self.lost(&state, seq) {
+                Some((lost, why)) => Err(Error::PeerFailed(Box::new(PeerFailed {
+                    name,
+                    lost,
+                    why,
+                    during: topic.to_owned(),
+                }))),
+                None => Ok(None),
+            };
+        }
+        let Some(round) = state.rounds.get_mut(&seq) else {
+            return Ok(None);
+        };
+        let parts = round.parts.iter().flatten().map(|part| part.bytes.clone()).collect();
+        round.taken += 1;
+        if round.taken == self.size as usize {
+            state.rounds.remove(&seq);
+        }
+        Ok(Some(parts))
+    }
+
+    /// The ranks that left without taking part in exchange `seq`, and why the first of them did.
+    fn lost(&self, state: &State, seq: u64) -> Option<(Vec<Rank>, String)> {
+        let posted = |r: usize| state.rounds.get(&seq).is_some_and(|c| c.parts[r].is_some());
+        let gone = |r: &usize| state.gone[*r].is_some() && !posted(*r);
+        let lost: Vec<usize> = (0..self.size as usize).filter(gone).collect();
+        let why = state.gone[*lost.first()?].clone()?;
+        Some((lost.into_iter().map(Rank::at).collect(), why))
+    }
+
+    pub(super) fn rest(&self, seq: u64, at_most: Duration) {
+        let state = self.state();
+        let complete = |round: &Round| round.parts.iter().all(Option::is_some);
+        if state.rounds.get(&seq).is_some_and(complete) || self.lost(&state, seq).is_some() {
+            return;
+        }
+        // A spurious or early wake-up is fine: the caller looks again.
+        let _ = self.news.wait_timeout(state, at_most.min(REST));
+    }
+
+    pub(super) fn depart(&self, rank: u32, why: &str) {
+        self.state().gone[rank as usize].get_or_insert_with(|| why.to_owned());
+        self.news.notify_all();
+    }
+
+    pub(super) fn timeout(&self, seq: u64, waited: Duration, patience: &Patience<'_>) -> Error {
+        let state = self.state();
+        let round = state.rounds.get(&seq);
+        let posted = |r: usize| round.is_some_and(|round| round.parts[r].is_some());
+        let mut report = String::from("arrived:");
+        for r in (0..self.size as usize).filter(|r| posted(*r)) {
+            report += &format!(" {r}");
+        }
+        for r in (0..self.size as usize).filter(|r| !posted(*r)) {
+            report += &match state.last[r] {
+                Some((topic, site)) => {
+                    format!("; rank {r} is missing, last seen in {topic} at {}", At(site))
+                }
+                None => format!("; rank {r} is missing and made no host-side call yet"),
+            };
+        }
+        let Patience { operation, site, .. } = *patience;
+        Error::Timeout(Box::new(Timeout { operation, site, waited, report }))
+    }
+}

@@ -1,0 +1,97 @@
+//! The control plane: small host-side messages between the ranks of one communicator.
+//!
+//! It carries what NCCL cannot: who is missing, why a rank left, values of the host. It outlives
+//! bootstrap, and every exchange is counted, so that ranks which make different host-side calls are
+//! told so. Ranks of one process meet in memory; rank 0 is not special.
+
+mod meeting;
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) use meeting::Meeting;
+
+use crate::Result;
+use crate::communicator::Health;
+use crate::error::{Error, Site, WaitInLaunch};
+use crate::stream::launching;
+
+/// One rank's end of the control plane.
+pub(crate) struct Control {
+    meeting: Arc<Meeting>,
+    rank: u32,
+    seq: Cell<u64>,
+}
+
+/// A posted exchange, to be collected.
+#[derive(Clone, Copy)]
+pub(crate) struct Ticket(u64);
+
+/// What an exchange is for; the ranks' topics must agree.
+pub(crate) type Topic = &'static str;
+
+/// How long to wait, and what else may end the wait.
+pub(crate) struct Patience<'a> {
+    pub(crate) health: &'a Health,
+    pub(crate) limit: Duration,
+    pub(crate) operation: Topic,
+    pub(crate) site: Site,
+}
+
+impl Control {
+    pub(crate) fn new(meeting: Arc<Meeting>, rank: u32) -> Self {
+        Self { meeting, rank, seq: Cell::new(0) }
+    }
+
+    /// Sends this rank's part of the next exchange; does not wait.
+    pub(crate) fn post(&self, topic: Topic, site: Site, bytes: Vec<u8>) -> Ticket {
+        let seq = self.seq.replace(self.seq.get() + 1);
+        self.meeting.post(self.rank, seq, topic, site, bytes);
+        Ticket(seq)
+    }
+
+    /// Every rank's part of an exchange, if all are there.
+    pub(crate) fn try_collect(&self, ticket: Ticket, health: &Health) -> Result<Option<Parts>> {
+        self.meeting.try_collect(self.rank, ticket.0, health.name())
+    }
+
+    /// Every rank's part of an exchange; waits for them.
+    pub(crate) fn collect(&self, ticket: Ticket, patience: &Patience<'_>) -> Result<Parts> {
+        if launching() {
+            let Patience { operation, site, .. } = *patience;
+            return Err(Error::WaitInLaunch(Box::new(WaitInLaunch { operation, site })));
+        }
+        let started = Instant::now();
+        loop {
+            patience.health.check()?;
+            if let Some(parts) = self.try_collect(ticket, patience.health)? {
+                return Ok(parts);
+            }
+            let waited = started.elapsed();
+            if waited >= patience.limit {
+                return Err(self.meeting.timeout(ticket.0, waited, patience));
+            }
+            self.meeting.rest(ticket.0, patience.limit - waited);
+        }
+    }
+
+    /// Tells the others that this rank is gone.
+    pub(crate) fn depart(&self, why: &str) {
+        self.meeting.depart(self.rank, why);
+    }
+
+    /// The same, callable from any thread.
+    pub(crate) fn departer(&self) -> impl Fn(&str) + Send + Sync + 'static {
+        let (meeting, rank) = (self.meeting.clone(), self.rank);
+        move |why| meeting.depart(rank, why)
+    }
+
+    /// What the ranks share from the start: unique to this communicator.
+    pub(crate) fn id(&self) -> u64 {
+        self.meeting.id()
+    }
+}
+
+/// Each rank's bytes, by rank.
+pub(crate) type Parts = Vec<Arc<[u8]>>;

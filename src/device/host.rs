@@ -1,0 +1,143 @@
+//! The host device: ranks as threads, memory as memory. Needs no GPU.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::{AnyDevice, At, Device, DeviceTag, Family, Local, Scoped, claim};
+use crate::host::HostBackend;
+use crate::{Buffer, Element, NcclMem, Result, Stream, World};
+
+/// A host device. Its ordinals are virtual and without limit: each rank of a communicator needs
+/// one of its own, as it would need a GPU of its own.
+pub struct Host<Tag = Local> {
+    ordinal: u32,
+    tag: PhantomData<fn() -> Tag>,
+}
+
+impl<Tag> Host<Tag> {
+    const fn new(ordinal: u32) -> Self {
+        Self { ordinal, tag: PhantomData }
+    }
+}
+
+impl Host<Local> {
+    /// This process's one host device, ordinal 0.
+    ///
+    /// # Errors
+    /// None on the host; opening a device can fail on GPUs.
+    pub fn local() -> Result<Self> {
+        Ok(Self::new(0))
+    }
+}
+
+impl<const N: u32> Host<At<N>> {
+    /// Host device `N`.
+    ///
+    /// # Errors
+    /// None on the host; opening a device can fail on GPUs.
+    pub fn open() -> Result<Self> {
+        Ok(Self::new(N))
+    }
+}
+
+impl<Tag: DeviceTag> Host<Tag> {
+    /// Host device `ordinal`, under a tag of your own.
+    ///
+    /// # Errors
+    /// [`Error::TagTaken`](crate::Error::TagTaken): the tag names another ordinal already.
+    pub fn open_as(ordinal: u32) -> Result<Self> {
+        claim::<Tag>(Self::KIND, ordinal)?;
+        Ok(Self::new(ordinal))
+    }
+}
+
+impl Host<AnyDevice> {
+    /// Host device `ordinal`, known at run time.
+    ///
+    /// # Errors
+    /// None on the host; opening a device can fail on GPUs.
+    pub fn any(ordinal: u32) -> Result<Self> {
+        Ok(Self::new(ordinal))
+    }
+
+    /// Host devices by ordinal.
+    ///
+    /// # Errors
+    /// None on the host; opening a device can fail on GPUs.
+    pub fn open_each(ordinals: &[u32]) -> Result<Vec<Self>> {
+        ordinals.iter().map(|&ordinal| Self::any(ordinal)).collect()
+    }
+}
+
+/// The methods of [`Device`], without an import.
+impl<Tag> Host<Tag> {
+    /// Which host device.
+    pub fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
+    /// See [`Device::zeros`].
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self>> {
+        Device::zeros(self, len)
+    }
+
+    /// See [`Device::nccl_zeros`].
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn nccl_zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self, NcclMem>> {
+        Device::nccl_zeros(self, len)
+    }
+
+    /// See [`Device::from_slice`].
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn from_slice<T: Element>(&self, values: &[T]) -> Result<Buffer<T, Self>> {
+        Device::from_slice(self, values)
+    }
+
+    /// See [`Device::stream`].
+    ///
+    /// # Errors
+    /// None on the host; opening a stream can fail on GPUs.
+    pub fn stream(&self) -> Result<Stream<Self>> {
+        Device::stream(self)
+    }
+}
+
+impl<Tag> World for Host<Tag> {
+    type Device = Self;
+}
+
+impl<Tag> Device for Host<Tag> {
+    type Backend = HostBackend;
+    const KIND: &'static str = "host";
+
+    fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+}
+
+impl Family for Host {
+    type Scoped<'id> = Host<Scoped<'id>>;
+
+    fn scoped<'id>(ordinal: u32) -> Host<Scoped<'id>> {
+        Host::new(ordinal)
+    }
+}
+
+impl<Tag> Clone for Host<Tag> {
+    fn clone(&self) -> Self {
+        Self::new(self.ordinal)
+    }
+}
+
+impl<Tag> fmt::Debug for Host<Tag> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "host:{}", self.ordinal)
+    }
+}

@@ -1,0 +1,79 @@
+//! Devices: where buffers, streams and communicators live.
+//!
+//! A device is a kind (`Host`; GPUs arrive with the NCCL backend) with a tag that says which one:
+//! `Host<At<1>>` and `Host<At<0>>` are different types, so a buffer of the one cannot be handed to
+//! a communicator of the other. Tags name one ordinal for the life of the process.
+//!
+//! Not in the types: which ordinal an [`AnyDevice`] is. It is compared on every use.
+
+mod host;
+mod tag;
+
+pub use host::Host;
+pub use tag::{AnyDevice, At, DeviceTag, Local, Scoped};
+
+pub(crate) use tag::claim;
+
+use std::fmt::Debug;
+
+use crate::backend::{AllocKind, Backend};
+use crate::memory::{Buffer, DeviceMem, NcclMem};
+use crate::{Element, Result, Stream, World};
+
+/// One device, and the default world of the communicators on it.
+pub trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
+    /// What carries out the work on this kind of device.
+    type Backend: Backend;
+
+    /// The kind's name: `host`.
+    const KIND: &'static str;
+
+    /// Which device of its kind.
+    fn ordinal(&self) -> u32;
+
+    /// Allocates `len` elements, all zero. Local; the host does not wait for other work.
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self>> {
+        Buffer::<T, Self, DeviceMem>::alloc(self, len, AllocKind::Device)
+    }
+
+    /// Allocates `len` zeroed elements of memory that can back a symmetric window
+    /// (`ncclMemAlloc`). Local. On GPUs such memory comes in pieces of 2 MiB: use it for what is
+    /// registered, [`zeros`](Self::zeros) for the rest.
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    fn nccl_zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self, NcclMem>> {
+        Buffer::<T, Self, NcclMem>::alloc(self, len, AllocKind::Nccl)
+    }
+
+    /// Allocates a copy of `values`. Local; the host returns when the copy is made.
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    fn from_slice<T: Element>(&self, values: &[T]) -> Result<Buffer<T, Self>> {
+        let mut buffer = self.zeros(values.len())?;
+        buffer.copy_from(values)?;
+        Ok(buffer)
+    }
+
+    /// Opens a stream: a queue whose work runs in order, beside other streams' work.
+    ///
+    /// # Errors
+    /// The device cannot open one.
+    fn stream(&self) -> Result<Stream<Self>> {
+        Stream::open(self)
+    }
+}
+
+/// A kind of device that [`spmd`](crate::spmd) can hand out, one per rank.
+pub trait Family: Device {
+    /// A device whose type belongs to one call of one closure.
+    type Scoped<'id>: Device<Backend = Self::Backend>;
+
+    /// The device of that ordinal, under that type.
+    #[doc(hidden)]
+    fn scoped<'id>(ordinal: u32) -> Self::Scoped<'id>;
+}

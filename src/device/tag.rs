@@ -1,0 +1,74 @@
+//! Tags: which device of its kind a type means.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::Result;
+use crate::error::{Error, TagTaken};
+
+/// This process's one device: the tag to start with. On the host it is ordinal 0; under a launcher
+/// with one process per GPU it is the process's GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Local;
+
+/// Ordinal `N`: for tests and fixed pairs.
+#[derive(Clone, Copy, Debug)]
+pub struct At<const N: u32>;
+
+/// A device whose ordinal is known at run time only. Two of them are one type, so their ordinals
+/// are compared on every use.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyDevice;
+
+/// A device whose type belongs to one rank's closure in [`spmd`](crate::spmd): never written by hand.
+#[derive(Clone, Copy, Debug)]
+pub struct Scoped<'id>(PhantomData<fn(&'id ()) -> &'id ()>);
+
+/// A tag of your own, minted by [`device_tag!`](crate::device_tag) and bound to an ordinal when a
+/// device is first opened under it: `Host::<Trainer>::open_as(2)`.
+pub trait DeviceTag: 'static {
+    /// The tag's name in messages.
+    const NAME: &'static str;
+}
+
+/// Mints device tags of your own.
+///
+/// ```
+/// use typed_nccl::{Host, Result, device_tag};
+///
+/// device_tag!(Trainer, Evaluator);
+///
+/// # fn main() -> Result<()> {
+/// let trainer = Host::<Trainer>::open_as(0)?;
+/// let evaluator = Host::<Evaluator>::open_as(1)?;
+/// assert!(Host::<Trainer>::open_as(3).is_err()); // a tag names one ordinal for the life of the process
+/// # Ok(())
+/// # }
+/// ```
+#[macro_export]
+macro_rules! device_tag {
+    ($($visibility:vis $name:ident),+ $(,)?) => { $(
+        #[doc = concat!("The device tag `", stringify!($name), "`.")]
+        #[derive(Clone, Copy, Debug)]
+        $visibility struct $name;
+
+        impl $crate::DeviceTag for $name {
+            const NAME: &'static str = ::core::stringify!($name);
+        }
+    )+ };
+}
+
+static CLAIMED: LazyLock<Mutex<HashMap<(&'static str, TypeId), u32>>> =
+    LazyLock::new(Mutex::default);
+
+/// Binds `Tag` on devices of `kind` to `ordinal`; succeeds again for the same ordinal only.
+pub(crate) fn claim<Tag: DeviceTag>(kind: &'static str, ordinal: u32) -> Result<()> {
+    let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let holds = *claimed.entry((kind, TypeId::of::<Tag>())).or_insert(ordinal);
+    if holds == ordinal {
+        return Ok(());
+    }
+    Err(Error::TagTaken(Box::new(TagTaken { tag: Tag::NAME, kind, holds, asked: ordinal })))
+}

@@ -1,0 +1,74 @@
+//! Elements: NCCL's twelve data types as Rust types.
+
+mod dtype;
+
+pub use dtype::DType;
+
+use float8::{F8E4M3, F8E5M2};
+use half::{bf16, f16};
+
+/// One of NCCL's data types, as a Rust type.
+///
+/// # Safety
+/// `DTYPE` describes `Self`: the same size, and every bit pattern is a value. Sealed: the list is
+/// NCCL's.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a data type that NCCL moves",
+    label = "not one of NCCL's twelve data types",
+    note = "they are i8, u8, i32, u32, i64, u64, f32, f64, `half::f16`, `half::bf16`, `float8::F8E4M3` and `float8::F8E5M2`"
+)]
+pub unsafe trait Element:
+    Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static + sealed::Sealed
+{
+    /// The type's run-time name.
+    const DTYPE: DType;
+}
+
+/// An element that `Sum`, `Prod`, `Min` and `Max` reduce: all twelve.
+///
+/// On GPUs reductions of the 8-bit floats need compute capability 9.0.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a data type that NCCL reduces",
+    label = "no reduction for this data type"
+)]
+pub trait Numeric: Element {}
+
+/// A floating-point element: what `Avg` reduces.
+#[diagnostic::on_unimplemented(
+    message = "`Avg` cannot reduce `{Self}`",
+    label = "an average needs a floating-point type",
+    note = "NCCL would add and divide as integers, which truncates: use `Sum`, and divide where you read the result"
+)]
+pub trait Float: Numeric {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! elements {
+    ($($type:ty => $dtype:ident),+ $(,)?) => { $(
+        impl sealed::Sealed for $type {}
+
+        // SAFETY: a primitive number, or a `repr(transparent)` wrapper of u8 or u16 that accepts
+        // every bit pattern (`from_bits`); the assertion below compares the sizes.
+        unsafe impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+        }
+
+        impl Numeric for $type {}
+
+        static_assertions::const_assert_eq!(size_of::<$type>(), DType::$dtype.size());
+    )+ };
+}
+
+elements! {
+    i8 => I8, u8 => U8, i32 => I32, u32 => U32, i64 => I64, u64 => U64,
+    f16 => F16, f32 => F32, f64 => F64, bf16 => Bf16, F8E4M3 => F8E4M3, F8E5M2 => F8E5M2,
+}
+
+impl Float for f16 {}
+impl Float for f32 {}
+impl Float for f64 {}
+impl Float for bf16 {}
+impl Float for F8E4M3 {}
+impl Float for F8E5M2 {}

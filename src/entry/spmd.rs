@@ -1,0 +1,137 @@
+//! The same closure on n ranks.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
+
+use super::Place;
+use crate::error::{Error, InitFailed};
+use crate::{AnyDevice, Family, Host, Rank, Result, Seat};
+
+/// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
+///
+/// Each rank's device has a type of its own, so a buffer cannot wander from one rank to another.
+/// The first cause is returned: a rank that fails because another one did is not it. A panic in a
+/// rank is resumed here. [`Host::spmd`] is the same with a value from each rank.
+///
+/// ```
+/// use typed_nccl::{Host, Result, Sum, spmd};
+///
+/// # fn main() -> Result<()> {
+/// spmd::<Host>(4, |place| {
+///     let comm = place.init()?;
+///     let mut x = comm.device().from_slice(&[comm.rank().index() as f32])?;
+///     comm.all_reduce_in_place(&mut x, Sum)?;
+///     assert_eq!(x.to_vec()?, [6.0]);
+///     comm.finish()
+/// })
+/// # }
+/// ```
+///
+/// # Errors
+/// The first cause.
+pub fn spmd<F: Family>(
+    n: usize,
+    body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()> + Sync,
+) -> Result<()> {
+    run(n, |place_seat, ordinal| body(Place::new(place_seat, F::scoped(ordinal)))).map(drop)
+}
+
+impl Host {
+    /// [`spmd`] on host devices, with a value from each rank, by rank, and an error type of your
+    /// own.
+    ///
+    /// ```
+    /// use typed_nccl::{Host, Result};
+    ///
+    /// # fn main() -> Result<()> {
+    /// let squares = Host::spmd(3, |place| -> Result<usize> {
+    ///     Ok(place.rank().index() * place.rank().index())
+    /// })?;
+    /// assert_eq!(squares, [0, 1, 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The first cause.
+    pub fn spmd<R: Send, E: From<Error> + Send + 'static>(
+        n: usize,
+        body: impl for<'id> Fn(Place<<Self as Family>::Scoped<'id>>) -> Result<R, E> + Sync,
+    ) -> Result<Vec<R>, E> {
+        run(n, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
+    }
+}
+
+impl Host<AnyDevice> {
+    /// Ranks whose device type is `'static`, for `launch!`.
+    pub(super) fn ranks<R: Send, E: From<Error> + Send + 'static>(
+        n: usize,
+        body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
+    ) -> Result<Vec<R>, E> {
+        run(n, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
+    }
+}
+
+/// Why the ranks did not all succeed: the most telling, then the first.
+enum Cause<E> {
+    Panic(Box<dyn Any + Send>),
+    Error(E),
+}
+
+impl<E: 'static> Cause<E> {
+    /// Lower tells more: a rank that lost a peer only repeats what the peer knows.
+    fn weight(&self) -> u8 {
+        match self {
+            Self::Panic(_) => 0,
+            Self::Error(error) => match (error as &dyn Any).downcast_ref::<Error>() {
+                Some(error) if error.is_peer_failure() => 2,
+                _ => 1,
+            },
+        }
+    }
+}
+
+fn run<R: Send, E: From<Error> + Send + 'static>(
+    n: usize,
+    body: impl Fn(Seat, u32) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    let cause: Mutex<Option<Cause<E>>> = Mutex::new(None);
+    let blame = |new: Cause<E>| {
+        let mut cause = cause.lock().unwrap_or_else(PoisonError::into_inner);
+        if cause.as_ref().is_none_or(|old| new.weight() < old.weight()) {
+            *cause = Some(new);
+        }
+    };
+    let values: Vec<Option<R>> = std::thread::scope(|scope| {
+        let (body, blame) = (&body, &blame);
+        let spawn = |seat: Seat| {
+            let rank = seat.rank();
+            let thread = std::thread::Builder::new().name(format!("rank {rank}"));
+            let spawned = thread.spawn_scoped(scope, move || {
+                match catch_unwind(AssertUnwindSafe(|| body(seat, rank.0))) {
+                    Ok(Ok(value)) => return Some(value),
+                    Ok(Err(error)) => blame(Cause::Error(error)),
+                    Err(panic) => blame(Cause::Panic(panic)),
+                }
+                None
+            });
+            if let Err(error) = &spawned {
+                blame(Cause::Error(no_thread(n, rank, error).into()));
+            }
+            spawned.ok()
+        };
+        let threads: Vec<_> = Seat::local(n).into_iter().map(spawn).collect();
+        threads.into_iter().map(|thread| thread?.join().ok().flatten()).collect()
+    });
+    match cause.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(Cause::Panic(panic)) => resume_unwind(panic),
+        Some(Cause::Error(error)) => Err(error),
+        None => Ok(values.into_iter().flatten().collect()),
+    }
+}
+
+fn no_thread(size: usize, rank: Rank, error: &std::io::Error) -> Error {
+    let why = format!("got no thread ({error})");
+    Error::InitFailed(Box::new(InitFailed { size, ranks: vec![rank], why }))
+}

@@ -1,0 +1,97 @@
+//! Calls as data: what reports compare and print.
+
+use std::fmt;
+
+use super::{At, Site};
+use crate::{DType, Rank, ReductionName};
+
+/// Which operation a call is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Operation {
+    /// `all_reduce`
+    AllReduce,
+    /// `broadcast`
+    Broadcast,
+    /// `reduce`
+    Reduce,
+    /// `all_gather`
+    AllGather,
+    /// `reduce_scatter`
+    ReduceScatter,
+    /// `all_to_all`
+    AllToAll,
+    /// `gather`
+    Gather,
+    /// `scatter`
+    Scatter,
+}
+
+impl Operation {
+    /// The method's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all_reduce",
+            Self::Broadcast => "broadcast",
+            Self::Reduce => "reduce",
+            Self::AllGather => "all_gather",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::AllToAll => "all_to_all",
+            Self::Gather => "gather",
+            Self::Scatter => "scatter",
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One rank's call, as it entered.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// The operation.
+    pub operation: Operation,
+    /// The element type.
+    pub dtype: DType,
+    /// How many elements, as NCCL counts them for this operation: each rank's part for
+    /// `all_gather`, `reduce_scatter`, `all_to_all`, `gather` and `scatter`, the whole otherwise.
+    pub count: usize,
+    /// How elements are combined, where they are.
+    pub reduction: Option<ReductionName>,
+    /// The root, where there is one.
+    pub root: Option<Rank>,
+    /// Where the program made the call.
+    pub site: &'static std::panic::Location<'static>,
+}
+
+impl Call {
+    pub(crate) fn new(operation: Operation, dtype: DType, count: usize, site: Site) -> Self {
+        Self { operation, dtype, count, reduction: None, root: None, site }
+    }
+
+    /// Whether two ranks' calls are one collective (NCCL checks none of it: K01, K02).
+    pub(crate) fn matches(&self, other: &Self) -> bool {
+        self.operation == other.operation
+            && self.dtype == other.dtype
+            && self.count == other.count
+            && self.reduction == other.reduction
+            && self.root == other.root
+    }
+}
+
+/// `all_reduce of 1024 f32, Sum, at trainer.rs:41`
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} {}", self.operation, self.count, self.dtype)?;
+        if let Some(reduction) = self.reduction {
+            write!(f, ", {reduction}")?;
+        }
+        if let Some(root) = self.root {
+            write!(f, ", root {root}")?;
+        }
+        write!(f, ", at {}", At(self.site))
+    }
+}

@@ -1,0 +1,83 @@
+//! Fatal errors: they poison their communicator.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::At;
+use super::report::Ranks;
+use crate::Rank;
+
+/// Ranks are gone.
+#[derive(Clone, Debug)]
+pub struct PeerFailed {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// The ranks that are gone.
+    pub lost: Vec<Rank>,
+    /// What is known of it: `its thread panicked`.
+    pub why: String,
+    /// What this rank was waiting for.
+    pub during: String,
+}
+
+impl fmt::Display for PeerFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, lost, why, during } = self;
+        write!(f, "{during} on {name} cannot complete: {} left: {why}", Ranks(lost))
+    }
+}
+
+/// A deadline passed.
+#[derive(Clone, Debug)]
+pub struct Timeout {
+    /// What waited: `to_vec`, `barrier`.
+    pub operation: &'static str,
+    /// Where.
+    pub site: &'static std::panic::Location<'static>,
+    /// How long.
+    pub waited: Duration,
+    /// Who arrived, who is missing, and what the missing ones last did, as far as it is known.
+    pub report: String,
+}
+
+impl fmt::Display for Timeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, site, waited, report } = self;
+        write!(f, "timeout: {operation} (at {}) waited {waited:?}", At(site))?;
+        if report.is_empty() { Ok(()) } else { write!(f, "; {report}") }
+    }
+}
+
+/// Somebody asked for an abort.
+#[derive(Clone, Debug)]
+pub struct Aborted {
+    /// The reason given.
+    pub why: String,
+    /// The rank whose communicator it was.
+    pub by: Rank,
+    /// Where the request was made.
+    pub at: &'static std::panic::Location<'static>,
+}
+
+impl fmt::Display for Aborted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "aborted by rank {} (at {}): {}", self.by, At(self.at), self.why)
+    }
+}
+
+/// The communicator could not be made.
+#[derive(Clone, Debug)]
+pub struct InitFailed {
+    /// How many ranks it was to have.
+    pub size: usize,
+    /// The ranks that the reason names.
+    pub ranks: Vec<Rank>,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for InitFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "init of {} ranks: {} {}", self.size, Ranks(&self.ranks), self.why)
+    }
+}

@@ -1,0 +1,170 @@
+//! What can go wrong at run time, and how it reads.
+//!
+//! Each failure has a type of its own that says what was asked, what was found, where, and what
+//! mends it; [`Error`] is their sum. Three groups matter to a program:
+//!
+//! * **Refusals** ([`Error::is_refusal`]): this rank saw bad input before anything was sent. The
+//!   communicator is unharmed, the call counts as this rank's turn, and the other ranks get
+//!   [`Error::Refused`] with this rank's reason.
+//! * **Reports** ([`Error::Mismatch`], [`Error::Refused`], [`Error::Panicked`]): an operation that
+//!   was enqueued did not happen as asked. They surface once, at the next host wait; outputs are
+//!   unspecified and the communicator stays usable.
+//! * **Fatal errors** ([`Error::is_fatal`]): a lost peer, an abort, a passed deadline. They poison
+//!   the communicator, and later calls fail at once with the first cause.
+
+mod call;
+mod fatal;
+mod refusal;
+mod report;
+
+pub use call::{Call, Operation};
+pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
+pub use refusal::{
+    BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank, OtherDevice,
+    Overflow, SizeVariable, TagTaken, WaitInLaunch, WrongCommunicator,
+};
+pub use report::{Mismatch, Panicked, Refused, ValueMismatch};
+
+/// What went wrong. `Clone + Send + Sync + 'static`, two words.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A buffer's length does not fit the operation.
+    #[error("{0}")]
+    BadLength(Box<BadLength>),
+    /// A view reaches past its buffer.
+    #[error("{0}")]
+    BadRange(Box<BadRange>),
+    /// A rank or root out of range.
+    #[error("{0}")]
+    NoSuchRank(Box<NoSuchRank>),
+    /// A root that gave no buffer.
+    #[error("{0}")]
+    NoBuffer(Box<NoBuffer>),
+    /// A count that does not fit into memory.
+    #[error("{0}")]
+    Overflow(Box<Overflow>),
+    /// Memory or a stream of another device.
+    #[error("{0}")]
+    OtherDevice(Box<OtherDevice>),
+    /// A resource of another communicator.
+    #[error("{0}")]
+    WrongCommunicator(Box<WrongCommunicator>),
+    /// Memory could not be had.
+    #[error("{0}")]
+    NoMemory(Box<NoMemory>),
+    /// A device tag that names another ordinal.
+    #[error("{0}")]
+    TagTaken(Box<TagTaken>),
+    /// A host wait inside a closure that `Stream::launch` runs.
+    #[error("{0}")]
+    WaitInLaunch(Box<WaitInLaunch>),
+    /// `TYPED_NCCL` does not read as a number of ranks.
+    #[error("{0}")]
+    SizeVariable(Box<SizeVariable>),
+    /// Started by a launcher that this build cannot join.
+    #[error("{0}")]
+    LaunchedUnderLauncher(Box<LaunchedUnderLauncher>),
+    /// The ranks' calls differ.
+    #[error("{0}")]
+    Mismatch(Box<Mismatch>),
+    /// Another rank refused its part of an operation.
+    #[error("{0}")]
+    Refused(Box<Refused>),
+    /// A closure given to `Stream::launch` panicked.
+    #[error("{0}")]
+    Panicked(Box<Panicked>),
+    /// Host values that another rank sent do not read as the type asked for.
+    #[error("{0}")]
+    ValueMismatch(Box<ValueMismatch>),
+    /// The communicator could not be made.
+    #[error("{0}")]
+    InitFailed(Box<InitFailed>),
+    /// Ranks are gone.
+    #[error("{0}")]
+    PeerFailed(Box<PeerFailed>),
+    /// A deadline passed.
+    #[error("{0}")]
+    Timeout(Box<Timeout>),
+    /// Somebody asked for an abort.
+    #[error("{0}")]
+    Aborted(Box<Aborted>),
+}
+
+/// A result whose error is [`Error`] unless said otherwise.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Whether it poisoned its communicator: later calls on it fail with the same cause.
+    pub fn is_fatal(&self) -> bool {
+        matches!(
+            self,
+            Self::InitFailed(_) | Self::PeerFailed(_) | Self::Timeout(_) | Self::Aborted(_)
+        )
+    }
+
+    /// Whether this rank refused its own call before anything was sent.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::BadLength(_)
+                | Self::BadRange(_)
+                | Self::NoSuchRank(_)
+                | Self::NoBuffer(_)
+                | Self::Overflow(_)
+                | Self::OtherDevice(_)
+                | Self::WrongCommunicator(_)
+                | Self::WaitInLaunch(_)
+        )
+    }
+
+    /// Whether another rank is the cause, so that the survivors may go on without it.
+    pub fn is_peer_failure(&self) -> bool {
+        matches!(self, Self::PeerFailed(_) | Self::Timeout(_))
+    }
+}
+
+/// A transition that failed, with the value as it was before. `?` turns it into [`Error`] and lets
+/// the value go.
+#[must_use = "the value is in it"]
+pub struct Failed<C> {
+    /// Why.
+    pub error: Error,
+    /// The value, unchanged.
+    pub value: C,
+}
+
+impl<C> std::fmt::Debug for Failed<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<C> std::fmt::Display for Failed<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<C> std::error::Error for Failed<C> {}
+
+impl<C> From<Failed<C>> for Error {
+    fn from(failed: Failed<C>) -> Self {
+        failed.error
+    }
+}
+
+/// A place in the caller's source, as `trainer.rs:41`.
+pub(crate) type Site = &'static std::panic::Location<'static>;
+
+/// Prints a [`Site`] without its column.
+pub(crate) struct At(pub(crate) Site);
+
+impl std::fmt::Display for At {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.0.file(), self.0.line())
+    }
+}
+
+static_assertions::assert_impl_all!(Error: Send, Sync, Clone, std::error::Error);
+static_assertions::const_assert!(size_of::<Error>() <= 16);

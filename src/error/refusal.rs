@@ -1,0 +1,311 @@
+//! Refusals: bad input, seen by this rank before anything was sent.
+
+use std::fmt;
+
+use super::At;
+use crate::DType;
+
+type Location = &'static std::panic::Location<'static>;
+
+/// What every refusal of a collective ends with.
+const UNHARMED: &str = "nothing was sent and the communicator is unharmed, but the other ranks may be waiting: they are told of this refusal";
+
+/// A buffer's length does not fit the operation.
+#[derive(Clone, Debug)]
+pub struct BadLength {
+    /// The method.
+    pub operation: &'static str,
+    /// Which buffer: `receive` or `send`.
+    pub buffer: &'static str,
+    /// The element type.
+    pub dtype: DType,
+    /// How many elements it holds.
+    pub found: usize,
+    /// How many elements are needed.
+    pub needed: usize,
+    /// Why: `4 ranks x 1024`.
+    pub because: String,
+    /// Where.
+    pub site: Location,
+    /// Whether other ranks take part in the operation.
+    pub collective: bool,
+}
+
+impl fmt::Display for BadLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, buffer, dtype, found, needed, because, site, collective } = self;
+        write!(
+            f,
+            "{operation}: the {buffer} buffer holds {found} {dtype}, {because} need {needed} (at {}); take {needed} elements, or a slice of that length",
+            At(site)
+        )?;
+        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
+    }
+}
+
+/// A view reaches past its buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct BadRange {
+    /// The first element asked for.
+    pub start: usize,
+    /// One past the last element asked for.
+    pub end: usize,
+    /// How many elements there are.
+    pub len: usize,
+    /// Where the view was made.
+    pub site: Location,
+}
+
+impl fmt::Display for BadRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start, end, len, site } = self;
+        if start > end {
+            write!(
+                f,
+                "the range {start}..{end} of a buffer ends before it starts (at {})",
+                At(site)
+            )
+        } else {
+            write!(
+                f,
+                "the range {start}..{end} reaches past a buffer of {len} elements (at {})",
+                At(site)
+            )
+        }
+    }
+}
+
+/// A rank or root that the communicator does not have.
+#[derive(Clone, Debug)]
+pub struct NoSuchRank {
+    /// The method.
+    pub operation: &'static str,
+    /// The rank asked for.
+    pub asked: usize,
+    /// The communicator's size.
+    pub size: usize,
+    /// Where.
+    pub site: Location,
+    /// Whether other ranks take part in the operation.
+    pub collective: bool,
+}
+
+impl fmt::Display for NoSuchRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, asked, size, site, collective } = self;
+        write!(
+            f,
+            "{operation}: there is no rank {asked} in a communicator of {size} (at {}); ranks count from 0 to {}",
+            At(site),
+            size.saturating_sub(1)
+        )?;
+        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
+    }
+}
+
+/// A root that named itself with `Root::At` and so gave no buffer.
+#[derive(Clone, Debug)]
+pub struct NoBuffer {
+    /// The method.
+    pub operation: &'static str,
+    /// This rank, the root.
+    pub root: crate::Rank,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for NoBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, root, site } = self;
+        write!(
+            f,
+            "{operation}: rank {root} is the root itself and gave no buffer (at {}); pass `Root::Here(&buffer)` there; {UNHARMED}",
+            At(site)
+        )
+    }
+}
+
+/// A count that does not fit into memory.
+#[derive(Clone, Debug)]
+pub struct Overflow {
+    /// The method.
+    pub operation: &'static str,
+    /// Elements per rank.
+    pub count: usize,
+    /// Ranks, or 1.
+    pub times: usize,
+    /// The element type.
+    pub dtype: DType,
+    /// Where.
+    pub site: Location,
+    /// Whether other ranks take part in the operation.
+    pub collective: bool,
+}
+
+impl fmt::Display for Overflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, count, times, dtype, site, collective } = self;
+        write!(f, "{operation}: ")?;
+        if *times > 1 {
+            write!(f, "{times} ranks x ")?;
+        }
+        write!(
+            f,
+            "{count} {dtype} of {} bytes are more than a buffer can hold (at {}); send fewer elements at a time",
+            dtype.size(),
+            At(site)
+        )?;
+        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
+    }
+}
+
+/// Memory or a stream of another device, where the type does not tell (`AnyDevice`).
+#[derive(Clone, Debug)]
+pub struct OtherDevice {
+    /// The method.
+    pub operation: &'static str,
+    /// What is on the other device: `send buffer`, `receive buffer`, `stream`.
+    pub what: &'static str,
+    /// The kind of device.
+    pub kind: &'static str,
+    /// The ordinal where it is.
+    pub found: u32,
+    /// The ordinal where it must be.
+    pub needed: u32,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for OtherDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, what, kind, found, needed, site } = self;
+        write!(
+            f,
+            "{operation}: the {what} is on {kind}:{found}, this takes {kind}:{needed} (at {}); make it with `comm.device()`; {UNHARMED}",
+            At(site)
+        )
+    }
+}
+
+/// A resource of another communicator.
+#[derive(Clone, Debug)]
+pub struct WrongCommunicator {
+    /// What was used: `PreMulSum`.
+    pub what: &'static str,
+    /// The communicators' name.
+    pub name: &'static str,
+    /// Which communicator of that name made it.
+    pub made_by: u32,
+    /// Which communicator of that name it was used with.
+    pub used_on: u32,
+}
+
+impl fmt::Display for WrongCommunicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, name, made_by, used_on } = self;
+        write!(
+            f,
+            "a {what} of {name}#{made_by} was used on {name}#{used_on}: two communicators of one name; make it there, or name them with `tag!`"
+        )
+    }
+}
+
+/// Memory could not be had.
+#[derive(Clone, Debug)]
+pub struct NoMemory {
+    /// How much, in bytes.
+    pub bytes: usize,
+    /// The kind of device.
+    pub kind: &'static str,
+    /// Which one.
+    pub ordinal: u32,
+}
+
+impl fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes, kind, ordinal } = self;
+        write!(
+            f,
+            "{kind}:{ordinal} has no {bytes} bytes of memory to give; free some, or take less"
+        )
+    }
+}
+
+/// A device tag that names another ordinal.
+#[derive(Clone, Debug)]
+pub struct TagTaken {
+    /// The tag.
+    pub tag: &'static str,
+    /// The kind of device.
+    pub kind: &'static str,
+    /// The ordinal that the tag names.
+    pub holds: u32,
+    /// The ordinal asked for.
+    pub asked: u32,
+}
+
+impl fmt::Display for TagTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tag, kind, holds, asked } = self;
+        write!(
+            f,
+            "the tag `{tag}` names {kind}:{holds} and cannot name {kind}:{asked} too; mint a second tag with `device_tag!`, or use `AnyDevice`"
+        )
+    }
+}
+
+/// A host wait inside a closure that `Stream::launch` runs.
+#[derive(Clone, Debug)]
+pub struct WaitInLaunch {
+    /// The method.
+    pub operation: &'static str,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for WaitInLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, site } = self;
+        write!(
+            f,
+            "{operation} waits, and a closure given to `stream.launch` may not (at {}): it would hold up its own stream; wait after the launch",
+            At(site)
+        )
+    }
+}
+
+/// `TYPED_NCCL` does not read as a number of ranks.
+#[derive(Clone, Debug)]
+pub struct SizeVariable {
+    /// What it holds.
+    pub found: String,
+}
+
+impl fmt::Display for SizeVariable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "TYPED_NCCL is `{}`; it takes `host:N`, such as `host:8` for eight host ranks",
+            self.found
+        )
+    }
+}
+
+/// Started by a launcher that this build cannot join.
+#[derive(Clone, Debug)]
+pub struct LaunchedUnderLauncher {
+    /// The variable that the launcher sets.
+    pub variable: &'static str,
+    /// The launcher.
+    pub launcher: &'static str,
+}
+
+impl fmt::Display for LaunchedUnderLauncher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { variable, launcher } = self;
+        write!(
+            f,
+            "{variable} is set, so {launcher} started this process as one rank of many, and this build has host ranks only; run it without a launcher, or set TYPED_NCCL=host:4 for four host ranks in each process"
+        )
+    }
+}

@@ -1,0 +1,120 @@
+//! Reports: an operation that was enqueued did not happen as asked.
+
+use std::fmt;
+
+use super::{At, Call, Error};
+use crate::Rank;
+
+/// The ranks' calls differ. NCCL would hang or give wrong data.
+#[derive(Clone, Debug)]
+pub struct Mismatch {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// Which operation of the communicator, from 0.
+    pub seq: u64,
+    /// Each rank's call.
+    pub calls: Vec<(Rank, Call)>,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "operation #{} on {} differs between ranks:", self.seq, self.name)?;
+        let mut groups: Vec<(&Call, Vec<Rank>)> = Vec::new();
+        for (rank, call) in &self.calls {
+            match groups.iter_mut().find(|(c, _)| c.matches(call) && c.site == call.site) {
+                Some((_, ranks)) => ranks.push(*rank),
+                None => groups.push((call, vec![*rank])),
+            }
+        }
+        for (i, (call, ranks)) in groups.iter().enumerate() {
+            let sep = if i == 0 { "" } else { ";" };
+            write!(f, "{sep} {} called {call}", Ranks(ranks))?;
+        }
+        f.write_str("; all ranks must make the same calls in the same order; the outputs are unspecified, the communicator goes on")
+    }
+}
+
+/// Another rank refused its part of an operation.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// Which operation of the communicator, from 0.
+    pub seq: u64,
+    /// This rank's call.
+    pub call: Call,
+    /// The rank that refused.
+    pub by: Rank,
+    /// Its reason.
+    pub reason: Error,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, seq, call, by, reason } = self;
+        write!(
+            f,
+            "operation #{seq} on {name} ({call}) did not happen: rank {by} refused its part: {reason}"
+        )
+    }
+}
+
+/// A closure given to `Stream::launch` panicked.
+#[derive(Clone, Debug)]
+pub struct Panicked {
+    /// What it said.
+    pub message: String,
+    /// Where it was launched.
+    pub site: &'static std::panic::Location<'static>,
+}
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the closure launched at {} panicked: {}; what it was to write is unspecified",
+            At(self.site),
+            self.message
+        )
+    }
+}
+
+/// The ranks' host-side calls differ, or a value does not read as the type asked for.
+#[derive(Clone, Debug)]
+pub struct ValueMismatch {
+    /// This rank's call.
+    pub operation: &'static str,
+    /// The rank whose call or value differs.
+    pub rank: Rank,
+    /// What differs.
+    pub found: String,
+}
+
+impl fmt::Display for ValueMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, rank, found } = self;
+        write!(
+            f,
+            "{operation}: rank {rank} {found}; all ranks must make the same host-side calls with values of one type"
+        )
+    }
+}
+
+/// `rank 3`, `ranks 0 and 2`, `ranks 0, 1 and 4`.
+pub(crate) struct Ranks<'a>(pub(crate) &'a [Rank]);
+
+impl fmt::Display for Ranks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => f.write_str("no rank"),
+            [one] => write!(f, "rank {one}"),
+            [first, middle @ .., last] => {
+                write!(f, "ranks {first}")?;
+                for rank in middle {
+                    write!(f, ", {rank}")?;
+                }
+                write!(f, " and {last}")
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Host memory: raw and zeroed.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+use crate::Result;
+use crate::error::{Error, NoMemory};
+
+/// Alignment of every block: two cache lines, what a vector unit likes.
+const ALIGN: usize = 128;
+
+/// What a block's start is aligned for.
+#[repr(align(128))]
+struct Line;
+
+static_assertions::const_assert_eq!(align_of::<Line>(), ALIGN);
+
+/// An owned range of bytes, all initialised.
+///
+/// Nothing here gives a reference to the bytes: they are shared by every queued operation, and who
+/// may touch which of them when is the business of stream order.
+#[derive(Debug)]
+pub struct Block {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: a block is an address and a size; it hands out raw pointers only.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    pub(super) fn zeroed(ordinal: u32, bytes: usize) -> Result<Self> {
+        let none = || Error::NoMemory(Box::new(NoMemory { bytes, kind: "host", ordinal }));
+        let layout = Layout::from_size_align(bytes, ALIGN).map_err(|_| none())?;
+        if bytes == 0 {
+            return Ok(Self { start: NonNull::<Line>::dangling().cast(), layout });
+        }
+        // SAFETY: the size is not zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
+        Ok(Self { start, layout })
+    }
+
+    /// The address `offset` bytes in.
+    ///
+    /// # Safety
+    /// `offset` is at most the block's size.
+    #[inline]
+    pub(super) unsafe fn at(&self, offset: usize) -> *mut u8 {
+        // SAFETY: within the allocation, or its end.
+        unsafe { self.start.as_ptr().add(offset) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.layout.size() > 0 {
+            // SAFETY: allocated in `zeroed` with this layout, and freed once.
+            unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Streams: queues of tasks that run in order.
+
+use std::collections::VecDeque;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Thread;
+
+use super::comm::Place;
+use super::state::{Out, State, Work};
+use super::{ENGINE, Entry};
+use crate::error::{Call, Error};
+
+pub(super) type Closure = Box<dyn FnOnce() + Send>;
+
+/// The owner's handle of a stream. When the last clone goes, the stream runs dry and is gone.
+#[derive(Debug)]
+pub struct StreamToken {
+    progress: Arc<Progress>,
+}
+
+impl Drop for StreamToken {
+    fn drop(&mut self) {
+        ENGINE.lock().close_stream(self.progress.key);
+    }
+}
+
+/// How far a stream has come; readable without the lock.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) key: usize,
+    issued: AtomicU64,
+    done: AtomicU64,
+    /// What a closure left behind.
+    error: Mutex<Option<Error>>,
+}
+
+impl Progress {
+    pub(super) fn leave_error(&self, error: Error) {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    pub(super) fn take_error(&self) -> Option<Error> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The place after a stream's first `seq` tasks.
+#[derive(Clone, Debug)]
+pub struct Point {
+    progress: Arc<Progress>,
+    seq: u64,
+}
+
+impl Point {
+    /// After everything enqueued so far.
+    pub(in crate::host) fn now(stream: &StreamToken) -> Self {
+        let progress = stream.progress.clone();
+        // Tasks are issued by the stream's one owner, or before it handed the stream over.
+        let seq = progress.issued.load(Ordering::Acquire);
+        Self { progress, seq }
+    }
+
+    /// Pairs with the release in [`State::task_done`].
+    pub(in crate::host) fn reached(&self) -> bool {
+        self.progress.done.load(Ordering::Acquire) >= self.seq
+    }
+
+    pub(super) fn stream(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+}
+
+/// One entry of a queue.
+pub(super) enum Task {
+    /// This rank's part of a collective.
+    Collective { place: Place, seq: u64, entry: Box<Entry> },
+    /// User compute.
+    Launch { work: Closure, site: &'static Location<'static> },
+    /// Waits for another stream.
+    Wait(Point),
+}
+
+/// The task that a stream is at.
+pub(super) enum Current {
+    /// Waits for the other ranks, or moves data.
+    Collective { place: Place, seq: u64, call: Call },
+    /// A closure, waiting for a thread or running.
+    Launch { site: &'static Location<'static> },
+}
+
+pub(super) struct StreamState {
+    pub(super) progress: Arc<Progress>,
+    pub(super) queue: VecDeque<Task>,
+    pub(super) current: Option<Current>,
+    /// Streams that wait for this one to be done with so many tasks.
+    dependents: Vec<(u64, usize)>,
+    /// Threads that wait likewise.
+    watchers: Vec<(u64, Thread)>,
+    /// Its handle is gone.
+    closed: bool,
+}
+
+impl State {
+    pub(super) fn open_stream(&mut self) -> Arc<StreamToken> {
+        let slot = self.streams.vacant_entry();
+        let progress = Arc::new(Progress {
+            key: slot.key(),
+            issued: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            error: Mutex::default(),
+        });
+        slot.insert(StreamState {
+            progress: progress.clone(),
+            queue: VecDeque::new(),
+            current: None,
+            dependents: Vec::new(),
+            watchers: Vec::new(),
+            closed: false,
+        });
+        Arc::new(StreamToken { progress })
+    }
+
+    fn close_stream(&mut self, key: usize) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            stream.closed = true;
+            if stream.current.is_none() && stream.queue.is_empty() {
+                self.streams.remove(key);
+            }
+        }
+    }
+
+    pub(super) fn push(&mut self, stream: &StreamToken, task: Task, out: &mut Out) {
+        let key = stream.progress.key;
+        if let Some(state) = self.streams.get_mut(key) {
+            state.queue.push_back(task);
+            stream.progress.issued.fetch_add(1, Ordering::Release);
+            self.advance(key, out);
+        }
+    }
+
+    /// Starts what can start on `first`, and on every stream that this sets free.
+    pub(super) fn advance(&mut self, first: usize, out: &mut Out) {
+        let mut todo = vec![first];
+        while let Some(key) = todo.pop() {
+            while self.start_next(key, &mut todo, out) {}
+        }
+    }
+
+    /// Starts the stream's next task; true if it is over already.
+    fn start_next(&mut self, key: usize, todo: &mut Vec<usize>, out: &mut Out) -> bool {
+        let Some(stream) = self.streams.get_mut(key) else {
+            return false;
+        };
+        if stream.current.is_some() {
+            return false;
+        }
+        match stream.queue.front() {
+            None => {
+                if stream.closed {
+                    self.streams.remove(key);
+                }
+                return false;
+            }
+            Some(Task::Wait(point)) if !point.reached() => {
+                let (on, seq) = (point.progress.key, point.seq);
+                if let Some(other) = self.streams.get_mut(on)
+                    && !other.dependents.contains(&(seq, key))
+                {
+                    other.dependents.push((seq, key));
+                }
+                return false;
+            }
+            Some(Task::Collective { place, seq, .. }) => {
+                let (place, seq) = (*place, *seq);
+                if !self.is_turn(place, seq, key) {
+                    return false;
+                }
+            }
+            Some(_) => {}
+        }
+        let Some(stream) = self.streams.get_mut(key) else {
+            return false;
+        };
+        match stream.queue.pop_front() {
+            None => false,
+            Some(Task::Wait(_)) => {
+                self.task_done(key, todo, out);
+                true
+            }
+            Some(Task::Launch { work, site }) => {
+                stream.current = Some(Current::Launch { site });
+                let stream = stream.progress.clone();
+                out.closures.push(Work::Run { stream, work, site });
+                false
+            }
+            Some(Task::Collective { place, seq, entry }) => {
+                stream.current = Some(Current::Collective { place, seq, call: entry.call });
+                self.arrive(place, seq, key, entry, todo, out);
+                self.streams.get(key).is_some_and(|stream| stream.current.is_none())
+            }
+        }
+    }
+
+    /// The stream's current task is over: whoever waits for that goes on.
+    pub(super) fn task_done(&mut self, key: usize, todo: &mut Vec<usize>, out: &mut Out) {
+        let Some(stream) = self.streams.get_mut(key) else {
+            return;
+        };
+        stream.current = None;
+        let done = stream.progress.done.fetch_add(1, Ordering::Release) + 1;
+        stream.dependents.retain(|&(seq, waiter)| {
+            let free = seq <= done;
+            if free {
+                todo.push(waiter);
+            }
+            !free
+        });
+        stream.watchers.retain(|(seq, thread)| {
+            let free = *seq <= done;
+            if free {
+                out.unpark.push(thread.clone());
+            }
+            !free
+        });
+        todo.push(key);
+    }
+
+    pub(super) fn closure_done(&mut self, stream: &Progress, out: &mut Out) {
+        let mut todo = Vec::new();
+        self.task_done(stream.key, &mut todo, out);
+        for key in todo {
+            self.advance(key, out);
+        }
+    }
+
+    /// Wakes this thread when the point is reached.
+    pub(super) fn watch(&mut self, point: &Point) {
+        let me = std::thread::current();
+        if let Some(stream) = self.streams.get_mut(point.progress.key) {
+            let known = |(seq, thread): &(u64, Thread)| *seq == point.seq && thread.id() == me.id();
+            if !stream.watchers.iter().any(known) {
+                stream.watchers.push((point.seq, me));
+            }
+        }
+    }
+}

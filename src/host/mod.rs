@@ -1,0 +1,165 @@
+//! The embedded host backend: ranks as threads of one process, memory as memory.
+//!
+//! It is the executable specification of NCCL's semantics: operations of one communicator run one
+//! after the other whatever their streams, a collective starts when every rank's stream has reached
+//! it, in-place and count rules are NCCL's. Where NCCL would hang or corrupt (calls that differ, a
+//! rank that is gone), it reports.
+
+mod block;
+mod engine;
+mod moves;
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::Block;
+use engine::{ENGINE, Member, Point, StreamToken};
+
+use crate::backend::{
+    AllocKind, Collective, Collectives, Join, Launches, Lifecycle, Memory, Streams,
+};
+use crate::error::Error;
+use crate::{DType, Element, Result};
+
+/// The host backend.
+#[derive(Debug)]
+pub enum HostBackend {}
+
+/// An operator that scales before it adds: one element's bytes, the rest zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale([u8; 8]);
+
+// SAFETY: `Block` owns `bytes` zeroed, 128-byte aligned bytes until it is dropped; dropping frees.
+unsafe impl Memory for HostBackend {
+    const KIND: &'static str = "host";
+    type Block = Block;
+
+    fn alloc(ordinal: u32, bytes: usize, _: AllocKind) -> Result<Block> {
+        Block::zeroed(ordinal, bytes)
+    }
+
+    unsafe fn read(block: &Block, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller keeps the range inside the block, and writers away; `to` is the
+        // caller's own memory.
+        unsafe { std::ptr::copy_nonoverlapping(block.at(offset), to, bytes) };
+        Ok(())
+    }
+
+    unsafe fn write(block: &Block, offset: usize, from: *const u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller keeps the range inside the block, and every other use away.
+        unsafe { std::ptr::copy_nonoverlapping(from, block.at(offset), bytes) };
+        Ok(())
+    }
+}
+
+// SAFETY: the engine runs a stream's tasks in order; `done` is stored with release after a task's
+// last write (made under, or before taking, the engine's lock) and loaded with acquire.
+unsafe impl Streams for HostBackend {
+    type Stream = Arc<StreamToken>;
+    type Point = Point;
+
+    fn open(_: u32) -> Result<Arc<StreamToken>> {
+        Ok(ENGINE.open_stream())
+    }
+
+    fn point(stream: &Arc<StreamToken>) -> Result<Point> {
+        Ok(Point::now(stream))
+    }
+
+    fn wait_for(stream: &Arc<StreamToken>, point: &Point) -> Result<()> {
+        ENGINE.enqueue_wait(stream, point.clone());
+        Ok(())
+    }
+
+    fn reached(point: &Point) -> Result<bool> {
+        Ok(point.reached())
+    }
+
+    fn pause(point: &Point, at_most: Duration) {
+        ENGINE.pause(point, at_most);
+    }
+
+    fn blame(point: &Point) -> Option<(u64, String)> {
+        ENGINE.blame(point)
+    }
+
+    fn take_error(point: &Point) -> Option<Error> {
+        ENGINE.take_error(point)
+    }
+}
+
+// SAFETY: a launched closure is a task of its stream: it runs once, in the stream's order.
+unsafe impl Launches for HostBackend {
+    type View<'v, T: Element> = &'v [T];
+    type ViewMut<'v, T: Element> = &'v mut [T];
+    type Raw<'v> = ();
+
+    fn launch(
+        stream: &Arc<StreamToken>,
+        site: &'static Location<'static>,
+        work: impl for<'v> FnOnce(()) + Send + 'static,
+    ) -> Result<()> {
+        ENGINE.enqueue_launch(stream, site, Box::new(move || work(())));
+        Ok(())
+    }
+
+    unsafe fn view<'v, T: Element>(block: &Block, offset: usize, len: usize) -> &'v [T] {
+        // SAFETY: the caller keeps the range inside the block, aligned, alive and unwritten for
+        // 'v; every byte is initialised and every bit pattern is a `T`.
+        unsafe { std::slice::from_raw_parts(block.at(offset).cast(), len) }
+    }
+
+    unsafe fn view_mut<'v, T: Element>(block: &Block, offset: usize, len: usize) -> &'v mut [T] {
+        // SAFETY: as in `view`, and the caller keeps every other use away for 'v.
+        unsafe { std::slice::from_raw_parts_mut(block.at(offset).cast(), len) }
+    }
+}
+
+// SAFETY: tasks hold their memory by `Arc`, so an end in the middle frees nothing under them.
+unsafe impl Lifecycle for HostBackend {
+    type Comm = Member;
+    type Operator = Scale;
+
+    fn connect(join: Join) -> Result<Member> {
+        Ok(ENGINE.join(join))
+    }
+
+    fn is_idle(comm: &Member) -> bool {
+        ENGINE.is_idle(comm)
+    }
+
+    fn refuse(comm: &Member, seq: u64, reason: &Error) {
+        ENGINE.refuse(comm, seq, reason.clone());
+    }
+
+    fn departer(comm: &Member) -> Box<dyn Fn(&str) + Send + Sync> {
+        let place = comm.place();
+        Box::new(move |why| ENGINE.depart(place, why, false))
+    }
+
+    fn pre_mul_sum(_: &Member, _: DType, scalar: [u8; 8]) -> Result<Scale> {
+        Ok(Scale(scalar))
+    }
+
+    fn finalize(comm: Member) {
+        drop(comm);
+    }
+
+    fn abort(comm: Member, why: &str) {
+        ENGINE.depart(comm.place(), why, true);
+    }
+}
+
+// SAFETY: the moves read and write exactly the spans of the collective's table, held by `Arc`,
+// after every rank's stream has reached the operation and before any goes on.
+unsafe impl Collectives for HostBackend {
+    fn collective(
+        comm: &Member,
+        stream: &Arc<StreamToken>,
+        collective: &Collective<'_, Self>,
+    ) -> Result<()> {
+        ENGINE.enqueue_collective(comm, stream, collective);
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! NCCL from Rust, where misuse does not compile.
+//!
+//! ```
+//! use typed_nccl::{Communicator, Device, Result, Sum, launch};
+//!
+//! fn main() -> Result<()> {
+//!     launch!(hello)
+//! }
+//!
+//! fn hello<D: Device>(comm: Communicator<D>) -> Result<()> {
+//!     let mut x = comm.device().from_slice(&[comm.rank().index() as f32; 1024])?;
+//!     comm.all_reduce_in_place(&mut x, Sum)?;
+//!     println!("rank {} of {}: {}", comm.rank(), comm.size(), x.to_vec()?[0]);
+//!     comm.finish()
+//! }
+//! ```
+//!
+//! * [`Communicator`]: the ranks that communicate; its life is in its type.
+//! * [`Buffer`], [`Slice`], [`SliceMut`]: memory with its element type and its device in the type.
+//! * [`Stream`]: queues of work; `stream.launch` puts your own computation in stream order.
+//! * [`launch!`], [`spmd`], [`Seat::local`]: how a program gets its ranks.
+//! * [`Error`]: what the compiler cannot know, with a name, a place and a remedy.
+//!
+//! Import by name. There is no prelude: with a glob import rustc prints full paths in its messages.
+
+mod collectives;
+mod communicator;
+mod control;
+mod device;
+mod element;
+mod entry;
+mod host;
+mod memory;
+mod rank;
+mod reduce;
+mod seat;
+mod stream;
+mod wait;
+mod world;
+
+pub mod backend;
+pub mod error;
+
+pub use collectives::Root;
+pub use communicator::{
+    AbortHandle, Aborted, Builder, CanEnqueue, CommConfig, Communicator, DeviceGiven, Finalized,
+    Health, Initializing, NoDevice, NoSeat, On, OnDevice, Ready, Revoked, SeatGiven, State,
+    Suspended, Uninit, Unnamed,
+};
+pub use device::{AnyDevice, At, Device, DeviceTag, Family, Host, Local, Scoped};
+pub use element::{DType, Element, Float, Numeric};
+pub use entry::{Place, spmd};
+pub use error::{Error, Failed, Result};
+pub use memory::{
+    Buffer, DeviceMem, MemoryKind, NcclMem, Readable, SameDtype, Slice, SliceMut, Writable,
+};
+pub use rank::{AsRank, Rank};
+pub use reduce::{Avg, Max, Min, PreMulSum, Prod, ReduceOp, ReductionName, Sum};
+pub use seat::Seat;
+pub use stream::{Mark, Operand, Operands, Stream};
+pub use world::{Label, World};
+
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::entry::launch;
+}

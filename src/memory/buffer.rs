@@ -1,0 +1,197 @@
+//! Buffers: owned device memory with an element type.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::slice::Extent;
+use super::{Allocation, DeviceMem, Slice, SliceMut};
+use crate::backend::{AllocKind, Memory};
+use crate::error::{BadLength, Error, Overflow};
+use crate::{Device, Element, Result, wait};
+
+/// `len` elements of type `T` on device `D`, in memory of kind `M`.
+///
+/// It is usable with every communicator on its device. Operations on it run in the order in which
+/// they were enqueued, on whatever streams; dropping it neither waits nor frees memory that an
+/// enqueued operation still needs. `Send`, not `Sync`.
+pub struct Buffer<T, D: Device, M = DeviceMem> {
+    allocation: Arc<Allocation<D::Backend>>,
+    len: usize,
+    types: PhantomData<(fn() -> (T, D, M), Cell<()>)>,
+}
+
+impl<T: Element, D: Device, M> Buffer<T, D, M> {
+    #[track_caller]
+    pub(crate) fn alloc(device: &D, len: usize, kind: AllocKind) -> Result<Self> {
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .filter(|&bytes| isize::try_from(bytes).is_ok())
+            .ok_or_else(|| {
+                Error::Overflow(Box::new(Overflow {
+                    operation: "alloc",
+                    count: len,
+                    times: 1,
+                    dtype: T::DTYPE,
+                    site: Location::caller(),
+                    collective: false,
+                }))
+            })?;
+        let allocation = Allocation::new(device.ordinal(), bytes, kind)?;
+        Ok(Self { allocation, len, types: PhantomData })
+    }
+
+    /// How many elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A shared view of `range`. A range past the end is refused by the operation that uses it.
+    #[track_caller]
+    pub fn slice(&self, range: Range<usize>) -> Slice<'_, T, D> {
+        self.all().slice(range)
+    }
+
+    /// An exclusive view of `range`. A range past the end is refused by the operation that uses it.
+    #[track_caller]
+    pub fn slice_mut(&mut self, range: Range<usize>) -> SliceMut<'_, T, D> {
+        self.all_mut().into_slice(range)
+    }
+
+    /// A shared view of all of it.
+    #[inline]
+    pub fn all(&self) -> Slice<'_, T, D> {
+        Slice::new(&self.allocation, Extent::whole(self.len))
+    }
+
+    /// An exclusive view of all of it.
+    #[inline]
+    pub fn all_mut(&mut self) -> SliceMut<'_, T, D> {
+        SliceMut::new(&self.allocation, Extent::whole(self.len))
+    }
+
+    /// Disjoint exclusive views of consecutive parts, by their lengths:
+    /// `let [ghost, inner] = x.parts_mut([h, n - h]);`
+    #[track_caller]
+    pub fn parts_mut<const N: usize>(&mut self, lengths: [usize; N]) -> [SliceMut<'_, T, D>; N] {
+        self.all_mut().into_parts(lengths)
+    }
+
+    /// Copies the elements to the host. The host waits for what was enqueued to write them, within
+    /// the deadline of the communicators that used those streams.
+    ///
+    /// # Errors
+    /// What went wrong on those streams, once; a passed deadline; an abort.
+    #[track_caller]
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.all().to_vec()
+    }
+
+    /// Copies the elements to `out`, of the same length. Waits as [`to_vec`](Self::to_vec) does.
+    ///
+    /// # Errors
+    /// As [`to_vec`](Self::to_vec); [`Error::BadLength`] when the lengths differ.
+    #[track_caller]
+    pub fn copy_to(&self, out: &mut [T]) -> Result<()> {
+        self.all().copy_to(out)
+    }
+
+    /// Overwrites the elements with `values`, of the same length. The host waits for what was
+    /// enqueued to use them.
+    ///
+    /// # Errors
+    /// As [`to_vec`](Self::to_vec); [`Error::BadLength`] when the lengths differ.
+    #[track_caller]
+    pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
+        self.all_mut().copy_from(values)
+    }
+
+    #[inline]
+    pub(super) fn allocation(&self) -> &Arc<Allocation<D::Backend>> {
+        &self.allocation
+    }
+}
+
+/// Host copies, for every view.
+pub(super) fn read<T: Element, D: Device>(
+    allocation: &Allocation<D::Backend>,
+    offset: usize,
+    out: &mut [T],
+    operation: &'static str,
+    site: &'static Location<'static>,
+) -> Result<()> {
+    wait::until(allocation.order.points(false)?, None, operation, site)?;
+    // SAFETY: the view's extent was checked against the allocation; `out` is writable for its own
+    // size, and every bit pattern is a `T`. All writers were waited for, and no other thread can
+    // enqueue a new one: that takes the buffer, which is not `Sync` and is borrowed here.
+    unsafe {
+        <D::Backend as Memory>::read(
+            allocation.block(),
+            offset,
+            out.as_mut_ptr().cast(),
+            size_of_val(out),
+        )
+    }
+}
+
+/// Host copies, for every view.
+pub(super) fn write<T: Element, D: Device>(
+    allocation: &Allocation<D::Backend>,
+    offset: usize,
+    values: &[T],
+    operation: &'static str,
+    site: &'static Location<'static>,
+) -> Result<()> {
+    wait::until(allocation.order.points(true)?, None, operation, site)?;
+    // SAFETY: as in `read`; all users were waited for, and the view is exclusive.
+    unsafe {
+        <D::Backend as Memory>::write(
+            allocation.block(),
+            offset,
+            values.as_ptr().cast(),
+            size_of_val(values),
+        )
+    }
+}
+
+/// The error of a host copy whose lengths differ.
+#[cold]
+pub(super) fn host_length<T: Element>(
+    operation: &'static str,
+    found: usize,
+    needed: usize,
+    site: &'static Location<'static>,
+) -> Error {
+    Error::BadLength(Box::new(BadLength {
+        operation,
+        buffer: "device",
+        dtype: T::DTYPE,
+        found,
+        needed,
+        because: "the host slice's elements".to_owned(),
+        site,
+        collective: false,
+    }))
+}
+
+impl<T: Element, D: Device, M> fmt::Debug for Buffer<T, D, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Buffer of {} {} on {}:{}",
+            self.len,
+            T::DTYPE,
+            D::KIND,
+            self.allocation.ordinal()
+        )
+    }
+}

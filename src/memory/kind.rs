@@ -1,0 +1,31 @@
+//! Memory kinds: which allocator a buffer's memory came from.
+
+use crate::backend::AllocKind;
+
+/// Plain device memory in stream order: what `device.zeros(n)` gives.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceMem;
+
+/// Memory from NCCL's allocator, which can back a symmetric window: `device.nccl_zeros(n)`.
+#[derive(Clone, Copy, Debug)]
+pub struct NcclMem;
+
+/// A kind of memory. Sealed.
+pub trait MemoryKind: sealed::Sealed + 'static {
+    /// The allocator.
+    const ALLOC: AllocKind;
+}
+
+impl MemoryKind for DeviceMem {
+    const ALLOC: AllocKind = AllocKind::Device;
+}
+
+impl MemoryKind for NcclMem {
+    const ALLOC: AllocKind = AllocKind::Nccl;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::DeviceMem {}
+    impl Sealed for super::NcclMem {}
+}

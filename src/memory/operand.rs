@@ -1,0 +1,84 @@
+//! Operands: what an operation accepts.
+
+use crate::backend::Span;
+use crate::error::BadRange;
+use crate::{Buffer, Device, Element, Slice, SliceMut};
+
+/// What a communicator on `D` may read: buffers and views of them.
+#[diagnostic::on_unimplemented(
+    message = "a communicator on `{D}` cannot read `{Self}`",
+    label = "this lives on another device, or is no device memory",
+    note = "NCCL does not check this: it would read the other device's memory, or hang",
+    note = "allocate with `comm.device()`, which is the communicator's own"
+)]
+pub trait Readable<D: Device>: sealed::Sealed {
+    /// The element type.
+    type Elem: Element;
+
+    /// Where the elements are.
+    #[doc(hidden)]
+    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange>;
+}
+
+/// What a communicator on `D` may write: buffers and exclusive views of them.
+#[diagnostic::on_unimplemented(
+    message = "a communicator on `{D}` cannot write into `{Self}`",
+    label = "this lives on another device, is no device memory, or is a shared view",
+    note = "NCCL does not check this: it would write the other device's memory, or hang",
+    note = "allocate with `comm.device()`, and take views with `slice_mut`"
+)]
+pub trait Writable<D: Device>: Readable<D> {}
+
+/// Both sides of an operation hold one data type.
+#[diagnostic::on_unimplemented(
+    message = "the receive buffer holds `{Self}`, the send buffer `{S}`",
+    label = "both sides of an operation hold one data type",
+    note = "NCCL takes one data type for both and would write past the end, or half"
+)]
+pub trait SameDtype<S> {}
+
+impl<T: Element> SameDtype<T> for T {}
+
+impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
+    type Elem = T;
+
+    #[inline]
+    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
+        Ok(Span::new(self.allocation(), 0, self.len()))
+    }
+}
+
+impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {}
+
+impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
+    type Elem = T;
+
+    #[inline]
+    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
+        let (allocation, extent) = self.parts();
+        let (start, len) = extent.checked()?;
+        Ok(Span::new(allocation, start * size_of::<T>(), len))
+    }
+}
+
+impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
+    type Elem = T;
+
+    #[inline]
+    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
+        let (allocation, extent) = self.parts();
+        let (start, len) = extent.checked()?;
+        Ok(Span::new(allocation, start * size_of::<T>(), len))
+    }
+}
+
+impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {}
+
+mod sealed {
+    use crate::{Buffer, Device, Slice, SliceMut};
+
+    pub trait Sealed {}
+    impl<T, D: Device, M> Sealed for Buffer<T, D, M> {}
+    impl<T, D: Device> Sealed for Slice<'_, T, D> {}
+    impl<T, D: Device> Sealed for SliceMut<'_, T, D> {}
+}

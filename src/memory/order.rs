@@ -1,0 +1,143 @@
+//! Stream order: which streams used an allocation, and what a next use has to wait for.
+//!
+//! A use on the stream that made all earlier uses costs two relaxed stores. A use on another stream
+//! waits (on the device, not on the host) for everything enqueued so far on the streams that it
+//! conflicts with: a read for writers, a write for all. `stream.mark()` right after a use narrows
+//! "everything enqueued so far" to the mark.
+//!
+//! The header is touched through `&Buffer` and its views only, which are not `Sync`: one thread at
+//! a time. The atomics are there so that a lease held elsewhere cannot make it undefined.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::Result;
+use crate::backend::Backend;
+use crate::stream::{StreamCore, StreamShared};
+
+pub(crate) struct Order<B: Backend> {
+    /// The stream that made every use so far, or 0.
+    sole: AtomicU64,
+    /// That stream's sequence number at its last write and last use; 0 for none.
+    wrote: AtomicU64,
+    used: AtomicU64,
+    spread: Mutex<Spread<B>>,
+}
+
+/// The slow side: the streams behind the numbers.
+struct Spread<B: Backend> {
+    /// The stream that `Order::sole` names.
+    sole: Option<Arc<StreamShared<B>>>,
+    /// Uses by several streams; empty while there is a sole one.
+    uses: Vec<Use<B>>,
+}
+
+struct Use<B: Backend> {
+    stream: Arc<StreamShared<B>>,
+    wrote: u64,
+    used: u64,
+}
+
+impl<B: Backend> Default for Order<B> {
+    fn default() -> Self {
+        Self {
+            sole: AtomicU64::new(0),
+            wrote: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            spread: Mutex::new(Spread { sole: None, uses: Vec::new() }),
+        }
+    }
+}
+
+impl<B: Backend> Order<B> {
+    /// Orders a read by the next operation of `stream` after all writes.
+    #[inline]
+    pub(crate) fn read(&self, stream: &StreamCore<B>) -> Result<()> {
+        if self.sole.load(Relaxed) == stream.id() {
+            self.used.store(stream.next_seq(), Relaxed);
+            return Ok(());
+        }
+        self.read_elsewhere(stream)
+    }
+
+    /// Orders a write by the next operation of `stream` after all uses.
+    #[inline]
+    pub(crate) fn write(&self, stream: &StreamCore<B>) -> Result<()> {
+        if self.sole.load(Relaxed) == stream.id() {
+            self.used.store(stream.next_seq(), Relaxed);
+            self.wrote.store(stream.next_seq(), Relaxed);
+            return Ok(());
+        }
+        self.write_elsewhere(stream)
+    }
+
+    #[cold]
+    fn read_elsewhere(&self, stream: &StreamCore<B>) -> Result<()> {
+        let mut spread = self.spread();
+        for earlier in &spread.uses {
+            if earlier.wrote > 0 && earlier.stream.id() != stream.id() {
+                stream.wait_for_use(&earlier.stream, earlier.wrote)?;
+            }
+        }
+        match spread.uses.iter_mut().find(|u| u.stream.id() == stream.id()) {
+            Some(own) => own.used = stream.next_seq(),
+            None => {
+                spread.uses.push(Use { stream: stream.shared(), wrote: 0, used: stream.next_seq() })
+            }
+        }
+        self.settle(&mut spread);
+        Ok(())
+    }
+
+    #[cold]
+    fn write_elsewhere(&self, stream: &StreamCore<B>) -> Result<()> {
+        let mut spread = self.spread();
+        for earlier in &spread.uses {
+            if earlier.stream.id() != stream.id() {
+                stream.wait_for_use(&earlier.stream, earlier.used)?;
+            }
+        }
+        // This write is after all of them: whoever waits for it waits for them too.
+        let seq = stream.next_seq();
+        spread.uses = vec![Use { stream: stream.shared(), wrote: seq, used: seq }];
+        self.settle(&mut spread);
+        Ok(())
+    }
+
+    /// The points that a host read (`write` false) or host write has to wait for.
+    pub(crate) fn points(&self, write: bool) -> Result<Vec<(Arc<StreamShared<B>>, B::Point)>> {
+        let mut spread = self.spread();
+        let mut points = Vec::new();
+        for earlier in &spread.uses {
+            let seq = if write { earlier.used } else { earlier.wrote };
+            if seq > 0 {
+                points.push((earlier.stream.clone(), earlier.stream.point_after(seq)?));
+            }
+        }
+        self.settle(&mut spread);
+        Ok(points)
+    }
+
+    /// Takes the lock with every use in `uses`; `sole` is cleared until [`settle`](Self::settle).
+    fn spread(&self) -> MutexGuard<'_, Spread<B>> {
+        let mut spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sole.store(0, Relaxed);
+        if let Some(stream) = spread.sole.take() {
+            let (wrote, used) = (self.wrote.load(Relaxed), self.used.load(Relaxed));
+            spread.uses.push(Use { stream, wrote, used });
+        }
+        spread
+    }
+
+    /// Goes back to the fast side when one stream is left.
+    fn settle(&self, spread: &mut Spread<B>) {
+        if spread.uses.len() == 1
+            && let Some(only) = spread.uses.pop()
+        {
+            self.wrote.store(only.wrote, Relaxed);
+            self.used.store(only.used, Relaxed);
+            self.sole.store(only.stream.id(), Relaxed);
+            spread.sole = Some(only.stream);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Views of buffers.
+//!
+//! A view is made without a check, so that `&x.slice(a..b)` can stand in a call; a range past the
+//! end is remembered and refused by whatever uses the view. Nothing panics and nothing is lost.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::{Allocation, buffer};
+use crate::error::{BadRange, Error};
+use crate::{Device, Element, Result};
+
+/// A range of elements in an allocation, or the range that did not fit.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    start: usize,
+    len: usize,
+    bad: Option<BadRange>,
+}
+
+impl Extent {
+    #[inline]
+    pub(crate) fn whole(len: usize) -> Self {
+        Self { start: 0, len, bad: None }
+    }
+
+    #[track_caller]
+    fn narrow(self, range: Range<usize>) -> Self {
+        if self.bad.is_some() {
+            return self;
+        }
+        if range.start <= range.end && range.end <= self.len {
+            return Self { start: self.start + range.start, len: range.len(), bad: None };
+        }
+        let bad = BadRange {
+            start: range.start,
+            end: range.end,
+            len: self.len,
+            site: Location::caller(),
+        };
+        Self { len: 0, bad: Some(bad), ..self }
+    }
+
+    /// The start and length in elements.
+    #[inline]
+    pub(crate) fn checked(self) -> Result<(usize, usize), BadRange> {
+        match self.bad {
+            None => Ok((self.start, self.len)),
+            Some(bad) => Err(bad),
+        }
+    }
+}
+
+/// A shared view of part of a [`Buffer`](crate::Buffer). Stays on its thread.
+pub struct Slice<'a, T, D: Device> {
+    allocation: &'a Arc<Allocation<D::Backend>>,
+    extent: Extent,
+    types: PhantomData<(fn() -> (T, D), *const ())>,
+}
+
+/// An exclusive view of part of a [`Buffer`](crate::Buffer). Stays on its thread.
+pub struct SliceMut<'a, T, D: Device> {
+    allocation: &'a Arc<Allocation<D::Backend>>,
+    extent: Extent,
+    types: PhantomData<(&'a mut [u8], fn() -> (T, D), *const ())>,
+}
+
+impl<'a, T: Element, D: Device> Slice<'a, T, D> {
+    #[inline]
+    pub(crate) fn new(allocation: &'a Arc<Allocation<D::Backend>>, extent: Extent) -> Self {
+        Self { allocation, extent, types: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn parts(&self) -> (&'a Arc<Allocation<D::Backend>>, Extent) {
+        (self.allocation, self.extent)
+    }
+
+    /// How many elements; 0 for a range past the end.
+    pub fn len(&self) -> usize {
+        self.extent.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A view of part of this view.
+    #[track_caller]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        Self::new(self.allocation, self.extent.narrow(range))
+    }
+
+    /// Copies the elements to the host; see [`Buffer::to_vec`](crate::Buffer::to_vec).
+    ///
+    /// # Errors
+    /// As there; [`Error::BadRange`] for a range past the end.
+    #[track_caller]
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let site = Location::caller();
+        let (start, len) = self.checked()?;
+        let mut out = vec![T::default(); len];
+        buffer::read::<T, D>(self.allocation, start * size_of::<T>(), &mut out, "to_vec", site)?;
+        Ok(out)
+    }
+
+    /// Copies the elements to `out`; see [`Buffer::copy_to`](crate::Buffer::copy_to).
+    ///
+    /// # Errors
+    /// As there; [`Error::BadRange`] for a range past the end.
+    #[track_caller]
+    pub fn copy_to(&self, out: &mut [T]) -> Result<()> {
+        let site = Location::caller();
+        let (start, len) = self.checked()?;
+        if out.len() != len {
+            return Err(buffer::host_length::<T>("copy_to", len, out.len(), site));
+        }
+        buffer::read::<T, D>(self.allocation, start * size_of::<T>(), out, "copy_to", site)
+    }
+
+    fn checked(&self) -> Result<(usize, usize)> {
+        self.extent.checked().map_err(|bad| Error::BadRange(Box::new(bad)))
+    }
+}
+
+impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
+    #[inline]
+    pub(crate) fn new(allocation: &'a Arc<Allocation<D::Backend>>, extent: Extent) -> Self {
+        Self { allocation, extent, types: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn parts(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        (self.allocation, self.extent)
+    }
+
+    /// How many elements; 0 for a range past the end.
+    pub fn len(&self) -> usize {
+        self.extent.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same elements, shared, while this view rests.
+    pub fn as_slice(&self) -> Slice<'_, T, D> {
+        Slice::new(self.allocation, self.extent)
+    }
+
+    /// A shorter loan of the same view.
+    pub fn reborrow(&mut self) -> SliceMut<'_, T, D> {
+        SliceMut::new(self.allocation, self.extent)
+    }
+
+    /// An exclusive view of part of this view.
+    #[track_caller]
+    pub fn slice_mut(&mut self, range: Range<usize>) -> SliceMut<'_, T, D> {
+        self.reborrow().into_slice(range)
+    }
+
+    /// Narrows this view.
+    #[track_caller]
+    pub fn into_slice(self, range: Range<usize>) -> Self {
+        Self::new(self.allocation, self.extent.narrow(range))
+    }
+
+    /// Two disjoint views: the first `mid` elements, and the rest.
+    #[track_caller]
+    pub fn split_at_mut(self, mid: usize) -> (Self, Self) {
+        let rest = self.extent.narrow(mid..self.extent.len);
+        (Self::new(self.allocation, self.extent.narrow(0..mid)), Self::new(self.allocation, rest))
+    }
+
+    /// Disjoint views of consecutive parts, by their lengths.
+    #[track_caller]
+    pub fn into_parts<const N: usize>(self, lengths: [usize; N]) -> [Self; N] {
+        let mut start = 0_usize;
+        lengths.map(|len| {
+            let range = start..start.saturating_add(len);
+            start = range.end;
+            Self::new(self.allocation, self.extent.narrow(range))
+        })
+    }
+
+    /// Copies the elements to the host; see [`Buffer::to_vec`](crate::Buffer::to_vec).
+    ///
+    /// # Errors
+    /// As there; [`Error::BadRange`] for a range past the end.
+    #[track_caller]
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.as_slice().to_vec()
+    }
+
+    /// Overwrites the elements; see [`Buffer::copy_from`](crate::Buffer::copy_from).
+    ///
+    /// # Errors
+    /// As there; [`Error::BadRange`] for a range past the end.
+    #[track_caller]
+    pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
+        let site = Location::caller();
+        let (start, len) = self.extent.checked().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        if values.len() != len {
+            return Err(buffer::host_length::<T>("copy_from", len, values.len(), site));
+        }
+        buffer::write::<T, D>(self.allocation, start * size_of::<T>(), values, "copy_from", site)
+    }
+}
+
+impl<T, D: Device> Clone for Slice<'_, T, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, D: Device> Copy for Slice<'_, T, D> {}
+
+impl<T: Element, D: Device> fmt::Debug for Slice<'_, T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slice of {} {}", self.len(), T::DTYPE)
+    }
+}
+
+impl<T: Element, D: Device> fmt::Debug for SliceMut<'_, T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SliceMut of {} {}", self.len(), T::DTYPE)
+    }
+}

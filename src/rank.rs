@@ -1,0 +1,55 @@
+//! Ranks: places in a communicator, checked where they enter.
+
+use std::fmt;
+
+/// One place in a communicator, from 0 to its size.
+///
+/// A `Rank` that comes from a communicator (`comm.rank()`, `comm.ring(1)`) is in range there.
+/// Methods take `impl AsRank`, so that a plain number works too; it is checked on entry.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Rank(pub(crate) u32);
+
+impl Rank {
+    /// The rank as a number.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// From a number that is known to be below a communicator's size.
+    #[inline]
+    pub(crate) fn at(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What names a rank: a [`Rank`], or a number.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not name a rank",
+    label = "expected a `Rank` or a `usize`",
+    note = "`comm.rank()` is this rank; a plain number such as `0` is a `usize`"
+)]
+pub trait AsRank: Copy {
+    /// The rank as a number, not checked yet.
+    fn index(self) -> usize;
+}
+
+impl AsRank for Rank {
+    #[inline]
+    fn index(self) -> usize {
+        self.index()
+    }
+}
+
+impl AsRank for usize {
+    #[inline]
+    fn index(self) -> usize {
+        self
+    }
+}

@@ -1,0 +1,94 @@
+//! Reductions: how a collective combines the ranks' elements.
+
+mod pre_mul_sum;
+
+pub use pre_mul_sum::PreMulSum;
+
+use std::fmt;
+
+use crate::backend::Reduction;
+use crate::communicator::Resources;
+use crate::{Device, Float, Numeric, Result, World};
+
+/// Adds. Integers wrap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum;
+
+/// Multiplies. Integers wrap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Prod;
+
+/// Takes the smallest. A NaN loses to a number.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Min;
+
+/// Takes the largest. A NaN loses to a number.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Max;
+
+/// Takes the mean; floating-point types only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Avg;
+
+/// A reduction of elements `T` on the communicators of world `W`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot reduce `{T}` here",
+    label = "no such reduction for this data type and communicator",
+    note = "`Sum`, `Prod`, `Min` and `Max` reduce every data type, `Avg` the floating-point ones",
+    note = "a `PreMulSum<T, W>` reduces its own `T` on the communicator that made it"
+)]
+pub trait ReduceOp<T, W: World>: sealed::Sealed {
+    /// The backend's name for it, after comparing stamps.
+    #[doc(hidden)]
+    fn resolve(
+        &self,
+        resources: &Resources<<W::Device as Device>::Backend>,
+    ) -> Result<Reduction<<W::Device as Device>::Backend>>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T, W: crate::World> Sealed for super::PreMulSum<T, W> {}
+}
+
+macro_rules! built_in {
+    ($($op:ident: $bound:ident),+ $(,)?) => { $(
+        impl sealed::Sealed for $op {}
+
+        impl<T: $bound, W: World> ReduceOp<T, W> for $op {
+            #[inline]
+            fn resolve(
+                &self,
+                _: &Resources<<W::Device as Device>::Backend>,
+            ) -> Result<Reduction<<W::Device as Device>::Backend>> {
+                Ok(Reduction::BuiltIn(ReductionName::$op))
+            }
+        }
+    )+ };
+}
+
+built_in!(Sum: Numeric, Prod: Numeric, Min: Numeric, Max: Numeric, Avg: Float);
+
+/// Which reduction, as a value: what reports compare and print.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ReductionName {
+    /// [`struct@Sum`]
+    Sum,
+    /// [`struct@Prod`]
+    Prod,
+    /// [`struct@Min`]
+    Min,
+    /// [`struct@Max`]
+    Max,
+    /// [`struct@Avg`]
+    Avg,
+    /// [`struct@PreMulSum`]
+    PreMulSum,
+}
+
+impl fmt::Display for ReductionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}

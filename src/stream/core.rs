@@ -1,0 +1,149 @@
+//! A stream without its device type: what buffers and communicators keep.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::Result;
+use crate::backend::Backend;
+use crate::communicator::Health;
+
+/// How many marks a stream remembers for narrowing.
+const MARKS: usize = 32;
+
+/// The owner's side.
+pub(crate) struct StreamCore<B: Backend> {
+    shared: Arc<StreamShared<B>>,
+    id: u64,
+    /// How many operations were enqueued.
+    seq: Cell<u64>,
+    /// The communicator that was noted last.
+    last_user: Cell<u64>,
+}
+
+/// What buffers, marks and waits refer to.
+pub(crate) struct StreamShared<B: Backend> {
+    id: u64,
+    ordinal: u32,
+    raw: B::Stream,
+    users: Mutex<Vec<User>>,
+    /// Points taken by `mark`, with the owner's sequence number.
+    marks: Mutex<VecDeque<(u64, B::Point)>>,
+}
+
+/// A communicator that used a stream: whose health a wait polls.
+#[derive(Clone)]
+pub(crate) struct User {
+    pub(crate) health: Arc<Health>,
+    pub(crate) deadline: Duration,
+}
+
+impl<B: Backend> StreamCore<B> {
+    pub(crate) fn open(ordinal: u32) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Relaxed);
+        let shared = Arc::new(StreamShared {
+            id,
+            ordinal,
+            raw: B::open(ordinal)?,
+            users: Mutex::default(),
+            marks: Mutex::default(),
+        });
+        Ok(Self { shared, id, seq: Cell::new(0), last_user: Cell::new(0) })
+    }
+
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    #[inline]
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.shared.ordinal
+    }
+
+    #[inline]
+    pub(crate) fn raw(&self) -> &B::Stream {
+        &self.shared.raw
+    }
+
+    pub(crate) fn shared(&self) -> Arc<StreamShared<B>> {
+        self.shared.clone()
+    }
+
+    /// The number of the next operation, from 1.
+    #[inline]
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.seq.get() + 1
+    }
+
+    /// An operation was enqueued.
+    #[inline]
+    pub(crate) fn bump(&self) {
+        self.seq.set(self.seq.get() + 1);
+    }
+
+    /// Remembers that a communicator uses this stream.
+    #[inline]
+    pub(crate) fn note(&self, health: &Arc<Health>, deadline: Duration) {
+        if self.last_user.get() != health.id() {
+            self.note_new(health, deadline);
+        }
+    }
+
+    #[cold]
+    fn note_new(&self, health: &Arc<Health>, deadline: Duration) {
+        self.last_user.set(health.id());
+        let mut users = self.shared.users.lock().unwrap_or_else(PoisonError::into_inner);
+        // Communicators that are gone leave when the next one comes.
+        users.retain(|user| Arc::strong_count(&user.health) > 1 || user.health.has_pending());
+        match users.iter_mut().find(|user| user.health.id() == health.id()) {
+            Some(user) => user.deadline = deadline,
+            None => users.push(User { health: health.clone(), deadline }),
+        }
+    }
+
+    pub(crate) fn mark(&self) -> Result<B::Point> {
+        let point = B::point(&self.shared.raw)?;
+        let mut marks = self.shared.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if marks.len() == MARKS {
+            marks.pop_front();
+        }
+        marks.push_back((self.seq.get(), point.clone()));
+        Ok(point)
+    }
+
+    pub(crate) fn wait_for(&self, point: &B::Point) -> Result<()> {
+        B::wait_for(&self.shared.raw, point)?;
+        self.bump();
+        Ok(())
+    }
+
+    /// Makes what is enqueued next wait for operation `seq` of `other`.
+    pub(crate) fn wait_for_use(&self, other: &StreamShared<B>, seq: u64) -> Result<()> {
+        let point = other.point_after(seq)?;
+        if B::reached(&point)? { Ok(()) } else { self.wait_for(&point) }
+    }
+}
+
+impl<B: Backend> StreamShared<B> {
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The first marked point after operation `seq`, else the point after everything so far.
+    pub(crate) fn point_after(&self, seq: u64) -> Result<B::Point> {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        match marks.iter().find(|(marked, _)| *marked >= seq) {
+            Some((_, point)) => Ok(point.clone()),
+            None => B::point(&self.raw),
+        }
+    }
+
+    pub(crate) fn users(&self) -> Vec<User> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

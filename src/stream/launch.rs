@@ -1,0 +1,262 @@
+//! User compute in stream order.
+
+use std::cell::Cell;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::{Stream, StreamCore};
+use crate::backend::{Backend, Launches};
+use crate::error::{Error, OtherDevice};
+use crate::memory::Allocation;
+use crate::{Device, Readable, Result, Writable};
+
+thread_local! {
+    static LAUNCHING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is running a launched closure, which may not wait.
+pub(crate) fn launching() -> bool {
+    LAUNCHING.get()
+}
+
+/// Marks the thread for as long as it lives, panics included.
+struct Launching;
+
+impl Launching {
+    fn enter() -> Self {
+        LAUNCHING.set(true);
+        Self
+    }
+}
+
+impl Drop for Launching {
+    fn drop(&mut self) {
+        LAUNCHING.set(false);
+    }
+}
+
+/// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written.
+#[diagnostic::on_unimplemented(
+    message = "a stream on `{D}` cannot hand `{Self}` to a closure",
+    label = "expected `&buffer` for what is read, `&mut buffer` for what is written, on the stream's device",
+    note = "operands are buffers and views on the stream's own device, one or a tuple of up to six"
+)]
+pub trait Operand<D: Device>: sealed::Sealed {
+    /// What the closure gets: `&[T]` or `&mut [T]` on the host.
+    type View<'v>;
+
+    /// What the queue holds until the closure runs.
+    #[doc(hidden)]
+    type Held: Send + 'static;
+
+    /// Orders this use after the earlier ones, and takes hold of the memory.
+    #[doc(hidden)]
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+
+    /// The view.
+    ///
+    /// # Safety
+    /// Called once, in stream order, for a use that `hold` ordered; the view ends with the closure.
+    #[doc(hidden)]
+    unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v>;
+}
+
+/// The operands of [`Stream::launch`]: one, or a tuple of up to six.
+#[diagnostic::on_unimplemented(
+    message = "a stream on `{D}` cannot hand `{Self}` to a closure",
+    label = "expected `&buffer` for what is read, `&mut buffer` for what is written, on the stream's device",
+    note = "operands are buffers and views on the stream's own device, one or a tuple of up to six"
+)]
+pub trait Operands<D: Device> {
+    /// What the closure gets.
+    type Views<'v>;
+
+    /// What the queue holds until the closure runs.
+    #[doc(hidden)]
+    type Held: Send + 'static;
+
+    /// See [`Operand`].
+    #[doc(hidden)]
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+
+    /// See [`Operand`].
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v>;
+}
+
+/// The stream that a launch goes to.
+#[doc(hidden)]
+pub struct StreamAccess<'s, D: Device> {
+    core: &'s StreamCore<D::Backend>,
+    site: &'static Location<'static>,
+}
+
+/// Part of an allocation, held by a queue.
+#[doc(hidden)]
+pub struct Held<B: Backend> {
+    allocation: Arc<Allocation<B>>,
+    offset: usize,
+    len: usize,
+}
+
+impl<D: Device> StreamAccess<'_, D> {
+    fn take<A: Readable<D>>(&self, operand: &A, write: bool) -> Result<Held<D::Backend>> {
+        let span = operand.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        let allocation = span.allocation();
+        if allocation.ordinal() != self.core.ordinal() {
+            return Err(Error::OtherDevice(Box::new(OtherDevice {
+                operation: "launch",
+                what: "operand",
+                kind: D::KIND,
+                found: allocation.ordinal(),
+                needed: self.core.ordinal(),
+                site: self.site,
+            })));
+        }
+        if write {
+            allocation.order.write(self.core)?;
+        } else {
+            allocation.order.read(self.core)?;
+        }
+        Ok(Held { allocation: allocation.clone(), offset: span.offset(), len: span.len() })
+    }
+}
+
+impl<D: Device, A: Readable<D>> Operand<D> for &A {
+    type View<'v> = <D::Backend as Launches>::View<'v, A::Elem>;
+    type Held = Held<D::Backend>;
+
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
+        stream.take(self, false)
+    }
+
+    unsafe fn view<'v>(held: &'v Held<D::Backend>) -> Self::View<'v> {
+        // SAFETY: the span came from a view of `A::Elem`, so it is aligned and inside; the order
+        // taken in `hold` keeps writers away until the closure is over, and `held` keeps the
+        // memory.
+        unsafe {
+            <D::Backend as Launches>::view::<A::Elem>(
+                held.allocation.block(),
+                held.offset,
+                held.len,
+            )
+        }
+    }
+}
+
+impl<D: Device, A: Writable<D>> Operand<D> for &mut A {
+    type View<'v> = <D::Backend as Launches>::ViewMut<'v, <A as Readable<D>>::Elem>;
+    type Held = Held<D::Backend>;
+
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
+        stream.take(self, true)
+    }
+
+    unsafe fn view<'v>(held: &'v Held<D::Backend>) -> Self::View<'v> {
+        // SAFETY: as for `&A`; the order keeps every other use away, and two operands of one launch
+        // cannot overlap when one of them is `&mut`: both borrows live at the call.
+        unsafe {
+            <D::Backend as Launches>::view_mut::<<A as Readable<D>>::Elem>(
+                held.allocation.block(),
+                held.offset,
+                held.len,
+            )
+        }
+    }
+}
+
+impl<D: Device, A: Readable<D>> Operands<D> for &A {
+    type Views<'v> = <Self as Operand<D>>::View<'v>;
+    type Held = Held<D::Backend>;
+
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
+        Operand::hold(self, stream)
+    }
+
+    unsafe fn views<'v>(held: &'v Held<D::Backend>) -> Self::Views<'v> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { <Self as Operand<D>>::view(held) }
+    }
+}
+
+impl<D: Device, A: Writable<D>> Operands<D> for &mut A {
+    type Views<'v> = <Self as Operand<D>>::View<'v>;
+    type Held = Held<D::Backend>;
+
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
+        Operand::hold(self, stream)
+    }
+
+    unsafe fn views<'v>(held: &'v Held<D::Backend>) -> Self::Views<'v> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { <Self as Operand<D>>::view(held) }
+    }
+}
+
+impl<D: Device> Operands<D> for () {
+    type Views<'v> = ();
+    type Held = ();
+
+    fn hold(self, _: &StreamAccess<'_, D>) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn views<'v>(_: &'v ()) {}
+}
+
+macro_rules! tuples {
+    ($(($($operand:ident $index:tt),+)),+ $(,)?) => { $(
+        impl<D: Device, $($operand: Operand<D>),+> Operands<D> for ($($operand,)+) {
+            type Views<'v> = ($($operand::View<'v>,)+);
+            type Held = ($($operand::Held,)+);
+
+            fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+                Ok(($(self.$index.hold(stream)?,)+))
+            }
+
+            unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
+                // SAFETY: the caller's promise holds for each operand.
+                ($(unsafe { $operand::view(&held.$index) },)+)
+            }
+        }
+    )+ };
+}
+
+tuples!(
+    (A 0),
+    (A 0, B 1),
+    (A 0, B 1, C 2),
+    (A 0, B 1, C 2, E 3),
+    (A 0, B 1, C 2, E 3, F 4),
+    (A 0, B 1, C 2, E 3, F 4, G 5),
+);
+
+pub(super) fn enqueue<D: Device, A, F>(
+    stream: &Stream<D>,
+    operands: A,
+    work: F,
+    site: &'static Location<'static>,
+) -> Result<()>
+where
+    A: Operands<D>,
+    F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
+{
+    let held = operands.hold(&StreamAccess { core: &stream.core, site })?;
+    <D::Backend as Launches>::launch(stream.core.raw(), site, move |raw| {
+        let _launching = Launching::enter();
+        // SAFETY: the backend runs this once, in stream order, where `hold` ordered it.
+        let views = unsafe { A::views(&held) };
+        work(views, raw);
+    })?;
+    stream.core.bump();
+    Ok(())
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<A> Sealed for &A {}
+    impl<A> Sealed for &mut A {}
+}

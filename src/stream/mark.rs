@@ -1,0 +1,53 @@
+//! Marks: points in a stream's order.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::core::StreamShared;
+use crate::backend::Streams;
+use crate::{Device, Result};
+
+/// The point after everything that was enqueued on a stream when the mark was made. `Send`, `Sync`
+/// and `Clone`; another stream waits for it with `stream.wait_for(&mark)`, the host with
+/// `comm.wait(&mark)`.
+pub struct Mark<D: Device> {
+    stream: Arc<StreamShared<D::Backend>>,
+    point: <D::Backend as Streams>::Point,
+}
+
+impl<D: Device> Mark<D> {
+    pub(super) fn new(
+        stream: Arc<StreamShared<D::Backend>>,
+        point: <D::Backend as Streams>::Point,
+    ) -> Self {
+        Self { stream, point }
+    }
+
+    /// Whether everything before the mark is over. Never blocks.
+    ///
+    /// # Errors
+    /// The device reports one.
+    pub fn is_reached(&self) -> Result<bool> {
+        <D::Backend as Streams>::reached(&self.point)
+    }
+
+    pub(crate) fn point(&self) -> &<D::Backend as Streams>::Point {
+        &self.point
+    }
+
+    pub(crate) fn stream(&self) -> &Arc<StreamShared<D::Backend>> {
+        &self.stream
+    }
+}
+
+impl<D: Device> Clone for Mark<D> {
+    fn clone(&self) -> Self {
+        Self { stream: self.stream.clone(), point: self.point.clone() }
+    }
+}
+
+impl<D: Device> fmt::Debug for Mark<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mark in stream #{}", self.stream.id())
+    }
+}

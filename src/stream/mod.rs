@@ -1,0 +1,109 @@
+//! Streams: queues of work on a device.
+
+mod core;
+mod launch;
+mod mark;
+
+pub use launch::{Operand, Operands};
+pub use mark::Mark;
+
+pub(crate) use core::{StreamCore, StreamShared, User};
+pub(crate) use launch::launching;
+
+use std::fmt;
+use std::panic::Location;
+
+use crate::backend::Launches;
+use crate::{Device, Result, wait};
+
+/// A queue of work on device `D`: what is enqueued runs in order, and beside the work of other
+/// streams. Buffers order themselves between streams; [`wait_for`](Self::wait_for) orders the rest.
+///
+/// Every communicator has a stream of its own (`comm.stream()`); `comm.on(&stream)` uses another.
+/// Dropping a stream does not wait: what was enqueued still runs. `Send`, not `Sync`.
+pub struct Stream<D: Device> {
+    pub(crate) core: StreamCore<D::Backend>,
+    device: D,
+}
+
+impl<D: Device> Stream<D> {
+    pub(crate) fn open(device: &D) -> Result<Self> {
+        Ok(Self { core: StreamCore::open(device.ordinal())?, device: device.clone() })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The point after everything enqueued so far. The host does not wait.
+    ///
+    /// A mark right after an operation lets other streams that use its buffers wait for that
+    /// operation only, not for what is enqueued here later.
+    ///
+    /// # Errors
+    /// The device reports one.
+    pub fn mark(&self) -> Result<Mark<D>> {
+        Ok(Mark::new(self.core.shared(), self.core.mark()?))
+    }
+
+    /// Makes what is enqueued here later wait for `mark`. The host does not wait.
+    ///
+    /// # Errors
+    /// The device reports one.
+    pub fn wait_for(&self, mark: &Mark<D>) -> Result<()> {
+        self.core.wait_for(mark.point())
+    }
+
+    /// Waits on the host for everything enqueued so far, within the deadline of the communicators
+    /// that used this stream.
+    ///
+    /// # Errors
+    /// What went wrong on the stream, once; a passed deadline; an abort.
+    #[track_caller]
+    pub fn sync(&self) -> Result<()> {
+        let point = <D::Backend as crate::backend::Streams>::point(self.core.raw())?;
+        wait::until(vec![(self.core.shared(), point)], None, "sync", Location::caller())
+    }
+
+    /// Enqueues your own computation in stream order; the host does not wait.
+    ///
+    /// `operands` are `&buffer` for what it reads and `&mut buffer` for what it writes (views work
+    /// too), one or a tuple of them. On the host the closure gets `&[T]` and `&mut [T]` and runs
+    /// later, on another thread; it may not wait for a stream or a communicator. A panic in it
+    /// surfaces at the next host wait as [`Error::Panicked`](crate::Error::Panicked).
+    ///
+    /// ```
+    /// # use typed_nccl::{Host, Result};
+    /// # fn main() -> Result<()> {
+    /// let host = Host::local()?;
+    /// let stream = host.stream()?;
+    /// let x = host.from_slice(&[1.0f32, 2.0])?;
+    /// let mut y = host.zeros::<f32>(2)?;
+    /// stream.launch((&x, &mut y), |(x, y), _| {
+    ///     for (y, x) in y.iter_mut().zip(x) {
+    ///         *y = 2.0 * x;
+    ///     }
+    /// })?;
+    /// assert_eq!(y.to_vec()?, [2.0, 4.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// An operand on another device; a view past the end of its buffer.
+    #[track_caller]
+    pub fn launch<A, F>(&self, operands: A, work: F) -> Result<()>
+    where
+        A: Operands<D>,
+        F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
+    {
+        launch::enqueue(self, operands, work, Location::caller())
+    }
+}
+
+impl<D: Device> fmt::Debug for Stream<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream #{} on {:?}", self.core.id(), self.device)
+    }
+}

@@ -1,0 +1,76 @@
+//! Host waits: the one loop through which the host ever waits for a device.
+//!
+//! It polls the points, the health of every communicator that used their streams (so that a lost
+//! peer or an abort request ends it), and the deadline.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::backend::Backend;
+use crate::error::{Error, Site, Timeout, WaitInLaunch};
+use crate::stream::{StreamShared, User, launching};
+
+/// The deadline of waits on streams that no communicator used.
+pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(600);
+
+/// How long a wait rests before it looks at health and deadline again.
+const REST: Duration = Duration::from_millis(5);
+
+/// Waits for `points`; the deadline is `limit`, else the smallest of the communicators involved.
+pub(crate) fn until<B: Backend>(
+    points: Vec<(Arc<StreamShared<B>>, B::Point)>,
+    limit: Option<Duration>,
+    operation: &'static str,
+    site: Site,
+) -> Result<()> {
+    if launching() {
+        return Err(Error::WaitInLaunch(Box::new(WaitInLaunch { operation, site })));
+    }
+    let started = Instant::now();
+    for (stream, point) in &points {
+        while !B::reached(point)? {
+            let users = stream.users();
+            for user in &users {
+                user.health.check()?;
+            }
+            let deadline = limit
+                .or_else(|| users.iter().map(|user| user.deadline).min())
+                .unwrap_or(DEFAULT_DEADLINE);
+            let waited = started.elapsed();
+            match deadline.checked_sub(waited) {
+                Some(left) if !left.is_zero() => B::pause(point, left.min(REST)),
+                _ => return Err(expire::<B>(point, &users, waited, operation, site)),
+            }
+        }
+    }
+    // Everything is over; what went wrong on the way surfaces here, once.
+    let mut first = None;
+    for (stream, point) in &points {
+        first = first.or_else(|| B::take_error(point));
+        for user in stream.users() {
+            first = first.or_else(|| user.health.take_pending());
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+/// Poisons what the deadline is to blame on.
+#[cold]
+fn expire<B: Backend>(
+    point: &B::Point,
+    users: &[User],
+    waited: Duration,
+    operation: &'static str,
+    site: Site,
+) -> Error {
+    let blame = B::blame(point);
+    let report = blame.as_ref().map(|(_, report)| report.clone()).unwrap_or_default();
+    let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));
+    for user in users {
+        if blame.as_ref().is_none_or(|(id, _)| *id == user.health.id()) {
+            user.health.fail(error.clone());
+        }
+    }
+    error
+}
