@@ -18,4 +18,4 @@ pub use kind::{DeviceMem, MemoryKind, NcclMem};
 pub use operand::{Readable, SameDtype, Writable};
 pub use slice::{Slice, SliceMut};
 
-pub(crate) use allocation::Allocation;
+pub use allocation::Allocation;
