@@ -51,6 +51,8 @@ pub use device::{AnyDevice, At, Device, DeviceTag, Family, Host, Local, Scoped};
 pub use element::{DType, Element, Float, Numeric};
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, Result};
+pub use float8::{F8E4M3, F8E5M2};
+pub use half::{bf16, f16};
 pub use memory::{
     Buffer, DeviceMem, MemoryKind, NcclMem, Readable, SameDtype, Slice, SliceMut, Writable,
 };

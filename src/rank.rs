@@ -16,7 +16,12 @@ impl Rank {
         self.0 as usize
     }
 
-    /// From a number that is known to be below a communicator's size.
+    /// Rank `index`; whoever uses it checks that the communicator has it.
+    #[inline]
+    pub fn from_index(index: usize) -> Self {
+        Self::at(index)
+    }
+
     #[inline]
     pub(crate) fn at(index: usize) -> Self {
         Self(u32::try_from(index).unwrap_or(u32::MAX))

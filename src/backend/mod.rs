@@ -192,6 +192,18 @@ pub struct Join {
     pub health: Arc<Health>,
 }
 
+/// Says that a rank leaves, and why.
+pub type Departer = Box<dyn Fn(&str, Departure) + Send + Sync>;
+
+/// How a rank leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Departure {
+    /// What it enqueued still runs.
+    AfterItsWork,
+    /// What it enqueued is void.
+    AtOnce,
+}
+
 /// A communicator's life.
 ///
 /// # Safety
@@ -219,7 +231,7 @@ pub unsafe trait Lifecycle: Launches {
     /// A way to say, from any thread, that this rank will enqueue nothing more and why, so that
     /// peers that wait for it can be told. It never touches a communicator that another thread may
     /// be inside.
-    fn departer(comm: &Self::Comm) -> Box<dyn Fn(&str) + Send + Sync>;
+    fn departer(comm: &Self::Comm) -> Departer;
 
     /// Makes an operator that scales by `scalar` (one element of `dtype`, native byte order, the
     /// rest zero) before it adds.

@@ -72,12 +72,24 @@ impl Health {
     /// Poisons the communicator; the first cause stays. Call it without a lock held: it tells the
     /// other ranks.
     pub fn fail(&self, error: Error) {
-        let why = error.to_string();
-        if self.fault.set(error).is_ok() {
-            self.tripped.store(true, Ordering::Release);
-            if let Some(tell) = self.tell.get() {
-                tell(&why);
-            }
+        if self.poison(error) {
+            self.tell_others();
+        }
+    }
+
+    /// Poisons the communicator and tells nobody yet, so it may be called under a lock. False if it
+    /// is poisoned already; if true, [`tell_others`](Self::tell_others) is due.
+    #[must_use = "if true, `tell_others` is due"]
+    pub fn poison(&self, error: Error) -> bool {
+        let first = self.fault.set(error).is_ok();
+        self.tripped.store(true, Ordering::Release);
+        first
+    }
+
+    /// Tells the other ranks of the fault. Call it without a lock held.
+    pub fn tell_others(&self) {
+        if let (Some(tell), Some(fault)) = (self.tell.get(), self.fault.get()) {
+            tell(&fault.to_string());
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     AbortHandle, Aborted, CommConfig, Communicator, Core, Finalized, Health, Initializing, Ready,
     Uninit,
 };
-use crate::backend::{Join, Lifecycle};
+use crate::backend::{Departure, Join, Lifecycle};
 use crate::control::{Control, Parts, Patience, Ticket};
 use crate::error::{self, At, Error, Failed, InitFailed, Site};
 use crate::{Device, Rank, Result, Stream, World};
@@ -223,7 +223,7 @@ impl<W: World> Starting<W> {
         let (leave, stop) = (control.departer(), <Back<W> as Lifecycle>::departer(&comm));
         self.health.set_tell(Box::new(move |why| {
             leave(why);
-            stop(why);
+            stop(why, Departure::AtOnce);
         }));
         let Some(control) = self.control.take() else {
             return Err(self.ended());
@@ -356,7 +356,8 @@ impl<W: World> Live<W> {
         if let Some(error) = core.health.take_pending() {
             return Err(error);
         }
-        Back::<W>::departer(core.comm()?)(&format!("it called `finish` at {}", At(site)));
+        let leave = Back::<W>::departer(core.comm()?);
+        leave(&format!("it called `finish` at {}", At(site)), Departure::AfterItsWork);
         let control = core.control()?;
         let ticket = control.post(FINISH, site, Vec::new());
         let limit = core.deadline.saturating_sub(started.elapsed());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Health;
 use super::lifecycle::FINISH;
-use crate::backend::Backend;
+use crate::backend::{Backend, Departure};
 use crate::control::{Control, Ticket};
 
 const REST: Duration = Duration::from_millis(5);
@@ -41,7 +41,7 @@ pub(super) fn take<B: Backend>(
         health.rank(),
         health.name()
     );
-    B::departer(&comm)("its communicator was dropped without `finish`");
+    B::departer(&comm)("its communicator was dropped without `finish`", Departure::AfterItsWork);
     let until = Instant::now() + deadline;
     let mut orphan = Dropped::<B> { comm: Some(comm), control, health, until, ticket: None };
     if orphan.poll() {

@@ -36,7 +36,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let (operation, site) = ("gather_values", Location::caller());
-        let bytes = encode(value, operation, self.rank())?;
+        let bytes = self.encode(value, operation, site)?;
         let parts = self.exchange(operation, bytes, site)?;
         parts
             .iter()
@@ -62,6 +62,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let (operation, site) = ("broadcast_value", Location::caller());
         let (root, size) = (root.index(), self.size());
         if root >= size {
+            self.exchange_refused("broadcast_value with a root out of range", site)?;
             return Err(Error::NoSuchRank(Box::new(NoSuchRank {
                 operation,
                 asked: root,
@@ -71,7 +72,7 @@ impl<W: World, S: State> Communicator<W, S> {
             })));
         }
         let bytes = match root == self.rank().index() {
-            true => encode(value, operation, self.rank())?,
+            true => self.encode(value, operation, site)?,
             false => Vec::new(),
         };
         let parts = self.exchange(operation, bytes, site)?;
@@ -93,12 +94,32 @@ impl<W: World, S: State> Communicator<W, S> {
             }
         })
     }
-}
 
-fn encode<V: Serialize>(value: &V, operation: &'static str, rank: Rank) -> Result<Vec<u8>> {
-    postcard::to_stdvec(value).map_err(|error| {
-        mismatch(operation, rank, format!("has a value that cannot be sent ({error})"))
-    })
+    /// Takes this rank's turn with a call that no other rank's matches, so that they are told.
+    #[cold]
+    fn exchange_refused(&self, what: &'static str, site: Site) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        S::live(&self.body).core.control()?.post(what, site, Vec::new());
+        Ok(())
+    }
+
+    fn encode<V: Serialize>(
+        &self,
+        value: &V,
+        operation: &'static str,
+        site: Site,
+    ) -> Result<Vec<u8>>
+    where
+        S: CanEnqueue,
+    {
+        postcard::to_stdvec(value).or_else(|error| {
+            self.exchange_refused("a host-side call with a value that cannot be sent", site)?;
+            let found = format!("has a value that cannot be sent ({error})");
+            Err(mismatch(operation, self.rank(), found))
+        })
+    }
 }
 
 fn decode<V: DeserializeOwned>(part: &[u8], operation: &'static str, rank: Rank) -> Result<V> {

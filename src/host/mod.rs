@@ -17,7 +17,8 @@ use block::Block;
 use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
-    AllocKind, Collective, Collectives, Join, Launches, Lifecycle, Memory, Streams,
+    AllocKind, Collective, Collectives, Departer, Departure, Join, Launches, Lifecycle, Memory,
+    Streams,
 };
 use crate::error::Error;
 use crate::{DType, Element, Result};
@@ -133,9 +134,9 @@ unsafe impl Lifecycle for HostBackend {
         ENGINE.refuse(comm, seq, reason.clone());
     }
 
-    fn departer(comm: &Member) -> Box<dyn Fn(&str) + Send + Sync> {
+    fn departer(comm: &Member) -> Departer {
         let place = comm.place();
-        Box::new(move |why| ENGINE.depart(place, why, false))
+        Box::new(move |why, how| ENGINE.depart(place, why, how))
     }
 
     fn pre_mul_sum(_: &Member, _: DType, scalar: [u8; 8]) -> Result<Scale> {
@@ -147,7 +148,7 @@ unsafe impl Lifecycle for HostBackend {
     }
 
     fn abort(comm: Member, why: &str) {
-        ENGINE.depart(comm.place(), why, true);
+        ENGINE.depart(comm.place(), why, Departure::AtOnce);
     }
 }
 

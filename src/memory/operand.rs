@@ -15,6 +15,19 @@ pub trait Readable<D: Device>: sealed::Sealed {
     /// The element type.
     type Elem: Element;
 
+    /// A shared view of all of it.
+    fn view(&self) -> Slice<'_, Self::Elem, D>;
+
+    /// How many elements.
+    fn len(&self) -> usize {
+        self.view().len()
+    }
+
+    /// Whether it has no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Where the elements are.
     #[doc(hidden)]
     fn span(&self) -> Result<Span<'_, D::Backend>, BadRange>;
@@ -27,7 +40,10 @@ pub trait Readable<D: Device>: sealed::Sealed {
     note = "NCCL does not check this: it would write the other device's memory, or hang",
     note = "allocate with `comm.device()`, and take views with `slice_mut`"
 )]
-pub trait Writable<D: Device>: Readable<D> {}
+pub trait Writable<D: Device>: Readable<D> {
+    /// An exclusive view of all of it.
+    fn view_mut(&mut self) -> SliceMut<'_, Self::Elem, D>;
+}
 
 /// Both sides of an operation hold one data type.
 #[diagnostic::on_unimplemented(
@@ -42,16 +58,28 @@ impl<T: Element> SameDtype<T> for T {}
 impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
     type Elem = T;
 
+    fn view(&self) -> Slice<'_, T, D> {
+        self.all()
+    }
+
     #[inline]
     fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
         Ok(Span::new(self.allocation(), 0, self.len()))
     }
 }
 
-impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {}
+impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {
+    fn view_mut(&mut self) -> SliceMut<'_, T, D> {
+        self.all_mut()
+    }
+}
 
 impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
     type Elem = T;
+
+    fn view(&self) -> Slice<'_, T, D> {
+        *self
+    }
 
     #[inline]
     fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
@@ -64,6 +92,10 @@ impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
 impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
     type Elem = T;
 
+    fn view(&self) -> Slice<'_, T, D> {
+        self.as_slice()
+    }
+
     #[inline]
     fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
         let (allocation, extent) = self.parts();
@@ -72,7 +104,11 @@ impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
     }
 }
 
-impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {}
+impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {
+    fn view_mut(&mut self) -> SliceMut<'_, T, D> {
+        self.reborrow()
+    }
+}
 
 mod sealed {
     use crate::{Buffer, Device, Slice, SliceMut};

@@ -7,7 +7,7 @@ use super::round::Round;
 use super::state::{Out, State};
 use super::{ENGINE, Entry};
 use crate::Rank;
-use crate::backend::Join;
+use crate::backend::{Departure, Join};
 use crate::communicator::Health;
 use crate::error::{Call, Error, PeerFailed};
 
@@ -195,13 +195,14 @@ impl State {
         })
     }
 
-    /// A rank will issue nothing more; if `now`, the communicator is over for all.
-    pub(super) fn depart(&mut self, place: Place, why: &str, now: bool, out: &mut Out) {
+    /// A rank will issue nothing more; at once, and the communicator is over for all.
+    pub(super) fn depart(&mut self, place: Place, why: &str, how: Departure, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let member = &mut comm.members[place.rank];
         member.gone.get_or_insert_with(|| why.to_owned());
         let idle = member.turn >= member.issued && comm.rounds.iter().all(|r| !r.is_waiting());
-        if now && !(comm.broken || idle && comm.left + 1 == comm.members.len()) {
+        if how == Departure::AtOnce && !(comm.broken || idle && comm.left + 1 == comm.members.len())
+        {
             self.break_up(place.comm, vec![place.rank], why, "the next operation", out);
             return;
         }
@@ -262,8 +263,9 @@ impl State {
             if let Some(health) = &member.health
                 && !lost.contains(&rank)
                 && member.gone.is_none()
+                && health.poison(error.clone())
             {
-                out.fail.push((health.clone(), error.clone()));
+                out.poisoned.push(health.clone());
             }
         }
         let mut void: Vec<(usize, usize, Box<Entry>)> = Vec::new();

@@ -30,7 +30,7 @@ use stream::{Closure, Task};
 
 use super::HostBackend;
 use super::moves::{Entry, Held};
-use crate::backend::{Collective, Join};
+use crate::backend::{Collective, Departure, Join};
 use crate::error::{Error, Panicked};
 
 pub(super) static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
@@ -107,11 +107,11 @@ impl Engine {
         self.go_on(state, out, false);
     }
 
-    /// A rank will enqueue nothing more; if `now`, what it enqueued is void as well.
-    pub(super) fn depart(&self, place: Place, why: &str, now: bool) {
+    /// A rank will enqueue nothing more.
+    pub(super) fn depart(&self, place: Place, why: &str, how: Departure) {
         let mut out = Out::default();
         let mut state = self.lock();
-        state.depart(place, why, now, &mut out);
+        state.depart(place, why, how, &mut out);
         self.go_on(state, out, false);
     }
 

@@ -11,7 +11,6 @@ use super::comm::CommState;
 use super::job::Job;
 use super::stream::{Closure, Point, Progress, StreamState};
 use crate::communicator::Health;
-use crate::error::Error;
 
 /// Streams, communicators, and work that is ready.
 #[derive(Default)]
@@ -37,19 +36,19 @@ pub(super) struct Out {
     pub(super) jobs: Vec<Job>,
     pub(super) closures: Vec<Work>,
     pub(super) unpark: Vec<Thread>,
-    pub(super) fail: Vec<(Arc<Health>, Error)>,
+    pub(super) poisoned: Vec<Arc<Health>>,
     /// Dropped after the lock.
     pub(super) void: Vec<Box<super::Entry>>,
 }
 
 impl Out {
-    /// Tells those who wait, errors first.
+    /// Tells those who wait.
     pub(super) fn tell(&mut self) {
         for thread in self.unpark.drain(..) {
             thread.unpark();
         }
-        for (health, error) in self.fail.drain(..) {
-            health.fail(error);
+        for health in self.poisoned.drain(..) {
+            health.tell_others();
         }
         self.void.clear();
     }

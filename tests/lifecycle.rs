@@ -1,0 +1,286 @@
+//! Life and death: finish, abort, drop, lost peers, deadlines.
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use typed_nccl::{
+    CommConfig, Communicator, Error, Finalized, Host, Rank, Result, Seat, Sum, spmd, tag,
+};
+
+tag!(Halo, Gradients);
+
+/// Two ranks on two threads.
+fn pair(first: impl FnOnce(Seat) + Send, second: impl FnOnce(Seat) + Send) {
+    let mut seats = Seat::local(2);
+    let (b, a) = (seats.remove(1), seats.remove(0));
+    std::thread::scope(|scope| {
+        scope.spawn(move || first(a));
+        scope.spawn(move || second(b));
+    });
+}
+
+fn connect(seat: Seat) -> Communicator<Host<typed_nccl::AnyDevice>> {
+    let device = Host::any(seat.rank().index() as u32).expect("a host device");
+    seat.init(device).expect("init")
+}
+
+/// The same, patient for `millis`.
+fn impatient(seat: Seat, millis: u64) -> Communicator<Host<typed_nccl::AnyDevice>> {
+    let device = Host::any(seat.rank().index() as u32).expect("a host device");
+    let config = CommConfig::builder().deadline(Duration::from_millis(millis)).build();
+    let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+    comm.connect().expect("init")
+}
+
+#[test]
+fn a_finished_communicator_says_so() -> Result<()> {
+    let comm = connect(Seat::local(1).remove(0));
+    let over: Communicator<_, Finalized> = comm.try_finish()?;
+    assert_eq!((over.rank().index(), over.size()), (0, 1));
+    assert!(format!("{over:?}").contains("Finalized"));
+    Ok(())
+}
+
+#[test]
+fn labels_are_compared_across_ranks() {
+    let expect = |error: Error| {
+        let text = error.to_string();
+        assert!(text.contains("Halo and Gradients"), "{text}");
+    };
+    pair(
+        |seat| {
+            let device = Host::any(0).expect("a device");
+            let comm = Communicator::builder().label::<Halo>().seat(seat).device(device).build();
+            expect(comm.connect().expect_err("another label"));
+        },
+        |seat| {
+            let device = Host::any(1).expect("a device");
+            let comm =
+                Communicator::builder().device(device).label::<Gradients>().seat(seat).build();
+            expect(comm.connect().expect_err("another label"));
+        },
+    );
+}
+
+#[test]
+fn a_dropped_seat_is_reported_at_once() {
+    pair(
+        |seat| {
+            let error = seat.init(Host::any(0).expect("a device")).map(drop).expect_err("no peer");
+            let Error::PeerFailed(lost) = &error else { panic!("{error:?}") };
+            assert_eq!(lost.lost, [Rank::from_index(1)]);
+            assert!(error.to_string().contains("its seat was dropped and never taken"), "{error}");
+        },
+        drop,
+    );
+}
+
+#[test]
+fn a_missing_rank_is_named_at_the_deadline_and_can_be_waited_for_again() {
+    let (go, wait) = channel::<()>();
+    pair(
+        move |seat| {
+            let starting = seat.start(Host::any(0).expect("a device")).expect("start");
+            let soon = Instant::now() + Duration::from_millis(30);
+            let failed = starting.try_ready(soon).map(drop).expect_err("nobody there yet");
+            let text = failed.error.to_string();
+            assert!(text.contains("arrived: 0; rank 1 is missing"), "{text}");
+            go.send(()).expect("the peer listens");
+            let comm = failed.value.ready(Instant::now() + Duration::from_secs(30)).expect("ready");
+            comm.finish().expect("finish");
+        },
+        move |seat| {
+            wait.recv().expect("the peer speaks");
+            connect(seat).finish().expect("finish");
+        },
+    );
+}
+
+#[test]
+fn a_watchdog_ends_a_wait_from_another_thread() {
+    let (end, over) = channel::<()>();
+    pair(
+        move |seat| {
+            let comm = connect(seat);
+            let handle = comm.abort_handle();
+            let watchdog = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(50));
+                handle.abort("no progress for 50 ms")
+            });
+            let mut x = comm.device().zeros::<f32>(4).expect("memory");
+            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+            let error = x.to_vec().expect_err("the peer never calls");
+            let Error::Aborted(aborted) = &error else { panic!("{error:?}") };
+            assert_eq!(aborted.why, "no progress for 50 ms");
+            assert!(error.to_string().contains("lifecycle.rs:"), "{error}");
+            assert!(watchdog.join().expect("no panic"), "the request was the first");
+            // Poisoned: later calls fail at once with the first cause.
+            let again = comm.all_reduce_in_place(&mut x, Sum).expect_err("poisoned");
+            assert_eq!(again.to_string(), error.to_string());
+            assert!(comm.health().is_err() && comm.barrier().is_err());
+            let handle = comm.abort_handle();
+            comm.abort();
+            assert!(!handle.abort("too late"), "nothing left to abort");
+            end.send(()).expect("the peer listens");
+        },
+        move |seat| {
+            let comm = connect(seat);
+            over.recv().expect("the peer speaks");
+            let mut x = comm.device().zeros::<f32>(4).expect("memory");
+            let error = match comm.all_reduce_in_place(&mut x, Sum) {
+                Ok(()) => x.to_vec().expect_err("the peer is gone"),
+                Err(error) => error,
+            };
+            assert!(error.is_peer_failure(), "{error:?}");
+            assert!(error.to_string().contains("no progress for 50 ms"), "{error}");
+        },
+    );
+}
+
+#[test]
+fn a_passed_deadline_names_who_is_missing_and_what_it_did_last() {
+    let (end, over) = channel::<()>();
+    pair(
+        move |seat| {
+            let comm = impatient(seat, 100);
+            let mut x = comm.device().zeros::<f32>(4).expect("memory");
+            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+            let error = x.to_vec().expect_err("the peer calls once");
+            let text = error.to_string();
+            assert!(matches!(error, Error::Timeout(_)), "{text}");
+            assert!(text.contains("timeout: to_vec (at tests/lifecycle.rs:"), "{text}");
+            assert!(text.contains("operation #1 on World (all_reduce of 4 f32, Sum"), "{text}");
+            assert!(text.contains("arrived: 0; rank 1 has not called it"), "{text}");
+            assert!(text.contains("its last call was #0 (all_reduce of 4 f32"), "{text}");
+            assert!(comm.health().is_err());
+            end.send(()).expect("the peer listens");
+        },
+        move |seat| {
+            let comm = connect(seat);
+            let mut x = comm.device().zeros::<f32>(4).expect("memory");
+            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+            over.recv().expect("the peer speaks");
+            let error = comm.all_reduce_in_place(&mut x, Sum).expect_err("told");
+            assert!(error.to_string().contains("timeout: to_vec"), "{error}");
+        },
+    );
+}
+
+#[test]
+fn a_rank_that_finishes_early_is_reported_to_the_one_that_waits_for_it() {
+    pair(
+        |seat| {
+            let error = connect(seat).finish().expect_err("the peer still communicates");
+            assert!(error.is_peer_failure(), "{error}");
+        },
+        |seat| {
+            let comm = connect(seat);
+            let mut x = comm.device().zeros::<f32>(4).expect("memory");
+            let error = match comm.all_reduce_in_place(&mut x, Sum) {
+                Ok(()) => x.to_vec().expect_err("the peer is gone"),
+                Err(error) => error,
+            };
+            let text = error.to_string();
+            assert!(
+                text.contains("rank 0 left: it called `finish` at tests/lifecycle.rs:"),
+                "{text}"
+            );
+            assert!(text.contains("operation #0 (all_reduce of 4 f32, Sum, at"), "{text}");
+        },
+    );
+}
+
+#[test]
+fn a_communicator_dropped_without_finish_ends_with_the_others() {
+    pair(
+        |seat| {
+            let comm = connect(seat);
+            let mut x = comm.device().from_slice(&[1_i64]).expect("memory");
+            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+            drop(comm); // its work still happens
+            assert_eq!(x.to_vec().expect("reduced"), [3]);
+        },
+        |seat| {
+            let comm = connect(seat);
+            std::thread::sleep(Duration::from_millis(30));
+            let mut x = comm.device().from_slice(&[2_i64]).expect("memory");
+            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+            assert_eq!(x.to_vec().expect("reduced"), [3]);
+            comm.finish().expect("the reaper takes the peer's part");
+        },
+    );
+}
+
+#[test]
+fn a_rank_that_panics_is_the_cause() {
+    let panic = std::panic::catch_unwind(|| {
+        spmd::<Host>(3, |place| {
+            let comm = place.init()?;
+            if comm.rank().index() == 1 {
+                panic!("rank 1 has a bug");
+            }
+            let mut x = comm.device().zeros::<f32>(4)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            let error = x.to_vec().expect_err("rank 1 is gone");
+            assert!(error.to_string().contains("rank 1 left: its thread panicked"), "{error}");
+            Err(error)
+        })
+    });
+    let panic = panic.expect_err("the panic comes through");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"rank 1 has a bug"));
+}
+
+#[test]
+fn the_first_cause_is_returned_and_values_otherwise() {
+    #[derive(Debug)]
+    enum Mine {
+        Bug(usize),
+        Theirs,
+    }
+    impl From<Error> for Mine {
+        fn from(_: Error) -> Self {
+            Self::Theirs
+        }
+    }
+    let failed = Host::spmd(3, |place| -> Result<(), Mine> {
+        let comm = place.init()?;
+        if comm.rank().index() == 2 {
+            return Err(Mine::Bug(2));
+        }
+        // Waits for the rank that fails: PeerFailed here is a consequence.
+        let mut x = comm.device().zeros::<f32>(4)?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        std::thread::sleep(Duration::from_millis(20));
+        x.to_vec()?;
+        Ok(())
+    });
+    assert!(matches!(failed, Err(Mine::Bug(2))), "{failed:?}");
+    let ranks = Host::spmd(5, |place| -> Result<Rank> { Ok(place.rank()) }).expect("no failure");
+    assert_eq!(ranks.iter().map(|r| r.index()).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn host_values_travel_and_differences_are_named() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let comm = place.init()?;
+        let rank = comm.rank().index();
+        let all = comm.gather_values(&(rank, format!("rank {rank}")))?;
+        assert_eq!(all[2], (2, "rank 2".to_owned()));
+        assert_eq!(comm.broadcast_value(&(rank * 10), 1)?, 10);
+        assert!(matches!(comm.broadcast_value(&0_u8, 9), Err(Error::NoSuchRank(_))));
+        comm.barrier()?;
+        let error = match rank {
+            0 => comm.barrier().expect_err("the others gather"),
+            _ => comm.gather_values(&rank).expect_err("rank 0 is in a barrier"),
+        };
+        let text = error.to_string();
+        assert!(matches!(error, Error::ValueMismatch(_)) && text.contains("called"), "{text}");
+        let error = match rank {
+            0 => comm.gather_values(&1_u8).map(drop).expect_err("strings do not read as bytes"),
+            _ => comm.gather_values(&"word".to_owned()).map(drop).expect_err("rank 0 differs"),
+        };
+        assert!(error.to_string().contains("does not read as"), "{error}");
+        comm.finish()
+    })
+}
