@@ -23,24 +23,30 @@
 //!
 //! Import by name. There is no prelude: with a glob import rustc prints full paths in its messages.
 
+mod cart;
 mod collectives;
 mod communicator;
 mod control;
 mod device;
 mod element;
 mod entry;
+mod group;
 mod host;
 mod memory;
+mod p2p;
 mod rank;
 mod reduce;
+mod rma;
 mod seat;
 mod stream;
 mod wait;
+mod window;
 mod world;
 
 pub mod backend;
 pub mod error;
 
+pub use cart::Cart;
 pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Builder, CanEnqueue, CommConfig, Communicator, DeviceGiven, Finalized,
@@ -52,14 +58,21 @@ pub use element::{DType, Element, Float, Numeric};
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, Result};
 pub use float8::{F8E4M3, F8E5M2};
+pub use group::Group;
 pub use half::{bf16, f16};
 pub use memory::{
     Buffer, DeviceMem, MemoryKind, NcclMem, Readable, SameDtype, Slice, SliceMut, Writable,
 };
+pub use p2p::Splits;
 pub use rank::{AsRank, Rank};
 pub use reduce::{Avg, Max, Min, PreMulSum, Prod, ReduceOp, ReductionName, Sum};
+pub use rma::{SignalSlot, Signals};
 pub use seat::Seat;
 pub use stream::{Mark, Operand, Operands, Stream};
+pub use window::{
+    CftCounted, GinOnly, LocalOnly, LsaPointers, PutSource, Registration, RmaSource, RmaTarget,
+    Symmetric, SymmetricStrict, Team, Window, WindowKind, WindowPlace, WindowSlice,
+};
 pub use world::{Label, World};
 
 #[doc(hidden)]

@@ -150,9 +150,9 @@ fn a_passed_deadline_names_who_is_missing_and_what_it_did_last() {
             let text = error.to_string();
             assert!(matches!(error, Error::Timeout(_)), "{text}");
             assert!(text.contains("timeout: to_vec (at tests/lifecycle.rs:"), "{text}");
-            assert!(text.contains("operation #1 on World (all_reduce of 4 f32, Sum"), "{text}");
+            assert!(text.contains("collective #1 on World (all_reduce of 4 f32, Sum"), "{text}");
             assert!(text.contains("arrived: 0; rank 1 has not called it"), "{text}");
-            assert!(text.contains("its last call was #0 (all_reduce of 4 f32"), "{text}");
+            assert!(text.contains("its last call was all_reduce of 4 f32"), "{text}");
             assert!(comm.health().is_err());
             end.send(()).expect("the peer listens");
         },
@@ -186,7 +186,7 @@ fn a_rank_that_finishes_early_is_reported_to_the_one_that_waits_for_it() {
                 text.contains("rank 0 left: it called `finish` at tests/lifecycle.rs:"),
                 "{text}"
             );
-            assert!(text.contains("operation #0 (all_reduce of 4 f32, Sum, at"), "{text}");
+            assert!(text.contains("collective #0 (all_reduce of 4 f32, Sum, at"), "{text}");
         },
     );
 }

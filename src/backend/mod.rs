@@ -8,9 +8,9 @@
 //! This module is public for backends outside the crate (a double in a test, a null device in a
 //! benchmark). It is exempt from semantic versioning.
 
-mod collective;
+mod op;
 
-pub use collective::{Collective, Reduction, Span};
+pub use op::{Collective, Op, Put, Reduction, Signal, Slot, Span, Transfer, Wait, WindowId};
 
 pub use crate::memory::Allocation;
 
@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::DType;
-use crate::Result;
 use crate::communicator::Health;
 use crate::error::{Call, Error};
+use crate::{Rank, Result, Team};
 
 /// Everything that a device's backend does.
-pub trait Backend: Memory + Streams + Launches + Lifecycle + Collectives {}
+pub trait Backend: Memory + Streams + Launches + Lifecycle + Operations + Windows {}
 
-impl<B: Memory + Streams + Launches + Lifecycle + Collectives> Backend for B {}
+impl<B: Memory + Streams + Launches + Lifecycle + Operations + Windows> Backend for B {}
 
 /// Which allocator memory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,6 +129,18 @@ pub unsafe trait Streams: Memory {
     fn take_error(point: &Self::Point) -> Option<Error>;
 }
 
+/// Part of a block that a closure sees.
+pub struct Seen<'v, B: Memory> {
+    /// The block.
+    pub block: &'v B::Block,
+    /// From this byte on.
+    pub offset: usize,
+    /// So many bytes.
+    pub bytes: usize,
+    /// Whether they are written.
+    pub write: bool,
+}
+
 /// User compute in stream order.
 ///
 /// # Safety
@@ -143,6 +155,12 @@ pub unsafe trait Launches: Streams {
 
     /// What a closure gets beside its operands: the raw stream, where the device has one.
     type Raw<'v>;
+
+    /// Keeps peers' writes away from operands in windows while a closure sees them.
+    type Guard<'v>;
+
+    /// Guards the parts of blocks that a closure is about to see.
+    fn guard<'v>(parts: &[Seen<'v, Self>]) -> Self::Guard<'v>;
 
     /// Enqueues `work`.
     ///
@@ -188,6 +206,8 @@ pub struct Join {
     pub ordinal: u32,
     /// The communicator's name.
     pub name: &'static str,
+    /// How many contexts and signals per context one-sided operations have.
+    pub slots: Slot,
     /// Where faults and pending errors of this rank's communicator go.
     pub health: Arc<Health>,
 }
@@ -225,8 +245,11 @@ pub unsafe trait Lifecycle: Launches {
     /// Whether everything that this rank enqueued is over.
     fn is_idle(comm: &Self::Comm) -> bool;
 
-    /// Books a refusal as this rank's operation `seq`, so that the others can be told.
-    fn refuse(comm: &Self::Comm, seq: u64, reason: &Error);
+    /// Lets the calling thread rest, or help, until `is_idle` may have changed.
+    fn rest(comm: &Self::Comm, at_most: Duration) {
+        let _ = comm;
+        std::thread::sleep(at_most);
+    }
 
     /// A way to say, from any thread, that this rank will enqueue nothing more and why, so that
     /// peers that wait for it can be told. It never touches a communicator that another thread may
@@ -247,23 +270,95 @@ pub unsafe trait Lifecycle: Launches {
     fn abort(comm: Self::Comm, why: &str);
 }
 
-/// The collectives.
+/// Operations.
 ///
 /// # Safety
-/// The backend reads and writes the spans that [`Collective`] documents for its operation, in
-/// stream order, and nothing else, and holds their memory until it is done.
-pub unsafe trait Collectives: Lifecycle {
-    /// Enqueues one collective; the host does not wait for it.
+/// The backend reads and writes the spans that [`Op`] documents, in stream order, and nothing else,
+/// and holds their memory until it is done.
+pub unsafe trait Operations: Lifecycle {
+    /// Enqueues `ops` as one group (one operation is a group of its own); the host does not wait.
+    /// Inside a group NCCL's order holds: one-sided operations in program order, then collectives,
+    /// then transfers.
     ///
     /// # Errors
-    /// It could not be enqueued. Errors of the operation itself go to the communicator's health.
-    fn collective(
-        comm: &Self::Comm,
-        stream: &Self::Stream,
-        collective: &Collective<'_, Self>,
-    ) -> Result<()>
+    /// They could not be enqueued. Errors of the operations go to the communicator's health.
+    fn issue(comm: &Self::Comm, stream: &Self::Stream, ops: &[Op<'_, Self>]) -> Result<()>
     where
         Self: Backend;
+
+    /// Books refused operations as this rank's, so that the others can be told.
+    fn refuse(comm: &Self::Comm, ops: &[Refusal], reason: &Error);
+}
+
+/// An operation that this rank refused, as far as the others have to know.
+#[derive(Clone, Copy, Debug)]
+pub enum Refusal {
+    /// Its part of a collective.
+    Collective,
+    /// A send to a rank.
+    Send(Rank),
+    /// A receive from a rank.
+    Recv(Rank),
+    /// A put or signal to a rank.
+    Signal(Rank, Slot),
+}
+
+/// Windows: memory that peers write.
+///
+/// # Safety
+/// A registered allocation is held until it is unregistered or the communicator ends, and touched
+/// by puts within its first `bytes` bytes only.
+pub unsafe trait Windows: Lifecycle {
+    /// What the backend keeps of a registered window.
+    type Window: Send + 'static;
+
+    /// Registers this rank's part of window `id`. Collective; the caller has compared the ranks'
+    /// parts, and puts nothing anybody's way before all have returned.
+    ///
+    /// # Errors
+    /// It cannot be registered.
+    fn register(
+        comm: &Self::Comm,
+        id: WindowId,
+        allocation: &Arc<Allocation<Self>>,
+        bytes: usize,
+        flags: u32,
+    ) -> Result<Self::Window>
+    where
+        Self: Backend;
+
+    /// The end of a window: nothing uses it any more on any rank.
+    fn unregister(comm: &Self::Comm, id: WindowId, window: Self::Window);
+
+    /// The address of a block.
+    fn address(block: &Self::Block) -> *mut u8;
+
+    /// The address here of a peer's part of a window, if it has one.
+    fn peer_address(comm: &Self::Comm, id: WindowId, peer: Rank) -> Option<*mut u8>;
+
+    /// The address through which all parts of a window are written, if there is one.
+    fn multimem_address(comm: &Self::Comm, id: WindowId) -> Option<*mut u8>;
+
+    /// The ranks whose windows have addresses here.
+    fn lsa_team(comm: &Self::Comm, world: Team) -> Team;
+
+    /// Registers memory for faster communication; NCCL's handle, if it keeps one.
+    ///
+    /// # Errors
+    /// It cannot be registered.
+    fn register_buffer(
+        comm: &Self::Comm,
+        allocation: &Arc<Allocation<Self>>,
+        bytes: usize,
+    ) -> Result<Option<u64>>
+    where
+        Self: Backend;
+
+    /// Ends such a registration.
+    ///
+    /// # Errors
+    /// The backend reports one.
+    fn deregister_buffer(comm: &Self::Comm, handle: Option<u64>) -> Result<()>;
 }
 
 impl Call {

@@ -2,10 +2,12 @@
 
 use std::panic::Location;
 
+use super::Draft;
+use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Call, Operation};
+use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{Communicator, Element, Readable, Result, World, Writable};
+use crate::{Communicator, Element, Readable, Result, Slice, SliceMut, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies every rank's `send` into `recv` on every rank, in rank order. Every rank calls it;
@@ -55,10 +57,9 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let (from, to) = (self.span(send)?, self.span(recv)?);
-        let call = Call::new(Operation::AllGather, A::Elem::DTYPE, from.len(), Location::caller());
-        self.holds(&call, "receive", to.len(), self.core.size)?;
-        self.submit(call, None, Some(from), Some(to))
+        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let op = draft.all_gather(send.span(), recv.span());
+        self.run(Refusal::Collective, op)
     }
 
     /// See [`Communicator::all_gather_in_place`].
@@ -68,11 +69,39 @@ impl<W: World> On<'_, W> {
     #[inline]
     #[track_caller]
     pub fn all_gather_in_place<B: Writable<W::Device>>(&self, buf: &mut B) -> Result<()> {
-        let site = Location::caller();
-        let all = self.span(buf)?;
-        let count = self.block(Operation::AllGather, B::Elem::DTYPE, all.len(), site)?;
-        let call = Call::new(Operation::AllGather, B::Elem::DTYPE, count, site);
-        let own = all.nth(self.core.rank, count, B::Elem::DTYPE.size());
-        self.submit(call, None, Some(own), Some(all))
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let op = draft.all_gather_in_place(buf.span());
+        self.run(Refusal::Collective, op)
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records an [`all_gather`](Communicator::all_gather).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn all_gather<T: Element, U: Element + SameDtype<T>>(
+        &mut self,
+        send: impl Into<Slice<'e, T, W::Device>>,
+        recv: impl Into<SliceMut<'e, U, W::Device>>,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.all_gather(send.into().into_span(), recv.into().into_span());
+        self.record(Refusal::Collective, op)
+    }
+
+    /// Records an [`all_gather_in_place`](Communicator::all_gather_in_place).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn all_gather_in_place<T: Element>(
+        &mut self,
+        buf: impl Into<SliceMut<'e, T, W::Device>>,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.all_gather_in_place(buf.into().into_span());
+        self.record(Refusal::Collective, op)
     }
 }

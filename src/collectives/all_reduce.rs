@@ -2,10 +2,12 @@
 
 use std::panic::Location;
 
+use super::Draft;
+use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Call, Operation};
+use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{Communicator, Element, Readable, ReduceOp, Result, World, Writable};
+use crate::{Communicator, Element, Readable, ReduceOp, Result, Slice, SliceMut, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Reduces the ranks' `send` elementwise into `recv` on every rank. Every rank calls it; `send`
@@ -72,13 +74,9 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let (from, to) = (self.span(send)?, self.span(recv)?);
-        let mut call =
-            Call::new(Operation::AllReduce, A::Elem::DTYPE, from.len(), Location::caller());
-        self.holds(&call, "receive", to.len(), 1)?;
-        let op = self.resolve(op)?;
-        call.reduction = Some(op.name());
-        self.submit(call, Some(op), Some(from), Some(to))
+        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let op = draft.all_reduce(send.span(), recv.span(), op.resolve(&self.core.resources));
+        self.run(Refusal::Collective, op)
     }
 
     /// See [`Communicator::all_reduce_in_place`].
@@ -92,11 +90,46 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         op: impl ReduceOp<B::Elem, W>,
     ) -> Result<()> {
-        let span = self.span(buf)?;
-        let mut call =
-            Call::new(Operation::AllReduce, B::Elem::DTYPE, span.len(), Location::caller());
-        let op = self.resolve(op)?;
-        call.reduction = Some(op.name());
-        self.submit(call, Some(op), Some(span), Some(span))
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let op = draft.all_reduce_in_place(buf.span(), op.resolve(&self.core.resources));
+        self.run(Refusal::Collective, op)
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records an [`all_reduce`](Communicator::all_reduce).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn all_reduce<T: Element, U: Element + SameDtype<T>>(
+        &mut self,
+        send: impl Into<Slice<'e, T, W::Device>>,
+        recv: impl Into<SliceMut<'e, U, W::Device>>,
+        op: impl ReduceOp<T, W>,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.all_reduce(
+            send.into().into_span(),
+            recv.into().into_span(),
+            op.resolve(&self.on.core.resources),
+        );
+        self.record(Refusal::Collective, op)
+    }
+
+    /// Records an [`all_reduce_in_place`](Communicator::all_reduce_in_place).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn all_reduce_in_place<T: Element>(
+        &mut self,
+        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        op: impl ReduceOp<T, W>,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op =
+            draft.all_reduce_in_place(buf.into().into_span(), op.resolve(&self.on.core.resources));
+        self.record(Refusal::Collective, op)
     }
 }

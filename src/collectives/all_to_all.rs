@@ -2,10 +2,12 @@
 
 use std::panic::Location;
 
+use super::Draft;
+use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Call, Operation};
+use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{Communicator, Element, Readable, Result, World, Writable};
+use crate::{Communicator, Element, Readable, Result, Slice, SliceMut, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Sends block r of `send` to rank r, and receives rank r's block into block r of `recv`. Every
@@ -41,11 +43,25 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let site = Location::caller();
-        let (from, to) = (self.span(send)?, self.span(recv)?);
-        let count = self.block(Operation::AllToAll, A::Elem::DTYPE, from.len(), site)?;
-        let call = Call::new(Operation::AllToAll, A::Elem::DTYPE, count, site);
-        self.holds(&call, "receive", to.len(), self.core.size)?;
-        self.submit(call, None, Some(from), Some(to))
+        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let op = draft.all_to_all(send.span(), recv.span());
+        self.run(Refusal::Collective, op)
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records an [`all_to_all`](Communicator::all_to_all).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn all_to_all<T: Element, U: Element + SameDtype<T>>(
+        &mut self,
+        send: impl Into<Slice<'e, T, W::Device>>,
+        recv: impl Into<SliceMut<'e, U, W::Device>>,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.all_to_all(send.into().into_span(), recv.into().into_span());
+        self.record(Refusal::Collective, op)
     }
 }

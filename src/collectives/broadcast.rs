@@ -2,11 +2,12 @@
 
 use std::panic::Location;
 
-use super::Root;
+use super::{Draft, Root};
+use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Call, Operation};
+use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{AsRank, Communicator, Element, Readable, Result, World, Writable};
+use crate::{AsRank, Communicator, Element, Readable, Result, SliceMut, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies the root's `send` into `recv` on every rank, the root included. Every rank calls it;
@@ -55,23 +56,10 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let site = Location::caller();
-        let to = self.span(recv)?;
-        let mut call = Call::new(Operation::Broadcast, B::Elem::DTYPE, to.len(), site);
-        let from = match send {
-            Root::Here(send) => {
-                let from = self.span(send)?;
-                self.holds(&call, "send", from.len(), 1)?;
-                call.root = Some(self.core.rank);
-                Some(from)
-            }
-            Root::At(root) => {
-                call.root = Some(self.root(Operation::Broadcast, root, site)?);
-                self.not_here(&call)?;
-                None
-            }
-        };
-        self.submit(call, None, from, Some(to))
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let (send, root) = send.split(self.core.rank);
+        let op = draft.broadcast(send.map(|send| send.span()), recv.span(), root);
+        self.run(Refusal::Collective, op)
     }
 
     /// See [`Communicator::broadcast_in_place`].
@@ -84,11 +72,25 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         root: impl AsRank,
     ) -> Result<()> {
-        let site = Location::caller();
-        let span = self.span(buf)?;
-        let mut call = Call::new(Operation::Broadcast, B::Elem::DTYPE, span.len(), site);
-        let root = self.root(Operation::Broadcast, root, site)?;
-        call.root = Some(root);
-        self.submit(call, None, (root == self.core.rank).then_some(span), Some(span))
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let op = draft.broadcast_in_place(buf.span(), root);
+        self.run(Refusal::Collective, op)
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records an [`broadcast_in_place`](Communicator::broadcast_in_place).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn broadcast_in_place<T: Element>(
+        &mut self,
+        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        root: impl AsRank,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.broadcast_in_place(buf.into().into_span(), root);
+        self.record(Refusal::Collective, op)
     }
 }

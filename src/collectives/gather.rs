@@ -2,11 +2,12 @@
 
 use std::panic::Location;
 
-use super::Root;
+use super::{Draft, Root};
+use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Call, Operation};
+use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{AsRank, Buffer, Communicator, Element, Readable, Result, World, Writable};
+use crate::{AsRank, Buffer, Communicator, Element, Readable, Result, SliceMut, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies every rank's `send` into a new buffer on the root, in rank order; `None` elsewhere.
@@ -72,8 +73,7 @@ impl<W: World> On<'_, W> {
         send: &A,
         root: impl AsRank,
     ) -> Result<Option<Buffer<A::Elem, W::Device>>> {
-        let len = self.span(send)?.len().saturating_mul(self.core.size);
-        let mut out = self.on_root(root, len)?;
+        let mut out = self.on_root(root, send.len().saturating_mul(self.core.size))?;
         self.gather_into(send, Root::here_or_at(out.as_mut(), root))?;
         Ok(out)
     }
@@ -89,22 +89,10 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let site = Location::caller();
-        let from = self.span(send)?;
-        let mut call = Call::new(Operation::Gather, A::Elem::DTYPE, from.len(), site);
-        match recv {
-            Root::Here(recv) => {
-                let to = self.span(recv)?;
-                self.holds(&call, "receive", to.len(), self.core.size)?;
-                call.root = Some(self.core.rank);
-                self.submit(call, None, Some(from), Some(to))
-            }
-            Root::At(root) => {
-                call.root = Some(self.root(Operation::Gather, root, site)?);
-                self.not_here(&call)?;
-                self.submit(call, None, Some(from), None)
-            }
-        }
+        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let (recv, root) = recv.split(self.core.rank);
+        let op = draft.gather(send.span(), recv.as_ref().map(|recv| recv.span()), root);
+        self.run(Refusal::Collective, op)
     }
 
     /// See [`Communicator::gather_in_place`].
@@ -117,17 +105,25 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         root: impl AsRank,
     ) -> Result<()> {
-        let (site, dtype) = (Location::caller(), B::Elem::DTYPE);
-        let span = self.span(buf)?;
-        let root = self.root(Operation::Gather, root, site)?;
-        let here = root == self.core.rank;
-        let count = match here {
-            true => self.block(Operation::Gather, dtype, span.len(), site)?,
-            false => span.len(),
-        };
-        let mut call = Call::new(Operation::Gather, dtype, count, site);
-        call.root = Some(root);
-        let own = if here { span.nth(root, count, dtype.size()) } else { span };
-        self.submit(call, None, Some(own), here.then_some(span))
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let op = draft.gather_in_place(buf.span(), root);
+        self.run(Refusal::Collective, op)
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records an [`gather_in_place`](Communicator::gather_in_place).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn gather_in_place<T: Element>(
+        &mut self,
+        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        root: impl AsRank,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.gather_in_place(buf.into().into_span(), root);
+        self.record(Refusal::Collective, op)
     }
 }

@@ -2,11 +2,15 @@
 
 use std::panic::Location;
 
-use super::Root;
+use super::{Draft, Root};
+use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Call, Operation};
+use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{AsRank, Buffer, Communicator, Element, Readable, ReduceOp, Result, World, Writable};
+use crate::{
+    AsRank, Buffer, Communicator, Element, Readable, ReduceOp, Result, Slice, SliceMut, World,
+    Writable,
+};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Reduces the ranks' `send` elementwise into a new buffer on the root; `None` elsewhere. Every
@@ -78,7 +82,7 @@ impl<W: World> On<'_, W> {
         op: impl ReduceOp<A::Elem, W>,
         root: impl AsRank,
     ) -> Result<Option<Buffer<A::Elem, W::Device>>> {
-        let mut out = self.on_root(root, self.span(send)?.len())?;
+        let mut out = self.on_root(root, send.len())?;
         self.reduce_into(send, Root::here_or_at(out.as_mut(), root), op)?;
         Ok(out)
     }
@@ -99,24 +103,11 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let site = Location::caller();
-        let from = self.span(send)?;
-        let mut call = Call::new(Operation::Reduce, A::Elem::DTYPE, from.len(), site);
-        let op = self.resolve(op)?;
-        call.reduction = Some(op.name());
-        match recv {
-            Root::Here(recv) => {
-                let to = self.span(recv)?;
-                self.holds(&call, "receive", to.len(), 1)?;
-                call.root = Some(self.core.rank);
-                self.submit(call, Some(op), Some(from), Some(to))
-            }
-            Root::At(root) => {
-                call.root = Some(self.root(Operation::Reduce, root, site)?);
-                self.not_here(&call)?;
-                self.submit(call, Some(op), Some(from), None)
-            }
-        }
+        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let (recv, root) = recv.split(self.core.rank);
+        let (to, op) = (recv.as_ref().map(|recv| recv.span()), op.resolve(&self.core.resources));
+        let op = draft.reduce(send.span(), to, op, root);
+        self.run(Refusal::Collective, op)
     }
 
     /// See [`Communicator::reduce_in_place`].
@@ -130,13 +121,48 @@ impl<W: World> On<'_, W> {
         op: impl ReduceOp<B::Elem, W>,
         root: impl AsRank,
     ) -> Result<()> {
-        let site = Location::caller();
-        let span = self.span(buf)?;
-        let mut call = Call::new(Operation::Reduce, B::Elem::DTYPE, span.len(), site);
-        let op = self.resolve(op)?;
-        call.reduction = Some(op.name());
-        let root = self.root(Operation::Reduce, root, site)?;
-        call.root = Some(root);
-        self.submit(call, Some(op), Some(span), (root == self.core.rank).then_some(span))
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let op = draft.reduce_in_place(buf.span(), op.resolve(&self.core.resources), root);
+        self.run(Refusal::Collective, op)
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records a [`reduce_into`](Communicator::reduce_into).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn reduce_into<T: Element>(
+        &mut self,
+        send: impl Into<Slice<'e, T, W::Device>>,
+        recv: Root<SliceMut<'e, T, W::Device>>,
+        op: impl ReduceOp<T, W>,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let (recv, root) = recv.split(self.rank());
+        let (to, op) = (recv.map(SliceMut::into_span), op.resolve(&self.on.core.resources));
+        let op = draft.reduce(send.into().into_span(), to, op, root);
+        self.record(Refusal::Collective, op)
+    }
+
+    /// Records an [`reduce_in_place`](Communicator::reduce_in_place).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn reduce_in_place<T: Element>(
+        &mut self,
+        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        op: impl ReduceOp<T, W>,
+        root: impl AsRank,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.reduce_in_place(
+            buf.into().into_span(),
+            op.resolve(&self.on.core.resources),
+            root,
+        );
+        self.record(Refusal::Collective, op)
     }
 }

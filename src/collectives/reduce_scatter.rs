@@ -2,10 +2,12 @@
 
 use std::panic::Location;
 
+use super::Draft;
+use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Call, Operation};
+use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{Communicator, Element, Readable, ReduceOp, Result, World, Writable};
+use crate::{Communicator, Element, Readable, ReduceOp, Result, Slice, SliceMut, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Reduces the ranks' `send` elementwise and gives block r of the result to rank r. Every rank
@@ -69,13 +71,9 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let (from, to) = (self.span(send)?, self.span(recv)?);
-        let mut call =
-            Call::new(Operation::ReduceScatter, A::Elem::DTYPE, to.len(), Location::caller());
-        self.holds(&call, "send", from.len(), self.core.size)?;
-        let op = self.resolve(op)?;
-        call.reduction = Some(op.name());
-        self.submit(call, Some(op), Some(from), Some(to))
+        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let op = draft.reduce_scatter(send.span(), recv.span(), op.resolve(&self.core.resources));
+        self.run(Refusal::Collective, op)
     }
 
     /// See [`Communicator::reduce_scatter_in_place`].
@@ -89,13 +87,46 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         op: impl ReduceOp<B::Elem, W>,
     ) -> Result<()> {
-        let site = Location::caller();
-        let all = self.span(buf)?;
-        let count = self.block(Operation::ReduceScatter, B::Elem::DTYPE, all.len(), site)?;
-        let mut call = Call::new(Operation::ReduceScatter, B::Elem::DTYPE, count, site);
-        let op = self.resolve(op)?;
-        call.reduction = Some(op.name());
-        let own = all.nth(self.core.rank, count, B::Elem::DTYPE.size());
-        self.submit(call, Some(op), Some(all), Some(own))
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let op = draft.reduce_scatter_in_place(buf.span(), op.resolve(&self.core.resources));
+        self.run(Refusal::Collective, op)
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records an [`reduce_scatter`](Communicator::reduce_scatter).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn reduce_scatter<T: Element, U: Element + SameDtype<T>>(
+        &mut self,
+        send: impl Into<Slice<'e, T, W::Device>>,
+        recv: impl Into<SliceMut<'e, U, W::Device>>,
+        op: impl ReduceOp<T, W>,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.reduce_scatter(
+            send.into().into_span(),
+            recv.into().into_span(),
+            op.resolve(&self.on.core.resources),
+        );
+        self.record(Refusal::Collective, op)
+    }
+
+    /// Records an [`reduce_scatter_in_place`](Communicator::reduce_scatter_in_place).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn reduce_scatter_in_place<T: Element>(
+        &mut self,
+        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        op: impl ReduceOp<T, W>,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft
+            .reduce_scatter_in_place(buf.into().into_span(), op.resolve(&self.on.core.resources));
+        self.record(Refusal::Collective, op)
     }
 }

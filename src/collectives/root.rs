@@ -30,6 +30,14 @@ impl<X> Root<X> {
         Self::At(Rank::at(root.index()))
     }
 
+    /// The buffer, on the root; and the root.
+    pub(crate) fn split(self, own: Rank) -> (Option<X>, Rank) {
+        match self {
+            Self::Here(buffer) => (Some(buffer), own),
+            Self::At(root) => (None, root),
+        }
+    }
+
     /// This rank, if it has the buffer, else rank `root`: for code that all ranks share.
     pub fn here_or_at(buffer: Option<X>, root: impl AsRank) -> Self {
         buffer.map_or_else(|| Self::at(root), Self::Here)

@@ -2,11 +2,12 @@
 
 use std::panic::Location;
 
-use super::Root;
+use super::{Draft, Root};
+use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Call, Operation};
+use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{AsRank, Communicator, Element, Readable, Result, World, Writable};
+use crate::{AsRank, Communicator, Element, Readable, Result, SliceMut, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies block r of the root's `send` into rank r's `recv`. Every rank calls it; `recv` has one
@@ -57,23 +58,10 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let site = Location::caller();
-        let to = self.span(recv)?;
-        let mut call = Call::new(Operation::Scatter, B::Elem::DTYPE, to.len(), site);
-        let from = match send {
-            Root::Here(send) => {
-                let from = self.span(send)?;
-                self.holds(&call, "send", from.len(), self.core.size)?;
-                call.root = Some(self.core.rank);
-                Some(from)
-            }
-            Root::At(root) => {
-                call.root = Some(self.root(Operation::Scatter, root, site)?);
-                self.not_here(&call)?;
-                None
-            }
-        };
-        self.submit(call, None, from, Some(to))
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let (send, root) = send.split(self.core.rank);
+        let op = draft.scatter(send.map(|send| send.span()), recv.span(), root);
+        self.run(Refusal::Collective, op)
     }
 
     /// See [`Communicator::scatter_in_place`].
@@ -86,17 +74,25 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         root: impl AsRank,
     ) -> Result<()> {
-        let (site, dtype) = (Location::caller(), B::Elem::DTYPE);
-        let span = self.span(buf)?;
-        let root = self.root(Operation::Scatter, root, site)?;
-        let here = root == self.core.rank;
-        let count = match here {
-            true => self.block(Operation::Scatter, dtype, span.len(), site)?,
-            false => span.len(),
-        };
-        let mut call = Call::new(Operation::Scatter, dtype, count, site);
-        call.root = Some(root);
-        let own = if here { span.nth(root, count, dtype.size()) } else { span };
-        self.submit(call, None, here.then_some(span), Some(own))
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let op = draft.scatter_in_place(buf.span(), root);
+        self.run(Refusal::Collective, op)
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records an [`scatter_in_place`](Communicator::scatter_in_place).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn scatter_in_place<T: Element>(
+        &mut self,
+        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        root: impl AsRank,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.scatter_in_place(buf.into().into_span(), root);
+        self.record(Refusal::Collective, op)
     }
 }

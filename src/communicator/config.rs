@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use typed_builder::TypedBuilder;
 
+use crate::backend::Slot;
 use crate::wait::DEFAULT_DEADLINE;
 
 /// Options of a communicator; each has a default.
@@ -23,6 +24,20 @@ pub struct CommConfig {
     /// 10 minutes unless set.
     #[builder(default = DEFAULT_DEADLINE)]
     pub deadline: Duration,
+    /// How many contexts one-sided operations have: order is kept within one. All ranks choose the
+    /// same. 1 unless set. NCCL: `numRmaCtx`, 2.31 for more than 1.
+    #[builder(default = 1)]
+    pub contexts: u32,
+    /// How many signals each context has. All ranks choose the same. 1 unless set. NCCL:
+    /// `numRmaSig`, 2.31 for more than 1.
+    #[builder(default = 1)]
+    pub signals: u32,
+}
+
+impl CommConfig {
+    pub(crate) fn slots(&self) -> Slot {
+        Slot { context: self.contexts.max(1), index: self.signals.max(1) }
+    }
 }
 
 impl Default for CommConfig {

@@ -1,13 +1,14 @@
 //! A communicator without its types: the backend's half, the control plane, the table.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Health, Resources, reaper};
-use crate::backend::Backend;
+use super::{CommConfig, Health, Resources, reaper};
+use crate::backend::{Backend, Refusal, Slot};
 use crate::control::Control;
 use crate::error::Error;
+use crate::group::Lists;
 use crate::stream::StreamCore;
 use crate::{Rank, Result};
 
@@ -24,7 +25,9 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) size: usize,
     pub(crate) ordinal: u32,
     pub(crate) deadline: Duration,
-    seq: Cell<u64>,
+    pub(crate) slots: Slot,
+    /// Lists for groups, used again and again. It is what makes a core serve one thread at a time.
+    lists: RefCell<Lists<'static, B>>,
 }
 
 impl<B: Backend> Core<B> {
@@ -34,11 +37,13 @@ impl<B: Backend> Core<B> {
         health: Arc<Health>,
         size: usize,
         ordinal: u32,
-        deadline: Duration,
+        config: &CommConfig,
     ) -> Self {
         let (resources, rank) = (Resources::new(health.name()), health.rank());
-        let (comm, control, seq) = (Some(comm), Some(control), Cell::new(0));
-        Self { comm, control, health, resources, rank, size, ordinal, deadline, seq }
+        let (comm, control) = (Some(comm), Some(control));
+        let (deadline, slots) = (config.deadline, config.slots());
+        let lists = RefCell::new(Lists::new());
+        Self { comm, control, health, resources, rank, size, ordinal, deadline, slots, lists }
     }
 
     /// The backend's communicator; the poisoned or ended one has none to give.
@@ -61,22 +66,26 @@ impl<B: Backend> Core<B> {
         stream.note(&self.health, self.deadline);
     }
 
-    /// The number of the operation that is about to be enqueued.
-    #[inline]
-    pub(crate) fn take_seq(&self) -> u64 {
-        self.seq.replace(self.seq.get() + 1)
-    }
-
-    /// Books a refusal as this rank's turn, so that the others are told, and hands it back.
+    /// Books refusals as this rank's turns, so that the others are told, and hands the reason back.
     #[cold]
-    pub(crate) fn refuse(&self, reason: Error) -> Error {
+    pub(crate) fn refuse(&self, refusals: &[Refusal], reason: Error) -> Error {
         match self.comm() {
             Ok(comm) => {
-                B::refuse(comm, self.take_seq(), &reason);
+                B::refuse(comm, refusals, &reason);
                 reason
             }
             Err(poisoned) => poisoned,
         }
+    }
+
+    /// Empty lists for a group, with the last one's memory.
+    pub(crate) fn lists<'e>(&self) -> Lists<'e, B> {
+        self.lists.replace(Lists::new()).recycle()
+    }
+
+    /// Keeps a group's lists for the next one.
+    pub(crate) fn keep_lists(&self, lists: Lists<'_, B>) {
+        self.lists.replace(lists.recycle());
     }
 
     /// Takes the parts for a regular end; dropping the core does nothing afterwards.
@@ -106,7 +115,7 @@ impl<B: Backend> Drop for Core<B> {
 }
 
 #[cold]
-fn ended(health: &Health) -> Error {
+pub(crate) fn ended(health: &Health) -> Error {
     Error::Aborted(Box::new(crate::error::Aborted {
         why: "the communicator has ended".to_owned(),
         by: health.rank(),

@@ -173,6 +173,7 @@ struct Hello {
     kind: String,
     ordinal: u32,
     name: String,
+    slots: (u32, u32),
 }
 
 impl<W: World> Starting<W> {
@@ -184,6 +185,7 @@ impl<W: World> Starting<W> {
             kind: W::Device::KIND.to_owned(),
             ordinal: device.ordinal(),
             name: W::NAME.to_owned(),
+            slots: (config.slots().context, config.slots().index),
         };
         // Two strings and a number always encode.
         let bytes = postcard::to_stdvec(&hello).unwrap_or_default();
@@ -216,6 +218,7 @@ impl<W: World> Starting<W> {
             size: u32::try_from(self.size).unwrap_or(u32::MAX),
             ordinal: self.device.ordinal(),
             name: W::NAME,
+            slots: self.config.slots(),
             health: self.health.clone(),
         };
         let stream = Stream::open(&self.device)?;
@@ -234,7 +237,7 @@ impl<W: World> Starting<W> {
             self.health.clone(),
             self.size,
             self.device.ordinal(),
-            self.config.deadline,
+            &self.config,
         );
         Ok(Live::new(core, self.device.clone(), stream))
     }
@@ -298,6 +301,13 @@ fn agree(parts: &Parts) -> Result<()> {
             let why = format!(
                 "name the communicator differently, {} and {}; give the same label on all ranks",
                 first.name, hello.name
+            );
+            return fail(vec![0, rank], why);
+        }
+        if hello.slots != first.slots {
+            let why = format!(
+                "are configured with {:?} and {:?} contexts and signals; configure all ranks alike",
+                first.slots, hello.slots
             );
             return fail(vec![0, rank], why);
         }

@@ -17,6 +17,7 @@ mod builder;
 mod config;
 mod core;
 mod health;
+mod issue;
 mod lifecycle;
 mod ready;
 mod reaper;
@@ -35,7 +36,9 @@ pub use state::{
 };
 
 pub(crate) use core::Core;
-pub(crate) use resources::{Key, Resources};
+pub(crate) use core::ended;
+pub(crate) use ready::Live;
+pub(crate) use resources::{Key, Registered, Resources};
 
 use std::fmt;
 

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use crate::Result;
-use crate::backend::Backend;
+use crate::backend::{Backend, WindowId};
 use crate::error::{Error, WrongCommunicator};
+use crate::memory::Allocation;
+use crate::stream::StreamCore;
 
 /// Which communicator (lineage) and which incarnation of it (generation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +50,21 @@ struct Slot<B: Backend> {
 
 enum Resource<B: Backend> {
     Operator(B::Operator),
+    Window(Registered<B>),
+    Buffer {
+        _allocation: Arc<Allocation<B>>,
+        _alive: Arc<()>,
+    },
+    /// Nothing: the slot is free.
+    Free,
+}
+
+/// A registered window. It stays here when its handle is dropped (parked), until the communicator
+/// ends: deregistration is everybody's.
+pub(crate) struct Registered<B: Backend> {
+    pub(crate) id: WindowId,
+    pub(crate) allocation: Arc<Allocation<B>>,
+    pub(crate) handle: B::Window,
 }
 
 impl<B: Backend> Resources<B> {
@@ -59,40 +76,103 @@ impl<B: Backend> Resources<B> {
         self.add(Resource::Operator(operator))
     }
 
+    pub(crate) fn add_window(&mut self, window: Registered<B>) -> Key {
+        self.add(Resource::Window(window))
+    }
+
+    /// Keeps a registered buffer's memory; the handle sees by the `Weak` whether it still stands.
+    pub(crate) fn add_buffer(&mut self, allocation: Arc<Allocation<B>>) -> (Key, Weak<()>) {
+        let alive = Arc::new(());
+        let seen = Arc::downgrade(&alive);
+        (self.add(Resource::Buffer { _allocation: allocation, _alive: alive }), seen)
+    }
+
     fn add(&mut self, resource: Resource<B>) -> Key {
         let alive = Arc::new(());
         let slot = Slot { alive: Arc::downgrade(&alive), resource };
-        let free = self.slots.iter().position(|slot| slot.alive.strong_count() == 0);
-        let index = match free {
-            Some(index) => {
-                self.slots[index] = slot;
-                index
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
-            }
-        };
+        let free = self.slots.iter().position(Slot::is_free);
+        let index = free.unwrap_or(self.slots.len());
+        match self.slots.get_mut(index) {
+            Some(old) => *old = slot,
+            None => self.slots.push(slot),
+        }
         let slot = u32::try_from(index).unwrap_or(u32::MAX);
         Key { stamp: self.stamp, slot, _alive: alive }
+    }
+
+    /// Orders a write to every window by the next operation of `stream`.
+    pub(crate) fn windows_written(&self, stream: &StreamCore<B>) -> Result<()> {
+        for slot in &self.slots {
+            if let Resource::Window(window) = &slot.resource {
+                window.allocation.order.write(stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The window behind a key.
+    pub(crate) fn window(&self, key: &Key) -> Result<&Registered<B>> {
+        match self.get(key, "window")? {
+            Resource::Window(window) => Ok(window),
+            _ => Err(self.wrong(key, "window")),
+        }
+    }
+
+    /// Takes a window out of the table.
+    pub(crate) fn take_window(&mut self, key: &Key) -> Result<Registered<B>> {
+        self.window(key)?;
+        match self.free(key) {
+            Some(Resource::Window(window)) => Ok(window),
+            _ => Err(self.wrong(key, "window")),
+        }
+    }
+
+    /// Takes a registered buffer out of the table.
+    pub(crate) fn take_buffer(&mut self, key: &Key) -> Result<()> {
+        self.get(key, "buffer registration")?;
+        self.free(key);
+        Ok(())
+    }
+
+    fn free(&mut self, key: &Key) -> Option<Resource<B>> {
+        let slot = self.slots.get_mut(key.slot as usize)?;
+        Some(std::mem::replace(&mut slot.resource, Resource::Free))
     }
 
     /// The operator behind a key.
     pub(crate) fn operator(&self, key: &Key) -> Result<B::Operator> {
         match self.get(key, "PreMulSum")? {
             Resource::Operator(operator) => Ok(*operator),
+            _ => Err(self.wrong(key, "PreMulSum")),
         }
     }
 
     fn get(&self, key: &Key, what: &'static str) -> Result<&Resource<B>> {
         match self.slots.get(key.slot as usize) {
             Some(slot) if key.stamp == self.stamp => Ok(&slot.resource),
-            _ => Err(Error::WrongCommunicator(Box::new(WrongCommunicator {
-                what,
-                name: self.name,
-                made_by: key.stamp.lineage,
-                used_on: self.stamp.lineage,
-            }))),
+            _ => Err(self.wrong(key, what)),
+        }
+    }
+
+    #[cold]
+    fn wrong(&self, key: &Key, what: &'static str) -> Error {
+        Error::WrongCommunicator(Box::new(WrongCommunicator {
+            what,
+            name: self.name,
+            made_by: key.stamp.lineage,
+            used_on: self.stamp.lineage,
+        }))
+    }
+}
+
+impl<B: Backend> Slot<B> {
+    /// Whether another resource may have it: an operator goes with its handle, the rest with its
+    /// deregistration.
+    fn is_free(&self) -> bool {
+        match self.resource {
+            Resource::Free => true,
+            Resource::Operator(_) => self.alive.strong_count() == 0,
+            Resource::Window(_) | Resource::Buffer { .. } => false,
         }
     }
 }

@@ -28,6 +28,13 @@ pub(crate) struct Control {
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket(u64);
 
+impl Ticket {
+    /// The exchange's number: the same on all ranks.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// What an exchange is for; the ranks' topics must agree.
 pub(crate) type Topic = &'static str;
 

@@ -25,6 +25,16 @@ pub enum Operation {
     Gather,
     /// `scatter`
     Scatter,
+    /// `send`
+    Send,
+    /// `recv`
+    Recv,
+    /// `put_signal`
+    PutSignal,
+    /// `signal`
+    Signal,
+    /// `wait_signal`
+    WaitSignal,
 }
 
 impl Operation {
@@ -39,6 +49,11 @@ impl Operation {
             Self::AllToAll => "all_to_all",
             Self::Gather => "gather",
             Self::Scatter => "scatter",
+            Self::Send => "send",
+            Self::Recv => "recv",
+            Self::PutSignal => "put_signal",
+            Self::Signal => "signal",
+            Self::WaitSignal => "wait_signal",
         }
     }
 }
@@ -63,13 +78,15 @@ pub struct Call {
     pub reduction: Option<ReductionName>,
     /// The root, where there is one.
     pub root: Option<Rank>,
+    /// The other rank, where there is one.
+    pub peer: Option<Rank>,
     /// Where the program made the call.
     pub site: &'static std::panic::Location<'static>,
 }
 
 impl Call {
     pub(crate) fn new(operation: Operation, dtype: DType, count: usize, site: Site) -> Self {
-        Self { operation, dtype, count, reduction: None, root: None, site }
+        Self { operation, dtype, count, reduction: None, root: None, peer: None, site }
     }
 
     /// Whether two ranks' calls are one collective (NCCL checks none of it: K01, K02).
@@ -82,10 +99,19 @@ impl Call {
     }
 }
 
-/// `all_reduce of 1024 f32, Sum, at trainer.rs:41`
+/// `all_reduce of 1024 f32, Sum, at trainer.rs:41`, `send of 8 f32 to 3, at pipe.rs:7`
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} {}", self.operation, self.count, self.dtype)?;
+        match self.operation {
+            Operation::Signal | Operation::WaitSignal => write!(f, "{}", self.operation)?,
+            _ => write!(f, "{} of {} {}", self.operation, self.count, self.dtype)?,
+        }
+        match (self.operation, self.peer) {
+            (Operation::Recv, Some(peer)) => write!(f, " from {peer}")?,
+            (Operation::WaitSignal, Some(peer)) => write!(f, " for {} from {peer}", self.count)?,
+            (_, Some(peer)) => write!(f, " to {peer}")?,
+            (_, None) => {}
+        }
         if let Some(reduction) = self.reduction {
             write!(f, ", {reduction}")?;
         }

@@ -16,6 +16,7 @@ mod call;
 mod fatal;
 mod refusal;
 mod report;
+mod window;
 
 pub use call::{Call, Operation};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
@@ -23,7 +24,8 @@ pub use refusal::{
     BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank, OtherDevice,
     Overflow, SizeVariable, TagTaken, WaitInLaunch, WrongCommunicator,
 };
-pub use report::{Mismatch, Panicked, Refused, ValueMismatch};
+pub use report::{Hazard, Mismatch, Panicked, Refused, ValueMismatch};
+pub use window::{GroupAbandoned, NoSuchSignal, OutsideWindow, SelfTransfer, WindowsDiffer};
 
 /// What went wrong. `Clone + Send + Sync + 'static`, two words.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -71,6 +73,24 @@ pub enum Error {
     /// Another rank refused its part of an operation.
     #[error("{0}")]
     Refused(Box<Refused>),
+    /// A put and the owner's own work met in a window.
+    #[error("{0}")]
+    Hazard(Box<Hazard>),
+    /// A put that ends past the window.
+    #[error("{0}")]
+    OutsideWindow(Box<OutsideWindow>),
+    /// The ranks registered windows that differ.
+    #[error("{0}")]
+    WindowsDiffer(Box<WindowsDiffer>),
+    /// A signal or context that the communicator was not configured with.
+    #[error("{0}")]
+    NoSuchSignal(Box<NoSuchSignal>),
+    /// A transfer of a rank with itself whose other half is not in the same group.
+    #[error("{0}")]
+    SelfTransfer(Box<SelfTransfer>),
+    /// A group whose closure failed.
+    #[error("{0}")]
+    GroupAbandoned(Box<GroupAbandoned>),
     /// A closure given to `Stream::launch` panicked.
     #[error("{0}")]
     Panicked(Box<Panicked>),
@@ -114,6 +134,10 @@ impl Error {
                 | Self::Overflow(_)
                 | Self::OtherDevice(_)
                 | Self::WrongCommunicator(_)
+                | Self::OutsideWindow(_)
+                | Self::NoSuchSignal(_)
+                | Self::SelfTransfer(_)
+                | Self::GroupAbandoned(_)
                 | Self::WaitInLaunch(_)
         )
     }

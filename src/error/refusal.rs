@@ -8,7 +8,7 @@ use crate::DType;
 type Location = &'static std::panic::Location<'static>;
 
 /// What every refusal of a collective ends with.
-const UNHARMED: &str = "nothing was sent and the communicator is unharmed, but the other ranks may be waiting: they are told of this refusal";
+pub(super) const UNHARMED: &str = "nothing was sent and the communicator is unharmed, but the other ranks may be waiting: they are told of this refusal";
 
 /// A buffer's length does not fit the operation.
 #[derive(Clone, Debug)]

@@ -10,15 +10,15 @@ use crate::Rank;
 pub struct Mismatch {
     /// The communicator's name.
     pub name: &'static str,
-    /// Which operation of the communicator, from 0.
-    pub seq: u64,
+    /// What differs: `collective #3`, `transfer #0 from rank 1 to rank 2`.
+    pub what: String,
     /// Each rank's call.
     pub calls: Vec<(Rank, Call)>,
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "operation #{} on {} differs between ranks:", self.seq, self.name)?;
+        write!(f, "{} on {} differs between ranks:", self.what, self.name)?;
         let mut groups: Vec<(&Call, Vec<Rank>)> = Vec::new();
         for (rank, call) in &self.calls {
             match groups.iter_mut().find(|(c, _)| c.matches(call) && c.site == call.site) {
@@ -39,8 +39,6 @@ impl fmt::Display for Mismatch {
 pub struct Refused {
     /// The communicator's name.
     pub name: &'static str,
-    /// Which operation of the communicator, from 0.
-    pub seq: u64,
     /// This rank's call.
     pub call: Call,
     /// The rank that refused.
@@ -51,10 +49,28 @@ pub struct Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, seq, call, by, reason } = self;
+        let Self { name, call, by, reason } = self;
+        write!(f, "{call}, on {name}, did not happen: rank {by} refused its part: {reason}")
+    }
+}
+
+/// A peer's put and this rank's own work met in a window's memory.
+#[derive(Clone, Debug)]
+pub struct Hazard {
+    /// The window's owner.
+    pub rank: Rank,
+    /// The first byte of the window that both touched.
+    pub start: usize,
+    /// One past the last.
+    pub end: usize,
+}
+
+impl fmt::Display for Hazard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rank, start, end } = self;
         write!(
             f,
-            "operation #{seq} on {name} ({call}) did not happen: rank {by} refused its part: {reason}"
+            "bytes {start}..{end} of a window of rank {rank} were touched by a peer's put and by the rank's own work at one time, at least one of them writing; nothing orders the two: wait for a signal before reading, and send one back before the next put"
         )
     }
 }

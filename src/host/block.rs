@@ -2,8 +2,13 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::ranges::Ranges;
+pub(super) use super::ranges::{Touch, guard_all, guard_two};
 
 use crate::Result;
+use crate::communicator::Health;
 use crate::error::{Error, NoMemory};
 
 /// Alignment of every block: two cache lines, what a vector unit likes.
@@ -23,6 +28,7 @@ static_assertions::const_assert_eq!(align_of::<Line>(), ALIGN);
 pub struct Block {
     start: NonNull<u8>,
     layout: Layout,
+    ranges: Ranges,
 }
 
 // SAFETY: a block is an address and a size; it hands out raw pointers only.
@@ -35,11 +41,37 @@ impl Block {
         let none = || Error::NoMemory(Box::new(NoMemory { bytes, kind: "host", ordinal }));
         let layout = Layout::from_size_align(bytes, ALIGN).map_err(|_| none())?;
         if bytes == 0 {
-            return Ok(Self { start: NonNull::<Line>::dangling().cast(), layout });
+            return Ok(Self {
+                start: NonNull::<Line>::dangling().cast(),
+                layout,
+                ranges: Ranges::default(),
+            });
         }
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
-        Ok(Self { start, layout })
+        Ok(Self { start, layout, ranges: Ranges::default() })
+    }
+
+    /// Peers may touch it from now on, unordered with its owner: every move takes its range first.
+    /// Conflicts are reported to `owner`.
+    pub(super) fn share(&self, owner: &Arc<Health>) {
+        self.ranges.share(owner);
+    }
+
+    /// The address of the first byte.
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Its range locks, if peers may touch it.
+    pub(super) fn ranges(&self) -> Option<&Ranges> {
+        self.is_shared().then_some(&self.ranges)
+    }
+
+    /// Whether peers may touch it.
+    #[inline]
+    pub(super) fn is_shared(&self) -> bool {
+        self.ranges.is_shared()
     }
 
     /// The address `offset` bytes in.

@@ -8,20 +8,22 @@
 mod block;
 mod engine;
 mod moves;
+mod ranges;
 
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::Block;
+use block::{Block, Touch};
 use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
-    AllocKind, Collective, Collectives, Departer, Departure, Join, Launches, Lifecycle, Memory,
-    Streams,
+    AllocKind, Departer, Departure, Join, Launches, Lifecycle, Memory, Op, Operations, Refusal,
+    Seen, Streams, WindowId, Windows,
 };
 use crate::error::Error;
-use crate::{DType, Element, Result};
+use crate::memory::Allocation;
+use crate::{DType, Element, Rank, Result, Team};
 
 /// The host backend.
 #[derive(Debug)]
@@ -41,14 +43,17 @@ unsafe impl Memory for HostBackend {
     }
 
     unsafe fn read(block: &Block, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
-        // SAFETY: the caller keeps the range inside the block, and writers away; `to` is the
-        // caller's own memory.
+        let _guard = Touch { block, start: offset, bytes, write: false }.take();
+        // SAFETY: the caller keeps the range inside the block, and ordered writers away; the guard
+        // keeps peers away; `to` is the caller's own memory.
         unsafe { std::ptr::copy_nonoverlapping(block.at(offset), to, bytes) };
         Ok(())
     }
 
     unsafe fn write(block: &Block, offset: usize, from: *const u8, bytes: usize) -> Result<()> {
-        // SAFETY: the caller keeps the range inside the block, and every other use away.
+        let _guard = Touch { block, start: offset, bytes, write: true }.take();
+        // SAFETY: the caller keeps the range inside the block, and every ordered use away; the guard
+        // keeps peers away.
         unsafe { std::ptr::copy_nonoverlapping(from, block.at(offset), bytes) };
         Ok(())
     }
@@ -95,6 +100,18 @@ unsafe impl Launches for HostBackend {
     type View<'v, T: Element> = &'v [T];
     type ViewMut<'v, T: Element> = &'v mut [T];
     type Raw<'v> = ();
+    type Guard<'v> = Vec<ranges::Guard<'v>>;
+
+    fn guard<'v>(parts: &[Seen<'v, Self>]) -> Vec<ranges::Guard<'v>> {
+        let shared = parts.iter().filter(|part| part.block.is_shared());
+        let touches = shared.map(|&Seen { block, offset, bytes, write }| Touch {
+            block,
+            start: offset,
+            bytes,
+            write,
+        });
+        block::guard_all(touches.collect())
+    }
 
     fn launch(
         stream: &Arc<StreamToken>,
@@ -130,10 +147,6 @@ unsafe impl Lifecycle for HostBackend {
         ENGINE.is_idle(comm)
     }
 
-    fn refuse(comm: &Member, seq: u64, reason: &Error) {
-        ENGINE.refuse(comm, seq, reason.clone());
-    }
-
     fn departer(comm: &Member) -> Departer {
         let place = comm.place();
         Box::new(move |why, how| ENGINE.depart(place, why, how))
@@ -152,15 +165,65 @@ unsafe impl Lifecycle for HostBackend {
     }
 }
 
-// SAFETY: the moves read and write exactly the spans of the collective's table, held by `Arc`,
-// after every rank's stream has reached the operation and before any goes on.
-unsafe impl Collectives for HostBackend {
-    fn collective(
+// SAFETY: the moves read and write exactly the spans of the operations, held by `Arc`, after every
+// rank that takes part has reached the operation and before any goes on; puts stay inside the peer's
+// part, which the typed layer checked.
+unsafe impl Operations for HostBackend {
+    fn issue(comm: &Member, stream: &Arc<StreamToken>, ops: &[Op<'_, Self>]) -> Result<()> {
+        ENGINE.issue(comm, stream, ops);
+        Ok(())
+    }
+
+    fn refuse(comm: &Member, ops: &[Refusal], reason: &Error) {
+        ENGINE.refuse(comm, ops, reason);
+    }
+}
+
+// SAFETY: the engine holds the allocation until `unregister` or the communicator's end; its block is
+// shared, range by range, before a peer can name it.
+unsafe impl Windows for HostBackend {
+    type Window = ();
+
+    fn register(
         comm: &Member,
-        stream: &Arc<StreamToken>,
-        collective: &Collective<'_, Self>,
+        id: WindowId,
+        allocation: &Arc<Allocation<Self>>,
+        _: usize,
+        _: u32,
     ) -> Result<()> {
-        ENGINE.enqueue_collective(comm, stream, collective);
+        ENGINE.register(comm, id, allocation);
+        Ok(())
+    }
+
+    fn unregister(comm: &Member, id: WindowId, (): ()) {
+        ENGINE.unregister(comm, id);
+    }
+
+    fn address(block: &Block) -> *mut u8 {
+        block.start()
+    }
+
+    fn peer_address(comm: &Member, id: WindowId, peer: Rank) -> Option<*mut u8> {
+        ENGINE.peer_address(comm, id, peer.index())
+    }
+
+    fn multimem_address(_: &Member, _: WindowId) -> Option<*mut u8> {
+        None
+    }
+
+    fn lsa_team(_: &Member, world: Team) -> Team {
+        world
+    }
+
+    fn register_buffer(
+        _: &Member,
+        allocation: &Arc<Allocation<Self>>,
+        _: usize,
+    ) -> Result<Option<u64>> {
+        Ok(Some(allocation.block().start().addr() as u64))
+    }
+
+    fn deregister_buffer(_: &Member, _: Option<u64>) -> Result<()> {
         Ok(())
     }
 }

@@ -115,8 +115,13 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
         self.all_mut().copy_from(values)
     }
 
+    /// A buffer of an allocation that nothing else owns.
+    pub(crate) fn from_allocation(allocation: Arc<Allocation<D::Backend>>, len: usize) -> Self {
+        Self { allocation, len, types: PhantomData }
+    }
+
     #[inline]
-    pub(super) fn allocation(&self) -> &Arc<Allocation<D::Backend>> {
+    pub(crate) fn allocation(&self) -> &Arc<Allocation<D::Backend>> {
         &self.allocation
     }
 }

@@ -18,4 +18,6 @@ pub use kind::{DeviceMem, MemoryKind, NcclMem};
 pub use operand::{Readable, SameDtype, Writable};
 pub use slice::{Slice, SliceMut};
 
+pub(crate) use slice::Extent;
+
 pub use allocation::Allocation;

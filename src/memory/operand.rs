@@ -83,9 +83,7 @@ impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
 
     #[inline]
     fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
-        let (allocation, extent) = self.parts();
-        let (start, len) = extent.checked()?;
-        Ok(Span::new(allocation, start * size_of::<T>(), len))
+        self.into_span()
     }
 }
 
@@ -98,9 +96,7 @@ impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
 
     #[inline]
     fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
-        let (allocation, extent) = self.parts();
-        let (start, len) = extent.checked()?;
-        Ok(Span::new(allocation, start * size_of::<T>(), len))
+        self.as_slice().into_span()
     }
 }
 
@@ -111,9 +107,11 @@ impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {
 }
 
 mod sealed {
-    use crate::{Buffer, Device, Slice, SliceMut};
+    use crate::{Buffer, Device, Slice, SliceMut, Window, WindowSlice, World};
 
     pub trait Sealed {}
+    impl<T, W: World, K> Sealed for Window<T, W, K> {}
+    impl<T, W: World, K> Sealed for WindowSlice<'_, T, W, K> {}
     impl<T, D: Device, M> Sealed for Buffer<T, D, M> {}
     impl<T, D: Device> Sealed for Slice<'_, T, D> {}
     impl<T, D: Device> Sealed for SliceMut<'_, T, D> {}

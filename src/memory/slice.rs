@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::{Allocation, buffer};
+use super::{Allocation, Buffer, buffer};
+use crate::backend::{Backend, Span};
 use crate::error::{BadRange, Error};
 use crate::{Device, Element, Result};
 
@@ -44,6 +45,16 @@ impl Extent {
         Self { len: 0, bad: Some(bad), ..self }
     }
 
+    /// The elements' place in an allocation of `T`.
+    #[inline]
+    fn span<T: Element, B: Backend>(
+        self,
+        allocation: &Arc<Allocation<B>>,
+    ) -> Result<Span<'_, B>, BadRange> {
+        let (start, len) = self.checked()?;
+        Ok(Span::new(allocation, start * size_of::<T>(), len))
+    }
+
     /// The start and length in elements.
     #[inline]
     pub(crate) fn checked(self) -> Result<(usize, usize), BadRange> {
@@ -74,9 +85,10 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
         Self { allocation, extent, types: PhantomData }
     }
 
+    /// Where the elements are, for as long as the view's own loan.
     #[inline]
-    pub(crate) fn parts(&self) -> (&'a Arc<Allocation<D::Backend>>, Extent) {
-        (self.allocation, self.extent)
+    pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
+        self.extent.span::<T, _>(self.allocation)
     }
 
     /// How many elements; 0 for a range past the end.
@@ -133,9 +145,10 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
         Self { allocation, extent, types: PhantomData }
     }
 
+    /// Where the elements are, for as long as the view's own loan.
     #[inline]
-    pub(crate) fn parts(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
-        (self.allocation, self.extent)
+    pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
+        self.extent.span::<T, _>(self.allocation)
     }
 
     /// How many elements; 0 for a range past the end.
@@ -229,5 +242,17 @@ impl<T: Element, D: Device> fmt::Debug for Slice<'_, T, D> {
 impl<T: Element, D: Device> fmt::Debug for SliceMut<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SliceMut of {} {}", self.len(), T::DTYPE)
+    }
+}
+
+impl<'a, T: Element, D: Device, M> From<&'a Buffer<T, D, M>> for Slice<'a, T, D> {
+    fn from(buffer: &'a Buffer<T, D, M>) -> Self {
+        buffer.all()
+    }
+}
+
+impl<'a, T: Element, D: Device, M> From<&'a mut Buffer<T, D, M>> for SliceMut<'a, T, D> {
+    fn from(buffer: &'a mut Buffer<T, D, M>) -> Self {
+        buffer.all_mut()
     }
 }

@@ -5,10 +5,10 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::{Stream, StreamCore};
-use crate::backend::{Backend, Launches};
+use crate::backend::{Backend, Launches, Seen};
 use crate::error::{Error, OtherDevice};
 use crate::memory::Allocation;
-use crate::{Device, Readable, Result, Writable};
+use crate::{Device, Element, Readable, Result, Writable};
 
 thread_local! {
     static LAUNCHING: Cell<bool> = const { Cell::new(false) };
@@ -53,6 +53,10 @@ pub trait Operand<D: Device>: sealed::Sealed {
     #[doc(hidden)]
     fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
 
+    /// The memory that the closure will see.
+    #[doc(hidden)]
+    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>);
+
     /// The view.
     ///
     /// # Safety
@@ -80,6 +84,10 @@ pub trait Operands<D: Device> {
     fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
 
     /// See [`Operand`].
+    #[doc(hidden)]
+    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>);
+
+    /// See [`Operand`].
     ///
     /// # Safety
     /// As there.
@@ -100,6 +108,13 @@ pub struct Held<B: Backend> {
     allocation: Arc<Allocation<B>>,
     offset: usize,
     len: usize,
+}
+
+impl<B: Backend> Held<B> {
+    fn seen<T: Element>(&self, write: bool) -> Seen<'_, B> {
+        let (block, bytes) = (self.allocation.block(), self.len * size_of::<T>());
+        Seen { block, offset: self.offset, bytes, write }
+    }
 }
 
 impl<D: Device> StreamAccess<'_, D> {
@@ -133,6 +148,10 @@ impl<D: Device, A: Readable<D>> Operand<D> for &A {
         stream.take(self, false)
     }
 
+    fn seen<'v>(held: &'v Held<D::Backend>, seen: &mut Vec<Seen<'v, D::Backend>>) {
+        seen.push(held.seen::<<A as Readable<D>>::Elem>(false));
+    }
+
     unsafe fn view<'v>(held: &'v Held<D::Backend>) -> Self::View<'v> {
         // SAFETY: the span came from a view of `A::Elem`, so it is aligned and inside; the order
         // taken in `hold` keeps writers away until the closure is over, and `held` keeps the
@@ -153,6 +172,10 @@ impl<D: Device, A: Writable<D>> Operand<D> for &mut A {
 
     fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
         stream.take(self, true)
+    }
+
+    fn seen<'v>(held: &'v Held<D::Backend>, seen: &mut Vec<Seen<'v, D::Backend>>) {
+        seen.push(held.seen::<<A as Readable<D>>::Elem>(true));
     }
 
     unsafe fn view<'v>(held: &'v Held<D::Backend>) -> Self::View<'v> {
@@ -176,6 +199,10 @@ impl<D: Device, A: Readable<D>> Operands<D> for &A {
         Operand::hold(self, stream)
     }
 
+    fn seen<'v>(held: &'v Held<D::Backend>, seen: &mut Vec<Seen<'v, D::Backend>>) {
+        <Self as Operand<D>>::seen(held, seen);
+    }
+
     unsafe fn views<'v>(held: &'v Held<D::Backend>) -> Self::Views<'v> {
         // SAFETY: the caller's promise is the same.
         unsafe { <Self as Operand<D>>::view(held) }
@@ -188,6 +215,10 @@ impl<D: Device, A: Writable<D>> Operands<D> for &mut A {
 
     fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
         Operand::hold(self, stream)
+    }
+
+    fn seen<'v>(held: &'v Held<D::Backend>, seen: &mut Vec<Seen<'v, D::Backend>>) {
+        <Self as Operand<D>>::seen(held, seen);
     }
 
     unsafe fn views<'v>(held: &'v Held<D::Backend>) -> Self::Views<'v> {
@@ -204,6 +235,8 @@ impl<D: Device> Operands<D> for () {
         Ok(())
     }
 
+    fn seen<'v>(_: &'v (), _: &mut Vec<Seen<'v, D::Backend>>) {}
+
     unsafe fn views<'v>(_: &'v ()) {}
 }
 
@@ -215,6 +248,10 @@ macro_rules! tuples {
 
             fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
                 Ok(($(self.$index.hold(stream)?,)+))
+            }
+
+            fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
+                $($operand::seen(&held.$index, seen);)+
             }
 
             unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
@@ -247,6 +284,9 @@ where
     let held = operands.hold(&StreamAccess { core: &stream.core, site })?;
     <D::Backend as Launches>::launch(stream.core.raw(), site, move |raw| {
         let _launching = Launching::enter();
+        let mut seen = Vec::new();
+        A::seen(&held, &mut seen);
+        let _guard = <D::Backend as Launches>::guard(&seen);
         // SAFETY: the backend runs this once, in stream order, where `hold` ordered it.
         let views = unsafe { A::views(&held) };
         work(views, raw);

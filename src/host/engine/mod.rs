@@ -9,11 +9,16 @@
 //! runs another stream's closure.
 
 mod comm;
+mod fault;
+mod flight;
 mod job;
+mod pair;
 mod report;
 mod round;
+mod signal;
 mod state;
 mod stream;
+mod window;
 mod worker;
 
 pub(super) use comm::Member;
@@ -23,15 +28,17 @@ use std::panic::Location;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use comm::Place;
-use job::Job;
+use comm::{MemberState, Place};
+use flight::HostOp;
+use pair::Side;
 use state::{Out, State, Work};
 use stream::{Closure, Task};
 
 use super::HostBackend;
 use super::moves::{Entry, Held};
-use crate::backend::{Collective, Departure, Join};
-use crate::error::{Error, Panicked};
+use crate::backend::{Departure, Join, Op, Refusal, WindowId};
+use crate::error::{Error, Operation, Panicked};
+use crate::memory::Allocation;
 
 pub(super) static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
 
@@ -65,31 +72,66 @@ impl Engine {
         self.enqueue(stream, Task::Launch { work, site });
     }
 
-    pub(super) fn enqueue_collective(
-        &self,
-        comm: &Member,
-        stream: &StreamToken,
-        collective: &Collective<'_, HostBackend>,
-    ) {
-        let entry = Entry {
-            call: collective.call,
-            reduction: collective.reduction.as_ref().map(Into::into),
-            send: collective.send.as_ref().map(Held::of),
-            recv: collective.recv.as_ref().map(Held::of),
-        };
-        let (place, seq) = (comm.place(), collective.seq);
-        let mut out = Out::default();
+    fn enqueue(&self, stream: &StreamToken, task: Task) {
         let mut state = self.lock();
-        state.issued(place, seq, &entry.call);
-        state.push(stream, Task::Collective { place, seq, entry: Box::new(entry) }, &mut out);
-        self.go_on(state, out, true);
+        state.push(stream, task);
+        self.go_on(state, true);
     }
 
-    fn enqueue(&self, stream: &StreamToken, task: Task) {
-        let mut out = Out::default();
+    /// Enqueues a group.
+    pub(super) fn issue(&self, comm: &Member, stream: &StreamToken, ops: &[Op<'_, HostBackend>]) {
+        let place = comm.place();
         let mut state = self.lock();
-        state.push(stream, task, &mut out);
-        self.go_on(state, out, true);
+        let mut list = state.spare.pop().unwrap_or_default();
+        let Some(member) = state.member(place) else { return };
+        list.extend(ops.iter().map(|op| member.book(op)));
+        let unit = member.issued;
+        member.issued += 1;
+        state.push(stream, Task::Group { place, unit, ops: list });
+        self.go_on(state, true);
+    }
+
+    pub(super) fn refuse(&self, comm: &Member, refusals: &[Refusal], reason: &Error) {
+        let place = comm.place();
+        let mut out = Out::take();
+        let mut state = self.lock();
+        for refusal in refusals {
+            match *refusal {
+                Refusal::Collective => state.refuse_collective(place, reason.clone(), &mut out),
+                Refusal::Send(to) => {
+                    let (side, to) = (Side::Send, to.index());
+                    state.refuse_transfer(place, side, to, reason.clone(), &mut out);
+                }
+                Refusal::Recv(from) => {
+                    let (side, from) = (Side::Recv, from.index());
+                    state.refuse_transfer(place, side, from, reason.clone(), &mut out);
+                }
+                Refusal::Signal(to, slot) => {
+                    state.raise(place, to.index(), slot, Some(reason.clone()));
+                }
+            }
+        }
+        self.finish(state, out, false);
+    }
+
+    pub(super) fn register(
+        &self,
+        comm: &Member,
+        id: WindowId,
+        allocation: &Arc<Allocation<HostBackend>>,
+    ) {
+        self.lock().register(comm.place(), id, allocation.clone());
+    }
+
+    pub(super) fn peer_address(&self, comm: &Member, id: WindowId, peer: usize) -> Option<*mut u8> {
+        self.lock().comm(comm.place())?.windows.get(&id)?.address(peer)
+    }
+
+    pub(super) fn unregister(&self, comm: &Member, id: WindowId) {
+        let mut out = Out::take();
+        let mut state = self.lock();
+        state.unregister(comm.place(), id, &mut out);
+        self.finish(state, out, false);
     }
 
     pub(super) fn join(&self, join: Join) -> Member {
@@ -100,19 +142,12 @@ impl Engine {
         self.lock().is_idle(comm.place())
     }
 
-    pub(super) fn refuse(&self, comm: &Member, seq: u64, reason: Error) {
-        let mut out = Out::default();
-        let mut state = self.lock();
-        state.refuse(comm.place(), seq, reason, &mut out);
-        self.go_on(state, out, false);
-    }
-
     /// A rank will enqueue nothing more.
     pub(super) fn depart(&self, place: Place, why: &str, how: Departure) {
-        let mut out = Out::default();
+        let mut out = Out::take();
         let mut state = self.lock();
         state.depart(place, why, how, &mut out);
-        self.go_on(state, out, false);
+        self.finish(state, out, false);
     }
 
     pub(super) fn blame(&self, point: &Point) -> Option<(u64, String)> {
@@ -138,36 +173,44 @@ impl Engine {
         std::thread::park_timeout(at_most);
     }
 
-    /// Lets go of the lock and does what became due: one small job here if `inline`, the rest on
-    /// workers.
-    fn go_on(&self, mut state: MutexGuard<'_, State>, mut out: Out, inline: bool) {
-        let own = match out.jobs.first() {
-            Some(job) if inline && job.is_small() => Some(out.jobs.remove(0)),
-            _ => None,
-        };
-        let hands = out.jobs.len() + out.closures.len();
-        for job in out.jobs.drain(..) {
-            state.ready.push_back(Work::Move(Arc::new(job)));
-        }
-        for closure in out.closures.drain(..) {
-            state.ready.push_back(closure);
-        }
-        if hands > 0 {
-            self.wake_workers(&mut state);
-        }
-        drop(state);
-        out.tell();
-        if let Some(job) = own {
-            job.run_all();
-            self.finish_job(&job);
+    fn go_on<'s>(&'s self, state: MutexGuard<'s, State>, inline: bool) {
+        self.finish(state, Out::take(), inline);
+    }
+
+    /// Goes through what may go on, lets go of the lock, and does what became due: one small job
+    /// here if `inline`, the rest on workers.
+    fn finish<'s>(&'s self, mut state: MutexGuard<'s, State>, mut out: Out, mut inline: bool) {
+        loop {
+            state.settle(&mut out);
+            let own = match out.jobs.first() {
+                Some(job) if inline && job.is_small() => Some(out.jobs.remove(0)),
+                _ => None,
+            };
+            let hands = out.jobs.len() + out.closures.len();
+            state.ready.extend(out.jobs.drain(..).map(|job| Work::Move(Arc::new(job))));
+            state.ready.extend(out.closures.drain(..));
+            if hands > 0 {
+                self.wake_workers(&mut state);
+            }
+            drop(state);
+            out.tell();
+            // One job at most: enqueueing returns at once, however much was waiting for it.
+            let Some(job) = own else { return };
+            job.run();
+            inline = false;
+            out = Out::take();
+            state = self.lock();
+            state.job_over(job.done);
         }
     }
 
     fn run(&self, work: Work) {
         match work {
             Work::Move(job) => {
-                if job.run_some() {
-                    self.finish_job(&job);
+                if job.run() {
+                    let mut state = self.lock();
+                    state.job_over(job.done);
+                    self.go_on(state, false);
                 }
             }
             Work::Run { stream, work, site } => {
@@ -176,19 +219,64 @@ impl Engine {
                     let message = panic_message(&*panic);
                     stream.leave_error(Error::Panicked(Box::new(Panicked { message, site })));
                 }
-                let mut out = Out::default();
+                let mut out = Out::take();
                 let mut state = self.lock();
-                state.closure_done(&stream, &mut out);
-                self.go_on(state, out, false);
+                state.task_over(stream.key, &mut out);
+                self.finish(state, out, false);
             }
         }
     }
+}
 
-    fn finish_job(&self, job: &Job) {
-        let mut out = Out::default();
-        let mut state = self.lock();
-        state.round_done(job.comm, job.seq, None, &mut out);
-        self.go_on(state, out, false);
+impl MemberState {
+    /// Numbers an operation and takes hold of its memory.
+    fn book(&mut self, op: &Op<'_, HostBackend>) -> HostOp {
+        let next = |count: &mut u64| {
+            *count += 1;
+            *count - 1
+        };
+        let op = match op {
+            Op::Collective(c) => {
+                let entry = Entry {
+                    call: c.call,
+                    reduction: c.reduction.as_ref().map(Into::into),
+                    send: c.send.as_ref().map(|span| Held::of(span, c.call.dtype)),
+                    recv: c.recv.as_ref().map(|span| Held::of(span, c.call.dtype)),
+                };
+                HostOp::Collective { index: next(&mut self.collectives), entry: Some(entry) }
+            }
+            Op::Transfer(t) => {
+                let (call, peer, held) =
+                    (t.call, t.peer.index(), Some(Held::of(&t.span, t.call.dtype)));
+                match call.operation {
+                    Operation::Send => {
+                        let index = next(&mut self.sends[peer]);
+                        HostOp::Send { peer, index, call, from: held }
+                    }
+                    _ => {
+                        let index = next(&mut self.recvs[peer]);
+                        HostOp::Recv { peer, index, call, to: held }
+                    }
+                }
+            }
+            Op::Put(p) => HostOp::Put {
+                call: p.call,
+                peer: p.peer.index(),
+                from: Some(Held::of(&p.span, p.call.dtype)),
+                window: p.window,
+                offset: p.offset,
+                slot: p.slot,
+            },
+            Op::Signal(s) => HostOp::Signal { call: s.call, peer: s.peer.index(), slot: s.slot },
+            Op::Wait(w) => HostOp::Wait {
+                call: w.call,
+                peer: w.peer.index(),
+                slot: w.slot,
+                count: u64::from(w.count),
+            },
+        };
+        self.last = op.call().or(self.last);
+        op
     }
 }
 

@@ -1,6 +1,8 @@
 //! Reports: what keeps a stream from going on.
 
 use super::comm::Place;
+use super::flight::{HostOp, Phase};
+use super::pair::Side;
 use super::state::State;
 use super::stream::{Current, Point, Task};
 use crate::error::At;
@@ -15,19 +17,19 @@ impl State {
         for _ in 0..DEPTH {
             let stream = self.streams.get(key)?;
             match (&stream.current, stream.queue.front()) {
-                (Some(Current::Collective { place, seq, call }), _) => {
-                    let (place, seq, call) = (*place, *seq, *call);
-                    return self.blame_round(place, seq, &call.to_string());
+                (Some(Current::Group { place }), _) => {
+                    let place = *place;
+                    return self.blame_flight(place);
                 }
                 (Some(Current::Launch { site }), _) => {
-                    let health = 0;
-                    let report = format!("the closure launched at {} is not over", At(site));
-                    return Some((health, report));
+                    // No communicator's fault: its closure is this program's own.
+                    return Some((0, format!("the closure launched at {} is not over", At(site))));
                 }
                 (None, Some(Task::Wait(other))) => key = other.stream().key,
-                (None, Some(Task::Collective { place, seq, entry })) => {
-                    let (place, seq, call) = (*place, *seq, entry.call.to_string());
-                    return self.blame_round(place, seq, &format!("{call}, not its turn yet"));
+                (None, Some(Task::Group { place, .. })) => {
+                    // Not its turn: an earlier group of this rank is on another stream.
+                    let place = *place;
+                    return self.blame_flight(place);
                 }
                 _ => return None,
             }
@@ -35,28 +37,72 @@ impl State {
         None
     }
 
-    fn blame_round(&mut self, place: Place, seq: u64, call: &str) -> Option<(u64, String)> {
+    /// What a rank's group waits for.
+    fn blame_flight(&mut self, place: Place) -> Option<(u64, String)> {
         let comm = self.comm(place)?;
-        let health = comm.members[place.rank].health.as_ref()?.id();
-        let round = seq.checked_sub(comm.base).and_then(|i| comm.rounds.get(i as usize));
-        let mut report = format!("operation #{seq} on {} ({call}); arrived:", comm.name);
-        let here = |rank: usize| round.is_some_and(|round| round.has(rank));
-        for rank in (0..comm.members.len()).filter(|&rank| here(rank)) {
-            report += &format!(" {rank}");
-        }
-        for rank in (0..comm.members.len()).filter(|&rank| !here(rank)) {
-            let member = &comm.members[rank];
-            report += &match (&member.last, member.issued > seq) {
-                (_, true) => format!("; rank {rank} enqueued it behind work that is not over"),
-                (Some(call), false) => {
-                    format!(
-                        "; rank {rank} has not called it, its last call was #{} ({call})",
-                        member.issued - 1
-                    )
+        let name = comm.name;
+        let member = &comm.members[place.rank];
+        let health = member.health.as_ref()?.id();
+        let Some(flight) = &member.flight else { return Some((health, String::new())) };
+        let report = match flight.phase {
+            Phase::OneSided(at) => match flight.ops.get(at) {
+                Some(HostOp::Wait { call, peer, slot, .. }) => {
+                    let arrived = comm.signals.count(place.rank, *peer, *slot);
+                    let last = last_seen(comm, *peer);
+                    format!("{call}, on {name}: {arrived} arrived; rank {peer} {last}")
                 }
-                (None, false) => format!("; rank {rank} made no call yet"),
-            };
-        }
+                _ => format!("a put on {name} is not over"),
+            },
+            Phase::Collectives => {
+                let index = comm
+                    .rounds
+                    .iter()
+                    .position(|round| round.is_waiting() && round.has(place.rank))?;
+                let round = &comm.rounds[index];
+                let call = round.any_call().map(|call| call.to_string()).unwrap_or_default();
+                let number = comm.base + index as u64;
+                let mut report = format!("collective #{number} on {name} ({call}); arrived:");
+                for rank in (0..comm.members.len()).filter(|&rank| round.has(rank)) {
+                    report += &format!(" {rank}");
+                }
+                for rank in (0..comm.members.len()).filter(|&rank| !round.has(rank)) {
+                    report += &match comm.members[rank].collectives > number {
+                        true => format!("; rank {rank} enqueued it behind work that is not over"),
+                        false => format!("; rank {rank} {}", last_seen(comm, rank)),
+                    };
+                }
+                report
+            }
+            Phase::Transfers => {
+                let waiting = flight.ops.iter().find_map(|op| match op {
+                    HostOp::Send { peer, index, call, from: Some(_) } => {
+                        Some((Side::Send, *peer, *index, *call))
+                    }
+                    HostOp::Recv { peer, index, call, to: Some(_) } => {
+                        Some((Side::Recv, *peer, *index, *call))
+                    }
+                    _ => None,
+                });
+                let (side, peer, index, call) = waiting?;
+                let issued = match side {
+                    Side::Send => comm.members[peer].recvs[place.rank],
+                    Side::Recv => comm.members[peer].sends[place.rank],
+                };
+                let what = match issued > index {
+                    true => "enqueued its part behind work that is not over".to_owned(),
+                    false => last_seen(comm, peer),
+                };
+                format!("{call}, on {name}: rank {peer} {what}")
+            }
+        };
         Some((health, report))
+    }
+}
+
+/// What a rank that is waited for did last.
+fn last_seen(comm: &super::comm::CommState, rank: usize) -> String {
+    match &comm.members[rank].last {
+        Some(call) => format!("has not called it, its last call was {call}"),
+        None => "made no call yet".to_owned(),
     }
 }

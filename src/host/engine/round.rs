@@ -1,13 +1,14 @@
 //! Rounds: one collective, from its first arrival to its end on all ranks.
 
-use super::Entry;
-use super::comm::Place;
-use super::job::Job;
+use super::comm::{CommState, Place};
+use super::flight::HostOp;
+use super::job::{Done, Job};
 use super::state::{Out, State};
 use crate::Rank;
 use crate::error::{Call, Error, Mismatch, Refused};
+use crate::host::moves::Moves;
 
-/// One operation of a communicator.
+/// One collective of a communicator.
 pub(super) struct Round {
     parts: Vec<Part>,
     phase: Phase,
@@ -26,22 +27,18 @@ enum Phase {
 /// A rank's part.
 enum Part {
     Missing,
-    /// Its stream has reached the operation.
+    /// Its group has reached the collective: operation `at` of it.
     Here {
-        stream: usize,
-        entry: Box<Entry>,
+        at: usize,
+        call: Call,
     },
-    /// It moves nothing and went on at once (NCCL drops an operation of no elements).
+    /// It moves nothing and went on at once (NCCL drops a collective of no elements).
     Empty {
         call: Call,
     },
     /// It refused its call.
     Refused {
         reason: Error,
-    },
-    /// Its entry was handed to the job, or its task is over.
-    Taken {
-        stream: usize,
     },
 }
 
@@ -50,12 +47,13 @@ impl Round {
         Self { parts: (0..size).map(|_| Part::Missing).collect(), phase: Phase::Waiting }
     }
 
-    pub(super) fn is_waiting(&self) -> bool {
-        self.phase == Phase::Waiting && !self.parts.iter().all(|p| matches!(p, Part::Missing))
+    fn reset(&mut self) {
+        self.phase = Phase::Waiting;
+        self.parts.fill_with(|| Part::Missing);
     }
 
-    pub(super) fn is_moving(&self) -> bool {
-        self.phase == Phase::Moving
+    pub(super) fn is_waiting(&self) -> bool {
+        self.phase == Phase::Waiting && !self.parts.iter().all(|p| matches!(p, Part::Missing))
     }
 
     pub(super) fn has(&self, rank: usize) -> bool {
@@ -66,45 +64,34 @@ impl Round {
         self.parts.iter().find_map(Part::call)
     }
 
+    /// Ends it where it waits; hands back the ranks whose groups waited in it.
+    pub(super) fn void(&mut self) -> Vec<usize> {
+        if !self.is_waiting() {
+            return Vec::new();
+        }
+        self.phase = Phase::Over;
+        let here = |rank: &usize| matches!(self.parts[*rank], Part::Here { .. });
+        (0..self.parts.len()).filter(here).collect()
+    }
+
     fn is_complete(&self) -> bool {
         self.parts.iter().all(|part| !matches!(part, Part::Missing))
     }
 
-    /// Takes the entries of the ranks that wait in it: rank, stream, entry.
-    pub(super) fn void(&mut self) -> Vec<(usize, usize, Box<Entry>)> {
-        if self.phase != Phase::Waiting {
-            return Vec::new();
-        }
-        self.take_entries()
+    /// Whether the ranks' calls are not one collective.
+    fn differs(&self) -> bool {
+        let mut calls = self.parts.iter().filter_map(Part::call);
+        calls.next().is_some_and(|first| calls.any(|call| !call.matches(&first)))
     }
 
-    fn take_entries(&mut self) -> Vec<(usize, usize, Box<Entry>)> {
-        let mut entries = Vec::with_capacity(self.parts.len());
-        for (rank, part) in self.parts.iter_mut().enumerate() {
-            if let Part::Here { stream, .. } = *part
-                && let Part::Here { entry, .. } = std::mem::replace(part, Part::Taken { stream })
-            {
-                entries.push((rank, stream, entry));
-            }
-        }
-        entries
+    fn calls(&self) -> Vec<(Rank, Call)> {
+        let call = |(rank, part): (usize, &Part)| Some((Rank::at(rank), part.call()?));
+        self.parts.iter().enumerate().filter_map(call).collect()
     }
 
-    /// Each rank's call, where they are not one collective.
-    fn mismatch(&self) -> Option<Vec<(Rank, Call)>> {
-        let calls: Vec<(Rank, Call)> = self
-            .parts
-            .iter()
-            .enumerate()
-            .filter_map(|(rank, part)| Some((Rank::at(rank), part.call()?)))
-            .collect();
-        let (_, first) = calls.first()?;
-        if calls.iter().all(|(_, call)| call.matches(first)) { None } else { Some(calls) }
-    }
-
-    fn refusal(&self) -> Option<(Rank, Error)> {
+    fn refusal(&self) -> Option<(usize, Error)> {
         self.parts.iter().enumerate().find_map(|(rank, part)| match part {
-            Part::Refused { reason } => Some((Rank::at(rank), reason.clone())),
+            Part::Refused { reason } => Some((rank, reason.clone())),
             _ => None,
         })
     }
@@ -113,204 +100,154 @@ impl Round {
 impl Part {
     fn call(&self) -> Option<Call> {
         match self {
-            Self::Here { entry, .. } => Some(entry.call),
-            Self::Empty { call } => Some(*call),
+            Self::Here { call, .. } | Self::Empty { call } => Some(*call),
             _ => None,
         }
     }
 }
 
-impl State {
-    /// A rank's stream has reached operation `seq`.
-    pub(super) fn arrive(
-        &mut self,
-        place: Place,
-        seq: u64,
-        stream: usize,
-        entry: Box<Entry>,
-        todo: &mut Vec<usize>,
-        out: &mut Out,
-    ) {
-        let Some(comm) = self.comm(place) else {
-            out.void.push(entry);
-            return self.task_done(stream, todo, out);
-        };
-        let member = &comm.members[place.rank];
-        if let Some(fault) = &member.fault {
-            member.pend(fault.clone());
-            out.void.push(entry);
-            return self.task_done(stream, todo, out);
-        }
-        if entry.call.count == 0 {
-            self.part(place, seq, Part::Empty { call: entry.call });
-            out.void.push(entry);
-            self.take_turn(place, seq, todo);
-            self.task_done(stream, todo, out);
-        } else {
-            self.part(place, seq, Part::Here { stream, entry });
-        }
-        self.settle(place.comm, seq, todo, out);
+impl CommState {
+    pub(super) fn round(&mut self, index: u64) -> Option<&mut Round> {
+        self.rounds.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }
 
-    /// A rank refused its operation `seq`.
-    pub(super) fn refuse(&mut self, place: Place, seq: u64, reason: Error, out: &mut Out) {
-        let mut todo = Vec::new();
-        if self.comm(place).is_some_and(|comm| !comm.broken) {
-            self.part(place, seq, Part::Refused { reason });
-            self.book_refusal(place, seq, &mut todo);
-            self.settle(place.comm, seq, &mut todo, out);
+    fn set_part(&mut self, rank: usize, index: u64, part: Part) {
+        let size = self.members.len();
+        if self.rounds.is_empty() {
+            self.base = index;
         }
-        for stream in todo {
-            self.advance(stream, out);
+        let fresh = |spare: &mut Vec<Round>| spare.pop().unwrap_or_else(|| Round::new(size));
+        while index < self.base {
+            self.rounds.push_front(fresh(&mut self.spare));
+            self.base -= 1;
+        }
+        while index - self.base >= self.rounds.len() as u64 {
+            self.rounds.push_back(fresh(&mut self.spare));
+        }
+        if let Some(round) = self.round(index) {
+            round.parts[rank] = part;
         }
     }
 
-    fn part(&mut self, place: Place, seq: u64, part: Part) {
-        let Some(comm) = self.comm(place) else { return };
-        let size = comm.members.len();
-        if comm.rounds.is_empty() {
-            comm.base = seq;
-        }
-        while seq < comm.base {
-            comm.rounds.push_front(Round::new(size));
-            comm.base -= 1;
-        }
-        let index = usize::try_from(seq - comm.base).unwrap_or(usize::MAX);
-        while comm.rounds.len() <= index {
-            comm.rounds.push_back(Round::new(size));
-        }
-        comm.rounds[index].parts[place.rank] = part;
-    }
-
-    fn round(&mut self, comm: usize, seq: u64) -> Option<&mut Round> {
-        let comm = self.comms.get_mut(comm)?;
-        comm.rounds.get_mut(usize::try_from(seq.checked_sub(comm.base)?).ok()?)
-    }
-
-    /// Decides what happens once every rank has arrived.
-    fn settle(&mut self, comm: usize, seq: u64, todo: &mut Vec<usize>, out: &mut Out) {
-        let Some(round) = self.round(comm, seq) else {
-            return;
-        };
-        if !round.is_complete() {
-            return self.check_lost(comm, seq, out);
-        }
-        if let Some((by, reason)) = round.refusal() {
-            let reason = Verdict::Refused { by, reason };
-            return self.void_round(comm, seq, &reason, todo, out);
-        }
-        if let Some(calls) = round.mismatch() {
-            return self.void_round(comm, seq, &Verdict::Differs { calls }, todo, out);
-        }
-        round.phase = Phase::Moving;
-        let entries = round.take_entries();
-        if entries.is_empty() {
-            self.close_round(comm, seq);
-        } else {
-            let parts = entries.into_iter().map(|(_, _, entry)| entry).collect();
-            out.jobs.push(Job::new(comm, seq, parts));
-        }
-    }
-
-    /// The operation does not happen; every rank that made a call is told at its next wait.
-    fn void_round(
-        &mut self,
-        comm: usize,
-        seq: u64,
-        verdict: &Verdict,
-        todo: &mut Vec<usize>,
-        out: &mut Out,
-    ) {
-        let Some(state) = self.comms.get_mut(comm) else {
-            return;
-        };
-        let Some(round) = seq
-            .checked_sub(state.base)
-            .and_then(|index| state.rounds.get_mut(usize::try_from(index).ok()?))
-        else {
-            return;
-        };
-        for (rank, part) in round.parts.iter().enumerate() {
-            if let Some(call) = part.call() {
-                state.members[rank].pend(verdict.error(state.name, seq, call));
-            }
-        }
-        for (_, _, entry) in round.take_entries() {
-            out.void.push(entry);
-        }
-        self.round_done(comm, seq, Some(todo), out);
-    }
-
-    /// Every rank is done with operation `seq`.
-    pub(super) fn round_done(
-        &mut self,
-        comm: usize,
-        seq: u64,
-        todo: Option<&mut Vec<usize>>,
-        out: &mut Out,
-    ) {
-        let mut own = Vec::new();
-        let advance = todo.is_none();
-        let todo = todo.unwrap_or(&mut own);
-        let streams: Vec<(usize, usize)> = match self.round(comm, seq) {
-            Some(round) => {
-                let taken = |(rank, part): (usize, &Part)| match part {
-                    Part::Taken { stream } => Some((rank, *stream)),
-                    _ => None,
-                };
-                round.parts.iter().enumerate().filter_map(taken).collect()
-            }
-            None => return,
-        };
-        self.close_round(comm, seq);
-        let Some(id) = self.comms.get(comm).map(|state| state.id()) else {
-            return;
-        };
-        for (rank, stream) in streams {
-            self.take_turn(Place { comm, id, rank }, seq, todo);
-            self.task_done(stream, todo, out);
-        }
-        if advance {
-            for stream in own {
-                self.advance(stream, out);
-            }
-        }
-    }
-
-    fn close_round(&mut self, comm: usize, seq: u64) {
-        if let Some(round) = self.round(comm, seq) {
+    /// Marks a round as over and forgets the ones that are.
+    fn close_round(&mut self, index: u64) {
+        if let Some(round) = self.round(index) {
             round.phase = Phase::Over;
         }
-        let Some(state) = self.comms.get_mut(comm) else {
-            return;
-        };
-        while state.rounds.front().is_some_and(|round| round.phase == Phase::Over) {
-            state.rounds.pop_front();
-            state.base += 1;
+        self.forget_rounds();
+    }
+
+    /// Forgets the rounds that are over.
+    pub(super) fn forget_rounds(&mut self) {
+        while self.rounds.front().is_some_and(|round| round.phase == Phase::Over) {
+            if let Some(mut round) = self.rounds.pop_front() {
+                round.reset();
+                self.spare.push(round);
+            }
+            self.base += 1;
         }
-        self.sweep(comm);
     }
 }
 
-/// Why a complete round does not happen.
-enum Verdict {
-    Refused { by: Rank, reason: Error },
-    Differs { calls: Vec<(Rank, Call)> },
-}
+impl State {
+    /// A rank's group has reached the collective at `at`.
+    pub(super) fn post_collective(&mut self, place: Place, at: usize, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let Some(flight) = comm.members[place.rank].flight.as_mut() else { return };
+        let HostOp::Collective { index, entry: Some(entry) } = &flight.ops[at] else { return };
+        let (index, call) = (*index, entry.call);
+        if call.count == 0 {
+            comm.set_part(place.rank, index, Part::Empty { call });
+            self.op_over(place);
+        } else {
+            comm.set_part(place.rank, index, Part::Here { at, call });
+        }
+        self.decide(place, index, out);
+    }
 
-impl Verdict {
-    fn error(&self, name: &'static str, seq: u64, call: Call) -> Error {
-        match self {
-            Self::Refused { by, reason } => Error::Refused(Box::new(Refused {
-                name,
-                seq,
-                call,
-                by: *by,
-                reason: reason.clone(),
-            })),
-            Self::Differs { calls } => {
-                Error::Mismatch(Box::new(Mismatch { name, seq, calls: calls.clone() }))
+    /// A rank refused its next collective.
+    pub(super) fn refuse_collective(&mut self, place: Place, reason: Error, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let index = comm.members[place.rank].collectives;
+        comm.members[place.rank].collectives += 1;
+        if !comm.broken {
+            comm.set_part(place.rank, index, Part::Refused { reason });
+            self.decide(place, index, out);
+        }
+    }
+
+    /// Decides what happens to a collective once every rank has arrived.
+    fn decide(&mut self, place: Place, index: u64, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let name = comm.name;
+        let Some(round) = comm.round(index) else { return };
+        if !round.is_complete() {
+            return self.check_round(place, index, out);
+        }
+        if let Some((by, reason)) = round.refusal() {
+            let error = |call| refused(name, by, call, reason.clone());
+            return self.void_round(place, index, &error);
+        }
+        if round.differs() {
+            let calls = round.calls();
+            let what = format!("collective #{index}");
+            let error = |_| mismatch(name, what.clone(), calls.clone());
+            return self.void_round(place, index, &error);
+        }
+        round.phase = Phase::Moving;
+        let mut entries = Vec::new();
+        for rank in 0..comm.members.len() {
+            let Some(Part::Here { at, .. }) = comm.round(index).map(|round| &round.parts[rank])
+            else {
+                continue;
+            };
+            let at = *at;
+            if let Some(flight) = comm.members[rank].flight.as_mut()
+                && let HostOp::Collective { entry, .. } = &mut flight.ops[at]
+            {
+                entries.extend(entry.take());
             }
         }
+        if entries.is_empty() {
+            comm.close_round(index);
+        } else {
+            out.jobs.push(Job::new(Done::Round { place, index }, Moves::new(entries)));
+        }
     }
+
+    /// The collective does not happen; every rank that made a call is told at its next wait.
+    fn void_round(&mut self, place: Place, index: u64, error: &dyn Fn(Call) -> Error) {
+        let Some(comm) = self.comm(place) else { return };
+        for rank in 0..comm.members.len() {
+            let call = comm.round(index).and_then(|round| round.parts[rank].call());
+            if let Some(call) = call {
+                comm.members[rank].pend(error(call));
+            }
+        }
+        self.round_over(place, index);
+    }
+
+    /// Every rank is done with a collective.
+    pub(super) fn round_over(&mut self, place: Place, index: u64) {
+        let Some(comm) = self.comm(place) else { return };
+        let size = comm.members.len();
+        for rank in 0..size {
+            let Some(comm) = self.comm(place) else { return };
+            let here = |round: &mut Round| matches!(round.parts[rank], Part::Here { .. });
+            if comm.round(index).is_some_and(here) {
+                self.op_over(place.of(rank));
+            }
+        }
+        if let Some(comm) = self.comm(place) {
+            comm.close_round(index);
+        }
+    }
+}
+
+pub(super) fn refused(name: &'static str, by: usize, call: Call, reason: Error) -> Error {
+    Error::Refused(Box::new(Refused { name, call, by: Rank::at(by), reason }))
+}
+
+pub(super) fn mismatch(name: &'static str, what: String, calls: Vec<(Rank, Call)>) -> Error {
+    Error::Mismatch(Box::new(Mismatch { name, what, calls }))
 }

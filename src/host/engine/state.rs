@@ -1,5 +1,6 @@
 //! What the engine's lock guards, and what is done after it is let go.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::panic::Location;
 use std::sync::Arc;
@@ -7,10 +8,13 @@ use std::thread::Thread;
 
 use slab::Slab;
 
-use super::comm::CommState;
+use super::comm::{CommState, Place};
+use super::flight::HostOp;
 use super::job::Job;
 use super::stream::{Closure, Point, Progress, StreamState};
+use super::window::Window;
 use crate::communicator::Health;
+use crate::host::moves::{Entry, Held};
 
 /// Streams, communicators, and work that is ready.
 #[derive(Default)]
@@ -21,6 +25,19 @@ pub(super) struct State {
     pub(super) by_id: HashMap<u64, usize>,
     pub(super) ready: VecDeque<Work>,
     pub(super) workers: usize,
+    /// What to look at before the lock is let go.
+    pub(super) todo: Vec<Step>,
+    /// Groups' lists of operations, to be used again.
+    pub(super) spare: Vec<Vec<HostOp>>,
+}
+
+/// What may be able to go on.
+#[derive(Clone, Copy)]
+pub(super) enum Step {
+    /// A stream, with its next task.
+    Stream(usize),
+    /// A rank, with the group that it is at.
+    Member(Place),
 }
 
 /// Work for any thread (`Move`) or for a worker (`Run`).
@@ -29,21 +46,38 @@ pub(super) enum Work {
     Run { stream: Arc<Progress>, work: Closure, site: &'static Location<'static> },
 }
 
-/// What became due under the lock and is done after it: no user code, no wake-up and no other lock
-/// under ours.
+/// What became due under the lock and is done after it: no user code, no wake-up, no other lock and
+/// no drop of memory under ours.
 #[derive(Default)]
 pub(super) struct Out {
     pub(super) jobs: Vec<Job>,
     pub(super) closures: Vec<Work>,
-    pub(super) unpark: Vec<Thread>,
-    pub(super) poisoned: Vec<Arc<Health>>,
-    /// Dropped after the lock.
-    pub(super) void: Vec<Box<super::Entry>>,
+    unpark: Vec<Thread>,
+    poisoned: Vec<Arc<Health>>,
+    void: Vec<Void>,
+}
+
+/// What is dropped after the lock.
+#[expect(dead_code, reason = "kept to be dropped")]
+enum Void {
+    Entry(Entry),
+    Held(Held),
+    Comm(Box<CommState>),
+    Window(Window),
+}
+
+thread_local! {
+    static OUTS: RefCell<Vec<Out>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Out {
-    /// Tells those who wait.
-    pub(super) fn tell(&mut self) {
+    /// An empty one, with its lists' memory.
+    pub(super) fn take() -> Self {
+        OUTS.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    /// Tells those who wait, drops what is over, and keeps the lists' memory.
+    pub(super) fn tell(mut self) {
         for thread in self.unpark.drain(..) {
             thread.unpark();
         }
@@ -51,10 +85,45 @@ impl Out {
             health.tell_others();
         }
         self.void.clear();
+        OUTS.with_borrow_mut(|outs| outs.push(self));
+    }
+
+    pub(super) fn unpark(&mut self, thread: Thread) {
+        self.unpark.push(thread);
+    }
+
+    pub(super) fn poisoned(&mut self, health: Arc<Health>) {
+        self.poisoned.push(health);
+    }
+
+    pub(super) fn drop_entry(&mut self, entry: Option<Entry>) {
+        self.void.extend(entry.map(Void::Entry));
+    }
+
+    pub(super) fn drop_held(&mut self, held: Option<Held>) {
+        self.void.extend(held.map(Void::Held));
+    }
+
+    pub(super) fn drop_comm(&mut self, comm: Option<CommState>) {
+        self.void.extend(comm.map(Box::new).map(Void::Comm));
+    }
+
+    pub(super) fn drop_window(&mut self, window: Option<Window>) {
+        self.void.extend(window.map(Void::Window));
     }
 }
 
 impl State {
+    /// Goes through `todo`: starts what can start, ends what is over.
+    pub(super) fn settle(&mut self, out: &mut Out) {
+        while let Some(step) = self.todo.pop() {
+            match step {
+                Step::Stream(key) => while self.start_next(key, out) {},
+                Step::Member(place) => self.fly(place, out),
+            }
+        }
+    }
+
     /// Work that a thread waiting for `point` may do: data of anyone, closures of its own stream.
     pub(super) fn help(&mut self, point: &Point) -> Option<Work> {
         self.take(|work| match work {

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 
+use super::ENGINE;
 use super::comm::Place;
-use super::state::{Out, State, Work};
-use super::{ENGINE, Entry};
-use crate::error::{Call, Error};
+use super::flight::HostOp;
+use super::state::{Out, State, Step, Work};
+use crate::error::Error;
 
+/// User compute, boxed.
 pub(super) type Closure = Box<dyn FnOnce() + Send>;
 
 /// The owner's handle of a stream. When the last clone goes, the stream runs dry and is gone.
@@ -61,7 +63,7 @@ impl Point {
         Self { progress, seq }
     }
 
-    /// Pairs with the release in [`State::task_done`].
+    /// Pairs with the release in [`State::task_over`].
     pub(in crate::host) fn reached(&self) -> bool {
         self.progress.done.load(Ordering::Acquire) >= self.seq
     }
@@ -73,8 +75,8 @@ impl Point {
 
 /// One entry of a queue.
 pub(super) enum Task {
-    /// This rank's part of a collective.
-    Collective { place: Place, seq: u64, entry: Box<Entry> },
+    /// A group of a communicator's operations.
+    Group { place: Place, unit: u64, ops: Vec<HostOp> },
     /// User compute.
     Launch { work: Closure, site: &'static Location<'static> },
     /// Waits for another stream.
@@ -83,8 +85,8 @@ pub(super) enum Task {
 
 /// The task that a stream is at.
 pub(super) enum Current {
-    /// Waits for the other ranks, or moves data.
-    Collective { place: Place, seq: u64, call: Call },
+    /// A group, waiting for the other ranks or moving data.
+    Group { place: Place },
     /// A closure, waiting for a thread or running.
     Launch { site: &'static Location<'static> },
 }
@@ -130,25 +132,18 @@ impl State {
         }
     }
 
-    pub(super) fn push(&mut self, stream: &StreamToken, task: Task, out: &mut Out) {
+    /// Enqueues a task.
+    pub(super) fn push(&mut self, stream: &StreamToken, task: Task) {
         let key = stream.progress.key;
         if let Some(state) = self.streams.get_mut(key) {
             state.queue.push_back(task);
             stream.progress.issued.fetch_add(1, Ordering::Release);
-            self.advance(key, out);
-        }
-    }
-
-    /// Starts what can start on `first`, and on every stream that this sets free.
-    pub(super) fn advance(&mut self, first: usize, out: &mut Out) {
-        let mut todo = vec![first];
-        while let Some(key) = todo.pop() {
-            while self.start_next(key, &mut todo, out) {}
+            self.todo.push(Step::Stream(key));
         }
     }
 
     /// Starts the stream's next task; true if it is over already.
-    fn start_next(&mut self, key: usize, todo: &mut Vec<usize>, out: &mut Out) -> bool {
+    pub(super) fn start_next(&mut self, key: usize, out: &mut Out) -> bool {
         let Some(stream) = self.streams.get_mut(key) else {
             return false;
         };
@@ -171,9 +166,9 @@ impl State {
                 }
                 return false;
             }
-            Some(Task::Collective { place, seq, .. }) => {
-                let (place, seq) = (*place, *seq);
-                if !self.is_turn(place, seq, key) {
+            Some(Task::Group { place, unit, .. }) => {
+                let (place, unit) = (*place, *unit);
+                if !self.is_turn(place, unit, key) {
                     return false;
                 }
             }
@@ -184,8 +179,8 @@ impl State {
         };
         match stream.queue.pop_front() {
             None => false,
-            Some(Task::Wait(_)) => {
-                self.task_done(key, todo, out);
+            Some(Task::Wait(_point)) => {
+                self.task_over(key, out);
                 true
             }
             Some(Task::Launch { work, site }) => {
@@ -194,17 +189,18 @@ impl State {
                 out.closures.push(Work::Run { stream, work, site });
                 false
             }
-            Some(Task::Collective { place, seq, entry }) => {
-                stream.current = Some(Current::Collective { place, seq, call: entry.call });
-                self.arrive(place, seq, key, entry, todo, out);
-                self.streams.get(key).is_some_and(|stream| stream.current.is_none())
+            Some(Task::Group { place, ops, .. }) => {
+                stream.current = Some(Current::Group { place });
+                self.take_off(place, key, ops, out);
+                false
             }
         }
     }
 
     /// The stream's current task is over: whoever waits for that goes on.
-    pub(super) fn task_done(&mut self, key: usize, todo: &mut Vec<usize>, out: &mut Out) {
-        let Some(stream) = self.streams.get_mut(key) else {
+    pub(super) fn task_over(&mut self, key: usize, out: &mut Out) {
+        let Self { streams, todo, .. } = self;
+        let Some(stream) = streams.get_mut(key) else {
             return;
         };
         stream.current = None;
@@ -212,26 +208,18 @@ impl State {
         stream.dependents.retain(|&(seq, waiter)| {
             let free = seq <= done;
             if free {
-                todo.push(waiter);
+                todo.push(Step::Stream(waiter));
             }
             !free
         });
         stream.watchers.retain(|(seq, thread)| {
             let free = *seq <= done;
             if free {
-                out.unpark.push(thread.clone());
+                out.unpark(thread.clone());
             }
             !free
         });
-        todo.push(key);
-    }
-
-    pub(super) fn closure_done(&mut self, stream: &Progress, out: &mut Out) {
-        let mut todo = Vec::new();
-        self.task_done(stream.key, &mut todo, out);
-        for key in todo {
-            self.advance(key, out);
-        }
+        todo.push(Step::Stream(key));
     }
 
     /// Wakes this thread when the point is reached.

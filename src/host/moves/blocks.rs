@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use super::{Held, Moves};
+use super::Held;
+use super::collective::Collective;
 use crate::error::Operation;
 
-impl Moves {
+impl Collective {
     /// Copies elements `range` of block `block` to where they belong.
     ///
     /// | operation | block b is | and goes to |
@@ -17,7 +18,7 @@ impl Moves {
     /// | all_to_all (b = from x n + to) | block `to` of `from`'s send | block `from` of `to`'s recv |
     ///
     /// # Safety
-    /// As [`Moves::run`].
+    /// As [`Collective::run`].
     pub(super) unsafe fn copy_block(&self, block: usize, range: Range<usize>) {
         let (n, root) = (self.parts.len(), self.root);
         match self.operation {
@@ -42,7 +43,7 @@ impl Moves {
                 // SAFETY: both spans hold n times `count` elements.
                 unsafe { self.copy(from, to, to, from, range) };
             }
-            Operation::AllReduce | Operation::Reduce | Operation::ReduceScatter => {}
+            _ => {}
         }
     }
 

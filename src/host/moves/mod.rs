@@ -1,29 +1,44 @@
-//! Moves: what a complete collective does to memory, cut into chunks that any thread may run.
+//! Moves: what an operation whose ranks are all there does to memory, cut into chunks that any thread
+//! may run.
 
 mod arith;
 mod blocks;
+mod collective;
 mod reduce;
 
 use std::sync::Arc;
 
+use collective::Collective;
+
+use super::block::{self, Block, Touch};
 use super::{HostBackend, Scale};
 use crate::backend::{Reduction, Span};
-use crate::error::{Call, Operation};
+use crate::error::Call;
 use crate::memory::Allocation;
 use crate::{DType, ReductionName};
 
 /// How many bytes of each rank one chunk covers.
 const CHUNK: usize = 64 * 1024;
 
+/// How many bytes a chunk of a copy has.
+const COPY: usize = 256 * 1024;
+
 /// Part of an allocation, held by a queued operation.
 pub(super) struct Held {
     allocation: Arc<Allocation<HostBackend>>,
     offset: usize,
+    bytes: usize,
 }
 
 impl Held {
-    pub(super) fn of(span: &Span<'_, HostBackend>) -> Self {
-        Self { allocation: span.allocation().clone(), offset: span.offset() }
+    pub(super) fn of(span: &Span<'_, HostBackend>, dtype: DType) -> Self {
+        let bytes = span.len() * dtype.size();
+        Self { allocation: span.allocation().clone(), offset: span.offset(), bytes }
+    }
+
+    /// An allocation from byte `offset` on, as far as a put that was checked goes.
+    pub(super) fn new(allocation: Arc<Allocation<HostBackend>>, offset: usize) -> Self {
+        Self { allocation, offset, bytes: 0 }
     }
 
     /// The address of byte `offset` of the span.
@@ -32,7 +47,16 @@ impl Held {
     /// `offset` is within the span.
     unsafe fn at(&self, offset: usize) -> *mut u8 {
         // SAFETY: spans lie inside their allocation: the typed layer checked it.
-        unsafe { self.allocation.block().at(self.offset + offset) }
+        unsafe { self.block().at(self.offset + offset) }
+    }
+
+    fn block(&self) -> &Block {
+        self.allocation.block()
+    }
+
+    /// `bytes` bytes from byte `offset` of the span, about to be read or written.
+    fn touch(&self, offset: usize, bytes: usize, write: bool) -> Touch<'_> {
+        Touch { block: self.block(), start: self.offset + offset, bytes, write }
     }
 }
 
@@ -60,74 +84,66 @@ pub(super) struct Entry {
     pub(super) recv: Option<Held>,
 }
 
-/// A complete collective: every rank's part, by rank.
-pub(super) struct Moves {
-    operation: Operation,
-    dtype: DType,
-    /// Elements per block, as NCCL counts them.
-    count: usize,
-    root: usize,
-    parts: Vec<Box<Entry>>,
+/// The movement of one operation.
+pub(super) enum Moves {
+    /// Every rank's part of a collective.
+    Collective(Collective),
+    /// From one rank to another.
+    Copy { from: Held, to: Held },
 }
 
 impl Moves {
-    /// The parts agree: the round compared them.
-    pub(super) fn new(parts: Vec<Box<Entry>>) -> Self {
-        let call = parts[0].call;
-        let root = call.root.map_or(0, crate::Rank::index);
-        Self { operation: call.operation, dtype: call.dtype, count: call.count, root, parts }
+    /// The parts, by rank, agree: the round compared them.
+    pub(super) fn new(parts: Vec<Entry>) -> Self {
+        Self::Collective(Collective::new(parts))
     }
 
-    /// How many independent blocks of `count` elements there are to produce.
-    fn blocks(&self) -> usize {
-        let n = self.parts.len();
-        match self.operation {
-            Operation::AllReduce | Operation::Reduce | Operation::Broadcast => 1,
-            Operation::AllGather
-            | Operation::ReduceScatter
-            | Operation::Gather
-            | Operation::Scatter => n,
-            Operation::AllToAll => n * n,
-        }
-    }
-
-    fn chunk_len(&self) -> usize {
-        CHUNK / self.dtype.size()
-    }
-
-    fn chunks_per_block(&self) -> usize {
-        self.count.div_ceil(self.chunk_len())
+    /// The target is as long as the source: transfers compare counts, puts were checked.
+    pub(super) fn copy(from: Held, to: Held) -> Self {
+        Self::Copy { from, to }
     }
 
     pub(super) fn chunks(&self) -> usize {
-        self.blocks() * self.chunks_per_block()
+        match self {
+            Self::Collective(collective) => collective.chunks(),
+            // Within one allocation source and target may overlap: one piece.
+            Self::Copy { from, to } if Arc::ptr_eq(&from.allocation, &to.allocation) => 1,
+            Self::Copy { from, .. } => from.bytes.div_ceil(COPY),
+        }
     }
 
     /// About how many bytes are touched.
     pub(super) fn bytes(&self) -> usize {
-        let copies = match self.operation {
-            Operation::AllToAll | Operation::Gather | Operation::Scatter => 1,
-            _ => self.parts.len(),
-        };
-        self.blocks() * self.count * self.dtype.size() * copies
+        match self {
+            Self::Collective(collective) => collective.bytes(),
+            Self::Copy { from, .. } => from.bytes,
+        }
     }
 
     /// Runs one chunk.
     ///
     /// # Safety
-    /// Each chunk is run once, while every rank's spans are kept for this operation alone.
+    /// Each chunk is run once, while every rank's spans are kept for this operation alone, peers'
+    /// puts into windows excepted.
     pub(super) unsafe fn run(&self, chunk: usize) {
-        let (block, within) = (chunk / self.chunks_per_block(), chunk % self.chunks_per_block());
-        let start = within * self.chunk_len();
-        let range = start..self.count.min(start + self.chunk_len());
-        match self.operation {
-            Operation::AllReduce | Operation::Reduce | Operation::ReduceScatter => {
-                // SAFETY: the caller's promise.
-                unsafe { self.reduce_block(block, range) }
-            }
-            _ => {
-                // SAFETY: the caller's promise.
-                unsafe { self.copy_block(block, range) }
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Collective(collective) => unsafe { collective.run(chunk) },
+            Self::Copy { from, to } => {
+                let start = chunk * COPY;
+                let bytes = match self.chunks() {
+                    1 => from.bytes,
+                    _ => COPY.min(from.bytes - start),
+                };
+                let touches = [from.touch(start, bytes, false), to.touch(start, bytes, true)];
+                let _guard = block::guard_two(touches);
+                // SAFETY: within the source span.
+                let source = unsafe { from.at(start) };
+                // SAFETY: the target is as long.
+                let target = unsafe { to.at(start) };
+                // SAFETY: both are readable and writable for `bytes`. Buffers are this operation's
+                // alone; what peers may touch as well is kept by the guard.
+                unsafe { std::ptr::copy(source, target, bytes) };
             }
         }
     }

@@ -9,19 +9,20 @@ use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
 use super::arith::Arith;
-use super::{Combine, Moves, Scale};
+use super::collective::Collective;
+use super::{Combine, Scale};
 use crate::error::Operation;
 use crate::{DType, ReductionName};
 
 /// Elements that accumulate together, on the stack.
 const LANE: usize = 512;
 
-impl Moves {
+impl Collective {
     /// Reduces elements `range` of block `block`: of the whole for all_reduce and reduce, of what
     /// rank `block` gets for reduce_scatter.
     ///
     /// # Safety
-    /// As [`Moves::run`].
+    /// As [`Collective::run`].
     pub(super) unsafe fn reduce_block(&self, block: usize, range: Range<usize>) {
         // SAFETY: the spans hold elements of `dtype`; the rest is the caller's promise.
         unsafe {
@@ -43,7 +44,7 @@ impl Moves {
     }
 
     /// # Safety
-    /// As [`Moves::reduce_block`], with `T` the element type.
+    /// As [`Collective::reduce_block`], with `T` the element type.
     unsafe fn reduce_as<T: Arith>(&self, block: usize, range: Range<usize>) {
         let size = size_of::<T>();
         let mut acc = [T::Acc::default(); LANE];

@@ -1,11 +1,11 @@
-//! A validated collective as plain data.
+//! Validated operations as plain data: what the typed layer hands to a backend.
 
 use std::sync::Arc;
 
 use super::Backend;
-use crate::ReductionName;
 use crate::error::Call;
 use crate::memory::Allocation;
+use crate::{Rank, ReductionName};
 
 /// Part of an allocation.
 pub struct Span<'a, B: Backend> {
@@ -73,6 +73,20 @@ impl<B: Backend> Reduction<B> {
     }
 }
 
+/// One operation that has passed validation.
+pub enum Op<'a, B: Backend> {
+    /// A collective.
+    Collective(Collective<'a, B>),
+    /// This rank's half of a transfer.
+    Transfer(Transfer<'a, B>),
+    /// A write into a peer's window, then a signal.
+    Put(Put<'a, B>),
+    /// A signal alone.
+    Signal(Signal),
+    /// A wait for signals; consumes them.
+    Wait(Wait),
+}
+
 /// A collective that has passed validation. With n ranks and `count` from the call:
 ///
 /// | operation | `send` | `recv` |
@@ -92,12 +106,73 @@ impl<B: Backend> Reduction<B> {
 pub struct Collective<'a, B: Backend> {
     /// What, how much, and where in the source.
     pub call: Call,
-    /// Which operation of the communicator this is, from 0.
-    pub seq: u64,
     /// How elements are combined, for the reducing ones.
     pub reduction: Option<Reduction<B>>,
     /// What is read.
     pub send: Option<Span<'a, B>>,
     /// What is written.
     pub recv: Option<Span<'a, B>>,
+}
+
+/// A send (`call.operation` is `Send`) or a receive. The k-th send of a pair meets the k-th
+/// receive; both have one count and one data type.
+pub struct Transfer<'a, B: Backend> {
+    /// What, how much, and where in the source.
+    pub call: Call,
+    /// The other rank.
+    pub peer: Rank,
+    /// What is read or written.
+    pub span: Span<'a, B>,
+}
+
+/// A put: `span` to `offset` bytes into `peer`'s part of `window`, then a signal in `slot`.
+pub struct Put<'a, B: Backend> {
+    /// What, how much, and where in the source.
+    pub call: Call,
+    /// Whose memory is written.
+    pub peer: Rank,
+    /// What is read: part of a symmetric window of this communicator.
+    pub span: Span<'a, B>,
+    /// The window, by the id that `Rma::register` was given.
+    pub window: WindowId,
+    /// Where it goes, in bytes; the end is inside the peer's part.
+    pub offset: usize,
+    /// Which signal.
+    pub slot: Slot,
+}
+
+/// A signal to `peer`.
+#[derive(Clone, Copy)]
+pub struct Signal {
+    /// Where in the source.
+    pub call: Call,
+    /// Whom.
+    pub peer: Rank,
+    /// Which signal.
+    pub slot: Slot,
+}
+
+/// A wait for `count` signals from `peer`.
+#[derive(Clone, Copy)]
+pub struct Wait {
+    /// Where in the source.
+    pub call: Call,
+    /// From whom.
+    pub peer: Rank,
+    /// Which signal.
+    pub slot: Slot,
+    /// How many, at least 1.
+    pub count: u32,
+}
+
+/// A window of a communicator: the same number on all ranks.
+pub type WindowId = u64;
+
+/// One of the signals that a communicator was configured with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Slot {
+    /// The context (`ctx`): order is kept within one.
+    pub context: u32,
+    /// The signal's index (`sigIdx`).
+    pub index: u32,
 }

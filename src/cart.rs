@@ -1,0 +1,71 @@
+//! Cartesian grids of ranks.
+
+use crate::error::{BadLength, Error};
+use crate::{Communicator, DType, Rank, Result, State, World};
+
+/// A grid of a communicator's ranks, periodic or open. The last axis varies fastest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cart<const N: usize> {
+    dims: [usize; N],
+    place: [usize; N],
+    periodic: bool,
+}
+
+impl<const N: usize> Cart<N> {
+    /// Lays a communicator's ranks out on a grid. Local.
+    ///
+    /// # Errors
+    /// [`Error::BadLength`]: the grid has more or fewer places than there are ranks.
+    #[track_caller]
+    pub fn over<W: World, S: State>(
+        comm: &Communicator<W, S>,
+        dims: [usize; N],
+        periodic: bool,
+    ) -> Result<Self> {
+        let places = dims.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
+        if places != Some(comm.size()) {
+            return Err(Error::BadLength(Box::new(BadLength {
+                operation: "Cart::over",
+                buffer: "grid's list of dimensions, which",
+                dtype: DType::U64,
+                found: places.unwrap_or(usize::MAX),
+                needed: comm.size(),
+                because: "the communicator's ranks".to_owned(),
+                site: std::panic::Location::caller(),
+                collective: false,
+            })));
+        }
+        let mut rest = comm.rank().index();
+        let mut place = [0; N];
+        for axis in (0..N).rev() {
+            place[axis] = rest % dims[axis];
+            rest /= dims[axis];
+        }
+        Ok(Self { dims, place, periodic })
+    }
+
+    /// This rank's place.
+    pub fn place(&self) -> [usize; N] {
+        self.place
+    }
+
+    /// How many places each axis has.
+    pub fn dims(&self) -> [usize; N] {
+        self.dims
+    }
+
+    /// The rank `by` places further along `axis`; `None` past an open edge, or if there is no such
+    /// axis.
+    pub fn shift(&self, axis: usize, by: isize) -> Option<Rank> {
+        let dim = isize::try_from(*self.dims.get(axis)?).ok()?;
+        let to = isize::try_from(self.place[axis]).ok()?.checked_add(by)?;
+        let to = match self.periodic {
+            true => to.rem_euclid(dim),
+            false => Some(to).filter(|to| (0..dim).contains(to))?,
+        };
+        let mut place = self.place;
+        place[axis] = to.unsigned_abs();
+        let rank = place.iter().zip(self.dims).fold(0, |rank, (&p, dim)| rank * dim + p);
+        Some(Rank::at(rank))
+    }
+}

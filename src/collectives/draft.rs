@@ -1,0 +1,406 @@
+//! Drafts: validation that turns a call into an operation, or into the reason why not.
+//!
+//! Nothing here sends, books or waits: `On` issues a draft at once, a group records it.
+
+use crate::backend::{Backend, Collective, Op, Reduction, Span};
+use crate::communicator::Core;
+use crate::error::{
+    BadLength, BadRange, Call, Error, NoBuffer, NoSuchRank, Operation, OtherDevice, Overflow, Site,
+};
+use crate::{AsRank, DType, Rank, Result};
+
+/// A view's place, or why it has none.
+pub(crate) type View<'a, B> = Result<Span<'a, B>, BadRange>;
+
+/// What all drafts are made from.
+pub(crate) struct Draft<'c, B: Backend> {
+    core: &'c Core<B>,
+    dtype: DType,
+    site: Site,
+}
+
+impl<B: Backend> Clone for Draft<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for Draft<'_, B> {}
+
+impl<'c, B: Backend> Draft<'c, B> {
+    #[inline]
+    pub(crate) fn new(core: &'c Core<B>, dtype: DType, site: Site) -> Self {
+        Self { core, dtype, site }
+    }
+
+    #[inline]
+    pub(crate) fn all_reduce<'a>(
+        self,
+        send: View<'a, B>,
+        recv: View<'a, B>,
+        op: Result<Reduction<B>>,
+    ) -> Result<Op<'a, B>> {
+        let (send, recv) = (self.view(send)?, self.view(recv)?);
+        let call = self.call(Operation::AllReduce, send.len());
+        self.holds(&call, "receive", recv.len(), 1)?;
+        self.reducing(call, op, Some(send), Some(recv))
+    }
+
+    #[inline]
+    pub(crate) fn all_reduce_in_place<'a>(
+        self,
+        buf: View<'a, B>,
+        op: Result<Reduction<B>>,
+    ) -> Result<Op<'a, B>> {
+        let buf = self.view(buf)?;
+        self.reducing(self.call(Operation::AllReduce, buf.len()), op, Some(buf), Some(buf))
+    }
+
+    pub(crate) fn broadcast<'a>(
+        self,
+        send: Option<View<'a, B>>,
+        recv: View<'a, B>,
+        root: impl AsRank,
+    ) -> Result<Op<'a, B>> {
+        let recv = self.view(recv)?;
+        let call = self.rooted(Operation::Broadcast, recv.len(), root)?;
+        let send = self.on_root(&call, send)?;
+        if let Some(send) = &send {
+            self.holds(&call, "send", send.len(), 1)?;
+        }
+        self.moving(call, send, Some(recv))
+    }
+
+    pub(crate) fn broadcast_in_place<'a>(
+        self,
+        buf: View<'a, B>,
+        root: impl AsRank,
+    ) -> Result<Op<'a, B>> {
+        let buf = self.view(buf)?;
+        let call = self.rooted(Operation::Broadcast, buf.len(), root)?;
+        self.moving(call, self.is_root(&call).then_some(buf), Some(buf))
+    }
+
+    pub(crate) fn reduce<'a>(
+        self,
+        send: View<'a, B>,
+        recv: Option<View<'a, B>>,
+        op: Result<Reduction<B>>,
+        root: impl AsRank,
+    ) -> Result<Op<'a, B>> {
+        let send = self.view(send)?;
+        let call = self.rooted(Operation::Reduce, send.len(), root)?;
+        let recv = self.on_root(&call, recv)?;
+        if let Some(recv) = &recv {
+            self.holds(&call, "receive", recv.len(), 1)?;
+        }
+        self.reducing(call, op, Some(send), recv)
+    }
+
+    pub(crate) fn reduce_in_place<'a>(
+        self,
+        buf: View<'a, B>,
+        op: Result<Reduction<B>>,
+        root: impl AsRank,
+    ) -> Result<Op<'a, B>> {
+        let buf = self.view(buf)?;
+        let call = self.rooted(Operation::Reduce, buf.len(), root)?;
+        self.reducing(call, op, Some(buf), self.is_root(&call).then_some(buf))
+    }
+
+    #[inline]
+    pub(crate) fn all_gather<'a>(self, send: View<'a, B>, recv: View<'a, B>) -> Result<Op<'a, B>> {
+        let (send, recv) = (self.view(send)?, self.view(recv)?);
+        let call = self.call(Operation::AllGather, send.len());
+        self.holds(&call, "receive", recv.len(), self.core.size)?;
+        self.moving(call, Some(send), Some(recv))
+    }
+
+    #[inline]
+    pub(crate) fn all_gather_in_place<'a>(self, buf: View<'a, B>) -> Result<Op<'a, B>> {
+        let buf = self.view(buf)?;
+        let count = self.block(Operation::AllGather, buf.len())?;
+        let own = buf.nth(self.core.rank, count, self.dtype);
+        self.moving(self.call(Operation::AllGather, count), Some(own), Some(buf))
+    }
+
+    #[inline]
+    pub(crate) fn reduce_scatter<'a>(
+        self,
+        send: View<'a, B>,
+        recv: View<'a, B>,
+        op: Result<Reduction<B>>,
+    ) -> Result<Op<'a, B>> {
+        let (send, recv) = (self.view(send)?, self.view(recv)?);
+        let call = self.call(Operation::ReduceScatter, recv.len());
+        self.holds(&call, "send", send.len(), self.core.size)?;
+        self.reducing(call, op, Some(send), Some(recv))
+    }
+
+    #[inline]
+    pub(crate) fn reduce_scatter_in_place<'a>(
+        self,
+        buf: View<'a, B>,
+        op: Result<Reduction<B>>,
+    ) -> Result<Op<'a, B>> {
+        let buf = self.view(buf)?;
+        let count = self.block(Operation::ReduceScatter, buf.len())?;
+        let own = buf.nth(self.core.rank, count, self.dtype);
+        self.reducing(self.call(Operation::ReduceScatter, count), op, Some(buf), Some(own))
+    }
+
+    #[inline]
+    pub(crate) fn all_to_all<'a>(self, send: View<'a, B>, recv: View<'a, B>) -> Result<Op<'a, B>> {
+        let (send, recv) = (self.view(send)?, self.view(recv)?);
+        let call = self.call(Operation::AllToAll, self.block(Operation::AllToAll, send.len())?);
+        self.holds(&call, "receive", recv.len(), self.core.size)?;
+        self.moving(call, Some(send), Some(recv))
+    }
+
+    pub(crate) fn gather<'a>(
+        self,
+        send: View<'a, B>,
+        recv: Option<View<'a, B>>,
+        root: impl AsRank,
+    ) -> Result<Op<'a, B>> {
+        let send = self.view(send)?;
+        let call = self.rooted(Operation::Gather, send.len(), root)?;
+        let recv = self.on_root(&call, recv)?;
+        if let Some(recv) = &recv {
+            self.holds(&call, "receive", recv.len(), self.core.size)?;
+        }
+        self.moving(call, Some(send), recv)
+    }
+
+    pub(crate) fn gather_in_place<'a>(
+        self,
+        buf: View<'a, B>,
+        root: impl AsRank,
+    ) -> Result<Op<'a, B>> {
+        let (call, own, all) = self.rooted_in_place(Operation::Gather, buf, root)?;
+        self.moving(call, Some(own), all)
+    }
+
+    pub(crate) fn scatter<'a>(
+        self,
+        send: Option<View<'a, B>>,
+        recv: View<'a, B>,
+        root: impl AsRank,
+    ) -> Result<Op<'a, B>> {
+        let recv = self.view(recv)?;
+        let call = self.rooted(Operation::Scatter, recv.len(), root)?;
+        let send = self.on_root(&call, send)?;
+        if let Some(send) = &send {
+            self.holds(&call, "send", send.len(), self.core.size)?;
+        }
+        self.moving(call, send, Some(recv))
+    }
+
+    pub(crate) fn scatter_in_place<'a>(
+        self,
+        buf: View<'a, B>,
+        root: impl AsRank,
+    ) -> Result<Op<'a, B>> {
+        let (call, own, all) = self.rooted_in_place(Operation::Scatter, buf, root)?;
+        self.moving(call, all, Some(own))
+    }
+
+    /// This rank's block, and on the root the whole.
+    #[expect(clippy::type_complexity, reason = "named once")]
+    fn rooted_in_place<'a>(
+        self,
+        operation: Operation,
+        buf: View<'a, B>,
+        root: impl AsRank,
+    ) -> Result<(Call, Span<'a, B>, Option<Span<'a, B>>)> {
+        let buf = self.view(buf)?;
+        let mut call = self.rooted(operation, buf.len(), root)?;
+        if !self.is_root(&call) {
+            return Ok((call, buf, None));
+        }
+        call.count = self.block(operation, buf.len())?;
+        Ok((call, buf.nth(self.core.rank, call.count, self.dtype), Some(buf)))
+    }
+}
+
+/// The checks.
+impl<B: Backend> Draft<'_, B> {
+    #[inline]
+    pub(crate) fn call(&self, operation: Operation, count: usize) -> Call {
+        Call::new(operation, self.dtype, count, self.site)
+    }
+
+    #[inline]
+    pub(crate) fn view<'a>(&self, view: View<'a, B>) -> Result<Span<'a, B>> {
+        match view {
+            Ok(span) => Ok(span),
+            Err(bad) => Err(bad_range(bad)),
+        }
+    }
+
+    #[inline]
+    fn reducing<'a>(
+        &self,
+        mut call: Call,
+        op: Result<Reduction<B>>,
+        send: Option<Span<'a, B>>,
+        recv: Option<Span<'a, B>>,
+    ) -> Result<Op<'a, B>> {
+        let op = op?;
+        call.reduction = Some(op.name());
+        self.on_device(&call, send.as_ref(), recv.as_ref())?;
+        Ok(Op::Collective(Collective { call, reduction: Some(op), send, recv }))
+    }
+
+    #[inline]
+    fn moving<'a>(
+        &self,
+        call: Call,
+        send: Option<Span<'a, B>>,
+        recv: Option<Span<'a, B>>,
+    ) -> Result<Op<'a, B>> {
+        self.on_device(&call, send.as_ref(), recv.as_ref())?;
+        Ok(Op::Collective(Collective { call, reduction: None, send, recv }))
+    }
+
+    /// Refuses memory of another device, where the type does not tell.
+    #[inline]
+    pub(crate) fn on_device(
+        &self,
+        call: &Call,
+        send: Option<&Span<'_, B>>,
+        recv: Option<&Span<'_, B>>,
+    ) -> Result<()> {
+        for (span, what) in [(send, "send buffer"), (recv, "receive buffer")] {
+            if let Some(span) = span
+                && span.allocation().ordinal() != self.core.ordinal
+            {
+                return Err(other_device::<B>(call, what, span.allocation().ordinal(), self.core));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses unless a buffer holds `times` blocks of the call's count.
+    #[inline]
+    fn holds(&self, call: &Call, buffer: &'static str, found: usize, times: usize) -> Result<()> {
+        match call.count.checked_mul(times) {
+            Some(needed) if needed == found => Ok(()),
+            needed => Err(bad_length(call, buffer, found, times, needed)),
+        }
+    }
+
+    /// The block length of a buffer that holds one block for each rank.
+    #[inline]
+    fn block(&self, operation: Operation, len: usize) -> Result<usize> {
+        let size = self.core.size.max(1);
+        if len.is_multiple_of(size) {
+            return Ok(len / size);
+        }
+        let count = len / size + 1;
+        Err(bad_length(&self.call(operation, count), "one", len, size, count.checked_mul(size)))
+    }
+
+    /// A call with a root that the communicator has.
+    fn rooted(&self, operation: Operation, count: usize, root: impl AsRank) -> Result<Call> {
+        let mut call = self.call(operation, count);
+        call.root = Some(self.rank(operation, root)?);
+        Ok(call)
+    }
+
+    /// A rank that the communicator has.
+    #[inline]
+    pub(crate) fn rank(&self, operation: Operation, rank: impl AsRank) -> Result<Rank> {
+        let (asked, size) = (rank.index(), self.core.size);
+        if asked < size {
+            Ok(Rank::at(asked))
+        } else {
+            Err(no_rank(operation, asked, size, self.site))
+        }
+    }
+
+    fn is_root(&self, call: &Call) -> bool {
+        call.root == Some(self.core.rank)
+    }
+
+    /// The buffer that only the root gives.
+    fn on_root<'a>(&self, call: &Call, view: Option<View<'a, B>>) -> Result<Option<Span<'a, B>>> {
+        match view {
+            Some(view) => self.view(view).map(Some),
+            None if self.is_root(call) => Err(Error::NoBuffer(Box::new(NoBuffer {
+                operation: call.operation.name(),
+                root: self.core.rank,
+                site: call.site,
+            }))),
+            None => Ok(None),
+        }
+    }
+}
+
+#[cold]
+fn bad_range(bad: BadRange) -> Error {
+    Error::BadRange(Box::new(bad))
+}
+
+#[cold]
+fn no_rank(operation: Operation, asked: usize, size: usize, site: Site) -> Error {
+    let operation = operation.name();
+    Error::NoSuchRank(Box::new(NoSuchRank { operation, asked, size, site, collective: true }))
+}
+
+#[cold]
+pub(crate) fn other_device<B: Backend>(
+    call: &Call,
+    what: &'static str,
+    found: u32,
+    core: &Core<B>,
+) -> Error {
+    Error::OtherDevice(Box::new(OtherDevice {
+        operation: call.operation.name(),
+        what,
+        kind: B::KIND,
+        found,
+        needed: core.ordinal,
+        site: call.site,
+    }))
+}
+
+#[cold]
+fn bad_length(
+    call: &Call,
+    buffer: &'static str,
+    found: usize,
+    times: usize,
+    needed: Option<usize>,
+) -> Error {
+    let (operation, site, dtype) = (call.operation.name(), call.site, call.dtype);
+    let bytes = needed.and_then(|needed| needed.checked_mul(dtype.size()));
+    let (Some(needed), Some(true)) = (needed, bytes.map(|b| isize::try_from(b).is_ok())) else {
+        let count = call.count;
+        let overflow = Overflow { operation, count, times, dtype, site, collective: true };
+        return Error::Overflow(Box::new(overflow));
+    };
+    let because = match times {
+        1 => "the other side's elements".to_owned(),
+        _ => format!("{times} ranks x {}", call.count),
+    };
+    Error::BadLength(Box::new(BadLength {
+        operation,
+        buffer,
+        dtype,
+        found,
+        needed,
+        because,
+        site,
+        collective: true,
+    }))
+}
+
+impl<B: Backend> Span<'_, B> {
+    /// Block `index` of blocks of `count` elements.
+    #[inline]
+    fn nth(&self, index: Rank, count: usize, dtype: DType) -> Self {
+        let offset = self.offset() + index.index() * count * dtype.size();
+        Span::new(self.allocation(), offset, count)
+    }
+}

@@ -1,0 +1,137 @@
+//! Failures of windows, one-sided operations, transfers and groups.
+
+use std::fmt;
+
+use super::At;
+use super::refusal::UNHARMED;
+use crate::{DType, Rank};
+
+type Location = &'static std::panic::Location<'static>;
+
+/// A put that ends past the peer's part of the window.
+#[derive(Clone, Debug)]
+pub struct OutsideWindow {
+    /// Where the put starts, in elements.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
+    /// Whose window.
+    pub peer: Rank,
+    /// How many elements the peer's part has.
+    pub len: usize,
+    /// Of what type.
+    pub dtype: DType,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for OutsideWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start, end, peer, len, dtype, site } = self;
+        write!(
+            f,
+            "put_signal: [{start}, {end}) ends past rank {peer}'s window of {len} {dtype} (at {}); put less, or register a longer window; {UNHARMED}",
+            At(site)
+        )
+    }
+}
+
+/// The ranks registered windows that differ, or did not register together.
+#[derive(Clone, Debug)]
+pub struct WindowsDiffer {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// What each rank registered: `4096 f32, Symmetric`.
+    pub parts: Vec<String>,
+    /// Where this rank did.
+    pub site: Location,
+}
+
+impl fmt::Display for WindowsDiffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, parts, site } = self;
+        write!(f, "the ranks of {name} register different windows (at {}):", At(site))?;
+        let mut groups: Vec<(&str, Vec<Rank>)> = Vec::new();
+        for (rank, part) in parts.iter().enumerate() {
+            match groups.iter_mut().find(|(known, _)| known == part) {
+                Some((_, ranks)) => ranks.push(Rank::at(rank)),
+                None => groups.push((part, vec![Rank::at(rank)])),
+            }
+        }
+        for (i, (part, ranks)) in groups.iter().enumerate() {
+            let sep = if i == 0 { "" } else { ";" };
+            write!(f, "{sep} {} {part}", super::report::Ranks(ranks))?;
+        }
+        f.write_str("; register the same on all ranks in the same order, or lengths that differ with `window_uneven`; nothing was registered")
+    }
+}
+
+/// A signal or context that the communicator was not configured with.
+#[derive(Clone, Debug)]
+pub struct NoSuchSignal {
+    /// The context asked for.
+    pub context: u32,
+    /// The signal asked for.
+    pub index: u32,
+    /// How many contexts there are.
+    pub contexts: u32,
+    /// How many signals each has.
+    pub signals: u32,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for NoSuchSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { context, index, contexts, signals, site } = self;
+        write!(
+            f,
+            "there is no signal {index} in context {context} (at {}): the communicator was made with {contexts} contexts of {signals} signals; ask for more with `CommConfig::builder().contexts(..).signals(..)`",
+            At(site)
+        )
+    }
+}
+
+/// A transfer of a rank with itself whose other half is not in the same group.
+#[derive(Clone, Debug)]
+pub struct SelfTransfer {
+    /// This rank.
+    pub rank: Rank,
+    /// How many elements each send to itself has, in order.
+    pub sends: Vec<usize>,
+    /// How many elements each receive from itself has, in order.
+    pub recvs: Vec<usize>,
+    /// Where the group is.
+    pub site: Location,
+}
+
+impl fmt::Display for SelfTransfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rank, sends, recvs, site } = self;
+        write!(
+            f,
+            "rank {rank} sends {sends:?} elements to itself and receives {recvs:?} from itself (at {}); both halves of such a transfer belong into one group, with one length: `comm.group(|g| ..)`; nothing was sent",
+            At(site)
+        )
+    }
+}
+
+/// A group whose closure failed.
+#[derive(Clone, Debug)]
+pub struct GroupAbandoned {
+    /// How many operations it had recorded.
+    pub recorded: usize,
+    /// Where the group is.
+    pub site: Location,
+}
+
+impl fmt::Display for GroupAbandoned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { recorded, site } = self;
+        write!(
+            f,
+            "a group at {} was given up by its closure after {recorded} operations; none of them was sent",
+            At(site)
+        )
+    }
+}

@@ -1,0 +1,174 @@
+//! Groups: record, then issue.
+//!
+//! The closure records operations; nothing is sent while it runs. When it has returned, all of them
+//! are validated, and then they are issued in one stretch in which no code of the program runs. A
+//! `?` or a panic in the closure issues nothing; one bad argument refuses the whole group.
+//!
+//! A group is a bag, not a sequence: one-sided operations come first, in program order, then the
+//! collectives, then the transfers, which all proceed together. An operation must not depend on
+//! another of its own group; the borrows see to it for buffers.
+
+use std::panic::Location;
+
+use crate::backend::{Backend, Op, Refusal};
+use crate::communicator::{CanEnqueue, On, State};
+use crate::error::{Error, GroupAbandoned, Site};
+use crate::{Communicator, Device, Rank, Result, Stream, World};
+
+/// Records the operations of a group; `comm.group(|g| ..)` hands it out, and helpers take
+/// `&mut Group<'_, W>`.
+///
+/// Operands are `&buffer` and `&mut buffer`, or views by value, and stay borrowed until the group is
+/// issued: one buffer cannot be sent and received in one group.
+pub struct Group<'e, W: World> {
+    pub(crate) on: On<'e, W>,
+    lists: Lists<'e, <W::Device as Device>::Backend>,
+    error: Option<Error>,
+}
+
+/// A group's operations, and the same as refusals.
+pub(crate) struct Lists<'e, B: Backend> {
+    pub(crate) ops: Vec<Op<'e, B>>,
+    pub(crate) refusals: Vec<Refusal>,
+    recorded: usize,
+}
+
+impl<B: Backend> Lists<'_, B> {
+    pub(crate) const fn new() -> Self {
+        Self { ops: Vec::new(), refusals: Vec::new(), recorded: 0 }
+    }
+
+    /// The same lists, empty, for other operands; keeps their memory.
+    pub(crate) fn recycle<'f>(mut self) -> Lists<'f, B> {
+        self.ops.clear();
+        self.refusals.clear();
+        // Nothing is left to map; the standard library reuses the allocation.
+        let ops = self.ops.into_iter().filter_map(|_| None).collect();
+        Lists { ops, refusals: self.refusals, recorded: 0 }
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    fn new(on: On<'e, W>) -> Self {
+        let lists = on.core.lists();
+        Self { on, lists, error: None }
+    }
+
+    /// This process's rank.
+    pub fn rank(&self) -> Rank {
+        self.on.core.rank
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.on.core.size
+    }
+
+    /// Records a draft. Every operation is recorded, good or bad: the others count on all of them.
+    pub(crate) fn record(
+        &mut self,
+        refusal: impl Into<Option<Refusal>>,
+        draft: Result<Op<'e, <W::Device as Device>::Backend>>,
+    ) -> Result<()> {
+        self.lists.recorded += 1;
+        self.lists.refusals.extend(refusal.into());
+        match draft {
+            Ok(op) => self.lists.ops.push(op),
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Validates and issues.
+    fn issue(self) -> Result<()> {
+        let Self { on, lists, error } = self;
+        let checked = error.map_or_else(|| on.self_transfers(&lists.ops), Err);
+        let issued = match checked {
+            Ok(()) if lists.ops.is_empty() => Ok(()),
+            Ok(()) => on.issue(&lists.ops, &lists.refusals),
+            Err(error) => Err(on.core.refuse(&lists.refusals, error)),
+        };
+        on.core.keep_lists(lists);
+        issued
+    }
+
+    /// The closure failed: what it recorded is booked as refused.
+    fn abandon(self, site: Site) {
+        let Self { on, lists, .. } = self;
+        if lists.recorded > 0 {
+            let abandoned = GroupAbandoned { recorded: lists.recorded, site };
+            let error = Error::GroupAbandoned(Box::new(abandoned));
+            on.core.refuse(&lists.refusals, error);
+        }
+        on.core.keep_lists(lists);
+    }
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Issues several operations as one: they proceed together, and cost one launch. NCCL:
+    /// `ncclGroupStart` and `ncclGroupEnd`, 2.3.
+    ///
+    /// ```
+    /// # use typed_nccl::{Buffer, Communicator, Result, World};
+    /// fn shift<W: World>(
+    ///     comm: &mut Communicator<W>,
+    ///     mine: &Buffer<f32, W::Device>,
+    ///     from_left: &mut Buffer<f32, W::Device>,
+    /// ) -> Result<()> {
+    ///     let (left, right) = (comm.ring(-1), comm.ring(1));
+    ///     comm.group(|g| {
+    ///         g.send(mine, right)?;
+    ///         g.recv(from_left, left)
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The closure's own; the first refusal of an operation in it, in which case none is issued.
+    #[track_caller]
+    pub fn group<'e, R, E: From<Error>>(
+        &'e mut self,
+        record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
+    ) -> Result<R, E>
+    where
+        S: CanEnqueue,
+    {
+        run(self.here(), record, Location::caller())
+    }
+
+    /// [`group`](Self::group) on another stream.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn group_on<'e, R, E: From<Error>>(
+        &'e mut self,
+        stream: &'e Stream<W::Device>,
+        record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
+    ) -> Result<R, E>
+    where
+        S: CanEnqueue,
+    {
+        run(self.on(stream), record, Location::caller())
+    }
+}
+
+fn run<'e, W: World, R, E: From<Error>>(
+    on: On<'e, W>,
+    record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
+    site: Site,
+) -> Result<R, E> {
+    let mut group = Group::new(on);
+    match record(&mut group) {
+        Ok(value) => {
+            group.issue()?;
+            Ok(value)
+        }
+        Err(error) => {
+            group.abandon(site);
+            Err(error)
+        }
+    }
+}

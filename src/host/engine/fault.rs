@@ -1,0 +1,158 @@
+//! Faults: ranks that leave, and what cannot happen without them.
+
+use super::comm::Place;
+use super::flight::{HostOp, Phase};
+use super::pair::Side;
+use super::state::{Out, State, Step};
+use crate::Rank;
+use crate::backend::Departure;
+use crate::error::{Error, PeerFailed};
+
+impl State {
+    /// A rank will issue nothing more; at once, and the communicator is over for all.
+    pub(super) fn depart(&mut self, place: Place, why: &str, how: Departure, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let member = &mut comm.members[place.rank];
+        member.gone.get_or_insert_with(|| why.to_owned());
+        if how == Departure::AtOnce {
+            // Alone, it harms nobody; its own group still has to be taken down.
+            self.break_up(place, vec![place.rank], why, "the next operation", out);
+        } else {
+            self.check_departed(place, out);
+        }
+    }
+
+    /// Ends the communicator if somebody waits for what a departed rank will never issue.
+    pub(super) fn check_departed(&mut self, place: Place, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        if comm.broken || comm.members[place.rank].gone.is_none() {
+            return;
+        }
+        let waiting = (comm.base..).zip(&comm.rounds).filter(|(_, round)| round.is_waiting());
+        let waiting: Vec<u64> = waiting.map(|(index, _)| index).collect();
+        let size = comm.size();
+        for index in waiting {
+            self.check_round(place, index, out);
+        }
+        for peer in 0..size {
+            self.check_pair(place, place.rank, peer, out);
+            self.check_pair(place, peer, place.rank, out);
+            self.check_wait(place.of(peer), out);
+        }
+    }
+
+    pub(super) fn check_round(&mut self, place: Place, index: u64, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let Some(round) = comm.round(index) else { return };
+        if !round.is_waiting() {
+            return;
+        }
+        let missing: Vec<usize> = (0..comm.members.len())
+            .filter(|&r| comm.round(index).is_some_and(|x| !x.has(r)))
+            .collect();
+        let lost: Vec<usize> = missing
+            .into_iter()
+            .filter(|&r| comm.members[r].gone.is_some() && comm.members[r].collectives <= index)
+            .collect();
+        let call = comm.round(index).and_then(|round| round.any_call());
+        let during = match call {
+            Some(call) => format!("collective #{index} ({call})"),
+            None => format!("collective #{index}"),
+        };
+        self.lose(place, lost, &during, out);
+    }
+
+    /// A transfer between two ranks, one of which may have left.
+    pub(super) fn check_pair(&mut self, place: Place, from: usize, to: usize, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let (sent, received) = (comm.members[from].sends[to], comm.members[to].recvs[from]);
+        let half = comm.pairs(from, to).half().find_map(|(index, side, call)| match side {
+            Side::Send => (received <= index).then_some((to, index, call)),
+            Side::Recv => (sent <= index).then_some((from, index, call)),
+        });
+        let Some((missing, index, call)) = half else { return };
+        if comm.members[missing].gone.is_some() {
+            self.lose(place, vec![missing], &format!("transfer #{index} ({call})"), out);
+        }
+    }
+
+    /// A wait for signals of a rank that may have left, everything that it issued being over.
+    pub(super) fn check_wait(&mut self, place: Place, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
+        let Phase::OneSided(at) = flight.phase else { return };
+        let Some(HostOp::Wait { call, peer, .. }) = flight.ops.get(at) else { return };
+        let (call, peer, left) = (*call, *peer, flight.left);
+        let member = &comm.members[peer];
+        let itself = peer == place.rank;
+        if left == 0 && member.gone.is_some() && (member.is_idle() || itself) {
+            self.lose(place, vec![peer], &call.to_string(), out);
+        }
+    }
+
+    fn lose(&mut self, place: Place, lost: Vec<usize>, during: &str, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        if let Some(why) = lost.first().and_then(|&rank| comm.members[rank].gone.clone()) {
+            self.break_up(place, lost, &why, during, out);
+        }
+    }
+
+    /// The communicator is over: what does not move yet is void on every rank.
+    fn break_up(&mut self, place: Place, lost: Vec<usize>, why: &str, during: &str, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        if comm.broken {
+            return;
+        }
+        comm.broken = true;
+        let error = Error::PeerFailed(Box::new(PeerFailed {
+            name: comm.name,
+            lost: lost.iter().map(|&rank| Rank::at(rank)).collect(),
+            why: why.to_owned(),
+            during: during.to_owned(),
+        }));
+        for (rank, member) in comm.members.iter_mut().enumerate() {
+            member.fault.get_or_insert_with(|| error.clone());
+            if let Some(health) = &member.health
+                && !lost.contains(&rank)
+                && member.gone.is_none()
+                && health.poison(error.clone())
+            {
+                out.poisoned(health.clone());
+            }
+        }
+        self.void_waiting(place);
+        let Some(comm) = self.comm(place) else { return };
+        let size = comm.size();
+        for rank in 0..size {
+            let Some(member) = self.member(place.of(rank)) else { return };
+            if let Some(flight) = &mut member.flight {
+                flight.void = true;
+                member.pend(error.clone());
+                self.todo.push(Step::Member(place.of(rank)));
+            }
+        }
+    }
+
+    /// Takes every operation that waits for another rank out of its rank's group.
+    fn void_waiting(&mut self, place: Place) {
+        let Some(comm) = self.comm(place) else { return };
+        let size = comm.size();
+        let mut over: Vec<usize> = Vec::new();
+        for round in &mut comm.rounds {
+            over.append(&mut round.void());
+        }
+        comm.forget_rounds();
+        for from in 0..size {
+            for to in 0..size {
+                for side in comm.pairs(from, to).void() {
+                    over.push(if side == Side::Send { from } else { to });
+                }
+            }
+        }
+        for rank in over {
+            if let Some(flight) = &mut comm.members[rank].flight {
+                flight.left = flight.left.saturating_sub(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Pairs: sends and receives between two ranks, first in, first out.
+
+use std::collections::VecDeque;
+
+use super::comm::{CommState, Place};
+use super::flight::HostOp;
+use super::job::{Done, Job};
+use super::round::{mismatch, refused};
+use super::state::{Out, State};
+use crate::Rank;
+use crate::error::{Call, Error};
+use crate::host::moves::{Held, Moves};
+
+/// The transfers from one rank to another that are not over, by number from `base` on.
+#[derive(Default)]
+pub(super) struct Pairs {
+    transfers: VecDeque<Transfer>,
+    base: u64,
+}
+
+#[derive(Default)]
+struct Transfer {
+    send: End,
+    recv: End,
+    moving: bool,
+}
+
+/// One rank's end of a transfer.
+#[derive(Default)]
+enum End {
+    #[default]
+    Missing,
+    /// Its group has reached it: operation `at` of it.
+    Here {
+        at: usize,
+        call: Call,
+    },
+    Refused {
+        reason: Error,
+    },
+    Over,
+}
+
+/// Which end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Send,
+    Recv,
+}
+
+impl Pairs {
+    fn get(&mut self, index: u64) -> Option<&mut Transfer> {
+        self.transfers.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
+    }
+
+    fn set(&mut self, index: u64, side: Side, end: End) {
+        if self.transfers.is_empty() {
+            self.base = index;
+        }
+        while index < self.base {
+            self.transfers.push_front(Transfer::default());
+            self.base -= 1;
+        }
+        while index - self.base >= self.transfers.len() as u64 {
+            self.transfers.push_back(Transfer::default());
+        }
+        if let Some(transfer) = self.get(index) {
+            match side {
+                Side::Send => transfer.send = end,
+                Side::Recv => transfer.recv = end,
+            }
+        }
+    }
+
+    fn over(&mut self, index: u64) {
+        if let Some(transfer) = self.get(index) {
+            *transfer = Transfer { send: End::Over, recv: End::Over, moving: false };
+        }
+        while self.transfers.front().is_some_and(|t| matches!(t.send, End::Over)) {
+            self.transfers.pop_front();
+            self.base += 1;
+        }
+    }
+
+    /// Transfers with one end here and the other missing: number, which end is here, its call.
+    pub(super) fn half(&self) -> impl Iterator<Item = (u64, Side, Call)> {
+        (self.base..).zip(&self.transfers).filter_map(|(index, t)| match (&t.send, &t.recv) {
+            (End::Here { call, .. }, End::Missing) => Some((index, Side::Send, *call)),
+            (End::Missing, End::Here { call, .. }) => Some((index, Side::Recv, *call)),
+            _ => None,
+        })
+    }
+
+    /// Forgets every transfer that does not move; hands back which ends had a group waiting.
+    pub(super) fn void(&mut self) -> Vec<Side> {
+        let mut ends = Vec::new();
+        for t in self.transfers.iter_mut().filter(|t| !t.moving) {
+            for (side, end) in [(Side::Send, &mut t.send), (Side::Recv, &mut t.recv)] {
+                if let End::Here { .. } = std::mem::replace(end, End::Over) {
+                    ends.push(side);
+                }
+            }
+        }
+        ends
+    }
+}
+
+impl CommState {
+    pub(super) fn pairs(&mut self, from: usize, to: usize) -> &mut Pairs {
+        let size = self.members.len();
+        &mut self.pairs[from * size + to]
+    }
+
+    fn take_held(&mut self, rank: usize, at: usize) -> Option<Held> {
+        match &mut self.members[rank].flight.as_mut()?.ops[at] {
+            HostOp::Send { from: held, .. } | HostOp::Recv { to: held, .. } => held.take(),
+            _ => None,
+        }
+    }
+}
+
+impl State {
+    /// A rank's group has reached the transfer at `at`.
+    pub(super) fn post_transfer(&mut self, place: Place, at: usize, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
+        let (side, peer, index, call) = match &flight.ops[at] {
+            HostOp::Send { peer, index, call, .. } => (Side::Send, *peer, *index, *call),
+            HostOp::Recv { peer, index, call, .. } => (Side::Recv, *peer, *index, *call),
+            _ => return,
+        };
+        let (from, to) = ends(place.rank, peer, side);
+        comm.pairs(from, to).set(index, side, End::Here { at, call });
+        self.meet(place, from, to, index, out);
+    }
+
+    /// A rank refused its next transfer with `peer`.
+    pub(super) fn refuse_transfer(
+        &mut self,
+        place: Place,
+        side: Side,
+        peer: usize,
+        reason: Error,
+        out: &mut Out,
+    ) {
+        let Some(comm) = self.comm(place) else { return };
+        let member = &mut comm.members[place.rank];
+        let count = match side {
+            Side::Send => &mut member.sends[peer],
+            Side::Recv => &mut member.recvs[peer],
+        };
+        let index = *count;
+        *count += 1;
+        if !comm.broken {
+            let (from, to) = ends(place.rank, peer, side);
+            comm.pairs(from, to).set(index, side, End::Refused { reason });
+            self.meet(place, from, to, index, out);
+        }
+    }
+
+    /// Decides what happens to a transfer once both ends are there.
+    fn meet(&mut self, place: Place, from: usize, to: usize, index: u64, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let name = comm.name;
+        let Some(transfer) = comm.pairs(from, to).get(index) else { return };
+        match (&transfer.send, &transfer.recv) {
+            (&End::Here { at: s, call: send }, &End::Here { at: r, call: recv }) => {
+                if (send.count, send.dtype) != (recv.count, recv.dtype) {
+                    let what = format!("transfer #{index} from rank {from} to rank {to}");
+                    let calls = vec![(Rank::at(from), send), (Rank::at(to), recv)];
+                    let error = mismatch(name, what, calls);
+                    comm.members[from].pend(error.clone());
+                    if from != to {
+                        comm.members[to].pend(error);
+                    }
+                } else if send.count > 0 {
+                    transfer.moving = true;
+                    if let (Some(source), Some(target)) =
+                        (comm.take_held(from, s), comm.take_held(to, r))
+                    {
+                        let done = Done::Transfer { place, from, to, index };
+                        out.jobs.push(Job::new(done, Moves::copy(source, target)));
+                        return;
+                    }
+                }
+                self.transfer_over(place, from, to, index);
+            }
+            (End::Refused { reason }, &End::Here { call, .. }) => {
+                let error = refused(name, from, call, reason.clone());
+                comm.members[to].pend(error);
+                comm.pairs(from, to).over(index);
+                self.op_over(place.of(to));
+            }
+            (&End::Here { call, .. }, End::Refused { reason }) => {
+                let error = refused(name, to, call, reason.clone());
+                comm.members[from].pend(error);
+                comm.pairs(from, to).over(index);
+                self.op_over(place.of(from));
+            }
+            (End::Refused { .. }, End::Refused { .. }) => comm.pairs(from, to).over(index),
+            _ => self.check_pair(place, from, to, out),
+        }
+    }
+
+    /// Both ranks are done with a transfer.
+    pub(super) fn transfer_over(&mut self, place: Place, from: usize, to: usize, index: u64) {
+        if let Some(comm) = self.comm(place) {
+            comm.pairs(from, to).over(index);
+        }
+        self.op_over(place.of(from));
+        self.op_over(place.of(to));
+    }
+}
+
+/// Sender and receiver of a transfer between this rank and a peer.
+fn ends(rank: usize, peer: usize, side: Side) -> (usize, usize) {
+    match side {
+        Side::Send => (rank, peer),
+        Side::Recv => (peer, rank),
+    }
+}

@@ -1,0 +1,62 @@
+//! Windows: each rank's registered memory, for its peers' puts.
+
+use std::sync::Arc;
+
+use super::comm::Place;
+use super::state::{Out, State};
+use crate::backend::WindowId;
+use crate::host::HostBackend;
+use crate::host::moves::Held;
+use crate::memory::Allocation;
+
+/// One window of a communicator: every rank's part.
+pub(super) struct Window {
+    parts: Vec<Option<Arc<Allocation<HostBackend>>>>,
+}
+
+impl Window {
+    /// A peer's part from byte `offset` on.
+    pub(super) fn held(&self, rank: usize, offset: usize) -> Option<Held> {
+        Some(Held::new(self.parts[rank].as_ref()?.clone(), offset))
+    }
+}
+
+impl Window {
+    pub(super) fn address(&self, rank: usize) -> Option<*mut u8> {
+        Some(self.parts[rank].as_ref()?.block().start())
+    }
+}
+
+impl State {
+    pub(super) fn register(
+        &mut self,
+        place: Place,
+        id: WindowId,
+        allocation: Arc<Allocation<HostBackend>>,
+    ) {
+        if let Some(comm) = self.comm(place) {
+            if let Some(health) = &comm.members[place.rank].health {
+                allocation.block().share(health);
+            }
+            let size = comm.size();
+            let window = comm
+                .windows
+                .entry(id)
+                .or_insert_with(|| Window { parts: (0..size).map(|_| None).collect() });
+            window.parts[place.rank] = Some(allocation);
+        }
+    }
+
+    pub(super) fn unregister(&mut self, place: Place, id: WindowId, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let Some(window) = comm.windows.get_mut(&id) else { return };
+        let part = window.parts[place.rank].take();
+        let empty = window.parts.iter().all(Option::is_none);
+        let mut gone = if empty { comm.windows.remove(&id) } else { None };
+        match &mut gone {
+            Some(window) => window.parts[place.rank] = part,
+            None => out.drop_held(part.map(|allocation| Held::new(allocation, 0))),
+        }
+        out.drop_window(gone);
+    }
+}

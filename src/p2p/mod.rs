@@ -1,0 +1,148 @@
+//! Point to point: send and receive.
+//!
+//! The k-th send from one rank to another meets the k-th receive there from it; there are no tags
+//! and no wildcards, and both sides name one count and one data type. A send on a stream waits for
+//! its receive, so two ranks that exchange must group their halves.
+
+mod uneven;
+
+pub use uneven::Splits;
+
+use std::panic::Location;
+
+use crate::backend::{Backend, Op, Refusal, Span, Transfer};
+use crate::collectives::{Draft, View};
+use crate::communicator::{CanEnqueue, On, State};
+use crate::error::Operation;
+use crate::group::Group;
+use crate::{
+    AsRank, Communicator, Element, Rank, Readable, Result, Slice, SliceMut, World, Writable,
+};
+
+impl<'c, B: Backend> Draft<'c, B> {
+    fn transfer<'a>(
+        self,
+        operation: Operation,
+        view: View<'a, B>,
+        peer: impl AsRank,
+    ) -> Result<Op<'a, B>> {
+        let span: Span<'a, B> = self.view(view)?;
+        let peer = self.rank(operation, peer)?;
+        let mut call = self.call(operation, span.len());
+        call.peer = Some(peer);
+        self.on_device(&call, Some(&span), None)?;
+        Ok(Op::Transfer(Transfer { call, peer, span }))
+    }
+}
+
+/// What to tell the peer if a transfer is refused: nothing, if there is no such rank.
+fn refusals(operation: Operation, peer: impl AsRank, size: usize) -> Option<Refusal> {
+    let peer = Some(peer.index()).filter(|&peer| peer < size).map(Rank::at)?;
+    Some(if operation == Operation::Send { Refusal::Send(peer) } else { Refusal::Recv(peer) })
+}
+
+impl<W: World> On<'_, W> {
+    /// See [`Communicator::send`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    #[track_caller]
+    pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()> {
+        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        self.run_transfer(Operation::Send, draft.transfer(Operation::Send, buf.span(), to), to)
+    }
+
+    /// See [`Communicator::recv`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    #[track_caller]
+    pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()> {
+        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        self.run_transfer(Operation::Recv, draft.transfer(Operation::Recv, buf.span(), from), from)
+    }
+
+    #[inline]
+    fn run_transfer(
+        &self,
+        operation: Operation,
+        draft: Result<Op<'_, <W::Device as crate::Device>::Backend>>,
+        peer: impl AsRank,
+    ) -> Result<()> {
+        let refusal = refusals(operation, peer, self.core.size);
+        let checked = draft.and_then(|op| {
+            self.self_transfers(std::slice::from_ref(&op))?;
+            Ok(op)
+        });
+        match (checked, &refusal) {
+            (Ok(op), Some(refusal)) => self.run(*refusal, Ok(op)),
+            (Err(error), _) => Err(self.core.refuse(refusal.as_slice(), error)),
+            (Ok(op), None) => self.issue(std::slice::from_ref(&op), &[]),
+        }
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records a [`send`](Communicator::send).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn send<T: Element>(
+        &mut self,
+        buf: impl Into<Slice<'e, T, W::Device>>,
+        to: impl AsRank,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.transfer(Operation::Send, buf.into().into_span(), to);
+        self.record(refusals(Operation::Send, to, self.size()), op)
+    }
+
+    /// Records a [`recv`](Communicator::recv).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn recv<T: Element>(
+        &mut self,
+        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        from: impl AsRank,
+    ) -> Result<()> {
+        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        let op = draft.transfer(Operation::Recv, buf.into().into_span(), from);
+        self.record(refusals(Operation::Recv, from, self.size()), op)
+    }
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Sends `buf` to rank `to`, which receives as many elements of the same type. The host does not
+    /// wait; the stream waits for the receive. NCCL: `ncclSend`, 2.7.
+    ///
+    /// # Errors
+    /// Refusals: a rank that the communicator does not have, this rank itself (that takes a group),
+    /// a view past its buffer, memory of another device; a poisoned communicator.
+    #[inline]
+    #[track_caller]
+    pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        self.here().send(buf, to)
+    }
+
+    /// Receives into `buf` from rank `from`. The host does not wait; the stream waits for the send.
+    /// NCCL: `ncclRecv`, 2.7.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[inline]
+    #[track_caller]
+    pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        self.here().recv(buf, from)
+    }
+}

@@ -1,0 +1,306 @@
+//! One-sided operations: put with a signal, signal, wait.
+//!
+//! A put writes a peer's window without the peer's doing and then raises a signal there; the peer
+//! waits for the signal on its own stream. A signal that was waited for says that the data of its
+//! put, and of all earlier puts of that rank in that context, is there. It says nothing about other
+//! ranks or contexts, and nothing tells the sender that the data was read: that takes a signal back.
+
+mod signals;
+
+pub use signals::{SignalSlot, Signals};
+
+use std::panic::Location;
+
+use crate::backend::{Op, Put, Refusal, Signal, Slot, Wait};
+use crate::collectives::Draft;
+use crate::communicator::{CanEnqueue, On, State};
+use crate::error::{Error, NoSuchSignal, Operation, OutsideWindow, Site};
+use crate::group::Group;
+use crate::window::{PutSource, WindowPlace};
+use crate::{AsRank, Communicator, DType, Element, Rank, Result, RmaTarget, World};
+
+type Back<W> = <<W as World>::Device as crate::Device>::Backend;
+
+impl<'c, W: World> On<'c, W> {
+    fn draft_put<'a, T: Element, P: PutSource<'a, W, Elem = T>, K: RmaTarget>(
+        &self,
+        source: P,
+        peer: impl AsRank,
+        target: &WindowPlace<'_, T, W, K>,
+        site: Site,
+    ) -> Result<Op<'a, Back<W>>> {
+        let draft = Draft::new(self.core, T::DTYPE, site);
+        let source = source.source();
+        self.core.resources.window(source.key)?;
+        let window = self.core.resources.window(&target.window.key)?;
+        let span = draft.view(source.slice.into_span())?;
+        let peer = draft.rank(Operation::PutSignal, peer)?;
+        let (start, len) = (target.offset, target.window.len_at(peer));
+        let end = start.checked_add(span.len()).filter(|&end| end <= len);
+        if end.is_none() {
+            let end = start.saturating_add(span.len());
+            let dtype = T::DTYPE;
+            let outside = OutsideWindow { start, end, peer, len, dtype, site };
+            return Err(Error::OutsideWindow(Box::new(outside)));
+        }
+        let slot = self.slot(target.slot, site)?;
+        let mut call = draft.call(Operation::PutSignal, span.len());
+        call.peer = Some(peer);
+        let offset = start * size_of::<T>();
+        Ok(Op::Put(Put { call, peer, span, window: window.id, offset, slot }))
+    }
+
+    fn draft_signal(
+        &self,
+        peer: impl AsRank,
+        slot: Slot,
+        site: Site,
+    ) -> Result<Op<'static, Back<W>>> {
+        let draft = Draft::new(self.core, DType::U8, site);
+        let peer = draft.rank(Operation::Signal, peer)?;
+        let slot = self.slot(slot, site)?;
+        let mut call = draft.call(Operation::Signal, 0);
+        call.peer = Some(peer);
+        Ok(Op::Signal(Signal { call, peer, slot }))
+    }
+
+    fn draft_wait(
+        &self,
+        peer: impl AsRank,
+        slot: Slot,
+        count: u32,
+        site: Site,
+    ) -> Result<Op<'static, Back<W>>> {
+        let draft = Draft::new(self.core, DType::U8, site);
+        let peer = draft.rank(Operation::WaitSignal, peer)?;
+        let slot = self.slot(slot, site)?;
+        let mut call = draft.call(Operation::WaitSignal, count as usize);
+        call.peer = Some(peer);
+        Ok(Op::Wait(Wait { call, peer, slot, count }))
+    }
+
+    fn slot(&self, slot: Slot, site: Site) -> Result<Slot> {
+        let Slot { context, index } = slot;
+        let Slot { context: contexts, index: signals } = self.core.slots;
+        if context < contexts && index < signals {
+            return Ok(slot);
+        }
+        Err(Error::NoSuchSignal(Box::new(NoSuchSignal { context, index, contexts, signals, site })))
+    }
+
+    /// What to tell the peer if a put or signal is refused: nothing, if there is no such rank.
+    fn refused(&self, peer: impl AsRank, slot: Slot) -> Option<Refusal> {
+        let peer = Some(peer.index()).filter(|&peer| peer < self.core.size)?;
+        Some(Refusal::Signal(Rank::at(peer), slot))
+    }
+
+    fn run_one_sided(&self, refusal: Option<Refusal>, op: Result<Op<'_, Back<W>>>) -> Result<()> {
+        match op {
+            Ok(op) => self.issue(std::slice::from_ref(&op), refusal.as_slice()),
+            Err(error) => Err(self.core.refuse(refusal.as_slice(), error)),
+        }
+    }
+}
+
+impl<'c, W: World> On<'c, W> {
+    /// See [`Communicator::put_signal`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn put_signal<'a, T: Element, P: PutSource<'a, W, Elem = T>, K: RmaTarget>(
+        &self,
+        source: P,
+        peer: impl AsRank,
+        target: WindowPlace<'_, T, W, K>,
+    ) -> Result<()> {
+        let op = self.draft_put(source, peer, &target, Location::caller());
+        self.run_one_sided(self.refused(peer, target.slot), op)
+    }
+
+    /// See [`Communicator::signal`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn signal(&self, peer: impl AsRank) -> Result<()> {
+        self.signal_slot(peer, SignalSlot::default())
+    }
+
+    /// See [`Communicator::signal_slot`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn signal_slot(&self, peer: impl AsRank, slot: SignalSlot) -> Result<()> {
+        let op = self.draft_signal(peer, slot.slot(), Location::caller());
+        self.run_one_sided(self.refused(peer, slot.slot()), op)
+    }
+
+    /// See [`Communicator::wait_signal`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn wait_signal(&self, peer: impl AsRank) -> Result<()> {
+        let op = self.draft_wait(peer, Slot::default(), 1, Location::caller());
+        self.run_one_sided(None, op)
+    }
+
+    /// See [`Communicator::wait_signals`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn wait_signals(&self, signals: &Signals) -> Result<()> {
+        let site = Location::caller();
+        let mut lists = self.core.lists();
+        let mut refused = None;
+        for &(peer, slot, count) in signals.all() {
+            match self.draft_wait(peer, slot, count, site) {
+                Ok(op) => lists.ops.push(op),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        let outcome = match refused {
+            Some(error) => Err(self.core.refuse(&[], error)),
+            None if lists.ops.is_empty() => Ok(()),
+            None => self.issue(&lists.ops, &[]),
+        };
+        self.core.keep_lists(lists);
+        outcome
+    }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    /// Records a [`put_signal`](Communicator::put_signal).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn put_signal<T: Element, P: PutSource<'e, W, Elem = T>, K: RmaTarget>(
+        &mut self,
+        source: P,
+        peer: impl AsRank,
+        target: WindowPlace<'_, T, W, K>,
+    ) -> Result<()> {
+        let op = self.on.draft_put(source, peer, &target, Location::caller());
+        self.record(self.on.refused(peer, target.slot), op)
+    }
+
+    /// Records a [`signal`](Communicator::signal).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn signal(&mut self, peer: impl AsRank) -> Result<()> {
+        let op = self.on.draft_signal(peer, Slot::default(), Location::caller());
+        self.record(self.on.refused(peer, Slot::default()), op)
+    }
+
+    /// Records a [`wait_signals`](Communicator::wait_signals). One-sided operations run in the order
+    /// in which the group records them, before everything else in it: a wait must not depend on a
+    /// transfer or a collective of its own group.
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn wait_signals(&mut self, signals: &Signals) -> Result<()> {
+        let site = Location::caller();
+        for &(peer, slot, count) in signals.all() {
+            let op = self.on.draft_wait(peer, slot, count, site);
+            self.record(None, op)?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Copies `source` to `target` in `peer`'s window, then raises a signal there. One-sided: the
+    /// peer does nothing but wait for the signal. The host does not wait; the source may be
+    /// overwritten in stream order. NCCL: `ncclPutSignal`, 2.29.
+    ///
+    /// `source` is a slice of one of this communicator's symmetric windows, or a whole one; `target`
+    /// is a place in *this rank's own* handle of a symmetric window: `ghost.at(offset)`, in elements.
+    ///
+    /// # Errors
+    /// Refusals: [`Error::OutsideWindow`] on either side, a window of another communicator, a rank or
+    /// signal that the communicator does not have; a poisoned communicator.
+    #[track_caller]
+    pub fn put_signal<'a, T: Element, P: PutSource<'a, W, Elem = T>, K: RmaTarget>(
+        &self,
+        source: P,
+        peer: impl AsRank,
+        target: WindowPlace<'_, T, W, K>,
+    ) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        self.here().put_signal(source, peer, target)
+    }
+
+    /// Raises a signal at `peer`, after all earlier puts to it. The host does not wait. NCCL:
+    /// `ncclSignal`, 2.29.
+    ///
+    /// # Errors
+    /// Refusals: a rank that the communicator does not have; a poisoned communicator.
+    #[track_caller]
+    pub fn signal(&self, peer: impl AsRank) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        self.here().signal(peer)
+    }
+
+    /// [`signal`](Self::signal) in a slot of your choice.
+    ///
+    /// # Errors
+    /// As there; a slot that the communicator does not have.
+    #[track_caller]
+    pub fn signal_slot(&self, peer: impl AsRank, slot: SignalSlot) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        self.here().signal_slot(peer, slot)
+    }
+
+    /// Makes the stream wait for one signal from `peer`, and consumes it. What its put wrote is there
+    /// for everything enqueued later; it counts as a use of every window of this communicator. The
+    /// host does not wait. NCCL: `ncclWaitSignal`, 2.29.
+    ///
+    /// # Errors
+    /// Refusals: a rank that the communicator does not have; a poisoned communicator.
+    #[track_caller]
+    pub fn wait_signal(&self, peer: impl AsRank) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        self.here().wait_signal(peer)
+    }
+
+    /// Makes the stream wait for several signals, from several peers, and consumes them.
+    ///
+    /// # Errors
+    /// As [`wait_signal`](Self::wait_signal); a slot that the communicator does not have.
+    #[track_caller]
+    pub fn wait_signals(&self, signals: &Signals) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        self.here().wait_signals(signals)
+    }
+
+    /// Signal `index` of context `context`, checked once. How many there are is configured:
+    /// `CommConfig::builder().contexts(2).signals(4)`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSignal`].
+    #[track_caller]
+    pub fn signal_in(&self, context: u32, index: u32) -> Result<SignalSlot>
+    where
+        S: CanEnqueue,
+    {
+        let slot = self.here().slot(Slot { context, index }, Location::caller())?;
+        Ok(SignalSlot::new(slot))
+    }
+}

@@ -1,0 +1,85 @@
+//! Window kinds: what a window was registered for (NCCL's flags).
+
+/// Registered as symmetric (`NCCL_WIN_COLL_SYMMETRIC`): puts, symmetric kernels, copy-engine
+/// collectives. What `comm.window(len)` and `comm.register_window(buffer)` give.
+#[derive(Clone, Copy, Debug)]
+pub struct Symmetric;
+
+/// Symmetric, and strictly ordered (`NCCL_WIN_STRICT_ORDERING`), which device-side signals on its
+/// addresses need.
+#[derive(Clone, Copy, Debug)]
+pub struct SymmetricStrict;
+
+/// Registered with NCCL's default flags: faster collectives on this memory, no puts.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalOnly;
+
+/// Registered for device-side network access only (`NCCL_WIN_GIN_ONLY`): no pointers to peers.
+#[derive(Clone, Copy, Debug)]
+pub struct GinOnly;
+
+/// Registered for counted writes (`NCCL_WIN_CFT_COUNTED`).
+#[derive(Clone, Copy, Debug)]
+pub struct CftCounted;
+
+/// A kind of window. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a kind of window",
+    note = "they are `Symmetric`, `SymmetricStrict`, `LocalOnly`, `GinOnly` and `CftCounted`"
+)]
+pub trait WindowKind: sealed::Sealed + 'static {
+    /// NCCL's flags.
+    const BITS: u32;
+    /// The kind's name in messages.
+    const NAME: &'static str;
+}
+
+/// A window whose memory puts may read.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` window cannot be the source of a put",
+    label = "registered without `Symmetric`",
+    note = "a put reads from a symmetric window of its communicator: `comm.window(len)` makes one"
+)]
+pub trait RmaSource: WindowKind {}
+
+/// A window that puts may write.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` window cannot be the target of a put",
+    label = "registered without `Symmetric`",
+    note = "NCCL does not check this: the put may go to the wrong place",
+    note = "register it with `comm.window(len)` or `comm.register_window(buffer)`, which are symmetric"
+)]
+pub trait RmaTarget: WindowKind {}
+
+/// A window whose peers' memory has addresses here.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` window has no pointers to its peers' memory",
+    label = "not mapped for loads and stores",
+    note = "`Symmetric` windows are, among the ranks of one team (`comm.lsa_team()`)"
+)]
+pub trait LsaPointers: WindowKind {}
+
+macro_rules! kinds {
+    ($($kind:ident = $bits:literal: $($can:ident)*),+ $(,)?) => { $(
+        impl sealed::Sealed for $kind {}
+
+        impl WindowKind for $kind {
+            const BITS: u32 = $bits;
+            const NAME: &'static str = stringify!($kind);
+        }
+
+        $(impl $can for $kind {})*
+    )+ };
+}
+
+kinds! {
+    LocalOnly = 0: LsaPointers,
+    Symmetric = 1: RmaSource RmaTarget LsaPointers,
+    SymmetricStrict = 3: RmaSource RmaTarget LsaPointers,
+    GinOnly = 4: ,
+    CftCounted = 8: LsaPointers,
+}
+
+mod sealed {
+    pub trait Sealed {}
+}

@@ -1,0 +1,139 @@
+//! Windows: memory that a communicator's ranks registered together, so that peers can write it.
+//!
+//! A [`Window`] owns its memory and borrows nothing; it works only together with the communicator
+//! that made it. It is an operand like a buffer (`&window`, `&mut window`, views), and a place for
+//! puts: the source is a slice of a window, the target is *this rank's own* handle of a window, and
+//! the peer is a rank.
+//!
+//! Not in the types: lengths and offsets, which are checked in full, on both sides, before anything
+//! is sent; and which of two communicators of one name made it, which is a stamp.
+
+mod close;
+mod kind;
+mod query;
+mod register;
+mod view;
+
+pub use kind::{
+    CftCounted, GinOnly, LocalOnly, LsaPointers, RmaSource, RmaTarget, Symmetric, SymmetricStrict,
+    WindowKind,
+};
+pub use query::{Registration, Team};
+pub use view::{PutSource, WindowPlace, WindowSlice};
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::backend::WindowId;
+use crate::communicator::Key;
+use crate::memory::{Allocation, Extent};
+use crate::{Device, Element, Rank, Result, Slice, SliceMut, World};
+
+/// `len` elements of type `T` that the ranks of world `W` registered together as kind `K`.
+///
+/// Made by [`Communicator::window`](crate::Communicator::window) or
+/// [`register_window`](crate::Communicator::register_window);
+/// [`close`](crate::Communicator::close) gives the memory back. A window that is dropped stays
+/// registered until its communicator ends, because deregistration is everybody's. `Send`, not
+/// `Sync`.
+pub struct Window<T, W: World, K = Symmetric> {
+    allocation: Arc<Allocation<<W::Device as Device>::Backend>>,
+    lens: Lens,
+    id: WindowId,
+    pub(crate) key: Key,
+    types: PhantomData<(fn() -> (T, W, K), std::cell::Cell<()>)>,
+}
+
+/// How many elements each rank's part has.
+#[derive(Clone, Debug)]
+enum Lens {
+    Even(usize),
+    Uneven { own: usize, all: Arc<[usize]> },
+}
+
+impl Lens {
+    fn own(&self) -> usize {
+        match self {
+            Self::Even(len) => *len,
+            Self::Uneven { own, .. } => *own,
+        }
+    }
+
+    fn of(&self, rank: Rank) -> usize {
+        match self {
+            Self::Even(len) => *len,
+            Self::Uneven { all, .. } => all.get(rank.index()).copied().unwrap_or(0),
+        }
+    }
+}
+
+impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
+    /// How many elements this rank's part has.
+    pub fn len(&self) -> usize {
+        self.lens.own()
+    }
+
+    /// Whether this rank's part has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many elements `rank`'s part has.
+    pub fn len_at(&self, rank: Rank) -> usize {
+        self.lens.of(rank)
+    }
+
+    /// A view of `range` of this rank's part: what puts read, and an operand like any other. A range
+    /// past the end is refused by the operation that uses it.
+    #[track_caller]
+    pub fn slice(&self, range: Range<usize>) -> WindowSlice<'_, T, W, K> {
+        WindowSlice::new(self, self.local().slice(range))
+    }
+
+    /// The place `offset` elements into a window: where a put goes, on the peer that it names.
+    pub fn at(&self, offset: usize) -> WindowPlace<'_, T, W, K> {
+        WindowPlace::new(self, offset)
+    }
+
+    /// A shared view of this rank's part.
+    pub fn local(&self) -> Slice<'_, T, W::Device> {
+        Slice::new(&self.allocation, Extent::whole(self.len()))
+    }
+
+    /// An exclusive view of this rank's part.
+    pub fn local_mut(&mut self) -> SliceMut<'_, T, W::Device> {
+        SliceMut::new(&self.allocation, Extent::whole(self.lens.own()))
+    }
+
+    /// An exclusive view of `range` of this rank's part.
+    #[track_caller]
+    pub fn slice_mut(&mut self, range: Range<usize>) -> SliceMut<'_, T, W::Device> {
+        self.local_mut().into_slice(range)
+    }
+
+    /// Copies this rank's part to the host; see [`Buffer::to_vec`](crate::Buffer::to_vec).
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.local().to_vec()
+    }
+
+    /// Overwrites this rank's part; see [`Buffer::copy_from`](crate::Buffer::copy_from).
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
+        self.local_mut().copy_from(values)
+    }
+}
+
+impl<T: Element, W: World, K: WindowKind> fmt::Debug for Window<T, W, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Window #{} of {} {}, {}, on {}", self.id, self.len(), T::DTYPE, K::NAME, W::NAME)
+    }
+}

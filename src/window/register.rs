@@ -1,0 +1,211 @@
+//! Registration: collective, compared across ranks, all or nothing.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Lens, Symmetric, Window, WindowKind};
+use crate::backend::Windows;
+use crate::communicator::{CanEnqueue, Live, Registered, State, ended};
+use crate::control::Patience;
+use crate::error::{Error, Failed, Site, WindowsDiffer};
+use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, World, wait};
+
+/// What each rank says of its part.
+#[derive(Serialize, Deserialize)]
+struct Part {
+    len: usize,
+    dtype: String,
+    kind: String,
+    uneven: bool,
+    /// Why this rank cannot register.
+    refused: Option<String>,
+}
+
+impl Part {
+    /// What has to be the same on all ranks.
+    fn essence(&self) -> String {
+        match (&self.refused, self.uneven) {
+            (Some(why), _) => format!("could not: {why}"),
+            (None, true) => format!("registered {}, {}, lengths by rank", self.dtype, self.kind),
+            (None, false) => format!("registered {} {}, {}", self.len, self.dtype, self.kind),
+        }
+    }
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Allocates `len` zeroed elements and registers them as a symmetric window. All ranks call it
+    /// with one length and type, in the same order among their registrations; the host waits for
+    /// them. NCCL: `ncclMemAlloc` and `ncclCommWindowRegister`, 2.27.
+    ///
+    /// # Errors
+    /// [`Error::WindowsDiffer`] on all ranks: lengths, types or kinds differ, or a rank has no
+    /// memory; nothing is registered then. A lost peer; a passed deadline.
+    #[track_caller]
+    pub fn window<T: Element>(&mut self, len: usize) -> Result<Window<T, W>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Location::caller();
+        self.allocate(len, false, site)
+    }
+
+    /// [`window`](Self::window) whose length differs by rank; `window.len_at(rank)` tells.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn window_uneven<T: Element>(&mut self, len: usize) -> Result<Window<T, W>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Location::caller();
+        self.allocate(len, true, site)
+    }
+
+    /// Registers a buffer of NCCL memory as a symmetric window. Collective, as
+    /// [`window`](Self::window).
+    ///
+    /// # Errors
+    /// As there; the buffer is lost. [`try_register_window_as`](Self::try_register_window_as) gives
+    /// it back.
+    #[track_caller]
+    pub fn register_window<T: Element>(
+        &mut self,
+        buffer: Buffer<T, W::Device, NcclMem>,
+    ) -> Result<Window<T, W>>
+    where
+        S: CanEnqueue,
+    {
+        Ok(self.try_register_window_as(buffer, Symmetric)?)
+    }
+
+    /// Registers a buffer of NCCL memory as a window of `kind`:
+    /// `comm.register_window_as(buffer, LocalOnly)`. Collective, as [`window`](Self::window).
+    ///
+    /// # Errors
+    /// As [`register_window`](Self::register_window).
+    #[track_caller]
+    pub fn register_window_as<T: Element, K: WindowKind>(
+        &mut self,
+        buffer: Buffer<T, W::Device, NcclMem>,
+        kind: K,
+    ) -> Result<Window<T, W, K>>
+    where
+        S: CanEnqueue,
+    {
+        Ok(self.try_register_window_as(buffer, kind)?)
+    }
+
+    /// [`register_window_as`](Self::register_window_as) that gives the buffer back when it fails.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn try_register_window_as<T: Element, K: WindowKind>(
+        &mut self,
+        buffer: Buffer<T, W::Device, NcclMem>,
+        _kind: K,
+    ) -> Result<Window<T, W, K>, Failed<Buffer<T, W::Device, NcclMem>>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Location::caller();
+        match register(
+            S::live_mut(&mut self.body),
+            Some(&buffer),
+            buffer.len(),
+            false,
+            Ok(()),
+            site,
+        ) {
+            Ok(window) => Ok(window),
+            Err(error) => Err(Failed { error, value: buffer }),
+        }
+    }
+
+    fn allocate<T: Element>(&mut self, len: usize, uneven: bool, site: Site) -> Result<Window<T, W>>
+    where
+        S: CanEnqueue,
+    {
+        let live = S::live_mut(&mut self.body);
+        // A rank without memory still says so: the others wait for its part.
+        let (buffer, outcome) = match live.device.nccl_zeros(len) {
+            Ok(buffer) => (Some(buffer), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        register(live, buffer.as_ref(), len, uneven, outcome, site)
+    }
+}
+
+fn register<W: World, T: Element, K: WindowKind>(
+    live: &mut Live<W>,
+    buffer: Option<&Buffer<T, W::Device, NcclMem>>,
+    len: usize,
+    uneven: bool,
+    outcome: Result<()>,
+    site: Site,
+) -> Result<Window<T, W, K>> {
+    let core = &mut live.core;
+    core.health.check()?;
+    // Nothing of ours is in flight while NCCL registers (N20), on this memory least of all.
+    let ready = outcome.and_then(|()| {
+        live.stream.core.idle(core.deadline, "register_window", site)?;
+        buffer.map_or(Ok(()), |buffer| {
+            let uses = buffer.allocation().order.points(true)?;
+            wait::until(uses, Some(core.deadline), "register_window", site)
+        })
+    });
+    let part = Part {
+        len,
+        dtype: T::DTYPE.to_string(),
+        kind: K::NAME.to_owned(),
+        uneven,
+        refused: ready.as_ref().err().map(ToString::to_string),
+    };
+    let control = core.control()?;
+    // Numbers and strings always encode.
+    let ticket =
+        control.post("register_window", site, postcard::to_stdvec(&part).unwrap_or_default());
+    let (limit, operation) = (core.deadline, "register_window");
+    let patience = Patience { health: &core.health, limit, operation, site };
+    let parts = control.collect(ticket, &patience)?;
+    ready?;
+    let parts: Vec<Part> =
+        parts.iter().filter_map(|part| postcard::from_bytes(part).ok()).collect();
+    let essences: Vec<String> = parts.iter().map(Part::essence).collect();
+    let differ = essences.iter().any(|essence| *essence != part.essence());
+    if differ || essences.len() != core.size || parts.iter().any(|part| part.refused.is_some()) {
+        let name = core.health.name();
+        let differ = WindowsDiffer { name, parts: essences, site };
+        return Err(Error::WindowsDiffer(Box::new(differ)));
+    }
+    let Some(buffer) = buffer else { return Err(ended(&core.health)) };
+    let allocation = buffer.allocation().clone();
+    let id = ticket.number();
+    let handle = <<W::Device as Device>::Backend as Windows>::register(
+        core.comm()?,
+        id,
+        &allocation,
+        len * size_of::<T>(),
+        K::BITS,
+    )?;
+    // Only when every rank's part is registered may a peer's put come.
+    let ticket = core.control()?.post("register_window", site, Vec::new());
+    core.control()?.collect(ticket, &patience)?;
+    let lens = match uneven {
+        false => Lens::Even(len),
+        true => Lens::Uneven { own: len, all: parts.iter().map(|part| part.len).collect() },
+    };
+    let registered = Registered { id, allocation: allocation.clone(), handle };
+    let key = core.resources.add_window(registered);
+    Ok(Window { allocation, lens, id, key, types: std::marker::PhantomData })
+}
+
+impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
+    /// The memory, as a buffer.
+    pub(super) fn into_buffer(self) -> Buffer<T, W::Device, NcclMem> {
+        Buffer::from_allocation(Arc::clone(&self.allocation), self.lens.own())
+    }
+}

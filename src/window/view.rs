@@ -1,0 +1,190 @@
+//! Views of windows: slices, which puts read, and places, where puts go.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::{RmaSource, Window, WindowKind};
+use crate::backend::{Slot, Span};
+use crate::error::BadRange;
+use crate::rma::SignalSlot;
+use crate::{Device, Element, Readable, Result, Slice, SliceMut, World, Writable};
+
+/// A shared view of part of a window. Stays on its thread.
+pub struct WindowSlice<'w, T, W: World, K> {
+    pub(crate) window: &'w Window<T, W, K>,
+    pub(crate) slice: Slice<'w, T, W::Device>,
+}
+
+impl<'w, T: Element, W: World, K: WindowKind> WindowSlice<'w, T, W, K> {
+    pub(super) fn new(window: &'w Window<T, W, K>, slice: Slice<'w, T, W::Device>) -> Self {
+        Self { window, slice }
+    }
+
+    /// How many elements; 0 for a range past the end.
+    pub fn len(&self) -> usize {
+        self.slice.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A view of part of this view.
+    #[track_caller]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        Self::new(self.window, self.slice.slice(range))
+    }
+
+    /// Copies the elements to the host; see [`Buffer::to_vec`](crate::Buffer::to_vec).
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.slice.to_vec()
+    }
+}
+
+impl<T, W: World, K> Clone for WindowSlice<'_, T, W, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, W: World, K> Copy for WindowSlice<'_, T, W, K> {}
+
+impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowSlice<'_, T, W, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {:?}", self.slice, self.window)
+    }
+}
+
+/// A place in a window: where a put goes, on the peer that it names.
+pub struct WindowPlace<'w, T, W: World, K> {
+    pub(crate) window: &'w Window<T, W, K>,
+    pub(crate) offset: usize,
+    pub(crate) slot: Slot,
+}
+
+impl<'w, T: Element, W: World, K: WindowKind> WindowPlace<'w, T, W, K> {
+    pub(super) fn new(window: &'w Window<T, W, K>, offset: usize) -> Self {
+        Self { window, offset, slot: Slot::default() }
+    }
+
+    /// The same place; the put raises `slot` instead of the first signal of the first context.
+    pub fn raising(self, slot: SignalSlot) -> Self {
+        Self { slot: slot.slot(), ..self }
+    }
+}
+
+impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowPlace<'_, T, W, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "element {} of {:?}", self.offset, self.window)
+    }
+}
+
+/// What a put of world `W` may read: a slice of one of its symmetric windows, or a whole one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the source of a put on `{W}`",
+    label = "not a slice of one of `{W}`'s symmetric windows",
+    note = "a put reads from registered memory of its own communicator: `window.slice(a..b)`",
+    note = "register a buffer with `comm.register_window(buffer)`, or allocate with `comm.window(len)`"
+)]
+pub trait PutSource<'w, W: World>: sealed::Sealed {
+    /// The element type.
+    type Elem: Element;
+
+    /// The slice.
+    #[doc(hidden)]
+    fn source(self) -> Source<'w, Self::Elem, W>;
+}
+
+/// A put's source, whatever its kind.
+#[doc(hidden)]
+pub struct Source<'w, T, W: World> {
+    pub(crate) slice: Slice<'w, T, W::Device>,
+    pub(crate) key: &'w crate::communicator::Key,
+}
+
+impl<'w, T: Element, W: World, K: RmaSource> PutSource<'w, W> for WindowSlice<'w, T, W, K> {
+    type Elem = T;
+
+    fn source(self) -> Source<'w, T, W> {
+        Source { slice: self.slice, key: &self.window.key }
+    }
+}
+
+impl<'w, T: Element, W: World, K: RmaSource> PutSource<'w, W> for &'w Window<T, W, K> {
+    type Elem = T;
+
+    fn source(self) -> Source<'w, T, W> {
+        Source { slice: self.local(), key: &self.key }
+    }
+}
+
+impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for Window<T, W, K> {
+    type Elem = T;
+
+    fn view(&self) -> Slice<'_, T, D> {
+        self.local()
+    }
+
+    #[inline]
+    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
+        self.local().into_span()
+    }
+}
+
+impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Writable<D> for Window<T, W, K> {
+    fn view_mut(&mut self) -> SliceMut<'_, T, D> {
+        self.local_mut()
+    }
+}
+
+impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D>
+    for WindowSlice<'_, T, W, K>
+{
+    type Elem = T;
+
+    fn view(&self) -> Slice<'_, T, D> {
+        self.slice
+    }
+
+    #[inline]
+    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
+        self.slice.into_span()
+    }
+}
+
+impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<&'w Window<T, W, K>>
+    for Slice<'w, T, D>
+{
+    fn from(window: &'w Window<T, W, K>) -> Self {
+        window.local()
+    }
+}
+
+impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<&'w mut Window<T, W, K>>
+    for SliceMut<'w, T, D>
+{
+    fn from(window: &'w mut Window<T, W, K>) -> Self {
+        window.local_mut()
+    }
+}
+
+impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<WindowSlice<'w, T, W, K>>
+    for Slice<'w, T, D>
+{
+    fn from(slice: WindowSlice<'w, T, W, K>) -> Self {
+        slice.slice
+    }
+}
+
+mod sealed {
+    use crate::{Window, WindowSlice, World};
+
+    pub trait Sealed {}
+    impl<T, W: World, K> Sealed for WindowSlice<'_, T, W, K> {}
+    impl<T, W: World, K> Sealed for &Window<T, W, K> {}
+}
