@@ -13,6 +13,7 @@ use crate::Device;
 /// A communicator's name together with the device it runs on.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a device nor the name of a communicator",
+    label = "not a device, and not minted by `tag!`",
     note = "a device such as `Host` names the default communicator on it",
     note = "mint a name of your own with `tag!(pub TensorParallel);` and write `TensorParallel<Host>`"
 )]
@@ -29,6 +30,7 @@ pub trait World {
 /// Written bare where a method asks for a name: `builder.label::<TensorParallel>()`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the name of a communicator",
+    label = "not minted by `tag!`",
     note = "mint one with `tag!(pub TensorParallel);`"
 )]
 pub trait Label {

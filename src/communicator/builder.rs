@@ -1,7 +1,7 @@
 //! Building a communicator: a seat and a device, in any order, then options.
 //!
 //! [`Builder<S, D, L>`](Builder) holds what was given so far. You never write the parameters; you
-//! meet them in the message that names what is missing.
+//! meet them in the messages that name what is missing, or given twice.
 
 use std::marker::PhantomData;
 
@@ -26,6 +26,7 @@ pub struct OnDevice<D>(D);
 #[derive(Debug)]
 pub struct Unnamed;
 
+#[diagnostic::do_not_recommend]
 impl Label for Unnamed {
     type On<D: Device> = D;
 }
@@ -39,6 +40,28 @@ pub struct Builder<S = NoSeat, D = NoDevice, L = Unnamed> {
     config: CommConfig,
     label: PhantomData<fn() -> L>,
 }
+
+/// No seat was given yet.
+#[diagnostic::on_unimplemented(
+    message = "this communicator has a seat already",
+    label = "a second seat",
+    note = "a seat is one rank of one communicator: build another communicator for the other seat"
+)]
+pub trait SeatWanted {}
+
+#[diagnostic::do_not_recommend]
+impl SeatWanted for NoSeat {}
+
+/// No device was given yet.
+#[diagnostic::on_unimplemented(
+    message = "this communicator has a device already",
+    label = "a second device",
+    note = "a rank of a communicator runs on one device: build another communicator for the other device"
+)]
+pub trait DeviceWanted {}
+
+#[diagnostic::do_not_recommend]
+impl DeviceWanted for NoDevice {}
 
 /// A seat was given.
 #[diagnostic::on_unimplemented(
@@ -58,25 +81,37 @@ pub trait SeatGiven {
     label = "a device is missing: where its buffers and streams live",
     note = "give one with `.device(device)`, such as `Host::local()?`"
 )]
-pub trait DeviceGiven: Sized {
-    /// The communicator's world under label `L`.
-    #[doc(hidden)]
-    type World<L: Label>: World;
-
+pub trait DeviceGiven: DeviceOrNone + Sized {
     /// Puts seat, device and options together.
     #[doc(hidden)]
     fn set_up<L: Label>(self, seat: Seat, config: CommConfig) -> Setup<Self::World<L>>;
 }
 
+/// A device, or none yet. Without one the communicator's world is on the host, so that the missing
+/// device is the only thing that the compiler has to say.
+#[doc(hidden)]
+pub trait DeviceOrNone {
+    /// The communicator's world under label `L`.
+    type World<L: Label>: World;
+}
+
+impl DeviceOrNone for NoDevice {
+    type World<L: Label> = L::On<Host>;
+}
+
+impl<D: Device> DeviceOrNone for OnDevice<D> {
+    type World<L: Label> = L::On<D>;
+}
+
+#[diagnostic::do_not_recommend]
 impl SeatGiven for Seat {
     fn into_seat(self) -> Seat {
         self
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<D: Device> DeviceGiven for OnDevice<D> {
-    type World<L: Label> = L::On<D>;
-
     fn set_up<L: Label>(self, seat: Seat, config: CommConfig) -> Setup<L::On<D>> {
         Setup { seat, device: self.0, config }
     }
@@ -104,23 +139,25 @@ impl Communicator<Host, Uninit> {
     }
 }
 
-impl<D, L> Builder<NoSeat, D, L> {
+impl<S, D, L> Builder<S, D, L> {
     /// Which rank of which communicator this is.
-    pub fn seat(self, seat: Seat) -> Builder<Seat, D, L> {
+    pub fn seat(self, seat: Seat) -> Builder<Seat, D, L>
+    where
+        S: SeatWanted,
+    {
         let Self { device, config, label, .. } = self;
         Builder { seat, device, config, label }
     }
-}
 
-impl<S, L> Builder<S, NoDevice, L> {
     /// Where its buffers and streams live.
-    pub fn device<D: Device>(self, device: D) -> Builder<S, OnDevice<D>, L> {
+    pub fn device<N: Device>(self, device: N) -> Builder<S, OnDevice<N>, L>
+    where
+        D: DeviceWanted,
+    {
         let Self { seat, config, label, .. } = self;
         Builder { seat, device: OnDevice(device), config, label }
     }
-}
 
-impl<S, D, L> Builder<S, D, L> {
     /// Names the communicator: `label::<TensorParallel>()`. All ranks give the same name.
     pub fn label<N: Label>(self) -> Builder<S, D, N> {
         let Self { seat, device, config, .. } = self;
@@ -131,13 +168,14 @@ impl<S, D, L> Builder<S, D, L> {
     pub fn config(self, config: CommConfig) -> Self {
         Self { config, ..self }
     }
+}
 
+impl<S, D: DeviceOrNone, L: Label> Builder<S, D, L> {
     /// The communicator, not connected yet.
     pub fn build(self) -> Communicator<D::World<L>, Uninit>
     where
         S: SeatGiven,
         D: DeviceGiven,
-        L: Label,
     {
         Communicator::of(self.device.set_up::<L>(self.seat.into_seat(), self.config))
     }

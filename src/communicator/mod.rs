@@ -79,18 +79,20 @@ impl<W: World, S: State> fmt::Debug for Communicator<W, S> {
     }
 }
 
-/// Says why a communicator is not `Sync`.
+/// Says why a communicator `C` is not `Sync`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be shared between threads",
+    message = "`{C}` cannot be shared between threads",
     label = "a communicator serves one thread at a time",
     note = "NCCL's communicators are not thread-safe; move it to the thread that uses it, or put it into a `Mutex`",
     note = "to end it from another thread, take an `abort_handle()`, which is `Sync`"
 )]
-pub trait SharedBetweenThreads {}
+pub trait SharedBetweenThreads<C> {}
 
-// SAFETY: never applies: nothing implements `SharedBetweenThreads`. Writing the impl replaces the
-// automatic one, so that the refusal carries a sentence.
-unsafe impl<W: World, S: State> Sync for Communicator<W, S> where Self: SharedBetweenThreads {}
+// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
+// Writing the impl replaces the automatic one, so that the refusal carries a sentence. The
+// communicator is a parameter of the bound and not its `Self`: else rustc would prefer the standard
+// library's sentence where a communicator itself is asked to be `Sync`.
+unsafe impl<W: World, S: State> Sync for Communicator<W, S> where (): SharedBetweenThreads<Self> {}
 
 #[cfg(test)]
 mod tests {

@@ -70,6 +70,7 @@ pub trait CanEnqueue: State {
     fn live_mut<W: World>(body: &mut Self::Body<W>) -> &mut Live<W>;
 }
 
+#[diagnostic::do_not_recommend]
 impl CanEnqueue for Ready {
     #[inline]
     fn live<W: World>(body: &Live<W>) -> &Live<W> {

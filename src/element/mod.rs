@@ -29,7 +29,8 @@ pub unsafe trait Element:
 /// On GPUs reductions of the 8-bit floats need compute capability 9.0.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a data type that NCCL reduces",
-    label = "no reduction for this data type"
+    label = "no reduction for this data type",
+    note = "`Element` is enough to move data; `Numeric` allows `Sum`, `Prod`, `Min` and `Max`, `Float` also `Avg`"
 )]
 pub trait Numeric: Element {}
 
@@ -51,6 +52,7 @@ macro_rules! elements {
 
         // SAFETY: a primitive number, or a `repr(transparent)` wrapper of u8 or u16 that accepts
         // every bit pattern (`from_bits`); the assertion below compares the sizes.
+        #[diagnostic::do_not_recommend]
         unsafe impl Element for $type {
             const DTYPE: DType = DType::$dtype;
         }

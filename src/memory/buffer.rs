@@ -1,6 +1,5 @@
 //! Buffers: owned device memory with an element type.
 
-use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -21,7 +20,7 @@ use crate::{Device, Element, Result, wait};
 pub struct Buffer<T, D: Device, M = DeviceMem> {
     allocation: Arc<Allocation<D::Backend>>,
     len: usize,
-    types: PhantomData<(fn() -> (T, D, M), Cell<()>)>,
+    types: PhantomData<fn() -> (T, M)>,
 }
 
 impl<T: Element, D: Device, M> Buffer<T, D, M> {
@@ -125,6 +124,19 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
         &self.allocation
     }
 }
+
+/// Says why a buffer `B` is not `Sync`.
+#[diagnostic::on_unimplemented(
+    message = "`{B}` cannot be shared between threads",
+    label = "a buffer serves one thread at a time",
+    note = "its uses are put in stream order as one thread enqueues them: move it to the thread that uses it, or put it into a `Mutex`",
+    note = "what several threads may read is its values: `to_vec()`"
+)]
+pub trait SharedBetweenThreads<B> {}
+
+// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
+// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+unsafe impl<T, D: Device, M> Sync for Buffer<T, D, M> where (): SharedBetweenThreads<Self> {}
 
 /// Host copies, for every view.
 pub(super) fn read<T: Element, D: Device>(

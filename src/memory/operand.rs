@@ -9,7 +9,7 @@ use crate::{Buffer, Device, Element, Slice, SliceMut};
     message = "a communicator on `{D}` cannot read `{Self}`",
     label = "this lives on another device, or is no device memory",
     note = "NCCL does not check this: it would read the other device's memory, or hang",
-    note = "allocate with `comm.device()`, which is the communicator's own"
+    note = "allocate with `comm.device()`, which is the communicator's own; host values are copied there with `from_slice`"
 )]
 pub trait Readable<D: Device>: sealed::Sealed {
     /// The element type.
@@ -36,7 +36,7 @@ pub trait Readable<D: Device>: sealed::Sealed {
 /// What a communicator on `D` may write: buffers and exclusive views of them.
 #[diagnostic::on_unimplemented(
     message = "a communicator on `{D}` cannot write into `{Self}`",
-    label = "this lives on another device, is no device memory, or is a shared view",
+    label = "this lives on another device, is a shared view, or is no device memory",
     note = "NCCL does not check this: it would write the other device's memory, or hang",
     note = "allocate with `comm.device()`, and take views with `slice_mut`"
 )]
@@ -49,7 +49,7 @@ pub trait Writable<D: Device>: Readable<D> {
 #[diagnostic::on_unimplemented(
     message = "the receive buffer holds `{Self}`, the send buffer `{S}`",
     label = "both sides of an operation hold one data type",
-    note = "NCCL takes one data type for both and would write past the end, or half"
+    note = "NCCL takes one data type for both and would write past the end, or half: give both buffers one element type"
 )]
 pub trait SameDtype<S> {}
 

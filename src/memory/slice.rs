@@ -69,14 +69,14 @@ impl Extent {
 pub struct Slice<'a, T, D: Device> {
     allocation: &'a Arc<Allocation<D::Backend>>,
     extent: Extent,
-    types: PhantomData<(fn() -> (T, D), *const ())>,
+    types: PhantomData<fn() -> (T, D)>,
 }
 
 /// An exclusive view of part of a [`Buffer`](crate::Buffer). Stays on its thread.
 pub struct SliceMut<'a, T, D: Device> {
     allocation: &'a Arc<Allocation<D::Backend>>,
     extent: Extent,
-    types: PhantomData<(&'a mut [u8], fn() -> (T, D), *const ())>,
+    types: PhantomData<fn() -> &'a mut [T]>,
 }
 
 impl<'a, T: Element, D: Device> Slice<'a, T, D> {
@@ -224,6 +224,28 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
         buffer::write::<T, D>(self.allocation, start * size_of::<T>(), values, "copy_from", site)
     }
 }
+
+/// Says why a view `V` is neither `Send` nor `Sync`.
+#[diagnostic::on_unimplemented(
+    message = "`{V}` stays on its thread",
+    label = "a view serves the thread that has its buffer",
+    note = "the uses of a buffer are put in stream order as one thread enqueues them, and its views are uses of it",
+    note = "move the buffer, and take the view on the other thread; for parts on several threads, allocate a buffer for each"
+)]
+pub trait UsedOnAnotherThread<V> {}
+
+// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
+// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+unsafe impl<T, D: Device> Send for Slice<'_, T, D> where (): UsedOnAnotherThread<Self> {}
+
+// SAFETY: as for `Send`.
+unsafe impl<T, D: Device> Sync for Slice<'_, T, D> where (): UsedOnAnotherThread<Self> {}
+
+// SAFETY: as for `Slice`.
+unsafe impl<T, D: Device> Send for SliceMut<'_, T, D> where (): UsedOnAnotherThread<Self> {}
+
+// SAFETY: as for `Slice`.
+unsafe impl<T, D: Device> Sync for SliceMut<'_, T, D> where (): UsedOnAnotherThread<Self> {}
 
 impl<T, D: Device> Clone for Slice<'_, T, D> {
     fn clone(&self) -> Self {

@@ -32,10 +32,10 @@ pub struct Avg;
 
 /// A reduction of elements `T` on the communicators of world `W`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot reduce `{T}` here",
-    label = "no such reduction for this data type and communicator",
+    message = "`{Self}` cannot reduce `{T}` on a `Communicator<{W}>`",
+    label = "made for another data type or another communicator, or no reduction",
     note = "`Sum`, `Prod`, `Min` and `Max` reduce every data type, `Avg` the floating-point ones",
-    note = "a `PreMulSum<T, W>` reduces its own `T` on the communicator that made it"
+    note = "a `PreMulSum<T, W>` reduces its own `T` on the communicator that made it: make another with `pre_mul_sum`"
 )]
 pub trait ReduceOp<T, W: World>: sealed::Sealed {
     /// The backend's name for it, after comparing stamps.

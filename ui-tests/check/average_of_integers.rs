@@ -1,0 +1,10 @@
+//! `Avg` is for floating-point types.
+
+use typed_nccl::{Avg, Host, Result, Seat};
+
+fn main() -> Result<()> {
+    let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let mut x = comm.device().zeros::<i32>(8)?;
+    comm.all_reduce_in_place(&mut x, Avg)?;
+    comm.finish()
+}

@@ -1,0 +1,11 @@
+//! Operations work on device memory.
+
+use typed_nccl::{Host, Result, Seat, Sum};
+
+fn main() -> Result<()> {
+    let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let x = vec![1.0_f32; 8];
+    let mut y = comm.device().zeros::<f32>(8)?;
+    comm.all_reduce(&x, &mut y, Sum)?;
+    comm.finish()
+}

@@ -1,0 +1,11 @@
+//! A communicator's name is minted by `tag!`.
+
+use typed_nccl::{Communicator, Host, Result, Seat};
+
+struct Gradients;
+
+fn main() -> Result<()> {
+    let seat = Seat::local(1).remove(0);
+    let builder = Communicator::builder().seat(seat).device(Host::local()?);
+    builder.label::<Gradients>().build().connect()?.finish()
+}

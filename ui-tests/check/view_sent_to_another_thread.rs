@@ -1,0 +1,15 @@
+//! A view stays on its thread; the buffer can move.
+
+use std::thread::scope;
+
+use typed_nccl::{Host, Result};
+
+fn on_another_thread(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    scope(|threads| threads.spawn(work).join()).expect("no panic")
+}
+
+fn main() -> Result<()> {
+    let x = Host::local()?.zeros::<f32>(8)?;
+    let half = x.slice(0..4);
+    on_another_thread(move || half.to_vec().map(drop))
+}

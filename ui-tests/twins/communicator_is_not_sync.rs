@@ -1,0 +1,9 @@
+//! A communicator moves between threads and is not shared.
+
+use typed_nccl::{Communicator, Host};
+
+fn worker<T: Send>() {}
+
+fn main() {
+    worker::<Communicator<Host>>();
+}

@@ -1,0 +1,14 @@
+//! An exclusive view stays on its thread; the buffer can move.
+
+use std::thread::scope;
+
+use typed_nccl::{Host, Result};
+
+fn on_another_thread(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    scope(|threads| threads.spawn(work).join()).expect("no panic")
+}
+
+fn main() -> Result<()> {
+    let mut x = Host::local()?.zeros::<f32>(8)?;
+    on_another_thread(move || x.slice_mut(0..4).copy_from(&[1.0; 4]))
+}

@@ -1,0 +1,10 @@
+//! A launched closure writes what it was given with `&mut`.
+
+use typed_nccl::{Host, Result};
+
+fn main() -> Result<()> {
+    let host = Host::local()?;
+    let stream = host.stream()?;
+    let mut x = host.zeros::<f32>(8)?;
+    stream.launch(&mut x, |x, _| x.fill(1.0))
+}

@@ -1,0 +1,11 @@
+//! A communicator that was aborted is over.
+
+use typed_nccl::{Host, Result, Seat};
+
+fn main() -> Result<()> {
+    let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    comm.barrier()?;
+    let comm = comm.abort();
+    assert!(comm.cause().is_some());
+    Ok(())
+}
