@@ -61,14 +61,15 @@ pub use float8::{F8E4M3, F8E5M2};
 pub use group::Group;
 pub use half::{bf16, f16};
 pub use memory::{
-    Buffer, DeviceMem, MemoryKind, NcclMem, Readable, SameDtype, Slice, SliceMut, Writable,
+    Buffer, DeviceMem, Elements, MemoryKind, NcclMem, Readable, SameDtype, Slice, SliceMut,
+    Writable,
 };
 pub use p2p::Splits;
 pub use rank::{AsRank, Rank};
 pub use reduce::{Avg, Max, Min, PreMulSum, Prod, ReduceOp, ReductionName, Sum};
 pub use rma::{SignalSlot, Signals};
 pub use seat::Seat;
-pub use stream::{Mark, Operand, Operands, Stream};
+pub use stream::{Mark, Operand, OperandOn, Operands, OperandsOn, Stream};
 pub use window::{
     CftCounted, GinOnly, LocalOnly, LsaPointers, PutSource, Registration, RmaSource, RmaTarget,
     Symmetric, SymmetricStrict, Team, Window, WindowKind, WindowPlace, WindowSlice,

@@ -119,7 +119,7 @@ fn a_root_out_of_range() {
 #[test]
 fn a_root_that_gives_no_buffer() {
     refused_on_rank_1(
-        |comm| comm.scatter(Root::<&Buffer<f32, _>>::At(comm.rank()), &mut zeros(comm, 4)),
+        |comm| comm.scatter(Root::<&Buffer<f32, _>>::There(comm.rank()), &mut zeros(comm, 4)),
         |comm| comm.scatter(Root::<&Buffer<f32, _>>::at(1), &mut zeros(comm, 4)),
         |error| says(error, &["scatter", "rank 1 is the root itself", "Root::Here(&buffer)"]),
     );

@@ -89,6 +89,7 @@ fn the_error_path_aborts_with_its_buffers_alive_and_the_others_are_told() {
         scope.spawn(move || {
             let mut trainer = trainer(seat);
             trainer.step().expect("the peer takes one step");
+            trainer.comm.sync(&trainer.stream).expect("it did");
             // Enqueued work that never completes: the peer stops here.
             trainer.step().expect("enqueued");
             // A buffer of another length: refused, and the trainer's error path aborts.

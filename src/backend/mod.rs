@@ -242,6 +242,11 @@ pub unsafe trait Lifecycle: Launches {
     /// The communicator cannot be made.
     fn connect(join: Join) -> Result<Self::Comm>;
 
+    /// A rank of communicator `id` will never connect.
+    fn absent(id: u64, rank: Rank, why: &str) {
+        let _ = (id, rank, why);
+    }
+
     /// Whether everything that this rank enqueued is over.
     fn is_idle(comm: &Self::Comm) -> bool;
 
@@ -282,7 +287,11 @@ pub unsafe trait Operations: Lifecycle {
     ///
     /// # Errors
     /// They could not be enqueued. Errors of the operations go to the communicator's health.
-    fn issue(comm: &Self::Comm, stream: &Self::Stream, ops: &[Op<'_, Self>]) -> Result<()>
+    ///
+    /// # Safety
+    /// The operations passed validation: spans, counts, ranks and offsets fit each other as [`Op`]
+    /// says. Every earlier use of their memory that conflicts is before them in stream order.
+    unsafe fn issue(comm: &Self::Comm, stream: &Self::Stream, ops: &[Op<'_, Self>]) -> Result<()>
     where
         Self: Backend;
 

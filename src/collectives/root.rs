@@ -21,20 +21,20 @@ pub enum Root<X> {
     /// This rank is the root, and this is its buffer.
     Here(X),
     /// That rank is the root.
-    At(Rank),
+    There(Rank),
 }
 
 impl<X> Root<X> {
     /// Rank `root` is the root; the operation checks it.
     pub fn at(root: impl AsRank) -> Self {
-        Self::At(Rank::at(root.index()))
+        Self::There(Rank::at(root.index()))
     }
 
     /// The buffer, on the root; and the root.
     pub(crate) fn split(self, own: Rank) -> (Option<X>, Rank) {
         match self {
             Self::Here(buffer) => (Some(buffer), own),
-            Self::At(root) => (None, root),
+            Self::There(root) => (None, root),
         }
     }
 

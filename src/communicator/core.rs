@@ -98,6 +98,7 @@ impl<B: Backend> Core<B> {
         if let Some((comm, control)) = self.end() {
             control.depart(why);
             B::abort(comm, why);
+            self.health.end();
         }
     }
 }

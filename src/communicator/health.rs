@@ -1,11 +1,15 @@
 //! A communicator's health: what every wait and every enqueue looks at.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::error::{Aborted, Error};
 use crate::{Rank, Result};
+
+/// How many errors wait for a host wait; more of them would say the same.
+const PENDING: usize = 16;
 
 /// One rank's view of its communicator: well, or the first cause of what is wrong.
 pub struct Health {
@@ -16,7 +20,9 @@ pub struct Health {
     tripped: AtomicBool,
     request: OnceLock<Aborted>,
     fault: OnceLock<Error>,
-    pending: Mutex<Option<Error>>,
+    pending: Mutex<VecDeque<Error>>,
+    /// The communicator has ended, and nothing of it is left to tell.
+    over: AtomicBool,
     /// Tells the other ranks of a fault.
     tell: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
 }
@@ -32,6 +38,7 @@ impl Health {
             request: OnceLock::new(),
             fault: OnceLock::new(),
             pending: Mutex::default(),
+            over: AtomicBool::new(false),
             tell: OnceLock::new(),
         }
     }
@@ -93,20 +100,33 @@ impl Health {
         }
     }
 
-    /// Leaves an error for the next host wait.
+    /// Leaves an error for a host wait to come; each wait returns one.
     pub fn pend(&self, error: Error) {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if pending.len() < PENDING && !pending.iter().any(|known| known.says_what(&error)) {
+            pending.push_back(error);
+        }
     }
 
     pub(crate) fn take_pending(&self) -> Option<Error> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    pub(crate) fn has_pending(&self) -> bool {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    /// The fault, if there is one.
+    pub fn fault(&self) -> Option<Error> {
+        self.fault.get().cloned()
     }
 
-    /// Asks the owner to abort; it does at its next wait or call.
+    /// The communicator has ended and its program knows: nothing of it concerns a later wait.
+    pub(crate) fn end(&self) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.over.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
     pub(crate) fn request_abort(&self, request: Aborted) -> bool {
         let first = self.request.set(request).is_ok();
         self.tripped.store(true, Ordering::Release);

@@ -17,7 +17,7 @@ use super::{
 use crate::backend::{Departure, Join, Lifecycle};
 use crate::control::{Control, Parts, Patience, Ticket};
 use crate::error::{self, At, Error, Failed, InitFailed, Site};
-use crate::{Device, Rank, Result, Stream, World};
+use crate::{Device, Rank, Result, Stream, World, wait};
 
 /// How long a wait rests before it looks again.
 const REST: Duration = Duration::from_millis(1);
@@ -36,6 +36,7 @@ impl<W: World> Communicator<W, Uninit> {
     #[track_caller]
     pub fn connect(self) -> Result<Communicator<W>> {
         let site = Location::caller();
+        wait::allowed("connect", site)?;
         let limit = self.body.config.deadline;
         let starting = Starting::post(self.body, site);
         starting.ready(limit).map(Communicator::of).map_err(|failed| failed.error)
@@ -93,7 +94,11 @@ impl<W: World> Communicator<W, Ready> {
         match self.body.finish(site) {
             Ok(_) => Ok(()),
             Err(Failed { error, mut value }) => {
-                value.core.abort(&error.to_string());
+                // A report of an operation does not stand in the way of the end.
+                match value.finish.get() {
+                    Finish::Agreed => drop(value.end()),
+                    _ => value.core.abort(&error.to_string()),
+                }
                 Err(error)
             }
         }
@@ -212,6 +217,7 @@ impl<W: World> Starting<W> {
         let patience = Patience { health: &self.health, limit, operation: "init", site: self.site };
         let parts = control.collect(self.ticket, &patience)?;
         agree(&parts)?;
+        control.all_here(&self.health, "init")?;
         let join = Join {
             id: control.id(),
             rank: self.health.rank().0,
@@ -223,6 +229,9 @@ impl<W: World> Starting<W> {
         };
         let stream = Stream::open(&self.device)?;
         let comm = <Back<W> as Lifecycle>::connect(join)?;
+        // A rank that leaves from here on finds the backend's communicator, and tells it.
+        control.all_here(&self.health, "init")?;
+        self.health.check()?;
         let (leave, stop) = (control.departer(), <Back<W> as Lifecycle>::departer(&comm));
         self.health.set_tell(Box::new(move |why| {
             leave(why);
@@ -253,17 +262,23 @@ impl<W: World> Starting<W> {
 
     pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {
         let (rank, size) = self.place();
-        if let Some(control) = self.control.take() {
-            control.depart(&format!("it was aborted: {why}"));
-        }
+        self.leave(&format!("it was aborted: {why}"));
         Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
     }
 }
 
 impl<W: World> Drop for Starting<W> {
     fn drop(&mut self) {
+        self.leave("its communicator was dropped before it was ready");
+    }
+}
+
+impl<W: World> Starting<W> {
+    /// Tells the others that this rank does not come.
+    fn leave(&mut self, why: &str) {
         if let Some(control) = self.control.take() {
-            control.depart("its communicator was dropped before it was ready");
+            control.depart(why);
+            Back::<W>::absent(control.id(), self.health.rank(), why);
         }
     }
 }
@@ -335,44 +350,72 @@ impl<W: World> Live<W> {
 
     fn finish(mut self, site: Site) -> Result<Gone, Failed<Self>> {
         match self.drain(site) {
-            Ok(()) => {}
-            Err(error) => return Err(Failed { error, value: self }),
+            Ok(()) => Ok(self.end()),
+            Err(error) => Err(Failed { error, value: self }),
         }
+    }
+
+    /// The regular end: every rank has agreed.
+    fn end(&mut self) -> Gone {
         let (rank, size) = self.place();
         if let Some((comm, _)) = self.core.end() {
             Back::<W>::finalize(comm);
+            self.core.health.end();
         }
-        Ok(Gone { rank, size, cause: None })
+        Gone { rank, size, cause: None }
     }
 
-    /// Waits for this rank's work, then for the other ranks.
+    /// Waits for this rank's work, then for the other ranks. Reports of operations come last: they
+    /// are no reason for the others to wait.
     fn drain(&self, site: Site) -> Result<()> {
         let core = &self.core;
-        let started = Instant::now();
-        self.stream.core.idle(core.deadline, FINISH, site)?;
+        wait::allowed(FINISH, site)?;
+        let mut report = None;
+        if let Finish::Not = self.finish.get() {
+            let started = Instant::now();
+            report = self.idle(started, site)?;
+            let leave = Back::<W>::departer(core.comm()?);
+            leave(&format!("it called `finish` at {}", At(site)), Departure::AfterItsWork);
+            let ticket = core.control()?.post(FINISH, site, Vec::new());
+            self.finish.set(Finish::Posted(ticket));
+        }
+        if let Finish::Posted(ticket) = self.finish.get() {
+            let (limit, operation) = (core.deadline, FINISH);
+            let patience = Patience { health: &core.health, limit, operation, site };
+            core.control()?.collect(ticket, &patience)?;
+            self.finish.set(Finish::Agreed);
+        }
+        report.or_else(|| core.health.take_pending()).map_or(Ok(()), Err)
+    }
+
+    /// Waits for this rank's work; hands back what is no reason to stop.
+    fn idle(&self, started: Instant, site: Site) -> Result<Option<Error>> {
+        let core = &self.core;
+        let report = match self.stream.core.idle(core.deadline, FINISH, site) {
+            Err(error) if error.is_fatal() => return Err(error),
+            outcome => outcome.err(),
+        };
         while !Back::<W>::is_idle(core.comm()?) {
-            if started.elapsed() >= core.deadline {
-                let error = Error::Timeout(Box::new(error::Timeout {
-                    operation: FINISH,
-                    site,
-                    waited: started.elapsed(),
-                    report: "work on another stream of this rank is not over".to_owned(),
-                }));
+            let waited = started.elapsed();
+            if waited >= core.deadline {
+                let report = "work on another stream of this rank is not over".to_owned();
+                let timeout = error::Timeout { operation: FINISH, site, waited, report };
+                let error = Error::Timeout(Box::new(timeout));
                 core.health.fail(error.clone());
                 return Err(error);
             }
-            std::thread::sleep(REST);
+            Back::<W>::rest(core.comm()?, REST);
         }
-        if let Some(error) = core.health.take_pending() {
-            return Err(error);
-        }
-        let leave = Back::<W>::departer(core.comm()?);
-        leave(&format!("it called `finish` at {}", At(site)), Departure::AfterItsWork);
-        let control = core.control()?;
-        let ticket = control.post(FINISH, site, Vec::new());
-        let limit = core.deadline.saturating_sub(started.elapsed());
-        let patience = Patience { health: &core.health, limit, operation: FINISH, site };
-        control.collect(ticket, &patience)?;
-        Ok(())
+        Ok(report)
     }
+}
+
+/// How far `finish` has come.
+#[derive(Clone, Copy)]
+pub(super) enum Finish {
+    Not,
+    /// This rank has said so; a second `finish` waits for the same answer.
+    Posted(Ticket),
+    /// All ranks have.
+    Agreed,
 }

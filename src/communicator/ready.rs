@@ -1,9 +1,11 @@
 //! A communicator in use: accessors, host waits, and the choice of a stream.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::time::Duration;
 
+use super::lifecycle::Finish;
 use super::{AbortHandle, CanEnqueue, Communicator, Core, Ready, State};
 use crate::backend::{Backend, Lifecycle, Streams};
 use crate::error::{Error, NoSuchRank};
@@ -16,6 +18,7 @@ pub struct Live<W: World> {
     pub(crate) core: Core<<W::Device as Device>::Backend>,
     pub(crate) device: W::Device,
     pub(crate) stream: Stream<W::Device>,
+    pub(super) finish: Cell<Finish>,
     world: PhantomData<fn() -> W>,
 }
 
@@ -25,7 +28,9 @@ impl<W: World> Live<W> {
         device: W::Device,
         stream: Stream<W::Device>,
     ) -> Self {
-        Self { core, device, stream, world: PhantomData }
+        core.note(&stream.core);
+        let finish = Cell::new(Finish::Not);
+        Self { core, device, stream, finish, world: PhantomData }
     }
 }
 
@@ -69,7 +74,8 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let core = &S::live(&self.body).core;
         core.health.check()?;
-        stream.core.idle(core.deadline, "sync", Location::caller())
+        stream.core.idle(core.deadline, "sync", Location::caller())?;
+        core.health.take_pending().map_or(Ok(()), Err)
     }
 
     /// Waits on the host for `mark`, within this communicator's deadline.
@@ -84,7 +90,8 @@ impl<W: World, S: State> Communicator<W, S> {
         let core = &S::live(&self.body).core;
         core.health.check()?;
         let points = vec![(mark.stream().clone(), mark.point().clone())];
-        wait::until(points, Some(core.deadline), "wait", Location::caller())
+        wait::until(points, Some(core.deadline), "wait", Location::caller())?;
+        core.health.take_pending().map_or(Ok(()), Err)
     }
 
     /// A mark on `stream`, to be waited for: `comm.wait(&mark)`.

@@ -24,7 +24,8 @@ struct Dropped<B: Backend> {
     comm: Option<B::Comm>,
     control: Control,
     health: Arc<Health>,
-    until: Instant,
+    /// None: as long as it takes.
+    until: Option<Instant>,
     ticket: Option<Ticket>,
 }
 
@@ -42,7 +43,7 @@ pub(super) fn take<B: Backend>(
         health.name()
     );
     B::departer(&comm)("its communicator was dropped without `finish`", Departure::AfterItsWork);
-    let until = Instant::now() + deadline;
+    let until = Instant::now().checked_add(deadline);
     let mut orphan = Dropped::<B> { comm: Some(comm), control, health, until, ticket: None };
     if orphan.poll() {
         return;
@@ -114,7 +115,7 @@ impl<B: Backend> Orphan for Dropped<B> {
                 }
                 true
             }
-            Ok(None) if Instant::now() < self.until => false,
+            Ok(None) if self.until.is_none_or(|until| Instant::now() < until) => false,
             Ok(None) => {
                 let (rank, name) = (self.health.rank(), self.health.name());
                 log::warn!(

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::{CanEnqueue, Communicator, State};
 use crate::control::{Parts, Patience};
 use crate::error::{Error, NoSuchRank, Site, ValueMismatch};
-use crate::{AsRank, Rank, Result, World};
+use crate::{AsRank, Rank, Result, World, wait};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Waits on the host until all ranks have called it. Does not wait for streams.
@@ -62,7 +62,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let (operation, site) = ("broadcast_value", Location::caller());
         let (root, size) = (root.index(), self.size());
         if root >= size {
-            self.exchange_refused("broadcast_value with a root out of range", site)?;
+            self.refuse_exchange("broadcast_value with a root out of range", site)?;
             return Err(Error::NoSuchRank(Box::new(NoSuchRank {
                 operation,
                 asked: root,
@@ -71,12 +71,24 @@ impl<W: World, S: State> Communicator<W, S> {
                 collective: false,
             })));
         }
-        let bytes = match root == self.rank().index() {
-            true => self.encode(value, operation, site)?,
-            false => Vec::new(),
+        // The root travels with the value: the ranks may disagree on it.
+        let value = match root == self.rank().index() {
+            true => Some(value),
+            false => None,
         };
+        let bytes = self.encode(&(root, value), operation, site)?;
         let parts = self.exchange(operation, bytes, site)?;
-        decode(&parts[root], operation, Rank::at(root))
+        for (rank, part) in parts.iter().enumerate() {
+            let (theirs, _): (usize, &[u8]) =
+                postcard::take_from_bytes(part).unwrap_or((usize::MAX, &[]));
+            if theirs != root {
+                let found = format!("named root {theirs}, this rank named root {root}");
+                return Err(mismatch(operation, Rank::at(rank), found));
+            }
+        }
+        let (_, value): (usize, Option<V>) = decode(&parts[root], operation, Rank::at(root))?;
+        let nothing = || mismatch(operation, Rank::at(root), "sent no value".to_owned());
+        value.ok_or_else(nothing)
     }
 
     fn exchange(&self, operation: &'static str, bytes: Vec<u8>, site: Site) -> Result<Parts>
@@ -86,6 +98,10 @@ impl<W: World, S: State> Communicator<W, S> {
         let core = &S::live(&self.body).core;
         core.health.check()?;
         let control = core.control()?;
+        if let Err(error) = wait::allowed(operation, site) {
+            control.refuse("a host-side call inside a launched closure", site);
+            return Err(error);
+        }
         let ticket = control.post(operation, site, bytes);
         let patience = Patience { health: &core.health, limit: core.deadline, operation, site };
         control.collect(ticket, &patience).inspect_err(|error| {
@@ -97,11 +113,11 @@ impl<W: World, S: State> Communicator<W, S> {
 
     /// Takes this rank's turn with a call that no other rank's matches, so that they are told.
     #[cold]
-    fn exchange_refused(&self, what: &'static str, site: Site) -> Result<()>
+    fn refuse_exchange(&self, what: &'static str, site: Site) -> Result<()>
     where
         S: CanEnqueue,
     {
-        S::live(&self.body).core.control()?.post(what, site, Vec::new());
+        S::live(&self.body).core.control()?.refuse(what, site);
         Ok(())
     }
 
@@ -115,7 +131,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         postcard::to_stdvec(value).or_else(|error| {
-            self.exchange_refused("a host-side call with a value that cannot be sent", site)?;
+            self.refuse_exchange("a host-side call with a value that cannot be sent", site)?;
             let found = format!("has a value that cannot be sent ({error})");
             Err(mismatch(operation, self.rank(), found))
         })

@@ -30,12 +30,26 @@ struct State {
 
 struct Round {
     parts: Vec<Option<Part>>,
-    taken: usize,
 }
 
 struct Part {
     topic: Topic,
     bytes: Arc<[u8]>,
+    /// Its rank needs the round no more.
+    done: bool,
+}
+
+impl State {
+    /// Marks a rank's part of a round, and forgets the round when every rank's is marked.
+    fn done(&mut self, rank: u32, seq: u64) {
+        let Some(round) = self.rounds.get_mut(&seq) else { return };
+        if let Some(part) = &mut round.parts[rank as usize] {
+            part.done = true;
+        }
+        if round.parts.iter().all(|part| part.as_ref().is_some_and(|part| part.done)) {
+            self.rounds.remove(&seq);
+        }
+    }
 }
 
 impl Meeting {
@@ -69,8 +83,8 @@ impl Meeting {
         let round = state
             .rounds
             .entry(seq)
-            .or_insert_with(|| Round { parts: (0..n).map(|_| None).collect(), taken: 0 });
-        round.parts[rank as usize] = Some(Part { topic, bytes: bytes.into() });
+            .or_insert_with(|| Round { parts: (0..n).map(|_| None).collect() });
+        round.parts[rank as usize] = Some(Part { topic, bytes: bytes.into(), done: false });
         state.last[rank as usize] = Some((topic, site));
         drop(state);
         self.news.notify_all();
@@ -97,6 +111,7 @@ impl Meeting {
         });
         if let Some((r, found)) = other {
             let site = state.last[r].map(|(_, site)| format!(" at {}", At(site)));
+            state.done(rank, seq);
             return Err(Error::ValueMismatch(Box::new(ValueMismatch {
                 operation: topic,
                 rank: Rank::at(r),
@@ -114,15 +129,25 @@ impl Meeting {
                 None => Ok(None),
             };
         }
-        let Some(round) = state.rounds.get_mut(&seq) else {
-            return Ok(None);
-        };
         let parts = round.parts.iter().flatten().map(|part| part.bytes.clone()).collect();
-        round.taken += 1;
-        if round.taken == self.size as usize {
-            state.rounds.remove(&seq);
-        }
+        state.done(rank, seq);
         Ok(Some(parts))
+    }
+
+    /// A rank needs the round no more.
+    pub(super) fn give_up(&self, rank: u32, seq: u64) {
+        self.state().done(rank, seq);
+    }
+
+    /// Fails if a rank has left already, whatever it sent before.
+    pub(super) fn all_here(&self, rank: u32, name: &'static str, during: Topic) -> Result<()> {
+        let state = self.state();
+        let gone = |r: &usize| state.gone[*r].is_some() && *r != rank as usize;
+        let lost: Vec<Rank> = (0..self.size as usize).filter(gone).map(Rank::at).collect();
+        let Some(first) = lost.first() else { return Ok(()) };
+        let why = state.gone[first.index()].clone().unwrap_or_default();
+        let during = during.to_owned();
+        Err(Error::PeerFailed(Box::new(PeerFailed { name, lost, why, during })))
     }
 
     /// The ranks that left without taking part in exchange `seq`, and why the first of them did.

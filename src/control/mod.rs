@@ -14,8 +14,7 @@ pub(crate) use meeting::Meeting;
 
 use crate::Result;
 use crate::communicator::Health;
-use crate::error::{Error, Site, WaitInLaunch};
-use crate::stream::launching;
+use crate::error::Site;
 
 /// One rank's end of the control plane.
 pub(crate) struct Control {
@@ -65,22 +64,32 @@ impl Control {
 
     /// Every rank's part of an exchange; waits for them.
     pub(crate) fn collect(&self, ticket: Ticket, patience: &Patience<'_>) -> Result<Parts> {
-        if launching() {
-            let Patience { operation, site, .. } = *patience;
-            return Err(Error::WaitInLaunch(Box::new(WaitInLaunch { operation, site })));
-        }
         let started = Instant::now();
         loop {
-            patience.health.check()?;
+            // An exchange that is complete counts, whatever happened since.
             if let Some(parts) = self.try_collect(ticket, patience.health)? {
                 return Ok(parts);
             }
+            patience.health.check()?;
             let waited = started.elapsed();
             if waited >= patience.limit {
                 return Err(self.meeting.timeout(ticket.0, waited, patience));
             }
             self.meeting.rest(ticket.0, patience.limit - waited);
         }
+    }
+
+    /// Takes this rank's turn in the next exchange with a call that no other rank's matches, so that
+    /// they are told.
+    pub(crate) fn refuse(&self, what: Topic, site: Site) {
+        let seq = self.seq.replace(self.seq.get() + 1);
+        self.meeting.post(self.rank, seq, what, site, Vec::new());
+        self.meeting.give_up(self.rank, seq);
+    }
+
+    /// Fails if a rank has left already, whatever it sent before.
+    pub(crate) fn all_here(&self, health: &Health, during: Topic) -> Result<()> {
+        self.meeting.all_here(self.rank, health.name(), during)
     }
 
     /// Tells the others that this rank is gone.

@@ -148,6 +148,18 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Whether it tells what another error would: a refused group is one refusal.
+    pub(crate) fn says_what(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Refused(a), Self::Refused(b)) => {
+                a.by == b.by && a.reason.to_string() == b.reason.to_string()
+            }
+            _ => self.to_string() == other.to_string(),
+        }
+    }
+}
+
 /// A transition that failed, with the value as it was before. `?` turns it into [`Error`] and lets
 /// the value go.
 #[must_use = "the value is in it"]

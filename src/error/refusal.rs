@@ -103,7 +103,7 @@ impl fmt::Display for NoSuchRank {
     }
 }
 
-/// A root that named itself with `Root::At` and so gave no buffer.
+/// A root that named itself with `Root::There` and so gave no buffer.
 #[derive(Clone, Debug)]
 pub struct NoBuffer {
     /// The method.

@@ -59,7 +59,7 @@ unsafe impl Memory for HostBackend {
     }
 }
 
-// SAFETY: the engine runs a stream's tasks in order; `done` is stored with release after a task's
+// SAFETY: the engine runs a stream's tasks in order and ends each of them once; `done` is stored with release after a task's
 // last write (made under, or before taking, the engine's lock) and loaded with acquire.
 unsafe impl Streams for HostBackend {
     type Stream = Arc<StreamToken>;
@@ -143,6 +143,10 @@ unsafe impl Lifecycle for HostBackend {
         Ok(ENGINE.join(join))
     }
 
+    fn absent(id: u64, rank: Rank, why: &str) {
+        ENGINE.absent(id, rank.index(), why);
+    }
+
     fn is_idle(comm: &Member) -> bool {
         ENGINE.is_idle(comm)
     }
@@ -169,7 +173,7 @@ unsafe impl Lifecycle for HostBackend {
 // rank that takes part has reached the operation and before any goes on; puts stay inside the peer's
 // part, which the typed layer checked.
 unsafe impl Operations for HostBackend {
-    fn issue(comm: &Member, stream: &Arc<StreamToken>, ops: &[Op<'_, Self>]) -> Result<()> {
+    unsafe fn issue(comm: &Member, stream: &Arc<StreamToken>, ops: &[Op<'_, Self>]) -> Result<()> {
         ENGINE.issue(comm, stream, ops);
         Ok(())
     }

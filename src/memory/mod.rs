@@ -15,7 +15,7 @@ mod slice;
 
 pub use buffer::Buffer;
 pub use kind::{DeviceMem, MemoryKind, NcclMem};
-pub use operand::{Readable, SameDtype, Writable};
+pub use operand::{Elements, Readable, SameDtype, Writable};
 pub use slice::{Slice, SliceMut};
 
 pub(crate) use slice::Extent;

@@ -4,17 +4,28 @@ use crate::backend::Span;
 use crate::error::BadRange;
 use crate::{Buffer, Device, Element, Slice, SliceMut};
 
-/// What a communicator on `D` may read: buffers and views of them.
+/// What holds device memory: buffers, windows and views of them, on whatever device.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not device memory",
+    label = "neither a buffer nor a view of one",
+    note = "host values are copied to a device with `device.from_slice`"
+)]
+pub trait Elements: sealed::Sealed {
+    /// The element type.
+    type Elem: Element;
+
+    /// Where the elements are.
+    type Device: Device;
+}
+
+/// What a communicator on `D` may read: buffers, windows and views of them.
 #[diagnostic::on_unimplemented(
     message = "a communicator on `{D}` cannot read `{Self}`",
     label = "this lives on another device, or is no device memory",
     note = "NCCL does not check this: it would read the other device's memory, or hang",
     note = "allocate with `comm.device()`, which is the communicator's own; host values are copied there with `from_slice`"
 )]
-pub trait Readable<D: Device>: sealed::Sealed {
-    /// The element type.
-    type Elem: Element;
-
+pub trait Readable<D: Device>: Elements<Device = D> {
     /// A shared view of all of it.
     fn view(&self) -> Slice<'_, Self::Elem, D>;
 
@@ -55,9 +66,12 @@ pub trait SameDtype<S> {}
 
 impl<T: Element> SameDtype<T> for T {}
 
-impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
+impl<T: Element, D: Device, M> Elements for Buffer<T, D, M> {
     type Elem = T;
+    type Device = D;
+}
 
+impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
     fn view(&self) -> Slice<'_, T, D> {
         self.all()
     }
@@ -74,9 +88,12 @@ impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {
     }
 }
 
-impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
+impl<T: Element, D: Device> Elements for Slice<'_, T, D> {
     type Elem = T;
+    type Device = D;
+}
 
+impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
     fn view(&self) -> Slice<'_, T, D> {
         *self
     }
@@ -87,9 +104,12 @@ impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
     }
 }
 
-impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
+impl<T: Element, D: Device> Elements for SliceMut<'_, T, D> {
     type Elem = T;
+    type Device = D;
+}
 
+impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
     fn view(&self) -> Slice<'_, T, D> {
         self.as_slice()
     }

@@ -79,6 +79,8 @@ impl<B: Backend> Order<B> {
                 stream.wait_for_use(&earlier.stream, earlier.wrote)?;
             }
         }
+        // Reads that are over are of no interest to later writes.
+        spread.uses.retain(|earlier| earlier.wrote > 0 || !earlier.stream.is_past(earlier.used));
         match spread.uses.iter_mut().find(|u| u.stream.id() == stream.id()) {
             Some(own) => own.used = stream.next_seq(),
             None => {

@@ -96,13 +96,7 @@ impl<B: Backend> StreamCore<B> {
     #[cold]
     fn note_new(&self, health: &Arc<Health>, deadline: Duration) {
         self.last_user.set(health.id());
-        let mut users = self.shared.users.lock().unwrap_or_else(PoisonError::into_inner);
-        // Communicators that are gone leave when the next one comes.
-        users.retain(|user| Arc::strong_count(&user.health) > 1 || user.health.has_pending());
-        match users.iter_mut().find(|user| user.health.id() == health.id()) {
-            Some(user) => user.deadline = deadline,
-            None => users.push(User { health: health.clone(), deadline }),
-        }
+        self.shared.note(User { health: health.clone(), deadline });
     }
 
     pub(crate) fn mark(&self) -> Result<B::Point> {
@@ -115,16 +109,20 @@ impl<B: Backend> StreamCore<B> {
         Ok(point)
     }
 
-    pub(crate) fn wait_for(&self, point: &B::Point) -> Result<()> {
+    /// Makes what is enqueued next wait for a point of `other`. Who waits here waits for what was
+    /// enqueued there: its communicators count here too, and the backend hands on its errors.
+    pub(crate) fn wait_for(&self, other: &StreamShared<B>, point: &B::Point) -> Result<()> {
         B::wait_for(&self.shared.raw, point)?;
         self.bump();
+        for user in other.users() {
+            self.shared.note(user);
+        }
         Ok(())
     }
 
     /// Makes what is enqueued next wait for operation `seq` of `other`.
     pub(crate) fn wait_for_use(&self, other: &StreamShared<B>, seq: u64) -> Result<()> {
-        let point = other.point_after(seq)?;
-        if B::reached(&point)? { Ok(()) } else { self.wait_for(&point) }
+        self.wait_for(other, &other.point_after(seq)?)
     }
 }
 
@@ -143,7 +141,24 @@ impl<B: Backend> StreamShared<B> {
         }
     }
 
+    /// Remembers a communicator.
+    fn note(&self, user: User) {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        match users.iter_mut().find(|known| known.health.id() == user.health.id()) {
+            Some(known) => known.deadline = user.deadline,
+            None => users.push(user),
+        }
+    }
+
+    /// The communicators that a wait has to look at; those that are over are forgotten.
     pub(crate) fn users(&self) -> Vec<User> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|user| !user.health.is_over());
+        users.clone()
+    }
+
+    /// Whether operation `seq` is over, as far as it can be told.
+    pub(crate) fn is_past(&self, seq: u64) -> bool {
+        self.point_after(seq).and_then(|point| B::reached(&point)).unwrap_or(false)
     }
 }

@@ -8,7 +8,7 @@ use super::{Stream, StreamCore};
 use crate::backend::{Backend, Launches, Seen};
 use crate::error::{Error, OtherDevice};
 use crate::memory::Allocation;
-use crate::{Device, Element, Readable, Result, Writable};
+use crate::{Device, Element, Elements, Readable, Result, Writable};
 
 thread_local! {
     static LAUNCHING: Cell<bool> = const { Cell::new(false) };
@@ -36,12 +36,7 @@ impl Drop for Launching {
 }
 
 /// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written.
-#[diagnostic::on_unimplemented(
-    message = "a stream on `{D}` cannot hand `{Self}` to a closure",
-    label = "expected `&buffer` for what is read, `&mut buffer` for what is written, on the stream's device",
-    note = "operands are buffers and views on the stream's own device, one or a tuple of up to six"
-)]
-pub trait Operand<D: Device>: sealed::Sealed {
+pub trait Operand: sealed::Sealed {
     /// What the closure gets: `&[T]` or `&mut [T]` on the host.
     type View<'v>;
 
@@ -49,13 +44,13 @@ pub trait Operand<D: Device>: sealed::Sealed {
     #[doc(hidden)]
     type Held: Send + 'static;
 
-    /// Orders this use after the earlier ones, and takes hold of the memory.
+    /// What carries out the work on the operand's device.
     #[doc(hidden)]
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+    type Backend: Backend;
 
-    /// The memory that the closure will see.
+    /// Adds the memory that the closure will see.
     #[doc(hidden)]
-    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>);
+    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, Self::Backend>>);
 
     /// The view.
     ///
@@ -65,13 +60,25 @@ pub trait Operand<D: Device>: sealed::Sealed {
     unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v>;
 }
 
-/// The operands of [`Stream::launch`]: one, or a tuple of up to six.
+/// An operand that a stream on `D` can hand out: one on its own device.
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
-    label = "expected `&buffer` for what is read, `&mut buffer` for what is written, on the stream's device",
+    label = "this lives on another device than the stream, or is no device memory",
+    note = "operands are `&buffer` for what is read and `&mut buffer` for what is written, one or a tuple of up to six"
+)]
+pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
+    /// Orders this use after the earlier ones, and takes hold of the memory.
+    #[doc(hidden)]
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+}
+
+/// The operands of [`Stream::launch`]: one, or a tuple of up to six.
+#[diagnostic::on_unimplemented(
+    message = "a stream cannot hand `{Self}` to a closure",
+    label = "expected `&buffer` for what is read, `&mut buffer` for what is written",
     note = "operands are buffers and views on the stream's own device, one or a tuple of up to six"
 )]
-pub trait Operands<D: Device> {
+pub trait Operands {
     /// What the closure gets.
     type Views<'v>;
 
@@ -80,19 +87,27 @@ pub trait Operands<D: Device> {
     type Held: Send + 'static;
 
     /// See [`Operand`].
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v>;
+}
+
+/// Operands that a stream on `D` can hand out.
+#[diagnostic::on_unimplemented(
+    message = "a stream on `{D}` cannot hand `{Self}` to a closure",
+    label = "this lives on another device than the stream, or is no device memory",
+    note = "operands are `&buffer` for what is read and `&mut buffer` for what is written, one or a tuple of up to six"
+)]
+pub trait OperandsOn<D: Device>: Operands {
+    /// See [`Operand`].
     #[doc(hidden)]
     fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
 
     /// See [`Operand`].
     #[doc(hidden)]
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>);
-
-    /// See [`Operand`].
-    ///
-    /// # Safety
-    /// As there.
-    #[doc(hidden)]
-    unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v>;
 }
 
 /// The stream that a launch goes to.
@@ -140,24 +155,21 @@ impl<D: Device> StreamAccess<'_, D> {
     }
 }
 
-impl<D: Device, A: Readable<D>> Operand<D> for &A {
-    type View<'v> = <D::Backend as Launches>::View<'v, A::Elem>;
-    type Held = Held<D::Backend>;
+impl<A: Elements> Operand for &A {
+    type Backend = <A::Device as Device>::Backend;
+    type View<'v> = <<A::Device as Device>::Backend as Launches>::View<'v, A::Elem>;
+    type Held = Held<<A::Device as Device>::Backend>;
 
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
-        stream.take(self, false)
+    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, Self::Backend>>) {
+        seen.push(held.seen::<A::Elem>(false));
     }
 
-    fn seen<'v>(held: &'v Held<D::Backend>, seen: &mut Vec<Seen<'v, D::Backend>>) {
-        seen.push(held.seen::<<A as Readable<D>>::Elem>(false));
-    }
-
-    unsafe fn view<'v>(held: &'v Held<D::Backend>) -> Self::View<'v> {
+    unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
         // SAFETY: the span came from a view of `A::Elem`, so it is aligned and inside; the order
         // taken in `hold` keeps writers away until the closure is over, and `held` keeps the
         // memory.
         unsafe {
-            <D::Backend as Launches>::view::<A::Elem>(
+            <<A::Device as Device>::Backend as Launches>::view::<A::Elem>(
                 held.allocation.block(),
                 held.offset,
                 held.len,
@@ -166,23 +178,48 @@ impl<D: Device, A: Readable<D>> Operand<D> for &A {
     }
 }
 
-impl<D: Device, A: Writable<D>> Operand<D> for &mut A {
-    type View<'v> = <D::Backend as Launches>::ViewMut<'v, <A as Readable<D>>::Elem>;
-    type Held = Held<D::Backend>;
+#[diagnostic::do_not_recommend]
+impl<D: Device, A: Readable<D>> OperandOn<D> for &A {
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        stream.take(self, false)
+    }
+}
 
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
-        stream.take(self, true)
+impl<A: Elements> Operands for &A {
+    type Views<'v> = <Self as Operand>::View<'v>;
+    type Held = Held<<A::Device as Device>::Backend>;
+
+    unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { <Self as Operand>::view(held) }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, A: Readable<D>> OperandsOn<D> for &A {
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        OperandOn::hold(self, stream)
     }
 
-    fn seen<'v>(held: &'v Held<D::Backend>, seen: &mut Vec<Seen<'v, D::Backend>>) {
-        seen.push(held.seen::<<A as Readable<D>>::Elem>(true));
+    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
+        <Self as Operand>::seen(held, seen);
+    }
+}
+
+impl<A: Elements> Operand for &mut A {
+    type Backend = <A::Device as Device>::Backend;
+    type View<'v> = <<A::Device as Device>::Backend as Launches>::ViewMut<'v, A::Elem>;
+    type Held = Held<<A::Device as Device>::Backend>;
+
+    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, Self::Backend>>) {
+        seen.push(held.seen::<A::Elem>(true));
     }
 
-    unsafe fn view<'v>(held: &'v Held<D::Backend>) -> Self::View<'v> {
+    unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
         // SAFETY: as for `&A`; the order keeps every other use away, and two operands of one launch
         // cannot overlap when one of them is `&mut`: both borrows live at the call.
         unsafe {
-            <D::Backend as Launches>::view_mut::<<A as Readable<D>>::Elem>(
+            <<A::Device as Device>::Backend as Launches>::view_mut::<A::Elem>(
                 held.allocation.block(),
                 held.offset,
                 held.len,
@@ -191,72 +228,70 @@ impl<D: Device, A: Writable<D>> Operand<D> for &mut A {
     }
 }
 
-impl<D: Device, A: Readable<D>> Operands<D> for &A {
-    type Views<'v> = <Self as Operand<D>>::View<'v>;
-    type Held = Held<D::Backend>;
-
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
-        Operand::hold(self, stream)
-    }
-
-    fn seen<'v>(held: &'v Held<D::Backend>, seen: &mut Vec<Seen<'v, D::Backend>>) {
-        <Self as Operand<D>>::seen(held, seen);
-    }
-
-    unsafe fn views<'v>(held: &'v Held<D::Backend>) -> Self::Views<'v> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { <Self as Operand<D>>::view(held) }
+#[diagnostic::do_not_recommend]
+impl<D: Device, A: Writable<D>> OperandOn<D> for &mut A {
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        stream.take(self, true)
     }
 }
 
-impl<D: Device, A: Writable<D>> Operands<D> for &mut A {
-    type Views<'v> = <Self as Operand<D>>::View<'v>;
-    type Held = Held<D::Backend>;
+impl<A: Elements> Operands for &mut A {
+    type Views<'v> = <Self as Operand>::View<'v>;
+    type Held = Held<<A::Device as Device>::Backend>;
 
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Held<D::Backend>> {
-        Operand::hold(self, stream)
-    }
-
-    fn seen<'v>(held: &'v Held<D::Backend>, seen: &mut Vec<Seen<'v, D::Backend>>) {
-        <Self as Operand<D>>::seen(held, seen);
-    }
-
-    unsafe fn views<'v>(held: &'v Held<D::Backend>) -> Self::Views<'v> {
+    unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
         // SAFETY: the caller's promise is the same.
-        unsafe { <Self as Operand<D>>::view(held) }
+        unsafe { <Self as Operand>::view(held) }
     }
 }
 
-impl<D: Device> Operands<D> for () {
+#[diagnostic::do_not_recommend]
+impl<D: Device, A: Writable<D>> OperandsOn<D> for &mut A {
+    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        OperandOn::hold(self, stream)
+    }
+
+    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
+        <Self as Operand>::seen(held, seen);
+    }
+}
+
+impl Operands for () {
     type Views<'v> = ();
     type Held = ();
 
+    unsafe fn views<'v>(_: &'v ()) {}
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device> OperandsOn<D> for () {
     fn hold(self, _: &StreamAccess<'_, D>) -> Result<()> {
         Ok(())
     }
 
     fn seen<'v>(_: &'v (), _: &mut Vec<Seen<'v, D::Backend>>) {}
-
-    unsafe fn views<'v>(_: &'v ()) {}
 }
 
 macro_rules! tuples {
     ($(($($operand:ident $index:tt),+)),+ $(,)?) => { $(
-        impl<D: Device, $($operand: Operand<D>),+> Operands<D> for ($($operand,)+) {
+        impl<$($operand: Operand),+> Operands for ($($operand,)+) {
             type Views<'v> = ($($operand::View<'v>,)+);
             type Held = ($($operand::Held,)+);
 
+            unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
+                // SAFETY: the caller's promise holds for each operand.
+                ($(unsafe { $operand::view(&held.$index) },)+)
+            }
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<D: Device, $($operand: OperandOn<D>),+> OperandsOn<D> for ($($operand,)+) {
             fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
                 Ok(($(self.$index.hold(stream)?,)+))
             }
 
             fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
-                $($operand::seen(&held.$index, seen);)+
-            }
-
-            unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
-                // SAFETY: the caller's promise holds for each operand.
-                ($(unsafe { $operand::view(&held.$index) },)+)
+                $(<$operand as Operand>::seen(&held.$index, seen);)+
             }
         }
     )+ };
@@ -278,7 +313,7 @@ pub(super) fn enqueue<D: Device, A, F>(
     site: &'static Location<'static>,
 ) -> Result<()>
 where
-    A: Operands<D>,
+    A: OperandsOn<D>,
     F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
 {
     let held = operands.hold(&StreamAccess { core: &stream.core, site })?;

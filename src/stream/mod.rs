@@ -4,7 +4,7 @@ mod core;
 mod launch;
 mod mark;
 
-pub use launch::{Operand, Operands};
+pub use launch::{Operand, OperandOn, Operands, OperandsOn};
 pub use mark::Mark;
 
 pub(crate) use core::{StreamCore, StreamShared, User};
@@ -52,7 +52,7 @@ impl<D: Device> Stream<D> {
     /// # Errors
     /// The device reports one.
     pub fn wait_for(&self, mark: &Mark<D>) -> Result<()> {
-        self.core.wait_for(mark.point())
+        self.core.wait_for(mark.stream(), mark.point())
     }
 
     /// Waits on the host for everything enqueued so far, within the deadline of the communicators
@@ -95,12 +95,25 @@ impl<D: Device> Stream<D> {
     #[track_caller]
     pub fn launch<A, F>(&self, operands: A, work: F) -> Result<()>
     where
-        A: Operands<D>,
+        A: OperandsOn<D>,
         F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
     {
         launch::enqueue(self, operands, work, Location::caller())
     }
 }
+
+/// Says why a stream `S` is not `Sync`.
+#[diagnostic::on_unimplemented(
+    message = "`{S}` cannot be shared between threads",
+    label = "a stream serves one thread at a time",
+    note = "move it to the thread that uses it, or open another with `device.stream()`",
+    note = "to order work between threads, send a `Mark`, which is `Sync`: `stream.mark()`"
+)]
+pub trait SharedBetweenThreads<S> {}
+
+// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
+// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+unsafe impl<D: Device> Sync for Stream<D> where (): SharedBetweenThreads<Self> {}
 
 impl<D: Device> fmt::Debug for Stream<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

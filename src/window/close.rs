@@ -58,6 +58,7 @@ fn close<W: World, T: Element, K: WindowKind>(
     site: Site,
 ) -> Result<()> {
     let core = &mut live.core;
+    wait::allowed("close", site)?;
     let id = core.resources.window(&window.key)?.id;
     drained(core, site)?;
     let uses = window.allocation.order.points(true)?;

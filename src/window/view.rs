@@ -7,7 +7,7 @@ use super::{RmaSource, Window, WindowKind};
 use crate::backend::{Slot, Span};
 use crate::error::BadRange;
 use crate::rma::SignalSlot;
-use crate::{Device, Element, Readable, Result, Slice, SliceMut, World, Writable};
+use crate::{Device, Element, Elements, Readable, Result, Slice, SliceMut, World, Writable};
 
 /// A shared view of part of a window. Stays on its thread.
 pub struct WindowSlice<'w, T, W: World, K> {
@@ -123,9 +123,12 @@ impl<'w, T: Element, W: World, K: RmaSource> PutSource<'w, W> for &'w Window<T, 
     }
 }
 
-impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for Window<T, W, K> {
+impl<T: Element, W: World, K: WindowKind> Elements for Window<T, W, K> {
     type Elem = T;
+    type Device = W::Device;
+}
 
+impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for Window<T, W, K> {
     fn view(&self) -> Slice<'_, T, D> {
         self.local()
     }
@@ -142,11 +145,14 @@ impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Writable<D> for
     }
 }
 
+impl<T: Element, W: World, K: WindowKind> Elements for WindowSlice<'_, T, W, K> {
+    type Elem = T;
+    type Device = W::Device;
+}
+
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D>
     for WindowSlice<'_, T, W, K>
 {
-    type Elem = T;
-
     fn view(&self) -> Slice<'_, T, D> {
         self.slice
     }

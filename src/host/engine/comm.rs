@@ -8,7 +8,7 @@ use super::flight::Flight;
 use super::pair::Pairs;
 use super::round::Round;
 use super::signal::Signals;
-use super::state::{State, Step};
+use super::state::{Out, State, Step};
 use super::window::Window;
 use crate::backend::{Join, WindowId};
 use crate::communicator::Health;
@@ -43,8 +43,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let void = ENGINE.lock().leave(self.place);
-        drop(void);
+        ENGINE.leave(self.place);
     }
 }
 
@@ -150,7 +149,12 @@ impl State {
         let Self { comms, by_id, .. } = self;
         let comm = *by_id.entry(join.id).or_insert_with(|| comms.insert(CommState::new(&join)));
         let rank = join.rank as usize;
-        comms[comm].members[rank].health = Some(join.health);
+        let member = &mut comms[comm].members[rank];
+        if let Some(fault) = &member.fault {
+            // It came too late; `tell_others` would tell nobody anything new.
+            let _ = join.health.poison(fault.clone());
+        }
+        member.health = Some(join.health);
         Member { place: Place { comm, id: join.id, rank } }
     }
 
@@ -163,24 +167,26 @@ impl State {
         self.comm(place)?.members.get_mut(place.rank)
     }
 
-    /// What comes back is dropped after the lock.
-    #[must_use]
-    fn leave(&mut self, place: Place) -> Option<CommState> {
-        self.comm(place)?.left += 1;
-        self.sweep(place)
+    pub(super) fn leave(&mut self, place: Place, out: &mut Out) {
+        if let Some(comm) = self.comm(place) {
+            comm.left += 1;
+            self.sweep(place, out);
+        }
     }
 
-    /// Forgets a communicator that every rank has left and that does nothing more. What comes back
-    /// is dropped after the lock.
-    #[must_use]
-    pub(super) fn sweep(&mut self, place: Place) -> Option<CommState> {
-        let comm = self.comm(place)?;
+    /// Forgets a communicator that every rank has left and that does nothing more. Groups of it that
+    /// are still in queues move nothing, and wait for no turn.
+    pub(super) fn sweep(&mut self, place: Place, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
         let over = comm.left == comm.size() && comm.members.iter().all(|m| m.flight.is_none());
         if !over {
-            return None;
+            return;
         }
         self.by_id.remove(&place.id);
-        self.comms.try_remove(place.comm)
+        let comm = self.comms.try_remove(place.comm);
+        let blocked = comm.iter().flat_map(|comm| &comm.members).flat_map(|m| &m.blocked);
+        self.todo.extend(blocked.map(|&stream| Step::Stream(stream)));
+        out.drop_comm(comm);
     }
 
     /// Whether a rank's group `unit` may start; if not, `stream` is advanced when it may.

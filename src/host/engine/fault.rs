@@ -127,7 +127,9 @@ impl State {
             let Some(member) = self.member(place.of(rank)) else { return };
             if let Some(flight) = &mut member.flight {
                 flight.void = true;
-                member.pend(error.clone());
+                // A rank that is the cause has a better word for it.
+                let own = member.health.as_ref().and_then(|health| health.fault());
+                member.pend(own.unwrap_or_else(|| error.clone()));
                 self.todo.push(Step::Member(place.of(rank)));
             }
         }

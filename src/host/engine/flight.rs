@@ -209,6 +209,6 @@ impl State {
         self.take_turn(place);
         self.task_over(stream, out);
         self.check_departed(place, out);
-        out.drop_comm(self.sweep(place));
+        self.sweep(place, out);
     }
 }

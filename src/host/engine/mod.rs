@@ -47,12 +47,19 @@ pub(super) struct Engine {
     state: Mutex<State>,
     /// Workers rest here.
     work: Condvar,
+    /// Streams whose handles are gone. Locked last, and for a moment.
+    closed: Mutex<Vec<usize>>,
 }
 
 impl Engine {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing under the lock panics half-way: queues and counters only.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a stream's handle is gone.
+    fn closed(&self, key: usize) {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
 
     pub(super) fn open_stream(&self) -> Arc<StreamToken> {
@@ -138,6 +145,21 @@ impl Engine {
         self.lock().join(join)
     }
 
+    fn leave(&self, place: Place) {
+        let mut out = Out::take();
+        let mut state = self.lock();
+        state.leave(place, &mut out);
+        self.finish(state, out, false);
+    }
+
+    /// A rank will never join: whoever has joined, or will, is told.
+    pub(super) fn absent(&self, id: u64, rank: usize, why: &str) {
+        let state = self.lock();
+        let Some(&comm) = state.by_id.get(&id) else { return };
+        drop(state);
+        self.depart(Place { comm, id, rank }, why, Departure::AtOnce);
+    }
+
     pub(super) fn is_idle(&self, comm: &Member) -> bool {
         self.lock().is_idle(comm.place())
     }
@@ -164,7 +186,7 @@ impl Engine {
         if point.reached() {
             return;
         }
-        if let Some(work) = state.help(point) {
+        if let Some(work) = state.help() {
             drop(state);
             return self.run(work);
         }
@@ -180,6 +202,9 @@ impl Engine {
     /// Goes through what may go on, lets go of the lock, and does what became due: one small job
     /// here if `inline`, the rest on workers.
     fn finish<'s>(&'s self, mut state: MutexGuard<'s, State>, mut out: Out, mut inline: bool) {
+        for key in self.closed.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            state.close_stream(key);
+        }
         loop {
             state.settle(&mut out);
             let own = match out.jobs.first() {
@@ -189,10 +214,11 @@ impl Engine {
             let hands = out.jobs.len() + out.closures.len();
             state.ready.extend(out.jobs.drain(..).map(|job| Work::Move(Arc::new(job))));
             state.ready.extend(out.closures.drain(..));
-            if hands > 0 {
-                self.wake_workers(&mut state);
-            }
+            let failed = if hands > 0 { self.wake_workers(&mut state) } else { None };
             drop(state);
+            if let Some(error) = failed {
+                log::warn!("no thread for a host worker: {error}");
+            }
             out.tell();
             // One job at most: enqueueing returns at once, however much was waiting for it.
             let Some(job) = own else { return };
@@ -218,9 +244,13 @@ impl Engine {
                 if let Err(panic) = outcome {
                     let message = panic_message(&*panic);
                     stream.leave_error(Error::Panicked(Box::new(Panicked { message, site })));
+                    // What was thrown may panic when it is dropped; that is nobody's business here.
+                    let dropped = std::panic::AssertUnwindSafe(move || drop(panic));
+                    std::mem::forget(std::panic::catch_unwind(dropped));
                 }
                 let mut out = Out::take();
                 let mut state = self.lock();
+                state.in_closures -= 1;
                 state.task_over(stream.key, &mut out);
                 self.finish(state, out, false);
             }

@@ -1,25 +1,33 @@
-//! Signals: counters that puts and signals raise and waits lower.
+//! Signals: raised by puts and signals, consumed by waits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use super::comm::Place;
 use super::state::{State, Step};
 use crate::backend::Slot;
 use crate::error::Error;
 
-/// How many signals each rank has received and not consumed, by sender and slot.
+/// The signals that each rank has received, by sender and slot.
 pub(super) struct Signals {
     size: usize,
     slots: Slot,
-    counts: Vec<u64>,
-    /// Signals that their sender refused to send: the wait that would consume them is told.
-    refused: HashMap<usize, Error>,
+    cells: Vec<Cell>,
+    /// Signals that their sender refused to send, by cell and number: the wait that consumes one is
+    /// told.
+    refused: HashMap<usize, VecDeque<(u64, Error)>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    raised: u64,
+    consumed: u64,
 }
 
 impl Signals {
     pub(super) fn new(size: usize, slots: Slot) -> Self {
         let per_pair = slots.context as usize * slots.index as usize;
-        Self { size, slots, counts: vec![0; size * size * per_pair], refused: HashMap::new() }
+        let cells = vec![Cell::default(); size * size * per_pair];
+        Self { size, slots, cells, refused: HashMap::new() }
     }
 
     /// The typed layer hands out slots that exist.
@@ -29,24 +37,37 @@ impl Signals {
         (pair * contexts + slot.context as usize) * indexes + slot.index as usize
     }
 
+    /// How many arrived and were not consumed.
     pub(super) fn count(&self, to: usize, from: usize, slot: Slot) -> u64 {
-        self.counts.get(self.cell(to, from, slot)).copied().unwrap_or(0)
+        let cell = self.cells.get(self.cell(to, from, slot)).copied().unwrap_or_default();
+        cell.raised - cell.consumed
     }
 
-    /// Lowers a counter, if it is high enough.
+    /// Consumes signals, if there are enough.
     pub(super) fn consume(&mut self, to: usize, from: usize, slot: Slot, count: u64) -> bool {
         let cell = self.cell(to, from, slot);
-        match self.counts.get_mut(cell) {
-            Some(have) if *have >= count => {
-                *have -= count;
+        match self.cells.get_mut(cell) {
+            Some(cell) if cell.raised - cell.consumed >= count => {
+                cell.consumed += count;
                 true
             }
             _ => false,
         }
     }
 
+    /// The first refusal among the signals that were consumed last.
     pub(super) fn take_refusal(&mut self, to: usize, from: usize, slot: Slot) -> Option<Error> {
-        if self.refused.is_empty() { None } else { self.refused.remove(&self.cell(to, from, slot)) }
+        if self.refused.is_empty() {
+            return None;
+        }
+        let cell = self.cell(to, from, slot);
+        let consumed = self.cells.get(cell)?.consumed;
+        let refused = self.refused.get_mut(&cell)?;
+        let mut first = None;
+        while refused.front().is_some_and(|(number, _)| *number < consumed) {
+            first = first.or(refused.pop_front().map(|(_, error)| error));
+        }
+        first
     }
 }
 
@@ -55,11 +76,11 @@ impl State {
     pub(super) fn raise(&mut self, place: Place, to: usize, slot: Slot, refused: Option<Error>) {
         let Some(comm) = self.comm(place) else { return };
         let cell = comm.signals.cell(to, place.rank, slot);
-        if let Some(count) = comm.signals.counts.get_mut(cell) {
-            *count += 1;
-        }
+        let Some(at) = comm.signals.cells.get_mut(cell) else { return };
+        let number = at.raised;
+        at.raised += 1;
         if let Some(reason) = refused {
-            comm.signals.refused.entry(cell).or_insert(reason);
+            comm.signals.refused.entry(cell).or_default().push_back((number, reason));
         }
         if comm.members[to].flight.is_some() {
             self.todo.push(Step::Member(place.of(to)));

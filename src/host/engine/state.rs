@@ -11,7 +11,7 @@ use slab::Slab;
 use super::comm::{CommState, Place};
 use super::flight::HostOp;
 use super::job::Job;
-use super::stream::{Closure, Point, Progress, StreamState};
+use super::stream::{Closure, Progress, StreamState};
 use super::window::Window;
 use crate::communicator::Health;
 use crate::host::moves::{Entry, Held};
@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) by_id: HashMap<u64, usize>,
     pub(super) ready: VecDeque<Work>,
     pub(super) workers: usize,
+    /// How many workers are inside a closure.
+    pub(super) in_closures: usize,
     /// What to look at before the lock is let go.
     pub(super) todo: Vec<Step>,
     /// Groups' lists of operations, to be used again.
@@ -124,12 +126,9 @@ impl State {
         }
     }
 
-    /// Work that a thread waiting for `point` may do: data of anyone, closures of its own stream.
-    pub(super) fn help(&mut self, point: &Point) -> Option<Work> {
-        self.take(|work| match work {
-            Work::Move(_) => true,
-            Work::Run { stream, .. } => Arc::ptr_eq(stream, point.stream()),
-        })
+    /// Work that a waiting thread may do: data, no closures, which may take as long as they like.
+    pub(super) fn help(&mut self) -> Option<Work> {
+        self.take(|work| matches!(work, Work::Move(_)))
     }
 
     /// Work that a worker may do.
@@ -138,12 +137,16 @@ impl State {
     }
 
     /// Takes a closure, or joins a job, which stays for others until every chunk has a thread.
+    /// Whoever finds a job with no chunk left takes it away, and drops it after the lock.
     fn take(&mut self, may: impl Fn(&Work) -> bool) -> Option<Work> {
-        self.ready.retain(|work| !matches!(work, Work::Move(job) if job.is_taken()));
         let index = self.ready.iter().position(may)?;
         match &self.ready[index] {
-            Work::Move(job) => Some(Work::Move(job.clone())),
-            Work::Run { .. } => self.ready.remove(index),
+            Work::Move(job) if !job.is_taken() => Some(Work::Move(job.clone())),
+            Work::Move(_) => self.ready.remove(index),
+            Work::Run { .. } => {
+                self.in_closures += 1;
+                self.ready.remove(index)
+            }
         }
     }
 }

@@ -23,7 +23,9 @@ pub struct StreamToken {
 
 impl Drop for StreamToken {
     fn drop(&mut self) {
-        ENGINE.lock().close_stream(self.progress.key);
+        // The last clone may go with a buffer that an operation held, so perhaps under the engine's
+        // lock: the stream is only noted here, and forgotten with the next thing that settles.
+        ENGINE.closed(self.progress.key);
     }
 }
 
@@ -123,7 +125,7 @@ impl State {
         Arc::new(StreamToken { progress })
     }
 
-    fn close_stream(&mut self, key: usize) {
+    pub(super) fn close_stream(&mut self, key: usize) {
         if let Some(stream) = self.streams.get_mut(key) {
             stream.closed = true;
             if stream.current.is_none() && stream.queue.is_empty() {
@@ -179,7 +181,11 @@ impl State {
         };
         match stream.queue.pop_front() {
             None => false,
-            Some(Task::Wait(_point)) => {
+            Some(Task::Wait(point)) => {
+                // Who waits for this stream waits for that one too, its errors included.
+                if let Some(error) = point.progress.take_error() {
+                    stream.progress.leave_error(error);
+                }
                 self.task_over(key, out);
                 true
             }

@@ -3,22 +3,29 @@
 use super::state::State;
 use super::{ENGINE, Engine};
 
+/// More workers than this are not started, however many closures block.
+const MOST: usize = 256;
+
 impl Engine {
-    /// Wakes workers for ready work; starts them the first time.
-    pub(super) fn wake_workers(&self, state: &mut State) {
-        let wanted = std::thread::available_parallelism().map_or(1, usize::from);
+    /// Wakes workers for ready work; starts them the first time, and one more for each that is inside
+    /// a closure, which may take as long as it likes. Hands back why one could not be started.
+    #[must_use = "to be logged after the lock"]
+    pub(super) fn wake_workers(&self, state: &mut State) -> Option<std::io::Error> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let wanted = (cores + state.in_closures).min(MOST);
         while state.workers < wanted {
             let name = format!("typed-nccl worker {}", state.workers);
             let spawned = std::thread::Builder::new().name(name).spawn(|| ENGINE.serve());
             match spawned {
                 Ok(_) => state.workers += 1,
                 Err(error) => {
-                    log::warn!("no thread for a host worker: {error}");
-                    break;
+                    self.work.notify_all();
+                    return Some(error);
                 }
             }
         }
         self.work.notify_all();
+        None
     }
 
     fn serve(&self) {

@@ -1,0 +1,295 @@
+//! Transfers and groups.
+
+use typed_nccl::{Buffer, Communicator, Error, Group, Host, Rank, Result, Sum, World, spmd};
+
+fn says(error: &Error, parts: &[&str]) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in: {text}");
+    }
+}
+
+/// A helper that records into a group of its caller's.
+fn exchange<'e, W: World>(
+    g: &mut Group<'e, W>,
+    mine: &'e Buffer<f32, W::Device>,
+    theirs: &'e mut Buffer<f32, W::Device>,
+    peers: (Rank, Rank),
+) -> Result<()> {
+    g.send(mine, peers.0)?;
+    g.recv(theirs, peers.1)
+}
+
+#[test]
+fn a_ring_in_one_group_and_alone_in_turns() -> Result<()> {
+    for ranks in [1, 2, 5, 8] {
+        spmd::<Host>(ranks, |place| {
+            let mut comm = place.init()?;
+            let (left, right, rank) = (comm.ring(-1), comm.ring(1), comm.rank().index());
+            let mine = comm.device().from_slice(&[rank as f32; 100])?;
+            let mut theirs = comm.device().zeros(100)?;
+            let stream = comm.device().stream()?;
+            for _ in 0..10 {
+                theirs.copy_from(&[-1.0; 100])?;
+                comm.group(|g| exchange(g, &mine, &mut theirs, (right, left)))?;
+                assert_eq!(theirs.to_vec()?, [left.index() as f32; 100]);
+            }
+            comm.group_on(&stream, |g| exchange(g, &mine, &mut theirs, (left, right)))?;
+            assert_eq!(theirs.to_vec()?, [right.index() as f32; 100]);
+            // Without a group, in turns.
+            if ranks > 1 {
+                match rank {
+                    0 => comm.send(&mine, 1)?,
+                    1 => comm.recv(&mut theirs, 0)?,
+                    _ => {}
+                }
+                if rank == 1 {
+                    assert_eq!(theirs.to_vec()?, [0.0; 100]);
+                }
+            }
+            comm.finish()
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn transfers_of_a_pair_are_first_in_first_out() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let peer = comm.ring(1);
+        let device = comm.device();
+        let mine = (0..4).map(|i| device.from_slice(&[i; 8])).collect::<Result<Vec<_>>>()?;
+        let mut theirs = (0..4).map(|_| device.zeros::<i32>(8)).collect::<Result<Vec<_>>>()?;
+        comm.group(|g| {
+            for x in &mine {
+                g.send(x, peer)?;
+            }
+            theirs.iter_mut().try_for_each(|y| g.recv(y, peer))
+        })?;
+        for (i, y) in theirs.iter().enumerate() {
+            assert_eq!(y.to_vec()?, [i as i32; 8]);
+        }
+        comm.finish()
+    })
+}
+
+#[test]
+fn collectives_transfers_and_puts_in_one_group() -> Result<()> {
+    spmd::<Host>(4, |place| {
+        let mut comm = place.init()?;
+        let (left, right, rank) = (comm.ring(-1), comm.ring(1), comm.rank().index() as u64);
+        let (edge, ghost) = (comm.window::<u64>(4)?, comm.window::<u64>(4)?);
+        let mut edge = edge;
+        edge.copy_from(&[rank; 4])?;
+        let device = comm.device();
+        let (mine, mut theirs) = (device.from_slice(&[rank; 16])?, device.zeros::<u64>(16)?);
+        let mut sum = device.from_slice(&[rank; 1000])?;
+        let mut all = device.zeros::<u64>(64)?;
+        for _ in 0..5 {
+            sum.copy_from(&[rank; 1000])?;
+            comm.group(|g| {
+                g.send(&mine, right)?;
+                g.all_reduce_in_place(&mut sum, Sum)?;
+                g.recv(&mut theirs, left)?;
+                g.all_gather(&mine, &mut all)?;
+                g.put_signal(edge.slice(1..3), right, ghost.at(2))
+            })?;
+            comm.wait_signal(left)?;
+            assert_eq!(ghost.to_vec()?, [0, 0, left.index() as u64, left.index() as u64]);
+            assert_eq!(sum.to_vec()?, [6; 1000]);
+            assert_eq!(theirs.to_vec()?, [left.index() as u64; 16]);
+            assert_eq!(all.to_vec()?[48..], [3; 16]);
+            comm.barrier()?;
+        }
+        comm.finish()
+    })
+}
+
+#[test]
+fn a_group_that_fails_issues_nothing_and_the_others_are_told() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let (peer, rank) = (comm.ring(1), comm.rank().index());
+        let mine = comm.device().from_slice(&[rank as f32; 8])?;
+        let (mut theirs, mut sum) = (comm.device().zeros(8)?, comm.device().zeros::<f32>(4)?);
+        for fault in ["a bad length", "the closure's own"] {
+            let outcome: Result<()> = comm.group(|g| {
+                g.send(&mine, peer)?;
+                g.recv(&mut theirs, peer)?;
+                if rank == 0 && fault == "a bad length" {
+                    g.all_gather(mine.slice(0..8), sum.slice_mut(0..4))?;
+                } else {
+                    g.all_reduce_in_place(&mut sum, Sum)?;
+                }
+                if rank == 0 && fault != "a bad length" {
+                    return Err(own_error());
+                }
+                Ok(())
+            });
+            if rank == 0 {
+                let error = outcome.expect_err("refused");
+                match fault {
+                    "a bad length" => says(&error, &["all_gather", "holds 4 f32", "2 ranks x 8"]),
+                    _ => says(&error, &["TYPED_NCCL is `nonsense`"]),
+                }
+                comm.health()?;
+                assert_eq!(theirs.to_vec()?, [0.0; 8], "nothing was received");
+            } else {
+                outcome?;
+                let error = comm.sync(comm.stream()).expect_err("told");
+                assert!(matches!(&error, Error::Refused(told) if told.by.index() == 0), "{error}");
+                let what = if fault == "a bad length" { "all_gather" } else { "given up" };
+                says(&error, &["rank 0 refused its part", what]);
+            }
+            comm.barrier()?;
+        }
+        comm.group(|g| exchange(g, &mine, &mut theirs, (peer, peer)))?;
+        assert_eq!(theirs.to_vec()?, [peer.index() as f32; 8]);
+        comm.finish()
+    })
+}
+
+fn own_error() -> Error {
+    Error::SizeVariable(Box::new(typed_nccl::error::SizeVariable { found: "nonsense".into() }))
+}
+
+#[test]
+fn transfers_that_differ_are_reported_on_both_ends() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let comm = place.init()?;
+        let device = comm.device();
+        let mut x = device.zeros::<f32>(256)?;
+        match comm.rank().index() {
+            0 => comm.send(&x, 1)?,
+            1 => comm.recv(&mut x.slice_mut(0..100), 0)?,
+            _ => {}
+        }
+        if comm.rank().index() < 2 {
+            let error = comm.sync(comm.stream()).expect_err("the counts differ");
+            says(&error, &["transfer #0 from rank 0 to rank 1 on World differs"]);
+            says(&error, &["rank 0 called send of 256 f32 to 1, at tests/groups.rs:"]);
+            says(&error, &["rank 1 called recv of 100 f32 from 0, at"]);
+        }
+        let mut y = device.zeros::<i32>(256)?;
+        match comm.rank().index() {
+            1 => comm.send(&x, 2)?,
+            2 => comm.recv(&mut y, 1)?,
+            _ => {}
+        }
+        if comm.rank().index() > 0 {
+            assert!(matches!(comm.sync(comm.stream()), Err(Error::Mismatch(_))));
+        }
+        comm.barrier()?;
+        // A refused half is told to the other end.
+        match comm.rank().index() {
+            0 => assert!(comm.send(&x.slice(0..300), 2).is_err()),
+            2 => {
+                comm.recv(&mut x, 0)?;
+                assert!(matches!(x.to_vec(), Err(Error::Refused(told)) if told.by.index() == 0));
+            }
+            _ => {}
+        }
+        assert!(matches!(comm.send(&x, 3), Err(Error::NoSuchRank(_))));
+        comm.finish()
+    })
+}
+
+#[test]
+fn a_transfer_with_oneself_takes_a_group() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let me = comm.rank();
+        let (x, mut y) = (comm.device().from_slice(&[7_u8; 5])?, comm.device().zeros::<u8>(5)?);
+        let error = comm.send(&x, me).expect_err("nobody receives");
+        says(&error, &["sends [5] elements to itself and receives [] from itself"]);
+        says(&error, &["belong into one group"]);
+        assert!(matches!(comm.recv(&mut y, me), Err(Error::SelfTransfer(_))));
+        let error = comm.group(|g| {
+            g.send(x.slice(0..3), me)?;
+            g.recv(&mut y, me)
+        });
+        says(&error.expect_err("the lengths differ"), &["sends [3]", "receives [5]"]);
+        comm.group(|g| {
+            g.send(&x, me)?;
+            g.recv(&mut y, me)
+        })?;
+        assert_eq!(y.to_vec()?, [7; 5]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn a_rank_that_left_is_named_to_those_who_wait_for_its_transfer_or_signal() -> Result<()> {
+    for what in ["recv", "send", "wait_signal"] {
+        let outcome = Host::spmd(2, |place| -> Result<String> {
+            let mut comm = place.init()?;
+            let mut x = comm.device().zeros::<f32>(1 << 16)?;
+            let window = comm.window::<f32>(4)?;
+            if comm.rank().index() == 1 {
+                drop(window);
+                comm.abort_because("gave up");
+                return Ok(String::new());
+            }
+            let enqueued = match what {
+                "recv" => comm.recv(&mut x, 1),
+                "send" => comm.send(&x, 1),
+                _ => comm.wait_signal(1),
+            };
+            let error = enqueued.and_then(|()| comm.sync(comm.stream()));
+            Ok(error.expect_err("nobody there").to_string())
+        })?;
+        assert!(outcome[0].contains("rank 1 left: it was aborted"), "{}", outcome[0]);
+    }
+    Ok(())
+}
+
+#[test]
+fn uneven_collectives() -> Result<()> {
+    for ranks in [1, 2, 4, 7] {
+        spmd::<Host>(ranks, |place| {
+            let mut comm = place.init()?;
+            let rank = comm.rank().index();
+            // Rank r sends r + 2 s + 1 elements to rank s: none of them equal.
+            let counts: Vec<usize> = (0..ranks).map(|s| rank + 2 * s + 1).collect();
+            let splits = comm.splits(&counts)?;
+            let send: Vec<u32> =
+                (0..ranks).flat_map(|s| vec![(rank * 100 + s) as u32; counts[s]]).collect();
+            let expected: Vec<u32> =
+                (0..ranks).flat_map(|r| vec![(r * 100 + rank) as u32; r + 2 * rank + 1]).collect();
+            let send = comm.device().from_slice(&send)?;
+            let mut recv = comm.device().zeros::<u32>(splits.recv_len())?;
+            comm.all_to_all_v(&send, &mut recv, &splits)?;
+            assert_eq!(recv.to_vec()?, expected);
+            let error = comm.all_to_all_v(&send, recv.slice_mut(0..1), &splits);
+            if splits.recv_len() != 1 {
+                says(&error.expect_err("too short"), &["all_to_all_v", "the declared splits need"]);
+            }
+
+            // Blocks of r elements: rank 0's is empty.
+            let blocks = comm.blocks(rank)?;
+            let total = ranks * (ranks - 1) / 2;
+            let own = comm.device().from_slice(&vec![rank as u32; rank])?;
+            let mut all = comm.device().zeros::<u32>(total)?;
+            comm.all_gather_v(&own, &mut all, &blocks)?;
+            let expected: Vec<u32> = (0..ranks).flat_map(|r| vec![r as u32; r]).collect();
+            assert_eq!(all.to_vec()?, expected);
+            let mut back = comm.device().zeros::<u32>(rank)?;
+            comm.reduce_scatter_v(&all, &mut back, Sum, &blocks)?;
+            assert_eq!(back.to_vec()?, vec![(rank * ranks) as u32; rank]);
+            comm.finish()
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn splits_of_the_wrong_shape_are_refused_everywhere() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let comm: Communicator<_> = place.init()?;
+        let counts = vec![1; if comm.rank().index() == 1 { 2 } else { 3 }];
+        let error = comm.splits(&counts).expect_err("one count for each rank");
+        assert!(matches!(error, Error::BadLength(_)), "{error}");
+        comm.finish()
+    })
+}

@@ -1,0 +1,328 @@
+//! Windows: registration, puts, signals, waits, closing; what is refused, and how it reads.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use typed_nccl::{
+    CommConfig, Communicator, Device, Error, Host, LocalOnly, Rank, Result, Signals, Sum,
+    SymmetricStrict, Window, spmd,
+};
+
+fn says(error: &Error, parts: &[&str]) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in: {text}");
+    }
+}
+
+#[test]
+fn a_put_lands_and_its_signal_says_so() -> Result<()> {
+    for ranks in [1, 2, 3, 8] {
+        spmd::<Host>(ranks, |place| {
+            let mut comm = place.init()?;
+            let (left, right) = (comm.ring(-1), comm.ring(1));
+            let mut mine = comm.window::<u32>(64)?;
+            let ghosts = [comm.window::<u32>(64)?, comm.window::<u32>(64)?];
+            for turn in 0..20_u32 {
+                let ghost = &ghosts[turn as usize % 2];
+                mine.copy_from(&[100 * turn + comm.rank().index() as u32; 64])?;
+                comm.put_signal(mine.slice(8..24), right, ghost.at(40))?;
+                comm.wait_signal(left)?;
+                let found = ghost.to_vec()?;
+                assert_eq!(found[40..56], [100 * turn + left.index() as u32; 16]);
+                assert_eq!(found[..40], [0; 40]);
+                comm.barrier()?; // a signal proves arrival, not that the neighbour has read
+            }
+            comm.finish()
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn signals_count_by_peer_and_slot() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let (seat, device) = place.into_parts();
+        let config = CommConfig::builder().contexts(2).signals(3).build();
+        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        let mut comm = comm.connect()?;
+        let (next, before) = (comm.ring(1), comm.ring(-1));
+        let mut window = comm.window::<f64>(8)?;
+        window.copy_from(&[comm.rank().index() as f64; 8])?;
+        comm.barrier()?;
+        let slot = comm.signal_in(1, 2)?;
+        comm.put_signal(window.slice(0..1), next, window.at(4).raising(slot))?;
+        comm.put_signal(window.slice(0..1), next, window.at(5).raising(slot))?;
+        comm.signal(next)?;
+        let mut all = Signals::new();
+        all.expect_in(before, slot, 2).expect(before);
+        comm.wait_signals(&all)?;
+        assert_eq!(window.to_vec()?[4..6], [before.index() as f64; 2]);
+
+        // A surplus signal stays, and satisfies a later wait.
+        comm.signal_slot(next, slot)?;
+        comm.signal_slot(next, slot)?;
+        for _ in 0..2 {
+            let mut one = Signals::new();
+            one.expect_in(before, slot, 1);
+            comm.wait_signals(&one)?;
+        }
+        comm.wait_signals(&Signals::new())?;
+        comm.stream().sync()?;
+        let missing = comm.signal_in(2, 0).expect_err("two contexts");
+        says(&missing, &["no signal 0 in context 2", "2 contexts of 3 signals", ".contexts("]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn bad_puts_are_refused_and_their_peer_is_told() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let window = comm.window::<f32>(4096)?;
+        if comm.rank().index() == 0 {
+            let error = comm.put_signal(window.slice(0..16), 1, window.at(4090)).expect_err("past");
+            says(&error, &["put_signal: [4090, 4106) ends past rank 1's window of 4096 f32"]);
+            says(&error, &["windows.rs:", "unharmed"]);
+            let error = comm.put_signal(window.slice(0..1), 1, window.at(usize::MAX));
+            assert!(matches!(error, Err(Error::OutsideWindow(_))));
+            let error = comm.put_signal(window.slice(4090..4100), 1, window.at(0));
+            says(
+                &error.expect_err("past the source"),
+                &["4090..4100 reaches past a buffer of 4096"],
+            );
+            let error = comm.put_signal(&window, 2, window.at(0)).expect_err("no such rank");
+            says(&error, &["put_signal: there is no rank 2 in a communicator of 2"]);
+            assert!(matches!(comm.wait_signal(9), Err(Error::NoSuchRank(_))));
+        } else {
+            // Each refused put is told to the wait that would have taken its signal.
+            for _ in 0..3 {
+                comm.wait_signal(0)?;
+                match comm.sync(comm.stream()) {
+                    Err(Error::Refused(told)) => assert_eq!(told.by, Rank::from_index(0)),
+                    other => panic!("not told: {other:?}"),
+                }
+            }
+        }
+        comm.barrier()?;
+        comm.put_signal(window.slice(0..4), comm.ring(1), window.at(4092))?;
+        comm.wait_signal(comm.ring(1))?;
+        comm.stream().sync()?;
+        comm.finish()
+    })
+}
+
+#[test]
+fn windows_are_compared_across_ranks() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init()?;
+        let rank = comm.rank().index();
+        let len = if rank == 2 { 8 } else { 4 };
+        let error = comm.window::<f32>(len).expect_err("the lengths differ");
+        says(&error, &["the ranks of World register different windows (at tests/windows.rs:"]);
+        says(&error, &["ranks 0 and 1 registered 4 f32, Symmetric; rank 2 registered 8 f32"]);
+        says(&error, &["window_uneven", "nothing was registered"]);
+
+        // The buffer comes back.
+        let buffer = comm.device().nccl_zeros::<i32>(4)?;
+        let outcome = match rank {
+            0 => comm.try_register_window_as(buffer, LocalOnly).map(drop),
+            _ => comm.try_register_window_as(buffer, SymmetricStrict).map(drop),
+        };
+        let failed = outcome.expect_err("the kinds differ");
+        says(&failed.error, &["rank 0 registered 4 i32, LocalOnly", "SymmetricStrict"]);
+        assert_eq!(failed.value.to_vec()?, [0; 4]);
+
+        // A rank without memory says so to all.
+        let error = match rank {
+            1 => comm.window::<u8>(isize::MAX as usize - 4096).expect_err("too much"),
+            _ => comm.window::<u8>(16).expect_err("rank 1 has none"),
+        };
+        match rank {
+            1 => assert!(matches!(error, Error::NoMemory(_)), "{error}"),
+            _ => says(&error, &["rank 1 could not: host:1 has no"]),
+        }
+
+        // Uneven on purpose.
+        let mut window = comm.window_uneven::<u64>(rank)?;
+        assert_eq!((window.len(), window.len_at(Rank::from_index(2))), (rank, 2));
+        window.copy_from(&vec![rank as u64; rank])?;
+        comm.barrier()?;
+        if rank == 1 {
+            comm.put_signal(&window, 2, window.at(1))?;
+            let error = comm.put_signal(&window, 0, window.at(0)).expect_err("rank 0 has none");
+            says(&error, &["[0, 1) ends past rank 0's window of 0 u64"]);
+        }
+        if rank == 2 {
+            comm.wait_signal(1)?;
+            assert_eq!(window.to_vec()?, [2, 1]);
+        }
+        if rank == 0 {
+            comm.wait_signal(1)?;
+            assert!(matches!(comm.stream().sync(), Err(Error::Refused(_))));
+        }
+        comm.finish()
+    })
+}
+
+#[test]
+fn closing_is_collective_and_gives_the_memory_back() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let (peer, buffer) = (comm.ring(1), comm.device().nccl_zeros::<i64>(4)?);
+        let window = comm.register_window(buffer)?;
+        let other = comm.window::<i64>(4)?;
+        comm.put_signal(other.slice(0..2), peer, window.at(2))?;
+        comm.wait_signal(peer)?;
+        // Different windows on the ranks.
+        let failed = match comm.rank().index() {
+            0 => comm.try_close(window).map(drop),
+            _ => comm.try_close(other).map(drop),
+        };
+        let failed = failed.expect_err("they differ");
+        says(&failed.error, &["closed window #"]);
+        // Both still stand; the rank that holds the other one closes it.
+        drop(failed);
+        let again = comm.window::<i64>(4)?;
+        let mut back = comm.close(again)?;
+        back.copy_from(&[comm.rank().index() as i64; 4])?;
+        comm.all_reduce_in_place(&mut back, Sum)?;
+        assert_eq!(back.to_vec()?, [1; 4]);
+        // Registered again, by another communicator's rules.
+        let window = comm.register_window_as(back, LocalOnly)?;
+        assert_eq!(window.to_vec()?, [1; 4]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn windows_of_another_communicator_of_the_same_name_are_refused() -> Result<()> {
+    spmd::<Host>(1, |place| {
+        let mut comm = place.init()?;
+        let mut other = typed_nccl::Seat::local(1).remove(0).init(comm.device().clone())?;
+        let (mine, theirs) = (comm.window::<f32>(4)?, other.window::<f32>(4)?);
+        let error = comm.put_signal(&theirs, 0, mine.at(0)).expect_err("another's source");
+        says(&error, &["a window of World#", "was used on World#", "tag!"]);
+        let error = comm.put_signal(&mine, 0, theirs.at(0)).expect_err("another's target");
+        assert!(matches!(error, Error::WrongCommunicator(_)));
+        let failed = comm.try_close(theirs).map(drop).expect_err("another's window");
+        assert!(matches!(failed.error, Error::WrongCommunicator(_)));
+        other.close(failed.value)?;
+        assert!(comm.peer_ptr(&mine, 0)?.is_some_and(|at| at.as_ptr() == mine.user_ptr()));
+        assert!(comm.peer_ptr(&mine, 1).is_err() && comm.multimem_ptr(&mine)?.is_none());
+        assert_eq!(comm.lsa_team()?.to_world(0), Some(comm.rank()));
+        other.finish()?;
+        comm.finish()
+    })
+}
+
+#[test]
+fn buffers_can_be_registered() -> Result<()> {
+    let mut comm = typed_nccl::Seat::local(1).remove(0).init(Host::local()?)?;
+    let buffer = comm.device().zeros::<f32>(100)?;
+    let registration = comm.register_buffer(&buffer)?;
+    assert_eq!((registration.size(), registration.is_valid()), (400, true));
+    assert!(registration.handle().is_some());
+    comm.deregister_buffer(registration)?;
+    let kept = comm.register_buffer(&buffer)?;
+    comm.finish()?;
+    assert!(!kept.is_valid());
+    Ok(())
+}
+
+/// A struct that owns a communicator and its windows.
+struct Halo<D: Device> {
+    comm: Communicator<D>,
+    edge: Window<f32, D>,
+    ghost: [Window<f32, D>; 2],
+    turn: usize,
+}
+
+impl<D: Device> Halo<D> {
+    fn new(mut comm: Communicator<D>) -> Result<Self> {
+        let edge = comm.window(8)?;
+        let ghost = [comm.window(8)?, comm.window(8)?];
+        Ok(Self { comm, edge, ghost, turn: 0 })
+    }
+
+    fn step(&mut self) -> Result<Vec<f32>> {
+        let ghost = &self.ghost[self.turn % 2];
+        self.edge.copy_from(&[self.turn as f32; 8])?;
+        self.comm.put_signal(&self.edge, self.comm.ring(1), ghost.at(0))?;
+        self.comm.wait_signal(self.comm.ring(-1))?;
+        self.turn += 1;
+        ghost.to_vec()
+    }
+}
+
+#[test]
+fn a_struct_owns_its_windows_moves_and_aborts_with_them_alive() {
+    std::thread::scope(|scope| {
+        for seat in typed_nccl::Seat::local(2) {
+            scope.spawn(move || {
+                let rank = seat.rank().index();
+                let device = Host::any(rank as u32).expect("a device");
+                let mut halo = Halo::new(seat.init(device).expect("init")).expect("windows");
+                assert_eq!(halo.step().expect("a step"), [0.0; 8]);
+                let moved = std::thread::spawn(move || {
+                    assert_eq!(halo.step().expect("a step"), [1.0; 8]);
+                    if rank == 0 {
+                        // The error path: the windows are alive, the peer's wait is not satisfied.
+                        halo.comm.abort_because("out of tolerance");
+                        return;
+                    }
+                    let error = loop {
+                        if let Err(error) = halo.step() {
+                            break error;
+                        }
+                    };
+                    says(&error, &["rank 0 left: it was aborted", "out of tolerance"]);
+                    halo.comm.abort();
+                });
+                moved.join().expect("no panic");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_put_that_meets_the_owners_work_is_a_hazard_not_undefined() -> Result<()> {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    let found = AtomicUsize::new(0);
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut window = comm.window::<u64>(1 << 12)?;
+        let source = comm.window::<u64>(1 << 12)?;
+        if comm.rank().index() == 0 {
+            // Nothing orders this against the peer's puts.
+            comm.stream().launch(&mut window, |w, ()| {
+                STARTED.store(true, Ordering::Release);
+                for round in 0..50 {
+                    w.fill(round);
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            })?;
+        }
+        comm.barrier()?;
+        if comm.rank().index() == 1 {
+            while !STARTED.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            for _ in 0..5 {
+                comm.put_signal(&source, 0, window.at(0))?;
+            }
+            comm.stream().sync()?;
+        }
+        comm.barrier()?;
+        if let Err(error) = comm.stream().sync() {
+            says(
+                &error,
+                &["of a window of rank 0 were touched by a peer's put", "wait for a signal"],
+            );
+            found.fetch_add(1, Ordering::Relaxed);
+        }
+        comm.finish()
+    })?;
+    assert_eq!(found.into_inner(), 1, "the owner is told, once");
+    Ok(())
+}
