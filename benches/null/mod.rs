@@ -1,0 +1,267 @@
+//! A device that does nothing, and the NCCL of it: what is left of a call is what the types cost.
+//!
+//! The only operation that gets through is all_reduce, to [`NullApi::all_reduce`]: a pointer in a
+//! table that was filled at run time, as it is after loading a library. A direct call goes to the
+//! same pointer with the same arguments.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::time::Duration;
+
+use typed_nccl::backend::{
+    AllocKind, Collective, Collectives, Departer, Join, Launches, Lifecycle, Memory, Reduction,
+    Streams,
+};
+use typed_nccl::error::{Aborted, Error, Operation};
+use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, World};
+
+/// A handle of the null library: a communicator's or a stream's.
+pub(crate) type Handle = usize;
+
+/// `ncclAllReduce`, with opaque handles.
+pub(crate) type AllReduce =
+    unsafe extern "C" fn(*const u8, *mut u8, usize, i32, i32, Handle, Handle) -> i32;
+
+/// The null library's functions.
+#[derive(Debug)]
+pub(crate) struct NullApi {
+    /// `ncclAllReduce`
+    pub(crate) all_reduce: AllReduce,
+}
+
+/// `ncclSuccess`
+pub(crate) const SUCCESS: i32 = 0;
+
+impl NullApi {
+    /// Loads it: nothing about the result is known when the program is compiled.
+    pub(crate) fn load() -> &'static Self {
+        static API: NullApi = NullApi { all_reduce: null_all_reduce };
+        black_box(&API)
+    }
+}
+
+/// Takes everything that `ncclAllReduce` takes, does nothing, succeeds.
+#[inline(never)]
+unsafe extern "C" fn null_all_reduce(
+    _send: *const u8,
+    _recv: *mut u8,
+    _count: usize,
+    _dtype: i32,
+    _op: i32,
+    _comm: Handle,
+    _stream: Handle,
+) -> i32 {
+    SUCCESS
+}
+
+/// `ncclRedOp_t`
+#[inline]
+pub(crate) fn op_number(name: ReductionName) -> i32 {
+    match name {
+        ReductionName::Sum => 0,
+        ReductionName::Prod => 1,
+        ReductionName::Max => 2,
+        ReductionName::Min => 3,
+        ReductionName::Avg => 4,
+        _ => -1,
+    }
+}
+
+/// The one null device.
+#[derive(Clone, Debug)]
+pub(crate) struct Null;
+
+impl World for Null {
+    type Device = Self;
+}
+
+impl Device for Null {
+    type Backend = NullBackend;
+    const KIND: &'static str = "null";
+
+    fn ordinal(&self) -> u32 {
+        0
+    }
+}
+
+/// Carries out nothing.
+#[derive(Debug)]
+pub(crate) enum NullBackend {}
+
+/// Memory that is there, so that there is something to point to. Words, for the alignment.
+pub(crate) struct NullBlock(Box<[Cell<u128>]>);
+
+// SAFETY: the cells are reached through `Memory::read` and `Memory::write` only, whose callers keep
+// conflicting uses apart.
+unsafe impl Send for NullBlock {}
+// SAFETY: as above.
+unsafe impl Sync for NullBlock {}
+
+impl NullBlock {
+    /// The address `offset` bytes in, which is at most the block's length.
+    #[inline]
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.0.as_ptr().cast_mut().cast::<u8>().wrapping_add(offset)
+    }
+}
+
+// SAFETY: a block is at least `bytes` zeroed bytes in 16-byte words, freed when it is dropped.
+unsafe impl Memory for NullBackend {
+    const KIND: &'static str = "null";
+    type Block = NullBlock;
+
+    fn alloc(_: u32, bytes: usize, _: AllocKind) -> Result<NullBlock> {
+        Ok(NullBlock(vec![Cell::new(0); bytes.div_ceil(16)].into_boxed_slice()))
+    }
+
+    unsafe fn read(block: &NullBlock, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller keeps the range inside the block, and writers away; `to` is the
+        // caller's own memory.
+        unsafe { std::ptr::copy_nonoverlapping(block.at(offset), to, bytes) };
+        Ok(())
+    }
+
+    unsafe fn write(block: &NullBlock, offset: usize, from: *const u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller keeps the range inside the block, and every other use away; the bytes
+        // are in cells, so writing them through a shared reference is sound.
+        unsafe { std::ptr::copy_nonoverlapping(from, block.at(offset), bytes) };
+        Ok(())
+    }
+}
+
+// SAFETY: nothing is ever enqueued, so every point is reached.
+unsafe impl Streams for NullBackend {
+    type Stream = Handle;
+    type Point = ();
+
+    fn open(_: u32) -> Result<Handle> {
+        Ok(black_box(2))
+    }
+
+    fn point(_: &Handle) -> Result<()> {
+        Ok(())
+    }
+
+    fn wait_for(_: &Handle, (): &()) -> Result<()> {
+        Ok(())
+    }
+
+    fn reached((): &()) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn pause((): &(), _: Duration) {}
+
+    fn blame((): &()) -> Option<(u64, String)> {
+        None
+    }
+
+    fn take_error((): &()) -> Option<Error> {
+        None
+    }
+}
+
+// SAFETY: closures do not run.
+unsafe impl Launches for NullBackend {
+    type View<'v, T: Element> = PhantomData<&'v T>;
+    type ViewMut<'v, T: Element> = PhantomData<&'v mut T>;
+    type Raw<'v> = ();
+
+    fn launch(
+        _: &Handle,
+        _: &'static Location<'static>,
+        _: impl for<'v> FnOnce(()) + Send + 'static,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn view<'v, T: Element>(_: &NullBlock, _: usize, _: usize) -> PhantomData<&'v T> {
+        PhantomData
+    }
+
+    unsafe fn view_mut<'v, T: Element>(
+        _: &NullBlock,
+        _: usize,
+        _: usize,
+    ) -> PhantomData<&'v mut T> {
+        PhantomData
+    }
+}
+
+/// A communicator of the null library.
+pub(crate) struct NullComm {
+    api: &'static NullApi,
+    handle: Handle,
+}
+
+// SAFETY: nothing is ever enqueued, so nothing touches memory later.
+unsafe impl Lifecycle for NullBackend {
+    type Comm = NullComm;
+    type Operator = i32;
+
+    fn connect(_: Join) -> Result<NullComm> {
+        Ok(NullComm { api: NullApi::load(), handle: black_box(1) })
+    }
+
+    fn is_idle(_: &NullComm) -> bool {
+        true
+    }
+
+    fn refuse(_: &NullComm, _: u64, _: &Error) {}
+
+    fn departer(_: &NullComm) -> Departer {
+        Box::new(|_, _| {})
+    }
+
+    fn pre_mul_sum(_: &NullComm, _: DType, _: [u8; 8]) -> Result<i32> {
+        Ok(5)
+    }
+
+    fn finalize(_: NullComm) {}
+
+    fn abort(_: NullComm, _: &str) {}
+}
+
+// SAFETY: the null library touches no memory.
+unsafe impl Collectives for NullBackend {
+    #[inline]
+    fn collective(
+        comm: &NullComm,
+        stream: &Handle,
+        collective: &Collective<'_, Self>,
+    ) -> Result<()> {
+        let Collective { call, reduction: Some(op), send: Some(send), recv: Some(recv), .. } =
+            collective
+        else {
+            return Ok(());
+        };
+        if call.operation != Operation::AllReduce {
+            return Ok(());
+        }
+        let op = match op {
+            Reduction::BuiltIn(name) => op_number(*name),
+            Reduction::PreMulSum(operator) => *operator,
+        };
+        // SAFETY: the null library's function asks for nothing.
+        let status = unsafe {
+            (comm.api.all_reduce)(
+                send.allocation().block().at(send.offset()),
+                recv.allocation().block().at(recv.offset()),
+                call.count,
+                call.dtype as i32,
+                op,
+                comm.handle,
+                *stream,
+            )
+        };
+        if status == SUCCESS { Ok(()) } else { Err(failed(call.site)) }
+    }
+}
+
+#[cold]
+fn failed(at: &'static Location<'static>) -> Error {
+    let by = Rank::from_index(0);
+    Error::Aborted(Box::new(Aborted { why: "the null library failed".to_owned(), by, at }))
+}

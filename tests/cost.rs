@@ -1,0 +1,107 @@
+//! A typed call allocates nothing. Its instructions are counted by `cargo run -p xtask -- cost`.
+
+#[path = "../benches/null/mod.rs"]
+mod null;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+
+use null::Null;
+use typed_nccl::{Communicator, Device, Result, Seat, Sum};
+
+const CALLS: u64 = 1000;
+
+thread_local! {
+    /// This thread's allocations: the harness and other tests have threads of their own.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+impl Counting {
+    fn count() {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+    }
+}
+
+// SAFETY: the system's allocator does the work; counting neither allocates nor panics: the counter
+// is a constant-initialised thread-local without a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::count();
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        Self::count();
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        Self::count();
+        // SAFETY: the caller's promise is the same; `start` came from `System`.
+        unsafe { System.realloc(start, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is the same; `start` came from `System`.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+/// How often this thread allocates in `CALLS` calls, after one to warm up.
+fn allocations(mut call: impl FnMut() -> Result<()>) -> Result<u64> {
+    call()?;
+    let before = ALLOCATIONS.get();
+    for _ in 0..CALLS {
+        call()?;
+    }
+    Ok(ALLOCATIONS.get() - before)
+}
+
+fn alone() -> Result<Communicator<Null>> {
+    Seat::local(1).remove(0).init(Null)
+}
+
+#[test]
+fn the_allocator_counts() -> Result<()> {
+    let boxes = allocations(|| {
+        black_box(Box::new(black_box(1_u64)));
+        Ok(())
+    })?;
+    assert_eq!(boxes, CALLS);
+    let grown = allocations(|| {
+        let mut bytes = vec![black_box(1_u8)];
+        bytes.reserve_exact(black_box(100));
+        black_box(bytes);
+        Ok(())
+    })?;
+    assert_eq!(grown, 2 * CALLS);
+    Ok(())
+}
+
+#[test]
+fn all_reduce_allocates_nothing() -> Result<()> {
+    let comm = alone()?;
+    let (x, mut y) = (comm.device().zeros::<f32>(64)?, comm.device().zeros::<f32>(64)?);
+    assert_eq!(allocations(|| comm.all_reduce(&x, &mut y, Sum))?, 0);
+    assert_eq!(allocations(|| comm.all_reduce_in_place(&mut y, Sum))?, 0);
+    comm.finish()
+}
+
+#[test]
+fn all_reduce_on_a_stream_allocates_nothing() -> Result<()> {
+    let comm = alone()?;
+    let stream = comm.device().stream()?;
+    let (x, mut y) = (comm.device().zeros::<f32>(64)?, comm.device().zeros::<f32>(64)?);
+    assert_eq!(allocations(|| comm.on(&stream).all_reduce(&x, &mut y, Sum))?, 0);
+    assert_eq!(allocations(|| comm.on(&stream).all_reduce_in_place(&mut y, Sum))?, 0);
+    comm.finish()
+}

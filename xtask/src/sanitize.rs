@@ -1,0 +1,159 @@
+//! The test suite under AddressSanitizer and ThreadSanitizer, on the nightly toolchain.
+//!
+//! Each has a target directory of its own. Under ThreadSanitizer the standard library is built
+//! along: one that is not instrumented hides the order that its locks and channels make, and
+//! everything behind them looks like a race. Reports go to files, so that a test that captures
+//! its output cannot swallow them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::{Check, Failure, output, root};
+
+/// One of rustc's sanitizers.
+#[derive(Clone, Copy)]
+pub(crate) struct Sanitizer {
+    /// What rustc calls it.
+    name: &'static str,
+    /// The variable that its run-time part reads.
+    options: &'static str,
+    /// Whether the standard library has to be built with it.
+    build_std: bool,
+}
+
+pub(crate) const ADDRESS: Sanitizer =
+    Sanitizer { name: "address", options: "ASAN_OPTIONS", build_std: false };
+pub(crate) const THREAD: Sanitizer =
+    Sanitizer { name: "thread", options: "TSAN_OPTIONS", build_std: true };
+pub(crate) const ALL: [Sanitizer; 2] = [ADDRESS, THREAD];
+
+/// Cases of each property test, unless `PROPTEST_CASES` is set: they run about ten times slower.
+const CASES: &str = "16";
+
+/// What ends each report.
+const SUMMARY: &str = "SUMMARY: ";
+
+const RUSTUP: &str = "it finds the nightly toolchain; install Rust with rustup";
+
+pub(crate) fn run(sanitizers: &[Sanitizer]) -> Check {
+    let toolchain = Toolchain::find(sanitizers)?;
+    let mut outcomes = Vec::new();
+    for sanitizer in sanitizers {
+        println!("{}: cargo test", sanitizer.name);
+        outcomes.push(sanitizer.test(&toolchain)?);
+    }
+    for outcome in &outcomes {
+        for report in &outcome.reports {
+            println!("{report}");
+        }
+    }
+    println!("sanitizers:");
+    for outcome in &outcomes {
+        println!("  {outcome}");
+    }
+    if outcomes.iter().all(Outcome::is_clean) {
+        return Ok(());
+    }
+    Err(Failure::Broken("see the summary above".to_owned()))
+}
+
+/// The nightly toolchain.
+struct Toolchain {
+    /// The triple that it runs on; naming it keeps the flags away from build scripts.
+    host: String,
+}
+
+impl Toolchain {
+    fn find(sanitizers: &[Sanitizer]) -> Check<Self> {
+        let rustc = |arguments: &[&str]| {
+            let mut rustc = Command::new("rustup");
+            let text = output(rustc.args(["run", "nightly", "rustc"]).args(arguments), RUSTUP)?;
+            Ok(String::from_utf8_lossy(&text.stdout).into_owned())
+        };
+        let version = rustc(&["-vV"])?;
+        let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+        let host = host.ok_or_else(|| Failure::NotMade("rustc names no host".to_owned()))?;
+        let sysroot = rustc(&["--print", "sysroot"])?;
+        let library = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library");
+        if sanitizers.iter().any(|sanitizer| sanitizer.build_std) && !library.is_dir() {
+            let remedy = "rustup component add rust-src --toolchain nightly";
+            let why = format!("the standard library's source is not installed: {remedy}");
+            return Err(Failure::NotMade(why));
+        }
+        Ok(Self { host: host.to_owned() })
+    }
+}
+
+/// What one sanitizer came to.
+struct Outcome {
+    name: &'static str,
+    passed: bool,
+    /// The files that hold reports.
+    reports: Vec<String>,
+    seconds: u64,
+}
+
+impl Outcome {
+    fn is_clean(&self) -> bool {
+        self.passed && self.reports.is_empty()
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, passed, reports, seconds } = self;
+        let tests = if *passed { "passed" } else { "FAILED" };
+        let reports: usize = reports.iter().map(|text| text.matches(SUMMARY).count()).sum();
+        write!(f, "{name:8} {reports} reports, tests {tests}, {seconds} s")
+    }
+}
+
+impl Sanitizer {
+    fn test(self, toolchain: &Toolchain) -> Check<Outcome> {
+        let target = root().join("target").join(format!("sanitize-{}", self.name));
+        let reports = target.join("reports");
+        let failed = |error| Failure::NotMade(format!("{}: {error}", reports.display()));
+        if reports.exists() {
+            fs::remove_dir_all(&reports).map_err(failed)?;
+        }
+        fs::create_dir_all(&reports).map_err(failed)?;
+        let mut cargo = Command::new("rustup");
+        cargo.args(["run", "nightly", "cargo", "test", "--package", "typed-nccl"]);
+        cargo.args(["--lib", "--tests", "--no-fail-fast", "--target", &toolchain.host]);
+        if self.build_std {
+            cargo.arg("-Zbuild-std");
+        }
+        // A test asks for more memory than there is: the allocator has to say no, not to report.
+        let log = reports.join("report");
+        let options = format!("allocator_may_return_null=1:log_path='{}'", log.display());
+        cargo
+            .current_dir(root())
+            .env("CARGO_TARGET_DIR", &target)
+            .env("RUSTFLAGS", format!("-Zsanitizer={}", self.name))
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+            .env(self.options, options);
+        if std::env::var_os("PROPTEST_CASES").is_none() {
+            cargo.env("PROPTEST_CASES", CASES);
+        }
+        let started = Instant::now();
+        let status = cargo.status();
+        let status = status.map_err(|error| Failure::NotMade(format!("rustup: {error}")))?;
+        Ok(Outcome {
+            name: self.name,
+            passed: status.success(),
+            reports: found(&reports).map_err(failed)?,
+            seconds: started.elapsed().as_secs(),
+        })
+    }
+}
+
+/// The reports in a folder. A file may hold warnings only, such as of memory that was refused.
+fn found(folder: &Path) -> std::io::Result<Vec<String>> {
+    let files = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let files: Vec<PathBuf> = files.collect::<std::io::Result<_>>()?;
+    let texts = files.iter().map(|file| Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned()));
+    let texts: Vec<String> = texts.collect::<std::io::Result<_>>()?;
+    Ok(texts.into_iter().filter(|text| text.contains(SUMMARY)).collect())
+}
