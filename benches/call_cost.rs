@@ -40,7 +40,7 @@ fn direct_all_reduce(
     comm: Handle,
     stream: Handle,
 ) -> Result<(), i32> {
-    let (dtype, op) = (DType::F32 as i32, op_number(ReductionName::Sum));
+    let (dtype, op) = (DType::F32 as i32, op_number(ReductionName::Add));
     // SAFETY: the null library's function asks for nothing.
     let status =
         unsafe { (api.all_reduce)(send.cast(), recv.cast(), count, dtype, op, comm, stream) };

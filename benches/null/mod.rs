@@ -8,14 +8,15 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::marker::PhantomData;
 use std::panic::Location;
+use std::sync::Arc;
 use std::time::Duration;
 
 use typed_nccl::backend::{
-    AllocKind, Collective, Collectives, Departer, Join, Launches, Lifecycle, Memory, Reduction,
-    Streams,
+    AllocKind, Allocation, Collective, Departer, Join, Launches, Lifecycle, Memory, Op, Operations,
+    Reduction, Refusal, Seen, Streams, WindowId, Windows,
 };
 use typed_nccl::error::{Aborted, Error, Operation};
-use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, World};
+use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
 
 /// A handle of the null library: a communicator's or a stream's.
 pub(crate) type Handle = usize;
@@ -60,11 +61,11 @@ unsafe extern "C" fn null_all_reduce(
 #[inline]
 pub(crate) fn op_number(name: ReductionName) -> i32 {
     match name {
-        ReductionName::Sum => 0,
-        ReductionName::Prod => 1,
-        ReductionName::Max => 2,
-        ReductionName::Min => 3,
-        ReductionName::Avg => 4,
+        ReductionName::Add => 0,
+        ReductionName::Multiply => 1,
+        ReductionName::Greatest => 2,
+        ReductionName::Least => 3,
+        ReductionName::Mean => 4,
         _ => -1,
     }
 }
@@ -168,6 +169,9 @@ unsafe impl Launches for NullBackend {
     type View<'v, T: Element> = PhantomData<&'v T>;
     type ViewMut<'v, T: Element> = PhantomData<&'v mut T>;
     type Raw<'v> = ();
+    type Guard<'v> = ();
+
+    fn guard(_: &[Seen<'_, Self>]) {}
 
     fn launch(
         _: &Handle,
@@ -209,8 +213,6 @@ unsafe impl Lifecycle for NullBackend {
         true
     }
 
-    fn refuse(_: &NullComm, _: u64, _: &Error) {}
-
     fn departer(_: &NullComm) -> Departer {
         Box::new(|_, _| {})
     }
@@ -225,14 +227,11 @@ unsafe impl Lifecycle for NullBackend {
 }
 
 // SAFETY: the null library touches no memory.
-unsafe impl Collectives for NullBackend {
+unsafe impl Operations for NullBackend {
     #[inline]
-    fn collective(
-        comm: &NullComm,
-        stream: &Handle,
-        collective: &Collective<'_, Self>,
-    ) -> Result<()> {
-        let Collective { call, reduction: Some(op), send: Some(send), recv: Some(recv), .. } =
+    unsafe fn issue(comm: &NullComm, stream: &Handle, ops: &[Op<'_, Self>]) -> Result<()> {
+        let [Op::Collective(collective)] = ops else { return Ok(()) };
+        let Collective { call, reduction: Some(op), send: Some(send), recv: Some(recv) } =
             collective
         else {
             return Ok(());
@@ -242,7 +241,7 @@ unsafe impl Collectives for NullBackend {
         }
         let op = match op {
             Reduction::BuiltIn(name) => op_number(*name),
-            Reduction::PreMulSum(operator) => *operator,
+            Reduction::Made(operator) => *operator,
         };
         // SAFETY: the null library's function asks for nothing.
         let status = unsafe {
@@ -257,6 +256,49 @@ unsafe impl Collectives for NullBackend {
             )
         };
         if status == SUCCESS { Ok(()) } else { Err(failed(call.site)) }
+    }
+
+    fn refuse(_: &NullComm, _: &[Refusal], _: &Error) {}
+}
+
+// SAFETY: nobody puts anything.
+unsafe impl Windows for NullBackend {
+    type Window = ();
+
+    fn register(
+        _: &NullComm,
+        _: WindowId,
+        _: &Arc<Allocation<Self>>,
+        _: usize,
+        _: u32,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn unregister(_: &NullComm, _: WindowId, (): ()) {}
+
+    fn address(block: &NullBlock) -> *mut u8 {
+        block.at(0)
+    }
+
+    fn peer_address(_: &NullComm, _: WindowId, _: Rank) -> Option<*mut u8> {
+        None
+    }
+
+    fn multimem_address(_: &NullComm, _: WindowId) -> Option<*mut u8> {
+        None
+    }
+
+    fn lsa_team(_: &NullComm, world: Team) -> Team {
+        world
+    }
+
+    fn register_buffer(_: &NullComm, _: &Arc<Allocation<Self>>, _: usize) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn deregister_buffer(_: &NullComm, _: Option<u64>) -> Result<()> {
+        Ok(())
     }
 }
 

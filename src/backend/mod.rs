@@ -305,9 +305,9 @@ pub enum Refusal {
     /// Its part of a collective.
     Collective,
     /// A send to a rank.
-    Send(Rank),
+    SendTo(Rank),
     /// A receive from a rank.
-    Recv(Rank),
+    RecvFrom(Rank),
     /// A put or signal to a rank.
     Signal(Rank, Slot),
 }

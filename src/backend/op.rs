@@ -59,7 +59,7 @@ pub enum Reduction<B: Backend> {
     /// One of NCCL's own.
     BuiltIn(ReductionName),
     /// An operator that this communicator made.
-    PreMulSum(B::Operator),
+    Made(B::Operator),
 }
 
 impl<B: Backend> Reduction<B> {
@@ -68,7 +68,7 @@ impl<B: Backend> Reduction<B> {
     pub fn name(&self) -> ReductionName {
         match self {
             Self::BuiltIn(name) => *name,
-            Self::PreMulSum(_) => ReductionName::PreMulSum,
+            Self::Made(_) => ReductionName::ScaledAdd,
         }
     }
 }

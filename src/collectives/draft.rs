@@ -5,7 +5,7 @@
 use crate::backend::{Backend, Collective, Op, Reduction, Span};
 use crate::communicator::Core;
 use crate::error::{
-    BadLength, BadRange, Call, Error, NoBuffer, NoSuchRank, Operation, OtherDevice, Overflow, Site,
+    BadLength, BadRange, Call, Error, NoBuffer, NoSuchRank, Operation, Overflow, Site,
 };
 use crate::{AsRank, DType, Rank, Result};
 
@@ -248,7 +248,6 @@ impl<B: Backend> Draft<'_, B> {
     ) -> Result<Op<'a, B>> {
         let op = op?;
         call.reduction = Some(op.name());
-        self.on_device(&call, send.as_ref(), recv.as_ref())?;
         Ok(Op::Collective(Collective { call, reduction: Some(op), send, recv }))
     }
 
@@ -259,26 +258,7 @@ impl<B: Backend> Draft<'_, B> {
         send: Option<Span<'a, B>>,
         recv: Option<Span<'a, B>>,
     ) -> Result<Op<'a, B>> {
-        self.on_device(&call, send.as_ref(), recv.as_ref())?;
         Ok(Op::Collective(Collective { call, reduction: None, send, recv }))
-    }
-
-    /// Refuses memory of another device, where the type does not tell.
-    #[inline]
-    pub(crate) fn on_device(
-        &self,
-        call: &Call,
-        send: Option<&Span<'_, B>>,
-        recv: Option<&Span<'_, B>>,
-    ) -> Result<()> {
-        for (span, what) in [(send, "send buffer"), (recv, "receive buffer")] {
-            if let Some(span) = span
-                && span.allocation().ordinal() != self.core.ordinal
-            {
-                return Err(other_device::<B>(call, what, span.allocation().ordinal(), self.core));
-            }
-        }
-        Ok(())
     }
 
     /// Refuses unless a buffer holds `times` blocks of the call's count.
@@ -286,7 +266,7 @@ impl<B: Backend> Draft<'_, B> {
     fn holds(&self, call: &Call, buffer: &'static str, found: usize, times: usize) -> Result<()> {
         match call.count.checked_mul(times) {
             Some(needed) if needed == found => Ok(()),
-            needed => Err(bad_length(call, buffer, found, times, needed)),
+            needed => Err(bad_length(*call, buffer, found, times, needed)),
         }
     }
 
@@ -298,7 +278,7 @@ impl<B: Backend> Draft<'_, B> {
             return Ok(len / size);
         }
         let count = len / size + 1;
-        Err(bad_length(&self.call(operation, count), "one", len, size, count.checked_mul(size)))
+        Err(bad_length(self.call(operation, count), "one", len, size, count.checked_mul(size)))
     }
 
     /// A call with a root that the communicator has.
@@ -349,25 +329,8 @@ fn no_rank(operation: Operation, asked: usize, size: usize, site: Site) -> Error
 }
 
 #[cold]
-pub(crate) fn other_device<B: Backend>(
-    call: &Call,
-    what: &'static str,
-    found: u32,
-    core: &Core<B>,
-) -> Error {
-    Error::OtherDevice(Box::new(OtherDevice {
-        operation: call.operation.name(),
-        what,
-        kind: B::KIND,
-        found,
-        needed: core.ordinal,
-        site: call.site,
-    }))
-}
-
-#[cold]
 fn bad_length(
-    call: &Call,
+    call: Call,
     buffer: &'static str,
     found: usize,
     times: usize,

@@ -23,4 +23,4 @@ mod scatter;
 
 pub use root::Root;
 
-pub(crate) use draft::{Draft, View, other_device};
+pub(crate) use draft::{Draft, View};

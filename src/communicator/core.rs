@@ -56,6 +56,13 @@ impl<B: Backend> Core<B> {
         }
     }
 
+    /// The backend's communicator, if it is well and was the last to use `stream`.
+    #[inline]
+    pub(crate) fn comm_on(&self, stream: &StreamCore<B>) -> Option<&B::Comm> {
+        let known = self.health.is_well() && stream.last_user() == self.health.id();
+        self.comm.as_ref().filter(|_| known)
+    }
+
     pub(crate) fn control(&self) -> Result<&Control> {
         self.control.as_ref().ok_or_else(|| ended(&self.health))
     }
@@ -76,6 +83,12 @@ impl<B: Backend> Core<B> {
             }
             Err(poisoned) => poisoned,
         }
+    }
+
+    /// [`refuse`](Self::refuse) for one operation.
+    #[cold]
+    pub(crate) fn refuse_one(&self, refusal: Refusal, reason: Error) -> Error {
+        self.refuse(&[refusal], reason)
     }
 
     /// Empty lists for a group, with the last one's memory.

@@ -65,7 +65,12 @@ impl Health {
     /// The first cause.
     #[inline]
     pub fn check(&self) -> Result<()> {
-        if self.tripped.load(Ordering::Relaxed) { self.cause() } else { Ok(()) }
+        if self.is_well() { Ok(()) } else { self.cause() }
+    }
+
+    #[inline]
+    pub(crate) fn is_well(&self) -> bool {
+        !self.tripped.load(Ordering::Relaxed)
     }
 
     #[cold]

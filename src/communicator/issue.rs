@@ -2,66 +2,56 @@
 
 use std::slice;
 
-use super::On;
-use crate::backend::{Op, Operations, Refusal};
-use crate::collectives::other_device;
-use crate::error::{Call, Error, Operation, SelfTransfer};
+use super::{Core, On};
+use crate::backend::{Backend, Op, Operations, Refusal, Span};
+use crate::error::{Call, Error, Operation, OtherDevice, SelfTransfer};
+use crate::stream::StreamCore;
 use crate::{AsRank, Buffer, Device, Element, Rank, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
 impl<W: World> On<'_, W> {
-    /// Issues a draft, or books why not.
+    /// Issues a collective's draft, or books why not.
+    ///
+    /// Most calls repeat earlier ones: the communicator is well and was the last to use the stream,
+    /// and the stream alone used the buffers. Their devices were compared when that was booked. What
+    /// is new goes by value to a function of its own, so that nothing here has to be in memory for
+    /// the sake of what hardly ever happens.
     #[inline]
     pub(crate) fn run(&self, refusal: Refusal, draft: Result<Op<'_, Back<W>>>) -> Result<()> {
-        match draft {
-            Ok(op) => self.issue(slice::from_ref(&op), slice::from_ref(&refusal)),
-            Err(error) => Err(self.core.refuse(&[refusal], error)),
+        let op = match draft {
+            Ok(op) => op,
+            Err(error) => return Err(self.core.refuse_one(refusal, error)),
+        };
+        let (core, stream) = (self.core, self.stream);
+        if let Op::Collective(collective) = &op
+            && let Some(comm) = core.comm_on(stream)
+        {
+            let known = |span: &Option<Span<'_, Back<W>>>| {
+                span.is_none_or(|span| span.allocation().order.is_alone(stream))
+            };
+            if known(&collective.send) && known(&collective.recv) {
+                let next = stream.next_seq();
+                if let Some(span) = collective.send {
+                    span.allocation().order.read_again(next);
+                }
+                if let Some(span) = collective.recv {
+                    span.allocation().order.write_again(next);
+                }
+                stream.bump();
+                // SAFETY: operations are made by drafts only, which check lengths, ranks and
+                // offsets; this stream made every earlier use of the memory.
+                return unsafe {
+                    <Back<W> as Operations>::issue(comm, stream.raw(), slice::from_ref(&op))
+                };
+            }
         }
+        core.issue_first(stream, op, refusal)
     }
 
     /// Issues operations as one group; `refusals` are the same operations, should it be refused.
-    #[inline]
     pub(crate) fn issue(&self, ops: &[Op<'_, Back<W>>], refusals: &[Refusal]) -> Result<()> {
-        let (core, stream) = (self.core, self.stream);
-        let comm = core.comm()?;
-        if stream.ordinal() != core.ordinal {
-            return Err(self.other_stream(ops, refusals));
-        }
-        for op in ops {
-            match op {
-                Op::Collective(collective) => {
-                    if let Some(span) = &collective.send {
-                        span.allocation().order.read(stream)?;
-                    }
-                    if let Some(span) = &collective.recv {
-                        span.allocation().order.write(stream)?;
-                    }
-                }
-                Op::Transfer(transfer) => match transfer.call.operation {
-                    Operation::Send => transfer.span.allocation().order.read(stream)?,
-                    _ => transfer.span.allocation().order.write(stream)?,
-                },
-                Op::Put(put) => put.span.allocation().order.read(stream)?,
-                Op::Signal(_) => {}
-                // What a signal says may be about any window.
-                Op::Wait(_) => core.resources.windows_written(stream)?,
-            }
-        }
-        core.note(stream);
-        stream.bump();
-        // SAFETY: operations are made by drafts only, which check lengths, ranks, offsets and
-        // devices; the loop above ordered each use after the earlier ones.
-        unsafe { <Back<W> as Operations>::issue(comm, stream.raw(), ops) }
-    }
-
-    #[cold]
-    fn other_stream(&self, ops: &[Op<'_, Back<W>>], refusals: &[Refusal]) -> Error {
-        let Some(call) = ops.first().map(Op::call) else {
-            return self.core.refuse(refusals, super::core::ended(&self.core.health));
-        };
-        let error = other_device(&call, "stream", self.stream.ordinal(), self.core);
-        self.core.refuse(refusals, error)
+        self.core.issue(self.stream, ops, refusals)
     }
 
     /// Refuses transfers of this rank with itself that would wait for ever (P05, P06).
@@ -74,7 +64,7 @@ impl<W: World> On<'_, W> {
                 _ => None,
             })
         };
-        if of(Operation::Send).eq(of(Operation::Recv)) {
+        if of(Operation::SendTo).eq(of(Operation::RecvFrom)) {
             return Ok(());
         }
         let site = ops
@@ -84,8 +74,8 @@ impl<W: World> On<'_, W> {
             .map_or_else(std::panic::Location::caller, |call| call.site);
         Err(Error::SelfTransfer(Box::new(SelfTransfer {
             rank: self.core.rank,
-            sends: of(Operation::Send).collect(),
-            recvs: of(Operation::Recv).collect(),
+            sends: of(Operation::SendTo).collect(),
+            recvs: of(Operation::RecvFrom).collect(),
             site,
         })))
     }
@@ -106,7 +96,77 @@ impl<W: World> On<'_, W> {
     }
 }
 
-impl<B: crate::backend::Backend> Op<'_, B> {
+impl<B: Backend> Core<B> {
+    /// Issues an operation where something is new.
+    #[cold]
+    fn issue_first(&self, stream: &StreamCore<B>, op: Op<'_, B>, refusal: Refusal) -> Result<()> {
+        self.issue(stream, slice::from_ref(&op), slice::from_ref(&refusal))
+    }
+
+    /// Compares devices, orders memory between streams, issues.
+    fn issue(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>], refusals: &[Refusal]) -> Result<()> {
+        let comm = self.comm()?;
+        if let Some(error) = self.other_device(stream, ops) {
+            return Err(self.refuse(refusals, error));
+        }
+        for op in ops {
+            match op {
+                Op::Collective(collective) => {
+                    if let Some(span) = &collective.send {
+                        span.allocation().order.read(stream)?;
+                    }
+                    if let Some(span) = &collective.recv {
+                        span.allocation().order.write(stream)?;
+                    }
+                }
+                Op::Transfer(transfer) => match transfer.call.operation {
+                    Operation::SendTo => transfer.span.allocation().order.read(stream)?,
+                    _ => transfer.span.allocation().order.write(stream)?,
+                },
+                Op::Put(put) => put.span.allocation().order.read(stream)?,
+                Op::Signal(_) => {}
+                // What a signal says may be about any window.
+                Op::Wait(_) => self.resources.windows_written(stream)?,
+            }
+        }
+        self.note(stream);
+        stream.bump();
+        // SAFETY: operations are made by drafts only, which check lengths, ranks and offsets; the
+        // loop above ordered each use after the earlier ones.
+        unsafe { B::issue(comm, stream.raw(), ops) }
+    }
+
+    /// Memory or a stream of another device, where the type does not tell.
+    fn other_device(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) -> Option<Error> {
+        let of = |call: Call, what, found| {
+            let (kind, needed) = (B::KIND, self.ordinal);
+            let (operation, site) = (call.operation.name(), call.site);
+            let other = OtherDevice { operation, what, kind, found, needed, site };
+            Some(Error::OtherDevice(Box::new(other)))
+        };
+        for op in ops {
+            let (send, recv) = match op {
+                Op::Collective(collective) => (collective.send, collective.recv),
+                Op::Transfer(transfer) => (Some(transfer.span), None),
+                Op::Put(_) | Op::Signal(_) | Op::Wait(_) => (None, None),
+            };
+            let ordinal = |span: Span<'_, B>| span.allocation().ordinal();
+            let is_other = |&found: &u32| found != self.ordinal;
+            if is_other(&stream.ordinal()) {
+                return of(op.call(), "stream", stream.ordinal());
+            }
+            if let Some(found) = send.map(ordinal).filter(is_other) {
+                return of(op.call(), "send buffer", found);
+            }
+            if let Some(found) = recv.map(ordinal).filter(is_other) {
+                return of(op.call(), "receive buffer", found);
+            }
+        }
+        None
+    }
+}
+
+impl<B: Backend> Op<'_, B> {
     /// The call that it came from.
     pub fn call(&self) -> Call {
         match self {

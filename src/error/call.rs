@@ -26,9 +26,9 @@ pub enum Operation {
     /// `scatter`
     Scatter,
     /// `send`
-    Send,
+    SendTo,
     /// `recv`
-    Recv,
+    RecvFrom,
     /// `put_signal`
     PutSignal,
     /// `signal`
@@ -49,8 +49,8 @@ impl Operation {
             Self::AllToAll => "all_to_all",
             Self::Gather => "gather",
             Self::Scatter => "scatter",
-            Self::Send => "send",
-            Self::Recv => "recv",
+            Self::SendTo => "send",
+            Self::RecvFrom => "recv",
             Self::PutSignal => "put_signal",
             Self::Signal => "signal",
             Self::WaitSignal => "wait_signal",
@@ -107,7 +107,7 @@ impl fmt::Display for Call {
             _ => write!(f, "{} of {} {}", self.operation, self.count, self.dtype)?,
         }
         match (self.operation, self.peer) {
-            (Operation::Recv, Some(peer)) => write!(f, " from {peer}")?,
+            (Operation::RecvFrom, Some(peer)) => write!(f, " from {peer}")?,
             (Operation::WaitSignal, Some(peer)) => write!(f, " for {} from {peer}", self.count)?,
             (_, Some(peer)) => write!(f, " to {peer}")?,
             (_, None) => {}

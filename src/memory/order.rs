@@ -50,11 +50,30 @@ impl<B: Backend> Default for Order<B> {
 }
 
 impl<B: Backend> Order<B> {
+    /// Whether `stream` made every use so far.
+    #[inline]
+    pub(crate) fn is_alone(&self, stream: &StreamCore<B>) -> bool {
+        self.sole.load(Relaxed) == stream.id()
+    }
+
+    /// Books a read by operation `seq` of the stream that is alone.
+    #[inline]
+    pub(crate) fn read_again(&self, seq: u64) {
+        self.used.store(seq, Relaxed);
+    }
+
+    /// Books a write by operation `seq` of the stream that is alone.
+    #[inline]
+    pub(crate) fn write_again(&self, seq: u64) {
+        self.used.store(seq, Relaxed);
+        self.wrote.store(seq, Relaxed);
+    }
+
     /// Orders a read by the next operation of `stream` after all writes.
     #[inline]
     pub(crate) fn read(&self, stream: &StreamCore<B>) -> Result<()> {
-        if self.sole.load(Relaxed) == stream.id() {
-            self.used.store(stream.next_seq(), Relaxed);
+        if self.is_alone(stream) {
+            self.read_again(stream.next_seq());
             return Ok(());
         }
         self.read_elsewhere(stream)
@@ -63,9 +82,8 @@ impl<B: Backend> Order<B> {
     /// Orders a write by the next operation of `stream` after all uses.
     #[inline]
     pub(crate) fn write(&self, stream: &StreamCore<B>) -> Result<()> {
-        if self.sole.load(Relaxed) == stream.id() {
-            self.used.store(stream.next_seq(), Relaxed);
-            self.wrote.store(stream.next_seq(), Relaxed);
+        if self.is_alone(stream) {
+            self.write_again(stream.next_seq());
             return Ok(());
         }
         self.write_elsewhere(stream)

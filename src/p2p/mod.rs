@@ -30,7 +30,6 @@ impl<'c, B: Backend> Draft<'c, B> {
         let peer = self.rank(operation, peer)?;
         let mut call = self.call(operation, span.len());
         call.peer = Some(peer);
-        self.on_device(&call, Some(&span), None)?;
         Ok(Op::Transfer(Transfer { call, peer, span }))
     }
 }
@@ -38,7 +37,11 @@ impl<'c, B: Backend> Draft<'c, B> {
 /// What to tell the peer if a transfer is refused: nothing, if there is no such rank.
 fn refusals(operation: Operation, peer: impl AsRank, size: usize) -> Option<Refusal> {
     let peer = Some(peer.index()).filter(|&peer| peer < size).map(Rank::at)?;
-    Some(if operation == Operation::Send { Refusal::Send(peer) } else { Refusal::Recv(peer) })
+    Some(if operation == Operation::SendTo {
+        Refusal::SendTo(peer)
+    } else {
+        Refusal::RecvFrom(peer)
+    })
 }
 
 impl<W: World> On<'_, W> {
@@ -50,7 +53,7 @@ impl<W: World> On<'_, W> {
     #[track_caller]
     pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()> {
         let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
-        self.run_transfer(Operation::Send, draft.transfer(Operation::Send, buf.span(), to), to)
+        self.run_transfer(Operation::SendTo, draft.transfer(Operation::SendTo, buf.span(), to), to)
     }
 
     /// See [`Communicator::recv`].
@@ -61,7 +64,11 @@ impl<W: World> On<'_, W> {
     #[track_caller]
     pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()> {
         let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
-        self.run_transfer(Operation::Recv, draft.transfer(Operation::Recv, buf.span(), from), from)
+        self.run_transfer(
+            Operation::RecvFrom,
+            draft.transfer(Operation::RecvFrom, buf.span(), from),
+            from,
+        )
     }
 
     #[inline]
@@ -96,8 +103,8 @@ impl<'e, W: World> Group<'e, W> {
         to: impl AsRank,
     ) -> Result<()> {
         let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.transfer(Operation::Send, buf.into().into_span(), to);
-        self.record(refusals(Operation::Send, to, self.size()), op)
+        let op = draft.transfer(Operation::SendTo, buf.into().into_span(), to);
+        self.record(refusals(Operation::SendTo, to, self.size()), op)
     }
 
     /// Records a [`recv`](Communicator::recv).
@@ -111,8 +118,8 @@ impl<'e, W: World> Group<'e, W> {
         from: impl AsRank,
     ) -> Result<()> {
         let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.transfer(Operation::Recv, buf.into().into_span(), from);
-        self.record(refusals(Operation::Recv, from, self.size()), op)
+        let op = draft.transfer(Operation::RecvFrom, buf.into().into_span(), from);
+        self.record(refusals(Operation::RecvFrom, from, self.size()), op)
     }
 }
 

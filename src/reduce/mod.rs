@@ -52,7 +52,7 @@ mod sealed {
 }
 
 macro_rules! built_in {
-    ($($op:ident: $bound:ident),+ $(,)?) => { $(
+    ($($op:ident: $bound:ident is $name:ident),+ $(,)?) => { $(
         impl sealed::Sealed for $op {}
 
         impl<T: $bound, W: World> ReduceOp<T, W> for $op {
@@ -61,34 +61,48 @@ macro_rules! built_in {
                 &self,
                 _: &Resources<<W::Device as Device>::Backend>,
             ) -> Result<Reduction<<W::Device as Device>::Backend>> {
-                Ok(Reduction::BuiltIn(ReductionName::$op))
+                Ok(Reduction::BuiltIn(ReductionName::$name))
             }
         }
     )+ };
 }
 
-built_in!(Sum: Numeric, Prod: Numeric, Min: Numeric, Max: Numeric, Avg: Float);
+built_in! {
+    Sum: Numeric is Add,
+    Prod: Numeric is Multiply,
+    Min: Numeric is Least,
+    Max: Numeric is Greatest,
+    Avg: Float is Mean,
+}
 
-/// Which reduction, as a value: what reports compare and print.
+/// Which reduction, as a value: what reports compare and print. Named apart from the operators, so
+/// that the compiler prints those without a path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ReductionName {
     /// [`struct@Sum`]
-    Sum,
+    Add,
     /// [`struct@Prod`]
-    Prod,
+    Multiply,
     /// [`struct@Min`]
-    Min,
+    Least,
     /// [`struct@Max`]
-    Max,
+    Greatest,
     /// [`struct@Avg`]
-    Avg,
+    Mean,
     /// [`struct@PreMulSum`]
-    PreMulSum,
+    ScaledAdd,
 }
 
 impl fmt::Display for ReductionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+        f.write_str(match self {
+            Self::Add => "Sum",
+            Self::Multiply => "Prod",
+            Self::Least => "Min",
+            Self::Greatest => "Max",
+            Self::Mean => "Avg",
+            Self::ScaledAdd => "PreMulSum",
+        })
     }
 }

@@ -28,7 +28,7 @@ impl<T: Numeric, W: World> ReduceOp<T, W> for PreMulSum<T, W> {
         &self,
         resources: &Resources<<W::Device as Device>::Backend>,
     ) -> Result<Reduction<<W::Device as Device>::Backend>> {
-        Ok(Reduction::PreMulSum(resources.operator(&self.key)?))
+        Ok(Reduction::Made(resources.operator(&self.key)?))
     }
 }
 

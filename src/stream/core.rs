@@ -79,6 +79,12 @@ impl<B: Backend> StreamCore<B> {
         self.seq.get() + 1
     }
 
+    /// The communicator that was noted last.
+    #[inline]
+    pub(crate) fn last_user(&self) -> u64 {
+        self.last_user.get()
+    }
+
     /// An operation was enqueued.
     #[inline]
     pub(crate) fn bump(&self) {

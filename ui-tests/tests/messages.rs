@@ -22,8 +22,13 @@ const LINES: usize = 12;
 
 /// Where the error's own text is over: a place elsewhere in the source, or the chain of rustc's
 /// reasons.
-const ELSEWHERE: [&str; 4] =
-    ["help:", "note:", "= note: required for", "= note: requirement occurs because"];
+const ELSEWHERE: [&str; 5] = [
+    "help:",
+    "note:",
+    "= note: required for",
+    "= note: requirement occurs because",
+    "= help: the following other types",
+];
 
 #[test]
 fn no_message_contains_an_internal_name() {

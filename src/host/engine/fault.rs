@@ -67,8 +67,8 @@ impl State {
         let Some(comm) = self.comm(place) else { return };
         let (sent, received) = (comm.members[from].sends[to], comm.members[to].recvs[from]);
         let half = comm.pairs(from, to).half().find_map(|(index, side, call)| match side {
-            Side::Send => (received <= index).then_some((to, index, call)),
-            Side::Recv => (sent <= index).then_some((from, index, call)),
+            Side::Sender => (received <= index).then_some((to, index, call)),
+            Side::Receiver => (sent <= index).then_some((from, index, call)),
         });
         let Some((missing, index, call)) = half else { return };
         if comm.members[missing].gone.is_some() {
@@ -147,7 +147,7 @@ impl State {
         for from in 0..size {
             for to in 0..size {
                 for side in comm.pairs(from, to).void() {
-                    over.push(if side == Side::Send { from } else { to });
+                    over.push(if side == Side::Sender { from } else { to });
                 }
             }
         }

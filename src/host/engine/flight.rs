@@ -13,8 +13,8 @@ use crate::host::moves::{Entry, Held, Moves};
 /// An operation of a group. `index` counts collectives, and transfers of a pair, as they are issued.
 pub(super) enum HostOp {
     Collective { index: u64, entry: Option<Entry> },
-    Send { peer: usize, index: u64, call: Call, from: Option<Held> },
-    Recv { peer: usize, index: u64, call: Call, to: Option<Held> },
+    SendTo { peer: usize, index: u64, call: Call, from: Option<Held> },
+    RecvFrom { peer: usize, index: u64, call: Call, to: Option<Held> },
     Put { call: Call, peer: usize, from: Option<Held>, window: WindowId, offset: usize, slot: Slot },
     Signal { call: Call, peer: usize, slot: Slot },
     Wait { call: Call, peer: usize, slot: Slot, count: u64 },
@@ -24,8 +24,8 @@ impl HostOp {
     pub(super) fn call(&self) -> Option<Call> {
         match self {
             Self::Collective { entry, .. } => entry.as_ref().map(|entry| entry.call),
-            Self::Send { call, .. }
-            | Self::Recv { call, .. }
+            Self::SendTo { call, .. }
+            | Self::RecvFrom { call, .. }
             | Self::Put { call, .. }
             | Self::Signal { call, .. }
             | Self::Wait { call, .. } => Some(*call),
@@ -62,8 +62,8 @@ impl Flight {
         for op in self.ops.drain(..) {
             match op {
                 HostOp::Collective { entry, .. } => out.drop_entry(entry),
-                HostOp::Send { from: held, .. }
-                | HostOp::Recv { to: held, .. }
+                HostOp::SendTo { from: held, .. }
+                | HostOp::RecvFrom { to: held, .. }
                 | HostOp::Put { from: held, .. } => out.drop_held(held),
                 HostOp::Signal { .. } | HostOp::Wait { .. } => {}
             }
@@ -119,7 +119,7 @@ impl State {
                 Phase::Collectives => {
                     flight.phase = Phase::Transfers;
                     self.post_all(place, out, |op| {
-                        matches!(op, HostOp::Send { .. } | HostOp::Recv { .. })
+                        matches!(op, HostOp::SendTo { .. } | HostOp::RecvFrom { .. })
                     });
                 }
                 Phase::Transfers => return self.land(place, out),
@@ -149,7 +149,7 @@ impl State {
         let Some(comm) = self.comm(place) else { return false };
         let Some(flight) = comm.members[place.rank].flight.as_mut() else { return false };
         match &mut flight.ops[at] {
-            HostOp::Collective { .. } | HostOp::Send { .. } | HostOp::Recv { .. } => {}
+            HostOp::Collective { .. } | HostOp::SendTo { .. } | HostOp::RecvFrom { .. } => {}
             HostOp::Put { peer, from, window, offset, slot, .. } => {
                 let (peer, slot) = (*peer, *slot);
                 let to = comm.windows.get(window).and_then(|window| window.held(peer, *offset));

@@ -105,12 +105,12 @@ impl Engine {
         for refusal in refusals {
             match *refusal {
                 Refusal::Collective => state.refuse_collective(place, reason.clone(), &mut out),
-                Refusal::Send(to) => {
-                    let (side, to) = (Side::Send, to.index());
+                Refusal::SendTo(to) => {
+                    let (side, to) = (Side::Sender, to.index());
                     state.refuse_transfer(place, side, to, reason.clone(), &mut out);
                 }
-                Refusal::Recv(from) => {
-                    let (side, from) = (Side::Recv, from.index());
+                Refusal::RecvFrom(from) => {
+                    let (side, from) = (Side::Receiver, from.index());
                     state.refuse_transfer(place, side, from, reason.clone(), &mut out);
                 }
                 Refusal::Signal(to, slot) => {
@@ -279,13 +279,13 @@ impl MemberState {
                 let (call, peer, held) =
                     (t.call, t.peer.index(), Some(Held::of(&t.span, t.call.dtype)));
                 match call.operation {
-                    Operation::Send => {
+                    Operation::SendTo => {
                         let index = next(&mut self.sends[peer]);
-                        HostOp::Send { peer, index, call, from: held }
+                        HostOp::SendTo { peer, index, call, from: held }
                     }
                     _ => {
                         let index = next(&mut self.recvs[peer]);
-                        HostOp::Recv { peer, index, call, to: held }
+                        HostOp::RecvFrom { peer, index, call, to: held }
                     }
                 }
             }

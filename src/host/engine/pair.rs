@@ -44,8 +44,8 @@ enum End {
 /// Which end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    Send,
-    Recv,
+    Sender,
+    Receiver,
 }
 
 impl Pairs {
@@ -66,8 +66,8 @@ impl Pairs {
         }
         if let Some(transfer) = self.get(index) {
             match side {
-                Side::Send => transfer.send = end,
-                Side::Recv => transfer.recv = end,
+                Side::Sender => transfer.send = end,
+                Side::Receiver => transfer.recv = end,
             }
         }
     }
@@ -85,8 +85,8 @@ impl Pairs {
     /// Transfers with one end here and the other missing: number, which end is here, its call.
     pub(super) fn half(&self) -> impl Iterator<Item = (u64, Side, Call)> {
         (self.base..).zip(&self.transfers).filter_map(|(index, t)| match (&t.send, &t.recv) {
-            (End::Here { call, .. }, End::Missing) => Some((index, Side::Send, *call)),
-            (End::Missing, End::Here { call, .. }) => Some((index, Side::Recv, *call)),
+            (End::Here { call, .. }, End::Missing) => Some((index, Side::Sender, *call)),
+            (End::Missing, End::Here { call, .. }) => Some((index, Side::Receiver, *call)),
             _ => None,
         })
     }
@@ -95,7 +95,7 @@ impl Pairs {
     pub(super) fn void(&mut self) -> Vec<Side> {
         let mut ends = Vec::new();
         for t in self.transfers.iter_mut().filter(|t| !t.moving) {
-            for (side, end) in [(Side::Send, &mut t.send), (Side::Recv, &mut t.recv)] {
+            for (side, end) in [(Side::Sender, &mut t.send), (Side::Receiver, &mut t.recv)] {
                 if let End::Here { .. } = std::mem::replace(end, End::Over) {
                     ends.push(side);
                 }
@@ -113,7 +113,7 @@ impl CommState {
 
     fn take_held(&mut self, rank: usize, at: usize) -> Option<Held> {
         match &mut self.members[rank].flight.as_mut()?.ops[at] {
-            HostOp::Send { from: held, .. } | HostOp::Recv { to: held, .. } => held.take(),
+            HostOp::SendTo { from: held, .. } | HostOp::RecvFrom { to: held, .. } => held.take(),
             _ => None,
         }
     }
@@ -125,8 +125,8 @@ impl State {
         let Some(comm) = self.comm(place) else { return };
         let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
         let (side, peer, index, call) = match &flight.ops[at] {
-            HostOp::Send { peer, index, call, .. } => (Side::Send, *peer, *index, *call),
-            HostOp::Recv { peer, index, call, .. } => (Side::Recv, *peer, *index, *call),
+            HostOp::SendTo { peer, index, call, .. } => (Side::Sender, *peer, *index, *call),
+            HostOp::RecvFrom { peer, index, call, .. } => (Side::Receiver, *peer, *index, *call),
             _ => return,
         };
         let (from, to) = ends(place.rank, peer, side);
@@ -146,8 +146,8 @@ impl State {
         let Some(comm) = self.comm(place) else { return };
         let member = &mut comm.members[place.rank];
         let count = match side {
-            Side::Send => &mut member.sends[peer],
-            Side::Recv => &mut member.recvs[peer],
+            Side::Sender => &mut member.sends[peer],
+            Side::Receiver => &mut member.recvs[peer],
         };
         let index = *count;
         *count += 1;
@@ -215,7 +215,7 @@ impl State {
 /// Sender and receiver of a transfer between this rank and a peer.
 fn ends(rank: usize, peer: usize, side: Side) -> (usize, usize) {
     match side {
-        Side::Send => (rank, peer),
-        Side::Recv => (peer, rank),
+        Side::Sender => (rank, peer),
+        Side::Receiver => (peer, rank),
     }
 }

@@ -75,18 +75,18 @@ impl State {
             }
             Phase::Transfers => {
                 let waiting = flight.ops.iter().find_map(|op| match op {
-                    HostOp::Send { peer, index, call, from: Some(_) } => {
-                        Some((Side::Send, *peer, *index, *call))
+                    HostOp::SendTo { peer, index, call, from: Some(_) } => {
+                        Some((Side::Sender, *peer, *index, *call))
                     }
-                    HostOp::Recv { peer, index, call, to: Some(_) } => {
-                        Some((Side::Recv, *peer, *index, *call))
+                    HostOp::RecvFrom { peer, index, call, to: Some(_) } => {
+                        Some((Side::Receiver, *peer, *index, *call))
                     }
                     _ => None,
                 });
                 let (side, peer, index, call) = waiting?;
                 let issued = match side {
-                    Side::Send => comm.members[peer].recvs[place.rank],
-                    Side::Recv => comm.members[peer].sends[place.rank],
+                    Side::Sender => comm.members[peer].recvs[place.rank],
+                    Side::Receiver => comm.members[peer].sends[place.rank],
                 };
                 let what = match issued > index {
                     true => "enqueued its part behind work that is not over".to_owned(),

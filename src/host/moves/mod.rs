@@ -71,7 +71,7 @@ impl From<&Reduction<HostBackend>> for Combine {
     fn from(reduction: &Reduction<HostBackend>) -> Self {
         match reduction {
             Reduction::BuiltIn(name) => Self::BuiltIn(*name),
-            Reduction::PreMulSum(scale) => Self::Scaled(*scale),
+            Reduction::Made(scale) => Self::Scaled(*scale),
         }
     }
 }

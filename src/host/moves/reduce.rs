@@ -61,7 +61,7 @@ impl Collective {
                 let from = unsafe { std::slice::from_raw_parts(from.cast::<T>(), len) };
                 accumulate(acc, from, part.reduction, rank == 0);
             }
-            if let Some(Combine::BuiltIn(ReductionName::Avg)) = self.parts[0].reduction {
+            if let Some(Combine::BuiltIn(ReductionName::Mean)) = self.parts[0].reduction {
                 for a in &mut *acc {
                     *a = T::divide(*a, self.parts.len());
                 }
@@ -116,9 +116,9 @@ fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<Combine>, fi
                 *a = T::raise(*x);
             }
         }
-        Some(Combine::BuiltIn(ReductionName::Prod)) => each(acc, &T::multiply),
-        Some(Combine::BuiltIn(ReductionName::Min)) => each(acc, &T::smaller),
-        Some(Combine::BuiltIn(ReductionName::Max)) => each(acc, &T::larger),
+        Some(Combine::BuiltIn(ReductionName::Multiply)) => each(acc, &T::multiply),
+        Some(Combine::BuiltIn(ReductionName::Least)) => each(acc, &T::smaller),
+        Some(Combine::BuiltIn(ReductionName::Greatest)) => each(acc, &T::larger),
         _ => each(acc, &T::add),
     }
 }
