@@ -206,7 +206,6 @@ impl<'c, B: Backend> Draft<'c, B> {
     }
 
     /// This rank's block, and on the root the whole.
-    #[expect(clippy::type_complexity, reason = "named once")]
     fn rooted_in_place<'a>(
         self,
         operation: Operation,

@@ -348,6 +348,7 @@ impl<W: World> Live<W> {
         Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
     }
 
+    #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
     fn finish(mut self, site: Site) -> Result<Gone, Failed<Self>> {
         match self.drain(site) {
             Ok(()) => Ok(self.end()),

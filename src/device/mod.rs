@@ -53,6 +53,7 @@ pub trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[expect(clippy::wrong_self_convention, reason = "the field's name: from a host slice")]
     fn from_slice<T: Element>(&self, values: &[T]) -> Result<Buffer<T, Self>> {
         let mut buffer = self.zeros(values.len())?;
         buffer.copy_from(values)?;

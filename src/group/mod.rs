@@ -43,7 +43,7 @@ impl<B: Backend> Lists<'_, B> {
         self.ops.clear();
         self.refusals.clear();
         // Nothing is left to map; the standard library reuses the allocation.
-        let ops = self.ops.into_iter().filter_map(|_| None).collect();
+        let ops = self.ops.into_iter().map_while(|_| None).collect();
         Lists { ops, refusals: self.refusals, recorded: 0 }
     }
 }

@@ -46,7 +46,9 @@ unsafe impl Memory for HostBackend {
         let _guard = Touch { block, start: offset, bytes, write: false }.take();
         // SAFETY: the caller keeps the range inside the block, and ordered writers away; the guard
         // keeps peers away; `to` is the caller's own memory.
-        unsafe { std::ptr::copy_nonoverlapping(block.at(offset), to, bytes) };
+        let from = unsafe { block.at(offset) };
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
         Ok(())
     }
 
@@ -54,7 +56,9 @@ unsafe impl Memory for HostBackend {
         let _guard = Touch { block, start: offset, bytes, write: true }.take();
         // SAFETY: the caller keeps the range inside the block, and every ordered use away; the guard
         // keeps peers away.
-        unsafe { std::ptr::copy_nonoverlapping(from, block.at(offset), bytes) };
+        let to = unsafe { block.at(offset) };
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
         Ok(())
     }
 }
@@ -125,12 +129,16 @@ unsafe impl Launches for HostBackend {
     unsafe fn view<'v, T: Element>(block: &Block, offset: usize, len: usize) -> &'v [T] {
         // SAFETY: the caller keeps the range inside the block, aligned, alive and unwritten for
         // 'v; every byte is initialised and every bit pattern is a `T`.
-        unsafe { std::slice::from_raw_parts(block.at(offset).cast(), len) }
+        let start = unsafe { block.at(offset) };
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(start.cast(), len) }
     }
 
     unsafe fn view_mut<'v, T: Element>(block: &Block, offset: usize, len: usize) -> &'v mut [T] {
         // SAFETY: as in `view`, and the caller keeps every other use away for 'v.
-        unsafe { std::slice::from_raw_parts_mut(block.at(offset).cast(), len) }
+        let start = unsafe { block.at(offset) };
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
     }
 }
 

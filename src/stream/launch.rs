@@ -260,7 +260,7 @@ impl Operands for () {
     type Views<'v> = ();
     type Held = ();
 
-    unsafe fn views<'v>(_: &'v ()) {}
+    unsafe fn views(_: &()) {}
 }
 
 #[diagnostic::do_not_recommend]
@@ -269,7 +269,7 @@ impl<D: Device> OperandsOn<D> for () {
         Ok(())
     }
 
-    fn seen<'v>(_: &'v (), _: &mut Vec<Seen<'v, D::Backend>>) {}
+    fn seen(_: &(), _: &mut Vec<Seen<'_, D::Backend>>) {}
 }
 
 macro_rules! tuples {

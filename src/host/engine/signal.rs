@@ -65,7 +65,8 @@ impl Signals {
         let refused = self.refused.get_mut(&cell)?;
         let mut first = None;
         while refused.front().is_some_and(|(number, _)| *number < consumed) {
-            first = first.or(refused.pop_front().map(|(_, error)| error));
+            let next = refused.pop_front().map(|(_, error)| error);
+            first = first.or(next);
         }
         first
     }

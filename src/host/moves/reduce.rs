@@ -24,23 +24,22 @@ impl Collective {
     /// # Safety
     /// As [`Collective::run`].
     pub(super) unsafe fn reduce_block(&self, block: usize, range: Range<usize>) {
+        let run: unsafe fn(&Self, usize, Range<usize>) = match self.dtype {
+            DType::I8 => Self::reduce_as::<i8>,
+            DType::U8 => Self::reduce_as::<u8>,
+            DType::I32 => Self::reduce_as::<i32>,
+            DType::U32 => Self::reduce_as::<u32>,
+            DType::I64 => Self::reduce_as::<i64>,
+            DType::U64 => Self::reduce_as::<u64>,
+            DType::F16 => Self::reduce_as::<f16>,
+            DType::F32 => Self::reduce_as::<f32>,
+            DType::F64 => Self::reduce_as::<f64>,
+            DType::Bf16 => Self::reduce_as::<bf16>,
+            DType::F8E4M3 => Self::reduce_as::<F8E4M3>,
+            DType::F8E5M2 => Self::reduce_as::<F8E5M2>,
+        };
         // SAFETY: the spans hold elements of `dtype`; the rest is the caller's promise.
-        unsafe {
-            match self.dtype {
-                DType::I8 => self.reduce_as::<i8>(block, range),
-                DType::U8 => self.reduce_as::<u8>(block, range),
-                DType::I32 => self.reduce_as::<i32>(block, range),
-                DType::U32 => self.reduce_as::<u32>(block, range),
-                DType::I64 => self.reduce_as::<i64>(block, range),
-                DType::U64 => self.reduce_as::<u64>(block, range),
-                DType::F16 => self.reduce_as::<f16>(block, range),
-                DType::F32 => self.reduce_as::<f32>(block, range),
-                DType::F64 => self.reduce_as::<f64>(block, range),
-                DType::Bf16 => self.reduce_as::<bf16>(block, range),
-                DType::F8E4M3 => self.reduce_as::<F8E4M3>(block, range),
-                DType::F8E5M2 => self.reduce_as::<F8E5M2>(block, range),
-            }
-        }
+        unsafe { run(self, block, range) }
     }
 
     /// # Safety
