@@ -1,81 +1,79 @@
-//! The main job on the host backend: 8 ranks reduce gradients in two precisions and gather their
-//! parameters, and every number is checked.
-//!
-//! ```text
-//! cargo run --release --example quickstart
-//! ```
+//! The main job on the host backend: 8 ranks exchange halos, reduce gradients in two precisions and
+//! pass a ring around; every number is checked. `cargo run --release --example quickstart`
 
 use std::time::{Duration, Instant};
 
-use typed_nccl::{Avg, Communicator, Device, Element, Host, Result, Sum, bf16};
+use typed_nccl::{Avg, Communicator, Device, Element, Host, Result, Signals, Sum, bf16};
 
-const RANKS: usize = 8;
+type Row = (&'static str, Duration);
 const LEN: usize = 1 << 20;
+const EDGE: usize = 1 << 14;
 
 fn main() -> Result<()> {
-    println!("{RANKS} ranks on this machine, no GPU; {LEN} elements each\n");
-    let per_rank = Host::spmd(RANKS, |place| job(place.init()?))?;
-    println!("{:<24} {:>7} {:>9} {:>12}", "operation", "type", "bytes", "slowest rank");
-    for (i, row) in per_rank[0].iter().enumerate() {
-        let slowest = per_rank.iter().map(|rows| rows[i].took).max().unwrap_or_default();
-        println!("{:<24} {:>7} {:>9} {slowest:>12.1?}", row.what, row.dtype, row.bytes);
+    let ranks = Host::spmd(8, |place| job(place.init()?))?;
+    println!("{:<44} {:>12}", "8 ranks on this machine, no GPU", "slowest rank");
+    for (i, (what, own)) in ranks[0].iter().enumerate() {
+        println!("{what:<44} {:>12.1?}", ranks.iter().fold(*own, |max, rows| max.max(rows[i].1)));
     }
     println!("\nall verified");
     Ok(())
 }
 
-struct Row {
-    what: &'static str,
-    dtype: String,
-    bytes: usize,
-    took: Duration,
-}
+/// Runs on every rank, on whatever device the communicator has.
+fn job<D: Device>(mut comm: Communicator<D>) -> Result<Vec<Row>> {
+    let (rank, left, right) = (comm.rank().index(), comm.ring(-1), comm.ring(1));
 
-/// Runs on every rank; the device, host or GPU, is the communicator's.
-fn job<D: Device>(comm: Communicator<D>) -> Result<Vec<Row>> {
-    let rank = comm.rank().index();
-    let device = comm.device();
+    // Halo exchange: write my edges into my neighbours' windows, then wait for theirs.
+    let mut edges = comm.window::<f32>(2 * EDGE)?;
+    let halo = comm.window::<f32>(2 * EDGE)?;
+    edges.copy_from(&[vec![rank as f32; EDGE], vec![-(rank as f32); EDGE]].concat())?;
+    let halos = timed(&mut comm, "halo exchange: put_signal, wait_signals", |comm| {
+        comm.put_signal(edges.slice(0..EDGE), left, halo.at(EDGE))?;
+        comm.put_signal(edges.slice(EDGE..2 * EDGE), right, halo.at(0))?;
+        comm.wait_signals(Signals::new().expect(left).expect(right))
+    })?;
+    let ranks = [-(left.index() as f32), right.index() as f32];
+    check(&halo.to_vec()?, |i| ranks[i / EDGE]);
 
     // Gradients that differ by rank and position; their mean is known.
     let gradient: Vec<f32> = (0..LEN).map(|i| (rank + i % 97) as f32).collect();
-    let mut grads = device.from_slice(&gradient)?;
-    comm.barrier()?;
-    let start = Instant::now();
-    comm.all_reduce_in_place(&mut grads, Avg)?;
-    comm.sync(comm.stream())?;
-    let mean = row::<f32>("all_reduce Avg", LEN, start);
+    let mut grads = comm.device().from_slice(&gradient)?;
+    let mean = timed(&mut comm, "gradients: all_reduce of 4 MiB f32, Avg", |comm| {
+        comm.all_reduce_in_place(&mut grads, Avg)
+    })?;
     check(&grads.to_vec()?, |i| (i % 97) as f32 + 3.5);
 
     // The same in half the bytes. Small integers are exact in bf16.
     let gradient: Vec<bf16> = (0..LEN).map(|i| bf16::from_f32((rank + i % 13) as f32)).collect();
-    let (small, mut sum) = (device.from_slice(&gradient)?, device.zeros(LEN)?);
-    comm.barrier()?;
-    let start = Instant::now();
-    comm.all_reduce(&small, &mut sum, Sum)?;
-    comm.sync(comm.stream())?;
-    let sums = row::<bf16>("all_reduce Sum", LEN, start);
+    let (small, mut sum) = (comm.device().from_slice(&gradient)?, comm.device().zeros(LEN)?);
+    let sums = timed(&mut comm, "gradients: all_reduce of 2 MiB bf16, Sum", |comm| {
+        comm.all_reduce(&small, &mut sum, Sum)
+    })?;
     check(&sum.to_vec()?, |i| bf16::from_f32((28 + 8 * (i % 13)) as f32));
 
-    // Each rank owns one block of the parameters; all of them end with all blocks.
-    let mine = device.from_slice(&vec![rank as i32; LEN / RANKS])?;
-    let mut params = device.zeros(LEN)?;
-    comm.barrier()?;
-    let start = Instant::now();
-    comm.all_gather(&mine, &mut params)?;
-    comm.sync(comm.stream())?;
-    let gather = row::<i32>("all_gather", LEN, start);
-    check(&params.to_vec()?, |i| (i / (LEN / RANKS)) as i32);
-
+    // A ring: everybody sends right and receives from the left.
+    let mine = comm.device().from_slice(&vec![rank as i32; LEN])?;
+    let mut theirs = comm.device().zeros::<i32>(LEN)?;
+    let ring = timed(&mut comm, "ring: group of send and recv of 4 MiB i32", |comm| {
+        comm.group(|g| g.send(&mine, right).and_then(|()| g.recv(&mut theirs, left)))
+    })?;
+    check(&theirs.to_vec()?, |_| left.index() as i32);
     comm.finish()?;
-    Ok(vec![mean, sums, gather])
+    Ok(vec![halos, mean, sums, ring])
 }
 
-fn row<T: Element>(what: &'static str, len: usize, start: Instant) -> Row {
-    Row { what, dtype: T::DTYPE.to_string(), bytes: len * size_of::<T>(), took: start.elapsed() }
+fn timed<D: Device>(
+    comm: &mut Communicator<D>,
+    what: &'static str,
+    run: impl FnOnce(&mut Communicator<D>) -> Result<()>,
+) -> Result<Row> {
+    comm.barrier()?;
+    let start = Instant::now();
+    run(comm)?;
+    comm.sync(comm.stream())?;
+    Ok((what, start.elapsed()))
 }
 
 fn check<T: Element>(found: &[T], expected: impl Fn(usize) -> T) {
-    for (i, &x) in found.iter().enumerate() {
-        assert_eq!(x, expected(i), "element {i}");
-    }
+    (0..).zip(found).for_each(|(i, &x)| assert_eq!(x, expected(i), "element {i}"));
 }

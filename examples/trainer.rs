@@ -1,14 +1,14 @@
-//! A struct that owns its communicator, stream and buffers: built in `new`, moved to another thread,
-//! stepped through `&mut self`, aborted on the error path. Nothing in it has a lifetime.
+//! A struct that owns its communicator, stream, window and buffers: built in `new`, moved to another
+//! thread, stepped through `&mut self`, aborted on the error path. Nothing in it has a lifetime.
 
-use typed_nccl::{Avg, Buffer, Communicator, Device, Host, Result, Stream, spmd};
+use typed_nccl::{Avg, Buffer, Communicator, Device, Host, Result, Stream, Window, spmd};
 
 /// What the application computes on its device.
 trait Model<D: Device>: Send {
-    fn backward(&mut self, step: u64, grads: &mut Buffer<f32, D>, on: &Stream<D>) -> Result<()>;
+    fn backward(&mut self, step: u64, grads: &mut Window<f32, D>, on: &Stream<D>) -> Result<()>;
     fn update(
         &mut self,
-        grads: &Buffer<f32, D>,
+        grads: &Window<f32, D>,
         params: &mut Buffer<f32, D>,
         on: &Stream<D>,
     ) -> Result<()>;
@@ -17,16 +17,16 @@ trait Model<D: Device>: Send {
 struct Trainer<D: Device, M> {
     comm: Communicator<D>,
     stream: Stream<D>,
-    grads: Buffer<f32, D>,
+    grads: Window<f32, D>, // registered, symmetric, owned here
     params: Buffer<f32, D>,
     model: M,
     step: u64,
 }
 
 impl<D: Device, M: Model<D>> Trainer<D, M> {
-    fn new(comm: Communicator<D>, model: M, len: usize) -> Result<Self> {
+    fn new(mut comm: Communicator<D>, model: M, len: usize) -> Result<Self> {
         let stream = comm.device().stream()?;
-        let grads = comm.device().zeros(len)?;
+        let grads = comm.window(len)?; // collective
         let params = comm.device().zeros(len)?;
         Ok(Self { comm, stream, grads, params, model, step: 0 })
     }
@@ -63,7 +63,7 @@ impl<Tag> Model<Host<Tag>> for Counter {
     fn backward(
         &mut self,
         step: u64,
-        grads: &mut Buffer<f32, Host<Tag>>,
+        grads: &mut Window<f32, Host<Tag>>,
         on: &Stream<Host<Tag>>,
     ) -> Result<()> {
         let value = self.rank + step as f32;
@@ -72,7 +72,7 @@ impl<Tag> Model<Host<Tag>> for Counter {
 
     fn update(
         &mut self,
-        grads: &Buffer<f32, Host<Tag>>,
+        grads: &Window<f32, Host<Tag>>,
         params: &mut Buffer<f32, Host<Tag>>,
         on: &Stream<Host<Tag>>,
     ) -> Result<()> {

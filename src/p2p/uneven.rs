@@ -3,8 +3,10 @@
 //! The lengths are declared once, by all ranks together ([`Communicator::splits`]); every later call
 //! with them is checked against the whole matrix on this rank, without talking to the others.
 
+use std::marker::PhantomData;
 use std::panic::Location;
 
+use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{BadLength, Error, Site};
 use crate::memory::SameDtype;
@@ -106,8 +108,10 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let site = Location::caller();
         let (send, recv) = (send.into(), recv.into());
-        exact::<T>("all_to_all_v", "send", send.len(), splits.send_len(), site)?;
-        exact::<T>("all_to_all_v", "receive", recv.len(), splits.recv_len(), site)?;
+        let exact = Exact::<T>::new("all_to_all_v", site)
+            .and("send", send.len(), splits.send_len())
+            .and("receive", recv.len(), splits.recv_len());
+        self.uneven(exact, Refusals::Transfers)?;
         self.group(|g| {
             let mut start = 0;
             for to in (0..splits.size()).map(Rank::at) {
@@ -144,8 +148,10 @@ impl<W: World, S: State> Communicator<W, S> {
         let site = Location::caller();
         let (send, recv) = (send.into(), recv.into());
         let lens = blocks.blocks();
-        exact::<T>("all_gather_v", "send", send.len(), lens[blocks.rank], site)?;
-        exact::<T>("all_gather_v", "receive", recv.len(), lens.iter().sum(), site)?;
+        let exact = Exact::<T>::new("all_gather_v", site)
+            .and("send", send.len(), lens[blocks.rank])
+            .and("receive", recv.len(), lens.iter().sum());
+        self.uneven(exact, Refusals::Transfers)?;
         self.group(|g| {
             let mut rest = recv;
             for (rank, &len) in lens.iter().enumerate() {
@@ -177,8 +183,10 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let site = Location::caller();
         let lens = blocks.blocks();
-        exact::<T>("reduce_scatter_v", "receive", recv.len(), lens[blocks.rank], site)?;
-        exact::<T>("reduce_scatter_v", "send", send.len(), lens.iter().sum(), site)?;
+        let exact = Exact::<T>::new("reduce_scatter_v", site)
+            .and("receive", recv.len(), lens[blocks.rank])
+            .and("send", send.len(), lens.iter().sum());
+        self.uneven(exact, Refusals::Collectives)?;
         let mut recv = Some(recv);
         self.group(|g| {
             let mut start = 0;
@@ -193,14 +201,48 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-fn exact<T: Element>(
+/// What a call would have taken part in, should it be refused.
+#[derive(Clone, Copy)]
+enum Refusals {
+    Transfers,
+    Collectives,
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Refuses the whole call if a length is not what the splits say, and tells the others.
+    fn uneven<T: Element>(&self, exact: Exact<T>, of: Refusals) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        let Some(error) = exact.wrong else { return Ok(()) };
+        let refusals = (0..self.size()).map(Rank::at).flat_map(|rank| match of {
+            Refusals::Transfers => vec![Refusal::SendTo(rank), Refusal::RecvFrom(rank)],
+            Refusals::Collectives => vec![Refusal::Collective],
+        });
+        let refusals: Vec<Refusal> = refusals.collect();
+        Err(self.here().core.refuse(&refusals, error))
+    }
+}
+
+/// The first length of a call that is not what the splits say.
+struct Exact<T> {
     operation: &'static str,
-    buffer: &'static str,
-    found: usize,
-    needed: usize,
     site: Site,
-) -> Result<()> {
-    if found == needed { Ok(()) } else { Err(wrong::<T>(operation, buffer, found, needed, site)) }
+    wrong: Option<Error>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element> Exact<T> {
+    fn new(operation: &'static str, site: Site) -> Self {
+        Self { operation, site, wrong: None, element: PhantomData }
+    }
+
+    fn and(mut self, buffer: &'static str, found: usize, needed: usize) -> Self {
+        if found != needed && self.wrong.is_none() {
+            self.wrong = Some(wrong::<T>(self.operation, buffer, found, needed, self.site));
+        }
+        self
+    }
 }
 
 #[cold]
@@ -219,6 +261,6 @@ fn wrong<T: Element>(
         needed,
         because: "the declared splits".to_owned(),
         site,
-        collective: false,
+        collective: true,
     }))
 }
