@@ -24,6 +24,7 @@
 //! Import by name. There is no prelude: with a glob import rustc prints full paths in its messages.
 
 mod cart;
+mod clique;
 mod collectives;
 mod communicator;
 mod control;
@@ -47,11 +48,13 @@ pub mod backend;
 pub mod error;
 
 pub use cart::Cart;
+pub use clique::{Clique, Lane, Lanes, OneRankPerThread, PerRank};
 pub use collectives::Root;
 pub use communicator::{
-    AbortHandle, Aborted, Builder, CanEnqueue, CommConfig, Communicator, DeviceGiven, Finalized,
-    Health, Initializing, NoDevice, NoSeat, On, OnDevice, Ready, Revoked, SeatGiven, State,
-    Suspended, Uninit, Unnamed,
+    AbortHandle, Aborted, Builder, CanBecomeReady, CanConnect, CanEnqueue, CommConfig,
+    Communicator, DeviceGiven, Finalized, HasAbortHandle, Health, Initializing, Mesh, NoDevice,
+    NoSeat, On, OnDevice, Ready, Revoked, SeatGiven, SharedChild, State, Suspended, Uninit,
+    Unnamed,
 };
 pub use device::{AnyDevice, At, Device, DeviceTag, Family, Host, Local, Scoped};
 pub use element::{DType, Element, Float, Numeric};

@@ -22,6 +22,13 @@ impl Rank {
         Self::at(index)
     }
 
+    /// The rank `offset` places further on a ring of `size`.
+    pub(crate) fn ring(self, offset: isize, size: usize) -> Self {
+        let size = size.max(1);
+        let forward = offset.rem_euclid(isize::try_from(size).unwrap_or(isize::MAX));
+        Self::at((self.index() + forward.unsigned_abs()) % size)
+    }
+
     #[inline]
     pub(crate) fn at(index: usize) -> Self {
         Self(u32::try_from(index).unwrap_or(u32::MAX))

@@ -27,6 +27,12 @@ impl Seat {
         (0..size).map(|rank| Self { meeting: Some(meeting.clone()), rank, size }).collect()
     }
 
+    /// A seat at a meeting.
+    pub(crate) fn at(meeting: Arc<Meeting>, rank: usize) -> Self {
+        let size = meeting.size();
+        Self { meeting: Some(meeting), rank: Rank::at(rank).0, size }
+    }
+
     /// The rank that takes this seat.
     pub fn rank(&self) -> Rank {
         Rank(self.rank)

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::error::{Aborted, Error};
 use crate::{Rank, Result};
@@ -21,6 +21,8 @@ pub struct Health {
     request: OnceLock<Aborted>,
     fault: OnceLock<Error>,
     pending: Mutex<VecDeque<Error>>,
+    /// Communicators that share resources with this one: what kills one kills all.
+    family: Mutex<Vec<Weak<Self>>>,
     /// The communicator has ended, and nothing of it is left to tell.
     over: AtomicBool,
     /// Tells the other ranks of a fault.
@@ -38,6 +40,7 @@ impl Health {
             request: OnceLock::new(),
             fault: OnceLock::new(),
             pending: Mutex::default(),
+            family: Mutex::default(),
             over: AtomicBool::new(false),
             tell: OnceLock::new(),
         }
@@ -100,9 +103,24 @@ impl Health {
 
     /// Tells the other ranks of the fault. Call it without a lock held.
     pub fn tell_others(&self) {
-        if let (Some(tell), Some(fault)) = (self.tell.get(), self.fault.get()) {
+        let Some(fault) = self.fault.get() else { return };
+        if let Some(tell) = self.tell.get() {
             tell(&fault.to_string());
         }
+        let family = std::mem::take(&mut *self.family());
+        for member in family.iter().filter_map(Weak::upgrade) {
+            member.fail(fault.clone());
+        }
+    }
+
+    /// What poisons one of the two poisons the other.
+    pub(crate) fn share_fate(self: &Arc<Self>, other: &Arc<Self>) {
+        self.family().push(Arc::downgrade(other));
+        other.family().push(Arc::downgrade(self));
+    }
+
+    fn family(&self) -> MutexGuard<'_, Vec<Weak<Self>>> {
+        self.family.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves an error for a host wait to come; each wait returns one.

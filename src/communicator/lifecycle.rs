@@ -11,8 +11,8 @@ use super::builder::Setup;
 use super::ready::Live;
 use super::state::State;
 use super::{
-    AbortHandle, Aborted, CommConfig, Communicator, Core, Finalized, Health, Initializing, Ready,
-    Uninit,
+    Aborted, CanBecomeReady, CanConnect, CanEnqueue, CommConfig, Communicator, Core, Finalized,
+    Health, Initializing,
 };
 use crate::backend::{Departure, Join, Lifecycle};
 use crate::control::{Control, Parts, Patience, Ticket};
@@ -25,7 +25,7 @@ const REST: Duration = Duration::from_millis(1);
 /// The topic of the last exchange of a communicator.
 pub(super) const FINISH: &str = "finish";
 
-impl<W: World> Communicator<W, Uninit> {
+impl<W: World, S: State> Communicator<W, S> {
     /// Connects to the other ranks. All ranks must call it (or `start`); the host waits for them
     /// within the configured deadline. NCCL: `ncclCommInitRankConfig`.
     ///
@@ -34,11 +34,15 @@ impl<W: World> Communicator<W, Uninit> {
     /// [`Error::InitFailed`]: two ranks on one device, or ranks that disagree on the communicator's
     /// name or kind of device.
     #[track_caller]
-    pub fn connect(self) -> Result<Communicator<W>> {
+    pub fn connect(self) -> Result<Communicator<W>>
+    where
+        S: CanConnect,
+    {
         let site = Location::caller();
         wait::allowed("connect", site)?;
-        let limit = self.body.config.deadline;
-        let starting = Starting::post(self.body, site);
+        let setup = S::set_up(self.body);
+        let limit = setup.config.deadline;
+        let starting = Starting::post(setup, site);
         starting.ready(limit).map(Communicator::of).map_err(|failed| failed.error)
     }
 
@@ -47,18 +51,22 @@ impl<W: World> Communicator<W, Uninit> {
     /// # Errors
     /// The device cannot be used.
     #[track_caller]
-    pub fn start(self) -> Result<Communicator<W, Initializing>> {
-        Ok(Communicator::of(Starting::post(self.body, Location::caller())))
+    pub fn start(self) -> Result<Communicator<W, Initializing>>
+    where
+        S: CanConnect,
+    {
+        Ok(Communicator::of(Starting::post(S::set_up(self.body), Location::caller())))
     }
-}
 
-impl<W: World> Communicator<W, Initializing> {
     /// Waits for the other ranks until `deadline`. A failure ends the communicator;
     /// [`try_ready`](Self::try_ready) gives it back instead.
     ///
     /// # Errors
     /// As [`connect`](Communicator::connect).
-    pub fn ready(self, deadline: Instant) -> Result<Communicator<W>> {
+    pub fn ready(self, deadline: Instant) -> Result<Communicator<W>>
+    where
+        S: CanBecomeReady,
+    {
         Ok(self.try_ready(deadline)?)
     }
 
@@ -67,21 +75,17 @@ impl<W: World> Communicator<W, Initializing> {
     ///
     /// # Errors
     /// As [`connect`](Communicator::connect).
-    pub fn try_ready(self, deadline: Instant) -> Result<Communicator<W>, Failed<Self>> {
+    pub fn try_ready(self, deadline: Instant) -> Result<Communicator<W>, Failed<Self>>
+    where
+        S: CanBecomeReady,
+    {
         let limit = deadline.saturating_duration_since(Instant::now());
-        match self.body.ready(limit) {
+        match S::ready(self.body, limit) {
             Ok(live) => Ok(Communicator::of(live)),
             Err(Failed { error, value }) => Err(Failed { error, value: Self::of(value) }),
         }
     }
 
-    /// Ends the wait from another thread.
-    pub fn abort_handle(&self) -> AbortHandle {
-        AbortHandle::new(&self.body.health)
-    }
-}
-
-impl<W: World> Communicator<W, Ready> {
     /// The normal end. All ranks must call it; the host waits for this rank's work and for the
     /// others, within the deadline. NCCL: `ncclCommFinalize` and `ncclCommDestroy`.
     ///
@@ -89,15 +93,19 @@ impl<W: World> Communicator<W, Ready> {
     /// What went wrong in operations whose outcome nobody asked for; a lost peer; a passed
     /// deadline. The communicator has ended either way.
     #[track_caller]
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
         let site = Location::caller();
-        match self.body.finish(site) {
+        match S::finish(self.body, site) {
             Ok(_) => Ok(()),
             Err(Failed { error, mut value }) => {
                 // A report of an operation does not stand in the way of the end.
-                match value.finish.get() {
-                    Finish::Agreed => drop(value.end()),
-                    _ => value.core.abort(&error.to_string()),
+                let live = S::live_mut(&mut value);
+                match live.finish.get() {
+                    Finish::Agreed => drop(live.end()),
+                    _ => live.core.abort(&error.to_string()),
                 }
                 Err(error)
             }
@@ -109,16 +117,17 @@ impl<W: World> Communicator<W, Ready> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn try_finish(self) -> Result<Communicator<W, Finalized>, Failed<Self>> {
+    pub fn try_finish(self) -> Result<Communicator<W, Finalized>, Failed<Self>>
+    where
+        S: CanEnqueue,
+    {
         let site = Location::caller();
-        match self.body.finish(site) {
+        match S::finish(self.body, site) {
             Ok(gone) => Ok(Communicator::of(gone)),
             Err(Failed { error, value }) => Err(Failed { error, value: Self::of(value) }),
         }
     }
-}
 
-impl<W: World, S: State> Communicator<W, S> {
     /// Ends it now, from every state: what is enqueued may or may not happen. Local; never waits
     /// for the other ranks, who get [`Error::PeerFailed`]. NCCL: `ncclCommAbort`.
     #[track_caller]
@@ -203,7 +212,11 @@ impl<W: World> Starting<W> {
         (self.health.rank(), self.size)
     }
 
-    fn ready(mut self, limit: Duration) -> Result<Live<W>, Failed<Self>> {
+    pub(super) fn health(&self) -> &Arc<Health> {
+        &self.health
+    }
+
+    pub(super) fn ready(mut self, limit: Duration) -> Result<Live<W>, Failed<Self>> {
         match self.join(limit) {
             Ok(live) => Ok(live),
             Err(error) => Err(Failed { error, value: self }),
@@ -349,7 +362,7 @@ impl<W: World> Live<W> {
     }
 
     #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
-    fn finish(mut self, site: Site) -> Result<Gone, Failed<Self>> {
+    pub(super) fn finish(mut self, site: Site) -> Result<Gone, Failed<Self>> {
         match self.drain(site) {
             Ok(()) => Ok(self.end()),
             Err(error) => Err(Failed { error, value: self }),
@@ -369,24 +382,31 @@ impl<W: World> Live<W> {
     /// Waits for this rank's work, then for the other ranks. Reports of operations come last: they
     /// are no reason for the others to wait.
     fn drain(&self, site: Site) -> Result<()> {
+        self.announce(site)?;
         let core = &self.core;
-        wait::allowed(FINISH, site)?;
-        let mut report = None;
-        if let Finish::Not = self.finish.get() {
-            let started = Instant::now();
-            report = self.idle(started, site)?;
-            let leave = Back::<W>::departer(core.comm()?);
-            leave(&format!("it called `finish` at {}", At(site)), Departure::AfterItsWork);
-            let ticket = core.control()?.post(FINISH, site, Vec::new());
-            self.finish.set(Finish::Posted(ticket));
-        }
         if let Finish::Posted(ticket) = self.finish.get() {
             let (limit, operation) = (core.deadline, FINISH);
             let patience = Patience { health: &core.health, limit, operation, site };
             core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
         }
-        report.or_else(|| core.health.take_pending()).map_or(Ok(()), Err)
+        core.health.take_pending().map_or(Ok(()), Err)
+    }
+
+    /// Waits for this rank's work and tells the others that it is done; once.
+    pub(crate) fn announce(&self, site: Site) -> Result<()> {
+        let core = &self.core;
+        wait::allowed(FINISH, site)?;
+        if let Finish::Not = self.finish.get() {
+            if let Some(report) = self.idle(Instant::now(), site)? {
+                core.health.pend(report);
+            }
+            let leave = Back::<W>::departer(core.comm()?);
+            leave(&format!("it called `finish` at {}", At(site)), Departure::AfterItsWork);
+            let ticket = core.control()?.post(FINISH, site, Vec::new());
+            self.finish.set(Finish::Posted(ticket));
+        }
+        Ok(())
     }
 
     /// Waits for this rank's work; hands back what is no reason to stop.

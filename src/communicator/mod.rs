@@ -22,6 +22,7 @@ mod lifecycle;
 mod ready;
 mod reaper;
 mod resources;
+mod split;
 mod state;
 mod values;
 
@@ -31,8 +32,10 @@ pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, U
 pub use config::CommConfig;
 pub use health::Health;
 pub use ready::On;
+pub use split::{Mesh, SharedChild};
 pub use state::{
-    Aborted, CanEnqueue, Finalized, Initializing, Ready, Revoked, State, Suspended, Uninit,
+    Aborted, CanBecomeReady, CanConnect, CanEnqueue, Finalized, HasAbortHandle, Initializing,
+    Ready, Revoked, State, Suspended, Uninit,
 };
 
 pub(crate) use core::Core;

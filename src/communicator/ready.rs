@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::time::Duration;
 
 use super::lifecycle::Finish;
-use super::{AbortHandle, CanEnqueue, Communicator, Core, Ready, State};
+use super::{AbortHandle, CanEnqueue, Communicator, Core, HasAbortHandle, State};
 use crate::backend::{Backend, Lifecycle, Streams};
 use crate::error::{Error, NoSuchRank};
 use crate::stream::StreamCore;
@@ -127,9 +127,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// The rank `offset` places further on the ring of ranks: `comm.ring(-1)` is the left
     /// neighbour.
     pub fn ring(&self, offset: isize) -> Rank {
-        let (rank, size) = (self.rank().index(), self.size().max(1));
-        let forward = offset.rem_euclid(isize::try_from(size).unwrap_or(isize::MAX));
-        Rank::at((rank + forward.unsigned_abs()) % size)
+        self.rank().ring(offset, self.size())
     }
 
     /// Makes a reduction that multiplies this rank's elements by `scalar` and adds
@@ -149,37 +147,50 @@ impl<W: World, S: State> Communicator<W, S> {
         )?;
         Ok(PreMulSum::new(core.resources.add_operator(operator)))
     }
-}
 
-impl<W: World> Communicator<W, Ready> {
     /// The device.
     #[inline]
-    pub fn device(&self) -> &W::Device {
-        &self.body.device
+    pub fn device(&self) -> &W::Device
+    where
+        S: CanEnqueue,
+    {
+        &S::live(&self.body).device
     }
 
     /// The communicator's own stream.
     #[inline]
-    pub fn stream(&self) -> &Stream<W::Device> {
-        &self.body.stream
+    pub fn stream(&self) -> &Stream<W::Device>
+    where
+        S: CanEnqueue,
+    {
+        &S::live(&self.body).stream
     }
 
     /// Ok, or the first cause of what is wrong. Never blocks.
     ///
     /// # Errors
     /// The first cause.
-    pub fn health(&self) -> Result<()> {
-        self.body.core.health.check()
+    pub fn health(&self) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        S::live(&self.body).core.health.check()
     }
 
-    /// Ends it from another thread.
-    pub fn abort_handle(&self) -> AbortHandle {
-        AbortHandle::new(&self.body.core.health)
+    /// Ends it, or its wait for the other ranks, from another thread.
+    pub fn abort_handle(&self) -> AbortHandle
+    where
+        S: HasAbortHandle,
+    {
+        AbortHandle::new(S::health(&self.body))
     }
 
     /// How long host waits that depend on the other ranks may take.
-    pub fn deadline(&self) -> Duration {
-        self.body.core.deadline
+    pub fn deadline(&self) -> Duration
+    where
+        S: CanEnqueue,
+    {
+        S::live(&self.body).core.deadline
     }
 }
 

@@ -1,9 +1,13 @@
 //! Lifecycle states, as types, and what a communicator holds in each.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Health;
 use super::builder::Setup;
 use super::lifecycle::{Gone, Starting};
 use super::ready::Live;
-use crate::error::Site;
+use crate::error::{Failed, Site};
 use crate::{Rank, World};
 
 /// Built, not connected: holds its seat, its device and its configuration.
@@ -57,7 +61,7 @@ pub trait State: sealed::Sealed + Sized {
     message = "a communicator that is `{Self}` cannot communicate",
     label = "this needs a `Ready` communicator",
     note = "`Uninit`: `connect()` it first; `Initializing`: `ready(deadline)` gives the ready one",
-    note = "`Suspended`: `resume()` it first; `Revoked`: `shrink()` it",
+    note = "`Suspended` and `Revoked` take no operations; `abort()` ends them",
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
 pub trait CanEnqueue: State {
@@ -68,6 +72,10 @@ pub trait CanEnqueue: State {
     /// The live communicator, for management.
     #[doc(hidden)]
     fn live_mut<W: World>(body: &mut Self::Body<W>) -> &mut Live<W>;
+
+    /// Ends it regularly, or gives it back.
+    #[doc(hidden)]
+    fn finish<W: World>(body: Self::Body<W>, site: Site) -> Result<Gone, Failed<Self::Body<W>>>;
 }
 
 #[diagnostic::do_not_recommend]
@@ -80,6 +88,83 @@ impl CanEnqueue for Ready {
     #[inline]
     fn live_mut<W: World>(body: &mut Live<W>) -> &mut Live<W> {
         body
+    }
+
+    fn finish<W: World>(body: Live<W>, site: Site) -> Result<Gone, Failed<Live<W>>> {
+        body.finish(site)
+    }
+}
+
+/// A state from which a communicator is connected: [`Uninit`].
+#[diagnostic::on_unimplemented(
+    message = "only an `Uninit` communicator, as `build()` gives it, can be connected",
+    label = "this communicator is `{Self}`",
+    note = "`Initializing`: it is connecting, and `ready(deadline)` waits for it",
+    note = "`Ready`, `Suspended` and `Revoked` ones are connected",
+    note = "`Finalized` and `Aborted` are over: take a new seat"
+)]
+pub trait CanConnect: State {
+    /// What it was built with.
+    #[doc(hidden)]
+    fn set_up<W: World>(body: Self::Body<W>) -> Setup<W>;
+}
+
+#[diagnostic::do_not_recommend]
+impl CanConnect for Uninit {
+    fn set_up<W: World>(body: Setup<W>) -> Setup<W> {
+        body
+    }
+}
+
+/// A state in which a communicator waits for the other ranks: [`Initializing`].
+#[diagnostic::on_unimplemented(
+    message = "only an `Initializing` communicator, as `start()` gives it, is waited for",
+    label = "this communicator is `{Self}`",
+    note = "`Uninit`: `start()` it first, or `connect()` it, which waits",
+    note = "`Ready`, `Suspended` and `Revoked` ones are connected: there is nothing to wait for",
+    note = "`Finalized` and `Aborted` are over: take a new seat"
+)]
+pub trait CanBecomeReady: State {
+    /// Waits, or gives it back.
+    #[doc(hidden)]
+    fn ready<W: World>(
+        body: Self::Body<W>,
+        limit: Duration,
+    ) -> Result<Live<W>, Failed<Self::Body<W>>>;
+}
+
+#[diagnostic::do_not_recommend]
+impl CanBecomeReady for Initializing {
+    fn ready<W: World>(body: Starting<W>, limit: Duration) -> Result<Live<W>, Failed<Starting<W>>> {
+        body.ready(limit)
+    }
+}
+
+/// A state in which a communicator may wait, so that another thread may want to end the wait:
+/// [`Initializing`] and [`Ready`].
+#[diagnostic::on_unimplemented(
+    message = "a communicator that is `{Self}` has no abort handle",
+    label = "this needs an `Initializing` or a `Ready` communicator",
+    note = "another thread ends a wait with it, and this communicator waits for nobody",
+    note = "`abort()` ends a communicator in every state"
+)]
+pub trait HasAbortHandle: State {
+    /// The health that the handle trips.
+    #[doc(hidden)]
+    fn health<W: World>(body: &Self::Body<W>) -> &Arc<Health>;
+}
+
+#[diagnostic::do_not_recommend]
+impl HasAbortHandle for Initializing {
+    fn health<W: World>(body: &Starting<W>) -> &Arc<Health> {
+        body.health()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl HasAbortHandle for Ready {
+    fn health<W: World>(body: &Live<W>) -> &Arc<Health> {
+        &body.core.health
     }
 }
 

@@ -24,6 +24,8 @@ struct State {
     rounds: HashMap<u64, Round>,
     /// Why a rank left, by rank.
     gone: Vec<Option<String>>,
+    /// Meetings of some of the ranks, until all of those have come: by exchange and colour.
+    children: HashMap<(u64, u32), (Arc<Meeting>, usize)>,
     /// Each rank's last exchange, for reports.
     last: Vec<Option<(Topic, Site)>>,
 }
@@ -56,13 +58,32 @@ impl Meeting {
     pub(crate) fn new(size: u32) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let n = size as usize;
-        let state = State { rounds: HashMap::new(), gone: vec![None; n], last: vec![None; n] };
+        let state = State {
+            rounds: HashMap::new(),
+            gone: vec![None; n],
+            children: HashMap::new(),
+            last: vec![None; n],
+        };
         Arc::new(Self {
             id: NEXT.fetch_add(1, Relaxed),
             size,
             state: Mutex::new(state),
             news: Condvar::new(),
         })
+    }
+
+    /// The meeting of the `size` ranks that gave `color` in exchange `seq`; each of them asks once.
+    pub(super) fn child(&self, seq: u64, color: u32, size: usize) -> Arc<Self> {
+        let mut state = self.state();
+        let ranks = u32::try_from(size).unwrap_or(u32::MAX);
+        let (meeting, asked) =
+            state.children.entry((seq, color)).or_insert_with(|| (Self::new(ranks), 0));
+        *asked += 1;
+        let (meeting, all) = (meeting.clone(), *asked == size);
+        if all {
+            state.children.remove(&(seq, color));
+        }
+        meeting
     }
 
     pub(super) fn id(&self) -> u64 {

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) use meeting::Meeting;
 
-use crate::Result;
 use crate::communicator::Health;
 use crate::error::Site;
+use crate::{Result, Seat};
 
 /// One rank's end of the control plane.
 pub(crate) struct Control {
@@ -77,6 +77,11 @@ impl Control {
             }
             self.meeting.rest(ticket.0, patience.limit - waited);
         }
+    }
+
+    /// A seat in a communicator of some of the ranks: those that gave one colour in exchange `ticket`.
+    pub(crate) fn child(&self, ticket: Ticket, color: u32, rank: usize, size: usize) -> Seat {
+        Seat::at(self.meeting.child(ticket.0, color, size), rank)
     }
 
     /// Takes this rank's turn in the next exchange with a call that no other rank's matches, so that

@@ -122,7 +122,7 @@ impl<Tag> Device for Host<Tag> {
     }
 }
 
-impl Family for Host {
+impl<Tag> Family for Host<Tag> {
     type Scoped<'id> = Host<Scoped<'id>>;
 
     fn scoped<'id>(ordinal: u32) -> Host<Scoped<'id>> {

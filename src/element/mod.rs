@@ -68,9 +68,15 @@ elements! {
     f16 => F16, f32 => F32, f64 => F64, bf16 => Bf16, F8E4M3 => F8E4M3, F8E5M2 => F8E5M2,
 }
 
+#[diagnostic::do_not_recommend]
 impl Float for f16 {}
+#[diagnostic::do_not_recommend]
 impl Float for f32 {}
+#[diagnostic::do_not_recommend]
 impl Float for f64 {}
+#[diagnostic::do_not_recommend]
 impl Float for bf16 {}
+#[diagnostic::do_not_recommend]
 impl Float for F8E4M3 {}
+#[diagnostic::do_not_recommend]
 impl Float for F8E5M2 {}

@@ -21,8 +21,9 @@ mod window;
 pub use call::{Call, Operation};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
 pub use refusal::{
-    BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank, OtherDevice,
-    Overflow, SizeVariable, TagTaken, WaitInLaunch, WrongCommunicator,
+    BadGroups, BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank,
+    OtherClique, OtherDevice, OutsideGroup, Overflow, SizeVariable, TagTaken, WaitInLaunch,
+    WrongCommunicator,
 };
 pub use report::{Hazard, Mismatch, Panicked, Refused, ValueMismatch};
 pub use window::{GroupAbandoned, NoSuchSignal, OutsideWindow, SelfTransfer, WindowsDiffer};
@@ -34,6 +35,9 @@ pub enum Error {
     /// A buffer's length does not fit the operation.
     #[error("{0}")]
     BadLength(Box<BadLength>),
+    /// Lists of ranks, or a grid, that do not divide the communicator.
+    #[error("{0}")]
+    BadGroups(Box<BadGroups>),
     /// A view reaches past its buffer.
     #[error("{0}")]
     BadRange(Box<BadRange>),
@@ -49,6 +53,12 @@ pub enum Error {
     /// Memory or a stream of another device.
     #[error("{0}")]
     OtherDevice(Box<OtherDevice>),
+    /// Per-rank values of another clique.
+    #[error("{0}")]
+    OtherClique(Box<OtherClique>),
+    /// A transfer where nothing is recorded.
+    #[error("{0}")]
+    OutsideGroup(Box<OutsideGroup>),
     /// A resource of another communicator.
     #[error("{0}")]
     WrongCommunicator(Box<WrongCommunicator>),
@@ -128,11 +138,14 @@ impl Error {
         matches!(
             self,
             Self::BadLength(_)
+                | Self::BadGroups(_)
                 | Self::BadRange(_)
                 | Self::NoSuchRank(_)
                 | Self::NoBuffer(_)
                 | Self::Overflow(_)
                 | Self::OtherDevice(_)
+                | Self::OtherClique(_)
+                | Self::OutsideGroup(_)
                 | Self::WrongCommunicator(_)
                 | Self::OutsideWindow(_)
                 | Self::NoSuchSignal(_)

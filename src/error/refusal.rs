@@ -231,6 +231,63 @@ impl fmt::Display for NoMemory {
     }
 }
 
+/// Lists of ranks, or a grid, that do not divide the communicator.
+#[derive(Clone, Debug)]
+pub struct BadGroups {
+    /// What is wrong with them.
+    pub why: String,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for BadGroups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "split: {} (at {}); each rank belongs to one list at most, and all ranks give the same; {UNHARMED}",
+            self.why,
+            At(self.site)
+        )
+    }
+}
+
+/// A `PerRank` of another clique, or of several.
+#[derive(Clone, Debug)]
+pub struct OtherClique {
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for OtherClique {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "per-rank values of another clique were used (at {}): make them with this one's `alloc` or `per_rank`; nothing was sent",
+            At(self.site)
+        )
+    }
+}
+
+/// A transfer in `Clique::each`, which records nothing.
+#[derive(Clone, Debug)]
+pub struct OutsideGroup {
+    /// The method.
+    pub operation: &'static str,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for OutsideGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, site } = self;
+        write!(
+            f,
+            "{operation} in `clique.each` would wait for a rank whose turn has not come (at {}); record it in `clique.group(..)`",
+            At(site)
+        )
+    }
+}
+
 /// A device tag that names another ordinal.
 #[derive(Clone, Debug)]
 pub struct TagTaken {

@@ -49,7 +49,7 @@ impl<B: Backend> Lists<'_, B> {
 }
 
 impl<'e, W: World> Group<'e, W> {
-    fn new(on: On<'e, W>) -> Self {
+    pub(crate) fn new(on: On<'e, W>) -> Self {
         let lists = on.core.lists();
         Self { on, lists, error: None }
     }
@@ -81,21 +81,53 @@ impl<'e, W: World> Group<'e, W> {
         Ok(())
     }
 
-    /// Validates and issues.
-    fn issue(self) -> Result<()> {
-        let Self { on, lists, error } = self;
-        let checked = error.map_or_else(|| on.self_transfers(&lists.ops), Err);
-        let issued = match checked {
-            Ok(()) if lists.ops.is_empty() => Ok(()),
-            Ok(()) => on.issue(&lists.ops, &lists.refusals),
-            Err(error) => Err(on.core.refuse(&lists.refusals, error)),
+    /// Why it cannot be issued, if it cannot.
+    fn check(&mut self) -> Result<()> {
+        self.error.take().map_or_else(|| self.on.self_transfers(&self.lists.ops), Err)
+    }
+
+    /// Books all of it as refused.
+    fn refuse(self, error: Error) -> Error {
+        let Self { on, lists, .. } = self;
+        let error = on.core.refuse(&lists.refusals, error);
+        on.core.keep_lists(lists);
+        error
+    }
+
+    /// Issues what has been checked.
+    fn issue_checked(self) -> Result<()> {
+        let Self { on, lists, .. } = self;
+        let issued = match lists.ops.is_empty() {
+            true => Ok(()),
+            false => on.issue(&lists.ops, &lists.refusals),
         };
         on.core.keep_lists(lists);
         issued
     }
 
+    /// Validates and issues.
+    fn issue(mut self) -> Result<()> {
+        match self.check() {
+            Ok(()) => self.issue_checked(),
+            Err(error) => Err(self.refuse(error)),
+        }
+    }
+
+    /// Validates the groups of several ranks of this thread, then issues all of them, or none.
+    pub(crate) fn issue_all(mut groups: Vec<Self>) -> Result<()> {
+        match groups.iter_mut().try_for_each(Self::check) {
+            Ok(()) => groups.into_iter().try_for_each(Self::issue_checked),
+            Err(error) => {
+                for group in groups {
+                    group.refuse(error.clone());
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// The closure failed: what it recorded is booked as refused.
-    fn abandon(self, site: Site) {
+    pub(crate) fn abandon(self, site: Site) {
         let Self { on, lists, .. } = self;
         if lists.recorded > 0 {
             let abandoned = GroupAbandoned { recorded: lists.recorded, site };

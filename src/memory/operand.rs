@@ -66,11 +66,13 @@ pub trait SameDtype<S> {}
 
 impl<T: Element> SameDtype<T> for T {}
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, M> Elements for Buffer<T, D, M> {
     type Elem = T;
     type Device = D;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
     fn view(&self) -> Slice<'_, T, D> {
         self.all()
@@ -82,17 +84,20 @@ impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {
     fn view_mut(&mut self) -> SliceMut<'_, T, D> {
         self.all_mut()
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Elements for Slice<'_, T, D> {
     type Elem = T;
     type Device = D;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
     fn view(&self) -> Slice<'_, T, D> {
         *self
@@ -104,11 +109,13 @@ impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Elements for SliceMut<'_, T, D> {
     type Elem = T;
     type Device = D;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
     fn view(&self) -> Slice<'_, T, D> {
         self.as_slice()
@@ -120,6 +127,7 @@ impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {
     fn view_mut(&mut self) -> SliceMut<'_, T, D> {
         self.reborrow()

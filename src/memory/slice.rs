@@ -85,6 +85,11 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
         Self { allocation, extent, types: PhantomData }
     }
 
+    /// The same view under another type of the same device.
+    pub(crate) fn on<E: Device<Backend = D::Backend>>(self) -> Slice<'a, T, E> {
+        Slice::new(self.allocation, self.extent)
+    }
+
     /// Where the elements are, for as long as the view's own loan.
     #[inline]
     pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
@@ -143,6 +148,11 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
     #[inline]
     pub(crate) fn new(allocation: &'a Arc<Allocation<D::Backend>>, extent: Extent) -> Self {
         Self { allocation, extent, types: PhantomData }
+    }
+
+    /// The same view under another type of the same device.
+    pub(crate) fn on<E: Device<Backend = D::Backend>>(self) -> SliceMut<'a, T, E> {
+        SliceMut::new(self.allocation, self.extent)
     }
 
     /// Where the elements are, for as long as the view's own loan.
@@ -267,12 +277,14 @@ impl<T: Element, D: Device> fmt::Debug for SliceMut<'_, T, D> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'a, T: Element, D: Device, M> From<&'a Buffer<T, D, M>> for Slice<'a, T, D> {
     fn from(buffer: &'a Buffer<T, D, M>) -> Self {
         buffer.all()
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'a, T: Element, D: Device, M> From<&'a mut Buffer<T, D, M>> for SliceMut<'a, T, D> {
     fn from(buffer: &'a mut Buffer<T, D, M>) -> Self {
         buffer.all_mut()

@@ -23,6 +23,7 @@ impl<T: Numeric, W: World> PreMulSum<T, W> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Numeric, W: World> ReduceOp<T, W> for PreMulSum<T, W> {
     fn resolve(
         &self,
@@ -32,6 +33,7 @@ impl<T: Numeric, W: World> ReduceOp<T, W> for PreMulSum<T, W> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Numeric, W: World> ReduceOp<T, W> for &PreMulSum<T, W> {
     fn resolve(
         &self,

@@ -55,7 +55,7 @@ pub trait RmaTarget: WindowKind {}
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` window has no pointers to its peers' memory",
     label = "not mapped for loads and stores",
-    note = "`Symmetric` windows are, among the ranks of one team (`comm.lsa_team()`)"
+    note = "windows of every other kind are, among the ranks of one team (`comm.lsa_team()`): `comm.window(len)` makes a symmetric one"
 )]
 pub trait LsaPointers: WindowKind {}
 
@@ -68,7 +68,10 @@ macro_rules! kinds {
             const NAME: &'static str = stringify!($kind);
         }
 
-        $(impl $can for $kind {})*
+        $(
+            #[diagnostic::do_not_recommend]
+            impl $can for $kind {}
+        )*
     )+ };
 }
 

@@ -43,8 +43,21 @@ pub struct Window<T, W: World, K = Symmetric> {
     lens: Lens,
     id: WindowId,
     pub(crate) key: Key,
-    types: PhantomData<(fn() -> (T, W, K), std::cell::Cell<()>)>,
+    types: PhantomData<fn() -> (T, W, K)>,
 }
+
+/// Says why a window `V` is not `Sync`.
+#[diagnostic::on_unimplemented(
+    message = "`{V}` cannot be shared between threads",
+    label = "a window serves one thread at a time",
+    note = "its uses are put in stream order as one thread enqueues them: move it, with its communicator, to the thread that uses it",
+    note = "what several threads may read is its values: `to_vec()`"
+)]
+pub trait SharedBetweenThreads<V> {}
+
+// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
+// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+unsafe impl<T, W: World, K> Sync for Window<T, W, K> where (): SharedBetweenThreads<Self> {}
 
 /// How many elements each rank's part has.
 #[derive(Clone, Debug)]
@@ -136,4 +149,19 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for Window<T, W, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Window #{} of {} {}, {}, on {}", self.id, self.len(), T::DTYPE, K::NAME, W::NAME)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+    use super::{LocalOnly, Window, WindowPlace, WindowSlice};
+    use crate::{Host, Symmetric};
+
+    // A window moves between threads, with its communicator; its views stay.
+    assert_impl_all!(Window<f32, Host>: Send);
+    assert_impl_all!(Window<f32, Host, LocalOnly>: Send);
+    assert_not_impl_any!(Window<f32, Host>: Sync);
+    assert_not_impl_any!(WindowSlice<'static, f32, Host, Symmetric>: Send, Sync);
+    assert_not_impl_any!(WindowPlace<'static, f32, Host, Symmetric>: Send, Sync);
 }

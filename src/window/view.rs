@@ -84,6 +84,28 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowPlace<'_, T, W, K
     }
 }
 
+/// Says why a view `V` of a window is neither `Send` nor `Sync`.
+#[diagnostic::on_unimplemented(
+    message = "`{V}` stays on its thread",
+    label = "a view serves the thread that has its window",
+    note = "the uses of a window are put in stream order as one thread enqueues them, and its views are uses of it",
+    note = "move the window, with its communicator, and take the view on the other thread"
+)]
+pub trait UsedOnAnotherThread<V> {}
+
+// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
+// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+unsafe impl<T, W: World, K> Send for WindowSlice<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
+
+// SAFETY: as for `Send`.
+unsafe impl<T, W: World, K> Sync for WindowSlice<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
+
+// SAFETY: as for `WindowSlice`.
+unsafe impl<T, W: World, K> Send for WindowPlace<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
+
+// SAFETY: as for `WindowSlice`.
+unsafe impl<T, W: World, K> Sync for WindowPlace<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
+
 /// What a put of world `W` may read: a slice of one of its symmetric windows, or a whole one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the source of a put on `{W}`",
@@ -123,11 +145,14 @@ impl<'w, T: Element, W: World, K: RmaSource> PutSource<'w, W> for &'w Window<T, 
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, W: World, K: WindowKind> Elements for Window<T, W, K> {
     type Elem = T;
     type Device = W::Device;
 }
 
+// `do_not_recommend`: a window of another device is refused in the words for a buffer's.
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for Window<T, W, K> {
     fn view(&self) -> Slice<'_, T, D> {
         self.local()
@@ -139,17 +164,20 @@ impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Writable<D> for Window<T, W, K> {
     fn view_mut(&mut self) -> SliceMut<'_, T, D> {
         self.local_mut()
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, W: World, K: WindowKind> Elements for WindowSlice<'_, T, W, K> {
     type Elem = T;
     type Device = W::Device;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D>
     for WindowSlice<'_, T, W, K>
 {
@@ -163,6 +191,7 @@ impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D>
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<&'w Window<T, W, K>>
     for Slice<'w, T, D>
 {
@@ -171,6 +200,7 @@ impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<&'w Wi
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<&'w mut Window<T, W, K>>
     for SliceMut<'w, T, D>
 {
@@ -179,6 +209,7 @@ impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<&'w mu
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<WindowSlice<'w, T, W, K>>
     for Slice<'w, T, D>
 {

@@ -1,0 +1,243 @@
+//! Cliques: one thread that drives several devices, their number known at run time.
+//!
+//! Every operation of a [`Clique`] takes every rank: there is no member to call alone, because a
+//! thread that waits inside one rank's call never gets to the next rank's. What differs by rank is
+//! recorded rank by rank ([`group`](Clique::group)) and issued together.
+//!
+//! Not in the types: which clique a [`PerRank`] belongs to. It is compared on use.
+
+mod collectives;
+mod lane;
+mod lanes;
+mod per_rank;
+
+pub use lane::{Lane, OneRankPerThread};
+pub use lanes::Lanes;
+pub use per_rank::PerRank;
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::error::{Error, OtherClique, Site};
+use crate::group::Group;
+use crate::{
+    Buffer, CommConfig, Communicator, Device, Element, Family, Label, Rank, Result, Seat, World,
+};
+
+/// All ranks of a communicator, driven by one thread.
+pub struct Clique<W: World> {
+    members: Vec<Communicator<W>>,
+    id: u64,
+}
+
+impl<D: Device> Clique<D> {
+    /// One rank on each device, in their order. The host waits for the set-up of all of them. NCCL:
+    /// a group of `ncclCommInitRankConfig`.
+    ///
+    /// # Errors
+    /// [`Error::InitFailed`]: one device twice.
+    #[track_caller]
+    pub fn init(devices: Vec<D>) -> Result<Self> {
+        Self::connect(devices, CommConfig::default(), |seat, device, config| {
+            Communicator::unnamed(seat, device, config)
+        })
+    }
+
+    /// [`init`](Self::init) under a name, with options:
+    /// `Clique::init_as::<TensorParallel>(devices, config)`.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn init_as<L: Label>(devices: Vec<D>, config: CommConfig) -> Result<Clique<L::On<D>>> {
+        Clique::connect(devices, config, |seat, device, config| {
+            let builder = Communicator::builder().seat(seat).device(device);
+            builder.label::<L>().config(config).build()
+        })
+    }
+}
+
+impl<W: World> Clique<W> {
+    #[track_caller]
+    fn connect(
+        devices: Vec<W::Device>,
+        config: CommConfig,
+        build: impl Fn(Seat, W::Device, CommConfig) -> Communicator<W, crate::Uninit>,
+    ) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let until = std::time::Instant::now().checked_add(config.deadline);
+        let seats = Seat::local(devices.len());
+        // All of them start before any of them is waited for.
+        let starting: Vec<_> = seats
+            .into_iter()
+            .zip(devices)
+            .map(|(seat, device)| build(seat, device, config.clone()).start())
+            .collect::<Result<_>>()?;
+        let far = std::time::Instant::now() + crate::wait::DEFAULT_DEADLINE;
+        let members = starting
+            .into_iter()
+            .map(|member| member.ready(until.unwrap_or(far)))
+            .collect::<Result<_>>()?;
+        Ok(Self { members, id: NEXT.fetch_add(1, Relaxed) })
+    }
+
+    /// How many ranks.
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// A zeroed buffer of `len` elements for each rank, each on its rank's device.
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<PerRank<Buffer<T, W::Device>>> {
+        self.per_rank(|_, device| device.zeros(len))
+    }
+
+    /// A value for each rank, made with its device.
+    ///
+    /// # Errors
+    /// The closure's first.
+    pub fn per_rank<X>(
+        &self,
+        mut make: impl FnMut(Rank, &W::Device) -> Result<X>,
+    ) -> Result<PerRank<X>> {
+        let items = self.members.iter().map(|member| make(member.rank(), member.device()));
+        Ok(PerRank::new(items.collect::<Result<_>>()?, self.id))
+    }
+
+    /// Runs `step` for every rank, in rank order, with its part of `args`: `&per_rank` gives a
+    /// shared view, `&mut per_rank` an exclusive one, tuples several. The lane's device is a type of
+    /// its own, so the views of one rank cannot reach another. Nothing is recorded here; see
+    /// [`group`](Self::group).
+    ///
+    /// # Errors
+    /// The closure's first; a [`PerRank`] of another clique.
+    #[track_caller]
+    pub fn each<'e, A: Lanes<'e, W::Device>>(
+        &'e mut self,
+        args: A,
+        mut step: impl for<'g, 'id> FnMut(Lane<'g, 'id, 'e, W>, A::At<'id>) -> Result<()>,
+    ) -> Result<()>
+    where
+        W::Device: Family,
+    {
+        self.same_clique(args.clique(), Location::caller())?;
+        let mut parts = args.parts();
+        let size = self.size();
+        for member in &self.members {
+            let Some(part) = A::next(&mut parts) else { break };
+            step(Lane::new(member.rank(), size, member.device().ordinal(), None), part)?;
+        }
+        Ok(())
+    }
+
+    /// Records for every rank, in rank order, then issues all of it as one group. If any closure
+    /// fails, or any operation is refused, nothing is issued on any rank.
+    ///
+    /// ```
+    /// # use typed_nccl::{Clique, Host, Result};
+    /// # fn main() -> Result<()> {
+    /// let mut clique = Clique::init(Host::open_each(&[0, 2, 5])?)?;
+    /// let mine = clique.alloc::<f32>(8)?;
+    /// let mut from_left = clique.alloc::<f32>(8)?;
+    /// clique.group((&mine, &mut from_left), |mut lane, (mine, from_left)| {
+    ///     let (left, right) = (lane.ring(-1), lane.ring(1));
+    ///     lane.send(mine, right)?;
+    ///     lane.recv(from_left, left)
+    /// })?;
+    /// clique.wait()?;
+    /// clique.finish()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The closure's first; the first refusal; a [`PerRank`] of another clique.
+    #[track_caller]
+    pub fn group<'e, A: Lanes<'e, W::Device>>(
+        &'e mut self,
+        args: A,
+        mut record: impl for<'g, 'id> FnMut(Lane<'g, 'id, 'e, W>, A::At<'id>) -> Result<()>,
+    ) -> Result<()>
+    where
+        W::Device: Family,
+    {
+        let site = Location::caller();
+        self.same_clique(args.clique(), site)?;
+        let mut parts = args.parts();
+        let size = self.size();
+        let mut groups = Vec::with_capacity(size);
+        let mut failed = None;
+        for member in &self.members {
+            let Some(part) = A::next(&mut parts) else { break };
+            let mut group = Group::new(member.here());
+            if failed.is_none() {
+                let ordinal = member.device().ordinal();
+                let lane = Lane::new(member.rank(), size, ordinal, Some(&mut group));
+                failed = record(lane, part).err();
+            }
+            groups.push(group);
+        }
+        match failed {
+            None => Group::issue_all(groups),
+            Some(error) => {
+                groups.into_iter().for_each(|group| group.abandon(site));
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits on the host for everything enqueued on every rank, within the deadline.
+    ///
+    /// # Errors
+    /// What went wrong, once; an abort; a passed deadline.
+    #[track_caller]
+    pub fn wait(&self) -> Result<()> {
+        self.members.iter().try_for_each(|member| member.sync(member.stream()))
+    }
+
+    /// Every rank's elements, by rank.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait); a [`PerRank`] of another clique.
+    #[track_caller]
+    pub fn to_host<T: Element, M>(
+        &self,
+        buffers: &PerRank<Buffer<T, W::Device, M>>,
+    ) -> Result<Vec<Vec<T>>> {
+        self.same_clique(Some(buffers.clique()), Location::caller())?;
+        buffers.items().iter().map(Buffer::to_vec).collect()
+    }
+
+    /// The normal end of all ranks, as one group (NCCL's finalize contains a barrier of the ranks of
+    /// a machine since 2.31).
+    ///
+    /// # Errors
+    /// As [`Communicator::finish`].
+    #[track_caller]
+    pub fn finish(self) -> Result<()> {
+        let site = Location::caller();
+        let mut report = Ok(());
+        for member in &self.members {
+            member.body.announce(site)?;
+        }
+        for member in self.members {
+            report = report.and(member.finish());
+        }
+        report
+    }
+
+    fn same_clique(&self, id: Option<u64>, site: Site) -> Result<()> {
+        match id {
+            Some(id) if id != self.id => Err(Error::OtherClique(Box::new(OtherClique { site }))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<W: World> fmt::Debug for Clique<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Clique of {} ranks named {}", self.size(), W::NAME)
+    }
+}

@@ -1,0 +1,292 @@
+//! Splitting: communicators of some of a communicator's ranks.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::panic::Location;
+
+use serde::{Deserialize, Serialize};
+
+use super::builder::Setup;
+use super::{CanEnqueue, CommConfig, Communicator, State, Uninit};
+use crate::control::Patience;
+use crate::error::{BadGroups, Error, Site};
+use crate::{Label, Result, World, wait};
+
+/// What each rank asks for.
+#[derive(Serialize, Deserialize)]
+struct Wish {
+    color: Option<u32>,
+    key: i64,
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Divides the ranks: those of one `color` become one communicator named `L`, ordered by `key`,
+    /// then by their rank here. All ranks call it; the host waits for them. The children own what
+    /// they use; they outlive their parent if they like. NCCL: `ncclCommSplit`, 2.18.
+    ///
+    /// ```
+    /// # use typed_nccl::{Communicator, Device, Result, tag};
+    /// tag!(pub Node);
+    ///
+    /// fn per_node<D: Device>(world: &mut Communicator<D>) -> Result<Communicator<Node<D>>> {
+    ///     let rank = world.rank().index();
+    ///     world.split::<Node>(rank as u32 / 8, 0)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// A lost peer; a passed deadline; ranks that make other host-side calls.
+    #[track_caller]
+    pub fn split<L: Label>(
+        &mut self,
+        color: u32,
+        key: i64,
+    ) -> Result<Communicator<L::On<W::Device>>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Location::caller();
+        let child = self.divide::<L>(Wish { color: Some(color), key }, site)?;
+        // A rank that names a colour has a place among those that do.
+        child.ok_or_else(|| super::ended(&S::live(&self.body).core.health))
+    }
+
+    /// [`split`](Self::split) in which a rank may stay out: `None` for a rank without a colour. NCCL:
+    /// `NCCL_SPLIT_NOCOLOR`.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn split_some<L: Label>(
+        &mut self,
+        color: Option<u32>,
+        key: i64,
+    ) -> Result<Option<Communicator<L::On<W::Device>>>>
+    where
+        S: CanEnqueue,
+    {
+        self.divide::<L>(Wish { color, key }, Location::caller())
+    }
+
+    /// [`split`](Self::split) by lists of ranks, in the order in which the ranks will stand: `None`
+    /// for a rank in none of them. All ranks give the same lists.
+    ///
+    /// # Errors
+    /// As there; [`Error::BadGroups`]: a rank twice, or one that the communicator does not have.
+    #[track_caller]
+    pub fn split_into<L: Label>(
+        &mut self,
+        groups: &[impl AsRef<[usize]>],
+    ) -> Result<Option<Communicator<L::On<W::Device>>>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Location::caller();
+        let mut place = vec![None; self.size()];
+        for (group, ranks) in groups.iter().enumerate() {
+            for (at, &rank) in ranks.as_ref().iter().enumerate() {
+                match place.get_mut(rank) {
+                    Some(free @ None) => *free = Some((group, at)),
+                    Some(Some(_)) => return Err(self.bad_groups(rank, true, site)),
+                    None => return Err(self.bad_groups(rank, false, site)),
+                }
+            }
+        }
+        let own = place[self.rank().index()];
+        let color = own.map(|(group, _)| u32::try_from(group).unwrap_or(u32::MAX));
+        let key = own.map_or(0, |(_, at)| i64::try_from(at).unwrap_or(i64::MAX));
+        self.divide::<L>(Wish { color, key }, site)
+    }
+
+    /// A grid of `rows` x `cols` ranks, rank = row * cols + col: one communicator along each column
+    /// of it (over the rows), one along each row of it (over the columns). All ranks call it; the
+    /// host waits for them.
+    ///
+    /// ```
+    /// # use typed_nccl::{Communicator, Device, Mesh, Result, tag};
+    /// tag!(pub TensorParallel, pub DataParallel);
+    ///
+    /// # fn f<D: Device>(world: &mut Communicator<D>) -> Result<()> {
+    /// // 2 replicas of a model that is spread over 4 ranks each.
+    /// let Mesh { along_rows: dp, along_cols: tp } =
+    ///     world.mesh::<DataParallel, TensorParallel>(2, 4)?;
+    /// assert_eq!((dp.size(), tp.size()), (2, 4));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`split`](Self::split); [`Error::BadGroups`]: `rows` x `cols` is not the communicator's
+    /// size.
+    #[track_caller]
+    pub fn mesh<R: Label, C: Label>(
+        &mut self,
+        rows: usize,
+        cols: usize,
+    ) -> Result<Mesh<R::On<W::Device>, C::On<W::Device>>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Location::caller();
+        if rows.checked_mul(cols) != Some(self.size()) {
+            let why = format!("a mesh of {rows} x {cols} does not have {} ranks", self.size());
+            return Err(self.refuse_split(why, site));
+        }
+        let rank = self.rank().index();
+        let color = |n: usize| Some(u32::try_from(n).unwrap_or(u32::MAX));
+        let key = i64::try_from(rank).unwrap_or(i64::MAX);
+        let dead = |comm: &Self| super::ended(&S::live(&comm.body).core.health);
+        let along_rows = self.divide::<R>(Wish { color: color(rank % cols), key }, site)?;
+        let along_rows = along_rows.ok_or_else(|| dead(self))?;
+        let along_cols = self.divide::<C>(Wish { color: color(rank / cols), key }, site)?;
+        let along_cols = along_cols.ok_or_else(|| dead(self))?;
+        Ok(Mesh { along_rows, along_cols })
+    }
+
+    /// [`split`](Self::split) whose children share this communicator's resources. They borrow it and
+    /// share its fate: what kills one kills all of them. NCCL: `splitShare`.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn split_shared<L: Label>(
+        &mut self,
+        color: u32,
+        key: i64,
+    ) -> Result<SharedChild<'_, L::On<W::Device>>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Location::caller();
+        let child = self.divide::<L>(Wish { color: Some(color), key }, site)?;
+        let parent = &S::live(&self.body).core.health;
+        let comm = child.ok_or_else(|| super::ended(parent))?;
+        parent.share_fate(&comm.body.core.health);
+        Ok(SharedChild { comm, parent: std::marker::PhantomData })
+    }
+
+    fn divide<L: Label>(
+        &mut self,
+        wish: Wish,
+        site: Site,
+    ) -> Result<Option<Communicator<L::On<W::Device>>>>
+    where
+        S: CanEnqueue,
+    {
+        let live = S::live_mut(&mut self.body);
+        let core = &live.core;
+        wait::allowed("split", site)?;
+        let control = core.control()?;
+        // Numbers always encode.
+        let ticket = control.post("split", site, postcard::to_stdvec(&wish).unwrap_or_default());
+        let (limit, operation) = (core.deadline, "split");
+        let patience = Patience { health: &core.health, limit, operation, site };
+        let parts = control.collect(ticket, &patience)?;
+        let wishes = parts.iter().map(|part| postcard::from_bytes::<Wish>(part).ok());
+        let mut members: Vec<(i64, usize)> = wishes
+            .enumerate()
+            .filter_map(|(rank, other)| other.map(|other| (rank, other)))
+            .filter(|(_, other)| other.color.is_some() && other.color == wish.color)
+            .map(|(rank, other)| (other.key, rank))
+            .collect();
+        members.sort_unstable();
+        let own = core.rank.index();
+        let Some(place) = members.iter().position(|&(_, rank)| rank == own) else {
+            return Ok(None);
+        };
+        let Some(color) = wish.color else { return Ok(None) };
+        let seat = control.child(ticket, color, place, members.len());
+        let config = CommConfig {
+            deadline: core.deadline,
+            contexts: core.slots.context,
+            signals: core.slots.index,
+        };
+        let setup = Setup::<L::On<W::Device>> { seat, device: live.device.clone(), config };
+        Communicator::<_, Uninit>::of(setup).connect().map(Some)
+    }
+
+    #[cold]
+    fn bad_groups(&self, rank: usize, twice: bool, site: Site) -> Error
+    where
+        S: CanEnqueue,
+    {
+        let why = match twice {
+            true => format!("rank {rank} stands in the lists twice"),
+            false => format!("there is no rank {rank} in a communicator of {}", self.size()),
+        };
+        self.refuse_split(why, site)
+    }
+
+    #[cold]
+    fn refuse_split(&self, why: String, site: Site) -> Error
+    where
+        S: CanEnqueue,
+    {
+        match S::live(&self.body).core.control() {
+            Ok(control) => control.refuse("a split that was refused", site),
+            Err(error) => return error,
+        }
+        Error::BadGroups(Box::new(BadGroups { why, site }))
+    }
+}
+
+/// The two communicators of a rank in a grid.
+pub struct Mesh<R: World, C: World> {
+    /// With the ranks of the same column, one for each row.
+    pub along_rows: Communicator<R>,
+    /// With the ranks of the same row, one for each column.
+    pub along_cols: Communicator<C>,
+}
+
+/// A child that shares its parent's resources: it borrows the parent, and what kills one kills both.
+/// It is used like a communicator.
+pub struct SharedChild<'p, W: World> {
+    comm: Communicator<W>,
+    parent: std::marker::PhantomData<&'p mut ()>,
+}
+
+impl<R: World, C: World> fmt::Debug for Mesh<R, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mesh of {:?} and {:?}", self.along_rows, self.along_cols)
+    }
+}
+
+impl<W: World> fmt::Debug for SharedChild<'_, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedChild {:?}", self.comm)
+    }
+}
+
+impl<W: World> SharedChild<'_, W> {
+    /// The normal end; see [`Communicator::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn finish(self) -> Result<()> {
+        self.comm.finish()
+    }
+
+    /// Ends the whole family: this child, its siblings and its parent.
+    #[track_caller]
+    pub fn abort(self, why: &str) {
+        let by = self.comm.rank();
+        let (at, why) = (Location::caller(), why.to_owned());
+        let aborted = Error::Aborted(Box::new(crate::error::Aborted { why, by, at }));
+        self.comm.body.core.health.fail(aborted);
+    }
+}
+
+impl<W: World> Deref for SharedChild<'_, W> {
+    type Target = Communicator<W>;
+
+    fn deref(&self) -> &Communicator<W> {
+        &self.comm
+    }
+}
+
+impl<W: World> DerefMut for SharedChild<'_, W> {
+    fn deref_mut(&mut self) -> &mut Communicator<W> {
+        &mut self.comm
+    }
+}

@@ -1,0 +1,184 @@
+//! Splits, meshes, children that own and children that share.
+
+use proptest::prelude::*;
+use typed_nccl::{Communicator, Device, Error, Host, Mesh, Rank, Result, Sum, Window, spmd, tag};
+
+tag!(TensorParallel, DataParallel, Expert);
+
+/// MPI's rule: the ranks of one colour, by key, then by rank.
+fn model(wishes: &[(Option<u32>, i64)], rank: usize) -> Option<(usize, Vec<usize>)> {
+    let color = wishes[rank].0?;
+    let mut ranks: Vec<usize> = (0..wishes.len()).filter(|&r| wishes[r].0 == Some(color)).collect();
+    ranks.sort_by_key(|&r| (wishes[r].1, r));
+    Some((ranks.iter().position(|&r| r == rank)?, ranks))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..<_>::default() })]
+
+    #[test]
+    fn splits_follow_mpis_rule_and_split_again(
+        wishes in prop::collection::vec(
+            (prop::option::weighted(0.8, 0..3_u32), -3..3_i64, 0..2_u32, -2..2_i64), 1..=8),
+    ) {
+        let (first, second): (Vec<_>, Vec<_>) =
+            wishes.iter().map(|&(c, k, c2, k2)| ((c, k), (Some(c2), k2))).unzip();
+        spmd::<Host>(wishes.len(), |place| {
+            let mut world = place.init()?;
+            let rank = world.rank().index();
+            let (color, key) = first[rank];
+            let child = world.split_some::<Expert>(color, key)?;
+            let expected = model(&first, rank);
+            assert_eq!(child.is_some(), expected.is_some());
+            if let (Some(mut child), Some((place, ranks))) = (child, expected) {
+                assert_eq!((child.rank().index(), child.size()), (place, ranks.len()));
+                let mut x = child.device().from_slice(&[1_u64 << rank])?;
+                child.all_reduce_in_place(&mut x, Sum)?;
+                assert_eq!(x.to_vec()?, [ranks.iter().map(|r| 1 << r).sum::<u64>()]);
+                // The child splits again, by its own ranks.
+                let wishes: Vec<_> = ranks.iter().map(|&r| second[r]).collect();
+                let grandchild = child.split::<DataParallel>(second[rank].0.unwrap_or(0), second[rank].1)?;
+                let (place, ranks) = model(&wishes, place).expect("everybody has a colour");
+                assert_eq!((grandchild.rank().index(), grandchild.size()), (place, ranks.len()));
+                // In any order: children own what they use.
+                child.finish()?;
+                grandchild.barrier()?;
+                grandchild.finish()?;
+            }
+            world.finish()
+        }).expect("no error");
+    }
+}
+
+#[test]
+fn groups_by_lists_in_their_order() -> Result<()> {
+    spmd::<Host>(6, |place| {
+        let mut world = place.init()?;
+        let groups = [vec![5, 1], vec![0, 2, 4]];
+        let child = world.split_into::<Expert>(&groups)?;
+        let found = child.as_ref().map(|c| (c.rank().index(), c.size()));
+        let expected = [Some((0, 3)), Some((1, 2)), Some((1, 3)), None, Some((2, 3)), Some((0, 2))];
+        assert_eq!(found, expected[world.rank().index()]);
+        if let Some(child) = child {
+            child.finish()?;
+        }
+        for (bad, says) in
+            [(vec![vec![1, 1]], "rank 1 stands in the lists twice"), (vec![vec![9]], "no rank 9")]
+        {
+            let error = world.split_into::<Expert>(&bad).expect_err("refused");
+            assert!(
+                matches!(error, Error::BadGroups(_)) && error.to_string().contains(says),
+                "{error}"
+            );
+        }
+        // Bad lists on one rank are told to the others.
+        let lists = if world.rank().index() == 2 { vec![vec![7]] } else { vec![vec![0]] };
+        let error = world.split_into::<Expert>(&lists).expect_err("rank 2 refuses");
+        assert!(error.to_string().contains(if world.rank().index() == 2 {
+            "no rank 7"
+        } else {
+            "refused"
+        }));
+        world.finish()
+    })
+}
+
+struct Layer<D: Device> {
+    world: Communicator<D>,
+    tp: Communicator<TensorParallel<D>>,
+    dp: Communicator<DataParallel<D>>,
+    acts: Window<f32, TensorParallel<D>>,
+    grads: Window<f32, DataParallel<D>>,
+}
+
+impl<D: Device> Layer<D> {
+    fn new(mut world: Communicator<D>, dp_size: usize, tp_size: usize) -> Result<Self> {
+        let Mesh { along_rows: mut dp, along_cols: mut tp } =
+            world.mesh::<DataParallel, TensorParallel>(dp_size, tp_size)?;
+        let (acts, grads) = (tp.window(16)?, dp.window(64)?);
+        Ok(Self { world, tp, dp, acts, grads })
+    }
+}
+
+#[test]
+fn a_mesh_of_two_by_four_with_windows_on_each() -> Result<()> {
+    spmd::<Host>(8, |place| {
+        let mut layer = Layer::new(place.init()?, 2, 4)?;
+        let rank = layer.world.rank().index();
+        assert_eq!((layer.tp.rank().index(), layer.tp.size()), (rank % 4, 4));
+        assert_eq!((layer.dp.rank().index(), layer.dp.size()), (rank / 4, 2));
+        layer.acts.copy_from(&[rank as f32; 16])?;
+        layer.grads.copy_from(&[rank as f32; 64])?;
+        layer.tp.all_reduce_in_place(&mut layer.acts, Sum)?;
+        layer.dp.all_reduce_in_place(&mut layer.grads, Sum)?;
+        assert_eq!(layer.acts.to_vec()?[0], (rank / 4 * 16 + 6) as f32);
+        assert_eq!(layer.grads.to_vec()?[0], (rank % 4 * 2 + 4) as f32);
+        let error = layer.world.mesh::<DataParallel, TensorParallel>(3, 4).expect_err("12 of 8");
+        assert!(error.to_string().contains("a mesh of 3 x 4 does not have 8 ranks"), "{error}");
+        layer.tp.finish()?;
+        layer.dp.finish()?;
+        layer.world.finish()
+    })
+}
+
+#[test]
+fn two_names_on_two_streams_in_one_order_never_deadlock() -> Result<()> {
+    spmd::<Host>(4, |place| {
+        let mut world = place.init()?;
+        let Mesh { along_rows: a, along_cols: b } =
+            world.mesh::<DataParallel, TensorParallel>(4, 1)?;
+        drop(b);
+        let c = world.split::<TensorParallel>(0, -(world.rank().index() as i64))?;
+        let streams = [world.device().stream()?, world.device().stream()?];
+        let mut x = world.device().from_slice(&[1.0_f64; 64])?;
+        let mut y = world.device().from_slice(&[1.0_f64; 64])?;
+        for _ in 0..100 {
+            a.on(&streams[0]).all_reduce_in_place(&mut x, typed_nccl::Max)?;
+            c.on(&streams[1]).all_reduce_in_place(&mut y, typed_nccl::Max)?;
+            // Across: each stream waits for the other's buffer.
+            a.on(&streams[0]).all_reduce_in_place(&mut y, typed_nccl::Max)?;
+            c.on(&streams[1]).all_reduce_in_place(&mut x, typed_nccl::Max)?;
+        }
+        assert_eq!((x.to_vec()?[63], y.to_vec()?[63]), (1.0, 1.0));
+        a.finish()?;
+        c.finish()?;
+        world.finish()
+    })
+}
+
+#[test]
+fn a_shared_child_shares_its_parents_fate() -> Result<()> {
+    let errors = Host::spmd(3, |place| -> Result<String> {
+        let mut world = place.init()?;
+        let child = world.split_shared::<Expert>(0, 0)?;
+        let mut x = child.device().from_slice(&[child.rank().index() as i32])?;
+        child.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(x.to_vec()?, [3]);
+        child.barrier()?;
+        if child.rank() == Rank::from_index(1) {
+            child.abort("the child goes");
+        } else {
+            let error = child.barrier().expect_err("rank 1 is gone");
+            assert!(error.is_peer_failure(), "{error}");
+            drop(child);
+        }
+        // The parent went with it, on every rank.
+        let error = loop {
+            match world.health() {
+                Ok(()) => std::thread::yield_now(),
+                Err(error) => break error,
+            }
+        };
+        Ok(error.to_string())
+    })?;
+    assert!(errors.iter().all(|text| text.contains("the child goes")), "{errors:?}");
+    // An owned child goes alone.
+    spmd::<Host>(2, |place| {
+        let mut world = place.init()?;
+        let child = world.split::<Expert>(0, 0)?;
+        world.barrier()?;
+        drop(child.abort());
+        world.health()?;
+        world.finish()
+    })
+}
