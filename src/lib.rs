@@ -29,6 +29,7 @@ mod collectives;
 mod communicator;
 mod control;
 mod device;
+mod dynamic;
 mod element;
 mod entry;
 mod group;
@@ -57,7 +58,8 @@ pub use communicator::{
     Unnamed,
 };
 pub use device::{AnyDevice, At, Device, DeviceTag, Family, Host, Local, Scoped};
-pub use element::{DType, Element, Float, Numeric};
+pub use dynamic::{DynBuffer, DynReduceOp, Lifecycle, WindowFlags};
+pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, Result};
 pub use float8::{F8E4M3, F8E5M2};

@@ -223,7 +223,8 @@ impl<W: World> Clique<W> {
             member.body.announce(site)?;
         }
         for member in self.members {
-            report = report.and(member.finish());
+            let ended = member.finish();
+            report = report.and(ended);
         }
         report
     }

@@ -57,7 +57,8 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Location::caller());
+        let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_gather(send.span(), recv.span());
         self.run(Refusal::Collective, op)
     }
@@ -69,7 +70,7 @@ impl<W: World> On<'_, W> {
     #[inline]
     #[track_caller]
     pub fn all_gather_in_place<B: Writable<W::Device>>(&self, buf: &mut B) -> Result<()> {
-        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
         let op = draft.all_gather_in_place(buf.span());
         self.run(Refusal::Collective, op)
     }

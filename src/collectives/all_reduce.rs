@@ -74,7 +74,8 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Location::caller());
+        let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_reduce(send.span(), recv.span(), op.resolve(&self.core.resources));
         self.run(Refusal::Collective, op)
     }
@@ -90,7 +91,7 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         op: impl ReduceOp<B::Elem, W>,
     ) -> Result<()> {
-        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
         let op = draft.all_reduce_in_place(buf.span(), op.resolve(&self.core.resources));
         self.run(Refusal::Collective, op)
     }

@@ -43,7 +43,8 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Location::caller());
+        let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_to_all(send.span(), recv.span());
         self.run(Refusal::Collective, op)
     }

@@ -5,9 +5,10 @@
 use crate::backend::{Backend, Collective, Op, Reduction, Span};
 use crate::communicator::Core;
 use crate::error::{
-    BadLength, BadRange, Call, Error, NoBuffer, NoSuchRank, Operation, Overflow, Site,
+    BadLength, BadRange, Call, Error, NoBuffer, NoSuchRank, NotReducible, Operation, OtherDType,
+    Overflow, Site,
 };
-use crate::{AsRank, DType, Rank, Result};
+use crate::{AsRank, DType, Rank, ReductionName, Result};
 
 /// A view's place, or why it has none.
 pub(crate) type View<'a, B> = Result<Span<'a, B>, BadRange>;
@@ -16,6 +17,8 @@ pub(crate) type View<'a, B> = Result<Span<'a, B>, BadRange>;
 pub(crate) struct Draft<'c, B: Backend> {
     core: &'c Core<B>,
     dtype: DType,
+    /// The other side's data type, where it is known at run time only.
+    other: DType,
     site: Site,
 }
 
@@ -30,7 +33,13 @@ impl<B: Backend> Copy for Draft<'_, B> {}
 impl<'c, B: Backend> Draft<'c, B> {
     #[inline]
     pub(crate) fn new(core: &'c Core<B>, dtype: DType, site: Site) -> Self {
-        Self { core, dtype, site }
+        Self { core, dtype, other: dtype, site }
+    }
+
+    /// With the other side's data type, which must be the same.
+    #[inline]
+    pub(crate) fn against(self, other: Option<DType>) -> Self {
+        Self { other: other.unwrap_or(self.dtype), ..self }
     }
 
     #[inline]
@@ -246,6 +255,12 @@ impl<B: Backend> Draft<'_, B> {
         recv: Option<Span<'a, B>>,
     ) -> Result<Op<'a, B>> {
         let op = op?;
+        if self.other != self.dtype {
+            return Err(differ(call, self.other));
+        }
+        if op.name() == ReductionName::Mean && !self.dtype.is_float() {
+            return Err(no_mean(call));
+        }
         call.reduction = Some(op.name());
         Ok(Op::Collective(Collective { call, reduction: Some(op), send, recv }))
     }
@@ -257,6 +272,9 @@ impl<B: Backend> Draft<'_, B> {
         send: Option<Span<'a, B>>,
         recv: Option<Span<'a, B>>,
     ) -> Result<Op<'a, B>> {
+        if self.other != self.dtype {
+            return Err(differ(call, self.other));
+        }
         Ok(Op::Collective(Collective { call, reduction: None, send, recv }))
     }
 
@@ -314,6 +332,18 @@ impl<B: Backend> Draft<'_, B> {
             None => Ok(None),
         }
     }
+}
+
+#[cold]
+fn differ(call: Call, found: DType) -> Error {
+    let (operation, site, expected) = (call.operation.name(), call.site, call.dtype);
+    Error::OtherDType(Box::new(OtherDType { operation, found, expected, site, collective: true }))
+}
+
+#[cold]
+fn no_mean(call: Call) -> Error {
+    let (operation, site, dtype) = (call.operation.name(), call.site, call.dtype);
+    Error::NotReducible(Box::new(NotReducible { operation, dtype, site }))
 }
 
 #[cold]

@@ -17,7 +17,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Refusals: a root that the communicator does not have, a view past its buffer, memory of
     /// another device, no memory for the result; a poisoned communicator.
     #[track_caller]
-    pub fn gather<A: Readable<W::Device>>(
+    pub fn gather<A: Readable<W::Device, Elem: Element>>(
         &self,
         send: &A,
         root: impl AsRank,
@@ -68,7 +68,7 @@ impl<W: World> On<'_, W> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn gather<A: Readable<W::Device>>(
+    pub fn gather<A: Readable<W::Device, Elem: Element>>(
         &self,
         send: &A,
         root: impl AsRank,
@@ -89,8 +89,9 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Location::caller());
         let (recv, root) = recv.split(self.core.rank);
+        let draft = draft.against(recv.as_ref().map(|recv| recv.dtype()));
         let op = draft.gather(send.span(), recv.as_ref().map(|recv| recv.span()), root);
         self.run(Refusal::Collective, op)
     }
@@ -105,7 +106,7 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
         let op = draft.gather_in_place(buf.span(), root);
         self.run(Refusal::Collective, op)
     }

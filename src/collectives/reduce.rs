@@ -20,7 +20,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Refusals: a root that the communicator does not have, a view past its buffer, memory of
     /// another device, no memory for the result; a poisoned communicator.
     #[track_caller]
-    pub fn reduce<A: Readable<W::Device>>(
+    pub fn reduce<A: Readable<W::Device, Elem: Element>>(
         &self,
         send: &A,
         op: impl ReduceOp<A::Elem, W>,
@@ -76,7 +76,7 @@ impl<W: World> On<'_, W> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn reduce<A: Readable<W::Device>>(
+    pub fn reduce<A: Readable<W::Device, Elem: Element>>(
         &self,
         send: &A,
         op: impl ReduceOp<A::Elem, W>,
@@ -103,8 +103,9 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Location::caller());
         let (recv, root) = recv.split(self.core.rank);
+        let draft = draft.against(recv.as_ref().map(|recv| recv.dtype()));
         let (to, op) = (recv.as_ref().map(|recv| recv.span()), op.resolve(&self.core.resources));
         let op = draft.reduce(send.span(), to, op, root);
         self.run(Refusal::Collective, op)
@@ -121,7 +122,7 @@ impl<W: World> On<'_, W> {
         op: impl ReduceOp<B::Elem, W>,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
         let op = draft.reduce_in_place(buf.span(), op.resolve(&self.core.resources), root);
         self.run(Refusal::Collective, op)
     }

@@ -58,8 +58,9 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, recv.dtype(), Location::caller());
         let (send, root) = send.split(self.core.rank);
+        let draft = draft.against(send.map(|send| send.dtype()));
         let op = draft.scatter(send.map(|send| send.span()), recv.span(), root);
         self.run(Refusal::Collective, op)
     }
@@ -74,7 +75,7 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
         let op = draft.scatter_in_place(buf.span(), root);
         self.run(Refusal::Collective, op)
     }

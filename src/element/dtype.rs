@@ -50,6 +50,12 @@ impl DType {
         Self::F8E5M2,
     ];
 
+    /// Whether it is a floating-point type: what `Avg` reduces.
+    #[inline]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::F32 | Self::F64 | Self::Bf16 | Self::F8E4M3 | Self::F8E5M2)
+    }
+
     /// The size of one element, in bytes.
     #[inline]
     pub const fn size(self) -> usize {

@@ -42,6 +42,21 @@ pub trait Numeric: Element {}
 )]
 pub trait Float: Numeric {}
 
+/// What memory holds: an [`Element`], or [`DynElem`], whose data type is known at run time.
+pub trait AnyElem: sealed::Sealed + 'static {}
+
+impl<T: Element> AnyElem for T {}
+
+/// Elements whose data type is known at run time: what a [`DynBuffer`](crate::DynBuffer) holds.
+/// Operations take them by the same names; what the compiler would have checked is checked at the
+/// call.
+#[derive(Clone, Copy, Debug)]
+pub enum DynElem {}
+
+impl sealed::Sealed for DynElem {}
+
+impl AnyElem for DynElem {}
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -68,15 +83,9 @@ elements! {
     f16 => F16, f32 => F32, f64 => F64, bf16 => Bf16, F8E4M3 => F8E4M3, F8E5M2 => F8E5M2,
 }
 
-#[diagnostic::do_not_recommend]
 impl Float for f16 {}
-#[diagnostic::do_not_recommend]
 impl Float for f32 {}
-#[diagnostic::do_not_recommend]
 impl Float for f64 {}
-#[diagnostic::do_not_recommend]
 impl Float for bf16 {}
-#[diagnostic::do_not_recommend]
 impl Float for F8E4M3 {}
-#[diagnostic::do_not_recommend]
 impl Float for F8E5M2 {}

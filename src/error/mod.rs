@@ -22,8 +22,8 @@ pub use call::{Call, Operation};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
 pub use refusal::{
     BadGroups, BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank,
-    OtherClique, OtherDevice, OutsideGroup, Overflow, SizeVariable, TagTaken, WaitInLaunch,
-    WrongCommunicator,
+    NotReducible, OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable,
+    TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub use report::{Hazard, Mismatch, Panicked, Refused, ValueMismatch};
 pub use window::{GroupAbandoned, NoSuchSignal, OutsideWindow, SelfTransfer, WindowsDiffer};
@@ -53,6 +53,12 @@ pub enum Error {
     /// Memory or a stream of another device.
     #[error("{0}")]
     OtherDevice(Box<OtherDevice>),
+    /// Data types that differ, known at run time only.
+    #[error("{0}")]
+    OtherDType(Box<OtherDType>),
+    /// An average of integers, known at run time only.
+    #[error("{0}")]
+    NotReducible(Box<NotReducible>),
     /// Per-rank values of another clique.
     #[error("{0}")]
     OtherClique(Box<OtherClique>),
@@ -145,6 +151,8 @@ impl Error {
                 | Self::Overflow(_)
                 | Self::OtherDevice(_)
                 | Self::OtherClique(_)
+                | Self::OtherDType(_)
+                | Self::NotReducible(_)
                 | Self::OutsideGroup(_)
                 | Self::WrongCommunicator(_)
                 | Self::OutsideWindow(_)

@@ -251,6 +251,55 @@ impl fmt::Display for BadGroups {
     }
 }
 
+/// Data types that differ, where they are known at run time only.
+#[derive(Clone, Debug)]
+pub struct OtherDType {
+    /// The method.
+    pub operation: &'static str,
+    /// What one side holds.
+    pub found: DType,
+    /// What the other holds, or what was asked for.
+    pub expected: DType,
+    /// Where.
+    pub site: Location,
+    /// Whether other ranks take part in the operation.
+    pub collective: bool,
+}
+
+impl fmt::Display for OtherDType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, found, expected, site, collective } = self;
+        write!(
+            f,
+            "{operation}: found {found}, expected {expected} (at {}); both sides of an operation hold one data type",
+            At(site)
+        )?;
+        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
+    }
+}
+
+/// An average of integers, where the data type is known at run time only.
+#[derive(Clone, Debug)]
+pub struct NotReducible {
+    /// The method.
+    pub operation: &'static str,
+    /// The data type.
+    pub dtype: DType,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for NotReducible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, dtype, site } = self;
+        write!(
+            f,
+            "{operation}: `Avg` cannot reduce {dtype} (at {}): an average needs a floating-point type; use `Sum`, and divide where you read the result; {UNHARMED}",
+            At(site)
+        )
+    }
+}
+
 /// A `PerRank` of another clique, or of several.
 #[derive(Clone, Debug)]
 pub struct OtherClique {

@@ -1,8 +1,11 @@
 //! Operands: what an operation accepts.
 
+use std::sync::Arc;
+
+use super::{Allocation, Extent};
 use crate::backend::Span;
 use crate::error::BadRange;
-use crate::{Buffer, Device, Element, Slice, SliceMut};
+use crate::{AnyElem, Buffer, DType, Device, Element, Slice, SliceMut};
 
 /// What holds device memory: buffers, windows and views of them, on whatever device.
 #[diagnostic::on_unimplemented(
@@ -12,7 +15,7 @@ use crate::{Buffer, Device, Element, Slice, SliceMut};
 )]
 pub trait Elements: sealed::Sealed {
     /// The element type.
-    type Elem: Element;
+    type Elem: AnyElem;
 
     /// Where the elements are.
     type Device: Device;
@@ -26,12 +29,21 @@ pub trait Elements: sealed::Sealed {
     note = "allocate with `comm.device()`, which is the communicator's own; host values are copied there with `from_slice`"
 )]
 pub trait Readable<D: Device>: Elements<Device = D> {
-    /// A shared view of all of it.
-    fn view(&self) -> Slice<'_, Self::Elem, D>;
+    /// The data type, as a value.
+    fn dtype(&self) -> DType;
 
-    /// How many elements.
+    /// A shared view of all of it.
+    fn view(&self) -> Slice<'_, Self::Elem, D>
+    where
+        Self::Elem: Element,
+    {
+        let (allocation, extent) = self.place();
+        Slice::new(allocation, extent)
+    }
+
+    /// How many elements; 0 for a view past the end of its buffer.
     fn len(&self) -> usize {
-        self.view().len()
+        self.span().map_or(0, |span| span.len())
     }
 
     /// Whether it has no elements.
@@ -39,9 +51,17 @@ pub trait Readable<D: Device>: Elements<Device = D> {
         self.len() == 0
     }
 
+    /// Where the elements are, or would be.
+    #[doc(hidden)]
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent);
+
     /// Where the elements are.
     #[doc(hidden)]
-    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange>;
+    #[inline]
+    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
+        let (allocation, extent) = self.place();
+        extent.span(allocation, self.dtype().size())
+    }
 }
 
 /// What a communicator on `D` may write: buffers and exclusive views of them.
@@ -53,7 +73,13 @@ pub trait Readable<D: Device>: Elements<Device = D> {
 )]
 pub trait Writable<D: Device>: Readable<D> {
     /// An exclusive view of all of it.
-    fn view_mut(&mut self) -> SliceMut<'_, Self::Elem, D>;
+    fn view_mut(&mut self) -> SliceMut<'_, Self::Elem, D>
+    where
+        Self::Elem: Element,
+    {
+        let (allocation, extent) = self.place();
+        SliceMut::new(allocation, extent)
+    }
 }
 
 /// Both sides of an operation hold one data type.
@@ -64,7 +90,7 @@ pub trait Writable<D: Device>: Readable<D> {
 )]
 pub trait SameDtype<S> {}
 
-impl<T: Element> SameDtype<T> for T {}
+impl<T: AnyElem> SameDtype<T> for T {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, M> Elements for Buffer<T, D, M> {
@@ -74,22 +100,19 @@ impl<T: Element, D: Device, M> Elements for Buffer<T, D, M> {
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
-    fn view(&self) -> Slice<'_, T, D> {
-        self.all()
+    #[inline]
+    fn dtype(&self) -> DType {
+        T::DTYPE
     }
 
     #[inline]
-    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
-        Ok(Span::new(self.allocation(), 0, self.len()))
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        (self.allocation(), Extent::whole(self.len()))
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {
-    fn view_mut(&mut self) -> SliceMut<'_, T, D> {
-        self.all_mut()
-    }
-}
+impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Elements for Slice<'_, T, D> {
@@ -99,13 +122,14 @@ impl<T: Element, D: Device> Elements for Slice<'_, T, D> {
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
-    fn view(&self) -> Slice<'_, T, D> {
-        *self
+    #[inline]
+    fn dtype(&self) -> DType {
+        T::DTYPE
     }
 
     #[inline]
-    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
-        self.into_span()
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        self.into_place()
     }
 }
 
@@ -117,27 +141,25 @@ impl<T: Element, D: Device> Elements for SliceMut<'_, T, D> {
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
-    fn view(&self) -> Slice<'_, T, D> {
-        self.as_slice()
+    #[inline]
+    fn dtype(&self) -> DType {
+        T::DTYPE
     }
 
     #[inline]
-    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
-        self.as_slice().into_span()
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        self.place()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {
-    fn view_mut(&mut self) -> SliceMut<'_, T, D> {
-        self.reborrow()
-    }
-}
+impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {}
 
 mod sealed {
-    use crate::{Buffer, Device, Slice, SliceMut, Window, WindowSlice, World};
+    use crate::{Buffer, Device, DynBuffer, Slice, SliceMut, Window, WindowSlice, World};
 
     pub trait Sealed {}
+    impl<D: Device> Sealed for DynBuffer<D> {}
     impl<T, W: World, K> Sealed for Window<T, W, K> {}
     impl<T, W: World, K> Sealed for WindowSlice<'_, T, W, K> {}
     impl<T, D: Device, M> Sealed for Buffer<T, D, M> {}

@@ -15,8 +15,9 @@ use crate::error::{BadRange, Error};
 use crate::{Device, Element, Result};
 
 /// A range of elements in an allocation, or the range that did not fit.
+#[doc(hidden)]
 #[derive(Clone, Copy)]
-pub(crate) struct Extent {
+pub struct Extent {
     start: usize,
     len: usize,
     bad: Option<BadRange>,
@@ -45,14 +46,15 @@ impl Extent {
         Self { len: 0, bad: Some(bad), ..self }
     }
 
-    /// The elements' place in an allocation of `T`.
+    /// The elements' place in an allocation of elements of `size` bytes.
     #[inline]
-    fn span<T: Element, B: Backend>(
+    pub(crate) fn span<B: Backend>(
         self,
         allocation: &Arc<Allocation<B>>,
+        size: usize,
     ) -> Result<Span<'_, B>, BadRange> {
         let (start, len) = self.checked()?;
-        Ok(Span::new(allocation, start * size_of::<T>(), len))
+        Ok(Span::new(allocation, start * size, len))
     }
 
     /// The start and length in elements.
@@ -90,10 +92,15 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
         Slice::new(self.allocation, self.extent)
     }
 
+    #[inline]
+    pub(crate) fn into_place(self) -> (&'a Arc<Allocation<D::Backend>>, Extent) {
+        (self.allocation, self.extent)
+    }
+
     /// Where the elements are, for as long as the view's own loan.
     #[inline]
     pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
-        self.extent.span::<T, _>(self.allocation)
+        self.extent.span(self.allocation, size_of::<T>())
     }
 
     /// How many elements; 0 for a range past the end.
@@ -155,10 +162,15 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
         SliceMut::new(self.allocation, self.extent)
     }
 
+    #[inline]
+    pub(crate) fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        (self.allocation, self.extent)
+    }
+
     /// Where the elements are, for as long as the view's own loan.
     #[inline]
     pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
-        self.extent.span::<T, _>(self.allocation)
+        self.extent.span(self.allocation, size_of::<T>())
     }
 
     /// How many elements; 0 for a range past the end.

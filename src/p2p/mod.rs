@@ -52,7 +52,7 @@ impl<W: World> On<'_, W> {
     #[inline]
     #[track_caller]
     pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()> {
-        let draft = Draft::new(self.core, A::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
         self.run_transfer(Operation::SendTo, draft.transfer(Operation::SendTo, buf.span(), to), to)
     }
 
@@ -63,7 +63,7 @@ impl<W: World> On<'_, W> {
     #[inline]
     #[track_caller]
     pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()> {
-        let draft = Draft::new(self.core, B::Elem::DTYPE, Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
         self.run_transfer(
             Operation::RecvFrom,
             draft.transfer(Operation::RecvFrom, buf.span(), from),

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::backend::Reduction;
 use crate::communicator::Resources;
-use crate::{Device, Float, Numeric, Result, World};
+use crate::{Device, DynElem, Float, Numeric, Result, World};
 
 /// Adds. Integers wrap.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,7 @@ pub trait ReduceOp<T, W: World>: sealed::Sealed {
     ) -> Result<Reduction<<W::Device as Device>::Backend>>;
 }
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
     impl<T, W: crate::World> Sealed for super::PreMulSum<T, W> {}
 }
@@ -56,6 +56,18 @@ macro_rules! built_in {
         impl sealed::Sealed for $op {}
 
         impl<T: $bound, W: World> ReduceOp<T, W> for $op {
+            #[inline]
+            fn resolve(
+                &self,
+                _: &Resources<<W::Device as Device>::Backend>,
+            ) -> Result<Reduction<<W::Device as Device>::Backend>> {
+                Ok(Reduction::BuiltIn(ReductionName::$name))
+            }
+        }
+
+        // What `Avg` cannot reduce is refused at the call.
+        #[diagnostic::do_not_recommend]
+        impl<W: World> ReduceOp<DynElem, W> for $op {
             #[inline]
             fn resolve(
                 &self,

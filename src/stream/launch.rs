@@ -155,7 +155,7 @@ impl<D: Device> StreamAccess<'_, D> {
     }
 }
 
-impl<A: Elements> Operand for &A {
+impl<A: Elements<Elem: Element>> Operand for &A {
     type Backend = <A::Device as Device>::Backend;
     type View<'v> = <<A::Device as Device>::Backend as Launches>::View<'v, A::Elem>;
     type Held = Held<<A::Device as Device>::Backend>;
@@ -179,13 +179,13 @@ impl<A: Elements> Operand for &A {
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device, A: Readable<D>> OperandOn<D> for &A {
+impl<D: Device, A: Readable<D, Elem: Element>> OperandOn<D> for &A {
     fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
         stream.take(self, false)
     }
 }
 
-impl<A: Elements> Operands for &A {
+impl<A: Elements<Elem: Element>> Operands for &A {
     type Views<'v> = <Self as Operand>::View<'v>;
     type Held = Held<<A::Device as Device>::Backend>;
 
@@ -196,7 +196,7 @@ impl<A: Elements> Operands for &A {
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device, A: Readable<D>> OperandsOn<D> for &A {
+impl<D: Device, A: Readable<D, Elem: Element>> OperandsOn<D> for &A {
     fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
         OperandOn::hold(self, stream)
     }
@@ -206,7 +206,7 @@ impl<D: Device, A: Readable<D>> OperandsOn<D> for &A {
     }
 }
 
-impl<A: Elements> Operand for &mut A {
+impl<A: Elements<Elem: Element>> Operand for &mut A {
     type Backend = <A::Device as Device>::Backend;
     type View<'v> = <<A::Device as Device>::Backend as Launches>::ViewMut<'v, A::Elem>;
     type Held = Held<<A::Device as Device>::Backend>;
@@ -229,13 +229,13 @@ impl<A: Elements> Operand for &mut A {
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device, A: Writable<D>> OperandOn<D> for &mut A {
+impl<D: Device, A: Writable<D, Elem: Element>> OperandOn<D> for &mut A {
     fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
         stream.take(self, true)
     }
 }
 
-impl<A: Elements> Operands for &mut A {
+impl<A: Elements<Elem: Element>> Operands for &mut A {
     type Views<'v> = <Self as Operand>::View<'v>;
     type Held = Held<<A::Device as Device>::Backend>;
 
@@ -246,7 +246,7 @@ impl<A: Elements> Operands for &mut A {
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device, A: Writable<D>> OperandsOn<D> for &mut A {
+impl<D: Device, A: Writable<D, Elem: Element>> OperandsOn<D> for &mut A {
     fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
         OperandOn::hold(self, stream)
     }

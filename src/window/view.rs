@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::{RmaSource, Window, WindowKind};
-use crate::backend::{Slot, Span};
-use crate::error::BadRange;
+use crate::backend::Slot;
+use crate::memory::{Allocation, Extent};
 use crate::rma::SignalSlot;
-use crate::{Device, Element, Elements, Readable, Result, Slice, SliceMut, World, Writable};
+use crate::{DType, Device, Element, Elements, Readable, Result, Slice, SliceMut, World, Writable};
 
 /// A shared view of part of a window. Stays on its thread.
 pub struct WindowSlice<'w, T, W: World, K> {
@@ -154,22 +155,19 @@ impl<T: Element, W: World, K: WindowKind> Elements for Window<T, W, K> {
 // `do_not_recommend`: a window of another device is refused in the words for a buffer's.
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for Window<T, W, K> {
-    fn view(&self) -> Slice<'_, T, D> {
-        self.local()
+    #[inline]
+    fn dtype(&self) -> DType {
+        T::DTYPE
     }
 
     #[inline]
-    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
-        self.local().into_span()
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        (&self.allocation, Extent::whole(self.lens.own()))
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Writable<D> for Window<T, W, K> {
-    fn view_mut(&mut self) -> SliceMut<'_, T, D> {
-        self.local_mut()
-    }
-}
+impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Writable<D> for Window<T, W, K> {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, W: World, K: WindowKind> Elements for WindowSlice<'_, T, W, K> {
@@ -181,13 +179,14 @@ impl<T: Element, W: World, K: WindowKind> Elements for WindowSlice<'_, T, W, K> 
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D>
     for WindowSlice<'_, T, W, K>
 {
-    fn view(&self) -> Slice<'_, T, D> {
-        self.slice
+    #[inline]
+    fn dtype(&self) -> DType {
+        T::DTYPE
     }
 
     #[inline]
-    fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
-        self.slice.into_span()
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        self.slice.into_place()
     }
 }
 

@@ -1,0 +1,39 @@
+//! What a window was registered for, as a value.
+
+use std::fmt;
+
+use crate::{Element, Window, WindowKind, World};
+
+/// NCCL's window flags.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct WindowFlags(u32);
+
+impl WindowFlags {
+    /// The flags of a kind.
+    pub const fn of<K: WindowKind>() -> Self {
+        Self(K::BITS)
+    }
+
+    /// NCCL's bits.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Whether they are a kind's.
+    pub const fn is<K: WindowKind>(self) -> bool {
+        self.0 == K::BITS
+    }
+}
+
+impl fmt::Display for WindowFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "window flags {:#b}", self.0)
+    }
+}
+
+impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
+    /// What it was registered for, as a value.
+    pub fn flags(&self) -> WindowFlags {
+        WindowFlags::of::<K>()
+    }
+}
