@@ -1,7 +1,11 @@
 //! Splits, meshes, children that own and children that share.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
-use typed_nccl::{Communicator, Device, Error, Host, Mesh, Rank, Result, Sum, Window, spmd, tag};
+use typed_nccl::{
+    CommConfig, Communicator, Device, Error, Host, Mesh, Rank, Result, Sum, Window, spmd, tag,
+};
 
 tag!(TensorParallel, DataParallel, Expert);
 
@@ -144,6 +148,38 @@ fn two_names_on_two_streams_in_one_order_never_deadlock() -> Result<()> {
         c.finish()?;
         world.finish()
     })
+}
+
+#[test]
+fn two_names_in_different_orders_are_ended_by_the_deadline() {
+    let errors = Host::spmd(2, |place| -> Result<Error> {
+        let (seat, device) = place.into_parts();
+        let config = CommConfig::builder().deadline(Duration::from_millis(200)).build();
+        let world = Communicator::builder().seat(seat).device(device).config(config).build();
+        let mut world = world.connect()?;
+        let a = world.split::<DataParallel>(0, 0)?;
+        let b = world.split::<TensorParallel>(0, 0)?;
+        let stream = world.device().stream()?;
+        let mut x = world.device().from_slice(&[1.0_f64; 4])?;
+        // On one stream: each rank waits in the one communicator for what the other rank has behind
+        // its wait in the other.
+        if world.rank().index() == 0 {
+            a.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+            b.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+        } else {
+            b.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+            a.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+        }
+        Ok(x.to_vec().expect_err("a cycle"))
+    });
+    for error in errors.expect("both ranks return their error") {
+        let text = error.to_string();
+        assert!(error.is_peer_failure(), "{text}");
+        assert!(
+            text.contains("timeout: to_vec") && text.contains("behind work that is not over"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
