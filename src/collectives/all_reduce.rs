@@ -16,7 +16,7 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// On the host, `f16`, `bf16` and the 8-bit floats accumulate in `f32` in rank order and round
     /// once, so every rank gets the same bits; NCCL adds in its own order and may round at each
-    /// step.
+    /// step. Rounding to an 8-bit float saturates: an infinity becomes its largest number.
     ///
     /// # Errors
     /// Refusals: lengths that differ, a view past its buffer, memory of another device; a poisoned

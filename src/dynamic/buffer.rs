@@ -98,6 +98,7 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<D: Device> Elements for DynBuffer<D> {
     type Elem = DynElem;
     type Device = D;

@@ -177,7 +177,7 @@ impl Engine {
     }
 
     pub(super) fn take_error(&self, point: &Point) -> Option<Error> {
-        point.stream().take_error()
+        point.take_error()
     }
 
     /// Helps, or rests until the point may be reached.

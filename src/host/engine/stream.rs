@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
 use super::ENGINE;
@@ -35,17 +35,56 @@ pub(super) struct Progress {
     pub(super) key: usize,
     issued: AtomicU64,
     done: AtomicU64,
-    /// What a closure left behind.
-    error: Mutex<Option<Error>>,
+    /// What closures left behind, by the task that did.
+    errors: Mutex<VecDeque<(u64, Arc<Left>)>>,
 }
 
+/// An error that a closure left behind. Every stream that waits for that closure has it, and the
+/// first host wait that meets it tells it.
+#[derive(Debug)]
+struct Left {
+    error: Error,
+    told: AtomicBool,
+}
+
+/// How many errors a stream keeps.
+const KEPT: usize = 16;
+
 impl Progress {
-    pub(super) fn leave_error(&self, error: Error) {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    fn errors(&self) -> MutexGuard<'_, VecDeque<(u64, Arc<Left>)>> {
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        errors.retain(|(_, left)| !left.told.load(Ordering::Relaxed));
+        errors
     }
 
-    pub(super) fn take_error(&self) -> Option<Error> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The task that the stream is at leaves an error.
+    pub(super) fn leave_error(&self, error: Error) {
+        self.leave(Arc::new(Left { error, told: AtomicBool::new(false) }));
+    }
+
+    fn leave(&self, left: Arc<Left>) {
+        let task = self.done.load(Ordering::Acquire) + 1;
+        let mut errors = self.errors();
+        if errors.len() < KEPT && !errors.iter().any(|(_, known)| Arc::ptr_eq(known, &left)) {
+            errors.push_back((task, left));
+        }
+    }
+
+    /// The first error of the stream's first `seq` tasks that nobody was told.
+    fn take_error(&self, seq: u64) -> Option<Error> {
+        let errors = self.errors();
+        let untold = |(task, left): &&(u64, Arc<Left>)| {
+            *task <= seq && !left.told.swap(true, Ordering::Relaxed)
+        };
+        errors.iter().find(untold).map(|(_, left)| left.error.clone())
+    }
+
+    /// Who waits for a point of another stream may see what its errors left unfinished.
+    fn take_over(&self, point: &Point) {
+        let errors: Vec<_> = point.progress.errors().iter().cloned().collect();
+        for (_, left) in errors.into_iter().filter(|(task, _)| *task <= point.seq) {
+            self.leave(left);
+        }
     }
 }
 
@@ -68,6 +107,11 @@ impl Point {
     /// Pairs with the release in [`State::task_over`].
     pub(in crate::host) fn reached(&self) -> bool {
         self.progress.done.load(Ordering::Acquire) >= self.seq
+    }
+
+    /// The first error of what is before the point.
+    pub(super) fn take_error(&self) -> Option<Error> {
+        self.progress.take_error(self.seq)
     }
 
     pub(super) fn stream(&self) -> &Arc<Progress> {
@@ -112,7 +156,7 @@ impl State {
             key: slot.key(),
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
-            error: Mutex::default(),
+            errors: Mutex::default(),
         });
         slot.insert(StreamState {
             progress: progress.clone(),
@@ -182,10 +226,7 @@ impl State {
         match stream.queue.pop_front() {
             None => false,
             Some(Task::Wait(point)) => {
-                // Who waits for this stream waits for that one too, its errors included.
-                if let Some(error) = point.progress.take_error() {
-                    stream.progress.leave_error(error);
-                }
+                stream.progress.take_over(&point);
                 self.task_over(key, out);
                 true
             }

@@ -33,6 +33,10 @@ impl Engine {
         loop {
             match state.any_work() {
                 Some(work) => {
+                    // What is left may be a closure that this one waits for.
+                    if !state.ready.is_empty() {
+                        let _ = self.wake_workers(&mut state);
+                    }
                     drop(state);
                     self.run(work);
                     state = self.lock();

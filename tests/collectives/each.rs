@@ -1,0 +1,49 @@
+//! Each collective, once, in random cases.
+
+use crate::call::Collective;
+use crate::check::check;
+use crate::strategies::{random, single};
+
+fn prove(what: Collective) {
+    random(120, &single(what), |case| check(&case));
+}
+
+#[test]
+fn all_reduce() {
+    prove(Collective::AllReduce);
+}
+
+#[test]
+fn broadcast() {
+    prove(Collective::Broadcast);
+}
+
+#[test]
+fn reduce() {
+    prove(Collective::Reduce);
+}
+
+#[test]
+fn all_gather() {
+    prove(Collective::AllGather);
+}
+
+#[test]
+fn reduce_scatter() {
+    prove(Collective::ReduceScatter);
+}
+
+#[test]
+fn all_to_all() {
+    prove(Collective::AllToAll);
+}
+
+#[test]
+fn gather() {
+    prove(Collective::Gather);
+}
+
+#[test]
+fn scatter() {
+    prove(Collective::Scatter);
+}

@@ -1,0 +1,202 @@
+//! One call of a case, on the library.
+
+use typed_nccl::{
+    Buffer, Communicator, Host, PreMulSum, Readable, ReduceOp, Result, Root, Stream, Writable,
+};
+
+use crate::call::{Collective, Layout, Op, Region};
+use crate::elements::Value;
+use crate::reducing::{Reducing, reduce};
+
+pub(crate) struct Issue<'a, T, Tag> {
+    pub(crate) comm: &'a Communicator<Host<Tag>>,
+    /// The stream to use in place of the communicator's own.
+    pub(crate) side: Option<&'a Stream<Host<Tag>>>,
+    pub(crate) what: Collective,
+    pub(crate) root: usize,
+    pub(crate) op: Op,
+    pub(crate) scaled: Option<&'a PreMulSum<T, Host<Tag>>>,
+}
+
+/// Calls a method of the communicator, or of the communicator on the other stream.
+macro_rules! on {
+    ($issue:expr, $method:ident($($arg:expr),+)) => {
+        match $issue.side {
+            None => $issue.comm.$method($($arg),+),
+            Some(stream) => $issue.comm.on(stream).$method($($arg),+),
+        }
+    };
+}
+
+impl<T: Value, Tag> Issue<'_, T, Tag> {
+    pub(crate) fn run(
+        &self,
+        layout: &Layout,
+        buffers: &mut [Buffer<T, Host<Tag>>],
+        fresh: &mut Vec<Buffer<T, Host<Tag>>>,
+    ) -> Result<()> {
+        match layout {
+            Layout { held: Some(held), .. } => {
+                let buffer = &mut buffers[held.buffer];
+                match held.range == (0..buffer.len()) {
+                    true => self.in_place(buffer),
+                    false => self.in_place(&mut buffer.slice_mut(held.range.clone())),
+                }
+            }
+            Layout { gives: true, send: Some(send), .. } => {
+                self.fresh(&buffers[send.buffer].slice(send.range.clone()), fresh)
+            }
+            Layout { send: Some(send), recv: Some(recv), .. } if send.buffer == recv.buffer => {
+                self.parts(send, recv, &mut buffers[send.buffer])
+            }
+            Layout { send, recv, .. } => self.two(send.as_ref(), recv.as_ref(), buffers),
+        }
+    }
+
+    /// Two buffers, as they are if they are used whole. A side that this rank does not have is
+    /// something of no length, which the call is not given.
+    fn two(
+        &self,
+        send: Option<&Region>,
+        recv: Option<&Region>,
+        buffers: &mut [Buffer<T, Host<Tag>>],
+    ) -> Result<()> {
+        let count = buffers.len();
+        let beside = |region: Option<&Region>| region.map_or(0, |r| (r.buffer + 1) % count);
+        let nothing = |buffer| Region { buffer, range: 0..0 };
+        let whole = [send, recv].iter().flatten().all(|r| r.range == (0..buffers[r.buffer].len()));
+        let from = send.cloned().unwrap_or_else(|| nothing(beside(recv)));
+        let to = recv.cloned().unwrap_or_else(|| nothing(beside(send)));
+        let [x, y] = buffers.get_disjoint_mut([from.buffer, to.buffer]).expect("two buffers");
+        match whole {
+            true => self.apart(x, y),
+            false => self.apart(&x.slice(from.range), &mut y.slice_mut(to.range)),
+        }
+    }
+
+    /// Two parts of one buffer.
+    fn parts(&self, send: &Region, recv: &Region, x: &mut Buffer<T, Host<Tag>>) -> Result<()> {
+        let (from, to) = (send.range.clone(), recv.range.clone());
+        let middle = from.start.max(to.start);
+        let (low, high) = x.all_mut().split_at_mut(middle);
+        if from.start <= to.start {
+            let to = to.start - middle..to.end - middle;
+            self.apart(&low.as_slice().slice(from), &mut high.into_slice(to))
+        } else {
+            let from = from.start - middle..from.end - middle;
+            self.apart(&high.as_slice().slice(from), &mut low.into_slice(to))
+        }
+    }
+
+    fn apart<A, B>(&self, send: &A, recv: &mut B) -> Result<()>
+    where
+        A: Readable<Host<Tag>, Elem = T>,
+        B: Writable<Host<Tag>> + Readable<Host<Tag>, Elem = T>,
+    {
+        match self.what {
+            Collective::AllReduce | Collective::Reduce | Collective::ReduceScatter => {
+                reduce(self.op, self.scaled, Apart { issue: self, send, recv })
+            }
+            Collective::Broadcast => on!(self, broadcast(self.root(send), recv)),
+            Collective::AllGather => on!(self, all_gather(send, recv)),
+            Collective::AllToAll => on!(self, all_to_all(send, recv)),
+            Collective::Gather => on!(self, gather_into(send, self.root(recv))),
+            Collective::Scatter => on!(self, scatter(self.root(send), recv)),
+        }
+    }
+
+    fn in_place<B>(&self, buf: &mut B) -> Result<()>
+    where
+        B: Writable<Host<Tag>> + Readable<Host<Tag>, Elem = T>,
+    {
+        match self.what {
+            Collective::AllReduce | Collective::Reduce | Collective::ReduceScatter => {
+                reduce(self.op, self.scaled, InPlace { issue: self, buf })
+            }
+            Collective::Broadcast => on!(self, broadcast_in_place(buf, self.root)),
+            Collective::AllGather => on!(self, all_gather_in_place(buf)),
+            Collective::AllToAll => unreachable!("all_to_all has no form in one buffer"),
+            Collective::Gather => on!(self, gather_in_place(buf, self.root)),
+            Collective::Scatter => on!(self, scatter_in_place(buf, self.root)),
+        }
+    }
+
+    fn fresh<A>(&self, send: &A, fresh: &mut Vec<Buffer<T, Host<Tag>>>) -> Result<()>
+    where
+        A: Readable<Host<Tag>, Elem = T>,
+    {
+        if self.what == Collective::Reduce {
+            return reduce(self.op, self.scaled, Fresh { issue: self, send, fresh });
+        }
+        fresh.extend(on!(self, gather(send, self.root))?);
+        Ok(())
+    }
+
+    /// What only the root gives.
+    fn root<X>(&self, mine: X) -> Root<X> {
+        match self.comm.rank().index() == self.root {
+            true => Root::Here(mine),
+            false => Root::at(self.root),
+        }
+    }
+}
+
+struct Apart<'a, T, Tag, A, B> {
+    issue: &'a Issue<'a, T, Tag>,
+    send: &'a A,
+    recv: &'a mut B,
+}
+
+impl<T, Tag, A, B> Reducing<T, Host<Tag>> for Apart<'_, T, Tag, A, B>
+where
+    T: Value,
+    A: Readable<Host<Tag>, Elem = T>,
+    B: Writable<Host<Tag>> + Readable<Host<Tag>, Elem = T>,
+{
+    fn with(self, op: impl ReduceOp<T, Host<Tag>>) -> Result<()> {
+        let Self { issue, send, recv } = self;
+        match issue.what {
+            Collective::Reduce => on!(issue, reduce_into(send, issue.root(recv), op)),
+            Collective::ReduceScatter => on!(issue, reduce_scatter(send, recv, op)),
+            _ => on!(issue, all_reduce(send, recv, op)),
+        }
+    }
+}
+
+struct InPlace<'a, T, Tag, B> {
+    issue: &'a Issue<'a, T, Tag>,
+    buf: &'a mut B,
+}
+
+impl<T, Tag, B> Reducing<T, Host<Tag>> for InPlace<'_, T, Tag, B>
+where
+    T: Value,
+    B: Writable<Host<Tag>> + Readable<Host<Tag>, Elem = T>,
+{
+    fn with(self, op: impl ReduceOp<T, Host<Tag>>) -> Result<()> {
+        let Self { issue, buf } = self;
+        match issue.what {
+            Collective::Reduce => on!(issue, reduce_in_place(buf, op, issue.root)),
+            Collective::ReduceScatter => on!(issue, reduce_scatter_in_place(buf, op)),
+            _ => on!(issue, all_reduce_in_place(buf, op)),
+        }
+    }
+}
+
+struct Fresh<'a, T, Tag, A> {
+    issue: &'a Issue<'a, T, Tag>,
+    send: &'a A,
+    fresh: &'a mut Vec<Buffer<T, Host<Tag>>>,
+}
+
+impl<T, Tag, A> Reducing<T, Host<Tag>> for Fresh<'_, T, Tag, A>
+where
+    T: Value,
+    A: Readable<Host<Tag>, Elem = T>,
+{
+    fn with(self, op: impl ReduceOp<T, Host<Tag>>) -> Result<()> {
+        let Self { issue, send, fresh } = self;
+        fresh.extend(on!(issue, reduce(send, op, issue.root))?);
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! Every collective against a naive sequential model, bit for bit.
+//!
+//! A [`case::Case`] is a program: a few buffers on each rank and collectives on them, one after the
+//! other without a wait in between. [`play`] runs it on the library, [`model`] on plain vectors;
+//! then every element of every buffer is compared, those that no call should touch included.
+//!
+//! `PROPTEST_CASES` scales the number of random cases; 256 stands for the numbers in the files.
+
+mod call;
+mod case;
+mod check;
+mod elements;
+mod issue;
+mod model;
+mod own_process;
+mod play;
+mod reducing;
+mod small;
+mod strategies;
+mod watchdog;
+
+mod each;
+mod grid;
+mod large;
+mod last_reference;
+mod programs;
+mod tolerance;

@@ -1,0 +1,97 @@
+//! A case on the library: what one rank does.
+
+use std::time::Duration;
+
+use typed_nccl::{Buffer, CommConfig, Communicator, Host, Place, Result, Stream};
+
+use crate::call::{Call, Op};
+use crate::case::{Case, Log, Step};
+use crate::elements::Value;
+use crate::issue::Issue;
+
+/// A case that waits this long hangs.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub(crate) fn play<T: Value, Tag>(place: Place<Host<Tag>>, case: &Case) -> Result<Log<T>> {
+    let (seat, device) = place.into_parts();
+    let config = CommConfig::builder().deadline(DEADLINE).build();
+    let comm =
+        Communicator::builder().seat(seat).device(device).config(config).build().connect()?;
+    let filling = case.filling::<T>(comm.rank().index(), 0);
+    let buffers: Result<Vec<_>> = filling.iter().map(|v| comm.device().from_slice(v)).collect();
+    let (buffers, fresh, log) = (buffers?, Vec::new(), Log::new());
+    let side = comm.device().stream()?;
+    let mut player = Player { case, comm, side, buffers, fresh, log };
+    for (number, step) in case.steps.iter().enumerate() {
+        player.step(number, step)?;
+    }
+    player.look()?;
+    let Player { fresh, mut log, comm, .. } = player;
+    for buffer in fresh {
+        log.push(buffer.to_vec()?);
+    }
+    comm.finish()?;
+    Ok(log)
+}
+
+struct Player<'c, T, Tag> {
+    case: &'c Case,
+    comm: Communicator<Host<Tag>>,
+    side: Stream<Host<Tag>>,
+    buffers: Vec<Buffer<T, Host<Tag>>>,
+    /// What calls gave.
+    fresh: Vec<Buffer<T, Host<Tag>>>,
+    log: Log<T>,
+}
+
+impl<T: Value, Tag> Player<'_, T, Tag> {
+    fn step(&mut self, number: usize, step: &Step) -> Result<()> {
+        let rank = self.comm.rank().index();
+        match *step {
+            Step::Call(call) => self.call(number, rank, &call),
+            Step::Turn { buffer, side, nap } => {
+                let nap =
+                    Duration::from_micros(if rank.is_multiple_of(2) { 0 } else { nap.into() });
+                let stream = if side >> rank & 1 == 1 { &self.side } else { self.comm.stream() };
+                stream.launch(&mut self.buffers[buffer % self.case.buffers], move |elements, ()| {
+                    std::thread::sleep(nap);
+                    let by = elements.len().min(1);
+                    elements.rotate_left(by);
+                })
+            }
+            Step::Refill => {
+                self.look()?;
+                let filling = self.case.filling::<T>(rank, number + 1);
+                for (buffer, values) in self.buffers.iter_mut().zip(&filling) {
+                    buffer.copy_from(values)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        for buffer in &self.buffers {
+            self.log.push(buffer.to_vec()?);
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, number: usize, rank: usize, call: &Call) -> Result<()> {
+        let op = self.case.op::<T>(call);
+        let scaled = match op {
+            Op::PreMulSum => Some(self.comm.pre_mul_sum(self.case.scalar::<T>(number, rank))?),
+            _ => None,
+        };
+        let issue = Issue {
+            comm: &self.comm,
+            side: call.is_side(rank).then_some(&self.side),
+            what: call.what,
+            root: call.root(self.case),
+            op,
+            scaled: scaled.as_ref(),
+        };
+        let layout = call.layout(self.case, rank);
+        issue.run(&layout, &mut self.buffers, &mut self.fresh)
+    }
+}
