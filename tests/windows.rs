@@ -266,6 +266,7 @@ fn a_struct_owns_its_windows_moves_and_aborts_with_them_alive() {
                 assert_eq!(halo.step().expect("a step"), [0.0; 8]);
                 let moved = std::thread::spawn(move || {
                     assert_eq!(halo.step().expect("a step"), [1.0; 8]);
+                    halo.comm.barrier().expect("both took it");
                     if rank == 0 {
                         // The error path: the windows are alive, the peer's wait is not satisfied.
                         halo.comm.abort_because("out of tolerance");

@@ -1,0 +1,12 @@
+//! Both ends of a put hold one data type.
+
+use typed_nccl::{Host, Result, Seat};
+
+fn main() -> Result<()> {
+    let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let source = comm.window::<f32>(8)?;
+    let target = comm.window::<f64>(8)?;
+    comm.put_signal(source.slice(0..4), 0, target.at(0))?;
+    comm.wait_signal(0)?;
+    comm.finish()
+}

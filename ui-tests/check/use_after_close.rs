@@ -1,0 +1,11 @@
+//! A window that was closed is a buffer.
+
+use typed_nccl::{Host, Result, Seat};
+
+fn main() -> Result<()> {
+    let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let ghost = comm.window::<f32>(8)?;
+    comm.close(ghost)?;
+    comm.put_signal(&ghost, 0, ghost.at(0))?;
+    comm.finish()
+}

@@ -1,0 +1,16 @@
+//! A view of a window stays on its thread; the window can move.
+
+use std::thread::scope;
+
+use typed_nccl::{Host, Result, Seat};
+
+fn on_another_thread(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    scope(|threads| threads.spawn(work).join()).expect("no panic")
+}
+
+fn main() -> Result<()> {
+    let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let ghost = comm.window::<f32>(8)?;
+    let half = ghost.slice(0..4);
+    on_another_thread(move || half.to_vec().map(drop))
+}

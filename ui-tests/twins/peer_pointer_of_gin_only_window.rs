@@ -1,0 +1,11 @@
+//! A window for network access has no addresses of its peers.
+
+use typed_nccl::{Host, Result, Seat, Symmetric};
+
+fn main() -> Result<()> {
+    let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let memory = comm.device().nccl_zeros::<f32>(8)?;
+    let ghost = comm.register_window_as(memory, Symmetric)?;
+    assert!(comm.peer_ptr(&ghost, 0)?.is_some());
+    comm.finish()
+}
