@@ -2,27 +2,52 @@
 //!
 //! * `cost`: what a typed call costs beside a direct one, in instructions.
 //! * `sanitize [address|thread]`: the test suite under AddressSanitizer and ThreadSanitizer.
+//! * `abi-check [2.32.3 ..]`: the declarations of `nccl-sys` beside the headers of released NCCLs;
+//!   needs `--features abi`.
+//! * `symbols [2.32.3 ..]`: its table of functions beside what released NCCLs export.
+//! * `fetch-nccl`: gets the NCCLs that the tests of `nccl-sys` run with.
 //!
 //! Exits with 0 when the check holds, 1 when it does not, 2 when it could not be made.
 
+#[cfg(feature = "abi")]
+mod abi;
+#[cfg(not(feature = "abi"))]
+mod abi {
+    //! Stands for the check where bindgen is not built.
+
+    use nccl_sys::Version;
+
+    use crate::{Check, Failure};
+
+    pub(crate) fn run(_: &[Version]) -> Check {
+        let how = "it reads C headers: cargo run -p xtask --features abi -- abi-check";
+        Err(Failure::NotMade(how.to_owned()))
+    }
+}
 mod cost;
 mod sanitize;
+mod symbols;
+mod wheels;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
-const USAGE: &str = "usage: cargo run -p xtask -- cost | sanitize [address|thread]";
+const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | fetch-nccl | \
+     sanitize [address|thread] | symbols [version..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments[..] {
+        ["abi-check", ref names @ ..] => wheels::named(names).and_then(|which| abi::run(&which)),
         ["cost"] => cost::run(),
+        ["fetch-nccl"] => wheels::fetch_tested(),
         ["sanitize"] => sanitize::run(&sanitize::ALL),
         ["sanitize", "address"] => sanitize::run(&[sanitize::ADDRESS]),
         ["sanitize", "thread"] => sanitize::run(&[sanitize::THREAD]),
+        ["symbols", ref names @ ..] => wheels::named(names).and_then(|which| symbols::run(&which)),
         _ => Err(Failure::NotMade(USAGE.to_owned())),
     };
     match outcome {
@@ -67,6 +92,11 @@ fn cargo() -> Command {
 fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Runs a tool and takes its output; `remedy` says how to get the tool.

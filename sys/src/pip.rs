@@ -1,0 +1,85 @@
+//! Where pip puts NCCL: `site-packages/nvidia/nccl/lib` of a Python environment. Found by looking at
+//! folders; no Python is run.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folders in which a wheel's library lies or would lie, the active environment's first.
+pub(crate) fn folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for prefix in prefixes() {
+        for packages in packages(&prefix) {
+            let folder = packages.join("nvidia/nccl/lib");
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+    }
+    folders
+}
+
+/// Where Pythons are installed, the likeliest first.
+fn prefixes() -> Vec<PathBuf> {
+    let named = ["VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME"];
+    let mut prefixes: Vec<PathBuf> =
+        named.iter().filter_map(env::var_os).map(PathBuf::from).collect();
+    prefixes.extend(on_path());
+    prefixes.extend(env::var_os("HOME").map(|home| Path::new(&home).join(".local")));
+    prefixes.extend(["/usr/local", "/usr"].map(PathBuf::from));
+    prefixes
+}
+
+/// The environments of the `python3` that a shell would start: where it lies, and where it leads.
+fn on_path() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let pythons = env::split_paths(&path).map(|folder| folder.join("python3"));
+    let Some(python) = pythons.into_iter().find(|python| python.exists()) else {
+        return Vec::new();
+    };
+    let real = fs::canonicalize(&python).ok();
+    let prefix = |python: &Path| python.parent()?.parent().map(Path::to_owned);
+    [Some(python), real].into_iter().flatten().filter_map(|python| prefix(&python)).collect()
+}
+
+/// The package folders below a prefix, newest Python first.
+fn packages(prefix: &Path) -> Vec<PathBuf> {
+    // Windows has one, without a version.
+    let mut found = Vec::from([prefix.join("Lib/site-packages")]);
+    found.retain(|folder| folder.is_dir());
+    for lib in ["lib", "lib64"] {
+        let Ok(entries) = fs::read_dir(prefix.join(lib)) else { continue };
+        let mut pythons: Vec<(u32, PathBuf)> = entries
+            .filter_map(|entry| entry.ok())
+            .filter_map(|entry| Some((minor(entry.file_name().to_str()?)?, entry.path())))
+            .collect();
+        pythons.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, python) in pythons {
+            found.extend(["site-packages", "dist-packages"].map(|name| python.join(name)));
+        }
+    }
+    found.retain(|folder| folder.is_dir());
+    found
+}
+
+/// The 12 of `python3.12`; 0 for Debian's `python3`, which belongs to all.
+fn minor(name: &str) -> Option<u32> {
+    match name.strip_prefix("python3")? {
+        "" => Some(0),
+        rest => rest.strip_prefix('.')?.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_folders_have_numbers() {
+        assert_eq!(minor("python3.12"), Some(12));
+        assert_eq!(minor("python3"), Some(0));
+        assert_eq!(minor("python3.12t"), None);
+        assert_eq!(minor("python2.7"), None);
+        assert_eq!(minor("perl5"), None);
+    }
+}
