@@ -1,0 +1,130 @@
+//! Panics of closures: told where their result is read, once.
+
+use std::panic::resume_unwind;
+
+use typed_nccl::error::Error;
+use typed_nccl::{Host, Result, Sum, spmd};
+
+use crate::gate::{Gate, panicked, until_reached};
+
+#[test]
+fn a_panic_surfaces_once_and_the_stream_goes_on() -> Result<()> {
+    let host = Host::local()?;
+    let stream = host.stream()?;
+    let mut x = host.zeros::<i32>(3)?;
+    let line = line!() + 1;
+    stream.launch(&mut x, |x, ()| panic!("a panic that a test made, of {} elements", x.len()))?;
+    match x.to_vec() {
+        Err(error @ Error::Panicked(_)) => {
+            let text = error.to_string();
+            assert!(text.contains("a panic that a test made, of 3 elements"), "{text}");
+            assert!(text.contains(&format!("tests/order/panics.rs:{line}")), "{text}");
+            assert!(!error.is_fatal() && !error.is_refusal());
+        }
+        other => panic!("{other:?} instead of a panic"),
+    }
+    x.to_vec()?;
+    stream.sync()?;
+    stream.launch(&mut x, |x, ()| x.fill(5))?;
+    assert_eq!(x.to_vec()?, [5; 3]);
+    Ok(())
+}
+
+#[test]
+fn what_follows_a_panic_runs() -> Result<()> {
+    let host = Host::local()?;
+    let (a, b) = (host.stream()?, host.stream()?);
+    let (mut x, mut y) = (host.zeros::<i32>(3)?, host.zeros::<i32>(3)?);
+    a.launch((), |(), ()| resume_unwind(Box::new("text")))?;
+    a.launch(&mut x, |x, ()| x.fill(1))?;
+    b.launch((&x, &mut y), |(x, y), ()| y.copy_from_slice(x))?;
+    // Who waits for this stream waits for that one too.
+    assert_eq!(panicked(b.sync()), "text");
+    a.sync()?;
+    assert_eq!(x.to_vec()?, [1; 3]);
+    assert_eq!(y.to_vec()?, [1; 3]);
+    Ok(())
+}
+
+#[test]
+fn each_stream_keeps_its_own_panic() -> Result<()> {
+    let host = Host::local()?;
+    let (a, b) = (host.stream()?, host.stream()?);
+    a.launch((), |(), ()| resume_unwind(Box::new("one".to_owned())))?;
+    b.launch((), |(), ()| resume_unwind(Box::new(2)))?;
+    assert_eq!(panicked(b.sync()), "it gave no message");
+    assert_eq!(panicked(a.sync()), "one");
+    a.sync()?;
+    b.sync()
+}
+
+#[test]
+fn every_panic_surfaces_once() -> Result<()> {
+    let host = Host::local()?;
+    let (a, b) = (host.stream()?, host.stream()?);
+    let mut x = host.zeros::<i32>(3)?;
+    a.launch(&x, |_, ()| resume_unwind(Box::new("one")))?;
+    b.launch(&x, |_, ()| resume_unwind(Box::new("two")))?;
+    // Overwriting waits for the readers, if they are not over.
+    let waits = [x.copy_from(&[1; 3]), x.copy_from(&[1; 3]), a.sync(), b.sync()];
+    let mut found: Vec<_> = waits.into_iter().filter(Result::is_err).map(panicked).collect();
+    found.sort();
+    assert_eq!(found, ["one", "two"]);
+    x.copy_from(&[1; 3])?;
+    assert_eq!(x.to_vec()?, [1; 3]);
+    a.sync()?;
+    b.sync()
+}
+
+/// Another stream that waits for this one may take the panic along, but not away from whoever reads
+/// what the closure was to write.
+#[test]
+fn a_panic_surfaces_where_its_result_is_read() -> Result<()> {
+    let host = Host::local()?;
+    let (a, b) = (host.stream()?, host.stream()?);
+    let (mut x, mut y) = (host.zeros::<i32>(3)?, host.zeros::<i32>(3)?);
+    a.launch(&mut x, |_, ()| resume_unwind(Box::new("text")))?;
+    b.launch((&x, &mut y), |(x, y), ()| y.copy_from_slice(x))?;
+    until_reached(&b.mark()?)?;
+    assert_eq!(panicked(x.to_vec().map(drop)), "text");
+    Ok(())
+}
+
+/// The mark is older than the panic, so who waits for the mark has nothing to do with it.
+#[test]
+fn a_panic_after_a_mark_stays_with_its_stream() -> Result<()> {
+    let host = Host::local()?;
+    let (a, b) = (host.stream()?, host.stream()?);
+    let mut x = host.zeros::<i32>(3)?;
+    let gate = Gate::new();
+    let pass = gate.pass();
+    let before = a.mark()?;
+    b.launch((), |(), ()| pass())?;
+    b.wait_for(&before)?;
+    a.launch(&mut x, |_, ()| resume_unwind(Box::new("text")))?;
+    until_reached(&a.mark()?)?;
+    gate.open();
+    b.sync()?;
+    assert_eq!(panicked(x.to_vec().map(drop)), "text");
+    Ok(())
+}
+
+#[test]
+fn a_panic_on_a_communicators_stream_leaves_it_usable() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let mut x = comm.device().from_slice(&[1, 2])?;
+        if comm.rank().index() == 0 {
+            comm.stream().launch((), |(), ()| resume_unwind(Box::new("text")))?;
+        }
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        if comm.rank().index() == 0 {
+            assert_eq!(panicked(x.to_vec().map(drop)), "text");
+        }
+        assert_eq!(x.to_vec()?, [2, 4]);
+        comm.health()?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(x.to_vec()?, [4, 8]);
+        comm.finish()
+    })
+}
