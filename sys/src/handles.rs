@@ -49,12 +49,12 @@ impl ncclUniqueId {
 
     /// From the bytes of another process.
     pub fn from_bytes(bytes: [u8; NCCL_UNIQUE_ID_BYTES]) -> Self {
-        Self { internal: bytes.map(|byte| byte as c_char) }
+        Self { internal: bytes.map(|byte| c_char::from_ne_bytes([byte])) }
     }
 
     /// The bytes, to be sent.
     pub fn to_bytes(&self) -> [u8; NCCL_UNIQUE_ID_BYTES] {
-        self.internal.map(|byte| byte as u8)
+        self.internal.map(|byte| byte.to_ne_bytes()[0])
     }
 }
 

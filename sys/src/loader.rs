@@ -257,7 +257,8 @@ mod platform {
         pub(super) fn symbol(&self, name: &CStr) -> *mut c_void {
             // SAFETY: the address is not used here, and `*mut c_void` stands for one of anything.
             let symbol = unsafe { self.0.get::<*mut c_void>(name.to_bytes_with_nul()) };
-            symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw().cast())
+            let address = symbol.ok().and_then(|symbol| symbol.into_raw());
+            address.map_or(std::ptr::null_mut(), |address| address as *mut c_void)
         }
 
         /// Never unloads it.

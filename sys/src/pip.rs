@@ -1,6 +1,7 @@
 //! Where pip puts NCCL: `site-packages/nvidia/nccl/lib` of a Python environment. Found by looking at
 //! folders; no Python is run.
 
+use std::cmp::Reverse;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ fn prefixes() -> Vec<PathBuf> {
 }
 
 /// The environments of the `python3` that a shell would start: where it lies, and where it leads.
+/// pyenv's leads nowhere, and stands for every version beside it.
 fn on_path() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let pythons = env::split_paths(&path).map(|folder| folder.join("python3"));
@@ -38,8 +40,20 @@ fn on_path() -> Vec<PathBuf> {
         return Vec::new();
     };
     let real = fs::canonicalize(&python).ok();
-    let prefix = |python: &Path| python.parent()?.parent().map(Path::to_owned);
-    [Some(python), real].into_iter().flatten().filter_map(|python| prefix(&python)).collect()
+    let prefix = |python: PathBuf| Some(python.parent()?.parent()?.to_owned());
+    let prefixes: Vec<PathBuf> =
+        [Some(python), real].into_iter().flatten().filter_map(prefix).collect();
+    let versions = prefixes.iter().flat_map(|prefix| fs::read_dir(prefix.join("versions")).ok());
+    let mut versions: Vec<PathBuf> =
+        versions.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
+    versions.sort_by_cached_key(|version| Reverse(numbers(version)));
+    prefixes.into_iter().chain(versions).collect()
+}
+
+/// The 3, 12 and 1 of pyenv's `3.12.1`, for their order.
+fn numbers(version: &Path) -> Vec<u32> {
+    let name = version.file_name().unwrap_or_default().to_string_lossy();
+    name.split('.').filter_map(|number| number.parse().ok()).collect()
 }
 
 /// The package folders below a prefix, newest Python first.

@@ -5,6 +5,7 @@
 
 use std::env;
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -106,11 +107,17 @@ fn the_environment_is_the_only_place_when_set() {
 #[cfg(target_os = "linux")]
 fn every_place_is_named() {
     let python = folder("python");
-    let packages = python.join("lib/python3.99/site-packages");
-    fs::create_dir_all(&packages).expect("the target folder can be written to");
-    let said = child(&[("VIRTUAL_ENV", &python), ("HOME", &folder("home"))]);
+    let packages = folder("python/lib/python3.99/site-packages");
+    let shims = folder("pyenv/shims");
+    let version = folder("pyenv/versions/3.98.1/lib/python3.98/site-packages");
+    fs::write(shims.join("python3"), "").expect("the target folder can be written to");
+    let said = child(&[("VIRTUAL_ENV", &python), ("PATH", &shims), ("HOME", &folder("home"))]);
     if said.contains("loaded 2.") {
-        eprintln!("SKIPPED every_place_is_named: this machine has an NCCL: {said}");
+        // Not `eprintln`, which is shown for tests that fail.
+        let _ = writeln!(
+            io::stderr(),
+            "SKIPPED every_place_is_named: this machine has an NCCL: {said}"
+        );
         return;
     }
     let wheel = packages.join("nvidia/nccl/lib");
@@ -122,6 +129,7 @@ fn every_place_is_named() {
         "libnccl.so.2 on the system's search path: libnccl.so.2: cannot open shared object file",
         "libnccl.so on the system's search path: libnccl.so: cannot open shared object file",
         &format!("{} (a Python wheel): not there", wheel.display()),
+        &format!("{} (a Python wheel): not there", version.join("nvidia/nccl/lib").display()),
     ] {
         let Some((_, after)) = rest.split_once(place) else { panic!("no {place} in {said}") };
         rest = after;

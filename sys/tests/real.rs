@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr;
@@ -51,7 +52,9 @@ fn seek(folder: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
 fn for_each_library(test: &str) {
     let libraries = libraries();
     if libraries.is_empty() {
-        eprintln!(
+        // Not `eprintln`, which is shown for tests that fail.
+        let _ = writeln!(
+            io::stderr(),
             "SKIPPED {test}: no NCCL in {LIBRARIES} or target/nccl; \
              `cargo run -p xtask -- fetch-nccl` fetches two"
         );
@@ -59,7 +62,8 @@ fn for_each_library(test: &str) {
     let mut failed = Vec::new();
     for library in &libraries {
         let mut command = Command::new(env::current_exe().expect("a test has a path"));
-        command.args(["--ignored", "--exact", test, "--nocapture"]).env(LIBRARY, library);
+        command.args(["--ignored", "--exact", test, "--nocapture"]);
+        command.env(LIBRARY, library).env_remove(ENVIRONMENT);
         // What a shell says to NCCL would be said here too.
         for (name, _) in env::vars_os() {
             if name.to_string_lossy().starts_with("NCCL_") && name != LIBRARY {

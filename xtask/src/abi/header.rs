@@ -36,6 +36,9 @@ const MADE: &str = "abi_made_";
 const LIBCLANG: &str = "bindgen finds no libclang: install it (Debian: apt-get install libclang-dev), \
                         or set LIBCLANG_PATH to the folder of libclang.so";
 
+const HEADERS: &str = "where stddef.h is not found, clang's own headers are missing: install them \
+                       (Debian: apt-get install libclang-dev)";
+
 /// A struct as a header declares it.
 #[derive(Debug, Default)]
 pub(super) struct Struct {
@@ -99,8 +102,8 @@ impl Header {
         let bindings = match bindings {
             Ok(Ok(bindings)) => bindings.to_string(),
             Ok(Err(error)) => {
-                let what = format!("the headers of {} are not understood: {error}", wheel.version);
-                return Err(Failure::NotMade(what));
+                let what = format!("the headers of {} are not understood", wheel.version);
+                return Err(Failure::NotMade(format!("{what}: {error}\n{HEADERS}")));
             }
             Err(_) => return Err(Failure::NotMade(LIBCLANG.to_owned())),
         };
