@@ -49,7 +49,7 @@ pub mod backend;
 pub mod error;
 
 pub use cart::Cart;
-pub use clique::{Clique, Lane, Lanes, OneRankPerThread, PerRank};
+pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank};
 pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Builder, CanBecomeReady, CanConnect, CanEnqueue, CommConfig,
@@ -58,7 +58,7 @@ pub use communicator::{
     Unnamed,
 };
 pub use device::{AnyDevice, At, Device, DeviceTag, Family, Host, Local, Scoped};
-pub use dynamic::{DynBuffer, DynReduceOp, Lifecycle, WindowFlags};
+pub use dynamic::{DynBuffer, DynReduceOp, KnownType, Lifecycle, WindowFlags};
 pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, Result};
@@ -66,8 +66,8 @@ pub use float8::{F8E4M3, F8E5M2};
 pub use group::Group;
 pub use half::{bf16, f16};
 pub use memory::{
-    Buffer, DeviceMem, Elements, MemoryKind, NcclMem, Readable, SameDtype, Slice, SliceMut,
-    Writable,
+    Buffer, Copying, DeviceMem, Elements, MemoryKind, NcclMem, Pinned, Readable, RecordRead,
+    RecordWrite, SameDtype, Slice, SliceMut, WindowMemory, Writable,
 };
 pub use p2p::Splits;
 pub use rank::{AsRank, Rank};

@@ -29,6 +29,8 @@ pub(crate) fn until<B: Backend>(
     }
     allowed(operation, site)?;
     let started = Instant::now();
+    // Once past the deadline, work that nothing can be blamed for is on its way: it gets one rest.
+    let mut rested = false;
     for (stream, point) in &points {
         while !B::reached(point)? {
             let users = stream.users();
@@ -41,7 +43,14 @@ pub(crate) fn until<B: Backend>(
             let waited = started.elapsed();
             match deadline.checked_sub(waited) {
                 Some(left) if !left.is_zero() => B::pause(point, left.min(REST)),
-                _ => return Err(expire::<B>(point, &users, waited, operation, site)),
+                _ => {
+                    let blame = B::blame(point);
+                    if blame.is_some() || rested {
+                        return Err(expire(blame, &users, waited, operation, site));
+                    }
+                    rested = true;
+                    B::pause(point, REST);
+                }
             }
         }
     }
@@ -66,14 +75,13 @@ pub(crate) fn allowed(operation: &'static str, site: Site) -> Result<()> {
 
 /// Poisons what the deadline is to blame on.
 #[cold]
-fn expire<B: Backend>(
-    point: &B::Point,
+fn expire(
+    blame: Option<(u64, String)>,
     users: &[User],
     waited: Duration,
     operation: &'static str,
     site: Site,
 ) -> Error {
-    let blame = B::blame(point);
     let report = blame.as_ref().map(|(_, report)| report.clone()).unwrap_or_default();
     let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));
     for user in users {

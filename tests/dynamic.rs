@@ -62,6 +62,37 @@ fn typed_and_back() -> Result<()> {
 }
 
 #[test]
+fn a_group_and_uneven_blocks_of_run_time_types() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let (peer, rank) = (comm.ring(1), comm.rank().index() as i32);
+        let x = comm.device().from_slice(&[rank; 3])?.into_dyn();
+        let mut y = DynBuffer::zeros(comm.device(), DType::I32, 3)?;
+        let mut sum = DynBuffer::zeros(comm.device(), DType::I32, 3)?;
+        let mut all = DynBuffer::zeros(comm.device(), DType::I32, 6)?;
+        comm.group(|g| {
+            g.send(&x, peer)?;
+            g.recv(&mut y, peer)?;
+            g.all_reduce(&x, &mut sum, DynReduceOp::Add)?;
+            g.all_gather(&x, &mut all)
+        })?;
+        assert_eq!(y.try_into_typed::<i32>()?.to_vec()?, [1 - rank; 3]);
+        assert_eq!(sum.try_into_typed::<i32>()?.to_vec()?, [1; 3]);
+        assert_eq!(all.try_into_typed::<i32>()?.to_vec()?, [0, 0, 0, 1, 1, 1]);
+        let blocks = comm.blocks(3)?;
+        let mut all = DynBuffer::zeros(comm.device(), DType::I32, 6)?;
+        comm.all_gather_v(&x, &mut all, &blocks)?;
+        assert_eq!(all.try_into_typed::<i32>()?.to_vec()?, [0, 0, 0, 1, 1, 1]);
+        let mut other = DynBuffer::zeros(comm.device(), DType::F32, 6)?;
+        let error = comm.all_gather_v(&x, &mut other, &blocks).expect_err("they differ");
+        says(&error, &["all_gather_v: found f32, expected i32", "tests/dynamic.rs"]);
+        let error = comm.group(|g| g.all_gather(&x, &mut other)).expect_err("they differ");
+        says(&error, &["all_gather: found f32, expected i32", "tests/dynamic.rs"]);
+        comm.finish()
+    })
+}
+
+#[test]
 fn data_types_that_differ_are_refused_and_told() -> Result<()> {
     spmd::<Host>(2, |place| {
         let comm = place.init()?;

@@ -172,14 +172,15 @@ fn two_names_in_different_orders_are_ended_by_the_deadline() {
         }
         Ok(x.to_vec().expect_err("a cycle"))
     });
-    for error in errors.expect("both ranks return their error") {
-        let text = error.to_string();
-        assert!(error.is_peer_failure(), "{text}");
-        assert!(
-            text.contains("timeout: to_vec") && text.contains("behind work that is not over"),
-            "{text}"
-        );
+    let errors = errors.expect("both ranks return their error");
+    for error in &errors {
+        assert!(error.is_peer_failure(), "{error}");
     }
+    // The second rank's end comes from its own deadline or from the first one's.
+    let told = errors.iter().map(Error::to_string).any(|text| {
+        text.contains("timeout: to_vec") && text.contains("behind work that is not over")
+    });
+    assert!(told, "{errors:?}");
 }
 
 #[test]

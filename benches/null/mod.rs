@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use typed_nccl::backend::{
-    AllocKind, Allocation, Collective, Departer, Join, Launches, Lifecycle, Memory, Op, Operations,
-    Reduction, Refusal, Seen, Streams, WindowId, Windows,
+    AllocKind, Allocation, Collective, Copies, Departer, Join, Launches, Lifecycle, Memory, Op,
+    Operations, Reduction, Refusal, Seen, Streams, WindowId, Windows,
 };
 use typed_nccl::error::{Aborted, Error, Operation};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
@@ -164,6 +164,41 @@ unsafe impl Streams for NullBackend {
     }
 }
 
+// SAFETY: nothing is ever copied.
+unsafe impl Copies for NullBackend {
+    type Pinned = NullBlock;
+
+    fn pin(_: u32, bytes: usize) -> Result<NullBlock> {
+        Self::alloc(0, bytes, AllocKind::Device)
+    }
+
+    fn pinned_address(pinned: &NullBlock) -> *mut u8 {
+        pinned.at(0)
+    }
+
+    unsafe fn upload(
+        _: &Handle,
+        _: &Arc<NullBlock>,
+        _: &Arc<Allocation<Self>>,
+        _: usize,
+        _: usize,
+        _: &'static Location<'static>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn download(
+        _: &Handle,
+        _: &Arc<Allocation<Self>>,
+        _: usize,
+        _: &Arc<NullBlock>,
+        _: usize,
+        _: &'static Location<'static>,
+    ) -> Result<()> {
+        Ok(())
+    }
+}
+
 // SAFETY: closures do not run.
 unsafe impl Launches for NullBackend {
     type View<'v, T: Element> = PhantomData<&'v T>;
@@ -218,6 +253,10 @@ unsafe impl Lifecycle for NullBackend {
     }
 
     fn pre_mul_sum(_: &NullComm, _: DType, _: [u8; 8]) -> Result<i32> {
+        Ok(5)
+    }
+
+    fn pre_mul_sum_device(_: &NullComm, _: DType, _: &Arc<Allocation<Self>>) -> Result<i32> {
         Ok(5)
     }
 

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use crate::DType;
 use crate::communicator::Health;
-use crate::error::{Call, Error};
+use crate::error::{Call, Error, Site};
 use crate::{Rank, Result, Team};
 
 /// Everything that a device's backend does.
-pub trait Backend: Memory + Streams + Launches + Lifecycle + Operations + Windows {}
+pub trait Backend: Memory + Streams + Copies + Launches + Lifecycle + Operations + Windows {}
 
-impl<B: Memory + Streams + Launches + Lifecycle + Operations + Windows> Backend for B {}
+impl<B: Memory + Streams + Copies + Launches + Lifecycle + Operations + Windows> Backend for B {}
 
 /// Which allocator memory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +127,65 @@ pub unsafe trait Streams: Memory {
 
     /// Takes the error that work without a communicator left on the stream of this point.
     fn take_error(point: &Self::Point) -> Option<Error>;
+}
+
+/// Copies in stream order between pinned host memory and the device.
+///
+/// # Safety
+/// Pinned memory is `bytes` long, aligned to at least 16, initialised, and readable and writable
+/// through its address until it is dropped. A copy touches it after everything enqueued before and
+/// before what is enqueued later on the stream, and holds it until it is done.
+pub unsafe trait Copies: Streams {
+    /// Host memory that the device copies from and to by itself.
+    type Pinned: Send + Sync + 'static;
+
+    /// Allocates zeroed pinned memory.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    fn pin(ordinal: u32, bytes: usize) -> Result<Self::Pinned>;
+
+    /// Its address.
+    fn pinned_address(pinned: &Self::Pinned) -> *mut u8;
+
+    /// Enqueues a copy of the first `bytes` bytes of `from` to byte `offset` of `to`, and gives the
+    /// point behind it. After an error nothing touches `from`.
+    ///
+    /// # Errors
+    /// The device reports one.
+    ///
+    /// # Safety
+    /// Both ranges are inside; the allocation's earlier uses are ordered before; nobody touches
+    /// `from` until the point is reached.
+    unsafe fn upload(
+        stream: &Self::Stream,
+        from: &Arc<Self::Pinned>,
+        to: &Arc<Allocation<Self>>,
+        offset: usize,
+        bytes: usize,
+        site: Site,
+    ) -> Result<Self::Point>
+    where
+        Self: Backend;
+
+    /// Enqueues a copy of `bytes` bytes from byte `offset` of `from` to the start of `to`, and gives
+    /// the point behind it. After an error nothing touches `to`.
+    ///
+    /// # Errors
+    /// The device reports one.
+    ///
+    /// # Safety
+    /// As [`upload`](Self::upload), the other way round.
+    unsafe fn download(
+        stream: &Self::Stream,
+        from: &Arc<Allocation<Self>>,
+        offset: usize,
+        to: &Arc<Self::Pinned>,
+        bytes: usize,
+        site: Site,
+    ) -> Result<Self::Point>
+    where
+        Self: Backend;
 }
 
 /// Part of a block that a closure sees.
@@ -234,7 +293,7 @@ pub unsafe trait Lifecycle: Launches {
     type Comm: Send + 'static;
 
     /// A reduction operator made at run time.
-    type Operator: Copy + Send + 'static;
+    type Operator: Clone + Send + 'static;
 
     /// Joins. Called by all ranks of `id`.
     ///
@@ -267,6 +326,18 @@ pub unsafe trait Lifecycle: Launches {
     /// # Errors
     /// The backend cannot.
     fn pre_mul_sum(comm: &Self::Comm, dtype: DType, scalar: [u8; 8]) -> Result<Self::Operator>;
+
+    /// The same with a scalar in device memory, read when an operation runs. The operator holds it.
+    ///
+    /// # Errors
+    /// The backend cannot.
+    fn pre_mul_sum_device(
+        comm: &Self::Comm,
+        dtype: DType,
+        scalar: &Arc<Allocation<Self>>,
+    ) -> Result<Self::Operator>
+    where
+        Self: Backend;
 
     /// The end after `finish`: every rank is idle.
     fn finalize(comm: Self::Comm);

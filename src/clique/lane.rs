@@ -1,9 +1,11 @@
 //! Lanes: one rank of a clique, while its part is recorded.
 
 use std::fmt;
+use std::panic::Location;
 
+use crate::error::Operation;
 use crate::group::Group;
-use crate::{AsRank, Element, Family, Rank, Result, Slice, SliceMut, World};
+use crate::{AsRank, Family, Rank, RecordRead, RecordWrite, Result, World};
 
 /// One rank of a clique inside [`each`](super::Clique::each) or [`group`](super::Clique::group). Its
 /// device type `'id` is its own: the views of another rank do not fit.
@@ -21,7 +23,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "one rank of a clique cannot run a collective alone",
     label = "this thread drives every rank: the call would wait for the others for ever",
-    note = "run it for all of them at once: `clique.all_reduce_in_place(&mut per_rank, op)`"
+    note = "run it for all of them at once: `clique.all_reduce(&send, &mut recv, op)`, `clique.all_reduce_in_place(&mut buf, op)`"
 )]
 pub trait OneRankPerThread {
     #[doc(hidden)]
@@ -71,12 +73,12 @@ where
     /// # Errors
     /// [`Error::OutsideGroup`](crate::Error::OutsideGroup) in [`each`](super::Clique::each).
     #[track_caller]
-    pub fn send<T: Element>(
-        &mut self,
-        buf: Slice<'e, T, <W::Device as Family>::Scoped<'id>>,
-        to: impl AsRank,
-    ) -> Result<()> {
-        self.recording("send")?.send::<T>(buf.on::<W::Device>(), to)
+    pub fn send<A>(&mut self, buf: A, to: impl AsRank) -> Result<()>
+    where
+        A: RecordRead<'e, <W::Device as Family>::Scoped<'id>>,
+    {
+        let site = Location::caller();
+        self.recording("send")?.transfer(Operation::SendTo, buf.recorded(), to, site)
     }
 
     /// Records a receive; see [`Group::recv`].
@@ -84,12 +86,12 @@ where
     /// # Errors
     /// [`Error::OutsideGroup`](crate::Error::OutsideGroup) in [`each`](super::Clique::each).
     #[track_caller]
-    pub fn recv<T: Element>(
-        &mut self,
-        buf: SliceMut<'e, T, <W::Device as Family>::Scoped<'id>>,
-        from: impl AsRank,
-    ) -> Result<()> {
-        self.recording("recv")?.recv::<T>(buf.on::<W::Device>(), from)
+    pub fn recv<B>(&mut self, buf: B, from: impl AsRank) -> Result<()>
+    where
+        B: RecordWrite<'e, <W::Device as Family>::Scoped<'id>>,
+    {
+        let site = Location::caller();
+        self.recording("recv")?.transfer(Operation::RecvFrom, buf.recorded(), from, site)
     }
 
     /// Does not exist for one rank of a clique: use
@@ -118,7 +120,7 @@ where
 
     #[track_caller]
     fn recording(&mut self, operation: &'static str) -> Result<&mut Group<'e, W>> {
-        let site = std::panic::Location::caller();
+        let site = Location::caller();
         self.group.as_deref_mut().ok_or_else(|| {
             let outside = crate::error::OutsideGroup { operation, site };
             crate::Error::OutsideGroup(Box::new(outside))

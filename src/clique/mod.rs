@@ -13,7 +13,7 @@ mod per_rank;
 
 pub use lane::{Lane, OneRankPerThread};
 pub use lanes::Lanes;
-pub use per_rank::PerRank;
+pub use per_rank::{IndexedByNumber, PerRank};
 
 use std::fmt;
 use std::panic::Location;

@@ -1,6 +1,7 @@
 //! A value for each rank of a clique.
 
 use std::fmt;
+use std::ops::Index;
 
 /// One value per rank of a clique, each on its rank's device. There is no indexing by number:
 /// position i always meets rank i.
@@ -39,6 +40,29 @@ impl<X> PerRank<X> {
 
     pub(super) fn items_mut(&mut self) -> &mut [X] {
         &mut self.items
+    }
+}
+
+/// A value that is looked up by a rank's number. Nothing of a clique's is.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` is not indexed by number",
+    label = "each rank's value goes to its own rank only",
+    note = "`clique.each(&per_rank, |lane, part| ..)` hands the values out, rank by rank; `clique.to_host(&per_rank)?` reads buffers, `per_rank.into_vec()` takes the values apart"
+)]
+pub trait IndexedByNumber {
+    #[doc(hidden)]
+    fn never(&self) -> !;
+}
+
+/// Does not exist: position i always meets rank i.
+impl<X> Index<usize> for PerRank<X>
+where
+    Self: IndexedByNumber,
+{
+    type Output = X;
+
+    fn index(&self, _: usize) -> &X {
+        self.never()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{Communicator, Element, Readable, Result, Slice, SliceMut, World, Writable};
+use crate::{Communicator, Readable, RecordRead, RecordWrite, Result, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies every rank's `send` into `recv` on every rank, in rank order. Every rank calls it;
@@ -82,13 +82,16 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn all_gather<T: Element, U: Element + SameDtype<T>>(
-        &mut self,
-        send: impl Into<Slice<'e, T, W::Device>>,
-        recv: impl Into<SliceMut<'e, U, W::Device>>,
-    ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.all_gather(send.into().into_span(), recv.into().into_span());
+    pub fn all_gather<A, B>(&mut self, send: A, recv: B) -> Result<()>
+    where
+        A: RecordRead<'e, W::Device>,
+        B: RecordWrite<'e, W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let (send, recv) = (send.recorded(), recv.recorded());
+        let draft = Draft::new(self.on.core, send.dtype(), Location::caller());
+        let draft = draft.against(Some(recv.dtype()));
+        let op = draft.all_gather(send.span(), recv.span());
         self.record(Refusal::Collective, op)
     }
 
@@ -97,12 +100,10 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn all_gather_in_place<T: Element>(
-        &mut self,
-        buf: impl Into<SliceMut<'e, T, W::Device>>,
-    ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.all_gather_in_place(buf.into().into_span());
+    pub fn all_gather_in_place<B: RecordWrite<'e, W::Device>>(&mut self, buf: B) -> Result<()> {
+        let buf = buf.recorded();
+        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let op = draft.all_gather_in_place(buf.span());
         self.record(Refusal::Collective, op)
     }
 }

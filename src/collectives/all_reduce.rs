@@ -7,7 +7,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{Communicator, Element, Readable, ReduceOp, Result, Slice, SliceMut, World, Writable};
+use crate::{Communicator, Readable, RecordRead, RecordWrite, ReduceOp, Result, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Reduces the ranks' `send` elementwise into `recv` on every rank. Every rank calls it; `send`
@@ -103,18 +103,22 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn all_reduce<T: Element, U: Element + SameDtype<T>>(
+    pub fn all_reduce<A, B>(
         &mut self,
-        send: impl Into<Slice<'e, T, W::Device>>,
-        recv: impl Into<SliceMut<'e, U, W::Device>>,
-        op: impl ReduceOp<T, W>,
-    ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.all_reduce(
-            send.into().into_span(),
-            recv.into().into_span(),
-            op.resolve(&self.on.core.resources),
-        );
+        send: A,
+        recv: B,
+        op: impl ReduceOp<A::Elem, W>,
+    ) -> Result<()>
+    where
+        A: RecordRead<'e, W::Device>,
+        B: RecordWrite<'e, W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let (send, recv) = (send.recorded(), recv.recorded());
+        let draft = Draft::new(self.on.core, send.dtype(), Location::caller());
+        let draft = draft.against(Some(recv.dtype()));
+        let op = op.resolve(&self.on.core.resources);
+        let op = draft.all_reduce(send.span(), recv.span(), op);
         self.record(Refusal::Collective, op)
     }
 
@@ -123,14 +127,14 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn all_reduce_in_place<T: Element>(
+    pub fn all_reduce_in_place<B: RecordWrite<'e, W::Device>>(
         &mut self,
-        buf: impl Into<SliceMut<'e, T, W::Device>>,
-        op: impl ReduceOp<T, W>,
+        buf: B,
+        op: impl ReduceOp<B::Elem, W>,
     ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op =
-            draft.all_reduce_in_place(buf.into().into_span(), op.resolve(&self.on.core.resources));
+        let buf = buf.recorded();
+        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let op = draft.all_reduce_in_place(buf.span(), op.resolve(&self.on.core.resources));
         self.record(Refusal::Collective, op)
     }
 }

@@ -7,7 +7,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{AsRank, Communicator, Element, Readable, Result, SliceMut, World, Writable};
+use crate::{AsRank, Communicator, Readable, RecordWrite, Result, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies the root's `send` into `recv` on every rank, the root included. Every rank calls it;
@@ -85,13 +85,14 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn broadcast_in_place<T: Element>(
+    pub fn broadcast_in_place<B: RecordWrite<'e, W::Device>>(
         &mut self,
-        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        buf: B,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.broadcast_in_place(buf.into().into_span(), root);
+        let buf = buf.recorded();
+        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let op = draft.broadcast_in_place(buf.span(), root);
         self.record(Refusal::Collective, op)
     }
 }

@@ -7,7 +7,9 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{AsRank, Buffer, Communicator, Element, Readable, Result, SliceMut, World, Writable};
+use crate::{
+    AsRank, Buffer, Communicator, Element, Readable, RecordWrite, Result, World, Writable,
+};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies every rank's `send` into a new buffer on the root, in rank order; `None` elsewhere.
@@ -118,13 +120,14 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn gather_in_place<T: Element>(
+    pub fn gather_in_place<B: RecordWrite<'e, W::Device>>(
         &mut self,
-        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        buf: B,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.gather_in_place(buf.into().into_span(), root);
+        let buf = buf.recorded();
+        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let op = draft.gather_in_place(buf.span(), root);
         self.record(Refusal::Collective, op)
     }
 }

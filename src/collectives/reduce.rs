@@ -6,10 +6,10 @@ use super::{Draft, Root};
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::group::Group;
-use crate::memory::SameDtype;
+use crate::memory::{Recorded, SameDtype};
 use crate::{
-    AsRank, Buffer, Communicator, Element, Readable, ReduceOp, Result, Slice, SliceMut, World,
-    Writable,
+    AsRank, Buffer, Communicator, Element, Readable, RecordRead, RecordWrite, ReduceOp, Result,
+    World, Writable,
 };
 
 impl<W: World, S: State> Communicator<W, S> {
@@ -134,16 +134,23 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn reduce_into<T: Element>(
+    pub fn reduce_into<A, B>(
         &mut self,
-        send: impl Into<Slice<'e, T, W::Device>>,
-        recv: Root<SliceMut<'e, T, W::Device>>,
-        op: impl ReduceOp<T, W>,
-    ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
+        send: A,
+        recv: Root<B>,
+        op: impl ReduceOp<A::Elem, W>,
+    ) -> Result<()>
+    where
+        A: RecordRead<'e, W::Device>,
+        B: RecordWrite<'e, W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
         let (recv, root) = recv.split(self.rank());
-        let (to, op) = (recv.map(SliceMut::into_span), op.resolve(&self.on.core.resources));
-        let op = draft.reduce(send.into().into_span(), to, op, root);
+        let (send, recv) = (send.recorded(), recv.map(B::recorded));
+        let draft = Draft::new(self.on.core, send.dtype(), Location::caller());
+        let draft = draft.against(recv.as_ref().map(Recorded::dtype));
+        let (to, op) = (recv.map(|recv| recv.span()), op.resolve(&self.on.core.resources));
+        let op = draft.reduce(send.span(), to, op, root);
         self.record(Refusal::Collective, op)
     }
 
@@ -152,18 +159,15 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn reduce_in_place<T: Element>(
+    pub fn reduce_in_place<B: RecordWrite<'e, W::Device>>(
         &mut self,
-        buf: impl Into<SliceMut<'e, T, W::Device>>,
-        op: impl ReduceOp<T, W>,
+        buf: B,
+        op: impl ReduceOp<B::Elem, W>,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.reduce_in_place(
-            buf.into().into_span(),
-            op.resolve(&self.on.core.resources),
-            root,
-        );
+        let buf = buf.recorded();
+        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let op = draft.reduce_in_place(buf.span(), op.resolve(&self.on.core.resources), root);
         self.record(Refusal::Collective, op)
     }
 }

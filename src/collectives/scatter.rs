@@ -7,7 +7,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::group::Group;
 use crate::memory::SameDtype;
-use crate::{AsRank, Communicator, Element, Readable, Result, SliceMut, World, Writable};
+use crate::{AsRank, Communicator, Readable, RecordWrite, Result, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies block r of the root's `send` into rank r's `recv`. Every rank calls it; `recv` has one
@@ -87,13 +87,14 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn scatter_in_place<T: Element>(
+    pub fn scatter_in_place<B: RecordWrite<'e, W::Device>>(
         &mut self,
-        buf: impl Into<SliceMut<'e, T, W::Device>>,
+        buf: B,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.scatter_in_place(buf.into().into_span(), root);
+        let buf = buf.recorded();
+        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let op = draft.scatter_in_place(buf.span(), root);
         self.record(Refusal::Collective, op)
     }
 }

@@ -109,8 +109,10 @@ impl<B: Backend> Core<B> {
     /// Ends it now, telling the others why.
     pub(super) fn abort(&mut self, why: &str) {
         if let Some((comm, control)) = self.end() {
-            control.depart(why);
+            // The backend first: it poisons every rank with this cause, before a rank that waits in
+            // an exchange can leave for the same reason and be taken for the cause itself.
             B::abort(comm, why);
+            control.depart(why);
             self.health.end();
         }
     }

@@ -247,8 +247,8 @@ impl<W: World> Starting<W> {
         self.health.check()?;
         let (leave, stop) = (control.departer(), <Back<W> as Lifecycle>::departer(&comm));
         self.health.set_tell(Box::new(move |why| {
-            leave(why);
             stop(why, Departure::AtOnce);
+            leave(why);
         }));
         let Some(control) = self.control.take() else {
             return Err(self.ended());

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::lifecycle::Finish;
 use super::{AbortHandle, CanEnqueue, Communicator, Core, HasAbortHandle, State};
 use crate::backend::{Backend, Lifecycle, Streams};
-use crate::error::{Error, NoSuchRank};
+use crate::error::{BadLength, Error, NoSuchRank, OtherDevice};
 use crate::stream::StreamCore;
-use crate::{Device, Element, Mark, Numeric, PreMulSum, Rank, Result, Stream, World, wait};
+use crate::{Buffer, Device, Element, Mark, Numeric, PreMulSum, Rank, Result, Stream, World, wait};
 
 /// What a live communicator holds.
 #[doc(hidden)]
@@ -144,6 +144,51 @@ impl<W: World, S: State> Communicator<W, S> {
             core.comm()?,
             T::DTYPE,
             scalar_bytes(scalar),
+        )?;
+        Ok(PreMulSum::new(core.resources.add_operator(operator)))
+    }
+
+    /// [`pre_mul_sum`](Self::pre_mul_sum) with a scalar in device memory: the first element of
+    /// `scalar`, which the operator owns from now on. The host waits for what was enqueued to write
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::BadLength`]: no element; [`Error::OtherDevice`]; what went wrong in the scalar's
+    /// making; a poisoned communicator.
+    #[track_caller]
+    pub fn pre_mul_sum_device<T: Numeric, M>(
+        &mut self,
+        scalar: Buffer<T, W::Device, M>,
+    ) -> Result<PreMulSum<T, W>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Location::caller();
+        let core = &mut S::live_mut(&mut self.body).core;
+        let allocation = scalar.allocation();
+        let (operation, kind) = ("pre_mul_sum_device", W::Device::KIND);
+        if scalar.is_empty() {
+            return Err(Error::BadLength(Box::new(BadLength {
+                operation,
+                buffer: "scalar's",
+                dtype: T::DTYPE,
+                found: 0,
+                needed: 1,
+                because: "a scalar".to_owned(),
+                site,
+                collective: false,
+            })));
+        }
+        if allocation.ordinal() != core.ordinal {
+            let (what, found, needed) = ("scalar", allocation.ordinal(), core.ordinal);
+            let other = OtherDevice { operation, what, kind, found, needed, site };
+            return Err(Error::OtherDevice(Box::new(other)));
+        }
+        wait::until(allocation.order.points(true)?, Some(core.deadline), operation, site)?;
+        let operator = <<W::Device as Device>::Backend as Lifecycle>::pre_mul_sum_device(
+            core.comm()?,
+            T::DTYPE,
+            allocation,
         )?;
         Ok(PreMulSum::new(core.resources.add_operator(operator)))
     }

@@ -87,8 +87,8 @@ fn run(receiver: &Receiver<Box<dyn Orphan>>) {
 impl<B: Backend> Dropped<B> {
     fn abort(&mut self, why: &str) -> bool {
         if let Some(comm) = self.comm.take() {
-            self.control.depart(why);
             B::abort(comm, why);
+            self.control.depart(why);
         }
         true
     }

@@ -142,7 +142,7 @@ impl<B: Backend> Resources<B> {
     /// The operator behind a key.
     pub(crate) fn operator(&self, key: &Key) -> Result<B::Operator> {
         match self.get(key, "PreMulSum")? {
-            Resource::Operator(operator) => Ok(*operator),
+            Resource::Operator(operator) => Ok(operator.clone()),
             _ => Err(self.wrong(key, "PreMulSum")),
         }
     }

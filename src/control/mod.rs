@@ -67,10 +67,15 @@ impl Control {
         let started = Instant::now();
         loop {
             // An exchange that is complete counts, whatever happened since.
-            if let Some(parts) = self.try_collect(ticket, patience.health)? {
-                return Ok(parts);
+            match self.try_collect(ticket, patience.health) {
+                Ok(Some(parts)) => return Ok(parts),
+                Err(error) if !error.is_peer_failure() => return Err(error),
+                // The first cause says more: ranks that left because of it are not lost.
+                unfinished => {
+                    patience.health.check()?;
+                    unfinished?;
+                }
             }
-            patience.health.check()?;
             let waited = started.elapsed();
             if waited >= patience.limit {
                 return Err(self.meeting.timeout(ticket.0, waited, patience));

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use super::{AnyDevice, At, Device, DeviceTag, Family, Local, Scoped, claim};
 use crate::host::HostBackend;
-use crate::{Buffer, Element, NcclMem, Result, Stream, World};
+use crate::{Buffer, Element, NcclMem, Pinned, Result, Stream, World};
 
 /// A host device. Its ordinals are virtual and without limit: each rank of a communicator needs
 /// one of its own, as it would need a GPU of its own.
@@ -98,6 +98,14 @@ impl<Tag> Host<Tag> {
     /// The memory cannot be had.
     pub fn from_slice<T: Element>(&self, values: &[T]) -> Result<Buffer<T, Self>> {
         Device::from_slice(self, values)
+    }
+
+    /// See [`Device::pinned`].
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T, Self>> {
+        Device::pinned(self, len)
     }
 
     /// See [`Device::stream`].

@@ -17,7 +17,7 @@ pub(crate) use tag::claim;
 use std::fmt::Debug;
 
 use crate::backend::{AllocKind, Backend};
-use crate::memory::{Buffer, DeviceMem, NcclMem};
+use crate::memory::{Buffer, DeviceMem, NcclMem, Pinned};
 use crate::{Element, Result, Stream, World};
 
 /// One device, and the default world of the communicators on it.
@@ -58,6 +58,15 @@ pub trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
         let mut buffer = self.zeros(values.len())?;
         buffer.copy_from(values)?;
         Ok(buffer)
+    }
+
+    /// Allocates `len` zeroed elements of host memory for copies in stream order (page-locked on
+    /// GPUs). Local.
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T, Self>> {
+        Pinned::alloc(self, len)
     }
 
     /// Opens a stream: a queue whose work runs in order, beside other streams' work.

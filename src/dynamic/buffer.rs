@@ -70,6 +70,30 @@ impl<D: Device> DynBuffer<D> {
         self.len == 0
     }
 
+    /// Does not exist while the data type is a value: use
+    /// [`try_into_typed`](Self::try_into_typed) first.
+    ///
+    /// # Errors
+    /// It cannot be called.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>>
+    where
+        Self: KnownType,
+    {
+        self.never()
+    }
+
+    /// Does not exist while the data type is a value: use
+    /// [`try_into_typed`](Self::try_into_typed) first.
+    ///
+    /// # Errors
+    /// It cannot be called.
+    pub fn copy_from<T: Element>(&mut self, _values: &[T]) -> Result<()>
+    where
+        Self: KnownType,
+    {
+        self.never()
+    }
+
     /// The same memory under its type, if that is `T`; else the buffer comes back in the error.
     ///
     /// # Errors
@@ -88,6 +112,17 @@ impl<D: Device> DynBuffer<D> {
         }));
         Err(Failed { error, value: self })
     }
+}
+
+/// A buffer whose data type the compiler knows. No [`DynBuffer`] is one.
+#[diagnostic::on_unimplemented(
+    message = "the elements of a `{Self}` have no type to copy them as",
+    label = "its data type is a value, known when the program runs",
+    note = "give it its type first: `x.try_into_typed::<f32>()?`; `into_dyn` takes it away again"
+)]
+pub trait KnownType {
+    #[doc(hidden)]
+    fn never(&self) -> !;
 }
 
 impl<T: Element, D: Device, M> Buffer<T, D, M> {

@@ -15,7 +15,7 @@ mod lifecycle;
 mod reduce;
 mod window;
 
-pub use buffer::DynBuffer;
+pub use buffer::{DynBuffer, KnownType};
 pub use lifecycle::Lifecycle;
 pub use reduce::DynReduceOp;
 pub use window::WindowFlags;

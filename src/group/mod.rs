@@ -18,8 +18,9 @@ use crate::{Communicator, Device, Rank, Result, Stream, World};
 /// Records the operations of a group; `comm.group(|g| ..)` hands it out, and helpers take
 /// `&mut Group<'_, W>`.
 ///
-/// Operands are `&buffer` and `&mut buffer`, or views by value, and stay borrowed until the group is
-/// issued: one buffer cannot be sent and received in one group.
+/// Operands are `&buffer` and `&mut buffer`, or views by value ([`RecordRead`](crate::RecordRead),
+/// [`RecordWrite`](crate::RecordWrite)), and stay borrowed until the group is issued: one buffer cannot
+/// be sent and received in one group.
 pub struct Group<'e, W: World> {
     pub(crate) on: On<'e, W>,
     lists: Lists<'e, <W::Device as Device>::Backend>,

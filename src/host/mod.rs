@@ -18,10 +18,10 @@ use block::{Block, Touch};
 use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
-    AllocKind, Departer, Departure, Join, Launches, Lifecycle, Memory, Op, Operations, Refusal,
-    Seen, Streams, WindowId, Windows,
+    AllocKind, Copies, Departer, Departure, Join, Launches, Lifecycle, Memory, Op, Operations,
+    Refusal, Seen, Streams, WindowId, Windows,
 };
-use crate::error::Error;
+use crate::error::{Error, Site};
 use crate::memory::Allocation;
 use crate::{DType, Element, Rank, Result, Team};
 
@@ -29,9 +29,14 @@ use crate::{DType, Element, Rank, Result, Team};
 #[derive(Debug)]
 pub enum HostBackend {}
 
-/// An operator that scales before it adds: one element's bytes, the rest zero.
-#[derive(Clone, Copy, Debug)]
-pub struct Scale([u8; 8]);
+/// An operator that scales before it adds.
+#[derive(Clone)]
+pub enum Scale {
+    /// By one element's bytes, the rest zero.
+    Host([u8; 8]),
+    /// By the first element of device memory, which nobody writes any more.
+    Device(Arc<Allocation<HostBackend>>),
+}
 
 // SAFETY: `Block` owns `bytes` zeroed, 128-byte aligned bytes until it is dropped; dropping frees.
 unsafe impl Memory for HostBackend {
@@ -96,6 +101,56 @@ unsafe impl Streams for HostBackend {
 
     fn take_error(point: &Point) -> Option<Error> {
         ENGINE.take_error(point)
+    }
+}
+
+// SAFETY: pinned memory is a block of its own, which stays until it is dropped; a copy is a task of
+// its stream and holds both sides.
+unsafe impl Copies for HostBackend {
+    type Pinned = Block;
+
+    fn pin(ordinal: u32, bytes: usize) -> Result<Block> {
+        Block::zeroed(ordinal, bytes)
+    }
+
+    fn pinned_address(pinned: &Block) -> *mut u8 {
+        pinned.start()
+    }
+
+    unsafe fn upload(
+        stream: &Arc<StreamToken>,
+        from: &Arc<Block>,
+        to: &Arc<Allocation<Self>>,
+        offset: usize,
+        bytes: usize,
+        site: Site,
+    ) -> Result<Point> {
+        let (from, to) = (from.clone(), to.clone());
+        let copy = move || {
+            // SAFETY: the caller keeps the range inside, ordered uses away, and `from` untouched.
+            let copied = unsafe { Self::write(to.block(), offset, from.start(), bytes) };
+            debug_assert!(copied.is_ok(), "host memory is always there");
+        };
+        ENGINE.enqueue_launch(stream, site, Box::new(copy));
+        Ok(Point::now(stream))
+    }
+
+    unsafe fn download(
+        stream: &Arc<StreamToken>,
+        from: &Arc<Allocation<Self>>,
+        offset: usize,
+        to: &Arc<Block>,
+        bytes: usize,
+        site: Site,
+    ) -> Result<Point> {
+        let (from, to) = (from.clone(), to.clone());
+        let copy = move || {
+            // SAFETY: the caller keeps the range inside, ordered writers away, and `to` untouched.
+            let copied = unsafe { Self::read(from.block(), offset, to.start(), bytes) };
+            debug_assert!(copied.is_ok(), "host memory is always there");
+        };
+        ENGINE.enqueue_launch(stream, site, Box::new(copy));
+        Ok(Point::now(stream))
     }
 }
 
@@ -165,7 +220,11 @@ unsafe impl Lifecycle for HostBackend {
     }
 
     fn pre_mul_sum(_: &Member, _: DType, scalar: [u8; 8]) -> Result<Scale> {
-        Ok(Scale(scalar))
+        Ok(Scale::Host(scalar))
+    }
+
+    fn pre_mul_sum_device(_: &Member, _: DType, scalar: &Arc<Allocation<Self>>) -> Result<Scale> {
+        Ok(Scale::Device(scalar.clone()))
     }
 
     fn finalize(comm: Member) {

@@ -24,6 +24,16 @@ impl MemoryKind for NcclMem {
     const ALLOC: AllocKind = AllocKind::Nccl;
 }
 
+/// Memory that can back a window. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "this memory cannot back a window: it is `{Self}`, and peers reach `NcclMem` only",
+    label = "this memory cannot back a window",
+    note = "allocate it with `device.nccl_zeros(len)`, or use `comm.window(len)`"
+)]
+pub trait WindowMemory: MemoryKind {}
+
+impl WindowMemory for NcclMem {}
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::DeviceMem {}

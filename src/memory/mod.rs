@@ -11,13 +11,18 @@ mod buffer;
 mod kind;
 mod operand;
 mod order;
+mod pinned;
+mod record;
 mod slice;
 
 pub use buffer::Buffer;
-pub use kind::{DeviceMem, MemoryKind, NcclMem};
+pub use kind::{DeviceMem, MemoryKind, NcclMem, WindowMemory};
 pub use operand::{Elements, Readable, SameDtype, Writable};
+pub use pinned::{Copying, Pinned};
+pub use record::{RecordRead, RecordWrite};
 pub use slice::{Slice, SliceMut};
 
+pub(crate) use record::Recorded;
 pub(crate) use slice::Extent;
 
 pub use allocation::Allocation;

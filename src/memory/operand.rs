@@ -155,10 +155,25 @@ impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {}
 
+// A loan holds what its owner holds: what a group takes are loans.
+#[diagnostic::do_not_recommend]
+impl<A: Elements> Elements for &A {
+    type Elem = A::Elem;
+    type Device = A::Device;
+}
+
+#[diagnostic::do_not_recommend]
+impl<A: Elements> Elements for &mut A {
+    type Elem = A::Elem;
+    type Device = A::Device;
+}
+
 mod sealed {
     use crate::{Buffer, Device, DynBuffer, Slice, SliceMut, Window, WindowSlice, World};
 
     pub trait Sealed {}
+    impl<A: Sealed> Sealed for &A {}
+    impl<A: Sealed> Sealed for &mut A {}
     impl<D: Device> Sealed for DynBuffer<D> {}
     impl<T, W: World, K> Sealed for Window<T, W, K> {}
     impl<T, W: World, K> Sealed for WindowSlice<'_, T, W, K> {}

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::{Allocation, Buffer, buffer};
+use super::{Allocation, buffer};
 use crate::backend::{Backend, Span};
 use crate::error::{BadRange, Error};
 use crate::{Device, Element, Result};
@@ -30,7 +30,7 @@ impl Extent {
     }
 
     #[track_caller]
-    fn narrow(self, range: Range<usize>) -> Self {
+    pub(super) fn narrow(self, range: Range<usize>) -> Self {
         if self.bad.is_some() {
             return self;
         }
@@ -167,6 +167,11 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
         (self.allocation, self.extent)
     }
 
+    #[inline]
+    pub(crate) fn into_place(self) -> (&'a Arc<Allocation<D::Backend>>, Extent) {
+        (self.allocation, self.extent)
+    }
+
     /// Where the elements are, for as long as the view's own loan.
     #[inline]
     pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
@@ -286,19 +291,5 @@ impl<T: Element, D: Device> fmt::Debug for Slice<'_, T, D> {
 impl<T: Element, D: Device> fmt::Debug for SliceMut<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SliceMut of {} {}", self.len(), T::DTYPE)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, T: Element, D: Device, M> From<&'a Buffer<T, D, M>> for Slice<'a, T, D> {
-    fn from(buffer: &'a Buffer<T, D, M>) -> Self {
-        buffer.all()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, T: Element, D: Device, M> From<&'a mut Buffer<T, D, M>> for SliceMut<'a, T, D> {
-    fn from(buffer: &'a mut Buffer<T, D, M>) -> Self {
-        buffer.all_mut()
     }
 }

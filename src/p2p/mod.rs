@@ -13,10 +13,11 @@ use std::panic::Location;
 use crate::backend::{Backend, Op, Refusal, Span, Transfer};
 use crate::collectives::{Draft, View};
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::Operation;
+use crate::error::{Operation, Site};
 use crate::group::Group;
+use crate::memory::Recorded;
 use crate::{
-    AsRank, Communicator, Element, Rank, Readable, Result, Slice, SliceMut, World, Writable,
+    AsRank, Communicator, Device, Rank, Readable, RecordRead, RecordWrite, Result, World, Writable,
 };
 
 impl<'c, B: Backend> Draft<'c, B> {
@@ -75,7 +76,7 @@ impl<W: World> On<'_, W> {
     fn run_transfer(
         &self,
         operation: Operation,
-        draft: Result<Op<'_, <W::Device as crate::Device>::Backend>>,
+        draft: Result<Op<'_, <W::Device as Device>::Backend>>,
         peer: impl AsRank,
     ) -> Result<()> {
         let refusal = refusals(operation, peer, self.core.size);
@@ -97,14 +98,8 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn send<T: Element>(
-        &mut self,
-        buf: impl Into<Slice<'e, T, W::Device>>,
-        to: impl AsRank,
-    ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.transfer(Operation::SendTo, buf.into().into_span(), to);
-        self.record(refusals(Operation::SendTo, to, self.size()), op)
+    pub fn send<A: RecordRead<'e, W::Device>>(&mut self, buf: A, to: impl AsRank) -> Result<()> {
+        self.transfer(Operation::SendTo, buf.recorded(), to, Location::caller())
     }
 
     /// Records a [`recv`](Communicator::recv).
@@ -112,14 +107,20 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn recv<T: Element>(
+    pub fn recv<B: RecordWrite<'e, W::Device>>(&mut self, buf: B, from: impl AsRank) -> Result<()> {
+        self.transfer(Operation::RecvFrom, buf.recorded(), from, Location::caller())
+    }
+
+    /// Records one half of a transfer.
+    pub(crate) fn transfer(
         &mut self,
-        buf: impl Into<SliceMut<'e, T, W::Device>>,
-        from: impl AsRank,
+        operation: Operation,
+        buf: Recorded<'e, <W::Device as Device>::Backend>,
+        peer: impl AsRank,
+        site: Site,
     ) -> Result<()> {
-        let draft = Draft::new(self.on.core, T::DTYPE, Location::caller());
-        let op = draft.transfer(Operation::RecvFrom, buf.into().into_span(), from);
-        self.record(refusals(Operation::RecvFrom, from, self.size()), op)
+        let op = Draft::new(self.on.core, buf.dtype(), site).transfer(operation, buf.span(), peer);
+        self.record(refusals(operation, peer, self.size()), op)
     }
 }
 

@@ -3,15 +3,14 @@
 //! The lengths are declared once, by all ranks together ([`Communicator::splits`]); every later call
 //! with them is checked against the whole matrix on this rank, without talking to the others.
 
-use std::marker::PhantomData;
 use std::panic::Location;
 
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, State};
-use crate::error::{BadLength, Error, Site};
+use crate::error::{BadLength, Error, Operation, OtherDType, Site};
 use crate::memory::SameDtype;
 use crate::{
-    Buffer, Communicator, Element, Numeric, Rank, ReduceOp, Result, Slice, SliceMut, World,
+    Buffer, Communicator, DType, Numeric, Rank, RecordRead, RecordWrite, ReduceOp, Result, World,
 };
 
 /// How many elements each rank sends to each rank, known to all of them.
@@ -69,7 +68,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let counts = self.gather_values(&sends.to_vec())?;
         let size = self.size();
         match counts.iter().find(|row| row.len() != size) {
-            Some(row) => Err(wrong::<u64>("splits", "counts", row.len(), size, site)),
+            Some(row) => Err(wrong("splits", "counts", DType::U64, row.len(), size, site)),
             None => Ok(Splits { rank: self.rank().index(), counts }),
         }
     }
@@ -97,33 +96,29 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// Refusals: a length that is not what `splits` says; as [`group`](Self::group).
     #[track_caller]
-    pub fn all_to_all_v<'e, T: Element, U: Element + SameDtype<T>>(
-        &'e mut self,
-        send: impl Into<Slice<'e, T, W::Device>>,
-        recv: impl Into<SliceMut<'e, U, W::Device>>,
-        splits: &Splits,
-    ) -> Result<()>
+    pub fn all_to_all_v<'e, A, B>(&'e mut self, send: A, recv: B, splits: &Splits) -> Result<()>
     where
         S: CanEnqueue,
+        A: RecordRead<'e, W::Device>,
+        B: RecordWrite<'e, W::Device>,
+        B::Elem: SameDtype<A::Elem>,
     {
         let site = Location::caller();
-        let (send, recv) = (send.into(), recv.into());
-        let exact = Exact::<T>::new("all_to_all_v", site)
+        let (send, recv) = (send.recorded(), recv.recorded());
+        let exact = Exact::new("all_to_all_v", send.dtype(), site)
+            .same(recv.dtype())
             .and("send", send.len(), splits.send_len())
             .and("receive", recv.len(), splits.recv_len());
         self.uneven(exact, Refusals::Transfers)?;
         self.group(|g| {
-            let mut start = 0;
-            for to in (0..splits.size()).map(Rank::at) {
-                let end = start + splits.sends_to(to);
-                g.send(send.slice(start..end), to)?;
-                start = end;
-            }
-            let mut rest = recv;
-            for from in (0..splits.size()).map(Rank::at) {
-                let (block, after) = rest.split_at_mut(splits.recvs_from(from));
-                g.recv(block, from)?;
-                rest = after;
+            let (mut sent, mut received) = (0, 0);
+            for peer in (0..splits.size()).map(Rank::at) {
+                let part = send.part(sent..sent + splits.sends_to(peer));
+                g.transfer(Operation::SendTo, part, peer, site)?;
+                let part = recv.part(received..received + splits.recvs_from(peer));
+                g.transfer(Operation::RecvFrom, part, peer, site)?;
+                sent += splits.sends_to(peer);
+                received += splits.recvs_from(peer);
             }
             Ok(())
         })
@@ -136,29 +131,27 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// Refusals: a length that is not what `blocks` says; as [`group`](Self::group).
     #[track_caller]
-    pub fn all_gather_v<'e, T: Element, U: Element + SameDtype<T>>(
-        &'e mut self,
-        send: impl Into<Slice<'e, T, W::Device>>,
-        recv: impl Into<SliceMut<'e, U, W::Device>>,
-        blocks: &Splits,
-    ) -> Result<()>
+    pub fn all_gather_v<'e, A, B>(&'e mut self, send: A, recv: B, blocks: &Splits) -> Result<()>
     where
         S: CanEnqueue,
+        A: RecordRead<'e, W::Device>,
+        B: RecordWrite<'e, W::Device>,
+        B::Elem: SameDtype<A::Elem>,
     {
         let site = Location::caller();
-        let (send, recv) = (send.into(), recv.into());
+        let (send, recv) = (send.recorded(), recv.recorded());
         let lens = blocks.blocks();
-        let exact = Exact::<T>::new("all_gather_v", site)
+        let exact = Exact::new("all_gather_v", send.dtype(), site)
+            .same(recv.dtype())
             .and("send", send.len(), lens[blocks.rank])
             .and("receive", recv.len(), lens.iter().sum());
         self.uneven(exact, Refusals::Transfers)?;
         self.group(|g| {
-            let mut rest = recv;
+            let mut start = 0;
             for (rank, &len) in lens.iter().enumerate() {
-                g.send(send, rank)?;
-                let (block, after) = rest.split_at_mut(len);
-                g.recv(block, rank)?;
-                rest = after;
+                g.transfer(Operation::SendTo, send.part(0..send.len()), rank, site)?;
+                g.transfer(Operation::RecvFrom, recv.part(start..start + len), rank, site)?;
+                start += len;
             }
             Ok(())
         })
@@ -183,7 +176,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let site = Location::caller();
         let lens = blocks.blocks();
-        let exact = Exact::<T>::new("reduce_scatter_v", site)
+        let exact = Exact::new("reduce_scatter_v", T::DTYPE, site)
             .and("receive", recv.len(), lens[blocks.rank])
             .and("send", send.len(), lens.iter().sum());
         self.uneven(exact, Refusals::Collectives)?;
@@ -192,7 +185,7 @@ impl<W: World, S: State> Communicator<W, S> {
             let mut start = 0;
             for (rank, &len) in lens.iter().enumerate() {
                 let own = if rank == blocks.rank { recv.take() } else { None };
-                let root = crate::Root::here_or_at(own.map(SliceMut::from), rank);
+                let root = crate::Root::here_or_at(own, rank);
                 g.reduce_into(send.slice(start..start + len), root, op)?;
                 start += len;
             }
@@ -210,7 +203,7 @@ enum Refusals {
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Refuses the whole call if a length is not what the splits say, and tells the others.
-    fn uneven<T: Element>(&self, exact: Exact<T>, of: Refusals) -> Result<()>
+    fn uneven(&self, exact: Exact, of: Refusals) -> Result<()>
     where
         S: CanEnqueue,
     {
@@ -224,31 +217,42 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-/// The first length of a call that is not what the splits say.
-struct Exact<T> {
+/// The first thing in a call that is not what the splits say.
+struct Exact {
     operation: &'static str,
+    dtype: DType,
     site: Site,
     wrong: Option<Error>,
-    element: PhantomData<fn() -> T>,
 }
 
-impl<T: Element> Exact<T> {
-    fn new(operation: &'static str, site: Site) -> Self {
-        Self { operation, site, wrong: None, element: PhantomData }
+impl Exact {
+    fn new(operation: &'static str, dtype: DType, site: Site) -> Self {
+        Self { operation, dtype, site, wrong: None }
+    }
+
+    /// The receive buffer's data type, where the compiler did not compare them.
+    fn same(mut self, found: DType) -> Self {
+        if found != self.dtype {
+            let Self { operation, dtype: expected, site, .. } = self;
+            let differ = OtherDType { operation, found, expected, site, collective: true };
+            self.wrong = Some(Error::OtherDType(Box::new(differ)));
+        }
+        self
     }
 
     fn and(mut self, buffer: &'static str, found: usize, needed: usize) -> Self {
         if found != needed && self.wrong.is_none() {
-            self.wrong = Some(wrong::<T>(self.operation, buffer, found, needed, self.site));
+            self.wrong = Some(wrong(self.operation, buffer, self.dtype, found, needed, self.site));
         }
         self
     }
 }
 
 #[cold]
-fn wrong<T: Element>(
+fn wrong(
     operation: &'static str,
     buffer: &'static str,
+    dtype: DType,
     found: usize,
     needed: usize,
     site: Site,
@@ -256,7 +260,7 @@ fn wrong<T: Element>(
     Error::BadLength(Box::new(BadLength {
         operation,
         buffer,
-        dtype: T::DTYPE,
+        dtype,
         found,
         needed,
         because: "the declared splits".to_owned(),

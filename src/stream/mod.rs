@@ -1,5 +1,6 @@
 //! Streams: queues of work on a device.
 
+mod copy;
 mod core;
 mod launch;
 mod mark;

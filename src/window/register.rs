@@ -10,7 +10,7 @@ use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Live, Registered, State, ended};
 use crate::control::Patience;
 use crate::error::{Error, Failed, Site, WindowsDiffer};
-use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, World, wait};
+use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory, World, wait};
 
 /// What each rank says of its part.
 #[derive(Serialize, Deserialize)]
@@ -71,9 +71,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// As there; the buffer is lost. [`try_register_window_as`](Self::try_register_window_as) gives
     /// it back.
     #[track_caller]
-    pub fn register_window<T: Element>(
+    pub fn register_window<T: Element, M: WindowMemory>(
         &mut self,
-        buffer: Buffer<T, W::Device, NcclMem>,
+        buffer: Buffer<T, W::Device, M>,
     ) -> Result<Window<T, W>>
     where
         S: CanEnqueue,
@@ -87,9 +87,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As [`register_window`](Self::register_window).
     #[track_caller]
-    pub fn register_window_as<T: Element, K: WindowKind>(
+    pub fn register_window_as<T: Element, M: WindowMemory, K: WindowKind>(
         &mut self,
-        buffer: Buffer<T, W::Device, NcclMem>,
+        buffer: Buffer<T, W::Device, M>,
         kind: K,
     ) -> Result<Window<T, W, K>>
     where
@@ -103,11 +103,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn try_register_window_as<T: Element, K: WindowKind>(
+    pub fn try_register_window_as<T: Element, M: WindowMemory, K: WindowKind>(
         &mut self,
-        buffer: Buffer<T, W::Device, NcclMem>,
+        buffer: Buffer<T, W::Device, M>,
         _kind: K,
-    ) -> Result<Window<T, W, K>, Failed<Buffer<T, W::Device, NcclMem>>>
+    ) -> Result<Window<T, W, K>, Failed<Buffer<T, W::Device, M>>>
     where
         S: CanEnqueue,
     {
@@ -139,9 +139,9 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-fn register<W: World, T: Element, K: WindowKind>(
+fn register<W: World, T: Element, M, K: WindowKind>(
     live: &mut Live<W>,
-    buffer: Option<&Buffer<T, W::Device, NcclMem>>,
+    buffer: Option<&Buffer<T, W::Device, M>>,
     len: usize,
     uneven: bool,
     outcome: Result<()>,

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use super::{RmaSource, Window, WindowKind};
 use crate::backend::Slot;
-use crate::memory::{Allocation, Extent};
+use crate::memory::{Allocation, Extent, Recorded};
 use crate::rma::SignalSlot;
-use crate::{DType, Device, Element, Elements, Readable, Result, Slice, SliceMut, World, Writable};
+use crate::{
+    DType, Device, Element, Elements, Readable, RecordRead, Result, Slice, World, Writable,
+};
 
 /// A shared view of part of a window. Stays on its thread.
 pub struct WindowSlice<'w, T, W: World, K> {
@@ -191,29 +193,12 @@ impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D>
 }
 
 #[diagnostic::do_not_recommend]
-impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<&'w Window<T, W, K>>
-    for Slice<'w, T, D>
+impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> RecordRead<'w, D>
+    for WindowSlice<'w, T, W, K>
 {
-    fn from(window: &'w Window<T, W, K>) -> Self {
-        window.local()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<&'w mut Window<T, W, K>>
-    for SliceMut<'w, T, D>
-{
-    fn from(window: &'w mut Window<T, W, K>) -> Self {
-        window.local_mut()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'w, T: Element, D: Device, W: World<Device = D>, K: WindowKind> From<WindowSlice<'w, T, W, K>>
-    for Slice<'w, T, D>
-{
-    fn from(slice: WindowSlice<'w, T, W, K>) -> Self {
-        slice.slice
+    #[inline]
+    fn recorded(self) -> Recorded<'w, D::Backend> {
+        self.slice.recorded()
     }
 }
 

@@ -33,8 +33,15 @@ impl Job {
         Self { done, moves, chunks, next, left }
     }
 
-    pub(super) fn is_small(&self) -> bool {
-        self.chunks <= 1 || self.moves.bytes() <= SMALL
+    /// How many of the first jobs are small: one, or several that are small together.
+    pub(super) fn count_small(jobs: &[Self]) -> usize {
+        let mut bytes = 0;
+        let together = jobs.iter().take_while(|job| {
+            bytes += job.moves.bytes();
+            bytes <= SMALL
+        });
+        let one = jobs.first().is_some_and(|job| job.chunks <= 1);
+        together.count().max(usize::from(one))
     }
 
     /// Whether every chunk has a thread.

@@ -199,20 +199,17 @@ impl Engine {
         self.finish(state, Out::take(), inline);
     }
 
-    /// Goes through what may go on, lets go of the lock, and does what became due: one small job
-    /// here if `inline`, the rest on workers.
+    /// Goes through what may go on, lets go of the lock, and does what became due: small jobs here
+    /// if `inline`, the rest on workers.
     fn finish<'s>(&'s self, mut state: MutexGuard<'s, State>, mut out: Out, mut inline: bool) {
         for key in self.closed.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             state.close_stream(key);
         }
         loop {
             state.settle(&mut out);
-            let own = match out.jobs.first() {
-                Some(job) if inline && job.is_small() => Some(out.jobs.remove(0)),
-                _ => None,
-            };
-            let hands = out.jobs.len() + out.closures.len();
-            state.ready.extend(out.jobs.drain(..).map(|job| Work::Move(Arc::new(job))));
+            let own = if inline { out.small_jobs() } else { 0 };
+            let hands = out.jobs.len() - own + out.closures.len();
+            state.ready.extend(out.jobs.drain(own..).map(|job| Work::Move(Arc::new(job))));
             state.ready.extend(out.closures.drain(..));
             let failed = if hands > 0 { self.wake_workers(&mut state) } else { None };
             drop(state);
@@ -220,13 +217,19 @@ impl Engine {
                 log::warn!("no thread for a host worker: {error}");
             }
             out.tell();
-            // One job at most: enqueueing returns at once, however much was waiting for it.
-            let Some(job) = own else { return };
-            job.run();
+            if own == 0 {
+                return out.keep();
+            }
+            // Once only: enqueueing returns soon, however much was waiting for it.
             inline = false;
-            out = Out::take();
+            for job in &out.jobs {
+                job.run();
+            }
             state = self.lock();
-            state.job_over(job.done);
+            for job in &out.jobs {
+                state.job_over(job.done);
+            }
+            out.drop_jobs();
         }
     }
 

@@ -54,14 +54,8 @@ impl Pairs {
     }
 
     fn set(&mut self, index: u64, side: Side, end: End) {
-        if self.transfers.is_empty() {
-            self.base = index;
-        }
-        while index < self.base {
-            self.transfers.push_front(Transfer::default());
-            self.base -= 1;
-        }
-        while index - self.base >= self.transfers.len() as u64 {
+        // Those that wait in queues have their place: see `CommState::set_part`.
+        while self.base + self.transfers.len() as u64 <= index {
             self.transfers.push_back(Transfer::default());
         }
         if let Some(transfer) = self.get(index) {

@@ -113,16 +113,10 @@ impl CommState {
 
     fn set_part(&mut self, rank: usize, index: u64, part: Part) {
         let size = self.members.len();
-        if self.rounds.is_empty() {
-            self.base = index;
-        }
-        let fresh = |spare: &mut Vec<Round>| spare.pop().unwrap_or_else(|| Round::new(size));
-        while index < self.base {
-            self.rounds.push_front(fresh(&mut self.spare));
-            self.base -= 1;
-        }
-        while index - self.base >= self.rounds.len() as u64 {
-            self.rounds.push_back(fresh(&mut self.spare));
+        // Refusals come ahead of calls that wait in queues: those have their rounds all the same, or
+        // nothing behind them could ever be forgotten.
+        while self.base + self.rounds.len() as u64 <= index {
+            self.rounds.push_back(self.spare.pop().unwrap_or_else(|| Round::new(size)));
         }
         if let Some(round) = self.round(index) {
             round.parts[rank] = part;

@@ -62,6 +62,7 @@ pub(super) struct Out {
 /// What is dropped after the lock.
 #[expect(dead_code, reason = "kept to be dropped")]
 enum Void {
+    Job(Job),
     Entry(Entry),
     Held(Held),
     Comm(Box<CommState>),
@@ -78,8 +79,8 @@ impl Out {
         OUTS.with_borrow_mut(Vec::pop).unwrap_or_default()
     }
 
-    /// Tells those who wait, drops what is over, and keeps the lists' memory.
-    pub(super) fn tell(mut self) {
+    /// Tells those who wait, and drops what is over.
+    pub(super) fn tell(&mut self) {
         for thread in self.unpark.drain(..) {
             thread.unpark();
         }
@@ -87,7 +88,16 @@ impl Out {
             health.tell_others();
         }
         self.void.clear();
+    }
+
+    /// Keeps the lists' memory.
+    pub(super) fn keep(self) {
         OUTS.with_borrow_mut(|outs| outs.push(self));
+    }
+
+    /// How many of the first jobs are small.
+    pub(super) fn small_jobs(&self) -> usize {
+        Job::count_small(&self.jobs)
     }
 
     pub(super) fn unpark(&mut self, thread: Thread) {
@@ -96,6 +106,10 @@ impl Out {
 
     pub(super) fn poisoned(&mut self, health: Arc<Health>) {
         self.poisoned.push(health);
+    }
+
+    pub(super) fn drop_jobs(&mut self) {
+        self.void.extend(self.jobs.drain(..).map(Void::Job));
     }
 
     pub(super) fn drop_entry(&mut self, entry: Option<Entry>) {

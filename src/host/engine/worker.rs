@@ -1,7 +1,14 @@
 //! Workers: one thread a core, started when there is first something to do.
 
+use std::sync::LazyLock;
+use std::thread;
+
 use super::state::State;
 use super::{ENGINE, Engine};
+
+/// Asked once: the answer is read from files.
+static CORES: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
 
 /// More workers than this are not started, however many closures block.
 const MOST: usize = 256;
@@ -11,11 +18,10 @@ impl Engine {
     /// a closure, which may take as long as it likes. Hands back why one could not be started.
     #[must_use = "to be logged after the lock"]
     pub(super) fn wake_workers(&self, state: &mut State) -> Option<std::io::Error> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let wanted = (cores + state.in_closures).min(MOST);
+        let wanted = (*CORES + state.in_closures).min(MOST);
         while state.workers < wanted {
             let name = format!("typed-nccl worker {}", state.workers);
-            let spawned = std::thread::Builder::new().name(name).spawn(|| ENGINE.serve());
+            let spawned = thread::Builder::new().name(name).spawn(|| ENGINE.serve());
             match spawned {
                 Ok(_) => state.workers += 1,
                 Err(error) => {

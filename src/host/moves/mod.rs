@@ -61,7 +61,7 @@ impl Held {
 }
 
 /// A reduction with its operator's scalar.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) enum Combine {
     BuiltIn(ReductionName),
     Scaled(Scale),
@@ -71,7 +71,7 @@ impl From<&Reduction<HostBackend>> for Combine {
     fn from(reduction: &Reduction<HostBackend>) -> Self {
         match reduction {
             Reduction::BuiltIn(name) => Self::BuiltIn(*name),
-            Reduction::Made(scale) => Self::Scaled(*scale),
+            Reduction::Made(scale) => Self::Scaled(scale.clone()),
         }
     }
 }

@@ -58,7 +58,7 @@ impl Collective {
                 // SAFETY: aligned and inside; nobody writes this chunk of any send span but this
                 // thread, below, once the slice is gone.
                 let from = unsafe { std::slice::from_raw_parts(from.cast::<T>(), len) };
-                accumulate(acc, from, part.reduction, rank == 0);
+                accumulate(acc, from, part.reduction.as_ref(), rank == 0);
             }
             if let Some(Combine::BuiltIn(ReductionName::Mean)) = self.parts[0].reduction {
                 for a in &mut *acc {
@@ -90,16 +90,29 @@ impl Collective {
     }
 }
 
+/// The scalar of an operator for elements `T`: the types bind both to one element type.
+fn scalar<T: Arith>(scale: &Scale) -> T {
+    match scale {
+        Scale::Host(bytes) => T::from_bytes(*bytes),
+        Scale::Device(allocation) => {
+            // SAFETY: the memory holds at least one element.
+            let at = unsafe { allocation.block().at(0) };
+            // SAFETY: aligned and initialised; the operator owns the memory, so nobody writes it.
+            unsafe { at.cast::<T>().read() }
+        }
+    }
+}
+
 /// Combines one rank's elements into the accumulator.
-fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<Combine>, first: bool) {
+fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<&Combine>, first: bool) {
     let each = |acc: &mut [T::Acc], f: &dyn Fn(T::Acc, T::Acc) -> T::Acc| {
         for (a, x) in acc.iter_mut().zip(from) {
             *a = f(*a, T::raise(*x));
         }
     };
     match how {
-        Some(Combine::Scaled(Scale(bytes))) => {
-            let scale = T::raise(T::from_bytes(bytes));
+        Some(Combine::Scaled(scale)) => {
+            let scale = T::raise(scalar::<T>(scale));
             if first {
                 for (a, x) in acc.iter_mut().zip(from) {
                     *a = T::multiply(T::raise(*x), scale);

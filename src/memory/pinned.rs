@@ -1,0 +1,120 @@
+//! Pinned memory: host memory that a device copies from and to by itself.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::backend::{Copies, Streams};
+use crate::error::{Error, Failed, Overflow, Site};
+use crate::stream::{StreamCore, StreamShared};
+use crate::{Device, Element, Result, wait};
+
+/// `len` elements of page-locked host memory for copies in stream order
+/// ([`Stream::upload`](crate::Stream::upload), [`Stream::download`](crate::Stream::download)). A copy
+/// takes it by value and gives it back when it is done.
+pub struct Pinned<T, D: Device> {
+    memory: Arc<<D::Backend as Copies>::Pinned>,
+    len: usize,
+    types: PhantomData<fn() -> (T, D)>,
+}
+
+impl<T: Element, D: Device> Pinned<T, D> {
+    #[track_caller]
+    pub(crate) fn alloc(device: &D, len: usize) -> Result<Self> {
+        let bytes = len.checked_mul(size_of::<T>()).filter(|&b| isize::try_from(b).is_ok());
+        let bytes = bytes.ok_or_else(|| {
+            Error::Overflow(Box::new(Overflow {
+                operation: "pinned",
+                count: len,
+                times: 1,
+                dtype: T::DTYPE,
+                site: std::panic::Location::caller(),
+                collective: false,
+            }))
+        })?;
+        let memory = Arc::new(<D::Backend as Copies>::pin(device.ordinal(), bytes)?);
+        Ok(Self { memory, len, types: PhantomData })
+    }
+
+    /// How many elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements.
+    pub fn as_slice(&self) -> &[T] {
+        let start = <D::Backend as Copies>::pinned_address(&self.memory);
+        // SAFETY: `len` elements, aligned and initialised. A copy in flight owns this value (it is
+        // in a `Copying`), so nothing writes them while it can be seen.
+        unsafe { std::slice::from_raw_parts(start.cast(), self.len) }
+    }
+
+    /// The elements, to be written.
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        let start = <D::Backend as Copies>::pinned_address(&self.memory);
+        // SAFETY: as in `as_slice`; copies that are done touch it no more.
+        unsafe { std::slice::from_raw_parts_mut(start.cast(), self.len) }
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<<D::Backend as Copies>::Pinned> {
+        &self.memory
+    }
+}
+
+impl<T: Element, D: Device> fmt::Debug for Pinned<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pinned of {} {}", self.len, T::DTYPE)
+    }
+}
+
+/// A copy in stream order that is under way, with its pinned memory.
+#[must_use = "`wait()` gives the pinned memory back"]
+pub struct Copying<T, D: Device> {
+    pinned: Pinned<T, D>,
+    stream: Arc<StreamShared<D::Backend>>,
+    point: <D::Backend as Streams>::Point,
+}
+
+impl<T: Element, D: Device> Copying<T, D> {
+    pub(crate) fn new(
+        pinned: Pinned<T, D>,
+        stream: &StreamCore<D::Backend>,
+        point: <D::Backend as Streams>::Point,
+    ) -> Self {
+        Self { pinned, stream: stream.shared(), point }
+    }
+
+    /// Whether it is done. Never blocks.
+    ///
+    /// # Errors
+    /// The device reports one.
+    pub fn is_done(&self) -> Result<bool> {
+        <D::Backend as Streams>::reached(&self.point)
+    }
+
+    /// Waits on the host until it is done, and gives the pinned memory back.
+    ///
+    /// # Errors
+    /// With this value, to wait again: what went wrong on the stream, once; a passed deadline; an
+    /// abort.
+    #[track_caller]
+    pub fn wait(self) -> Result<Pinned<T, D>, Failed<Self>> {
+        let site: Site = std::panic::Location::caller();
+        let points = vec![(self.stream.clone(), self.point.clone())];
+        match wait::until(points, None, "wait", site) {
+            Ok(()) => Ok(self.pinned),
+            Err(error) => Err(Failed { error, value: self }),
+        }
+    }
+}
+
+impl<T: Element, D: Device> fmt::Debug for Copying<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Copying of {} {}", self.pinned.len, T::DTYPE)
+    }
+}

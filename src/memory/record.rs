@@ -1,0 +1,105 @@
+//! What a group records: operands that stay borrowed until it is issued.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Allocation, Extent};
+use crate::backend::{Backend, Span};
+use crate::error::BadRange;
+use crate::{DType, Device, Element, Elements, Readable, Slice, SliceMut, Writable};
+
+/// What a group on `D` may read: `&buffer`, `&window`, and shared views by value. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "a group on `{D}` cannot read `{Self}`",
+    label = "this lives on another device, is taken by value or by `&mut`, or is no device memory",
+    note = "NCCL does not check this: it would read the other device's memory, or hang",
+    note = "record `&buffer`, `&window` or a view by value, allocated with `comm.device()`; a lane records the views that it was handed"
+)]
+pub trait RecordRead<'e, D: Device>: Elements<Device = D> {
+    /// Where the elements are, for as long as the group's loan.
+    #[doc(hidden)]
+    fn recorded(self) -> Recorded<'e, D::Backend>;
+}
+
+/// What a group on `D` may write: `&mut buffer`, `&mut window`, and exclusive views by value. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "a group on `{D}` cannot write into `{Self}`",
+    label = "this lives on another device, is shared or taken by value, or is no device memory",
+    note = "NCCL does not check this: it would write the other device's memory, or hang",
+    note = "record `&mut buffer`, `&mut window` or a view from `slice_mut` by value, allocated with `comm.device()`; a lane records the views that it was handed"
+)]
+pub trait RecordWrite<'e, D: Device>: Elements<Device = D> {
+    /// Where the elements are, for as long as the group's loan.
+    #[doc(hidden)]
+    fn recorded(self) -> Recorded<'e, D::Backend>;
+}
+
+/// An operand without its types.
+pub struct Recorded<'e, B: Backend> {
+    allocation: &'e Arc<Allocation<B>>,
+    extent: Extent,
+    dtype: DType,
+}
+
+impl<'e, B: Backend> Recorded<'e, B> {
+    #[inline]
+    fn new((allocation, extent): (&'e Arc<Allocation<B>>, Extent), dtype: DType) -> Self {
+        Self { allocation, extent, dtype }
+    }
+
+    /// The data type, as a value.
+    #[inline]
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Where the elements are.
+    #[inline]
+    pub(crate) fn span(&self) -> Result<Span<'e, B>, BadRange> {
+        self.extent.span(self.allocation, self.dtype.size())
+    }
+
+    /// How many elements; 0 for a range past the end.
+    pub(crate) fn len(&self) -> usize {
+        self.extent.checked().map_or(0, |(_, len)| len)
+    }
+
+    /// Part of it. Who takes parts of what is written keeps them disjoint.
+    #[track_caller]
+    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+        Self { extent: self.extent.narrow(range), ..*self }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'e, D: Device, A: Readable<D>> RecordRead<'e, D> for &'e A {
+    #[inline]
+    fn recorded(self) -> Recorded<'e, D::Backend> {
+        Recorded::new(self.place(), self.dtype())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'e, T: Element, D: Device> RecordRead<'e, D> for Slice<'e, T, D> {
+    #[inline]
+    fn recorded(self) -> Recorded<'e, D::Backend> {
+        Recorded::new(self.into_place(), T::DTYPE)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'e, D: Device, A: Writable<D>> RecordWrite<'e, D> for &'e mut A {
+    #[inline]
+    fn recorded(self) -> Recorded<'e, D::Backend> {
+        let dtype = self.dtype();
+        Recorded::new(Readable::place(self), dtype)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'e, T: Element, D: Device> RecordWrite<'e, D> for SliceMut<'e, T, D> {
+    #[inline]
+    fn recorded(self) -> Recorded<'e, D::Backend> {
+        Recorded::new(self.into_place(), T::DTYPE)
+    }
+}

@@ -1,0 +1,180 @@
+//! The host backend allocates nothing for an operation once its lists are as long as they get, on
+//! whatever thread: one-sided operations and groups of transfers that find their ranks ready. And
+//! what is over leaves nothing behind.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use typed_nccl::{Buffer, Communicator, Device, Host, Result, Sum, spmd};
+
+const WARM_UP: usize = 2000;
+const ROUNDS: usize = 200;
+
+/// Set while every thread's allocations count.
+static COUNTING: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// What was allocated and not freed.
+static BYTES: AtomicI64 = AtomicI64::new(0);
+
+/// The system's allocator, counting.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+impl Counting {
+    fn count(more: usize, less: usize) {
+        if COUNTING.load(SeqCst) {
+            ALLOCATIONS.fetch_add(u64::from(more > 0), SeqCst);
+            BYTES.fetch_add(more as i64 - less as i64, SeqCst);
+        }
+    }
+}
+
+// SAFETY: the system's allocator does the work; counting neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::count(layout.size(), 0);
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        Self::count(layout.size(), 0);
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        Self::count(bytes, layout.size());
+        // SAFETY: the caller's promise is the same; `start` came from `System`.
+        unsafe { System.realloc(start, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        Self::count(0, layout.size());
+        // SAFETY: the caller's promise is the same; `start` came from `System`.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+/// How often all threads allocate, and how much they keep, while two ranks play `ROUNDS` rounds together, after `WARM_UP` of them.
+/// A round begins when the other rank's streams are empty, and no wait of the library's is in it.
+fn allocations<D: Device>(
+    comm: &mut Communicator<D>,
+    both: &Barrier,
+    mut round: impl FnMut(&mut Communicator<D>) -> Result<()>,
+) -> Result<(u64, i64)> {
+    let mut rounds = |count| -> Result<()> {
+        for _ in 0..count {
+            round(comm)?;
+            let mark = comm.stream().mark()?;
+            while !mark.is_reached()? {
+                std::thread::yield_now();
+            }
+            both.wait();
+        }
+        Ok(())
+    };
+    rounds(WARM_UP)?;
+    ALLOCATIONS.store(0, SeqCst);
+    BYTES.store(0, SeqCst);
+    COUNTING.store(true, SeqCst);
+    both.wait();
+    rounds(ROUNDS)?;
+    // Both ranks have ended their last round: nothing is counted that follows it.
+    COUNTING.store(false, SeqCst);
+    let found = (ALLOCATIONS.load(SeqCst), BYTES.load(SeqCst));
+    both.wait();
+    comm.sync(comm.stream())?;
+    Ok(found)
+}
+
+/// What `body` leaves allocated, the second time.
+fn left_behind(body: impl Fn() -> Result<()>) -> Result<i64> {
+    body()?;
+    BYTES.store(0, SeqCst);
+    COUNTING.store(true, SeqCst);
+    let outcome = body();
+    COUNTING.store(false, SeqCst);
+    outcome.map(|()| BYTES.load(SeqCst))
+}
+
+/// Two calls that both ranks refuse while the call before them waits in a queue.
+fn refuse_ahead<D: Device>(comm: &Communicator<D>, both: &Barrier) -> Result<()> {
+    let mut x = comm.device().zeros::<u32>(4)?;
+    let refuse = |x: &mut Buffer<u32, D>| {
+        let refused = comm.all_reduce_in_place(&mut x.slice_mut(3..5), Sum);
+        assert!(refused.is_err_and(|error| error.is_refusal()));
+    };
+    let (gate, wait) = channel::<()>();
+    comm.stream().launch(&mut x, move |_, _| assert!(wait.recv().is_err()))?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    refuse(&mut x);
+    both.wait();
+    let first = comm.rank().index() == 0;
+    if first {
+        drop(gate);
+        // Its part of the first call waits for the other rank's by now, or soon.
+        std::thread::sleep(Duration::from_millis(20));
+        both.wait();
+        both.wait();
+        refuse(&mut x);
+    } else {
+        both.wait();
+        refuse(&mut x);
+        drop(gate);
+        both.wait();
+    }
+    comm.sync(comm.stream())
+}
+
+/// One test, because it counts all threads.
+#[test]
+fn operations_allocate_nothing_and_leave_nothing_behind() -> Result<()> {
+    let both = Barrier::new(2);
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let peer = comm.ring(1);
+        let (source, target) = (comm.window::<u32>(64)?, comm.window::<u32>(64)?);
+        let put = |comm: &mut Communicator<_>| {
+            comm.put_signal(source.slice(0..32), peer, target.at(32))?;
+            comm.wait_signal(peer)
+        };
+        assert_eq!(allocations(&mut comm, &both, put)?, (0, 0), "put_signal and wait_signal");
+
+        let x = comm.device().zeros::<u32>(64)?;
+        let mut y = comm.device().zeros::<u32>(64)?;
+        let exchange = |comm: &mut Communicator<_>| {
+            comm.group(|g| {
+                g.send(&x, peer)?;
+                g.recv(&mut y, peer)
+            })
+        };
+        assert_eq!(allocations(&mut comm, &both, exchange)?, (0, 0), "a group of transfers");
+
+        refuse_ahead(&comm, &both)?;
+        let mut sum = comm.device().zeros::<u32>(4)?;
+        let reduce = |comm: &mut Communicator<_>| comm.all_reduce_in_place(&mut sum, Sum);
+        let (_, left) = allocations(&mut comm, &both, reduce)?;
+        assert!(left < 4000, "{ROUNDS} collectives after refused ones keep {left} bytes");
+        comm.finish()
+    })?;
+
+    let device = Host::any(0)?;
+    let x = device.from_slice(&[1_u32; 4])?;
+    let left = left_behind(|| {
+        for _ in 0..1000 {
+            let stream = device.stream()?;
+            stream.launch(&x, |_, ()| ())?;
+            stream.sync()?;
+        }
+        Ok(())
+    })?;
+    assert!(left < 10_000, "streams that read a buffer and went leave {left} bytes");
+
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! How things end: communicators, streams, buffers and closures, in every order, and what their
+//! ends mean to waits, streams and peers. `tests/lifecycle.rs` has the plain ends.
+
+mod common;
+
+mod closures;
+mod groups;
+mod late;
+mod memory;
+mod peers;
+mod streams;
+mod waits;

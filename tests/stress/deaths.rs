@@ -1,0 +1,209 @@
+//! Ranks that die in the middle of a program: everybody ends, and is told.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
+use std::time::Duration;
+
+use typed_nccl::{Error, Max, Result, Sum};
+
+use crate::draw;
+use crate::random::Random;
+use crate::rank::{Rank, seats};
+use crate::seeds;
+use crate::step::{COMMS, Shape, Step};
+
+const STEPS: usize = 40;
+
+/// How a rank dies, or what it does wrong.
+#[derive(Clone, Copy, Debug)]
+enum Death {
+    Abort,
+    Drop,
+    DropEverything,
+    /// Another thread asks for the end.
+    Handle,
+    Panic,
+    PanicInClosure,
+    Finish,
+    /// A call that the others do not make.
+    Surplus,
+    OtherLength,
+    Refused,
+}
+
+/// What a rank panics with.
+struct Planned;
+
+/// One death: who, before which step, of which communicator.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    rank: usize,
+    step: usize,
+    comm: usize,
+    death: Death,
+}
+
+/// The ranks' calls agree as far as they go: whoever waits is told why it waits in vain, and never
+/// runs into its deadline.
+#[test]
+fn deaths_are_told_before_any_deadline() {
+    let deaths = [
+        Death::Abort,
+        Death::Drop,
+        Death::DropEverything,
+        Death::Handle,
+        Death::Panic,
+        Death::PanicInClosure,
+    ];
+    seeds::each("deaths", 100, |seed| {
+        run(seed, &deaths, Duration::from_secs(30), |error| {
+            assert!(!matches!(error, Error::Timeout(_)), "seed {seed}: {error}");
+        })
+    });
+}
+
+/// The ranks' calls differ: deadlines may pass, and end it.
+#[test]
+fn programs_that_differ_end_in_errors() {
+    let deaths = [Death::Finish, Death::Surplus, Death::OtherLength, Death::Refused];
+    seeds::each("differences", 10, |seed| run(seed, &deaths, Duration::from_millis(500), |_| ()));
+}
+
+fn run(seed: u64, deaths: &[Death], deadline: Duration, look: impl Fn(&Error) + Sync) {
+    let mut random = Random::new(seed);
+    let shape = draw::shape(&mut random);
+    let steps = if shape.block > 1000 { STEPS / 4 } else { STEPS };
+    let program = draw::program(&mut random, shape, steps);
+    let plan = |random: &mut Random| Plan {
+        rank: random.below(shape.ranks),
+        step: random.below(steps),
+        comm: random.below(COMMS),
+        death: random.of(deaths),
+    };
+    let plans: Vec<Plan> = (0..=random.below(2)).map(|_| plan(&mut random)).collect();
+    let (program, plans, look) = (&program, &plans, &look);
+    thread::scope(|scope| {
+        for seats in seats(shape.ranks) {
+            scope.spawn(move || {
+                let mut rank = Rank::new(seats, shape, deadline).expect("connected");
+                rank.strict = false;
+                let mut random = Random::new(seed * 77 + rank.index as u64);
+                let life = AssertUnwindSafe(|| live(rank, program, plans, &mut random, look));
+                if let Err(panic) = catch_unwind(life)
+                    && !panic.is::<Planned>()
+                {
+                    eprintln!("seed {seed}, {shape:?}, {plans:?}");
+                    resume_unwind(panic);
+                }
+            });
+        }
+    });
+}
+
+fn live(
+    mut rank: Rank,
+    program: &[Step],
+    plans: &[Plan],
+    random: &mut Random,
+    look: &impl Fn(&Error),
+) {
+    let mut is_over = false;
+    for (at, step) in program.iter().enumerate() {
+        if random.one_in(10) {
+            thread::sleep(Duration::from_micros(random.next() % 800));
+        }
+        let here = (rank.index, at);
+        for plan in plans.iter().filter(|plan| (plan.rank, plan.step) == here) {
+            if let Err(error) = rank.die(plan) {
+                look(&error);
+            }
+        }
+        if rank.comms.len() < COMMS || rank.comms.iter().any(Option::is_none) {
+            break;
+        }
+        if let Err(error) = rank.step(step, None) {
+            look(&error);
+            // Whoever goes on after an error does so with calls that differ.
+            break;
+        }
+        is_over = at + 1 == program.len();
+    }
+    // Whoever waits before it has left may wait for those who wait for it.
+    if !is_over {
+        for comm in rank.comms.iter_mut().filter_map(Option::take) {
+            if random.one_in(2) {
+                drop(comm.abort());
+            }
+        }
+    }
+    rank.end(random, look);
+}
+
+impl Rank {
+    fn die(&mut self, plan: &Plan) -> Result<()> {
+        let Shape { block, .. } = self.shape;
+        let Some(comm) = self.comms.get_mut(plan.comm) else { return Ok(()) };
+        match plan.death {
+            Death::Abort => drop(comm.take().map(|comm| comm.abort())),
+            Death::Drop => drop(comm.take()),
+            Death::DropEverything => {
+                self.streams.clear();
+                self.stores.clear();
+                self.comms.clear();
+            }
+            Death::Handle => {
+                let handle = comm.as_ref().map(|comm| comm.abort_handle());
+                thread::spawn(move || {
+                    thread::sleep(Duration::from_millis(1));
+                    handle.map(|handle| handle.abort("planned"))
+                });
+            }
+            Death::Panic => resume_unwind(Box::new(Planned)),
+            Death::PanicInClosure => {
+                self.streams[1].launch((), |(), ()| resume_unwind(Box::new(Planned)))?;
+            }
+            Death::Finish => comm.take().map_or(Ok(()), |comm| comm.finish())?,
+            Death::Surplus | Death::OtherLength => {
+                let len = if matches!(plan.death, Death::Surplus) { 1.min(block) } else { 0 };
+                if let (Some(comm), Some(store)) = (comm.as_ref(), self.stores.first_mut()) {
+                    comm.all_reduce_in_place(&mut store.slice_mut(0..len), Max)?;
+                }
+            }
+            Death::Refused => {
+                let end = self.shape.size() + 1;
+                if let (Some(comm), Some(store)) = (comm.as_ref(), self.stores.first_mut()) {
+                    comm.all_reduce_in_place(&mut store.slice_mut(0..end), Sum)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads, ends and drops what is left, in an order of its own.
+    fn end(&mut self, random: &mut Random, look: &impl Fn(&Error)) {
+        let read = |rank: &Self| {
+            for error in rank.stores.iter().filter_map(|store| store.to_vec().err()) {
+                look(&error);
+            }
+        };
+        read(self);
+        if random.one_in(3) {
+            self.streams.clear();
+        }
+        if random.one_in(3) {
+            self.stores.clear();
+        }
+        for comm in self.comms.drain(..).flatten() {
+            match random.below(3) {
+                0 => drop(comm),
+                1 => drop(comm.abort()),
+                _ => {
+                    if let Err(error) = comm.finish() {
+                        look(&error);
+                    }
+                }
+            }
+        }
+        read(self);
+    }
+}

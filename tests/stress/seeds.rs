@@ -1,0 +1,35 @@
+//! The seeds that a test runs, each under a watchdog.
+
+use std::env;
+use std::ops::Range;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// More than a seed takes whose communicators time out, by far.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs `body` with each of `usual` seeds, more or fewer if the environment says so. A deadlock ends
+/// the process, with a word, where it would hold up whoever waits for the tests.
+pub(crate) fn each(name: &'static str, usual: u64, body: impl Fn(u64)) {
+    for seed in seeds(usual) {
+        let (done, watched) = channel::<()>();
+        thread::spawn(move || {
+            if watched.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("{name}: seed {seed} hangs: it took more than {LIMIT:?}");
+                std::process::abort();
+            }
+        });
+        body(seed);
+        drop(done);
+    }
+}
+
+fn seeds(usual: u64) -> Range<u64> {
+    let from = number("STRESS_FROM").unwrap_or(1);
+    from..from + (usual * number("STRESS_SEEDS").unwrap_or(100)).div_ceil(100)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok()?.parse().ok()
+}
