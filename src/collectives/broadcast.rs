@@ -80,7 +80,7 @@ impl<W: World> On<'_, W> {
 }
 
 impl<'e, W: World> Group<'e, W> {
-    /// Records an [`broadcast_in_place`](Communicator::broadcast_in_place).
+    /// Records a [`broadcast_in_place`](Communicator::broadcast_in_place).
     ///
     /// # Errors
     /// None here: the group validates when it is complete.

@@ -115,7 +115,7 @@ impl<W: World> On<'_, W> {
 }
 
 impl<'e, W: World> Group<'e, W> {
-    /// Records an [`gather_in_place`](Communicator::gather_in_place).
+    /// Records a [`gather_in_place`](Communicator::gather_in_place).
     ///
     /// # Errors
     /// None here: the group validates when it is complete.

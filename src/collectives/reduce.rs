@@ -154,7 +154,7 @@ impl<'e, W: World> Group<'e, W> {
         self.record(Refusal::Collective, op)
     }
 
-    /// Records an [`reduce_in_place`](Communicator::reduce_in_place).
+    /// Records a [`reduce_in_place`](Communicator::reduce_in_place).
     ///
     /// # Errors
     /// None here: the group validates when it is complete.

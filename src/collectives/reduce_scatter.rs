@@ -95,7 +95,7 @@ impl<W: World> On<'_, W> {
 }
 
 impl<'e, W: World> Group<'e, W> {
-    /// Records an [`reduce_scatter`](Communicator::reduce_scatter).
+    /// Records a [`reduce_scatter`](Communicator::reduce_scatter).
     ///
     /// # Errors
     /// None here: the group validates when it is complete.
@@ -119,7 +119,7 @@ impl<'e, W: World> Group<'e, W> {
         self.record(Refusal::Collective, op)
     }
 
-    /// Records an [`reduce_scatter_in_place`](Communicator::reduce_scatter_in_place).
+    /// Records a [`reduce_scatter_in_place`](Communicator::reduce_scatter_in_place).
     ///
     /// # Errors
     /// None here: the group validates when it is complete.

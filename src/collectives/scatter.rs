@@ -82,7 +82,7 @@ impl<W: World> On<'_, W> {
 }
 
 impl<'e, W: World> Group<'e, W> {
-    /// Records an [`scatter_in_place`](Communicator::scatter_in_place).
+    /// Records a [`scatter_in_place`](Communicator::scatter_in_place).
     ///
     /// # Errors
     /// None here: the group validates when it is complete.
