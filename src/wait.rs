@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::backend::Backend;
-use crate::error::{Error, Site, Timeout, WaitInLaunch};
+use crate::error::{Error, Site, Timeout, WaitInLaunch, told};
 use crate::stream::{StreamShared, User, launching};
 
 /// The deadline of waits on streams that no communicator used.
@@ -62,7 +62,7 @@ pub(crate) fn until<B: Backend>(
             first = first.or_else(|| user.health.take_pending());
         }
     }
-    first.map_or(Ok(()), Err)
+    first.map_or(Ok(()), |error| Err(told(error)))
 }
 
 /// Refuses a wait inside a launched closure, which would hold up its own stream.
@@ -89,5 +89,5 @@ fn expire(
             user.health.fail(error.clone());
         }
     }
-    error
+    told(error)
 }

@@ -246,12 +246,14 @@ fn the_first_cause_is_returned_and_values_otherwise() {
     let failed = Host::spmd(3, |place| -> Result<(), Mine> {
         let comm = place.init()?;
         if comm.rank().index() == 2 {
+            // The others are told first, and return first.
+            drop(comm);
+            std::thread::sleep(Duration::from_millis(50));
             return Err(Mine::Bug(2));
         }
         // Waits for the rank that fails: PeerFailed here is a consequence.
         let mut x = comm.device().zeros::<f32>(4)?;
         comm.all_reduce_in_place(&mut x, Sum)?;
-        std::thread::sleep(Duration::from_millis(20));
         x.to_vec()?;
         Ok(())
     });

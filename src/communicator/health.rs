@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use crate::error::{Aborted, Error};
+use crate::error::{Aborted, Error, told};
 use crate::{Rank, Result};
 
 /// How many errors wait for a host wait; more of them would say the same.
@@ -81,7 +81,7 @@ impl Health {
         if let Some(request) = self.request.get() {
             self.fail(Error::Aborted(Box::new(request.clone())));
         }
-        self.fault.get().map_or(Ok(()), |fault| Err(fault.clone()))
+        self.fault.get().map_or(Ok(()), |fault| Err(told(fault.clone())))
     }
 
     /// Poisons the communicator; the first cause stays. Call it without a lock held: it tells the
@@ -132,7 +132,7 @@ impl Health {
     }
 
     pub(crate) fn take_pending(&self) -> Option<Error> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front().map(told)
     }
 
     /// The fault, if there is one.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::backend::{Departure, Join, Lifecycle};
 use crate::control::{Control, Parts, Patience, Ticket};
-use crate::error::{self, At, Error, Failed, InitFailed, Site};
+use crate::error::{self, At, Error, Failed, InitFailed, Site, told};
 use crate::{Device, Rank, Result, Stream, World, wait};
 
 /// How long a wait rests before it looks again.
@@ -219,7 +219,7 @@ impl<W: World> Starting<W> {
     pub(super) fn ready(mut self, limit: Duration) -> Result<Live<W>, Failed<Self>> {
         match self.join(limit) {
             Ok(live) => Ok(live),
-            Err(error) => Err(Failed { error, value: self }),
+            Err(error) => Err(Failed { error: told(error), value: self }),
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) use meeting::Meeting;
 
 use crate::communicator::Health;
-use crate::error::Site;
+use crate::error::{Site, told};
 use crate::{Result, Seat};
 
 /// One rank's end of the control plane.
@@ -73,12 +73,12 @@ impl Control {
                 // The first cause says more: ranks that left because of it are not lost.
                 unfinished => {
                     patience.health.check()?;
-                    unfinished?;
+                    unfinished.map_err(told)?;
                 }
             }
             let waited = started.elapsed();
             if waited >= patience.limit {
-                return Err(self.meeting.timeout(ticket.0, waited, patience));
+                return Err(told(self.meeting.timeout(ticket.0, waited, patience)));
             }
             self.meeting.rest(ticket.0, patience.limit - waited);
         }

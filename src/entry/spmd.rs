@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use super::Place;
-use crate::error::{Error, InitFailed};
+use crate::error::{Error, InitFailed, was_told};
 use crate::{AnyDevice, Family, Host, Rank, Result, Seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
@@ -76,16 +76,19 @@ impl Host<AnyDevice> {
 /// Why the ranks did not all succeed: the most telling, then the first.
 enum Cause<E> {
     Panic(Box<dyn Any + Send>),
-    Error(E),
+    /// And whether its rank was told of a lost peer.
+    Error(E, bool),
 }
 
 impl<E: 'static> Cause<E> {
-    /// Lower tells more: a rank that lost a peer only repeats what the peer knows.
+    /// Lower tells more: a rank that lost a peer only repeats what the peer knows. An error of the
+    /// caller's own type may stand for that too.
     fn weight(&self) -> u8 {
         match self {
             Self::Panic(_) => 0,
-            Self::Error(error) => match (error as &dyn Any).downcast_ref::<Error>() {
+            Self::Error(error, told) => match (error as &dyn Any).downcast_ref::<Error>() {
                 Some(error) if error.is_peer_failure() => 2,
+                None if *told => 2,
                 _ => 1,
             },
         }
@@ -111,13 +114,13 @@ fn run<R: Send, E: From<Error> + Send + 'static>(
             let spawned = thread.spawn_scoped(scope, move || {
                 match catch_unwind(AssertUnwindSafe(|| body(seat, rank.0))) {
                     Ok(Ok(value)) => return Some(value),
-                    Ok(Err(error)) => blame(Cause::Error(error)),
+                    Ok(Err(error)) => blame(Cause::Error(error, was_told())),
                     Err(panic) => blame(Cause::Panic(panic)),
                 }
                 None
             });
             if let Err(error) = &spawned {
-                blame(Cause::Error(no_thread(n, rank, error).into()));
+                blame(Cause::Error(no_thread(n, rank, error).into(), false));
             }
             spawned.ok()
         };
@@ -126,7 +129,7 @@ fn run<R: Send, E: From<Error> + Send + 'static>(
     });
     match cause.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(Cause::Panic(panic)) => resume_unwind(panic),
-        Some(Cause::Error(error)) => Err(error),
+        Some(Cause::Error(error, _)) => Err(error),
         None => Ok(values.into_iter().flatten().collect()),
     }
 }

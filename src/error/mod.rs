@@ -16,7 +16,10 @@ mod call;
 mod fatal;
 mod refusal;
 mod report;
+mod told;
 mod window;
+
+pub(crate) use told::{told, was_told};
 
 pub use call::{Call, Operation};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
