@@ -85,7 +85,7 @@ fn compare(version: Version, exported: &BTreeSet<String>) -> Report {
 
 /// The functions that a library exports, without their aliases for profilers (`pnccl..`).
 fn exports(wheel: &Wheel) -> Check<BTreeSet<String>> {
-    let path = wheel.library();
+    let path = wheel.libnccl();
     let failed = |error: String| Failure::NotMade(format!("{}: {error}", path.display()));
     let file = File::open(&path).map_err(|error| failed(error.to_string()))?;
     // A library has some hundred megabytes, of which its symbols are the least part.

@@ -39,7 +39,7 @@ impl Wheel {
     pub(crate) fn fetch(version: Version) -> Check<Self> {
         let nccl = target().join("nccl");
         let wheel = Self { version, folder: nccl.join(version.to_string()) };
-        if wheel.library().is_file() {
+        if wheel.libnccl().is_file() {
             return Ok(wheel);
         }
         println!("fetching NCCL {version} into {}", wheel.folder.display());
@@ -62,12 +62,12 @@ impl Wheel {
             fs::remove_dir_all(&wheel.folder).map_err(failed)?;
         }
         fs::rename(&part, &wheel.folder).map_err(failed)?;
-        if wheel.library().is_file() {
+        if wheel.libnccl().is_file() {
             return Ok(wheel);
         }
         Err(Failure::NotMade(format!(
             "the wheel of {version} has no {}",
-            wheel.library().display()
+            wheel.libnccl().display()
         )))
     }
 
@@ -76,7 +76,7 @@ impl Wheel {
         versions.iter().copied().map(Self::fetch).collect()
     }
 
-    pub(crate) fn library(&self) -> PathBuf {
+    pub(crate) fn libnccl(&self) -> PathBuf {
         self.folder.join("nvidia/nccl/lib/libnccl.so.2")
     }
 
@@ -105,7 +105,7 @@ pub(crate) fn named(names: &[&str]) -> Check<Vec<Version>> {
 pub(crate) fn fetch_tested() -> Check {
     for version in TESTED {
         let wheel = Wheel::fetch(version)?;
-        println!("NCCL {version}: {}", shown(&wheel.library()).display());
+        println!("NCCL {version}: {}", shown(&wheel.libnccl()).display());
     }
     Ok(())
 }
