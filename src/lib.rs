@@ -28,6 +28,8 @@ mod clique;
 mod collectives;
 mod communicator;
 mod control;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod device;
 mod dynamic;
 mod element;
@@ -35,6 +37,8 @@ mod entry;
 mod group;
 mod host;
 mod memory;
+#[cfg(feature = "cuda")]
+mod nccl;
 mod p2p;
 mod rank;
 mod reduce;
@@ -57,6 +61,10 @@ pub use communicator::{
     NoSeat, On, OnDevice, Ready, Revoked, SeatGiven, SharedChild, State, Suspended, Uninit,
     Unnamed,
 };
+#[cfg(feature = "cuda")]
+pub use cuda::{DeviceView, DeviceViewMut, RawStream};
+#[cfg(feature = "cuda")]
+pub use device::Cuda;
 pub use device::{AnyDevice, At, Device, DeviceTag, Family, Host, Local, Scoped};
 pub use dynamic::{DynBuffer, DynReduceOp, KnownType, Lifecycle, WindowFlags};
 pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};

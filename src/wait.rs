@@ -32,9 +32,10 @@ pub(crate) fn until<B: Backend>(
     // Once past the deadline, work that nothing can be blamed for is on its way: it gets one rest.
     let mut rested = false;
     for (stream, point) in &points {
-        while !B::reached(point)? {
+        while !reached(stream, point)? {
             let users = stream.users();
             for user in &users {
+                user.health.look();
                 user.health.check()?;
             }
             let deadline = limit
@@ -59,10 +60,20 @@ pub(crate) fn until<B: Backend>(
     for (stream, point) in &points {
         first = first.or_else(|| B::take_error(point));
         for user in stream.users() {
+            user.health.look();
             first = first.or_else(|| user.health.take_pending());
         }
     }
     first.map_or(Ok(()), |error| Err(told(error)))
+}
+
+/// Whether a point is reached. A device that fails takes every communicator on the stream with it.
+fn reached<B: Backend>(stream: &StreamShared<B>, point: &B::Point) -> Result<bool> {
+    B::reached(point).inspect_err(|error| {
+        for user in stream.users() {
+            user.health.fail(error.clone());
+        }
+    })
 }
 
 /// Refuses a wait inside a launched closure, which would hold up its own stream.

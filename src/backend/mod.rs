@@ -28,7 +28,7 @@ pub trait Backend: Memory + Streams + Copies + Launches + Lifecycle + Operations
 impl<B: Memory + Streams + Copies + Launches + Lifecycle + Operations + Windows> Backend for B {}
 
 /// Which allocator memory comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AllocKind {
     /// The device's own.
     Device,
@@ -79,6 +79,16 @@ pub unsafe trait Memory: Sized + 'static {
         from: *const u8,
         bytes: usize,
     ) -> Result<()>;
+
+    /// Takes back a block that nobody names any more. Work enqueued on `streams` may still use it;
+    /// nothing else does. Neither blocks nor panics. A backend whose queues hold what they use has
+    /// nothing to do.
+    fn retire(block: Self::Block, streams: Vec<Self::Stream>)
+    where
+        Self: Streams,
+    {
+        drop((block, streams));
+    }
 }
 
 /// Streams and points in them.
@@ -271,6 +281,10 @@ pub struct Join {
     pub health: Arc<Health>,
 }
 
+/// Looks at a communicator while somebody waits for its work, and once more when the wait is over;
+/// leaves what it finds with the health. Must not block; runs on whatever thread waits.
+pub type Watch = Box<dyn Fn(&Health) + Send + Sync>;
+
 /// Says that a rank leaves, and why.
 pub type Departer = Box<dyn Fn(&str, Departure) + Send + Sync>;
 
@@ -295,11 +309,21 @@ pub unsafe trait Lifecycle: Launches {
     /// A reduction operator made at run time.
     type Operator: Clone + Send + 'static;
 
-    /// Joins. Called by all ranks of `id`.
+    /// A communicator in the making.
+    type Joining: Send + 'static;
+
+    /// Starts to join; the host does not wait. Called by all ranks of `id`. What is dropped before
+    /// it is [`joined`](Self::joined) ends by itself.
     ///
     /// # Errors
     /// The communicator cannot be made.
-    fn connect(join: Join) -> Result<Self::Comm>;
+    fn join(join: Join) -> Result<Self::Joining>;
+
+    /// The communicator, once it is made; never blocks. Not asked again after it gave one.
+    ///
+    /// # Errors
+    /// The communicator cannot be made.
+    fn joined(joining: &mut Self::Joining) -> Result<Option<Self::Comm>>;
 
     /// A rank of communicator `id` will never connect.
     fn absent(id: u64, rank: Rank, why: &str) {
@@ -339,11 +363,21 @@ pub unsafe trait Lifecycle: Launches {
     where
         Self: Backend;
 
+    /// An operator that nothing names any more.
+    fn drop_operator(comm: &Self::Comm, operator: Self::Operator) {
+        let _ = (comm, operator);
+    }
+
     /// The end after `finish`: every rank is idle.
     fn finalize(comm: Self::Comm);
 
     /// The end at any time.
     fn abort(comm: Self::Comm, why: &str);
+
+    /// [`abort`](Self::abort) from a `Drop`, which must not block.
+    fn abandon(comm: Self::Comm, why: &str) {
+        Self::abort(comm, why);
+    }
 }
 
 /// Operations.
@@ -366,8 +400,35 @@ pub unsafe trait Operations: Lifecycle {
     where
         Self: Backend;
 
+    /// Enqueues the groups of several ranks of this thread as one.
+    ///
+    /// # Errors
+    /// As [`issue`](Self::issue).
+    ///
+    /// # Safety
+    /// As [`issue`](Self::issue), for each.
+    unsafe fn issue_together(parts: &[Part<'_, '_, Self>]) -> Result<()>
+    where
+        Self: Backend,
+    {
+        parts.iter().try_for_each(|part| {
+            // SAFETY: the caller's promise holds for each part.
+            unsafe { Self::issue(part.comm, part.stream, part.ops) }
+        })
+    }
+
     /// Books refused operations as this rank's, so that the others can be told.
     fn refuse(comm: &Self::Comm, ops: &[Refusal], reason: &Error);
+}
+
+/// One rank's part of what several ranks of one thread issue together.
+pub struct Part<'p, 'a, B: Backend> {
+    /// The rank's communicator.
+    pub comm: &'p B::Comm,
+    /// Its stream.
+    pub stream: &'p B::Stream,
+    /// Its operations.
+    pub ops: &'p [Op<'a, B>],
 }
 
 /// An operation that this rank refused, as far as the others have to know.

@@ -69,12 +69,13 @@ impl<W: World> Clique<W> {
         let until = std::time::Instant::now().checked_add(config.deadline);
         let seats = Seat::local(devices.len());
         // All of them start before any of them is waited for.
-        let starting: Vec<_> = seats
+        let mut starting: Vec<_> = seats
             .into_iter()
             .zip(devices)
             .map(|(seat, device)| build(seat, device, config.clone()).start())
             .collect::<Result<_>>()?;
         let far = std::time::Instant::now() + crate::wait::DEFAULT_DEADLINE;
+        starting.iter_mut().try_for_each(|member| member.body.begin(config.deadline))?;
         let members = starting
             .into_iter()
             .map(|member| member.ready(until.unwrap_or(far)))

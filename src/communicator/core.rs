@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommConfig, Health, Resources, reaper};
+use super::{CommConfig, Health, Key, Resources, reaper};
 use crate::backend::{Backend, Refusal, Slot};
 use crate::control::Control;
 use crate::error::Error;
@@ -26,6 +26,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) ordinal: u32,
     pub(crate) deadline: Duration,
     pub(crate) slots: Slot,
+    /// There was a symmetric window: signals are set up.
+    pub(crate) has_signals: bool,
     /// Lists for groups, used again and again. It is what makes a core serve one thread at a time.
     lists: RefCell<Lists<'static, B>>,
 }
@@ -42,8 +44,20 @@ impl<B: Backend> Core<B> {
         let (resources, rank) = (Resources::new(health.name()), health.rank());
         let (comm, control) = (Some(comm), Some(control));
         let (deadline, slots) = (config.deadline, config.slots());
-        let lists = RefCell::new(Lists::new());
-        Self { comm, control, health, resources, rank, size, ordinal, deadline, slots, lists }
+        let (lists, has_signals) = (RefCell::new(Lists::new()), false);
+        Self {
+            comm,
+            control,
+            health,
+            resources,
+            rank,
+            size,
+            ordinal,
+            deadline,
+            slots,
+            has_signals,
+            lists,
+        }
     }
 
     /// The backend's communicator; the poisoned or ended one has none to give.
@@ -65,6 +79,15 @@ impl<B: Backend> Core<B> {
 
     pub(crate) fn control(&self) -> Result<&Control> {
         self.control.as_ref().ok_or_else(|| ended(&self.health))
+    }
+
+    /// Keeps an operator, and lets go of one whose handle is gone.
+    pub(super) fn add_operator(&mut self, operator: B::Operator) -> Result<Key> {
+        let (key, old) = self.resources.add_operator(operator);
+        if let Some(old) = old {
+            B::drop_operator(self.comm()?, old);
+        }
+        Ok(key)
     }
 
     /// Remembers that `stream` carries this communicator's work.
@@ -108,10 +131,14 @@ impl<B: Backend> Core<B> {
 
     /// Ends it now, telling the others why.
     pub(super) fn abort(&mut self, why: &str) {
+        self.abort_by(B::abort, why);
+    }
+
+    fn abort_by(&mut self, end: fn(B::Comm, &str), why: &str) {
         if let Some((comm, control)) = self.end() {
             // The backend first: it poisons every rank with this cause, before a rank that waits in
             // an exchange can leave for the same reason and be taken for the cause itself.
-            B::abort(comm, why);
+            end(comm, why);
             control.depart(why);
             self.health.end();
         }
@@ -121,9 +148,9 @@ impl<B: Backend> Core<B> {
 impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.abort("its thread panicked");
+            self.abort_by(B::abandon, "its thread panicked");
         } else if let Err(cause) = self.health.check() {
-            self.abort(&cause.to_string());
+            self.abort_by(B::abandon, &cause.to_string());
         } else if let Some((comm, control)) = self.end() {
             reaper::take::<B>(comm, control, self.health.clone(), self.deadline);
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use crate::backend::Watch;
 use crate::error::{Aborted, Error, told};
 use crate::{Rank, Result};
 
@@ -27,6 +28,8 @@ pub struct Health {
     over: AtomicBool,
     /// Tells the other ranks of a fault.
     tell: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+    /// Looks for what went wrong behind the program's back.
+    watch: OnceLock<Watch>,
 }
 
 impl Health {
@@ -43,6 +46,7 @@ impl Health {
             family: Mutex::default(),
             over: AtomicBool::new(false),
             tell: OnceLock::new(),
+            watch: OnceLock::new(),
         }
     }
 
@@ -60,6 +64,21 @@ impl Health {
     /// This rank.
     pub fn rank(&self) -> Rank {
         self.rank
+    }
+
+    /// Sets what host waits call while they wait, and once more when they are over. It must not
+    /// block, and runs on whatever thread waits.
+    pub fn set_watch(&self, watch: Watch) {
+        if self.watch.set(watch).is_err() {
+            log::debug!("{}: told how to watch twice", self.name);
+        }
+    }
+
+    /// Looks for what went wrong behind the program's back.
+    pub(crate) fn look(&self) {
+        if let Some(watch) = self.watch.get() {
+            watch(self);
+        }
     }
 
     /// Ok, or the first cause of what is wrong. Honours an abort request. Never blocks.

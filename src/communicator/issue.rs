@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::{Core, On};
-use crate::backend::{Backend, Op, Operations, Refusal, Span};
+use crate::backend::{Backend, Op, Operations, Part, Refusal, Span};
 use crate::error::{Call, Error, Operation, OtherDevice, SelfTransfer};
 use crate::stream::StreamCore;
 use crate::{AsRank, Buffer, Device, Element, Rank, Result, World};
@@ -96,6 +96,14 @@ impl<W: World> On<'_, W> {
     }
 }
 
+/// One rank's operations among those of several ranks of a thread.
+pub(crate) struct Together<'p, 'a, B: Backend> {
+    pub(crate) core: &'p Core<B>,
+    pub(crate) stream: &'p StreamCore<B>,
+    pub(crate) ops: &'p [Op<'a, B>],
+    pub(crate) refusals: &'p [Refusal],
+}
+
 impl<B: Backend> Core<B> {
     /// Issues an operation where something is new.
     #[cold]
@@ -105,6 +113,36 @@ impl<B: Backend> Core<B> {
 
     /// Compares devices, orders memory between streams, issues.
     fn issue(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>], refusals: &[Refusal]) -> Result<()> {
+        let comm = self.book(stream, ops, refusals)?;
+        // SAFETY: operations are made by drafts only, which check lengths, ranks and offsets; each
+        // use was booked after the earlier ones.
+        unsafe { B::issue(comm, stream.raw(), ops) }?;
+        self.issued(stream, ops);
+        Ok(())
+    }
+
+    /// Issues the operations of several ranks of this thread together.
+    pub(crate) fn issue_together(parts: &[Together<'_, '_, B>]) -> Result<()> {
+        let book = |&Together { core, stream, ops, refusals }| {
+            let comm = core.book(stream, ops, refusals)?;
+            Ok(Part { comm, stream: stream.raw(), ops })
+        };
+        let booked = parts.iter().map(book).collect::<Result<Vec<_>>>()?;
+        // SAFETY: as in `issue`, for each rank.
+        unsafe { B::issue_together(&booked) }?;
+        for Together { core, stream, ops, .. } in parts {
+            core.issued(stream, ops);
+        }
+        Ok(())
+    }
+
+    /// Compares devices and orders memory between streams; the communicator to issue with.
+    fn book(
+        &self,
+        stream: &StreamCore<B>,
+        ops: &[Op<'_, B>],
+        refusals: &[Refusal],
+    ) -> Result<&B::Comm> {
         let comm = self.comm()?;
         if let Some(error) = self.other_device(stream, ops) {
             return Err(self.refuse(refusals, error));
@@ -125,15 +163,21 @@ impl<B: Backend> Core<B> {
                 },
                 Op::Put(put) => put.span.allocation().order.read(stream)?,
                 Op::Signal(_) => {}
-                // What a signal says may be about any window.
-                Op::Wait(_) => self.resources.windows_written(stream)?,
+                Op::Wait(_) => {}
             }
         }
         self.note(stream);
         stream.bump();
-        // SAFETY: operations are made by drafts only, which check lengths, ranks and offsets; the
-        // loop above ordered each use after the earlier ones.
-        unsafe { B::issue(comm, stream.raw(), ops) }
+        Ok(comm)
+    }
+
+    /// Books what operations that were issued bring about.
+    fn issued(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) {
+        // What a signal says may be about any window. Booked after the wait is in the stream: who
+        // sees it booked and waits for this stream waits for the signal.
+        if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
+            self.resources.windows_written(stream);
+        }
     }
 
     /// Memory or a stream of another device, where the type does not tell.

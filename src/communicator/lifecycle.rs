@@ -179,6 +179,8 @@ pub struct Starting<W: World> {
     ticket: Ticket,
     health: Arc<Health>,
     site: Site,
+    /// From when all ranks have come until it is ready.
+    joining: Option<(<Back<W> as Lifecycle>::Joining, Stream<W::Device>)>,
 }
 
 /// What each rank says of itself.
@@ -205,7 +207,8 @@ impl<W: World> Starting<W> {
         let bytes = postcard::to_stdvec(&hello).unwrap_or_default();
         let ticket = control.post("init", site, bytes);
         let health = Arc::new(Health::new(W::NAME, rank));
-        Self { device, config, size, control: Some(control), ticket, health, site }
+        let control = Some(control);
+        Self { device, config, size, control, ticket, health, site, joining: None }
     }
 
     pub(super) fn place(&self) -> (Rank, usize) {
@@ -216,6 +219,7 @@ impl<W: World> Starting<W> {
         &self.health
     }
 
+    #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
     pub(super) fn ready(mut self, limit: Duration) -> Result<Live<W>, Failed<Self>> {
         match self.join(limit) {
             Ok(live) => Ok(live),
@@ -223,7 +227,12 @@ impl<W: World> Starting<W> {
         }
     }
 
-    fn join(&mut self, limit: Duration) -> Result<Live<W>> {
+    /// Waits until all ranks have come, then starts to join. A thread that has several ranks begins
+    /// all of them before it waits for one.
+    pub(crate) fn begin(&mut self, limit: Duration) -> Result<()> {
+        if self.joining.is_some() {
+            return Ok(());
+        }
         let Some(control) = &self.control else {
             return Err(self.ended());
         };
@@ -241,7 +250,32 @@ impl<W: World> Starting<W> {
             health: self.health.clone(),
         };
         let stream = Stream::open(&self.device)?;
-        let comm = <Back<W> as Lifecycle>::connect(join)?;
+        self.joining = Some((<Back<W> as Lifecycle>::join(join)?, stream));
+        Ok(())
+    }
+
+    fn join(&mut self, limit: Duration) -> Result<Live<W>> {
+        let started = Instant::now();
+        self.begin(limit)?;
+        let Some(control) = &self.control else {
+            return Err(self.ended());
+        };
+        let comm = loop {
+            let Some((joining, _)) = &mut self.joining else { return Err(self.ended()) };
+            if let Some(comm) = <Back<W> as Lifecycle>::joined(joining)? {
+                break comm;
+            }
+            control.all_here(&self.health, "init")?;
+            self.health.check()?;
+            let waited = started.elapsed();
+            if waited >= limit {
+                let report = "all ranks have come, and the backend is still connecting".to_owned();
+                let (operation, site) = ("init", self.site);
+                let timeout = error::Timeout { operation, site, waited, report };
+                return Err(Error::Timeout(Box::new(timeout)));
+            }
+            std::thread::sleep(REST.min(limit - waited));
+        };
         // A rank that leaves from here on finds the backend's communicator, and tells it.
         control.all_here(&self.health, "init")?;
         self.health.check()?;
@@ -250,7 +284,7 @@ impl<W: World> Starting<W> {
             stop(why, Departure::AtOnce);
             leave(why);
         }));
-        let Some(control) = self.control.take() else {
+        let (Some(control), Some((_, stream))) = (self.control.take(), self.joining.take()) else {
             return Err(self.ended());
         };
         let core = Core::new(

@@ -40,6 +40,7 @@ pub use state::{
 
 pub(crate) use core::Core;
 pub(crate) use core::ended;
+pub(crate) use issue::Together;
 pub(crate) use ready::Live;
 pub(crate) use resources::{Key, Registered, Resources};
 

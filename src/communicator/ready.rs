@@ -145,7 +145,7 @@ impl<W: World, S: State> Communicator<W, S> {
             T::DTYPE,
             scalar_bytes(scalar),
         )?;
-        Ok(PreMulSum::new(core.resources.add_operator(operator)))
+        Ok(PreMulSum::new(core.add_operator(operator)?))
     }
 
     /// [`pre_mul_sum`](Self::pre_mul_sum) with a scalar in device memory: the first element of
@@ -190,7 +190,7 @@ impl<W: World, S: State> Communicator<W, S> {
             T::DTYPE,
             allocation,
         )?;
-        Ok(PreMulSum::new(core.resources.add_operator(operator)))
+        Ok(PreMulSum::new(core.add_operator(operator)?))
     }
 
     /// The device.

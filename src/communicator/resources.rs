@@ -72,42 +72,49 @@ impl<B: Backend> Resources<B> {
         Self { stamp: Stamp::new(), name, slots: Vec::new() }
     }
 
-    pub(super) fn add_operator(&mut self, operator: B::Operator) -> Key {
-        self.add(Resource::Operator(operator))
+    /// Adds an operator; gives one whose handle is gone, if that made the place free.
+    pub(super) fn add_operator(&mut self, operator: B::Operator) -> (Key, Option<B::Operator>) {
+        let (key, old) = self.add(Resource::Operator(operator));
+        match old {
+            Some(Resource::Operator(old)) => (key, Some(old)),
+            _ => (key, None),
+        }
     }
 
     pub(crate) fn add_window(&mut self, window: Registered<B>) -> Key {
-        self.add(Resource::Window(window))
+        self.add(Resource::Window(window)).0
     }
 
     /// Keeps a registered buffer's memory; the handle sees by the `Weak` whether it still stands.
     pub(crate) fn add_buffer(&mut self, allocation: Arc<Allocation<B>>) -> (Key, Weak<()>) {
         let alive = Arc::new(());
         let seen = Arc::downgrade(&alive);
-        (self.add(Resource::Buffer { _allocation: allocation, _alive: alive }), seen)
+        (self.add(Resource::Buffer { _allocation: allocation, _alive: alive }).0, seen)
     }
 
-    fn add(&mut self, resource: Resource<B>) -> Key {
+    fn add(&mut self, resource: Resource<B>) -> (Key, Option<Resource<B>>) {
         let alive = Arc::new(());
         let slot = Slot { alive: Arc::downgrade(&alive), resource };
         let free = self.slots.iter().position(Slot::is_free);
         let index = free.unwrap_or(self.slots.len());
-        match self.slots.get_mut(index) {
-            Some(old) => *old = slot,
-            None => self.slots.push(slot),
-        }
+        let old = match self.slots.get_mut(index) {
+            Some(old) => Some(std::mem::replace(old, slot).resource),
+            None => {
+                self.slots.push(slot);
+                None
+            }
+        };
         let slot = u32::try_from(index).unwrap_or(u32::MAX);
-        Key { stamp: self.stamp, slot, _alive: alive }
+        (Key { stamp: self.stamp, slot, _alive: alive }, old)
     }
 
-    /// Orders a write to every window by the next operation of `stream`.
-    pub(crate) fn windows_written(&self, stream: &StreamCore<B>) -> Result<()> {
+    /// What peers wrote to any window is there after the last operation of `stream`.
+    pub(crate) fn windows_written(&self, stream: &StreamCore<B>) {
         for slot in &self.slots {
             if let Resource::Window(window) = &slot.resource {
-                window.allocation.order.write(stream)?;
+                window.allocation.order.arrived(stream, stream.last_seq());
             }
         }
-        Ok(())
     }
 
     /// The window behind a key.

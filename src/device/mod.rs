@@ -1,14 +1,18 @@
 //! Devices: where buffers, streams and communicators live.
 //!
-//! A device is a kind (`Host`; GPUs arrive with the NCCL backend) with a tag that says which one:
+//! A device is a kind (`Host`, `Cuda`) with a tag that says which one:
 //! `Host<At<1>>` and `Host<At<0>>` are different types, so a buffer of the one cannot be handed to
 //! a communicator of the other. Tags name one ordinal for the life of the process.
 //!
 //! Not in the types: which ordinal an [`AnyDevice`] is. It is compared on every use.
 
+#[cfg(feature = "cuda")]
+mod cuda;
 mod host;
 mod tag;
 
+#[cfg(feature = "cuda")]
+pub use cuda::Cuda;
 pub use host::Host;
 pub use tag::{AnyDevice, At, DeviceTag, Local, Scoped};
 
@@ -86,4 +90,11 @@ pub trait Family: Device {
     /// The device of that ordinal, under that type.
     #[doc(hidden)]
     fn scoped<'id>(ordinal: u32) -> Self::Scoped<'id>;
+
+    /// Fails unless there are devices 0 to `n` - 1.
+    #[doc(hidden)]
+    fn has(n: usize) -> Result<()> {
+        let _ = n;
+        Ok(())
+    }
 }

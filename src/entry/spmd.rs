@@ -34,6 +34,7 @@ pub fn spmd<F: Family>(
     n: usize,
     body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()> + Sync,
 ) -> Result<()> {
+    F::has(n)?;
     run(n, |place_seat, ordinal| body(Place::new(place_seat, F::scoped(ordinal)))).map(drop)
 }
 
@@ -59,6 +60,22 @@ impl Host {
         n: usize,
         body: impl for<'id> Fn(Place<<Self as Family>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
+        run(n, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl crate::Cuda {
+    /// [`spmd`] on GPUs 0 to `n` - 1, with a value from each rank, by rank, and an error type of your
+    /// own.
+    ///
+    /// # Errors
+    /// The first cause; [`Error::NoDriver`], [`Error::NoSuchDevice`].
+    pub fn spmd<R: Send, E: From<Error> + Send + 'static>(
+        n: usize,
+        body: impl for<'id> Fn(Place<<Self as Family>::Scoped<'id>>) -> Result<R, E> + Sync,
+    ) -> Result<Vec<R>, E> {
+        Self::has(n)?;
         run(n, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
     }
 }

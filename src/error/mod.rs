@@ -9,10 +9,15 @@
 //! * **Reports** ([`Error::Mismatch`], [`Error::Refused`], [`Error::Panicked`]): an operation that
 //!   was enqueued did not happen as asked. They surface once, at the next host wait; outputs are
 //!   unspecified and the communicator stays usable.
-//! * **Fatal errors** ([`Error::is_fatal`]): a lost peer, an abort, a passed deadline. They poison
-//!   the communicator, and later calls fail at once with the first cause.
+//! * **Fatal errors** ([`Error::is_fatal`]): a lost peer, an abort, a passed deadline, a failure of
+//!   the device or of NCCL. They poison the communicator, and later calls fail at once with the
+//!   first cause.
+//!
+//! On GPUs a report is fatal too where NCCL cannot take an operation back: the communicator is
+//! poisoned with it.
 
 mod call;
+mod device;
 mod fatal;
 mod refusal;
 mod report;
@@ -22,6 +27,7 @@ mod window;
 pub(crate) use told::{told, was_told};
 
 pub use call::{Call, Operation};
+pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
 pub use refusal::{
     BadGroups, BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank,
@@ -31,8 +37,9 @@ pub use refusal::{
 pub use report::{Hazard, Mismatch, Panicked, Refused, ValueMismatch};
 pub use window::{GroupAbandoned, NoSuchSignal, OutsideWindow, SelfTransfer, WindowsDiffer};
 
-/// What went wrong. `Clone + Send + Sync + 'static`, two words.
-#[derive(Clone, Debug, thiserror::Error)]
+/// What went wrong. `Clone + Send + Sync + 'static`, two words. Its `Debug` is its message too, so that
+/// a `main` which returns it ends with the sentence.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A buffer's length does not fit the operation.
@@ -116,6 +123,27 @@ pub enum Error {
     /// Host values that another rank sent do not read as the type asked for.
     #[error("{0}")]
     ValueMismatch(Box<ValueMismatch>),
+    /// No CUDA driver.
+    #[error("{0}")]
+    NoDriver(Box<NoDriver>),
+    /// A GPU that is not there.
+    #[error("{0}")]
+    NoSuchDevice(Box<NoSuchDevice>),
+    /// No NCCL.
+    #[error("{0}")]
+    NoNccl(Box<NoNccl>),
+    /// Something that the loaded NCCL, or the machine, does not offer.
+    #[error("{0}")]
+    Unsupported(Box<Unsupported>),
+    /// A signal before the first window.
+    #[error("{0}")]
+    NoWindow(Box<NoWindow>),
+    /// A call of CUDA's driver failed.
+    #[error("{0}")]
+    CudaFailed(Box<CudaFailed>),
+    /// A call of NCCL's failed.
+    #[error("{0}")]
+    NcclFailed(Box<NcclFailed>),
     /// The communicator could not be made.
     #[error("{0}")]
     InitFailed(Box<InitFailed>),
@@ -138,7 +166,12 @@ impl Error {
     pub fn is_fatal(&self) -> bool {
         matches!(
             self,
-            Self::InitFailed(_) | Self::PeerFailed(_) | Self::Timeout(_) | Self::Aborted(_)
+            Self::InitFailed(_)
+                | Self::PeerFailed(_)
+                | Self::Timeout(_)
+                | Self::Aborted(_)
+                | Self::CudaFailed(_)
+                | Self::NcclFailed(_)
         )
     }
 
@@ -163,6 +196,8 @@ impl Error {
                 | Self::SelfTransfer(_)
                 | Self::GroupAbandoned(_)
                 | Self::WaitInLaunch(_)
+                | Self::Unsupported(_)
+                | Self::NoWindow(_)
         )
     }
 
@@ -181,6 +216,12 @@ impl Error {
             }
             _ => self.to_string() == other.to_string(),
         }
+    }
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
     }
 }
 

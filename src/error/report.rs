@@ -14,6 +14,8 @@ pub struct Mismatch {
     pub what: String,
     /// Each rank's call.
     pub calls: Vec<(Rank, Call)>,
+    /// Whether it is the communicator's end: NCCL cannot take calls back.
+    pub ended: bool,
 }
 
 impl fmt::Display for Mismatch {
@@ -30,7 +32,11 @@ impl fmt::Display for Mismatch {
             let sep = if i == 0 { "" } else { ";" };
             write!(f, "{sep} {} called {call}", Ranks(ranks))?;
         }
-        f.write_str("; all ranks must make the same calls in the same order; the outputs are unspecified, the communicator goes on")
+        let after = if self.ended { "has ended" } else { "goes on" };
+        write!(
+            f,
+            "; all ranks must make the same calls in the same order; the outputs are unspecified, the communicator {after}"
+        )
     }
 }
 

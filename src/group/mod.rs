@@ -11,7 +11,7 @@
 use std::panic::Location;
 
 use crate::backend::{Backend, Op, Refusal};
-use crate::communicator::{CanEnqueue, On, State};
+use crate::communicator::{CanEnqueue, Core, On, State, Together};
 use crate::error::{Error, GroupAbandoned, Site};
 use crate::{Communicator, Device, Rank, Result, Stream, World};
 
@@ -117,7 +117,24 @@ impl<'e, W: World> Group<'e, W> {
     /// Validates the groups of several ranks of this thread, then issues all of them, or none.
     pub(crate) fn issue_all(mut groups: Vec<Self>) -> Result<()> {
         match groups.iter_mut().try_for_each(Self::check) {
-            Ok(()) => groups.into_iter().try_for_each(Self::issue_checked),
+            Ok(()) => {
+                let parts: Vec<_> = groups
+                    .iter()
+                    .filter(|group| !group.lists.ops.is_empty())
+                    .map(|Self { on, lists, .. }| Together {
+                        core: on.core,
+                        stream: on.stream,
+                        ops: &lists.ops,
+                        refusals: &lists.refusals,
+                    })
+                    .collect();
+                let issued = Core::issue_together(&parts);
+                drop(parts);
+                for Self { on, lists, .. } in groups {
+                    on.core.keep_lists(lists);
+                }
+                issued
+            }
             Err(error) => {
                 for group in groups {
                     group.refuse(error.clone());

@@ -202,8 +202,14 @@ unsafe impl Lifecycle for HostBackend {
     type Comm = Member;
     type Operator = Scale;
 
-    fn connect(join: Join) -> Result<Member> {
-        Ok(ENGINE.join(join))
+    type Joining = Option<Member>;
+
+    fn join(join: Join) -> Result<Option<Member>> {
+        Ok(Some(ENGINE.join(join)))
+    }
+
+    fn joined(joining: &mut Option<Member>) -> Result<Option<Member>> {
+        Ok(joining.take())
     }
 
     fn absent(id: u64, rank: Rank, why: &str) {

@@ -5,8 +5,9 @@
 //! conflicts with: a read for writers, a write for all. `stream.mark()` right after a use narrows
 //! "everything enqueued so far" to the mark.
 //!
-//! The header is touched through `&Buffer` and its views only, which are not `Sync`: one thread at
-//! a time. The atomics are there so that a lease held elsewhere cannot make it undefined.
+//! The header of a buffer is touched through `&Buffer` and its views only, which are not `Sync`: one
+//! thread at a time. A window's is touched by the thread that has the window and by the one that has
+//! its communicator, whose waits for signals count as uses: all its uses are booked under the lock.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,8 @@ struct Spread<B: Backend> {
     sole: Option<Arc<StreamShared<B>>>,
     /// Uses by several streams; empty while there is a sole one.
     uses: Vec<Use<B>>,
+    /// The memory is in a window: there is never a sole stream.
+    in_window: bool,
 }
 
 struct Use<B: Backend> {
@@ -44,7 +47,7 @@ impl<B: Backend> Default for Order<B> {
             sole: AtomicU64::new(0),
             wrote: AtomicU64::new(0),
             used: AtomicU64::new(0),
-            spread: Mutex::new(Spread { sole: None, uses: Vec::new() }),
+            spread: Mutex::new(Spread { sole: None, uses: Vec::new(), in_window: false }),
         }
     }
 }
@@ -124,6 +127,31 @@ impl<B: Backend> Order<B> {
         Ok(())
     }
 
+    /// The memory becomes a window's, or is one's no more: while it is, two threads book its uses.
+    pub(crate) fn set_in_window(&self, in_window: bool) {
+        let mut spread = self.spread();
+        spread.in_window = in_window;
+        self.settle(&mut spread);
+    }
+
+    /// What peers wrote is there from operation `seq` of `stream` on, which was enqueued already: a
+    /// write that happens whatever this rank's streams do, so it waits for none of their uses.
+    pub(crate) fn arrived(&self, stream: &StreamCore<B>, seq: u64) {
+        let mut spread = self.spread();
+        match spread.uses.iter_mut().find(|u| u.stream.id() == stream.id()) {
+            Some(own) => (own.wrote, own.used) = (seq, seq),
+            None => spread.uses.push(Use { stream: stream.shared(), wrote: seq, used: seq }),
+        }
+        self.settle(&mut spread);
+    }
+
+    /// The streams whose work may still use the memory.
+    pub(super) fn streams(&mut self) -> Vec<B::Stream> {
+        let spread = self.spread.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let streams = spread.sole.iter().chain(spread.uses.iter().map(|earlier| &earlier.stream));
+        streams.map(|stream| stream.raw().clone()).collect()
+    }
+
     /// The points that a host read (`write` false) or host write has to wait for.
     pub(crate) fn points(&self, write: bool) -> Result<Vec<(Arc<StreamShared<B>>, B::Point)>> {
         let mut spread = self.spread();
@@ -151,7 +179,8 @@ impl<B: Backend> Order<B> {
 
     /// Goes back to the fast side when one stream is left.
     fn settle(&self, spread: &mut Spread<B>) {
-        if spread.uses.len() == 1
+        if !spread.in_window
+            && spread.uses.len() == 1
             && let Some(only) = spread.uses.pop()
         {
             self.wrote.store(only.wrote, Relaxed);

@@ -14,7 +14,7 @@ use std::panic::Location;
 use crate::backend::{Op, Put, Refusal, Signal, Slot, Wait};
 use crate::collectives::Draft;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Error, NoSuchSignal, Operation, OutsideWindow, Site};
+use crate::error::{Error, NoSuchSignal, NoWindow, Operation, OutsideWindow, Site};
 use crate::group::Group;
 use crate::window::{PutSource, WindowPlace};
 use crate::{AsRank, Communicator, DType, Element, Rank, Result, RmaTarget, World};
@@ -57,6 +57,7 @@ impl<'c, W: World> On<'c, W> {
         site: Site,
     ) -> Result<Op<'static, Back<W>>> {
         let draft = Draft::new(self.core, DType::U8, site);
+        self.has_signals(Operation::Signal, site)?;
         let peer = draft.rank(Operation::Signal, peer)?;
         let slot = self.slot(slot, site)?;
         let mut call = draft.call(Operation::Signal, 0);
@@ -72,11 +73,21 @@ impl<'c, W: World> On<'c, W> {
         site: Site,
     ) -> Result<Op<'static, Back<W>>> {
         let draft = Draft::new(self.core, DType::U8, site);
+        self.has_signals(Operation::WaitSignal, site)?;
         let peer = draft.rank(Operation::WaitSignal, peer)?;
         let slot = self.slot(slot, site)?;
         let mut call = draft.call(Operation::WaitSignal, count as usize);
         call.peer = Some(peer);
         Ok(Op::Wait(Wait { call, peer, slot, count }))
+    }
+
+    /// Signals are set up with the first symmetric window (X04).
+    fn has_signals(&self, operation: Operation, site: Site) -> Result<()> {
+        if self.core.has_signals {
+            return Ok(());
+        }
+        let operation = operation.name();
+        Err(Error::NoWindow(Box::new(NoWindow { operation, site })))
     }
 
     fn slot(&self, slot: Slot, site: Site) -> Result<Slot> {
@@ -239,11 +250,11 @@ impl<W: World, S: State> Communicator<W, S> {
         self.here().put_signal(source, peer, target)
     }
 
-    /// Raises a signal at `peer`, after all earlier puts to it. The host does not wait. NCCL:
-    /// `ncclSignal`, 2.29.
+    /// Raises a signal at `peer`, after all earlier puts to it. The host does not wait. Signals are set
+    /// up with the first symmetric window of the communicator. NCCL: `ncclSignal`, 2.29.
     ///
     /// # Errors
-    /// Refusals: a rank that the communicator does not have; a poisoned communicator.
+    /// Refusals: [`Error::NoWindow`]: there was no symmetric window yet; a rank that the communicator does not have; a poisoned communicator.
     #[track_caller]
     pub fn signal(&self, peer: impl AsRank) -> Result<()>
     where
@@ -269,7 +280,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// host does not wait. NCCL: `ncclWaitSignal`, 2.29.
     ///
     /// # Errors
-    /// Refusals: a rank that the communicator does not have; a poisoned communicator.
+    /// Refusals: [`Error::NoWindow`]: there was no symmetric window yet; a rank that the communicator does not have; a poisoned communicator.
     #[track_caller]
     pub fn wait_signal(&self, peer: impl AsRank) -> Result<()>
     where

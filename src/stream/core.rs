@@ -85,6 +85,11 @@ impl<B: Backend> StreamCore<B> {
         self.last_user.get()
     }
 
+    /// The number of the last operation.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.seq.get()
+    }
+
     /// An operation was enqueued.
     #[inline]
     pub(crate) fn bump(&self) {
@@ -136,6 +141,10 @@ impl<B: Backend> StreamShared<B> {
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    pub(crate) fn raw(&self) -> &B::Stream {
+        &self.raw
     }
 
     /// The first marked point after operation `seq`, else the point after everything so far.

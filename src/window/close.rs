@@ -85,6 +85,7 @@ fn close<W: World, T: Element, K: WindowKind>(
         registered.id,
         registered.handle,
     );
+    registered.allocation.order.set_in_window(false);
     Ok(())
 }
 

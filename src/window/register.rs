@@ -185,13 +185,15 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     let Some(buffer) = buffer else { return Err(ended(&core.health)) };
     let allocation = buffer.allocation().clone();
     let id = ticket.number();
+    allocation.order.set_in_window(true);
     let handle = <<W::Device as Device>::Backend as Windows>::register(
         core.comm()?,
         id,
         &allocation,
         len * size_of::<T>(),
         K::BITS,
-    )?;
+    )
+    .inspect_err(|_| allocation.order.set_in_window(false))?;
     // Only when every rank's part is registered may a peer's put come.
     let ticket = core.control()?.post("register_window", site, Vec::new());
     core.control()?.collect(ticket, &patience)?;
@@ -201,6 +203,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     };
     let registered = Registered { id, allocation: allocation.clone(), handle };
     let key = core.resources.add_window(registered);
+    core.has_signals |= K::BITS & Symmetric::BITS != 0;
     Ok(Window { allocation, lens, id, key, types: std::marker::PhantomData })
 }
 

@@ -243,5 +243,5 @@ pub(super) fn refused(name: &'static str, by: usize, call: Call, reason: Error) 
 }
 
 pub(super) fn mismatch(name: &'static str, what: String, calls: Vec<(Rank, Call)>) -> Error {
-    Error::Mismatch(Box::new(Mismatch { name, what, calls }))
+    Error::Mismatch(Box::new(Mismatch { name, what, calls, ended: false }))
 }

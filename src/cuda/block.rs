@@ -1,0 +1,145 @@
+//! Device memory.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::{result, sys};
+
+use super::{CudaBackend, CudaStream, Gpu, driver};
+use crate::Result;
+use crate::backend::{AllocKind, Memory};
+use crate::error::Error;
+
+/// A range of device memory, owned.
+pub struct Block {
+    raw: Raw,
+    gpu: &'static Gpu,
+}
+
+/// The same without its device.
+#[derive(Clone, Copy)]
+pub(super) struct Raw {
+    pub(super) address: sys::CUdeviceptr,
+    /// What was allocated: the size class.
+    pub(super) bytes: usize,
+    pub(super) kind: AllocKind,
+}
+
+/// The least that is allocated: the alignment of the driver's own allocations.
+const LEAST: usize = 512;
+
+/// From here on sizes are multiples of it: what NCCL's allocator gives at least.
+const PAGE: usize = 2 << 20;
+
+/// How much is allocated for so many bytes. Memory is given out again for the same amount only, so
+/// small sizes share few; every rank that asks for the same gets the same.
+fn class(bytes: usize, kind: AllocKind) -> usize {
+    match kind {
+        AllocKind::Device if bytes <= PAGE => bytes.max(LEAST).next_power_of_two(),
+        _ => bytes.max(1).div_ceil(PAGE).saturating_mul(PAGE),
+    }
+}
+
+impl Block {
+    fn zeroed(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Self> {
+        gpu.bind()?;
+        let size = class(bytes, kind);
+        let raw = match gpu.blocks.take(gpu, kind, size) {
+            Some(raw) => raw,
+            None => match fresh(gpu, size, kind) {
+                // What is free here may be of another size.
+                Err(Error::NoMemory(_) | Error::NcclFailed(_)) => {
+                    gpu.trim()?;
+                    fresh(gpu, size, kind)?
+                }
+                fresh => fresh?,
+            },
+        };
+        let block = Self { raw, gpu };
+        if bytes > 0 {
+            gpu.now("zeroing memory", |stream| {
+                // SAFETY: the range is the block's, which nothing else uses yet.
+                unsafe { result::memset_d8_async(block.raw.address, 0, bytes, stream) }
+            })?;
+        }
+        Ok(block)
+    }
+
+    /// Where it starts, as the device sees it.
+    #[inline]
+    pub(crate) fn address(&self) -> *mut c_void {
+        self.raw.address as usize as *mut c_void
+    }
+
+    /// The address `offset` bytes in, which is at most the block's length.
+    #[inline]
+    pub(crate) fn at(&self, offset: usize) -> *mut c_void {
+        self.address().wrapping_byte_add(offset)
+    }
+}
+
+fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
+    let address = match kind {
+        // SAFETY: the size is not 0, and the context is current.
+        AllocKind::Device => unsafe { result::malloc_sync(bytes) }
+            .map_err(|error| driver::no_memory(bytes, gpu.ordinal(), error))?,
+        AllocKind::Nccl => crate::nccl::alloc(bytes, gpu.ordinal())?,
+    };
+    Ok(Raw { address, bytes, kind })
+}
+
+// SAFETY: a block is `bytes` bytes or more of its allocator's, aligned to 512, and zeroed before
+// anybody sees it. It goes back to the list of its device, which frees nothing by itself, and is given
+// out again when all work that may use it is over.
+unsafe impl Memory for CudaBackend {
+    const KIND: &'static str = "cuda";
+    type Block = Block;
+
+    fn alloc(ordinal: u32, bytes: usize, kind: AllocKind) -> Result<Block> {
+        Block::zeroed(Gpu::open(ordinal)?, bytes, kind)
+    }
+
+    unsafe fn read(block: &Block, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let from = block.at(offset) as sys::CUdeviceptr;
+        block.gpu.now("copying to the host", |stream| {
+            // SAFETY: the caller keeps the range inside the block and writers away; `to` is the
+            // caller's own memory, and `now` waits until it is written.
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, stream) }.result()
+        })
+    }
+
+    unsafe fn write(block: &Block, offset: usize, from: *const u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let to = block.at(offset) as sys::CUdeviceptr;
+        block.gpu.now("copying from the host", |stream| {
+            // SAFETY: the caller keeps the range inside the block and every other use away; `now`
+            // waits until `from` was read.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, stream) }.result()
+        })
+    }
+
+    fn retire(block: Block, streams: Vec<Arc<CudaStream>>) {
+        block.gpu.blocks.retire(block.raw, streams);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AllocKind, class};
+
+    #[test]
+    fn equal_requests_get_equal_blocks() {
+        assert_eq!(class(0, AllocKind::Device), 512);
+        assert_eq!(class(513, AllocKind::Device), 1024);
+        assert_eq!(class(2 << 20, AllocKind::Device), 2 << 20);
+        assert_eq!(class((2 << 20) + 1, AllocKind::Device), 4 << 20);
+        assert_eq!(class(0, AllocKind::Nccl), 2 << 20);
+        assert_eq!(class(5 << 20, AllocKind::Nccl), 6 << 20);
+        assert!(class(usize::MAX, AllocKind::Device) >= usize::MAX - (2 << 20));
+    }
+}

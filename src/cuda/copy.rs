@@ -1,0 +1,144 @@
+//! Pinned memory, and copies in stream order.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::{result, sys};
+
+use super::{CudaBackend, CudaStream, Gpu, Recorded, driver};
+use crate::Result;
+use crate::backend::{Allocation, Copies};
+use crate::error::Site;
+
+/// Pinned memory of one GPU that nobody names, by size.
+#[derive(Default)]
+pub(super) struct PinnedPool(Mutex<HashMap<usize, Vec<Raw>>>);
+
+struct Raw {
+    start: *mut u8,
+    bytes: usize,
+    /// After the last copy.
+    last: Option<Recorded>,
+}
+
+// SAFETY: an address and a size; who may touch the bytes is decided by who owns the block.
+unsafe impl Send for Raw {}
+
+/// Page-locked host memory.
+pub struct PinnedBlock {
+    start: *mut u8,
+    bytes: usize,
+    last: Mutex<Option<Recorded>>,
+    gpu: &'static Gpu,
+}
+
+// SAFETY: it hands out raw pointers only.
+unsafe impl Send for PinnedBlock {}
+// SAFETY: as above.
+unsafe impl Sync for PinnedBlock {}
+
+const LEAST: usize = 4096;
+
+impl PinnedBlock {
+    fn zeroed(gpu: &'static Gpu, bytes: usize) -> Result<Self> {
+        let size = bytes.max(LEAST).next_power_of_two();
+        let mut pool = gpu.pinned.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = pool.entry(size).or_default();
+        let over = |raw: &Raw| raw.last.as_ref().is_none_or(|last| last.reached().unwrap_or(false));
+        let pooled = free.iter().position(over).map(|index| free.swap_remove(index));
+        drop(pool);
+        let start = match pooled {
+            Some(raw) => raw.start,
+            None => {
+                gpu.bind()?;
+                // SAFETY: the context is current, and the size not 0.
+                unsafe { result::malloc_host(size, 0) }
+                    .map_err(|error| driver::no_memory(size, gpu.ordinal(), error))?
+                    .cast()
+            }
+        };
+        // SAFETY: `size` bytes of host memory that nothing else uses.
+        unsafe { start.write_bytes(0, size) };
+        Ok(Self { start, bytes: size, last: Mutex::default(), gpu })
+    }
+
+    /// A copy from or to it is over at `point`.
+    fn used_until(&self, point: &Recorded) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(point.clone());
+    }
+}
+
+impl Drop for PinnedBlock {
+    fn drop(&mut self) {
+        let last = self.last.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let raw = Raw { start: self.start, bytes: self.bytes, last };
+        let mut pool = self.gpu.pinned.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.entry(raw.bytes).or_default().push(raw);
+    }
+}
+
+// SAFETY: pinned memory is page-locked host memory, zeroed, never freed, and given out again only when
+// its last copy is over. The driver runs a copy in the stream's order. Device memory outlives the copy:
+// its header knows the stream.
+unsafe impl Copies for CudaBackend {
+    type Pinned = PinnedBlock;
+
+    fn pin(ordinal: u32, bytes: usize) -> Result<PinnedBlock> {
+        PinnedBlock::zeroed(Gpu::open(ordinal)?, bytes)
+    }
+
+    fn pinned_address(pinned: &PinnedBlock) -> *mut u8 {
+        pinned.start
+    }
+
+    unsafe fn upload(
+        stream: &Arc<CudaStream>,
+        from: &Arc<PinnedBlock>,
+        to: &Arc<Allocation<Self>>,
+        offset: usize,
+        bytes: usize,
+        _: Site,
+    ) -> Result<Recorded> {
+        let address = to.block().at(offset) as sys::CUdeviceptr;
+        let start = from.start.cast();
+        // SAFETY: the caller keeps both ranges inside, other uses away, and `from` untouched.
+        let copy = || unsafe { sys::cuMemcpyHtoDAsync_v2(address, start, bytes, stream.raw()) };
+        enqueue(stream, from, bytes, copy)
+    }
+
+    unsafe fn download(
+        stream: &Arc<CudaStream>,
+        from: &Arc<Allocation<Self>>,
+        offset: usize,
+        to: &Arc<PinnedBlock>,
+        bytes: usize,
+        _: Site,
+    ) -> Result<Recorded> {
+        let address = from.block().at(offset) as sys::CUdeviceptr;
+        let start = to.start.cast();
+        // SAFETY: the caller keeps both ranges inside, writers away, and `to` untouched.
+        let copy = || unsafe { sys::cuMemcpyDtoHAsync_v2(start, address, bytes, stream.raw()) };
+        enqueue(stream, to, bytes, copy)
+    }
+}
+
+fn enqueue(
+    stream: &Arc<CudaStream>,
+    pinned: &PinnedBlock,
+    bytes: usize,
+    copy: impl FnOnce() -> sys::CUresult,
+) -> Result<Recorded> {
+    let gpu = stream.gpu();
+    gpu.bind()?;
+    if bytes > 0 {
+        copy().result().map_err(|error| driver::failed("copying", gpu.ordinal(), error))?;
+    }
+    let point = Recorded::now(stream).inspect_err(|_| {
+        // The copy may be under way and nobody can tell when it is over: wait for the device, which
+        // fails too if it is lost and copies no more.
+        // SAFETY: streams are never destroyed.
+        let _ = unsafe { result::stream::synchronize(stream.raw()) };
+    })?;
+    pinned.used_until(&point);
+    Ok(point)
+}

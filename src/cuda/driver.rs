@@ -1,0 +1,90 @@
+//! CUDA's driver: whether there is one, and what its errors say.
+
+use std::sync::OnceLock;
+
+use cudarc::driver::{DriverError, result, sys};
+use libloading::Library;
+
+use crate::Result;
+use crate::error::{CudaFailed, Error, NoDriver, NoMemory, NoSuchDevice};
+
+/// What the driver's library is called. cudarc panics where it finds none, so we look first.
+const NAMES: &[&str] =
+    if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
+
+/// Ok where CUDA's driver is there and starts. Asked once; the answer stays.
+pub(super) fn ready() -> Result<()> {
+    static READY: OnceLock<Result<(), String>> = OnceLock::new();
+    let ready = READY.get_or_init(|| {
+        load()?;
+        result::init().map_err(|error| {
+            let (name, says) = text(error);
+            format!("it gives {name} ({says})")
+        })
+    });
+    ready.clone().map_err(|why| Error::NoDriver(Box::new(NoDriver { why })))
+}
+
+fn load() -> Result<(), String> {
+    let mut tried = Vec::new();
+    for name in NAMES {
+        // SAFETY: the library of this name is CUDA's driver, whose initialisers any CUDA program
+        // runs.
+        match unsafe { Library::new(*name) } {
+            Ok(library) => {
+                // cudarc opens it again; it must not be unloaded between.
+                std::mem::forget(library);
+                return Ok(());
+            }
+            Err(error) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                tried.push(source.unwrap_or_else(|| error.to_string()));
+            }
+        }
+    }
+    Err(tried.join("; "))
+}
+
+/// How many GPUs this process sees.
+pub(crate) fn count() -> Result<u32> {
+    ready()?;
+    let count = result::device::get_count().map_err(|error| failed("count devices", 0, error))?;
+    Ok(u32::try_from(count).unwrap_or(0))
+}
+
+/// Fails where there is no GPU of this ordinal.
+pub(super) fn sees(ordinal: u32) -> Result<()> {
+    let count = count()?;
+    if ordinal < count {
+        return Ok(());
+    }
+    Err(Error::NoSuchDevice(Box::new(NoSuchDevice { asked: ordinal, count })))
+}
+
+/// An error of the driver's, in our words.
+#[cold]
+pub(super) fn failed(doing: &'static str, ordinal: u32, error: DriverError) -> Error {
+    let (name, says) = text(error);
+    Error::CudaFailed(Box::new(CudaFailed { doing, ordinal, name, says }))
+}
+
+/// The same for an allocation.
+#[cold]
+pub(super) fn no_memory(bytes: usize, ordinal: u32, error: DriverError) -> Error {
+    match error.0 {
+        sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+            Error::NoMemory(Box::new(NoMemory { bytes, kind: "cuda", ordinal }))
+        }
+        _ => failed("allocating memory", ordinal, error),
+    }
+}
+
+fn text(error: DriverError) -> (String, String) {
+    let read = |text: Result<&std::ffi::CStr, DriverError>| {
+        text.map_or_else(
+            |_| format!("{}", error.0 as u32),
+            |text| text.to_string_lossy().into_owned(),
+        )
+    };
+    (read(error.error_name()), read(error.error_string()))
+}

@@ -1,0 +1,99 @@
+//! A GPU that is open: its context, and what of it waits to be used again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use cudarc::driver::{CudaContext, result, sys};
+
+use super::copy::PinnedPool;
+use super::event::EventPool;
+use super::pool::BlockPool;
+use super::stream::StreamPool;
+use super::{driver, event};
+use crate::Result;
+
+/// One GPU of this process. Opened once, never closed: what is enqueued may outlive everything else.
+pub(crate) struct Gpu {
+    ordinal: u32,
+    context: Arc<CudaContext>,
+    /// Where the host's own copies go: a stream that nothing else waits behind.
+    copies: sys::CUstream,
+    pub(super) streams: StreamPool,
+    pub(super) events: EventPool,
+    pub(super) blocks: BlockPool,
+    pub(super) pinned: PinnedPool,
+}
+
+// SAFETY: a stream of CUDA's may be used from any thread, and the driver locks it; the rest is `Send`
+// by itself.
+unsafe impl Send for Gpu {}
+// SAFETY: as above; the lists are behind locks.
+unsafe impl Sync for Gpu {}
+
+static OPEN: LazyLock<Mutex<HashMap<u32, &'static Gpu>>> = LazyLock::new(Mutex::default);
+
+impl Gpu {
+    /// The GPU of this ordinal; opens it the first time.
+    pub(crate) fn open(ordinal: u32) -> Result<&'static Self> {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gpu) = open.get(&ordinal) {
+            return Ok(gpu);
+        }
+        driver::sees(ordinal)?;
+        let failed = |error| driver::failed("opening", ordinal, error);
+        let context = CudaContext::new(ordinal as usize).map_err(failed)?;
+        let copies = result::stream::create(result::stream::StreamKind::NonBlocking);
+        let gpu: &Self = Box::leak(Box::new(Self {
+            ordinal,
+            context,
+            copies: copies.map_err(failed)?,
+            streams: StreamPool::default(),
+            events: EventPool::default(),
+            blocks: BlockPool::default(),
+            pinned: PinnedPool::default(),
+        }));
+        open.insert(ordinal, gpu);
+        Ok(gpu)
+    }
+
+    pub(super) fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
+    /// Makes this GPU the calling thread's current one.
+    pub(crate) fn bind(&self) -> Result<()> {
+        self.context
+            .bind_to_thread()
+            .map_err(|error| driver::failed("binding", self.ordinal, error))
+    }
+
+    /// Does something on the host's own stream and waits for it, not for other work.
+    pub(super) fn now(
+        &'static self,
+        doing: &'static str,
+        work: impl FnOnce(sys::CUstream) -> Result<(), result::DriverError>,
+    ) -> Result<()> {
+        self.bind()?;
+        let failed = |error| driver::failed(doing, self.ordinal, error);
+        work(self.copies).map_err(failed)?;
+        let event = event::Event::recorded(self, self.copies)?;
+        event.sync().map_err(failed)
+    }
+
+    /// Enqueues work of NCCL's on the host's own stream and waits for it.
+    pub(crate) fn now_with(
+        &'static self,
+        work: impl FnOnce(*mut std::ffi::c_void) -> Result<()>,
+    ) -> Result<()> {
+        self.bind()?;
+        work(self.copies.cast())?;
+        let event = event::Event::recorded(self, self.copies)?;
+        event.sync().map_err(|error| driver::failed("setting up windows", self.ordinal, error))
+    }
+
+    /// Gives unused memory back to the driver, which waits for all work of the device.
+    pub(crate) fn trim(&'static self) -> Result<()> {
+        self.bind()?;
+        self.blocks.trim(self)
+    }
+}

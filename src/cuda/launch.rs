@@ -1,0 +1,109 @@
+//! User compute: closures that get device addresses and the raw stream.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::{Block, CudaBackend, CudaStream};
+use crate::backend::{Launches, Seen};
+use crate::{Element, Result};
+
+/// Device memory that a launched closure reads: an address for kernels, never for the host.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceView<'v, T> {
+    start: *const T,
+    len: usize,
+    scope: PhantomData<&'v T>,
+}
+
+impl<T> DeviceView<'_, T> {
+    /// The address on the device of the first element.
+    pub fn as_ptr(&self) -> *const T {
+        self.start
+    }
+
+    /// How many elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Device memory that a launched closure writes: an address for kernels, never for the host.
+#[derive(Debug)]
+pub struct DeviceViewMut<'v, T> {
+    start: *mut T,
+    len: usize,
+    scope: PhantomData<&'v mut T>,
+}
+
+impl<T> DeviceViewMut<'_, T> {
+    /// The address on the device of the first element.
+    pub fn as_mut_ptr(&mut self) -> *mut T {
+        self.start
+    }
+
+    /// How many elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The stream that a launched closure enqueues on, for CUDA's own functions.
+#[derive(Clone, Copy, Debug)]
+pub struct RawStream<'r> {
+    handle: *mut c_void,
+    scope: PhantomData<&'r ()>,
+}
+
+impl RawStream<'_> {
+    /// CUDA's handle (`CUstream`, `cudaStream_t`). The stream's device is current while the closure
+    /// runs.
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.handle
+    }
+}
+
+// SAFETY: the closure runs at the call: what it enqueues is after everything enqueued before on the
+// stream and before what is enqueued later.
+unsafe impl Launches for CudaBackend {
+    type View<'v, T: Element> = DeviceView<'v, T>;
+    type ViewMut<'v, T: Element> = DeviceViewMut<'v, T>;
+    type Raw<'v> = RawStream<'v>;
+    /// The device touches the memory, not the host: there is nothing to guard.
+    type Guard<'v> = ();
+
+    fn guard(_: &[Seen<'_, Self>]) {}
+
+    fn launch(
+        stream: &Arc<CudaStream>,
+        _: &'static Location<'static>,
+        work: impl for<'v> FnOnce(RawStream<'v>) + Send + 'static,
+    ) -> Result<()> {
+        stream.gpu().bind()?;
+        work(RawStream { handle: stream.handle(), scope: PhantomData });
+        Ok(())
+    }
+
+    unsafe fn view<'v, T: Element>(block: &Block, offset: usize, len: usize) -> DeviceView<'v, T> {
+        DeviceView { start: block.at(offset).cast_const().cast(), len, scope: PhantomData }
+    }
+
+    unsafe fn view_mut<'v, T: Element>(
+        block: &Block,
+        offset: usize,
+        len: usize,
+    ) -> DeviceViewMut<'v, T> {
+        DeviceViewMut { start: block.at(offset).cast(), len, scope: PhantomData }
+    }
+}

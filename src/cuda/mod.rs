@@ -1,0 +1,28 @@
+//! The NCCL backend: GPUs through CUDA's driver, communication through NCCL.
+//!
+//! CUDA's half is here: devices, memory, streams, copies, launches. NCCL's is in [`nccl`](crate::nccl).
+//!
+//! Dropping calls neither the driver nor NCCL: streams, events and memory go to lists of their
+//! device, and are looked at when something is opened or allocated again. Host waits poll events, so
+//! that each has a deadline.
+
+mod block;
+mod copy;
+mod driver;
+mod event;
+mod gpu;
+mod launch;
+mod pool;
+mod stream;
+
+pub(crate) use block::Block;
+pub(crate) use event::Recorded;
+pub use launch::{DeviceView, DeviceViewMut, RawStream};
+pub(crate) use stream::CudaStream;
+
+pub(crate) use driver::count;
+pub(crate) use gpu::Gpu;
+
+/// The NCCL backend.
+#[derive(Debug)]
+pub enum CudaBackend {}

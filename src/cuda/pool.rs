@@ -1,0 +1,109 @@
+//! Memory that nobody names: given out again once the streams that used it have passed.
+//!
+//! The driver's own free waits for the device, and so for the peers of whatever runs there. It is
+//! called only by `trim`, and when memory runs out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::result;
+
+use super::block::Raw;
+use super::event::Event;
+use super::{CudaStream, Gpu, driver};
+use crate::Result;
+use crate::backend::AllocKind;
+
+#[derive(Default)]
+pub(super) struct BlockPool(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// By allocator and size.
+    free: HashMap<(AllocKind, usize), Vec<Raw>>,
+    waiting: Vec<Waiting>,
+}
+
+/// A block that enqueued work may still use.
+struct Waiting {
+    block: Raw,
+    after: After,
+}
+
+enum After {
+    /// What was enqueued on these streams, whose points nobody has taken yet.
+    Streams(Vec<Arc<CudaStream>>),
+    Events(Vec<Event>),
+}
+
+impl BlockPool {
+    /// Takes a block back. Calls nothing.
+    pub(super) fn retire(&self, block: Raw, streams: Vec<Arc<CudaStream>>) {
+        let after = After::Streams(streams);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting.push(Waiting { block, after });
+    }
+
+    /// A block of this size that is free, if there is one.
+    pub(super) fn take(&self, gpu: &'static Gpu, kind: AllocKind, bytes: usize) -> Option<Raw> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = state.collect(gpu);
+        let block = state.free.get_mut(&(kind, bytes)).and_then(Vec::pop);
+        drop(state);
+        drop(done);
+        block
+    }
+
+    /// Gives every block that is free back to its allocator.
+    pub(super) fn trim(&self, gpu: &'static Gpu) -> Result<()> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = state.collect(gpu);
+        let free = std::mem::take(&mut state.free);
+        drop(state);
+        drop(done);
+        let mut outcome = Ok(());
+        for block in free.into_values().flatten() {
+            let freed = match block.kind {
+                // SAFETY: the pool owned it, and all work that used it is over.
+                AllocKind::Device => unsafe { result::free_sync(block.address) }
+                    .map_err(|error| driver::failed("freeing memory", gpu.ordinal(), error)),
+                // SAFETY: as above; no window names it any more.
+                AllocKind::Nccl => unsafe { crate::nccl::free(block.address) },
+            };
+            outcome = outcome.and(freed);
+        }
+        outcome
+    }
+}
+
+impl State {
+    /// Moves what is over to the free list; hands back what that used up, to be dropped unlocked.
+    fn collect(&mut self, gpu: &'static Gpu) -> Vec<After> {
+        let mut done = Vec::new();
+        let mut still = Vec::with_capacity(self.waiting.len());
+        for Waiting { block, mut after } in std::mem::take(&mut self.waiting) {
+            if let After::Streams(streams) = &after {
+                let events = streams.iter().map(|stream| Event::recorded(gpu, stream.raw()));
+                match events.collect::<Result<Vec<_>>>() {
+                    Ok(events) => done.push(std::mem::replace(&mut after, After::Events(events))),
+                    // The device is lost, and its memory with it.
+                    Err(_) => {
+                        done.push(after);
+                        continue;
+                    }
+                }
+            }
+            let After::Events(events) = &after else { continue };
+            match events.iter().map(Event::reached).collect::<Result<Vec<_>>>() {
+                Ok(reached) if reached.iter().all(|reached| *reached) => {
+                    self.free.entry((block.kind, block.bytes)).or_default().push(block);
+                    done.push(after);
+                }
+                Ok(_) => still.push(Waiting { block, after }),
+                Err(_) => done.push(after),
+            }
+        }
+        self.waiting = still;
+        done
+    }
+}

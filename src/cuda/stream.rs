@@ -1,0 +1,144 @@
+//! Streams.
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::{DriverError, result, sys};
+
+use super::{CudaBackend, Gpu, Recorded, driver};
+use crate::Result;
+use crate::backend::Streams;
+use crate::error::Error;
+use crate::nccl::Traffic;
+
+/// Streams of one GPU that nobody names. What was enqueued on them still runs.
+#[derive(Default)]
+pub(super) struct StreamPool(Mutex<Vec<Raw>>);
+
+#[derive(Clone, Copy)]
+struct Raw(sys::CUstream);
+
+// SAFETY: a stream of CUDA's may be used from any thread.
+unsafe impl Send for Raw {}
+// SAFETY: as above; the driver locks it.
+unsafe impl Sync for Raw {}
+
+/// A queue of work on a GPU. It does not wait for CUDA's default stream, nor that for it.
+pub struct CudaStream {
+    raw: Raw,
+    gpu: &'static Gpu,
+    /// Which communicators used it, for reports.
+    pub(crate) traffic: Traffic,
+}
+
+impl CudaStream {
+    fn open(gpu: &'static Gpu) -> Result<Arc<Self>> {
+        gpu.bind()?;
+        let mut pool = gpu.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One whose work is over is as good as new.
+        let idle = pool.iter().position(|raw| is_idle(*raw).unwrap_or(false));
+        let raw = match idle {
+            Some(index) => pool.swap_remove(index),
+            None => Raw(result::stream::create(result::stream::StreamKind::NonBlocking)
+                .map_err(|error| driver::failed("opening a stream", gpu.ordinal(), error))?),
+        };
+        drop(pool);
+        Ok(Arc::new(Self { raw, gpu, traffic: Traffic::default() }))
+    }
+
+    #[inline]
+    pub(super) fn raw(&self) -> sys::CUstream {
+        self.raw.0
+    }
+
+    /// For NCCL.
+    #[inline]
+    pub(crate) fn handle(&self) -> *mut c_void {
+        self.raw.0.cast()
+    }
+
+    pub(super) fn gpu(&self) -> &'static Gpu {
+        self.gpu
+    }
+
+    /// Whether everything enqueued so far is over.
+    pub(crate) fn is_idle(&self) -> bool {
+        // After a fault nothing runs any more; whoever waits is told by its events.
+        is_idle(self.raw).unwrap_or(true)
+    }
+}
+
+fn is_idle(raw: Raw) -> Result<bool, DriverError> {
+    // SAFETY: streams are never destroyed.
+    match unsafe { sys::cuStreamQuery(raw.0) } {
+        sys::CUresult::CUDA_SUCCESS => Ok(true),
+        sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+        error => Err(DriverError(error)),
+    }
+}
+
+impl Drop for CudaStream {
+    fn drop(&mut self) {
+        self.gpu.streams.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
+    }
+}
+
+// SAFETY: an event is reached when all work enqueued before it is over, and the driver makes the
+// device's writes visible to who asks; a stream that waits for an event runs later work after it.
+unsafe impl Streams for CudaBackend {
+    type Stream = Arc<CudaStream>;
+    type Point = Recorded;
+
+    fn open(ordinal: u32) -> Result<Arc<CudaStream>> {
+        CudaStream::open(Gpu::open(ordinal)?)
+    }
+
+    fn point(stream: &Arc<CudaStream>) -> Result<Recorded> {
+        Recorded::now(stream)
+    }
+
+    fn wait_for(stream: &Arc<CudaStream>, point: &Recorded) -> Result<()> {
+        stream.gpu.bind()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both are alive; the driver keeps what it needs of the event.
+        unsafe { result::stream::wait_event(stream.raw.0, point.raw(), flags) }
+            .map_err(|error| driver::failed("waiting for an event", stream.gpu.ordinal(), error))
+    }
+
+    fn reached(point: &Recorded) -> Result<bool> {
+        point.reached()
+    }
+
+    fn pause(point: &Recorded, at_most: Duration) {
+        // Short work is over before a sleep would be; an error is for the caller to see.
+        let started = Instant::now();
+        loop {
+            if point.reached().unwrap_or(true) {
+                return;
+            }
+            let waited = started.elapsed();
+            if waited >= at_most {
+                return;
+            }
+            match waited < SPIN {
+                true => std::hint::spin_loop(),
+                false => std::thread::sleep(NAP.min(at_most - waited)),
+            }
+        }
+    }
+
+    fn blame(point: &Recorded) -> Option<(u64, String)> {
+        point.stream().traffic.blame()
+    }
+
+    fn take_error(_: &Recorded) -> Option<Error> {
+        None
+    }
+}
+
+/// How long a wait looks again and again before it sleeps.
+const SPIN: Duration = Duration::from_micros(100);
+
+/// How long it sleeps then.
+const NAP: Duration = Duration::from_micros(50);

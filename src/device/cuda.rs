@@ -1,0 +1,197 @@
+//! GPUs through CUDA and NCCL.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::{AnyDevice, At, Device, DeviceTag, Family, Local, Scoped, claim};
+use crate::cuda::{CudaBackend, Gpu, count};
+use crate::error::{Error, NoSuchDevice};
+use crate::{Buffer, Element, NcclMem, Pinned, Result, Stream, World};
+
+/// A GPU. Communication goes through NCCL, which is looked for when the first communicator or window
+/// is made; everything else through CUDA's driver. Neither is needed to build.
+///
+/// CUDA's primary context of the GPU is used, as CUDA's runtime does, so that other libraries of the
+/// process see the same memory. A GPU that was opened stays open until the process ends.
+pub struct Cuda<Tag = Local> {
+    ordinal: u32,
+    tag: PhantomData<fn() -> Tag>,
+}
+
+impl<Tag> Cuda<Tag> {
+    const fn new(ordinal: u32) -> Self {
+        Self { ordinal, tag: PhantomData }
+    }
+
+    fn opened(ordinal: u32) -> Result<Self> {
+        Gpu::open(ordinal)?;
+        Ok(Self::new(ordinal))
+    }
+}
+
+impl Cuda<Local> {
+    /// This process's one GPU, ordinal 0 among those that it sees (`CUDA_VISIBLE_DEVICES`).
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`], [`Error::NoSuchDevice`]; CUDA reports one.
+    pub fn local() -> Result<Self> {
+        Self::opened(0)
+    }
+}
+
+impl<const N: u32> Cuda<At<N>> {
+    /// GPU `N`.
+    ///
+    /// # Errors
+    /// As [`Cuda::local`].
+    pub fn open() -> Result<Self> {
+        Self::opened(N)
+    }
+}
+
+impl<Tag: DeviceTag> Cuda<Tag> {
+    /// GPU `ordinal`, under a tag of your own.
+    ///
+    /// # Errors
+    /// As [`Cuda::local`]; [`Error::TagTaken`]: the tag names another ordinal already.
+    pub fn open_as(ordinal: u32) -> Result<Self> {
+        let device = Self::opened(ordinal)?;
+        claim::<Tag>(Self::KIND, ordinal)?;
+        Ok(device)
+    }
+}
+
+impl Cuda<AnyDevice> {
+    /// GPU `ordinal`, known at run time.
+    ///
+    /// # Errors
+    /// As [`Cuda::local`].
+    pub fn any(ordinal: u32) -> Result<Self> {
+        Self::opened(ordinal)
+    }
+
+    /// GPUs by ordinal.
+    ///
+    /// # Errors
+    /// As [`Cuda::local`].
+    pub fn open_each(ordinals: &[u32]) -> Result<Vec<Self>> {
+        ordinals.iter().map(|&ordinal| Self::any(ordinal)).collect()
+    }
+}
+
+impl Cuda {
+    /// How many GPUs this process sees.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`].
+    pub fn count() -> Result<usize> {
+        count().map(|count| count as usize)
+    }
+
+    /// The version of the NCCL that this process uses, as `major.minor.patch`. Loads it.
+    ///
+    /// # Errors
+    /// [`Error::NoNccl`] lists every place that was tried.
+    pub fn nccl_version() -> Result<String> {
+        crate::nccl::version().map(|version| version.to_string())
+    }
+}
+
+/// The methods of [`Device`], without an import.
+impl<Tag> Cuda<Tag> {
+    /// Which GPU.
+    pub fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
+    /// Gives memory that nothing uses any more back to CUDA. Waits for all work of the GPU, and so
+    /// for the ranks that it communicates with; without it such memory is kept for later buffers.
+    ///
+    /// # Errors
+    /// CUDA or NCCL reports one.
+    pub fn trim(&self) -> Result<()> {
+        Gpu::open(self.ordinal)?.trim()
+    }
+
+    /// See [`Device::zeros`].
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self>> {
+        Device::zeros(self, len)
+    }
+
+    /// See [`Device::nccl_zeros`].
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn nccl_zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self, NcclMem>> {
+        Device::nccl_zeros(self, len)
+    }
+
+    /// See [`Device::from_slice`].
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn from_slice<T: Element>(&self, values: &[T]) -> Result<Buffer<T, Self>> {
+        Device::from_slice(self, values)
+    }
+
+    /// See [`Device::pinned`].
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T, Self>> {
+        Device::pinned(self, len)
+    }
+
+    /// See [`Device::stream`].
+    ///
+    /// # Errors
+    /// CUDA cannot open one.
+    pub fn stream(&self) -> Result<Stream<Self>> {
+        Device::stream(self)
+    }
+}
+
+impl<Tag> World for Cuda<Tag> {
+    type Device = Self;
+}
+
+impl<Tag> Device for Cuda<Tag> {
+    type Backend = CudaBackend;
+    const KIND: &'static str = "cuda";
+
+    fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+}
+
+impl<Tag> Family for Cuda<Tag> {
+    type Scoped<'id> = Cuda<Scoped<'id>>;
+
+    fn scoped<'id>(ordinal: u32) -> Cuda<Scoped<'id>> {
+        Cuda::new(ordinal)
+    }
+
+    fn has(n: usize) -> Result<()> {
+        let count = count()?;
+        if n <= count as usize {
+            return Ok(());
+        }
+        let asked = u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX);
+        Err(Error::NoSuchDevice(Box::new(NoSuchDevice { asked, count })))
+    }
+}
+
+impl<Tag> Clone for Cuda<Tag> {
+    fn clone(&self) -> Self {
+        Self::new(self.ordinal)
+    }
+}
+
+impl<Tag> fmt::Debug for Cuda<Tag> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cuda:{}", self.ordinal)
+    }
+}

@@ -1,0 +1,142 @@
+//! What devices and their libraries say.
+
+use std::fmt;
+
+use super::{At, Call};
+
+/// CUDA's driver cannot be used on this machine.
+#[derive(Clone, Debug)]
+pub struct NoDriver {
+    /// What was found, or tried.
+    pub why: String,
+}
+
+impl fmt::Display for NoDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no CUDA driver can be used here: {}; install NVIDIA's driver (`nvidia-smi` shows whether it works), or run on the host: `Host` in the place of `Cuda`",
+            self.why
+        )
+    }
+}
+
+/// A GPU that this machine does not have, or that this process does not see.
+#[derive(Clone, Debug)]
+pub struct NoSuchDevice {
+    /// The ordinal asked for, or the last of several.
+    pub asked: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl fmt::Display for NoSuchDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { asked, count } = self;
+        write!(
+            f,
+            "cuda:{asked} was asked for, and this process sees {count} GPUs, numbered from 0; `CUDA_VISIBLE_DEVICES` chooses which it sees"
+        )
+    }
+}
+
+/// No NCCL could be loaded.
+#[derive(Clone, Debug)]
+pub struct NoNccl {
+    /// Every place that was tried, and why each failed.
+    pub tried: String,
+}
+
+impl fmt::Display for NoNccl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.tried)
+    }
+}
+
+/// Something that the loaded NCCL, or the machine, does not offer.
+#[derive(Clone, Debug)]
+pub struct Unsupported {
+    /// What was asked for.
+    pub what: String,
+    /// What it needs.
+    pub needs: String,
+    /// What there is.
+    pub found: String,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, needs, found } = self;
+        write!(f, "{what} needs {needs}; {found}")
+    }
+}
+
+/// A call of CUDA's driver failed. A fault of the device stays: every later call fails too, and only
+/// a new process gets the device back.
+#[derive(Clone, Debug)]
+pub struct CudaFailed {
+    /// What was done.
+    pub doing: &'static str,
+    /// The device.
+    pub ordinal: u32,
+    /// CUDA's name for the error.
+    pub name: String,
+    /// What CUDA says about it.
+    pub says: String,
+}
+
+impl fmt::Display for CudaFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { doing, ordinal, name, says } = self;
+        write!(f, "{doing} on cuda:{ordinal} failed: {name} ({says})")
+    }
+}
+
+/// A call of NCCL's failed.
+#[derive(Clone, Debug)]
+pub struct NcclFailed {
+    /// NCCL's function.
+    pub function: &'static str,
+    /// The program's call behind it, where there is one.
+    pub call: Option<Call>,
+    /// NCCL's name for the result.
+    pub result: String,
+    /// What NCCL says about it.
+    pub says: String,
+    /// The loaded release.
+    pub version: String,
+}
+
+impl fmt::Display for NcclFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, call, result, says, version } = self;
+        write!(f, "{function} of NCCL {version} gave {result}")?;
+        if let Some(call) = call {
+            write!(f, " for {call}")?;
+        }
+        if !says.is_empty() {
+            write!(f, ": {says}")?;
+        }
+        f.write_str("; `NCCL_DEBUG=WARN` makes NCCL say more")
+    }
+}
+
+/// A signal, or a wait for one, on a communicator that has no window.
+#[derive(Clone, Copy, Debug)]
+pub struct NoWindow {
+    /// The method.
+    pub operation: &'static str,
+    /// Where.
+    pub site: &'static std::panic::Location<'static>,
+}
+
+impl fmt::Display for NoWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, site } = self;
+        write!(
+            f,
+            "{operation} (at {}): the communicator has no window yet, and its signals are set up with the first symmetric one; make it on all ranks with `comm.window(len)`; nothing was sent and the communicator is unharmed",
+            At(site)
+        )
+    }
+}

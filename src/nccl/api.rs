@@ -1,0 +1,171 @@
+//! The loaded NCCL, and what its results mean.
+
+use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+
+use nccl_sys::{Api, MissingSymbol, Version, ncclResult_t};
+
+use crate::Result;
+use crate::error::{Call, Error, NcclFailed, NoNccl, Unsupported};
+
+/// NCCL's functions, the oldest of them looked up once: every release from 2.18 on has these.
+pub(super) struct Nccl {
+    pub(super) api: &'static Api,
+    pub(super) all_reduce: nccl_sys::ncclAllReduce,
+    pub(super) broadcast: nccl_sys::ncclBroadcast,
+    pub(super) reduce: nccl_sys::ncclReduce,
+    pub(super) all_gather: nccl_sys::ncclAllGather,
+    pub(super) reduce_scatter: nccl_sys::ncclReduceScatter,
+    pub(super) send: nccl_sys::ncclSend,
+    pub(super) recv: nccl_sys::ncclRecv,
+    pub(super) group_start: nccl_sys::ncclGroupStart,
+    pub(super) group_end: nccl_sys::ncclGroupEnd,
+    pub(super) async_error: nccl_sys::ncclCommGetAsyncError,
+    pub(super) abort: nccl_sys::ncclCommAbort,
+}
+
+impl Nccl {
+    /// The NCCL of this process.
+    pub(super) fn load() -> Result<&'static Self> {
+        static LOADED: OnceLock<Nccl> = OnceLock::new();
+        if let Some(nccl) = LOADED.get() {
+            return Ok(nccl);
+        }
+        // SAFETY: what this machine calls NCCL, and what `TYPED_NCCL_LIB` names, is NCCL: it is the
+        // one thing that a user of this crate vouches for, as for every library of the machine.
+        let api = unsafe { Api::load() }
+            .map_err(|error| Error::NoNccl(Box::new(NoNccl { tried: error.to_string() })))?;
+        let nccl = Self::of(api).map_err(|missing| unsupported("a communicator", missing))?;
+        Ok(LOADED.get_or_init(|| nccl))
+    }
+
+    fn of(api: &'static Api) -> Result<Self, MissingSymbol> {
+        Ok(Self {
+            api,
+            all_reduce: api.ncclAllReduce()?,
+            broadcast: api.ncclBroadcast()?,
+            reduce: api.ncclReduce()?,
+            all_gather: api.ncclAllGather()?,
+            reduce_scatter: api.ncclReduceScatter()?,
+            send: api.ncclSend()?,
+            recv: api.ncclRecv()?,
+            group_start: api.ncclGroupStart()?,
+            group_end: api.ncclGroupEnd()?,
+            async_error: api.ncclCommGetAsyncError()?,
+            abort: api.ncclCommAbort()?,
+        })
+    }
+
+    /// Whether the loaded release is at least this one.
+    pub(super) fn at_least(&self, version: Version) -> bool {
+        self.api.version().at_least(version)
+    }
+
+    /// Fails where the loaded release is older.
+    pub(super) fn needs(&self, what: &str, version: Version) -> Result<()> {
+        if self.at_least(version) {
+            return Ok(());
+        }
+        Err(too_old(what, version, self.api.version()))
+    }
+
+    /// A result, as ours.
+    pub(super) fn check(
+        &self,
+        function: &'static str,
+        call: Option<Call>,
+        result: ncclResult_t,
+    ) -> Result<()> {
+        if result == ncclResult_t::ncclSuccess {
+            return Ok(());
+        }
+        Err(self.failed(function, call, result))
+    }
+
+    #[cold]
+    pub(super) fn failed(
+        &self,
+        function: &'static str,
+        call: Option<Call>,
+        result: ncclResult_t,
+    ) -> Error {
+        let name = result.name().map_or_else(|| format!("result {}", result.0), str::to_owned);
+        let mut says = self.sentence(result);
+        if let Some(last) = self.last_words() {
+            says = format!("{says}; {last}");
+        }
+        let version = self.api.version().to_string();
+        Error::NcclFailed(Box::new(NcclFailed { function, call, result: name, says, version }))
+    }
+
+    fn sentence(&self, result: ncclResult_t) -> String {
+        let Ok(sentence) = self.api.ncclGetErrorString() else { return String::new() };
+        // SAFETY: it takes any value, known or not.
+        text(unsafe { sentence(result) }).unwrap_or_default()
+    }
+
+    /// The last warning of this process: what NCCL would log.
+    fn last_words(&self) -> Option<String> {
+        let last = self.api.ncclGetLastError().ok()?;
+        // SAFETY: it does not look at the communicator.
+        text(unsafe { last(nccl_sys::NCCL_COMM_NULL) }).filter(|words| !words.is_empty())
+    }
+}
+
+fn text(words: *const std::ffi::c_char) -> Option<String> {
+    if words.is_null() {
+        return None;
+    }
+    // SAFETY: NCCL's texts are C strings; this one is copied at once.
+    let words = unsafe { CStr::from_ptr(words) };
+    Some(words.to_string_lossy().trim().to_owned())
+}
+
+/// What a missing function means to a program.
+#[cold]
+pub(super) fn unsupported(what: &str, missing: MissingSymbol) -> Error {
+    let what = format!("{what} ({})", missing.function);
+    too_old(&what, missing.needs, missing.loaded)
+}
+
+#[cold]
+fn too_old(what: &str, needs: Version, loaded: Version) -> Error {
+    Error::Unsupported(Box::new(Unsupported {
+        what: what.to_owned(),
+        needs: format!("NCCL {needs}"),
+        found: format!(
+            "{loaded} is loaded: load a newer one, which {} can name",
+            nccl_sys::ENVIRONMENT
+        ),
+    }))
+}
+
+/// The loaded release.
+pub(crate) fn version() -> Result<Version> {
+    Ok(Nccl::load()?.api.version())
+}
+
+/// Memory of NCCL's allocator on the current GPU, which is `ordinal`.
+pub(crate) fn alloc(bytes: usize, ordinal: u32) -> Result<u64> {
+    let nccl = Nccl::load()?;
+    let alloc =
+        nccl.api.ncclMemAlloc().map_err(|missing| unsupported("memory for windows", missing))?;
+    let mut address: *mut c_void = std::ptr::null_mut();
+    // SAFETY: `address` is a place for an address; the size is not 0.
+    let result = unsafe { alloc(&raw mut address, bytes) };
+    nccl.check("ncclMemAlloc", None, result)?;
+    log::trace!("cuda:{ordinal}: ncclMemAlloc of {bytes} bytes");
+    Ok(address.addr() as u64)
+}
+
+/// Frees such memory.
+///
+/// # Safety
+/// It is of [`alloc`], on the current GPU; no work uses it, and no window names it.
+pub(crate) unsafe fn free(address: u64) -> Result<()> {
+    let nccl = Nccl::load()?;
+    let free = nccl.api.ncclMemFree().map_err(|missing| unsupported("freeing memory", missing))?;
+    // SAFETY: the caller's promise.
+    let result = unsafe { free(std::ptr::with_exposed_provenance_mut(address as usize)) };
+    nccl.check("ncclMemFree", None, result)
+}

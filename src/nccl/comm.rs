@@ -1,0 +1,294 @@
+//! One rank's communicator.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+use nccl_sys::{ncclComm_t, ncclRedOp_t, ncclResult_t, ncclScalarResidence_t};
+
+use super::api::{Nccl, unsupported};
+use super::family::Family;
+use super::join::{Joining, Rest};
+use super::recorder::Recorder;
+use super::values::{self, Operator};
+use super::window::Windowed;
+use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle};
+use crate::communicator::Health;
+use crate::cuda::{CudaBackend, CudaStream, Gpu};
+use crate::error::Error;
+use crate::{DType, Result};
+
+/// A communicator of NCCL's.
+#[derive(Clone, Copy)]
+pub(super) struct Handle(pub(super) ncclComm_t);
+
+// SAFETY: NCCL's communicators are bound to no thread; who may use one when is said at [`Comm`].
+unsafe impl Send for Handle {}
+
+impl Handle {
+    /// Ends it; waits for its kernels to see it.
+    pub(super) fn abort(self, nccl: &'static Nccl) {
+        // SAFETY: whoever has the handle is the last to use it, and inside no call with it.
+        let result = unsafe { (nccl.abort)(self.0) };
+        if let Err(error) = nccl.check("ncclCommAbort", None, result) {
+            log::warn!("{error}");
+        }
+    }
+
+    /// The same on a thread of its own. Without one the communicator stays as it is.
+    pub(super) fn abandon(self, nccl: &'static Nccl) {
+        let thread = std::thread::Builder::new().name("NCCL abort".to_owned());
+        if let Err(error) = thread.spawn(move || { self }.abort(nccl)) {
+            log::warn!("no thread to abort a communicator: {error}");
+        }
+    }
+}
+
+/// One rank's communicator.
+///
+/// The thread that has it is inside NCCL with it, or nobody is. A thread that waits asks it for
+/// errors through [`Shared`], which its end empties first.
+pub struct Comm {
+    pub(super) nccl: &'static Nccl,
+    pub(super) handle: ncclComm_t,
+    pub(super) recorder: Arc<Recorder>,
+    /// The stream that was noted last.
+    last_stream: Cell<*const CudaStream>,
+    streams: RefCell<Vec<Arc<CudaStream>>>,
+    pub(super) windows: RefCell<Vec<Windowed>>,
+    /// Whether one-sided operations are set up; nothing where NCCL has none.
+    pub(super) one_sided: Cell<Option<bool>>,
+    /// Scalars that kernels may still read.
+    scalars: RefCell<Vec<Arc<Allocation<CudaBackend>>>>,
+    pub(super) gpu: &'static Gpu,
+    pub(super) size: u32,
+    pub(super) shared: Arc<Shared>,
+    health: Arc<Health>,
+}
+
+// SAFETY: a handle of NCCL's is bound to no thread, and neither are streams and windows; the cells go
+// with the value.
+unsafe impl Send for Comm {}
+
+/// What other threads reach of a communicator.
+pub(super) struct Shared {
+    nccl: &'static Nccl,
+    /// None once it ends.
+    handle: Mutex<Option<Handle>>,
+    pub(super) family: Arc<Family>,
+    pub(super) rank: usize,
+    /// Up to which collective each rank's calls were compared with this one's.
+    compared: Mutex<Vec<u64>>,
+}
+
+impl Comm {
+    pub(super) fn new(handle: Handle, rest: Rest) -> Self {
+        let Rest { nccl, gpu, family, join } = rest;
+        let rank = join.rank as usize;
+        let recorder = family.recorder(rank);
+        let shared = Arc::new(Shared {
+            nccl,
+            handle: Mutex::new(Some(handle)),
+            family,
+            rank,
+            compared: Mutex::new(vec![0; join.size as usize]),
+        });
+        let watched = shared.clone();
+        join.health.set_watch(Box::new(move |health| watched.look(health)));
+        Self {
+            nccl,
+            handle: handle.0,
+            recorder,
+            last_stream: Cell::new(ptr::null()),
+            streams: RefCell::default(),
+            windows: RefCell::default(),
+            one_sided: Cell::new(None),
+            scalars: RefCell::default(),
+            gpu,
+            size: join.size,
+            shared,
+            health: join.health,
+        }
+    }
+
+    /// Remembers that `stream` carries its work.
+    #[inline]
+    pub(super) fn note(&self, stream: &Arc<CudaStream>) {
+        if self.last_stream.get() != Arc::as_ptr(stream) {
+            self.note_new(stream);
+        }
+    }
+
+    #[cold]
+    fn note_new(&self, stream: &Arc<CudaStream>) {
+        self.last_stream.set(Arc::as_ptr(stream));
+        let mut streams = self.streams.borrow_mut();
+        // Those that nobody else names and that are idle carry nothing more.
+        streams.retain(|known| Arc::strong_count(known) > 1 || !known.is_idle());
+        if !streams.iter().any(|known| Arc::ptr_eq(known, stream)) {
+            streams.push(stream.clone());
+            stream.traffic.note(self.health.id(), Arc::downgrade(&self.shared.family));
+        }
+    }
+
+    /// A call of NCCL's failed: the communicator can only be aborted.
+    #[cold]
+    pub(super) fn poison(&self, error: Error) -> Error {
+        self.health.fail(error.clone());
+        error
+    }
+
+    /// Takes the handle from everybody; none if that was done.
+    fn end(&mut self) -> Option<Handle> {
+        let handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let windows = self.windows.take().into_iter().map(|window| window.allocation);
+        self.shared.family.park(windows.chain(self.scalars.take()));
+        handle
+    }
+}
+
+impl Drop for Comm {
+    fn drop(&mut self) {
+        // Made, and then not wanted.
+        if let Some(handle) = self.end() {
+            handle.abandon(self.nccl);
+            self.shared.family.leave();
+        }
+    }
+}
+
+impl Shared {
+    /// Looks for what NCCL found out by itself, and for ranks that call something else.
+    fn look(&self, health: &Health) {
+        if !health.is_well() {
+            return;
+        }
+        let found = self.async_error().or_else(|| {
+            let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+            self.family.desync(self.rank, &mut compared)
+        });
+        if let Some(error) = found.or_else(|| self.family.refused(self.rank)) {
+            health.fail(error);
+        }
+    }
+
+    fn async_error(&self) -> Option<Error> {
+        // Somebody else asks, or ends it.
+        let handle = match self.handle.try_lock() {
+            Ok(handle) => handle,
+            Err(TryLockError::Poisoned(handle)) => handle.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let comm = (*handle)?.0;
+        let mut state = ncclResult_t::ncclSuccess;
+        // SAFETY: the communicator lives: its end takes the handle out of the lock first. NCCL lets
+        // one thread ask while another enqueues.
+        let asked = unsafe { (self.nccl.async_error)(comm, &raw mut state) };
+        let result = if asked == ncclResult_t::ncclSuccess { state } else { asked };
+        match result {
+            ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress => None,
+            _ => Some(self.nccl.failed("ncclCommGetAsyncError", None, result)),
+        }
+    }
+}
+
+// SAFETY: NCCL's kernels are over when their streams say so, and memory is given out again only then;
+// memory in windows stays until every rank of the process has ended.
+unsafe impl Lifecycle for CudaBackend {
+    type Comm = Comm;
+    type Operator = Operator;
+    type Joining = Joining;
+
+    fn join(join: Join) -> Result<Joining> {
+        Joining::start(join)
+    }
+
+    fn joined(joining: &mut Joining) -> Result<Option<Comm>> {
+        joining.made()
+    }
+
+    fn is_idle(comm: &Comm) -> bool {
+        comm.streams.borrow().iter().all(|stream| stream.is_idle())
+    }
+
+    fn departer(comm: &Comm) -> Departer {
+        let shared = comm.shared.clone();
+        Box::new(move |why, how| shared.family.depart(shared.rank, why, how))
+    }
+
+    fn pre_mul_sum(comm: &Comm, dtype: DType, mut scalar: [u8; 8]) -> Result<Operator> {
+        let residence = ncclScalarResidence_t::ncclScalarHostImmediate;
+        let number = create(comm, dtype, scalar.as_mut_ptr().cast(), residence)?;
+        Ok(Operator { number, _scalar: None })
+    }
+
+    fn pre_mul_sum_device(
+        comm: &Comm,
+        dtype: DType,
+        scalar: &Arc<Allocation<Self>>,
+    ) -> Result<Operator> {
+        let residence = ncclScalarResidence_t::ncclScalarDevice;
+        let number = create(comm, dtype, scalar.block().address(), residence)?;
+        comm.scalars.borrow_mut().push(scalar.clone());
+        Ok(Operator { number, _scalar: Some(scalar.clone()) })
+    }
+
+    fn drop_operator(comm: &Comm, operator: Operator) {
+        let Ok(destroy) = comm.nccl.api.ncclRedOpDestroy() else { return };
+        // SAFETY: the operator is this communicator's, and no call names it any more.
+        let result = unsafe { destroy(operator.number, comm.handle) };
+        if let Err(error) = comm.nccl.check("ncclRedOpDestroy", None, result) {
+            log::warn!("{error}");
+        }
+    }
+
+    fn finalize(mut comm: Comm) {
+        let Some(handle) = comm.end() else { return };
+        match comm.nccl.api.ncclCommDestroy() {
+            Ok(destroy) => {
+                // SAFETY: every rank is idle and nobody else has the handle. NCCL finalises by itself
+                // when the last rank of this process destroys.
+                let result = unsafe { destroy(handle.0) };
+                if let Err(error) = comm.nccl.check("ncclCommDestroy", None, result) {
+                    log::warn!("{error}");
+                }
+            }
+            Err(_) => handle.abort(comm.nccl),
+        }
+        comm.shared.family.leave();
+    }
+
+    fn abort(mut comm: Comm, why: &str) {
+        comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
+        if let Some(handle) = comm.end() {
+            handle.abort(comm.nccl);
+            comm.shared.family.leave();
+        }
+    }
+
+    fn abandon(comm: Comm, why: &str) {
+        comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
+        drop(comm);
+    }
+}
+
+fn create(
+    comm: &Comm,
+    dtype: DType,
+    scalar: *mut c_void,
+    residence: ncclScalarResidence_t,
+) -> Result<ncclRedOp_t> {
+    values::knows(comm.nccl, dtype)?;
+    let missing = |missing| unsupported("an operator", missing);
+    let create = comm.nccl.api.ncclRedOpCreatePreMulSum().map_err(missing)?;
+    let mut number = ncclRedOp_t::ncclSum;
+    // SAFETY: `number` is a place for an operator; the scalar is one element of the type, on the host
+    // and read before the call returns, or on the device and kept until the communicator ends.
+    let result =
+        unsafe { create(&raw mut number, scalar, values::dtype(dtype), residence, comm.handle) };
+    comm.nccl
+        .check("ncclRedOpCreatePreMulSum", None, result)
+        .map_err(|error| comm.poison(error))?;
+    Ok(number)
+}

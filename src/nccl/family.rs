@@ -1,0 +1,260 @@
+//! The ranks of one communicator in this process.
+//!
+//! They share NCCL's id, tell each other who left, and compare what they call. NCCL does none of it:
+//! a rank whose peer is gone, or calls something else, hangs in it.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use nccl_sys::ncclUniqueId;
+
+use super::api::{Nccl, unsupported};
+use super::recorder::Recorder;
+use crate::backend::{Allocation, Departure, Join, Refusal};
+use crate::communicator::Health;
+use crate::cuda::CudaBackend;
+use crate::error::{Error, Mismatch, PeerFailed, Refused};
+use crate::{Rank, Result};
+
+pub(super) struct Family {
+    name: &'static str,
+    pub(super) unique: ncclUniqueId,
+    members: Box<[Member]>,
+    state: Mutex<State>,
+}
+
+struct Member {
+    health: OnceLock<Weak<Health>>,
+    recorder: Arc<Recorder>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many members joined and have not ended.
+    live: usize,
+    /// Memory that peers may have seen: NCCL lets go of it when the last member has ended.
+    parked: Vec<Arc<Allocation<CudaBackend>>>,
+    refused: Vec<Turn>,
+    /// Why a rank left.
+    left: HashMap<u32, String>,
+}
+
+/// A call that a rank refused.
+struct Turn {
+    by: usize,
+    what: What,
+    number: u64,
+    reason: Error,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Collective,
+    /// To this rank.
+    Send(usize),
+    /// From this rank.
+    Recv(usize),
+    /// To this rank.
+    Signal(usize),
+}
+
+static FAMILIES: LazyLock<Mutex<HashMap<u64, Weak<Family>>>> = LazyLock::new(Mutex::default);
+
+impl Family {
+    /// The family of this communicator; its first member asks NCCL for an id.
+    pub(super) fn meet(nccl: &Nccl, join: &Join) -> Result<Arc<Self>> {
+        let mut families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
+        families.retain(|_, family| family.strong_count() > 0);
+        let known = families.get(&join.id).and_then(Weak::upgrade);
+        let family = match known {
+            Some(family) => family,
+            None => {
+                let family = Arc::new(Self::new(nccl, join)?);
+                families.insert(join.id, Arc::downgrade(&family));
+                family
+            }
+        };
+        drop(families);
+        if let Some(member) = family.members.get(join.rank as usize) {
+            // A seat is taken once.
+            let _ = member.health.set(Arc::downgrade(&join.health));
+        }
+        family.state().live += 1;
+        Ok(family)
+    }
+
+    fn new(nccl: &Nccl, join: &Join) -> Result<Self> {
+        let make =
+            nccl.api.ncclGetUniqueId().map_err(|missing| unsupported("a communicator", missing))?;
+        let mut unique = ncclUniqueId::zeroed();
+        // SAFETY: `unique` is a place for an id.
+        let result = unsafe { make(&raw mut unique) };
+        nccl.check("ncclGetUniqueId", None, result)?;
+        let size = join.size as usize;
+        let member =
+            |_| Member { health: OnceLock::new(), recorder: Arc::new(Recorder::new(size)) };
+        let members = (0..size).map(member).collect();
+        Ok(Self { name: join.name, unique, members, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn recorder(&self, rank: usize) -> Arc<Recorder> {
+        // The control plane gave the rank, which is below the size.
+        self.members[rank].recorder.clone()
+    }
+
+    /// Keeps memory until every member has ended.
+    pub(super) fn park(&self, memory: impl IntoIterator<Item = Arc<Allocation<CudaBackend>>>) {
+        self.state().parked.extend(memory);
+    }
+
+    /// A member has ended, or never joined.
+    pub(super) fn leave(&self) {
+        let mut state = self.state();
+        state.live = state.live.saturating_sub(1);
+        let last = state.live == 0;
+        let parked = if last { std::mem::take(&mut state.parked) } else { Vec::new() };
+        drop(state);
+        drop(parked);
+    }
+
+    /// A rank will enqueue nothing more.
+    pub(super) fn depart(&self, rank: usize, why: &str, how: Departure) {
+        let by = Rank::at(rank);
+        self.state().left.entry(by.0).or_insert_with(|| why.to_owned());
+        if how == Departure::AfterItsWork {
+            return;
+        }
+        for (other, member) in self.members.iter().enumerate() {
+            let health = member.health.get().and_then(Weak::upgrade);
+            if let (true, Some(health)) = (other != rank, health) {
+                health.fail(Error::PeerFailed(Box::new(PeerFailed {
+                    name: self.name,
+                    lost: vec![by],
+                    why: why.to_owned(),
+                    during: "communication".to_owned(),
+                })));
+            }
+        }
+    }
+
+    /// Books calls that a rank refused.
+    pub(super) fn refuse(&self, by: usize, refusals: &[Refusal], reason: &Error) {
+        let recorder = &self.members[by].recorder;
+        let turns = refusals.iter().map(|refusal| {
+            let (what, number) = match *refusal {
+                Refusal::Collective => (What::Collective, recorder.refused()),
+                Refusal::SendTo(to) => (What::Send(to.index()), recorder.refused_send(to.index())),
+                Refusal::RecvFrom(from) => {
+                    (What::Recv(from.index()), recorder.refused_recv(from.index()))
+                }
+                Refusal::Signal(to, _) => (What::Signal(to.index()), 0),
+            };
+            Turn { by, what, number, reason: reason.clone() }
+        });
+        self.state().refused.extend(turns);
+    }
+
+    /// A call of `rank`'s that another rank refused its part of, so that it never ends.
+    pub(super) fn refused(&self, rank: usize) -> Option<Error> {
+        let state = self.state();
+        let own = &self.members[rank].recorder;
+        let stuck = state.refused.iter().find(|turn| {
+            // The same call, as this rank counts it.
+            let (mine, called) = match turn.what {
+                _ if turn.by == rank => return false,
+                What::Collective => (What::Collective, own.issued()),
+                What::Send(to) if to == rank => (What::Recv(turn.by), own.received(turn.by)),
+                What::Recv(from) if from == rank => (What::Send(turn.by), own.sent(turn.by)),
+                _ => return false,
+            };
+            let too = |other: &Turn| {
+                other.by == rank && other.what == mine && other.number == turn.number
+            };
+            called > turn.number && !state.refused.iter().any(too)
+        })?;
+        let call = match stuck.what {
+            What::Collective => own.call(stuck.number),
+            _ => own.last_other(),
+        };
+        let (by, reason) = (Rank::at(stuck.by), stuck.reason.clone());
+        let name = self.name;
+        drop(state);
+        Some(Error::Refused(Box::new(Refused { name, call: call?, by, reason })))
+    }
+
+    /// The first collective that `rank` and another rank called differently. `compared` says up to
+    /// which each other rank's were compared.
+    pub(super) fn desync(&self, rank: usize, compared: &mut [u64]) -> Option<Error> {
+        let own = &self.members[rank].recorder;
+        for (other, done) in compared.iter_mut().enumerate() {
+            if other == rank {
+                continue;
+            }
+            let theirs = &self.members[other].recorder;
+            let until = own.issued().min(theirs.issued());
+            let from = (*done).max(own.oldest()).max(theirs.oldest());
+            for number in from..until {
+                let pair = (own.call(number), theirs.call(number));
+                if let (Some(mine), Some(their)) = pair
+                    && !mine.matches(&their)
+                {
+                    return Some(self.mismatch(number));
+                }
+            }
+            *done = until;
+        }
+        None
+    }
+
+    fn mismatch(&self, number: u64) -> Error {
+        let calls = self.members.iter().enumerate();
+        let calls = calls
+            .filter_map(|(rank, member)| Some((Rank::at(rank), member.recorder.call(number)?)));
+        let (what, calls) = (format!("collective #{number}"), calls.collect());
+        Error::Mismatch(Box::new(Mismatch { name: self.name, what, calls, ended: true }))
+    }
+
+    /// Whether the ranks called different numbers of collectives.
+    pub(super) fn is_uneven(&self) -> bool {
+        let mut issued = self.members.iter().map(|member| member.recorder.issued());
+        let first = issued.next();
+        issued.any(|other| Some(other) != first)
+    }
+
+    /// What each rank called last, who refused what, and who left.
+    pub(super) fn report(&self) -> String {
+        let mut report = String::new();
+        for (rank, member) in self.members.iter().enumerate() {
+            let recorder = &member.recorder;
+            let issued = recorder.issued();
+            let sep = if rank == 0 { "" } else { "; " };
+            // Writing to a string succeeds.
+            let _ = write!(report, "{sep}rank {rank} called {issued} collectives on {}", self.name);
+            if let Some(call) = issued.checked_sub(1).and_then(|last| recorder.call(last)) {
+                let _ = write!(report, ", the last {call}");
+            }
+            if let Some(call) = recorder.last_other() {
+                let _ = write!(report, ", and then or before {call}");
+            }
+        }
+        let state = self.state();
+        for Turn { by, what, reason, .. } in &state.refused {
+            let what = match what {
+                What::Collective => "a collective".to_owned(),
+                What::Send(to) => format!("its send to rank {to}"),
+                What::Recv(from) => format!("its receive from rank {from}"),
+                What::Signal(to) => format!("its put or signal to rank {to}"),
+            };
+            let _ = write!(report, "; rank {by} refused {what}: {reason}");
+        }
+        for (rank, why) in &state.left {
+            let _ = write!(report, "; rank {rank} left: {why}");
+        }
+        report
+    }
+}

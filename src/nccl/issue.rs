@@ -1,0 +1,443 @@
+//! Enqueuing: one call of NCCL's for one operation, a group for several.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use nccl_sys::{ncclResult_t, ncclWaitSignalDesc_t};
+
+use super::api::unsupported;
+use super::comm::Comm;
+use super::values;
+use crate::Result;
+use crate::backend::{
+    Collective, Op, Operations, Part, Put, Refusal, Signal, Span, Transfer, Wait,
+};
+use crate::cuda::{CudaBackend, CudaStream};
+use crate::error::{Call, Error, Operation};
+
+type Span1<'a> = Option<Span<'a, CudaBackend>>;
+
+/// Where a span starts on the device; null for none.
+#[inline]
+fn start(span: &Span1<'_>) -> *mut c_void {
+    span.as_ref().map_or(ptr::null_mut(), |span| span.allocation().block().at(span.offset()))
+}
+
+// SAFETY: NCCL reads and writes the spans that its functions document, which are those of `Op`, in
+// stream order. Their memory is held by its header, which knows the streams.
+unsafe impl Operations for CudaBackend {
+    #[inline]
+    unsafe fn issue(comm: &Comm, stream: &Arc<CudaStream>, ops: &[Op<'_, Self>]) -> Result<()> {
+        comm.note(stream);
+        if let [Op::Collective(collective)] = ops
+            && collective.call.operation == Operation::AllReduce
+            && values::always_known(collective.call.dtype)
+        {
+            comm.recorder.collective(&collective.call);
+            // SAFETY: the spans are on the communicator's device and hold `count` elements each, by
+            // the caller's promise; communicator and stream are alive.
+            let result = unsafe {
+                (comm.nccl.all_reduce)(
+                    start(&collective.send),
+                    start(&collective.recv),
+                    collective.call.count,
+                    values::dtype(collective.call.dtype),
+                    values::reduction(collective.reduction.as_ref()),
+                    comm.handle,
+                    stream.handle(),
+                )
+            };
+            if result == ncclResult_t::ncclSuccess {
+                return Ok(());
+            }
+            return Err(failed(comm, Failure::Nccl("ncclAllReduce", result, collective.call)));
+        }
+        together(&[Part { comm, stream, ops }])
+    }
+
+    unsafe fn issue_together(parts: &[Part<'_, '_, Self>]) -> Result<()> {
+        for part in parts {
+            part.comm.note(part.stream);
+        }
+        together(parts)
+    }
+
+    fn refuse(comm: &Comm, ops: &[Refusal], reason: &Error) {
+        comm.shared.family.refuse(comm.shared.rank, ops, reason);
+    }
+}
+
+/// Why an operation was not enqueued.
+enum Failure {
+    /// Seen before NCCL was called.
+    Before(Error),
+    Nccl(&'static str, ncclResult_t, Call),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Before(error)
+    }
+}
+
+#[cold]
+fn failed(comm: &Comm, failure: Failure) -> Error {
+    match failure {
+        Failure::Before(error) => error,
+        Failure::Nccl(function, result, call) => {
+            comm.poison(comm.nccl.failed(function, Some(call), result))
+        }
+    }
+}
+
+/// Enqueues everything as one group.
+fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
+    // What NCCL, as it is loaded, cannot do is known before anything is called.
+    for Part { comm, ops, .. } in parts {
+        for op in *ops {
+            if let Err(error) = possible(comm, op) {
+                refuse_all(parts, &error);
+                return Err(error);
+            }
+        }
+    }
+    let Some(first) = parts.first() else { return Ok(()) };
+    for Part { comm, ops, .. } in parts {
+        for op in *ops {
+            match op {
+                Op::Collective(collective) => comm.recorder.collective(&collective.call),
+                _ => comm.recorder.other(&op.call()),
+            }
+        }
+    }
+    let calls: usize = parts.iter().map(|part| part.ops.len()).sum();
+    if calls == 1 && !needs_group(first.comm, first.ops) {
+        return one(first.comm, first.stream, first.ops)
+            .map_err(|failure| failed(first.comm, failure));
+    }
+    let Some(call) = parts.iter().find_map(|part| part.ops.first()).map(Op::call) else {
+        return Ok(());
+    };
+    // SAFETY: it takes nothing; the end below is reached whatever happens between, on this thread.
+    let started = unsafe { (first.comm.nccl.group_start)() };
+    if started != ncclResult_t::ncclSuccess {
+        return Err(failed(first.comm, Failure::Nccl("ncclGroupStart", started, call)));
+    }
+    let mut outcome = Ok(());
+    for part in parts {
+        if outcome.is_ok() {
+            outcome =
+                one(part.comm, part.stream, part.ops).map_err(|failure| failed(part.comm, failure));
+        }
+    }
+    // SAFETY: the group was started on this thread.
+    let ended = unsafe { (first.comm.nccl.group_end)() };
+    outcome?;
+    if ended == ncclResult_t::ncclSuccess {
+        return Ok(());
+    }
+    // One failure drops the whole group, on every communicator in it.
+    let error = first.comm.nccl.failed("ncclGroupEnd", Some(call), ended);
+    for part in parts {
+        part.comm.poison(error.clone());
+    }
+    Err(error)
+}
+
+/// Books everything as refused: nothing of a group is enqueued if part of it cannot be.
+#[cold]
+fn refuse_all(parts: &[Part<'_, '_, CudaBackend>], reason: &Error) {
+    for Part { comm, ops, .. } in parts {
+        let refusals: Vec<Refusal> = ops.iter().filter_map(refusal).collect();
+        comm.shared.family.refuse(comm.shared.rank, &refusals, reason);
+    }
+}
+
+fn refusal(op: &Op<'_, CudaBackend>) -> Option<Refusal> {
+    match op {
+        Op::Collective(_) => Some(Refusal::Collective),
+        Op::Transfer(transfer) if transfer.call.operation == Operation::SendTo => {
+            Some(Refusal::SendTo(transfer.peer))
+        }
+        Op::Transfer(transfer) => Some(Refusal::RecvFrom(transfer.peer)),
+        Op::Put(put) => Some(Refusal::Signal(put.peer, put.slot)),
+        Op::Signal(signal) => Some(Refusal::Signal(signal.peer, signal.slot)),
+        Op::Wait(_) => None,
+    }
+}
+
+/// Whether the loaded NCCL has what an operation needs.
+fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
+    match op {
+        Op::Collective(collective) => values::knows(comm.nccl, collective.call.dtype),
+        Op::Transfer(transfer) => values::knows(comm.nccl, transfer.call.dtype),
+        Op::Put(put) => {
+            values::knows(comm.nccl, put.call.dtype)?;
+            comm.one_sided("put_signal")
+        }
+        Op::Signal(_) => comm.one_sided("signal"),
+        Op::Wait(_) => comm.one_sided("wait_signal"),
+    }
+}
+
+/// Whether one operation takes several calls.
+fn needs_group(comm: &Comm, ops: &[Op<'_, CudaBackend>]) -> bool {
+    let [Op::Collective(collective)] = ops else { return false };
+    let spreads = matches!(
+        collective.call.operation,
+        Operation::AllToAll | Operation::Gather | Operation::Scatter
+    );
+    spreads && comm.nccl.api.ncclAlltoAll().is_err()
+}
+
+/// Calls NCCL for each operation of one rank; waits that follow each other are one call.
+fn one(comm: &Comm, stream: &CudaStream, ops: &[Op<'_, CudaBackend>]) -> Result<(), Failure> {
+    let mut rest = ops;
+    while let Some(op) = rest.first() {
+        let waits = rest.iter().map_while(|op| match op {
+            Op::Wait(wait) => Some(*wait),
+            _ => None,
+        });
+        let waits: Vec<Wait> = waits.collect();
+        if !waits.is_empty() {
+            comm.wait(stream, &waits)?;
+            rest = &rest[waits.len()..];
+            continue;
+        }
+        match op {
+            Op::Collective(collective) => comm.collective(stream, collective)?,
+            Op::Transfer(transfer) => comm.transfer(stream, transfer)?,
+            Op::Put(put) => comm.put(stream, put)?,
+            Op::Signal(signal) => comm.signal(stream, signal)?,
+            Op::Wait(_) => {}
+        }
+        rest = &rest[1..];
+    }
+    Ok(())
+}
+
+fn done(function: &'static str, call: Call, result: ncclResult_t) -> Result<(), Failure> {
+    if result == ncclResult_t::ncclSuccess {
+        return Ok(());
+    }
+    Err(Failure::Nccl(function, result, call))
+}
+
+fn number(n: u32) -> c_int {
+    c_int::try_from(n).unwrap_or(c_int::MAX)
+}
+
+impl Comm {
+    fn collective(
+        &self,
+        stream: &CudaStream,
+        collective: &Collective<'_, CudaBackend>,
+    ) -> Result<(), Failure> {
+        let Collective { call, reduction, send, recv } = collective;
+        let (from, to) = (start(send), start(recv));
+        let (count, dtype) = (call.count, values::dtype(call.dtype));
+        let op = values::reduction(reduction.as_ref());
+        let root = call.root.map_or(0, |root| number(root.0));
+        // A rank that is no root has one side only; NCCL wants an address for the other.
+        let from = if from.is_null() { to } else { from };
+        let to = if to.is_null() { from } else { to };
+        let (comm, handle) = (self.handle, stream.handle());
+        let nccl = self.nccl;
+        let (function, result) = match call.operation {
+            Operation::AllReduce => {
+                // SAFETY: the spans are on the communicator's device and hold the elements that
+                // `Collective` documents, which are those that NCCL asks for; where a rank has none
+                // NCCL does not look. Communicator and stream are alive.
+                let result = unsafe { (nccl.all_reduce)(from, to, count, dtype, op, comm, handle) };
+                ("ncclAllReduce", result)
+            }
+            Operation::Broadcast => {
+                // SAFETY: as for `all_reduce`.
+                let result =
+                    unsafe { (nccl.broadcast)(from, to, count, dtype, root, comm, handle) };
+                ("ncclBroadcast", result)
+            }
+            Operation::Reduce => {
+                // SAFETY: as for `all_reduce`.
+                let result =
+                    unsafe { (nccl.reduce)(from, to, count, dtype, op, root, comm, handle) };
+                ("ncclReduce", result)
+            }
+            Operation::AllGather => {
+                // SAFETY: as for `all_reduce`.
+                let result = unsafe { (nccl.all_gather)(from, to, count, dtype, comm, handle) };
+                ("ncclAllGather", result)
+            }
+            Operation::ReduceScatter => {
+                // SAFETY: as for `all_reduce`.
+                let result =
+                    unsafe { (nccl.reduce_scatter)(from, to, count, dtype, op, comm, handle) };
+                ("ncclReduceScatter", result)
+            }
+            Operation::AllToAll if let Ok(all_to_all) = nccl.api.ncclAlltoAll() => {
+                // SAFETY: as for `all_reduce`.
+                let result = unsafe { all_to_all(from, to, count, dtype, comm, handle) };
+                ("ncclAlltoAll", result)
+            }
+            Operation::Gather if let Ok(gather) = nccl.api.ncclGather() => {
+                // SAFETY: as for `all_reduce`.
+                let result = unsafe { gather(from, to, count, dtype, root, comm, handle) };
+                ("ncclGather", result)
+            }
+            Operation::Scatter if let Ok(scatter) = nccl.api.ncclScatter() => {
+                // SAFETY: as for `all_reduce`.
+                let result = unsafe { scatter(from, to, count, dtype, root, comm, handle) };
+                ("ncclScatter", result)
+            }
+            _ => return self.spread(stream, *call, from, to),
+        };
+        done(function, *call, result)
+    }
+
+    /// `all_to_all`, `gather` and `scatter` where NCCL has none of its own (before 2.28): as transfers
+    /// of blocks, inside the group that the caller opened.
+    fn spread(
+        &self,
+        stream: &CudaStream,
+        call: Call,
+        from: *mut c_void,
+        to: *mut c_void,
+    ) -> Result<(), Failure> {
+        let rank = self.shared.rank;
+        let block = call.bytes();
+        let root = call.root.map(|root| root.index());
+        for peer in 0..self.size as usize {
+            let at = |start: *mut c_void, index: usize| start.wrapping_byte_add(index * block);
+            let (send, recv) = match call.operation {
+                Operation::AllToAll => (Some(at(from, peer)), Some(at(to, peer))),
+                Operation::Gather => (
+                    (Some(peer) == root).then_some(from),
+                    (Some(rank) == root).then(|| at(to, peer)),
+                ),
+                _ => (
+                    (Some(rank) == root).then(|| at(from, peer)),
+                    (Some(peer) == root).then_some(to),
+                ),
+            };
+            // A rank's own block is there already when the operation is in place.
+            let peer_number = c_int::try_from(peer).unwrap_or(c_int::MAX);
+            let in_place = peer == rank && send == recv;
+            if let (Some(send), false) = (send, in_place) {
+                self.send(stream, call, send, peer_number)?;
+            }
+            if let (Some(recv), false) = (recv, in_place) {
+                self.recv(stream, call, recv, peer_number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn transfer(
+        &self,
+        stream: &CudaStream,
+        transfer: &Transfer<'_, CudaBackend>,
+    ) -> Result<(), Failure> {
+        let address = start(&Some(transfer.span));
+        let peer = number(transfer.peer.0);
+        match transfer.call.operation {
+            Operation::SendTo => self.send(stream, transfer.call, address, peer),
+            _ => self.recv(stream, transfer.call, address, peer),
+        }
+    }
+
+    fn send(
+        &self,
+        stream: &CudaStream,
+        call: Call,
+        from: *mut c_void,
+        peer: c_int,
+    ) -> Result<(), Failure> {
+        let dtype = values::dtype(call.dtype);
+        // SAFETY: `count` elements from here on are in an allocation on the communicator's device.
+        let result = unsafe {
+            (self.nccl.send)(from, call.count, dtype, peer, self.handle, stream.handle())
+        };
+        done("ncclSend", call, result)
+    }
+
+    fn recv(
+        &self,
+        stream: &CudaStream,
+        call: Call,
+        to: *mut c_void,
+        peer: c_int,
+    ) -> Result<(), Failure> {
+        let dtype = values::dtype(call.dtype);
+        // SAFETY: as in `send`; nothing else uses them until the stream is past.
+        let result =
+            unsafe { (self.nccl.recv)(to, call.count, dtype, peer, self.handle, stream.handle()) };
+        done("ncclRecv", call, result)
+    }
+
+    fn put(&self, stream: &CudaStream, put: &Put<'_, CudaBackend>) -> Result<(), Failure> {
+        let missing = |missing| unsupported("put_signal", missing);
+        let function = self.nccl.api.ncclPutSignal().map_err(missing)?;
+        let window = self.window(put.window)?;
+        let from = start(&Some(put.span));
+        let (dtype, peer) = (values::dtype(put.call.dtype), number(put.peer.0));
+        let (signal, context) = (number(put.slot.index), number(put.slot.context));
+        // SAFETY: the source is in a symmetric window of this communicator and the target inside the
+        // peer's part of `window`, by the caller's promise; `window` is this rank's own handle.
+        let result = unsafe {
+            function(
+                from,
+                put.call.count,
+                dtype,
+                peer,
+                window,
+                put.offset,
+                signal,
+                context,
+                0,
+                self.handle,
+                stream.handle(),
+            )
+        };
+        done("ncclPutSignal", put.call, result)
+    }
+
+    fn signal(&self, stream: &CudaStream, signal: &Signal) -> Result<(), Failure> {
+        let function =
+            self.nccl.api.ncclSignal().map_err(|missing| unsupported("signal", missing))?;
+        let (index, context) = (number(signal.slot.index), number(signal.slot.context));
+        let peer = number(signal.peer.0);
+        // SAFETY: communicator and stream are alive; no memory is named.
+        let result = unsafe { function(peer, index, context, 0, self.handle, stream.handle()) };
+        done("ncclSignal", signal.call, result)
+    }
+
+    fn wait(&self, stream: &CudaStream, waits: &[Wait]) -> Result<(), Failure> {
+        let Some(first) = waits.first() else { return Ok(()) };
+        let missing = |missing| unsupported("wait_signal", missing);
+        let function = self.nccl.api.ncclWaitSignal().map_err(missing)?;
+        let mut descriptions: Vec<ncclWaitSignalDesc_t> = waits
+            .iter()
+            .map(|wait| ncclWaitSignalDesc_t {
+                opCnt: number(wait.count),
+                peer: number(wait.peer.0),
+                sigIdx: number(wait.slot.index),
+                ctx: number(wait.slot.context),
+            })
+            .collect();
+        let count = c_int::try_from(descriptions.len()).unwrap_or(c_int::MAX);
+        // SAFETY: as many descriptions as are said; NCCL copies them before it returns.
+        let result =
+            unsafe { function(count, descriptions.as_mut_ptr(), self.handle, stream.handle()) };
+        done("ncclWaitSignal", first.call, result)
+    }
+
+    /// Ok where one-sided operations are there.
+    fn one_sided(&self, what: &str) -> Result<()> {
+        self.nccl.api.ncclPutSignal().map_err(|missing| unsupported(what, missing))?;
+        match self.one_sided.get() {
+            Some(true) => Ok(()),
+            found => Err(super::window::no_one_sided(what, found.is_some())),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Joining a communicator: NCCL's call blocks until all ranks have made it, so a thread makes it.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use nccl_sys::{Version, ncclComm_t, ncclConfig_t, ncclResult_t};
+
+use super::api::{Nccl, unsupported};
+use super::comm::{Comm, Handle};
+use super::family::Family;
+use crate::Result;
+use crate::backend::Join;
+use crate::cuda::Gpu;
+use crate::error::{Error, InitFailed};
+
+/// A communicator that NCCL is connecting.
+pub struct Joining {
+    made: Receiver<Result<Handle>>,
+    /// Taken when it is made.
+    rest: Option<Rest>,
+}
+
+pub(super) struct Rest {
+    pub(super) nccl: &'static Nccl,
+    pub(super) gpu: &'static Gpu,
+    pub(super) family: Arc<Family>,
+    pub(super) join: Join,
+}
+
+impl Joining {
+    pub(super) fn start(join: Join) -> Result<Self> {
+        let nccl = Nccl::load()?;
+        let gpu = Gpu::open(join.ordinal)?;
+        if join.slots.context > 1 || join.slots.index > 1 {
+            let what = "more than one context or signal";
+            nccl.needs(what, Version::new(2, 31, 2))?;
+        }
+        let family = Family::meet(nccl, &join)?;
+        let rest = Rest { nccl, gpu, family, join };
+        let (sender, made) = channel();
+        let call = Call::of(&rest);
+        let (rank, size) = (rest.join.rank, rest.join.size);
+        let joining = Self { made, rest: Some(rest) };
+        let thread = std::thread::Builder::new().name(format!("NCCL init of rank {rank}"));
+        let spawned = thread.spawn(move || {
+            // Whoever asked may be gone.
+            if let Err(unsent) = sender.send(call.make())
+                && let Ok(handle) = unsent.0
+            {
+                handle.abort(call.nccl);
+            }
+        });
+        match spawned {
+            Ok(_) => Ok(joining),
+            Err(error) => Err(Error::InitFailed(Box::new(InitFailed {
+                size: size as usize,
+                ranks: vec![crate::Rank(rank)],
+                why: format!("got no thread ({error})"),
+            }))),
+        }
+    }
+
+    pub(super) fn made(&mut self) -> Result<Option<Comm>> {
+        let handle = match self.made.try_recv() {
+            Ok(made) => made?,
+            Err(TryRecvError::Empty) => return Ok(None),
+            Err(TryRecvError::Disconnected) => {
+                let (size, why) = (0, "the thread that joined is gone".to_owned());
+                return Err(Error::InitFailed(Box::new(InitFailed { size, ranks: vec![], why })));
+            }
+        };
+        Ok(self.rest.take().map(|rest| Comm::new(handle, rest)))
+    }
+}
+
+impl Drop for Joining {
+    fn drop(&mut self) {
+        let Some(rest) = self.rest.take() else { return };
+        rest.family.leave();
+        // Made, and not asked for any more; if it is made later, its thread sees that we are gone.
+        if let Ok(Ok(handle)) = self.made.try_recv() {
+            handle.abandon(rest.nccl);
+        }
+    }
+}
+
+/// What the thread needs.
+struct Call {
+    nccl: &'static Nccl,
+    gpu: &'static Gpu,
+    id: nccl_sys::ncclUniqueId,
+    size: i32,
+    rank: i32,
+    slots: Option<(i32, i32)>,
+    name: &'static CStr,
+}
+
+impl Call {
+    fn of(rest: &Rest) -> Self {
+        let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+        let slots = rest.join.slots;
+        let several = slots.context > 1 || slots.index > 1;
+        Self {
+            nccl: rest.nccl,
+            gpu: rest.gpu,
+            id: rest.family.unique,
+            size: number(rest.join.size),
+            rank: number(rest.join.rank),
+            slots: several.then(|| (number(slots.context), number(slots.index))),
+            name: c_name(rest.join.name),
+        }
+    }
+
+    fn make(&self) -> Result<Handle> {
+        let missing = |missing| unsupported("a communicator", missing);
+        let init = self.nccl.api.ncclCommInitRankConfig().map_err(missing)?;
+        let mut config = ncclConfig_t::new();
+        config.commName = self.name.as_ptr();
+        if let Some((contexts, signals)) = self.slots {
+            config.numRmaCtx = contexts;
+            config.numRmaSig = signals;
+        }
+        // The current device becomes the rank's for ever.
+        self.gpu.bind()?;
+        let mut comm: ncclComm_t = nccl_sys::NCCL_COMM_NULL;
+        // SAFETY: `comm` is a place for a handle and `config` is whole; the id is this communicator's,
+        // and each of its ranks is taken once, because a seat is.
+        let result = unsafe { init(&raw mut comm, self.size, self.id, self.rank, &raw mut config) };
+        let handle = Handle(comm);
+        if result == ncclResult_t::ncclSuccess {
+            return Ok(handle);
+        }
+        let error = self.nccl.failed("ncclCommInitRankConfig", None, result);
+        // A failure may leave a handle, which can only be aborted.
+        if !comm.is_null() {
+            handle.abort(self.nccl);
+        }
+        Err(error)
+    }
+}
+
+/// The communicator's name as NCCL takes it: it does not copy it.
+fn c_name(name: &'static str) -> &'static CStr {
+    static NAMES: LazyLock<Mutex<HashMap<&'static str, &'static CStr>>> =
+        LazyLock::new(Mutex::default);
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.entry(name).or_insert_with(|| {
+        // An identifier has no zero.
+        let name = CString::new(name).unwrap_or_default();
+        Box::leak(name.into_boxed_c_str())
+    })
+}

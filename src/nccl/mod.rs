@@ -1,0 +1,20 @@
+//! NCCL's half of the NCCL backend: communicators, operations, windows.
+//!
+//! A rank's communicator is used by the thread that has it, and by nobody else, with one exception:
+//! a thread that waits for its work asks it for errors, under a lock that its end takes too.
+//!
+//! The ranks of one process are a [`family`]: they meet there, tell each other who left, and compare
+//! what they call, so that calls that differ are an error and not a hang.
+
+mod api;
+mod comm;
+mod family;
+mod issue;
+mod join;
+mod recorder;
+mod traffic;
+mod values;
+mod window;
+
+pub(crate) use api::{alloc, free, version};
+pub(crate) use traffic::Traffic;

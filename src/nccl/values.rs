@@ -1,0 +1,82 @@
+//! Our values as NCCL's numbers.
+
+use std::sync::Arc;
+
+use nccl_sys::{Version, ncclDataType_t, ncclRedOp_t};
+
+use super::api::Nccl;
+use crate::backend::{Allocation, Reduction};
+use crate::cuda::CudaBackend;
+use crate::{DType, ReductionName, Result};
+
+/// The data type's number: ours are NCCL's.
+#[inline]
+pub(super) fn dtype(dtype: DType) -> ncclDataType_t {
+    ncclDataType_t(dtype as i32)
+}
+
+/// Whether every NCCL knows the data type.
+#[inline]
+pub(super) fn always_known(dtype: DType) -> bool {
+    (dtype as u8) < DType::F8E4M3 as u8
+}
+
+/// Fails where the loaded NCCL does not know the data type.
+pub(super) fn knows(nccl: &Nccl, dtype: DType) -> Result<()> {
+    match dtype {
+        DType::F8E4M3 | DType::F8E5M2 => {
+            nccl.needs(&format!("the data type {dtype}"), Version::new(2, 24, 3))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An operator that scales before it adds.
+#[derive(Clone)]
+pub struct Operator {
+    pub(super) number: ncclRedOp_t,
+    /// The scalar, where it is read when an operation runs.
+    pub(super) _scalar: Option<Arc<Allocation<CudaBackend>>>,
+}
+
+/// The reduction's number. A collective without one does not look at it.
+#[inline]
+pub(super) fn reduction(reduction: Option<&Reduction<CudaBackend>>) -> ncclRedOp_t {
+    match reduction {
+        Some(Reduction::Made(operator)) => operator.number,
+        Some(Reduction::BuiltIn(name)) => match name {
+            ReductionName::Multiply => ncclRedOp_t::ncclProd,
+            ReductionName::Greatest => ncclRedOp_t::ncclMax,
+            ReductionName::Least => ncclRedOp_t::ncclMin,
+            ReductionName::Mean => ncclRedOp_t::ncclAvg,
+            _ => ncclRedOp_t::ncclSum,
+        },
+        None => ncclRedOp_t::ncclSum,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nccl_sys::ncclDataType_t as N;
+
+    use crate::DType;
+
+    #[test]
+    fn the_numbers_are_nccls() {
+        let theirs = [
+            N::ncclInt8,
+            N::ncclUint8,
+            N::ncclInt32,
+            N::ncclUint32,
+            N::ncclInt64,
+            N::ncclUint64,
+            N::ncclFloat16,
+            N::ncclFloat32,
+            N::ncclFloat64,
+            N::ncclBfloat16,
+            N::ncclFloat8e4m3,
+            N::ncclFloat8e5m2,
+        ];
+        assert!(DType::ALL.map(super::dtype) == theirs);
+    }
+}

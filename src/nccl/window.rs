@@ -1,0 +1,221 @@
+//! Windows, and what their addresses are elsewhere.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use nccl_sys::{
+    NCCL_WIN_CFT_COUNTED, NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_GIN_ONLY, NCCL_WIN_STRICT_ORDERING,
+    Version, ncclCommProperties_t, ncclWaitSignalDesc_t, ncclWindow_t,
+};
+
+use super::api::unsupported;
+use super::comm::Comm;
+use crate::backend::{Allocation, WindowId, Windows};
+use crate::cuda::{Block, CudaBackend};
+use crate::error::{Error, Unsupported};
+use crate::{Rank, Result, Team};
+
+/// A window that is registered.
+pub(super) struct Windowed {
+    id: WindowId,
+    window: ncclWindow_t,
+    pub(super) allocation: Arc<Allocation<CudaBackend>>,
+}
+
+/// What the typed layer keeps of a window: nothing, its communicator has the handle.
+#[derive(Debug)]
+pub struct RegisteredWindow(());
+
+#[cold]
+pub(super) fn no_one_sided(what: &str, asked: bool) -> Error {
+    let found = match asked {
+        true => "this communicator has neither",
+        false => "this communicator has no symmetric window yet: make one with `comm.window(len)`",
+    };
+    Error::Unsupported(Box::new(Unsupported {
+        what: what.to_owned(),
+        needs: "GPUs that reach each other's memory, or a network that NCCL can put through"
+            .to_owned(),
+        found: found.to_owned(),
+    }))
+}
+
+// SAFETY: the communicator holds the allocation until the window is deregistered, and afterwards its
+// family until every rank of the process has ended; puts stay inside, by the typed layer's checks.
+unsafe impl Windows for CudaBackend {
+    type Window = RegisteredWindow;
+
+    fn register(
+        comm: &Comm,
+        id: WindowId,
+        allocation: &Arc<Allocation<Self>>,
+        bytes: usize,
+        flags: u32,
+    ) -> Result<RegisteredWindow> {
+        let missing = |missing| unsupported("a window", missing);
+        let register = comm.nccl.api.ncclCommWindowRegister().map_err(missing)?;
+        let flags = flags.cast_signed();
+        if flags & NCCL_WIN_STRICT_ORDERING != 0 {
+            comm.nccl.needs("a strictly ordered window", Version::new(2, 29, 7))?;
+        }
+        if flags & (NCCL_WIN_GIN_ONLY | NCCL_WIN_CFT_COUNTED) != 0 {
+            comm.nccl.needs("a window of this kind", Version::new(2, 32, 3))?;
+        }
+        comm.gpu.bind()?;
+        let mut window: ncclWindow_t = ptr::null_mut();
+        let start = allocation.block().address();
+        // SAFETY: `window` is a place for a handle; the memory is NCCL's own, whole, on the
+        // communicator's device, and held until it is deregistered. No length of 0 is allowed, and
+        // every block has more.
+        let result = unsafe { register(comm.handle, start, bytes.max(1), &raw mut window, flags) };
+        comm.nccl
+            .check("ncclCommWindowRegister", None, result)
+            .map_err(|error| comm.poison(error))?;
+        if window.is_null() {
+            return Err(Error::Unsupported(Box::new(Unsupported {
+                what: "a window".to_owned(),
+                needs: "GPUs that reach each other's memory, NCCL_CUMEM_ENABLE and NCCL_WIN_ENABLE not 0"
+                    .to_owned(),
+                found: "NCCL registered none on this communicator".to_owned(),
+            })));
+        }
+        let allocation = allocation.clone();
+        comm.windows.borrow_mut().push(Windowed { id, window, allocation });
+        if flags & NCCL_WIN_COLL_SYMMETRIC != 0 && comm.one_sided.get().is_none() {
+            let supported = comm.supports_one_sided()?;
+            if supported {
+                comm.warm_up()?;
+            }
+            comm.one_sided.set(Some(supported));
+        }
+        Ok(RegisteredWindow(()))
+    }
+
+    fn unregister(comm: &Comm, id: WindowId, _: RegisteredWindow) {
+        let mut windows = comm.windows.borrow_mut();
+        let Some(index) = windows.iter().position(|window| window.id == id) else { return };
+        let Windowed { window, allocation, .. } = windows.remove(index);
+        drop(windows);
+        let ended = match comm.nccl.api.ncclCommWindowDeregister() {
+            Ok(deregister) => {
+                // SAFETY: the window is this communicator's; every rank's work on it is over.
+                let result = unsafe { deregister(comm.handle, window) };
+                comm.nccl.check("ncclCommWindowDeregister", None, result)
+            }
+            Err(missing) => Err(unsupported("closing a window", missing)),
+        };
+        if let Err(error) = ended {
+            log::warn!("{error}");
+            // NCCL may still name the memory.
+            comm.shared.family.park([allocation]);
+        }
+    }
+
+    fn address(block: &Block) -> *mut u8 {
+        block.address().cast()
+    }
+
+    fn peer_address(comm: &Comm, id: WindowId, peer: Rank) -> Option<*mut u8> {
+        let window = comm.window(id).ok()?;
+        let find = comm.nccl.api.ncclGetPeerDevicePointer().ok()?;
+        let peer = i32::try_from(peer.0).ok()?;
+        let mut address: *mut c_void = ptr::null_mut();
+        // SAFETY: `address` is a place for an address; the window is this communicator's.
+        let result = unsafe { find(window, 0, peer, &raw mut address) };
+        comm.nccl.check("ncclGetPeerDevicePointer", None, result).ok()?;
+        (!address.is_null()).then_some(address.cast())
+    }
+
+    fn multimem_address(comm: &Comm, id: WindowId) -> Option<*mut u8> {
+        let window = comm.window(id).ok()?;
+        let find = comm.nccl.api.ncclGetLsaMultimemDevicePointer().ok()?;
+        let mut address: *mut c_void = ptr::null_mut();
+        // SAFETY: as in `peer_address`.
+        let result = unsafe { find(window, 0, &raw mut address) };
+        comm.nccl.check("ncclGetLsaMultimemDevicePointer", None, result).ok()?;
+        (!address.is_null()).then_some(address.cast())
+    }
+
+    fn lsa_team(comm: &Comm, world: Team) -> Team {
+        let Ok(find) = comm.nccl.api.ncclTeamLsa() else {
+            // Nobody but this rank.
+            return Team { rank: 0, size: 1, first: world.rank, stride: 1 };
+        };
+        // SAFETY: the communicator is alive.
+        let team = unsafe { find(comm.handle) };
+        let number = |n: i32| usize::try_from(n).unwrap_or(0);
+        let (rank, size, stride) = (number(team.rank), number(team.nRanks), number(team.stride));
+        Team { rank, size, first: world.rank.saturating_sub(rank * stride), stride }
+    }
+
+    fn register_buffer(
+        comm: &Comm,
+        allocation: &Arc<Allocation<Self>>,
+        bytes: usize,
+    ) -> Result<Option<u64>> {
+        let missing = |missing| unsupported("registering a buffer", missing);
+        let register = comm.nccl.api.ncclCommRegister().map_err(missing)?;
+        comm.gpu.bind()?;
+        let mut handle: *mut c_void = ptr::null_mut();
+        let start = allocation.block().address();
+        // SAFETY: `handle` is a place for one; the memory is held until it is deregistered.
+        let result = unsafe { register(comm.handle, start, bytes, &raw mut handle) };
+        comm.nccl.check("ncclCommRegister", None, result)?;
+        Ok((!handle.is_null()).then(|| handle.expose_provenance() as u64))
+    }
+
+    fn deregister_buffer(comm: &Comm, handle: Option<u64>) -> Result<()> {
+        let Some(handle) = handle else { return Ok(()) };
+        let missing = |missing| unsupported("deregistering a buffer", missing);
+        let deregister = comm.nccl.api.ncclCommDeregister().map_err(missing)?;
+        let handle = ptr::with_exposed_provenance_mut(handle as usize);
+        // SAFETY: the handle is of `register_buffer` on this communicator, and given back once.
+        let result = unsafe { deregister(comm.handle, handle) };
+        comm.nccl.check("ncclCommDeregister", None, result)
+    }
+}
+
+impl Comm {
+    /// This rank's handle of a window.
+    pub(super) fn window(&self, id: WindowId) -> Result<ncclWindow_t> {
+        let windows = self.windows.borrow();
+        let found = windows.iter().find(|window| window.id == id).map(|window| window.window);
+        found.ok_or_else(|| no_one_sided("this window", self.one_sided.get().is_some()))
+    }
+
+    /// Whether the communicator has one-sided operations.
+    fn supports_one_sided(&self) -> Result<bool> {
+        let (Ok(_), Ok(query)) =
+            (self.nccl.api.ncclPutSignal(), self.nccl.api.ncclCommQueryProperties())
+        else {
+            return Ok(false);
+        };
+        let mut properties = ncclCommProperties_t::new();
+        // SAFETY: `properties` is whole and says how long it is.
+        let result = unsafe { query(self.handle, &raw mut properties) };
+        self.nccl.check("ncclCommQueryProperties", None, result)?;
+        Ok(properties.hostRmaSupport)
+    }
+
+    /// Up to 2.30 the first one-sided call of a communicator is secretly collective: every rank makes
+    /// it here, where all of them are.
+    fn warm_up(&self) -> Result<()> {
+        if self.nccl.at_least(Version::new(2, 31, 2)) {
+            return Ok(());
+        }
+        let missing = |missing| unsupported("one-sided operations", missing);
+        let signal = self.nccl.api.ncclSignal().map_err(missing)?;
+        let wait = self.nccl.api.ncclWaitSignal().map_err(missing)?;
+        let own = i32::try_from(self.shared.rank).unwrap_or(0);
+        self.gpu.now_with(|stream| {
+            // SAFETY: communicator and stream are alive; no memory is named.
+            let signalled = unsafe { signal(own, 0, 0, 0, self.handle, stream) };
+            self.nccl.check("ncclSignal", None, signalled)?;
+            let mut description = ncclWaitSignalDesc_t { opCnt: 1, peer: own, sigIdx: 0, ctx: 0 };
+            // SAFETY: one description, which NCCL copies.
+            let waited = unsafe { wait(1, &raw mut description, self.handle, stream) };
+            self.nccl.check("ncclWaitSignal", None, waited)
+        })
+    }
+}
