@@ -1,0 +1,161 @@
+//! The books: what a handle stands for, and whether it still stands.
+
+use std::ffi::{c_int, c_void};
+
+use nccl_sys::{ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclWindow_vidmem};
+
+use crate::pointer::Place;
+use crate::state::{Refusal, State};
+
+/// A communicator, as one rank has it.
+#[derive(Clone, Copy)]
+pub(crate) struct Communicator {
+    pub(crate) rank: c_int,
+    pub(crate) count: c_int,
+    pub(crate) device: c_int,
+    pub(crate) asynchronous: ncclResult_t,
+    pub(crate) finalized: bool,
+    pub(crate) revoked: bool,
+    pub(crate) suspended: bool,
+    /// Device communicators that were made and not destroyed.
+    pub(crate) on_device: usize,
+}
+
+impl Communicator {
+    pub(crate) fn new(rank: c_int, count: c_int, device: c_int) -> Self {
+        Self {
+            rank,
+            count,
+            device,
+            asynchronous: ncclResult_t::ncclSuccess,
+            finalized: false,
+            revoked: false,
+            suspended: false,
+            on_device: 0,
+        }
+    }
+
+    /// Refuses a number that is no rank.
+    pub(crate) fn has_rank(&self, rank: c_int) -> Result<(), Refusal> {
+        if (0..self.count).contains(&rank) {
+            return Ok(());
+        }
+        Err(Refusal::argument(format!("{rank} is none of the {} ranks", self.count)))
+    }
+}
+
+/// Registered memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    pub(crate) comm: usize,
+    pub(crate) memory: usize,
+    pub(crate) size: usize,
+}
+
+/// A reduction operator that was made.
+#[derive(Clone, Copy)]
+pub(crate) struct Operator {
+    pub(crate) comm: usize,
+    pub(crate) datatype: ncclDataType_t,
+}
+
+impl State {
+    /// A communicator that is neither freed nor another library's.
+    pub(crate) fn live(&mut self, comm: Place<ncclComm>) -> Result<&mut Communicator, Refusal> {
+        let address = comm.address();
+        let found = self.communicators.get_mut(&address);
+        found.ok_or_else(|| {
+            Refusal::argument(format!("{address:#x} is no communicator of this library"))
+        })
+    }
+
+    /// A communicator that can run operations.
+    pub(crate) fn ready(&mut self, comm: Place<ncclComm>) -> Result<Communicator, Refusal> {
+        let found = *self.live(comm)?;
+        let state = match found {
+            Communicator { finalized: true, .. } => "finalized",
+            Communicator { revoked: true, .. } => "revoked",
+            Communicator { suspended: true, .. } => "suspended",
+            _ => return Ok(found),
+        };
+        Err(Refusal::usage(format!("the communicator {:#x} is {state}", comm.address())))
+    }
+
+    /// Opens the books on a communicator.
+    pub(crate) fn enter(&mut self, communicator: Communicator) -> *mut ncclComm {
+        let handle = self.handle();
+        self.communicators.insert(handle, communicator);
+        std::ptr::without_provenance_mut(handle)
+    }
+
+    /// Closes the books on a communicator, and on what was registered with it.
+    pub(crate) fn leave(&mut self, comm: Place<ncclComm>) -> Result<(), Refusal> {
+        self.live(comm)?;
+        let comm = comm.address();
+        self.communicators.remove(&comm);
+        self.registrations.retain(|_, owner| *owner != comm);
+        self.windows.retain(|_, window| window.comm != comm);
+        self.operators.retain(|_, operator| operator.comm != comm);
+        Ok(())
+    }
+
+    /// A window that is still registered.
+    pub(crate) fn window(&self, window: Place<ncclWindow_vidmem>) -> Result<Window, Refusal> {
+        let address = window.address();
+        let found = self.windows.get(&address).copied();
+        found.ok_or_else(|| Refusal::argument(format!("{address:#x} is no window of this library")))
+    }
+
+    /// A window that is still registered, with this communicator.
+    pub(crate) fn window_of(
+        &mut self,
+        comm: Place<ncclComm>,
+        window: Place<ncclWindow_vidmem>,
+    ) -> Result<Window, Refusal> {
+        self.live(comm)?;
+        let found = self.window(window)?;
+        if found.comm != comm.address() {
+            return Err(Refusal::argument(format!(
+                "the window {:#x} is of the communicator {:#x}, not of {:#x}",
+                window.address(),
+                found.comm,
+                comm.address()
+            )));
+        }
+        Ok(found)
+    }
+
+    /// Refuses an element type that this release has not.
+    pub(crate) fn datatype(&self, datatype: ncclDataType_t) -> Result<(), Refusal> {
+        let known = |since| self.at_least(since);
+        let mut values = ncclDataType_t::VALUES.iter();
+        if datatype != ncclDataType_t::ncclNumTypes
+            && values.any(|(_, value, since)| *value == datatype && known(*since))
+        {
+            return Ok(());
+        }
+        Err(Refusal::argument(format!("{datatype:?} is no element type")))
+    }
+
+    /// Refuses an operator that is neither built in nor made for this communicator and type.
+    pub(crate) fn operator(
+        &self,
+        comm: Place<ncclComm>,
+        datatype: ncclDataType_t,
+        op: ncclRedOp_t,
+    ) -> Result<(), Refusal> {
+        if (0..ncclRedOp_t::ncclNumOps.0).contains(&op.0) {
+            return Ok(());
+        }
+        match self.operators.get(&op.0) {
+            Some(made) if made.comm == comm.address() && made.datatype == datatype => Ok(()),
+            Some(_) => Err(Refusal::argument(format!("{op:?} is of another communicator or type"))),
+            None => Err(Refusal::argument(format!("{op:?} is no operator"))),
+        }
+    }
+}
+
+/// An address as a pointer to hand out. Nothing is read from it here.
+pub(crate) fn pointer(address: usize) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(address)
+}

@@ -1,0 +1,147 @@
+//! How a test talks to one copy of the library: functions that NCCL has not, found by their names.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt::Write as _;
+
+use libloading::Library;
+use nccl_sys::{Function, ncclResult_t};
+
+use crate::state::State;
+
+/// Where the library puts a text: the context that came with it, the bytes, how many.
+pub(crate) type Sink = unsafe extern "C" fn(*mut c_void, *const u8, usize);
+
+/// What a copy of the library has given and not taken back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[non_exhaustive]
+pub struct Live {
+    /// Communicators.
+    pub communicators: usize,
+    /// Device communicators.
+    pub device_communicators: usize,
+    /// Plain registrations.
+    pub registrations: usize,
+    /// Windows.
+    pub windows: usize,
+    /// Reduction operators that were made.
+    pub operators: usize,
+    /// Pieces of memory.
+    pub allocations: usize,
+}
+
+macro_rules! controls {
+    ( $(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)? = $body:block
+    )* ) => {
+        $(
+            $(#[$meta])*
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
+        )*
+
+        /// These functions of a loaded copy.
+        pub(crate) struct Controls {
+            $(
+                $(#[$meta])*
+                pub(crate) $name: unsafe extern "C" fn($($arg: $type),*) $(-> $ret)?,
+            )*
+        }
+
+        impl Controls {
+            /// # Safety
+            ///
+            /// The library is a copy of this one, and is never unloaded.
+            pub(crate) unsafe fn of(library: &Library) -> Result<Self, libloading::Error> {
+                Ok(Self {
+                    $($name: {
+                        // SAFETY: a copy of this library has these functions, of the types above.
+                        *unsafe { library.get(stringify!($name)) }?
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+controls! {
+    /// The calls, a line for each.
+    fn fake_nccl_log(sink: Sink, context: *mut c_void) = {
+        let mut text = String::new();
+        for call in &State::lock().log {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{call}");
+        }
+        // SAFETY: the sink takes any bytes, with the context that came with it; nothing is locked.
+        unsafe { sink(context, text.as_ptr(), text.len()) };
+    }
+
+    /// What was refused, a line for each.
+    fn fake_nccl_misuse(sink: Sink, context: *mut c_void) = {
+        let text = State::lock().misuse.join("\n");
+        // SAFETY: the sink takes any bytes, with the context that came with it; nothing is locked.
+        unsafe { sink(context, text.as_ptr(), text.len()) };
+    }
+
+    /// Forgets the calls and what was refused.
+    fn fake_nccl_clear() = {
+        let mut state = State::lock();
+        state.log.clear();
+        state.misuse.clear();
+    }
+
+    /// What `ncclGetVersion` writes.
+    fn fake_nccl_set_version(code: c_int) = {
+        State::lock().version = code;
+    }
+
+    /// The CUDA device of the calling thread.
+    fn fake_nccl_set_device(ordinal: c_int) = {
+        State::lock().thread().device = ordinal;
+    }
+
+    /// The next call of a function returns this; false where there is none of this name.
+    fn fake_nccl_fail(name: *const c_char, result: ncclResult_t) -> bool = {
+        // SAFETY: the caller passes a string that ends with a zero.
+        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let found = Function::ALL.iter().find(|function| function.name().as_bytes() == name);
+        if let Some(function) = found {
+            State::lock().tell(function.name(), result);
+        }
+        found.is_some()
+    }
+
+    /// What a communicator's `ncclCommGetAsyncError` writes; false for what is no communicator.
+    fn fake_nccl_set_async_error(comm: usize, result: ncclResult_t) -> bool = {
+        let mut state = State::lock();
+        let found = state.communicators.get_mut(&comm);
+        found.map(|communicator| communicator.asynchronous = result).is_some()
+    }
+
+    /// What `ncclGetLastError` says.
+    fn fake_nccl_set_last_error(text: *const c_char) = {
+        // SAFETY: the caller passes a string that ends with a zero.
+        let text = unsafe { CStr::from_ptr(text) };
+        State::lock().set_error(&text.to_string_lossy());
+    }
+
+    /// This rank and the number of ranks in the next child of a split.
+    fn fake_nccl_next_split(rank: c_int, count: c_int) = {
+        State::lock().splits.push_back((rank, count));
+    }
+
+    /// What was given and not taken back.
+    fn fake_nccl_live() -> Live = {
+        let state = State::lock();
+        let communicators = state.communicators.values();
+        Live {
+            communicators: communicators.len(),
+            device_communicators: communicators.map(|communicator| communicator.on_device).sum(),
+            registrations: state.registrations.len(),
+            windows: state.windows.len(),
+            operators: state.operators.len(),
+            allocations: state.allocations.len(),
+        }
+    }
+}

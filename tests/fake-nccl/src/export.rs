@@ -1,0 +1,77 @@
+//! The two forms of an exported function: one that answers with a result, and one that just tells.
+
+use nccl_sys::{Function, ncclResult_t};
+
+use crate::call::Value;
+use crate::state::{Answer, State};
+
+/// Writes a call down, and answers as it was told or as `act` finds.
+///
+/// A call that is told to fail does nothing; one that is told to be in progress does it.
+pub(crate) fn answer(
+    function: Function,
+    arguments: Vec<(&'static str, Value)>,
+    act: impl FnOnce(&mut State) -> Answer,
+) -> ncclResult_t {
+    let mut state = State::lock();
+    state.record(function, arguments);
+    let told = state.told(function);
+    let result = match told {
+        Some(failure)
+            if failure != ncclResult_t::ncclInProgress && failure != ncclResult_t::ncclSuccess =>
+        {
+            failure
+        }
+        told => match act(&mut state) {
+            Ok(()) => told.unwrap_or(ncclResult_t::ncclSuccess),
+            Err(refusal) => state.refuse(function, refusal),
+        },
+    };
+    state.returns(result);
+    result
+}
+
+/// Writes a call down, and gives what `act` finds.
+pub(crate) fn tell<T>(
+    function: Function,
+    arguments: Vec<(&'static str, Value)>,
+    act: impl FnOnce(&mut State) -> T,
+) -> T {
+    let mut state = State::lock();
+    state.record(function, arguments);
+    act(&mut state)
+}
+
+/// Exports functions, of the types that `nccl-sys` declares. A body sees its arguments as
+/// [`Argument::Seen`](crate::argument::Argument::Seen), and the state. `[n]` after a pointer says that
+/// it points to `n` values, for the log.
+macro_rules! exports {
+    ( $(
+        $how:ident fn $name:ident(
+            $($arg:ident: $type:ty $([$count:expr])?),* $(,)?
+        ) $(-> $ret:ty)? = |$state:pat_param| $body:expr;
+    )* ) => { $(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
+            $(
+                // SAFETY: the caller keeps NCCL's contract, which is what this asks for.
+                let $arg = unsafe { $crate::argument::Argument::seen($arg) };
+            )*
+            let arguments = vec![
+                $( (stringify!($arg), $crate::export::exports!(@value $type, $arg $(, $count)?)), )*
+            ];
+            $crate::export::$how(nccl_sys::Function::$name, arguments, |$state| $body)
+        }
+
+        const _: nccl_sys::$name = $name;
+    )* };
+    (@value $type:ty, $arg:ident) => {
+        <$type as $crate::argument::Argument>::value($arg)
+    };
+    (@value $type:ty, $arg:ident, $count:expr) => {{
+        // SAFETY: the caller keeps NCCL's contract, which says that there are as many.
+        unsafe { $crate::argument::list($crate::pointer::Readable::readable($arg), $count) }
+    }};
+}
+
+pub(crate) use exports;

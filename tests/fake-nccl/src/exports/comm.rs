@@ -1,0 +1,276 @@
+//! The life of a communicator. Handles are given at once; nobody waits for other ranks. To end no
+//! communicator succeeds, as with NCCL.
+
+use std::ffi::c_int;
+
+use nccl_sys::{
+    NCCL_COMM_NULL, NCCL_REVOKE_DEFAULT, NCCL_SHRINK_ABORT, NCCL_SPLIT_NOCOLOR, NCCL_SUSPEND_MEM,
+    ncclComm, ncclComm_t, ncclCommMemStat_t, ncclConfig_t, ncclResult_t, ncclUniqueId,
+};
+
+use crate::books::Communicator;
+use crate::export::exports;
+use crate::pointer::Place;
+use crate::state::{Answer, Refusal, State};
+
+/// An id that this library has not given before.
+fn id(state: &mut State) -> ncclUniqueId {
+    let mut bytes = [0xfa; 128];
+    bytes[..8].copy_from_slice(&(state.handle() as u64).to_ne_bytes());
+    ncclUniqueId::from_bytes(bytes)
+}
+
+/// What `ncclCommInitRank` and its kin do.
+fn join(
+    state: &mut State,
+    comm: Place<ncclComm_t>,
+    count: c_int,
+    ids: &[ncclUniqueId],
+    rank: c_int,
+    config: Option<Place<ncclConfig_t>>,
+) -> Answer {
+    comm.needed()?;
+    if let Some(config) = config {
+        config.source().optional_header()?;
+    }
+    let device = state.thread().device;
+    let joined = Communicator::new(rank, count, device);
+    joined.has_rank(rank)?;
+    let Some(id) = ids.first() else {
+        return Err(Refusal::argument("there is no id"));
+    };
+    if !state.seats.insert((id.to_bytes(), rank)) {
+        return Err(Refusal::usage(format!("the id has been used for rank {rank} before")));
+    }
+    comm.put(state.enter(joined))
+}
+
+/// A parent that can have children; one that is revoked can.
+fn parent(state: &mut State, comm: Place<ncclComm>) -> Result<Communicator, Refusal> {
+    let parent = *state.live(comm)?;
+    if parent.finalized || parent.suspended {
+        return state.ready(comm);
+    }
+    Ok(parent)
+}
+
+exports! {
+    answer fn ncclGetUniqueId(uniqueId: *mut ncclUniqueId) -> ncclResult_t =
+        |state| uniqueId.put(id(state));
+
+    answer fn ncclCommInitRank(
+        comm: *mut ncclComm_t,
+        nranks: c_int,
+        commId: ncclUniqueId,
+        rank: c_int,
+    ) -> ncclResult_t = |state| join(state, comm, nranks, &[commId], rank, None);
+
+    answer fn ncclCommInitRankConfig(
+        comm: *mut ncclComm_t,
+        nranks: c_int,
+        commId: ncclUniqueId,
+        rank: c_int,
+        config: *mut ncclConfig_t,
+    ) -> ncclResult_t = |state| join(state, comm, nranks, &[commId], rank, Some(config));
+
+    answer fn ncclCommInitRankScalable(
+        newcomm: *mut ncclComm_t,
+        nranks: c_int,
+        myrank: c_int,
+        nId: c_int,
+        commIds: *mut ncclUniqueId [nId],
+        config: *mut ncclConfig_t,
+    ) -> ncclResult_t = |state| {
+        // SAFETY: the caller keeps NCCL's contract: there are `nId` ids.
+        let ids = unsafe { commIds.source().list(nId) };
+        join(state, newcomm, nranks, &ids.unwrap_or_default(), myrank, Some(config))
+    };
+
+    answer fn ncclCommInitAll(
+        comm: *mut ncclComm_t,
+        ndev: c_int,
+        devlist: *const c_int [ndev],
+    ) -> ncclResult_t = |state| {
+        comm.needed()?;
+        if ndev < 1 {
+            return Err(Refusal::argument(format!("{ndev} devices are none")));
+        }
+        // SAFETY: the caller keeps NCCL's contract: there are `ndev` devices, or it is null.
+        let devices = unsafe { devlist.list(ndev) }.unwrap_or_else(|| (0..ndev).collect());
+        let mut distinct = devices.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() != devices.len() {
+            return Err(Refusal::usage("a device is there twice"));
+        }
+        for ((index, rank), device) in (0..).zip(0..ndev).zip(devices) {
+            // SAFETY: the caller keeps NCCL's contract: there are places for `ndev` handles; `comm` is
+            // not null.
+            let place = unsafe { comm.at(index) };
+            place.put(state.enter(Communicator::new(rank, ndev, device)))?;
+        }
+        Ok(())
+    };
+
+    answer fn ncclCommSplit(
+        comm: ncclComm_t,
+        color: c_int,
+        key: c_int,
+        newcomm: *mut ncclComm_t,
+        config: *mut ncclConfig_t,
+    ) -> ncclResult_t = |state| {
+        newcomm.needed()?;
+        config.source().optional_header()?;
+        let parent = parent(state, comm)?;
+        if color < NCCL_SPLIT_NOCOLOR {
+            return Err(Refusal::argument(format!("{color} is no color")));
+        }
+        if color == NCCL_SPLIT_NOCOLOR {
+            return newcomm.put(NCCL_COMM_NULL);
+        }
+        let (rank, count) = state.splits.pop_front().unwrap_or((parent.rank, parent.count));
+        newcomm.put(state.enter(Communicator::new(rank, count, parent.device)))
+    };
+
+    answer fn ncclCommShrink(
+        comm: ncclComm_t,
+        excludeRanksList: *mut c_int [excludeRanksCount],
+        excludeRanksCount: c_int,
+        newcomm: *mut ncclComm_t,
+        config: *mut ncclConfig_t,
+        shrinkFlags: c_int,
+    ) -> ncclResult_t = |state| {
+        newcomm.needed()?;
+        config.source().optional_header()?;
+        let parent = parent(state, comm)?;
+        if shrinkFlags & !NCCL_SHRINK_ABORT != 0 {
+            return Err(Refusal::argument(format!("{shrinkFlags} is no way to shrink")));
+        }
+        // SAFETY: the caller keeps NCCL's contract: there are as many ranks.
+        let excluded = unsafe { excludeRanksList.source().list(excludeRanksCount) };
+        let mut excluded = excluded.unwrap_or_default();
+        excluded.sort_unstable();
+        excluded.dedup();
+        if excluded.is_empty() {
+            return Err(Refusal::argument("no rank is excluded"));
+        }
+        excluded.iter().try_for_each(|rank| parent.has_rank(*rank))?;
+        if excluded.contains(&parent.rank) {
+            return Err(Refusal::argument(format!("{} excludes itself", parent.rank)));
+        }
+        let before = excluded.iter().filter(|rank| **rank < parent.rank).count() as c_int;
+        let count = parent.count - excluded.len() as c_int;
+        let child = Communicator::new(parent.rank - before, count, parent.device);
+        newcomm.put(state.enter(child))
+    };
+
+    answer fn ncclCommGetUniqueId(
+        comm: ncclComm_t,
+        uniqueId: *mut ncclUniqueId,
+    ) -> ncclResult_t = |state| {
+        state.ready(comm)?;
+        uniqueId.put(id(state))
+    };
+
+    answer fn ncclCommGrow(
+        comm: ncclComm_t,
+        nRanks: c_int,
+        uniqueId: *const ncclUniqueId [1],
+        rank: c_int,
+        newcomm: *mut ncclComm_t,
+        config: *mut ncclConfig_t,
+    ) -> ncclResult_t = |state| {
+        newcomm.needed()?;
+        config.source().optional_header()?;
+        if comm.is_null() {
+            let id = uniqueId.get();
+            let id = id.ok_or_else(|| Refusal::argument("a new rank needs an id"))?;
+            return join(state, newcomm, nRanks, &[id], rank, None);
+        }
+        let parent = parent(state, comm)?;
+        if rank != -1 {
+            return Err(Refusal::argument(format!("a member has the rank -1, not {rank}")));
+        }
+        if nRanks <= parent.count {
+            let words = format!("{nRanks} ranks are not more than {}", parent.count);
+            return Err(Refusal::argument(words));
+        }
+        newcomm.put(state.enter(Communicator::new(parent.rank, nRanks, parent.device)))
+    };
+
+    answer fn ncclCommFinalize(comm: ncclComm_t) -> ncclResult_t = |state| {
+        if comm.is_null() {
+            return Ok(());
+        }
+        let found = state.live(comm)?;
+        if found.finalized {
+            return Err(Refusal::usage("it is finalized already"));
+        }
+        found.finalized = true;
+        Ok(())
+    };
+
+    answer fn ncclCommDestroy(comm: ncclComm_t) -> ncclResult_t = |state| {
+        if comm.is_null() { Ok(()) } else { state.leave(comm) }
+    };
+
+    answer fn ncclCommAbort(comm: ncclComm_t) -> ncclResult_t = |state| {
+        if comm.is_null() { Ok(()) } else { state.leave(comm) }
+    };
+
+    answer fn ncclCommRevoke(comm: ncclComm_t, revokeFlags: c_int) -> ncclResult_t = |state| {
+        if comm.is_null() {
+            return Ok(());
+        }
+        if revokeFlags != NCCL_REVOKE_DEFAULT {
+            return Err(Refusal::argument(format!("{revokeFlags} is no way to revoke")));
+        }
+        state.live(comm)?.revoked = true;
+        Ok(())
+    };
+
+    answer fn ncclCommSuspend(comm: ncclComm_t, flags: c_int) -> ncclResult_t = |state| {
+        if flags != NCCL_SUSPEND_MEM {
+            return Err(Refusal::argument(format!("{flags} is nothing to suspend")));
+        }
+        state.ready(comm)?;
+        state.live(comm)?.suspended = true;
+        Ok(())
+    };
+
+    answer fn ncclCommResume(comm: ncclComm_t) -> ncclResult_t = |state| {
+        let found = state.live(comm)?;
+        if !found.suspended {
+            return Err(Refusal::usage("it is not suspended"));
+        }
+        found.suspended = false;
+        Ok(())
+    };
+
+    answer fn ncclCommMemStats(
+        comm: ncclComm_t,
+        stat: ncclCommMemStat_t,
+        value: *mut u64,
+    ) -> ncclResult_t = |state| {
+        let suspended = state.live(comm)?.suspended;
+        match stat {
+            ncclCommMemStat_t::ncclStatGpuMemSuspended => value.put(suspended.into()),
+            stat if stat.name().is_some() => value.put(0),
+            stat => Err(Refusal::argument(format!("{stat:?} is not told"))),
+        }
+    };
+
+    answer fn ncclCommGetAsyncError(
+        comm: ncclComm_t,
+        asyncError: *mut ncclResult_t,
+    ) -> ncclResult_t = |state| asyncError.put(state.live(comm)?.asynchronous);
+
+    answer fn ncclCommCount(comm: ncclComm_t, count: *mut c_int) -> ncclResult_t =
+        |state| count.put(state.live(comm)?.count);
+
+    answer fn ncclCommCuDevice(comm: ncclComm_t, device: *mut c_int) -> ncclResult_t =
+        |state| device.put(state.live(comm)?.device);
+
+    answer fn ncclCommUserRank(comm: ncclComm_t, rank: *mut c_int) -> ncclResult_t =
+        |state| rank.put(state.live(comm)?.rank);
+}

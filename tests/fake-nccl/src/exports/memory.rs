@@ -1,0 +1,69 @@
+//! Memory, which is the host's, and registrations.
+
+use std::alloc;
+use std::ffi::c_void;
+
+use nccl_sys::{ncclComm_t, ncclResult_t};
+
+use crate::books::pointer;
+use crate::export::exports;
+use crate::state::Refusal;
+
+/// What a window's memory has to be aligned to, and what CUDA allocates at the least.
+const PAGE: usize = 4096;
+
+exports! {
+    answer fn ncclMemAlloc(ptr: *mut *mut c_void, size: usize) -> ncclResult_t = |state| {
+        ptr.needed()?;
+        let size = size.max(1).checked_next_multiple_of(PAGE);
+        let layout = size.and_then(|size| alloc::Layout::from_size_align(size, PAGE).ok());
+        let layout = layout.ok_or_else(|| Refusal::argument("no memory is so large"))?;
+        // SAFETY: the size is not zero.
+        let memory = unsafe { alloc::alloc_zeroed(layout) };
+        if memory.is_null() {
+            let result = ncclResult_t::ncclUnhandledCudaError;
+            return Err(Refusal { result, words: "out of memory".to_owned() });
+        }
+        state.allocations.insert(memory.expose_provenance(), layout);
+        ptr.put(memory.cast())
+    };
+
+    answer fn ncclMemFree(ptr: *mut c_void) -> ncclResult_t = |state| {
+        if ptr.is_null() {
+            return Ok(());
+        }
+        let address = ptr.address();
+        let layout = state.allocations.remove(&address);
+        let layout = layout.ok_or_else(|| {
+            Refusal::argument(format!("{address:#x} is no memory of this library"))
+        })?;
+        // SAFETY: `ncclMemAlloc` allocated it with this layout, and it has not been freed: the books
+        // had it until now.
+        unsafe { alloc::dealloc(pointer(address).cast(), layout) };
+        Ok(())
+    };
+
+    answer fn ncclCommRegister(
+        comm: ncclComm_t,
+        buff: *mut c_void,
+        size: usize,
+        handle: *mut *mut c_void,
+    ) -> ncclResult_t = |state| {
+        state.live(comm)?;
+        handle.needed()?;
+        let given = state.handle();
+        state.registrations.insert(given, comm.address());
+        handle.put(pointer(given))
+    };
+
+    answer fn ncclCommDeregister(comm: ncclComm_t, handle: *mut c_void) -> ncclResult_t = |state| {
+        state.live(comm)?;
+        let handle = handle.address();
+        if state.registrations.get(&handle) != Some(&comm.address()) {
+            let words = format!("{handle:#x} is no registration of this communicator");
+            return Err(Refusal::argument(words));
+        }
+        state.registrations.remove(&handle);
+        Ok(())
+    };
+}

@@ -1,0 +1,33 @@
+//! What a communicator can do, which is nothing.
+
+use nccl_sys::{ncclComm_t, ncclCommProperties_t, ncclResult_t};
+
+use crate::export::exports;
+use crate::state::{Refusal, State};
+
+/// Refuses a struct of a release that was not out yet.
+pub(super) fn not_newer(state: &State, version: u32) -> Result<(), Refusal> {
+    if i64::from(version) > i64::from(state.version) {
+        let words = format!("a struct of {version} is newer than {}", state.version);
+        return Err(Refusal::argument(words));
+    }
+    Ok(())
+}
+
+exports! {
+    answer fn ncclCommQueryProperties(
+        comm: ncclComm_t,
+        props: *mut ncclCommProperties_t,
+    ) -> ncclResult_t = |state| {
+        let found = *state.live(comm)?;
+        not_newer(state, props.source().header()?.version)?;
+        props.fill(&ncclCommProperties_t {
+            rank: found.rank,
+            nRanks: found.count,
+            cudaDev: found.device,
+            nvmlDev: found.device,
+            nLsaTeams: found.count,
+            ..ncclCommProperties_t::new()
+        })
+    };
+}

@@ -1,0 +1,71 @@
+//! Teams. No ranks share memory here.
+
+use std::ffi::c_int;
+
+use nccl_sys::{Function, ncclCftTeamMode_t, ncclComm, ncclComm_t, ncclTeam_t};
+
+use crate::books::Communicator;
+use crate::export::exports;
+use crate::pointer::Place;
+use crate::state::State;
+
+/// A rank alone.
+const ALONE: ncclTeam_t = ncclTeam_t { nRanks: 1, rank: 0, stride: 1 };
+
+/// What these functions, which have no result, say of what is no communicator.
+const NOBODY: ncclTeam_t = ncclTeam_t { nRanks: 0, rank: 0, stride: 0 };
+
+fn everyone(communicator: Communicator) -> ncclTeam_t {
+    ncclTeam_t { nRanks: communicator.count, rank: communicator.rank, stride: 1 }
+}
+
+fn found(state: &mut State, function: Function, comm: Place<ncclComm>) -> Option<Communicator> {
+    match state.live(comm) {
+        Ok(found) => Some(*found),
+        Err(refusal) => {
+            // The only way to say so is the log.
+            let _ = state.refuse(function, refusal);
+            None
+        }
+    }
+}
+
+/// How far a member is from this rank.
+fn distance(team: ncclTeam_t, rank: c_int) -> c_int {
+    rank.wrapping_sub(team.rank).wrapping_mul(team.stride)
+}
+
+exports! {
+    tell fn ncclTeamWorld(comm: ncclComm_t) -> ncclTeam_t =
+        |state| found(state, Function::ncclTeamWorld, comm).map_or(NOBODY, everyone);
+
+    tell fn ncclTeamLsa(comm: ncclComm_t) -> ncclTeam_t =
+        |state| found(state, Function::ncclTeamLsa, comm).map_or(NOBODY, |_| ALONE);
+
+    tell fn ncclTeamRail(comm: ncclComm_t) -> ncclTeam_t =
+        |state| found(state, Function::ncclTeamRail, comm).map_or(NOBODY, everyone);
+
+    tell fn ncclTeamCft(comm: ncclComm_t, mode: ncclCftTeamMode_t) -> ncclTeam_t =
+        |state| found(state, Function::ncclTeamCft, comm).map_or(NOBODY, |_| ALONE);
+
+    tell fn ncclTeamCftMultimem(comm: ncclComm_t) -> ncclTeam_t =
+        |state| found(state, Function::ncclTeamCftMultimem, comm).map_or(NOBODY, |_| ALONE);
+
+    tell fn ncclTeamRankToWorld(
+        comm: ncclComm_t,
+        team: ncclTeam_t,
+        rank: c_int,
+    ) -> c_int = |state| {
+        let found = found(state, Function::ncclTeamRankToWorld, comm);
+        found.map_or(-1, |this| this.rank.wrapping_add(distance(team, rank)))
+    };
+
+    tell fn ncclTeamRankToLsa(
+        comm: ncclComm_t,
+        team: ncclTeam_t,
+        rank: c_int,
+    ) -> c_int = |state| {
+        let found = found(state, Function::ncclTeamRankToLsa, comm);
+        found.map_or(-1, |_| distance(team, rank))
+    };
+}

@@ -1,0 +1,141 @@
+//! Windows. A rank reaches its own memory, and nobody else's.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use nccl_sys::{
+    NCCL_LE_ID_INVALID, NCCL_WIN_REQUIRED_ALIGNMENT, Version, ncclCftLeId_t, ncclComm_t,
+    ncclMultimemHandle_t, ncclResult_t, ncclTeam_t, ncclWindow_t, ncclWindow_vidmem,
+};
+
+use crate::books::{Window, pointer};
+use crate::export::exports;
+use crate::pointer::Place;
+use crate::state::{Answer, Refusal, State};
+
+/// The address of an offset, which lies in the window or at its end.
+fn address(window: Window, offset: usize) -> Result<*mut c_void, Refusal> {
+    if offset > window.size {
+        return Err(Refusal::argument(format!("{offset} is behind a window of {}", window.size)));
+    }
+    Ok(pointer(window.memory.wrapping_add(offset)))
+}
+
+/// No endpoint.
+fn no_endpoint(
+    state: &State,
+    window: Place<ncclWindow_vidmem>,
+    id: Place<ncclCftLeId_t>,
+    offset: Place<usize>,
+) -> Answer {
+    state.window(window)?;
+    offset.needed()?;
+    id.put(NCCL_LE_ID_INVALID)?;
+    offset.put(0)
+}
+
+exports! {
+    answer fn ncclCommWindowRegister(
+        comm: ncclComm_t,
+        buff: *mut c_void,
+        size: usize,
+        win: *mut ncclWindow_t,
+        winFlags: c_int,
+    ) -> ncclResult_t = |state| {
+        state.ready(comm)?;
+        win.needed()?;
+        let memory = buff.address();
+        let aligned = memory.is_multiple_of(NCCL_WIN_REQUIRED_ALIGNMENT as usize);
+        if !aligned && state.at_least(Version::new(2, 28, 3)) {
+            return Err(Refusal::argument(format!("{memory:#x} is not aligned for a window")));
+        }
+        let handle = state.handle();
+        state.windows.insert(handle, Window { comm: comm.address(), memory, size });
+        win.put(ptr::without_provenance_mut(handle))
+    };
+
+    answer fn ncclCommWindowDeregister(
+        comm: ncclComm_t,
+        win: ncclWindow_t,
+    ) -> ncclResult_t = |state| {
+        state.window_of(comm, win)?;
+        state.windows.remove(&win.address());
+        Ok(())
+    };
+
+    answer fn ncclWinGetUserPtr(
+        comm: ncclComm_t,
+        win: ncclWindow_t,
+        outUserPtr: *mut *mut c_void,
+    ) -> ncclResult_t = |state| outUserPtr.put(address(state.window_of(comm, win)?, 0)?);
+
+    answer fn ncclGetLsaMultimemDevicePointer(
+        window: ncclWindow_t,
+        offset: usize,
+        outPtr: *mut *mut c_void,
+    ) -> ncclResult_t = |state| {
+        state.window(window)?;
+        outPtr.put(ptr::null_mut())
+    };
+
+    answer fn ncclGetMultimemDevicePointer(
+        window: ncclWindow_t,
+        offset: usize,
+        multimem: ncclMultimemHandle_t,
+        outPtr: *mut *mut c_void,
+    ) -> ncclResult_t = |state| {
+        state.window(window)?;
+        outPtr.put(ptr::null_mut())
+    };
+
+    answer fn ncclGetLsaDevicePointer(
+        window: ncclWindow_t,
+        offset: usize,
+        lsaRank: c_int,
+        outPtr: *mut *mut c_void,
+    ) -> ncclResult_t = |state| {
+        let window = state.window(window)?;
+        if lsaRank != 0 {
+            return Err(Refusal::argument(format!("{lsaRank} shares no memory")));
+        }
+        outPtr.put(address(window, offset)?)
+    };
+
+    answer fn ncclGetPeerDevicePointer(
+        window: ncclWindow_t,
+        offset: usize,
+        peer: c_int,
+        outPtr: *mut *mut c_void,
+    ) -> ncclResult_t = |state| {
+        let window = state.window(window)?;
+        let this = state.communicators.get(&window.comm).copied();
+        let this = this.ok_or_else(|| Refusal::argument("its communicator is gone"))?;
+        this.has_rank(peer)?;
+        let address = address(window, offset)?;
+        outPtr.put(if peer == this.rank { address } else { ptr::null_mut() })
+    };
+
+    answer fn ncclGetMultimemDeviceLeInfo(
+        window: ncclWindow_t,
+        offset: usize,
+        leId: *mut ncclCftLeId_t,
+        leOffset: *mut usize,
+    ) -> ncclResult_t = |state| no_endpoint(state, window, leId, leOffset);
+
+    answer fn ncclGetCftDeviceLeInfo(
+        window: ncclWindow_t,
+        offset: usize,
+        peerCft: c_int,
+        cftTeam: ncclTeam_t,
+        leId: *mut ncclCftLeId_t,
+        leOffset: *mut usize,
+    ) -> ncclResult_t = |state| no_endpoint(state, window, leId, leOffset);
+
+    answer fn ncclGetPeerDeviceLeInfo(
+        window: ncclWindow_t,
+        offset: usize,
+        peerWorld: c_int,
+        leId: *mut ncclCftLeId_t,
+        leOffset: *mut usize,
+    ) -> ncclResult_t = |state| no_endpoint(state, window, leId, leOffset);
+}

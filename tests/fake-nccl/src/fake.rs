@@ -1,0 +1,173 @@
+//! A loaded copy of the double, as tests see it.
+
+use std::ffi::{CString, c_int, c_void};
+use std::path::Path;
+
+use libloading::Library;
+use nccl_sys::{Api, Function, LoadError, ncclComm_t, ncclResult_t};
+
+use crate::call::Call;
+use crate::control::{Controls, Live, Sink};
+use crate::file::File;
+
+/// A loaded copy of the double. It is never unloaded.
+pub struct Fake {
+    file: File,
+    controls: Controls,
+}
+
+impl Fake {
+    /// A library of one's own, as a new [`File::copy`] in a folder.
+    ///
+    /// # Panics
+    ///
+    /// As of [`File::copy`] and [`File::load`].
+    pub fn new(folder: impl AsRef<Path>) -> Self {
+        File::copy(folder).load()
+    }
+
+    /// A library of one's own, as a new [`File::release`] in a folder.
+    ///
+    /// # Panics
+    ///
+    /// As of [`File::release`] and [`File::load`].
+    #[cfg(target_os = "linux")]
+    pub fn release(version: nccl_sys::Version, folder: impl AsRef<Path>) -> Self {
+        File::release(version, folder).load()
+    }
+
+    /// Loads a file. One that is loaded already is the same library, with the same state.
+    ///
+    /// # Panics
+    ///
+    /// It does not load.
+    pub fn load(file: &File) -> Self {
+        // SAFETY: a `File` is a copy of this library, whose initialisers are those of Rust's standard
+        // library.
+        let library = unsafe { Library::new(file.path()) };
+        let controls = library.and_then(|library| {
+            // SAFETY: it is a copy of this library, and is leaked below.
+            let controls = unsafe { Controls::of(&library) };
+            std::mem::forget(library);
+            controls
+        });
+        match controls {
+            Ok(controls) => Self { file: file.clone(), controls },
+            Err(error) => panic!("{}: {error}", file.path().display()),
+        }
+    }
+
+    /// Its functions, as the loader of `nccl-sys` finds them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the loader.
+    pub fn api(&self) -> Result<&'static Api, LoadError> {
+        // SAFETY: the double has the functions of NCCL, of their types, and under their contracts.
+        unsafe { Api::load_from(self.file.path()) }
+    }
+
+    /// Where it was loaded from.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The calls since the last [`clear`](Self::clear), in order.
+    pub fn log(&self) -> Vec<Call> {
+        let line = |line: &str| match line.parse() {
+            Ok(call) => call,
+            Err(_) => panic!("the log has a line that is no call: {line}"),
+        };
+        self.text(self.controls.fake_nccl_log).lines().map(line).collect()
+    }
+
+    /// The functions that were called since the last [`clear`](Self::clear), in order.
+    pub fn called(&self) -> Vec<Function> {
+        self.log().iter().map(|call| call.function).collect()
+    }
+
+    /// What was refused since the last [`clear`](Self::clear) that nobody had
+    /// [asked](Self::fail) to fail: handles that are no handles, groups that are not open.
+    pub fn misuse(&self) -> Vec<String> {
+        self.text(self.controls.fake_nccl_misuse).lines().map(str::to_owned).collect()
+    }
+
+    /// Forgets the calls and the misuse; handles live on.
+    pub fn clear(&self) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_nccl_clear)() }
+    }
+
+    /// What it says of its version from now on.
+    pub fn set_version(&self, code: c_int) {
+        // SAFETY: it may be called at any time, with any number.
+        unsafe { (self.controls.fake_nccl_set_version)(code) }
+    }
+
+    /// The CUDA device of the calling thread, 0 at first: where a communicator that it makes is.
+    pub fn set_device(&self, ordinal: c_int) {
+        // SAFETY: it may be called at any time, with any number.
+        unsafe { (self.controls.fake_nccl_set_device)(ordinal) }
+    }
+
+    /// The next call of a function returns this; several add up.
+    ///
+    /// A call that fails does nothing else. With
+    /// [`ncclInProgress`](ncclResult_t::ncclInProgress) it does what it does, as NCCL goes on when it
+    /// returns that, and with [`ncclSuccess`](ncclResult_t::ncclSuccess) it is left alone. Functions
+    /// that return no result cannot fail.
+    pub fn fail(&self, function: Function, result: ncclResult_t) {
+        let name = CString::new(function.name()).expect("a function's name has no zero");
+        // SAFETY: the name ends with a zero, and lives until the call has returned.
+        let known = unsafe { (self.controls.fake_nccl_fail)(name.as_ptr(), result) };
+        assert!(known, "{function} is declared");
+    }
+
+    /// What `ncclCommGetAsyncError` says of a communicator from now on.
+    ///
+    /// # Panics
+    ///
+    /// It is no communicator of this library, or freed.
+    pub fn set_async_error(&self, comm: ncclComm_t, result: ncclResult_t) {
+        // SAFETY: it may be called at any time, with any number.
+        let known = unsafe { (self.controls.fake_nccl_set_async_error)(comm.addr(), result) };
+        assert!(known, "{comm:?} is no communicator of this library");
+    }
+
+    /// What `ncclGetLastError` says, until something is refused.
+    ///
+    /// # Panics
+    ///
+    /// There is a zero in it.
+    pub fn set_last_error(&self, text: &str) {
+        let text = CString::new(text).expect("there is no zero in the text");
+        // SAFETY: the text ends with a zero, and lives until the call has returned.
+        unsafe { (self.controls.fake_nccl_set_last_error)(text.as_ptr()) }
+    }
+
+    /// This rank and the number of ranks in the next child of a split; several add up. Without it the
+    /// child has its parent's.
+    pub fn next_split(&self, rank: c_int, count: c_int) {
+        // SAFETY: it may be called at any time, with any numbers.
+        unsafe { (self.controls.fake_nccl_next_split)(rank, count) }
+    }
+
+    /// What it has given and not taken back.
+    pub fn live(&self) -> Live {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_nccl_live)() }
+    }
+
+    fn text(&self, write: unsafe extern "C" fn(Sink, *mut c_void)) -> String {
+        unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, length: usize) {
+            // SAFETY: the context is the buffer below, which nothing else uses meanwhile.
+            let buffer = unsafe { &mut *context.cast::<Vec<u8>>() };
+            // SAFETY: there are so many bytes, which nobody writes to meanwhile.
+            buffer.extend_from_slice(unsafe { std::slice::from_raw_parts(bytes, length) });
+        }
+        let mut buffer = Vec::<u8>::new();
+        // SAFETY: `append` takes the bytes with this context, before the call returns.
+        unsafe { write(append, (&raw mut buffer).cast()) };
+        String::from_utf8_lossy(&buffer).into_owned()
+    }
+}

@@ -1,0 +1,127 @@
+//! The double on disk: what was built, and copies of it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process;
+
+#[cfg(target_os = "linux")]
+use {
+    nccl_sys::{Function, Version},
+    std::collections::HashSet,
+};
+
+use crate::fake::Fake;
+
+/// What NCCL's library is called.
+const NAME: &str = if cfg!(target_vendor = "apple") { "libnccl.2.dylib" } else { "libnccl.so.2" };
+
+/// A file that holds the double.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    path: PathBuf,
+}
+
+impl File {
+    /// What was built with the running test.
+    ///
+    /// # Panics
+    ///
+    /// It is not beside the running program. `cargo test` builds it there for every package that
+    /// names this one among its dev-dependencies.
+    pub fn built() -> Self {
+        let program = env::current_exe().expect("a program has a path");
+        let beside = program.parent().expect("a program lies in a folder");
+        let folders = [beside.to_owned(), beside.join("../deps"), beside.join("deps")];
+        let (prefix, suffix) = (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
+        let is_double = |path: &PathBuf| {
+            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            let hash = name
+                .strip_prefix(prefix)
+                .and_then(|name| name.strip_prefix("fake_nccl"))
+                .and_then(|name| name.strip_suffix(suffix));
+            hash.is_some_and(|hash| hash.is_empty() || hash.starts_with('-'))
+        };
+        let files = folders.iter().flat_map(fs::read_dir).flatten().flatten();
+        let newest = files
+            .map(|entry| entry.path())
+            .filter(is_double)
+            .max_by_key(|path| path.metadata().and_then(|file| file.modified()).ok());
+        match newest {
+            Some(path) => Self { path },
+            None => panic!("no {prefix}fake_nccl{suffix} in {}", beside.display()),
+        }
+    }
+
+    /// A copy: a library of its own, with NCCL's name, in a folder that is made.
+    ///
+    /// # Panics
+    ///
+    /// The folder cannot be written to.
+    pub fn copy(folder: impl AsRef<Path>) -> Self {
+        Self::write(folder.as_ref(), &Self::built().read())
+    }
+
+    /// A copy as a release has it: it says this version, and lacks the functions that came later.
+    ///
+    /// # Panics
+    ///
+    /// The folder cannot be written to.
+    #[cfg(target_os = "linux")]
+    pub fn release(version: Version, folder: impl AsRef<Path>) -> Self {
+        let mut bytes = Self::built().read();
+        let code = version.code() as std::ffi::c_int;
+        assert_eq!(crate::stamp::restamp(&mut bytes, code), 1, "the file has one mark");
+        let newer = |function: &&Function| !version.at_least(function.since());
+        let newer: HashSet<_> = Function::ALL.iter().filter(newer).map(|f| f.name()).collect();
+        hide(&mut bytes, &newer);
+        Self::write(folder.as_ref(), &bytes)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Loads it.
+    ///
+    /// # Panics
+    ///
+    /// It does not load.
+    pub fn load(&self) -> Fake {
+        Fake::load(self)
+    }
+
+    fn read(&self) -> Vec<u8> {
+        match fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) => panic!("{}: {error}", self.path.display()),
+        }
+    }
+
+    /// Writes a file that nobody has loaded: a process that has keeps the one that was there.
+    fn write(folder: &Path, bytes: &[u8]) -> Self {
+        let path = folder.join(NAME);
+        let new = folder.join(format!("{NAME}.{}", process::id()));
+        let written = fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&new, bytes))
+            .and_then(|()| fs::rename(&new, &path));
+        match written {
+            Ok(()) => Self { path },
+            Err(error) => panic!("{}: {error}", path.display()),
+        }
+    }
+}
+
+/// Hides functions from the dynamic linker, which finds a name by its hash and then compares it: the
+/// hash stays, and the name, wherever it stands alone, begins with another letter.
+#[cfg(target_os = "linux")]
+fn hide(file: &mut [u8], names: &HashSet<&str>) {
+    for text in file.split_mut(|byte| *byte == 0) {
+        if text.starts_with(b"nccl") && str::from_utf8(text).is_ok_and(|name| names.contains(name))
+        {
+            text[0] = b'x';
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A double of libnccl for tests: a library that has NCCL's functions, and this Rust side of it.
+//!
+//! The library exports every function that a released NCCL exports, of the types that `nccl-sys`
+//! declares. It writes each call down, keeps books of the handles that it gave, and answers what it
+//! was told to. It needs no GPU and **moves no data**: a collective that succeeds has looked at its
+//! arguments and done nothing.
+//!
+//! ```no_run
+//! use fake_nccl::Fake;
+//! use nccl_sys::{Function, ncclResult_t};
+//!
+//! let fake = Fake::new("target/tmp/an_example");
+//! let api = fake.api().expect("the double loads");
+//! fake.fail(Function::ncclGroupStart, ncclResult_t::ncclSystemError);
+//! let start = api.ncclGroupStart().expect("the double has it");
+//! // SAFETY: a group can be opened at any time.
+//! assert_eq!(unsafe { start() }, ncclResult_t::ncclSystemError);
+//! assert_eq!(fake.log()[1].function, Function::ncclGroupStart);
+//! ```
+//!
+//! A caller may rely on these:
+//!
+//! * A copy of the file is a library of its own: its log, its handles and what it was told are no
+//!   other copy's. So a test takes a copy, and tests run side by side.
+//! * A copy of an older release ([`File::release`]) lacks the functions that came later, for the
+//!   dynamic linker too, and says that release's version.
+//! * A handle is looked up, never followed. One that is freed, of another copy or not a handle at all
+//!   is [`ncclInvalidArgument`](nccl_sys::ncclResult_t::ncclInvalidArgument), and
+//!   [misuse](Fake::misuse). Other pointers are null or what NCCL's contract says.
+//! * Structs with a `size` are read and written no further than that.
+//!
+//! Deliberately not here: ranks that meet. Every call returns at once, whatever the other ranks do;
+//! what a split depends on beside its arguments is [told](Fake::next_split). Operations in a group
+//! are checked when they are called, not when it ends.
+
+mod argument;
+mod books;
+mod call;
+mod control;
+mod export;
+mod exports;
+mod fake;
+mod file;
+mod pointer;
+mod stamp;
+mod state;
+
+pub use call::{Call, Number, Value};
+pub use control::Live;
+pub use fake::Fake;
+pub use file::File;

@@ -1,0 +1,165 @@
+//! What one copy of the library knows. One lock guards it, for the whole of each call.
+
+use std::alloc;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ffi::{CStr, CString, c_int};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use nccl_sys::{Function, NCCL_UNIQUE_ID_BYTES, Version, ncclResult_t};
+
+use crate::books::{Communicator, Operator, Window};
+use crate::call::{Call, Value};
+use crate::stamp;
+
+/// How a call ends that was not told how to.
+pub(crate) type Answer = Result<(), Refusal>;
+
+/// A call that NCCL's contract does not allow.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) result: ncclResult_t,
+    pub(crate) words: String,
+}
+
+impl Refusal {
+    pub(crate) fn argument(words: impl Into<String>) -> Self {
+        Self { result: ncclResult_t::ncclInvalidArgument, words: words.into() }
+    }
+
+    pub(crate) fn usage(words: impl Into<String>) -> Self {
+        Self { result: ncclResult_t::ncclInvalidUsage, words: words.into() }
+    }
+}
+
+/// A thread that has called.
+#[derive(Default)]
+pub(crate) struct Thread {
+    /// How many threads had called before it.
+    number: usize,
+    /// Groups that are open.
+    pub(crate) groups: usize,
+    /// Its CUDA device.
+    pub(crate) device: c_int,
+}
+
+/// Everything.
+pub(crate) struct State {
+    pub(crate) log: Vec<Call>,
+    pub(crate) misuse: Vec<String>,
+    pub(crate) version: c_int,
+    /// Results that calls were told to give, the next first.
+    told: HashMap<&'static str, VecDeque<ncclResult_t>>,
+    /// Ranks and counts of split children.
+    pub(crate) splits: VecDeque<(c_int, c_int)>,
+    /// All texts there were: who asked for one may still read it.
+    errors: Vec<CString>,
+    threads: HashMap<ThreadId, Thread>,
+    given: usize,
+    pub(crate) seats: HashSet<([u8; NCCL_UNIQUE_ID_BYTES], c_int)>,
+    pub(crate) communicators: BTreeMap<usize, Communicator>,
+    /// Plain registrations, and whose they are.
+    pub(crate) registrations: BTreeMap<usize, usize>,
+    pub(crate) windows: BTreeMap<usize, Window>,
+    pub(crate) operators: BTreeMap<c_int, Operator>,
+    pub(crate) allocations: BTreeMap<usize, alloc::Layout>,
+}
+
+impl State {
+    fn new() -> Self {
+        Self {
+            log: Vec::new(),
+            misuse: Vec::new(),
+            version: stamp::version(),
+            told: HashMap::new(),
+            splits: VecDeque::new(),
+            errors: Vec::new(),
+            threads: HashMap::new(),
+            given: 0,
+            seats: HashSet::new(),
+            communicators: BTreeMap::new(),
+            registrations: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            operators: BTreeMap::new(),
+            allocations: BTreeMap::new(),
+        }
+    }
+
+    /// The state of this copy.
+    pub(crate) fn lock() -> MutexGuard<'static, Self> {
+        static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
+        STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a call down.
+    pub(crate) fn record(&mut self, function: Function, arguments: Vec<(&str, Value)>) {
+        let thread = self.thread().number;
+        let named = |(name, value): (&str, Value)| (name.to_owned(), value);
+        let arguments = arguments.into_iter().map(named).collect();
+        self.log.push(Call { function, thread, result: None, arguments });
+    }
+
+    /// Writes down what the last call returns.
+    pub(crate) fn returns(&mut self, result: ncclResult_t) {
+        if let Some(call) = self.log.last_mut() {
+            call.result = Some(result);
+        }
+    }
+
+    /// Writes a refusal down, where a program looks for it too.
+    pub(crate) fn refuse(&mut self, function: Function, refusal: Refusal) -> ncclResult_t {
+        let words = format!("{function}: {}", refusal.words);
+        self.set_error(&words);
+        self.misuse.push(words);
+        refusal.result
+    }
+
+    /// The next calls of a function return this.
+    pub(crate) fn tell(&mut self, function: &'static str, result: ncclResult_t) {
+        self.told.entry(function).or_default().push_back(result);
+    }
+
+    /// What this call was told to return.
+    pub(crate) fn told(&mut self, function: Function) -> Option<ncclResult_t> {
+        self.told.get_mut(function.name())?.pop_front()
+    }
+
+    /// What `ncclGetLastError` says from now on.
+    pub(crate) fn set_error(&mut self, words: &str) {
+        // A text has no zero in it, or ends there.
+        let words = words.split('\0').next().unwrap_or_default();
+        self.errors.extend(CString::new(words));
+    }
+
+    /// The last error's text; it stays where it is.
+    pub(crate) fn error(&self) -> &CStr {
+        self.errors.last().map_or(c"", CString::as_c_str)
+    }
+
+    /// The calling thread.
+    pub(crate) fn thread(&mut self) -> &mut Thread {
+        let number = self.threads.len();
+        let new = || Thread { number, ..Thread::default() };
+        self.threads.entry(thread::current().id()).or_insert_with(new)
+    }
+
+    /// A handle that no copy has given before. It is no address of anything, so following it ends the
+    /// program there and then.
+    pub(crate) fn handle(&mut self) -> usize {
+        // Other copies lie at other addresses, sixteen bytes apart at the least; an address uses 47
+        // bits, and a million handles are enough for a test.
+        self.given += 1;
+        ((stamp::address() >> 4) << 20).wrapping_add(self.given)
+    }
+
+    /// A number for what is not a handle.
+    pub(crate) fn number(&mut self) -> usize {
+        self.given += 1;
+        self.given
+    }
+
+    /// Whether this is at least that release.
+    pub(crate) fn at_least(&self, version: Version) -> bool {
+        Version::from_code(self.version).is_some_and(|this| this.at_least(version))
+    }
+}
