@@ -279,6 +279,8 @@ pub struct Join {
     pub slots: Slot,
     /// Where faults and pending errors of this rank's communicator go.
     pub health: Arc<Health>,
+    /// How long the communicator's waits may take.
+    pub deadline: Duration,
 }
 
 /// Looks at a communicator while somebody waits for its work, and once more when the wait is over;
@@ -373,11 +375,6 @@ pub unsafe trait Lifecycle: Launches {
 
     /// The end at any time.
     fn abort(comm: Self::Comm, why: &str);
-
-    /// [`abort`](Self::abort) from a `Drop`, which must not block.
-    fn abandon(comm: Self::Comm, why: &str) {
-        Self::abort(comm, why);
-    }
 }
 
 /// Operations.

@@ -131,14 +131,10 @@ impl<B: Backend> Core<B> {
 
     /// Ends it now, telling the others why.
     pub(super) fn abort(&mut self, why: &str) {
-        self.abort_by(B::abort, why);
-    }
-
-    fn abort_by(&mut self, end: fn(B::Comm, &str), why: &str) {
         if let Some((comm, control)) = self.end() {
             // The backend first: it poisons every rank with this cause, before a rank that waits in
             // an exchange can leave for the same reason and be taken for the cause itself.
-            end(comm, why);
+            B::abort(comm, why);
             control.depart(why);
             self.health.end();
         }
@@ -148,9 +144,9 @@ impl<B: Backend> Core<B> {
 impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.abort_by(B::abandon, "its thread panicked");
+            self.abort("its thread panicked");
         } else if let Err(cause) = self.health.check() {
-            self.abort_by(B::abandon, &cause.to_string());
+            self.abort(&cause.to_string());
         } else if let Some((comm, control)) = self.end() {
             reaper::take::<B>(comm, control, self.health.clone(), self.deadline);
         }

@@ -248,6 +248,7 @@ impl<W: World> Starting<W> {
             name: W::NAME,
             slots: self.config.slots(),
             health: self.health.clone(),
+            deadline: self.config.deadline,
         };
         let stream = Stream::open(&self.device)?;
         self.joining = Some((<Back<W> as Lifecycle>::join(join)?, stream));

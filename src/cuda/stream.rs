@@ -65,7 +65,7 @@ impl CudaStream {
     /// Whether everything enqueued so far is over.
     pub(crate) fn is_idle(&self) -> bool {
         // After a fault nothing runs any more; whoever waits is told by its events.
-        is_idle(self.raw).unwrap_or(true)
+        self.gpu.bind().is_err() || is_idle(self.raw).unwrap_or(true)
     }
 }
 

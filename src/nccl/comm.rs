@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use nccl_sys::{ncclComm_t, ncclRedOp_t, ncclResult_t, ncclScalarResidence_t};
 
 use super::api::{Nccl, unsupported};
+use super::exit;
 use super::family::Family;
 use super::join::{Joining, Rest};
 use super::recorder::Recorder;
@@ -27,20 +28,13 @@ pub(super) struct Handle(pub(super) ncclComm_t);
 unsafe impl Send for Handle {}
 
 impl Handle {
-    /// Ends it; waits for its kernels to see it.
+    /// Ends it; waits for its kernels to see it, not for other ranks.
     pub(super) fn abort(self, nccl: &'static Nccl) {
+        let Some(_inside) = exit::enter() else { return };
         // SAFETY: whoever has the handle is the last to use it, and inside no call with it.
         let result = unsafe { (nccl.abort)(self.0) };
         if let Err(error) = nccl.check("ncclCommAbort", None, result) {
             log::warn!("{error}");
-        }
-    }
-
-    /// The same on a thread of its own. Without one the communicator stays as it is.
-    pub(super) fn abandon(self, nccl: &'static Nccl) {
-        let thread = std::thread::Builder::new().name("NCCL abort".to_owned());
-        if let Err(error) = thread.spawn(move || { self }.abort(nccl)) {
-            log::warn!("no thread to abort a communicator: {error}");
         }
     }
 }
@@ -59,8 +53,8 @@ pub struct Comm {
     pub(super) windows: RefCell<Vec<Windowed>>,
     /// Whether one-sided operations are set up; nothing where NCCL has none.
     pub(super) one_sided: Cell<Option<bool>>,
-    /// Scalars that kernels may still read.
-    scalars: RefCell<Vec<Arc<Allocation<CudaBackend>>>>,
+    /// Scalars that kernels may still read, and buffers that are registered, by NCCL's handle.
+    pub(super) held: RefCell<Vec<(Option<u64>, Arc<Allocation<CudaBackend>>)>>,
     pub(super) gpu: &'static Gpu,
     pub(super) size: u32,
     pub(super) shared: Arc<Shared>,
@@ -104,7 +98,7 @@ impl Comm {
             streams: RefCell::default(),
             windows: RefCell::default(),
             one_sided: Cell::new(None),
-            scalars: RefCell::default(),
+            held: RefCell::default(),
             gpu,
             size: join.size,
             shared,
@@ -143,7 +137,8 @@ impl Comm {
     fn end(&mut self) -> Option<Handle> {
         let handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let windows = self.windows.take().into_iter().map(|window| window.allocation);
-        self.shared.family.park(windows.chain(self.scalars.take()));
+        let held = self.held.take().into_iter().map(|(_, allocation)| allocation);
+        self.shared.family.park(windows.chain(held));
         handle
     }
 }
@@ -152,7 +147,7 @@ impl Drop for Comm {
     fn drop(&mut self) {
         // Made, and then not wanted.
         if let Some(handle) = self.end() {
-            handle.abandon(self.nccl);
+            handle.abort(self.nccl);
             self.shared.family.leave();
         }
     }
@@ -230,7 +225,7 @@ unsafe impl Lifecycle for CudaBackend {
     ) -> Result<Operator> {
         let residence = ncclScalarResidence_t::ncclScalarDevice;
         let number = create(comm, dtype, scalar.block().address(), residence)?;
-        comm.scalars.borrow_mut().push(scalar.clone());
+        comm.held.borrow_mut().push((None, scalar.clone()));
         Ok(Operator { number, _scalar: Some(scalar.clone()) })
     }
 
@@ -247,6 +242,7 @@ unsafe impl Lifecycle for CudaBackend {
         let Some(handle) = comm.end() else { return };
         match comm.nccl.api.ncclCommDestroy() {
             Ok(destroy) => {
+                let Some(_inside) = exit::enter() else { return };
                 // SAFETY: every rank is idle and nobody else has the handle. NCCL finalises by itself
                 // when the last rank of this process destroys.
                 let result = unsafe { destroy(handle.0) };
@@ -265,11 +261,6 @@ unsafe impl Lifecycle for CudaBackend {
             handle.abort(comm.nccl);
             comm.shared.family.leave();
         }
-    }
-
-    fn abandon(comm: Comm, why: &str) {
-        comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
-        drop(comm);
     }
 }
 

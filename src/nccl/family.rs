@@ -6,15 +6,17 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use nccl_sys::ncclUniqueId;
 
 use super::api::{Nccl, unsupported};
 use super::recorder::Recorder;
+use super::watch;
 use crate::backend::{Allocation, Departure, Join, Refusal};
 use crate::communicator::Health;
 use crate::cuda::CudaBackend;
-use crate::error::{Error, Mismatch, PeerFailed, Refused};
+use crate::error::{Error, Mismatch, PeerFailed, Refused, Timeout};
 use crate::{Rank, Result};
 
 pub(super) struct Family {
@@ -25,8 +27,20 @@ pub(super) struct Family {
 }
 
 struct Member {
-    health: OnceLock<Weak<Health>>,
+    seen: OnceLock<Seen>,
     recorder: Arc<Recorder>,
+}
+
+/// What a member told when it joined.
+struct Seen {
+    health: Weak<Health>,
+    deadline: Duration,
+}
+
+impl Member {
+    fn health(&self) -> Option<Arc<Health>> {
+        self.seen.get()?.health.upgrade()
+    }
 }
 
 #[derive(Default)]
@@ -61,6 +75,12 @@ enum What {
 
 static FAMILIES: LazyLock<Mutex<HashMap<u64, Weak<Family>>>> = LazyLock::new(Mutex::default);
 
+/// The families that are alive.
+pub(super) fn all() -> Vec<Arc<Family>> {
+    let families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
+    families.values().filter_map(Weak::upgrade).collect()
+}
+
 impl Family {
     /// The family of this communicator; its first member asks NCCL for an id.
     pub(super) fn meet(nccl: &Nccl, join: &Join) -> Result<Arc<Self>> {
@@ -76,9 +96,11 @@ impl Family {
             }
         };
         drop(families);
+        watch::start();
         if let Some(member) = family.members.get(join.rank as usize) {
             // A seat is taken once.
-            let _ = member.health.set(Arc::downgrade(&join.health));
+            let (health, deadline) = (Arc::downgrade(&join.health), join.deadline);
+            let _ = member.seen.set(Seen { health, deadline });
         }
         family.state().live += 1;
         Ok(family)
@@ -92,8 +114,7 @@ impl Family {
         let result = unsafe { make(&raw mut unique) };
         nccl.check("ncclGetUniqueId", None, result)?;
         let size = join.size as usize;
-        let member =
-            |_| Member { health: OnceLock::new(), recorder: Arc::new(Recorder::new(size)) };
+        let member = |_| Member { seen: OnceLock::new(), recorder: Arc::new(Recorder::new(size)) };
         let members = (0..size).map(member).collect();
         Ok(Self { name: join.name, unique, members, state: Mutex::default() })
     }
@@ -130,8 +151,7 @@ impl Family {
             return;
         }
         for (other, member) in self.members.iter().enumerate() {
-            let health = member.health.get().and_then(Weak::upgrade);
-            if let (true, Some(health)) = (other != rank, health) {
+            if let (true, Some(health)) = (other != rank, member.health()) {
                 health.fail(Error::PeerFailed(Box::new(PeerFailed {
                     name: self.name,
                     lost: vec![by],
@@ -224,6 +244,27 @@ impl Family {
         let mut issued = self.members.iter().map(|member| member.recorder.issued());
         let first = issued.next();
         issued.any(|other| Some(other) != first)
+    }
+
+    /// Whose thread is inside NCCL: the rank, which stay it is, and how long it may last.
+    pub(super) fn stays(&self) -> impl Iterator<Item = (usize, u64, Duration)> {
+        let members = self.members.iter().enumerate();
+        members.filter_map(|(rank, member)| {
+            Some((rank, member.recorder.stay()?, member.seen.get()?.deadline))
+        })
+    }
+
+    /// A rank's thread does not come back from NCCL.
+    #[cold]
+    pub(super) fn is_stuck(&self, rank: usize, waited: Duration) {
+        let Some(member) = self.members.get(rank) else { return };
+        let (Some(health), Some(call)) = (member.health(), member.recorder.last()) else { return };
+        let (operation, site) = (call.operation.name(), call.site);
+        let report =
+            format!("its thread is inside NCCL, which waits for other ranks: {}", self.report());
+        let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));
+        log::error!("rank {rank} of {}: {error}", self.name);
+        health.fail(error);
     }
 
     /// What each rank called last, who refused what, and who left.

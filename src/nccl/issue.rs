@@ -35,6 +35,7 @@ unsafe impl Operations for CudaBackend {
             && values::always_known(collective.call.dtype)
         {
             comm.recorder.collective(&collective.call);
+            comm.recorder.cross();
             // SAFETY: the spans are on the communicator's device and hold `count` elements each, by
             // the caller's promise; communicator and stream are alive.
             let result = unsafe {
@@ -48,6 +49,7 @@ unsafe impl Operations for CudaBackend {
                     stream.handle(),
                 )
             };
+            comm.recorder.cross();
             if result == ncclResult_t::ncclSuccess {
                 return Ok(());
             }
@@ -111,6 +113,18 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
             }
         }
     }
+    for Part { comm, .. } in parts {
+        comm.recorder.cross();
+    }
+    let outcome = call(first, parts);
+    for Part { comm, .. } in parts {
+        comm.recorder.cross();
+    }
+    outcome
+}
+
+/// Calls NCCL.
+fn call(first: &Part<'_, '_, CudaBackend>, parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
     let calls: usize = parts.iter().map(|part| part.ops.len()).sum();
     if calls == 1 && !needs_group(first.comm, first.ops) {
         return one(first.comm, first.stream, first.ops)

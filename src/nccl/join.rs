@@ -9,6 +9,7 @@ use nccl_sys::{Version, ncclComm_t, ncclConfig_t, ncclResult_t};
 
 use super::api::{Nccl, unsupported};
 use super::comm::{Comm, Handle};
+use super::exit;
 use super::family::Family;
 use crate::Result;
 use crate::backend::Join;
@@ -81,7 +82,7 @@ impl Drop for Joining {
         rest.family.leave();
         // Made, and not asked for any more; if it is made later, its thread sees that we are gone.
         if let Ok(Ok(handle)) = self.made.try_recv() {
-            handle.abandon(rest.nccl);
+            handle.abort(rest.nccl);
         }
     }
 }
@@ -124,6 +125,7 @@ impl Call {
         }
         // The current device becomes the rank's for ever.
         self.gpu.bind()?;
+        let Some(_inside) = exit::enter() else { return Err(self.process_ends()) };
         let mut comm: ncclComm_t = nccl_sys::NCCL_COMM_NULL;
         // SAFETY: `comm` is a place for a handle and `config` is whole; the id is this communicator's,
         // and each of its ranks is taken once, because a seat is.
@@ -138,6 +140,16 @@ impl Call {
             handle.abort(self.nccl);
         }
         Err(error)
+    }
+}
+
+impl Call {
+    #[cold]
+    fn process_ends(&self) -> Error {
+        let ranks = vec![crate::Rank(self.rank.unsigned_abs())];
+        let size = usize::try_from(self.size).unwrap_or(0);
+        let why = "came when the process was ending".to_owned();
+        Error::InitFailed(Box::new(InitFailed { size, ranks, why }))
     }
 }
 

@@ -8,12 +8,14 @@
 
 mod api;
 mod comm;
+mod exit;
 mod family;
 mod issue;
 mod join;
 mod recorder;
 mod traffic;
 mod values;
+mod watch;
 mod window;
 
 pub(crate) use api::{alloc, free, version};

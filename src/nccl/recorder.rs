@@ -15,6 +15,8 @@ const KEPT: u64 = 64;
 
 /// One rank's calls.
 pub(super) struct Recorder {
+    /// Odd while the rank's thread is inside NCCL with an operation.
+    inside: AtomicU64,
     /// How many collectives it called.
     issued: AtomicU64,
     ring: [Slot; KEPT as usize],
@@ -36,12 +38,24 @@ impl Recorder {
     pub(super) fn new(size: usize) -> Self {
         let counts = || (0..size).map(|_| AtomicU64::new(0)).collect();
         Self {
+            inside: AtomicU64::new(0),
             issued: AtomicU64::new(0),
             ring: std::array::from_fn(|_| Slot::default()),
             sent: counts(),
             received: counts(),
             last: Slot::default(),
         }
+    }
+
+    /// The rank's thread enters NCCL, or leaves it. By that thread only.
+    #[inline]
+    pub(super) fn cross(&self) {
+        self.inside.store(self.inside.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Which stay inside NCCL this is, if it is one.
+    pub(super) fn stay(&self) -> Option<u64> {
+        Some(self.inside.load(Relaxed)).filter(|crossings| crossings % 2 == 1)
     }
 
     /// Notes a collective. By the rank's own thread only.
@@ -113,6 +127,12 @@ impl Recorder {
         fence(Acquire);
         // The next one may be on its way into the oldest one's slot.
         if number < self.oldest() { None } else { call }
+    }
+
+    /// The last call, or nearly: between a collective and something else it is the collective.
+    pub(super) fn last(&self) -> Option<Call> {
+        let collective = self.issued().checked_sub(1).and_then(|last| self.call(last));
+        collective.or_else(|| self.last_other())
     }
 
     /// The last call that was no collective.

@@ -162,7 +162,11 @@ unsafe impl Windows for CudaBackend {
         // SAFETY: `handle` is a place for one; the memory is held until it is deregistered.
         let result = unsafe { register(comm.handle, start, bytes, &raw mut handle) };
         comm.nccl.check("ncclCommRegister", None, result)?;
-        Ok((!handle.is_null()).then(|| handle.expose_provenance() as u64))
+        let handle = (!handle.is_null()).then(|| handle.expose_provenance() as u64);
+        if handle.is_some() {
+            comm.held.borrow_mut().push((handle, allocation.clone()));
+        }
+        Ok(handle)
     }
 
     fn deregister_buffer(comm: &Comm, handle: Option<u64>) -> Result<()> {
@@ -172,7 +176,13 @@ unsafe impl Windows for CudaBackend {
         let handle = ptr::with_exposed_provenance_mut(handle as usize);
         // SAFETY: the handle is of `register_buffer` on this communicator, and given back once.
         let result = unsafe { deregister(comm.handle, handle) };
-        comm.nccl.check("ncclCommDeregister", None, result)
+        comm.nccl.check("ncclCommDeregister", None, result)?;
+        let number = handle.addr() as u64;
+        let mut held = comm.held.borrow_mut();
+        if let Some(index) = held.iter().position(|(known, _)| *known == Some(number)) {
+            held.swap_remove(index);
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,119 @@
+//! What NCCL hangs at, or gets wrong, and what it is here.
+
+use std::time::Instant;
+
+use typed_nccl::{Communicator, Cuda, Error, Max, Result, Root, Sum};
+
+use crate::common::{connect, ranks, says, soon};
+
+/// Every rank calls what `call` says, and is told that they differ.
+fn differs(
+    parts: &[&str],
+    call: impl for<'id> Fn(&Communicator<Cuda<typed_nccl::Scoped<'id>>>) -> Result<()> + Sync,
+) -> Result<()> {
+    let started = Instant::now();
+    Cuda::spmd(2, |place| {
+        let comm = connect(place, 40)?;
+        let error = call(&comm).and_then(|()| comm.sync(comm.stream())).expect_err("they differ");
+        match &error {
+            Error::Mismatch(_) => {
+                says(&error, parts);
+                says(&error, &["collective #0 on World differs between ranks", "has ended"]);
+            }
+            // The other rank saw it first.
+            other => says(other, &["differs between ranks"]),
+        }
+        assert!(comm.health().is_err());
+        Ok::<_, Error>(())
+    })?;
+    soon(started);
+    Ok(())
+}
+
+pub(crate) fn lengths_that_differ() -> Result<()> {
+    differs(&["rank 0 called all_reduce of 256 f32", "rank 1 called all_reduce of 512"], |comm| {
+        let len = 256 << comm.rank().index();
+        let mut x = comm.device().zeros::<f32>(len)?;
+        comm.all_reduce_in_place(&mut x, Sum)
+    })
+}
+
+pub(crate) fn reductions_that_differ() -> Result<()> {
+    differs(&["256 f32, Sum", "256 f32, Max", "tests/gpu/errors.rs"], |comm| {
+        let mut x = comm.device().zeros::<f32>(256)?;
+        match comm.rank().index() {
+            0 => comm.all_reduce_in_place(&mut x, Sum),
+            _ => comm.all_reduce_in_place(&mut x, Max),
+        }
+    })
+}
+
+/// NCCL finishes these, with wrong data.
+pub(crate) fn roots_that_differ() -> Result<()> {
+    differs(&["root 0", "root 1"], |comm| {
+        let mut x = comm.device().zeros::<f32>(256)?;
+        comm.broadcast_in_place(&mut x, comm.rank())
+    })
+}
+
+pub(crate) fn operations_in_another_order() -> Result<()> {
+    differs(&["all_reduce", "broadcast"], |comm| {
+        let mut x = comm.device().zeros::<f32>(256)?;
+        if comm.rank().index() == 0 {
+            comm.all_reduce_in_place(&mut x, Sum)?;
+        }
+        comm.broadcast_in_place(&mut x, 0)?;
+        if comm.rank().index() == 1 {
+            comm.all_reduce_in_place(&mut x, Sum)?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn a_refusal_is_told() -> Result<()> {
+    let started = Instant::now();
+    Cuda::spmd(2, |place| {
+        let comm = connect(place, 40)?;
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(16)?);
+        // NCCL's first collective connects the ranks and holds up its caller until they are there.
+        comm.all_gather(&x, &mut y)?;
+        let error = if comm.rank().index() == 1 {
+            // 8 elements from each of 2 ranks do not fit into 8.
+            let error = comm.all_gather(&x, &mut y.slice_mut(0..8)).expect_err("refused");
+            assert!(error.is_refusal() && comm.health().is_ok(), "{error}");
+            error
+        } else {
+            comm.all_gather(&x, &mut y)?;
+            let error = y.to_vec().expect_err("rank 1 does not take part");
+            says(&error, &["all_gather of 8 f32", "rank 1 refused its part"]);
+            error
+        };
+        says(&error, &["the receive buffer holds 8 f32, 2 ranks x 8 need 16"]);
+        Ok::<_, Error>(())
+    })?;
+    soon(started);
+    Ok(())
+}
+
+pub(crate) fn a_refusal_of_all_harms_nothing() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let comm = connect(place, 20)?;
+        let n = comm.size();
+        let mut x = comm.device().from_slice(&vec![1_i32; n])?;
+        for _ in 0..3 {
+            let root = comm.reduce_in_place(&mut x, Sum, n).expect_err("no such root");
+            assert!(root.is_refusal());
+            let past = comm.all_reduce_in_place(&mut x.slice_mut(0..n + 1), Sum);
+            assert!(matches!(past, Err(Error::BadRange(_))));
+            let none = comm.broadcast(
+                Root::<&typed_nccl::Buffer<i32, _>>::There(typed_nccl::Rank::from_index(n)),
+                &mut x,
+            );
+            assert!(none.is_err_and(|error| error.is_refusal()));
+        }
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(x.to_vec()?, vec![n as i32; n]);
+        comm.finish()
+    })
+    .map(drop)
+}

@@ -1,0 +1,238 @@
+//! From init to the end, and all the other ends.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use typed_nccl::{
+    AnyDevice, Clique, CommConfig, Communicator, Cuda, Error, Mesh, Result, Seat, Sum, tag,
+};
+
+use crate::common::{connect, ranks, says, soon};
+
+tag!(Rows, Columns, Half);
+
+pub(crate) fn again_and_again() -> Result<()> {
+    for n in [1, ranks()?] {
+        for _ in 0..4 {
+            let sums = Cuda::spmd(n, |place| {
+                let comm = place.init()?;
+                let mut x = comm.device().from_slice(&[comm.rank().index() as u64 + 1])?;
+                comm.all_reduce_in_place(&mut x, Sum)?;
+                let sum = x.to_vec()?[0];
+                comm.finish()?;
+                Ok::<_, Error>(sum)
+            })?;
+            assert!(sums.iter().all(|&sum| sum == (n * (n + 1) / 2) as u64), "{sums:?}");
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn dropped_communicators_end_by_themselves() -> Result<()> {
+    let n = ranks()?;
+    for _ in 0..3 {
+        Cuda::spmd(n, |place| -> Result<()> {
+            let comm = place.init()?;
+            let mut x = comm.device().from_slice(&[1.0_f32; 1000])?;
+            comm.all_reduce_in_place(&mut x, Sum)
+            // Both are dropped while the device works.
+        })?;
+    }
+    again_and_again()
+}
+
+pub(crate) fn an_abort_ends_the_others_waits() -> Result<()> {
+    let started = Instant::now();
+    let n = ranks()?;
+    let outcome = Cuda::spmd(n, |place| {
+        let comm = connect(place, 40)?;
+        let mut x = comm.device().from_slice(&[1.0_f32; 1000])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        comm.sync(comm.stream())?;
+        if comm.rank().index() == 1 {
+            comm.abort_because("it has seen enough");
+            return Ok(None);
+        }
+        // Rank 1 never comes.
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        let error = x.to_vec().expect_err("rank 1 is gone");
+        assert!(comm.health().is_err());
+        assert!(comm.all_reduce_in_place(&mut x, Sum).is_err());
+        Ok::<_, Error>(Some(error))
+    })?;
+    for error in outcome.into_iter().flatten() {
+        says(&error, &["rank 1 left", "it has seen enough"]);
+    }
+    soon(started);
+    again_and_again()
+}
+
+pub(crate) fn a_panic_ends_the_others_waits() -> Result<()> {
+    let started = Instant::now();
+    let n = ranks()?;
+    let outcome = std::panic::catch_unwind(|| {
+        Cuda::spmd(n, |place| -> Result<()> {
+            let comm = connect(place, 40)?;
+            let mut x = comm.device().from_slice(&[1.0_f32; 1000])?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            comm.sync(comm.stream())?;
+            assert!(comm.rank().index() != 1, "rank 1 has a bug");
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            x.to_vec().map(drop)
+        })
+    });
+    let panic = outcome.expect_err("the panic comes through");
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    assert!(text.is_some_and(|text| text.contains("rank 1 has a bug")), "{text:?}");
+    soon(started);
+    again_and_again()
+}
+
+pub(crate) fn a_deadline_names_who_is_missing() -> Result<()> {
+    let n = ranks()?;
+    Cuda::spmd(n, |place| {
+        let comm = connect(place, 3)?;
+        let mut x = comm.device().from_slice(&[1_i32; 10])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        comm.sync(comm.stream())?;
+        if comm.rank().index() == 0 {
+            // The others do not call this one.
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            let error = x.to_vec().expect_err("nobody else is there");
+            assert!(matches!(error, Error::Timeout(_)), "{error}");
+            says(&error, &["rank 0 called 2 collectives", "rank 1 called 1 collectives"]);
+            says(&error, &["all_reduce of 10 i32, Sum, at tests/gpu/lifecycle.rs:"]);
+        } else {
+            thread::sleep(Duration::from_secs(5));
+            says(&comm.health().expect_err("rank 0 gave up"), &["rank 0 left"]);
+        }
+        Ok::<_, Error>(())
+    })?;
+    again_and_again()
+}
+
+pub(crate) fn an_abort_handle_ends_a_wait() -> Result<()> {
+    let started = Instant::now();
+    let n = ranks()?;
+    Cuda::spmd(n, |place| -> Result<()> {
+        let comm = connect(place, 40)?;
+        let mut x = comm.device().from_slice(&[1_u8; 10])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        comm.sync(comm.stream())?;
+        if comm.rank().index() != 0 {
+            thread::sleep(Duration::from_secs(3));
+            return comm.health().map_or(Ok(()), |()| panic!("rank 0 was aborted"));
+        }
+        let handle = comm.abort_handle();
+        let asks = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(500));
+            handle.abort("the program ends")
+        });
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        let error = x.to_vec().expect_err("aborted");
+        says(&error, &["the program ends"]);
+        assert!(asks.join().is_ok_and(|asked| asked));
+        Ok(())
+    })?;
+    soon(started);
+    again_and_again()
+}
+
+pub(crate) fn a_seat_that_is_dropped() -> Result<()> {
+    let started = Instant::now();
+    let mut seats = Seat::local(2).into_iter();
+    let (first, second) = (seats.next().expect("two"), seats.next().expect("two"));
+    drop(second);
+    let error = first.init(Cuda::local()?).expect_err("nobody else");
+    says(&error, &["rank 1 left", "never taken"]);
+    soon(started);
+    again_and_again()
+}
+
+pub(crate) fn two_ranks_on_one_gpu() -> Result<()> {
+    let outcomes: Vec<_> = thread::scope(|scope| {
+        let connect = |seat: Seat| scope.spawn(|| seat.init(Cuda::<AnyDevice>::any(0)?).map(drop));
+        let threads: Vec<_> = Seat::local(2).into_iter().map(connect).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    for outcome in outcomes {
+        let error = outcome.expect_err("refused by name");
+        says(&error, &["ranks 0 and 1 are both on cuda:0"]);
+    }
+    Ok(())
+}
+
+pub(crate) fn children_outlive_their_parent() -> Result<()> {
+    let n = ranks()?;
+    Cuda::spmd(n, |place| {
+        let mut world = place.init()?;
+        let rank = world.rank().index();
+        let mut half = world.split::<Half>((rank % 2) as u32, 0)?;
+        let Mesh { along_rows, along_cols } = world.mesh::<Rows, Columns>(n, 1)?;
+        let mut x = world.device().from_slice(&[rank as i64])?;
+        half.all_reduce_in_place(&mut x, Sum)?;
+        let of_my_kind: usize = (0..n).filter(|other| other % 2 == rank % 2).sum();
+        assert_eq!(x.to_vec()?, [of_my_kind as i64]);
+        assert_eq!((along_rows.size(), along_cols.size()), (n, 1));
+        world.finish()?;
+        along_rows.all_reduce_in_place(&mut x, Sum)?;
+        let all: usize = (0..n).map(|r| (0..n).filter(|o| o % 2 == r % 2).sum::<usize>()).sum();
+        assert_eq!(x.to_vec()?, [all as i64]);
+        // On a stream of its own, beside the other's.
+        let stream = half.device().stream()?;
+        half.group_on(&stream, |g| g.all_reduce_in_place(&mut x, Sum))?;
+        half.sync(&stream)?;
+        along_rows.finish()?;
+        along_cols.finish()?;
+        half.finish()
+    })
+    .map(drop)
+}
+
+pub(crate) fn a_clique_of_all_gpus() -> Result<()> {
+    let n = ranks()?;
+    let ordinals: Vec<u32> = (0..n as u32).rev().collect();
+    let config = CommConfig::builder().deadline(Duration::from_secs(30)).build();
+    for _ in 0..2 {
+        let mut clique =
+            Clique::init_as::<Half>(Cuda::<AnyDevice>::open_each(&ordinals)?, config.clone())?;
+        let fill = |rank: typed_nccl::Rank, device: &Cuda<AnyDevice>| {
+            device.from_slice(&[rank.index() as u32; 1000])
+        };
+        let (mut x, mut y) = (clique.per_rank(fill)?, clique.alloc::<u32>(1000)?);
+        clique.all_reduce_in_place(&mut x, Sum)?;
+        clique.group((&x, &mut y), |mut lane, (x, y)| {
+            let (left, right) = (lane.ring(-1), lane.ring(1));
+            lane.send(x, right)?;
+            lane.recv(y, left)
+        })?;
+        let sum = (n * (n - 1) / 2) as u32;
+        for values in clique.to_host(&y)? {
+            assert_eq!(values, [sum; 1000]);
+        }
+        clique.finish()?;
+    }
+    Ok(())
+}
+
+pub(crate) fn init_in_steps() -> Result<()> {
+    let n = ranks()?;
+    let seats = Seat::local(n);
+    let start = |(rank, seat): (usize, Seat)| seat.start(Cuda::<AnyDevice>::any(rank as u32)?);
+    let starting = seats.into_iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
+    let until = Instant::now() + Duration::from_secs(30);
+    thread::scope(|scope| {
+        let threads: Vec<_> = starting
+            .into_iter()
+            .map(|one| {
+                scope.spawn(move || -> Result<()> {
+                    let comm: Communicator<Cuda<AnyDevice>> = one.ready(until)?;
+                    comm.barrier()?;
+                    comm.finish()
+                })
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    })
+}

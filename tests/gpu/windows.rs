@@ -1,0 +1,182 @@
+//! Windows, puts, signals, waits.
+
+use std::time::Instant;
+
+use typed_nccl::{CommConfig, Communicator, Cuda, Error, LocalOnly, Result, Signals, Sum};
+
+use crate::common::{connect, ranks, says, soon};
+
+/// Whether the loaded NCCL has one-sided operations; says so if not.
+fn one_sided() -> Result<bool> {
+    let version = Cuda::nccl_version()?;
+    let mut parts = version.split('.').filter_map(|part| part.parse::<u32>().ok());
+    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if found >= (2, 29) {
+        return Ok(true);
+    }
+    println!("SKIPPED: NCCL {version} has no one-sided operations");
+    Ok(false)
+}
+
+pub(crate) fn puts_land_and_signals_say_so() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    for n in [1, ranks()?] {
+        Cuda::spmd(n, |place| {
+            let mut comm = connect(place, 30)?;
+            let (left, right) = (comm.ring(-1), comm.ring(1));
+            let mut mine = comm.window::<u32>(64)?;
+            let ghosts = [comm.window::<u32>(64)?, comm.window::<u32>(64)?];
+            for turn in 0..20_u32 {
+                let ghost = &ghosts[turn as usize % 2];
+                mine.copy_from(&[100 * turn + comm.rank().index() as u32; 64])?;
+                comm.put_signal(mine.slice(8..24), right, ghost.at(40))?;
+                comm.wait_signal(left)?;
+                let found = ghost.to_vec()?;
+                assert_eq!(found[40..56], [100 * turn + left.index() as u32; 16]);
+                assert_eq!(found[..40], [0; 40]);
+                comm.barrier()?; // a signal proves arrival, not that the neighbour has read
+            }
+            comm.finish()
+        })?;
+    }
+    Ok(())
+}
+
+pub(crate) fn signals_count_by_peer_and_slot() -> Result<()> {
+    let outcome = Cuda::spmd(ranks()?, |place| {
+        let (seat, device) = place.into_parts();
+        let config = CommConfig::builder().contexts(2).signals(3).build();
+        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        let mut comm = comm.connect()?;
+        let (next, before) = (comm.ring(1), comm.ring(-1));
+        let mut window = comm.window::<f64>(8)?;
+        window.copy_from(&[comm.rank().index() as f64; 8])?;
+        comm.barrier()?;
+        let slot = comm.signal_in(1, 2)?;
+        comm.put_signal(window.slice(0..1), next, window.at(4).raising(slot))?;
+        comm.put_signal(window.slice(0..1), next, window.at(5).raising(slot))?;
+        comm.signal(next)?;
+        let mut all = Signals::new();
+        all.expect_in(before, slot, 2).expect(before);
+        comm.wait_signals(&all)?;
+        assert_eq!(window.to_vec()?[4..6], [before.index() as f64; 2]);
+
+        // A surplus signal stays, and satisfies a later wait.
+        comm.signal_slot(next, slot)?;
+        comm.signal_slot(next, slot)?;
+        for _ in 0..2 {
+            let mut one = Signals::new();
+            one.expect_in(before, slot, 1);
+            comm.wait_signals(&one)?;
+        }
+        comm.stream().sync()?;
+        comm.finish()
+    });
+    match outcome {
+        Err(error @ Error::Unsupported(_)) => {
+            println!("SKIPPED: {error}");
+            Ok(())
+        }
+        outcome => outcome.map(drop),
+    }
+}
+
+pub(crate) fn windows_close_and_their_memory_goes_on() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let mut comm = connect(place, 30)?;
+        for turn in 0..3_u32 {
+            let mut window = comm.window::<u32>(100_000)?;
+            window.copy_from(&vec![turn + 1; 100_000])?;
+            comm.all_reduce_in_place(&mut window, Sum)?;
+            let sum = comm.size() as u32 * (turn + 1);
+            let mut buffer = comm.close(window)?;
+            assert!(buffer.to_vec()?.iter().all(|&x| x == sum));
+            comm.all_reduce_in_place(&mut buffer, Sum)?;
+            let again = comm.register_window_as(buffer, LocalOnly)?;
+            assert!(again.to_vec()?.iter().all(|&x| x == sum * comm.size() as u32));
+            // Kept until the communicator ends.
+            drop(again);
+        }
+        comm.finish()
+    })
+    .map(drop)
+}
+
+pub(crate) fn windows_that_differ() -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 30)?;
+        let len = 4 << comm.rank().index();
+        let error = comm.window::<f32>(len).expect_err("the lengths differ");
+        says(&error, &["rank 0 registered 4 f32, Symmetric; rank 1 registered 8 f32"]);
+        let mut uneven = comm.window_uneven::<f32>(len)?;
+        assert_eq!(uneven.len_at(comm.ring(1)), 12 - len);
+        uneven.copy_from(&vec![1.0; len])?;
+        comm.finish()
+    })
+    .map(drop)
+}
+
+pub(crate) fn signals_need_a_window() -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 30)?;
+        for _ in 0..2 {
+            let error = comm.signal(comm.ring(1)).expect_err("no window");
+            says(&error, &["signal", "no window yet", "comm.window(len)"]);
+            assert!(error.is_refusal());
+            assert!(matches!(comm.wait_signal(comm.ring(1)), Err(Error::NoWindow(_))));
+        }
+        let _window = comm.window::<u8>(1)?;
+        match comm.signal(comm.ring(1)).and_then(|()| comm.wait_signal(comm.ring(1))) {
+            Err(error @ Error::Unsupported(_)) => println!("SKIPPED: {error}"),
+            outcome => outcome?,
+        }
+        comm.finish()
+    })
+    .map(drop)
+}
+
+pub(crate) fn addresses_of_peers() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let mut comm = connect(place, 30)?;
+        let window = comm.window::<f32>(1024)?;
+        let team = comm.lsa_team()?;
+        let own = team.to_world(team.rank);
+        assert_eq!(own, Some(comm.rank()));
+        if one_sided()? {
+            for index in 0..team.size {
+                let peer = team.to_world(index).expect("in the team");
+                assert!(comm.peer_ptr(&window, peer)?.is_some(), "{peer} of {team:?}");
+            }
+        }
+        assert!(comm.multimem_ptr(&window).is_ok());
+        let registered = comm.register_buffer(&comm.device().zeros::<f32>(1 << 20)?)?;
+        comm.deregister_buffer(registered)?;
+        comm.finish()
+    })
+    .map(drop)
+}
+
+pub(crate) fn an_abort_while_a_peer_waits_for_a_signal() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    let started = Instant::now();
+    Cuda::spmd(2, |place| -> Result<()> {
+        let mut comm = connect(place, 40)?;
+        let window = comm.window::<f32>(1024)?;
+        if comm.rank().index() == 1 {
+            comm.put_signal(window.slice(0..10), 0, window.at(20))?;
+            comm.abort_because("it stops here");
+            return Ok(());
+        }
+        let mut two = Signals::new();
+        two.expect(1_usize).expect(1_usize);
+        let error = comm.wait_signals(&two).and_then(|()| window.to_vec().map(drop));
+        says(&error.expect_err("the second never comes"), &["it stops here"]);
+        Ok(())
+    })?;
+    soon(started);
+    Ok(())
+}
