@@ -56,10 +56,14 @@ pub(crate) fn order_across_streams() -> Result<()> {
         assert!(elsewhere?);
         let stream = comm.device().stream()?;
         stream.launch(&mut x, |_, _| ())?;
-        std::thread::scope(|scope| {
-            let x = &mut x;
-            scope.spawn(move || x.copy_from(&vec![3; len]).and_then(|()| x.to_vec()).map(drop))
+        let used = std::thread::scope(|scope| {
+            let away = scope.spawn(move || -> Result<Vec<u64>> {
+                x.copy_from(&vec![3; len])?;
+                x.to_vec()
+            });
+            away.join().expect("no panic")
         });
+        assert_eq!(used?, vec![3; len]);
         comm.finish()
     })
     .map(drop)
