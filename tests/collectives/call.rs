@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::case::Case;
+use super::case::Case;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Collective {

@@ -2,9 +2,9 @@
 
 use typed_nccl::DType;
 
-use crate::call::{Call, Op};
-use crate::elements::{Flavor, Value, mix, pick};
-use crate::model::{self, How};
+use super::call::{Call, Op};
+use super::elements::{Flavor, Value, mix, pick};
+use super::model::{self, How};
 
 /// A program for all ranks.
 #[derive(Clone, Debug)]

@@ -1,12 +1,13 @@
 //! A case on the library and in the model, compared.
 
 use proptest::test_runner::TestCaseError;
-use typed_nccl::{DType, Host, Result};
+use typed_nccl::{DType, Result};
 
-use crate::case::{Case, Log};
-use crate::elements::Value;
-use crate::play::play;
-use crate::watchdog;
+use super::case::{Case, Log};
+use super::device::Kind;
+use super::elements::Value;
+use super::play::play;
+use super::watchdog;
 
 /// Calls `$f::<T>($arg)` with the type that a data type names.
 macro_rules! by_dtype {
@@ -46,7 +47,7 @@ fn check_as<T: Value>(case: &Case) -> Result<(), TestCaseError> {
 
 /// What each rank's program sees on the library.
 pub(crate) fn found<T: Value>(case: &Case) -> Result<Vec<Log<T>>, TestCaseError> {
-    watchdog::watch(|| Host::spmd(case.ranks, |place| play::<T, _>(place, case)))
+    watchdog::watch(|| Kind::spmd(case.ranks, |place| play::<T, _>(place, case)))
         .map_err(|error| TestCaseError::fail(error.to_string()))
 }
 

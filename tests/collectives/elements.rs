@@ -27,14 +27,14 @@
 //! (n - 1) u is a bound too, and with mixed signs (n - 1) u times the sum of the magnitudes. A
 //! backend that comes to an 8-bit float by way of `f16` rounds twice at each step; there
 //! (1 + u) (1 + 2^-11) - 1 stands for u. Two backends differ by the sum of their bounds at most.
-//! `tolerance.rs` holds both columns against `f64`.
+//! `bounds.rs` is the table in numbers; `tolerance.rs` holds both columns against `f64`.
 
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 use typed_nccl::{Avg, Numeric, Result, World};
 
-use crate::reducing::Reducing;
-use crate::small;
+use super::reducing::Reducing;
+use super::small;
 
 /// An element in the model.
 pub(crate) trait Value: Numeric {

@@ -3,40 +3,14 @@
 use proptest::test_runner::TestCaseError;
 use typed_nccl::DType;
 
-use crate::call::{Call, Collective, Count, Form, Op};
-use crate::case::{Case, Step};
-use crate::check::check;
-use crate::elements::Flavor;
-
-/// All calls, each on buffers that are filled anew.
-fn steps(count: Count) -> Vec<Step> {
-    let mut steps = Vec::new();
-    for what in Collective::ALL {
-        for form in Form::ALL {
-            for op in Op::ALL {
-                let number = steps.len();
-                let call = Call {
-                    what,
-                    op,
-                    form,
-                    root: number,
-                    count,
-                    send: number % 3,
-                    recv: number % 2,
-                    shift: number % 5,
-                    side: (number % 7) as u8,
-                };
-                if call.form() == form && (what.reduces() || op == Op::Sum) {
-                    steps.extend([Step::Call(call), Step::Refill]);
-                }
-            }
-        }
-    }
-    steps
-}
+use super::call::Count;
+use super::case::Case;
+use super::check::check;
+use super::elements::Flavor;
+use super::every_form::every_form;
 
 fn all(flavor: Flavor, count: Count) -> Result<(), TestCaseError> {
-    let steps = steps(count);
+    let steps = every_form(count);
     for dtype in DType::ALL {
         for ranks in 1..=8 {
             let seed = ranks as u64;

@@ -1,21 +1,21 @@
 //! One call of a case, on the library.
 
 use typed_nccl::{
-    Buffer, Communicator, Host, PreMulSum, Readable, ReduceOp, Result, Root, Stream, Writable,
+    Buffer, Communicator, Device, PreMulSum, Readable, ReduceOp, Result, Root, Stream, Writable,
 };
 
-use crate::call::{Collective, Layout, Op, Region};
-use crate::elements::Value;
-use crate::reducing::{Reducing, reduce};
+use super::call::{Collective, Layout, Op, Region};
+use super::elements::Value;
+use super::reducing::{Reducing, reduce};
 
-pub(crate) struct Issue<'a, T, Tag> {
-    pub(crate) comm: &'a Communicator<Host<Tag>>,
+pub(crate) struct Issue<'a, T, D: Device> {
+    pub(crate) comm: &'a Communicator<D>,
     /// The stream to use in place of the communicator's own.
-    pub(crate) side: Option<&'a Stream<Host<Tag>>>,
+    pub(crate) side: Option<&'a Stream<D>>,
     pub(crate) what: Collective,
     pub(crate) root: usize,
     pub(crate) op: Op,
-    pub(crate) scaled: Option<&'a PreMulSum<T, Host<Tag>>>,
+    pub(crate) scaled: Option<&'a PreMulSum<T, D>>,
 }
 
 /// Calls a method of the communicator, or of the communicator on the other stream.
@@ -28,12 +28,12 @@ macro_rules! on {
     };
 }
 
-impl<T: Value, Tag> Issue<'_, T, Tag> {
+impl<T: Value, D: Device> Issue<'_, T, D> {
     pub(crate) fn run(
         &self,
         layout: &Layout,
-        buffers: &mut [Buffer<T, Host<Tag>>],
-        fresh: &mut Vec<Buffer<T, Host<Tag>>>,
+        buffers: &mut [Buffer<T, D>],
+        fresh: &mut Vec<Buffer<T, D>>,
     ) -> Result<()> {
         match layout {
             Layout { held: Some(held), .. } => {
@@ -59,7 +59,7 @@ impl<T: Value, Tag> Issue<'_, T, Tag> {
         &self,
         send: Option<&Region>,
         recv: Option<&Region>,
-        buffers: &mut [Buffer<T, Host<Tag>>],
+        buffers: &mut [Buffer<T, D>],
     ) -> Result<()> {
         let count = buffers.len();
         let beside = |region: Option<&Region>| region.map_or(0, |r| (r.buffer + 1) % count);
@@ -75,7 +75,7 @@ impl<T: Value, Tag> Issue<'_, T, Tag> {
     }
 
     /// Two parts of one buffer.
-    fn parts(&self, send: &Region, recv: &Region, x: &mut Buffer<T, Host<Tag>>) -> Result<()> {
+    fn parts(&self, send: &Region, recv: &Region, x: &mut Buffer<T, D>) -> Result<()> {
         let (from, to) = (send.range.clone(), recv.range.clone());
         let middle = from.start.max(to.start);
         let (low, high) = x.all_mut().split_at_mut(middle);
@@ -90,8 +90,8 @@ impl<T: Value, Tag> Issue<'_, T, Tag> {
 
     fn apart<A, B>(&self, send: &A, recv: &mut B) -> Result<()>
     where
-        A: Readable<Host<Tag>, Elem = T>,
-        B: Writable<Host<Tag>> + Readable<Host<Tag>, Elem = T>,
+        A: Readable<D, Elem = T>,
+        B: Writable<D> + Readable<D, Elem = T>,
     {
         match self.what {
             Collective::AllReduce | Collective::Reduce | Collective::ReduceScatter => {
@@ -107,7 +107,7 @@ impl<T: Value, Tag> Issue<'_, T, Tag> {
 
     fn in_place<B>(&self, buf: &mut B) -> Result<()>
     where
-        B: Writable<Host<Tag>> + Readable<Host<Tag>, Elem = T>,
+        B: Writable<D> + Readable<D, Elem = T>,
     {
         match self.what {
             Collective::AllReduce | Collective::Reduce | Collective::ReduceScatter => {
@@ -121,9 +121,9 @@ impl<T: Value, Tag> Issue<'_, T, Tag> {
         }
     }
 
-    fn fresh<A>(&self, send: &A, fresh: &mut Vec<Buffer<T, Host<Tag>>>) -> Result<()>
+    fn fresh<A>(&self, send: &A, fresh: &mut Vec<Buffer<T, D>>) -> Result<()>
     where
-        A: Readable<Host<Tag>, Elem = T>,
+        A: Readable<D, Elem = T>,
     {
         if self.what == Collective::Reduce {
             return reduce(self.op, self.scaled, Fresh { issue: self, send, fresh });
@@ -141,19 +141,20 @@ impl<T: Value, Tag> Issue<'_, T, Tag> {
     }
 }
 
-struct Apart<'a, T, Tag, A, B> {
-    issue: &'a Issue<'a, T, Tag>,
+struct Apart<'a, T, D: Device, A, B> {
+    issue: &'a Issue<'a, T, D>,
     send: &'a A,
     recv: &'a mut B,
 }
 
-impl<T, Tag, A, B> Reducing<T, Host<Tag>> for Apart<'_, T, Tag, A, B>
+impl<T, D, A, B> Reducing<T, D> for Apart<'_, T, D, A, B>
 where
     T: Value,
-    A: Readable<Host<Tag>, Elem = T>,
-    B: Writable<Host<Tag>> + Readable<Host<Tag>, Elem = T>,
+    D: Device,
+    A: Readable<D, Elem = T>,
+    B: Writable<D> + Readable<D, Elem = T>,
 {
-    fn with(self, op: impl ReduceOp<T, Host<Tag>>) -> Result<()> {
+    fn with(self, op: impl ReduceOp<T, D>) -> Result<()> {
         let Self { issue, send, recv } = self;
         match issue.what {
             Collective::Reduce => on!(issue, reduce_into(send, issue.root(recv), op)),
@@ -163,17 +164,18 @@ where
     }
 }
 
-struct InPlace<'a, T, Tag, B> {
-    issue: &'a Issue<'a, T, Tag>,
+struct InPlace<'a, T, D: Device, B> {
+    issue: &'a Issue<'a, T, D>,
     buf: &'a mut B,
 }
 
-impl<T, Tag, B> Reducing<T, Host<Tag>> for InPlace<'_, T, Tag, B>
+impl<T, D, B> Reducing<T, D> for InPlace<'_, T, D, B>
 where
     T: Value,
-    B: Writable<Host<Tag>> + Readable<Host<Tag>, Elem = T>,
+    D: Device,
+    B: Writable<D> + Readable<D, Elem = T>,
 {
-    fn with(self, op: impl ReduceOp<T, Host<Tag>>) -> Result<()> {
+    fn with(self, op: impl ReduceOp<T, D>) -> Result<()> {
         let Self { issue, buf } = self;
         match issue.what {
             Collective::Reduce => on!(issue, reduce_in_place(buf, op, issue.root)),
@@ -183,18 +185,19 @@ where
     }
 }
 
-struct Fresh<'a, T, Tag, A> {
-    issue: &'a Issue<'a, T, Tag>,
+struct Fresh<'a, T, D: Device, A> {
+    issue: &'a Issue<'a, T, D>,
     send: &'a A,
-    fresh: &'a mut Vec<Buffer<T, Host<Tag>>>,
+    fresh: &'a mut Vec<Buffer<T, D>>,
 }
 
-impl<T, Tag, A> Reducing<T, Host<Tag>> for Fresh<'_, T, Tag, A>
+impl<T, D, A> Reducing<T, D> for Fresh<'_, T, D, A>
 where
     T: Value,
-    A: Readable<Host<Tag>, Elem = T>,
+    D: Device,
+    A: Readable<D, Elem = T>,
 {
-    fn with(self, op: impl ReduceOp<T, Host<Tag>>) -> Result<()> {
+    fn with(self, op: impl ReduceOp<T, D>) -> Result<()> {
         let Self { issue, send, fresh } = self;
         fresh.extend(on!(issue, reduce(send, op, issue.root))?);
         Ok(())

@@ -1,11 +1,11 @@
 //! Collectives that are large enough to be cut into chunks and moved by several threads.
 
-use crate::call::Collective;
-use crate::check::check;
-use crate::strategies::{large, random};
+use super::call::Collective;
+use super::check::check;
+use super::strategies::{Scope, large, random};
 
 fn prove(what: Collective) {
-    random(5, &large(what), |case| check(&case));
+    random(5, &large(Scope::ALL, what), |case| check(&case));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::thread;
 
 use typed_nccl::{Host, Result, Sum};
 
-use crate::own_process::inside;
+use super::own_process::inside;
 
 /// While workers are busy the rank itself moves the data, and the job may stay in the engine's list
 /// when everybody else has let go of its buffer, until a worker looks.

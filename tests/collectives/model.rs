@@ -1,8 +1,8 @@
 //! The naive model: what each rank sends goes in, what each rank receives comes out, by rank. An
 //! empty vector stands for a rank that has no such part.
 
-use crate::call::{Collective, Op};
-use crate::elements::Value;
+use super::call::{Collective, Op};
+use super::elements::Value;
 
 /// A reduction; the scalars, one for each rank, are for `PreMulSum`.
 pub(crate) struct How<T> {

@@ -2,17 +2,28 @@
 
 use std::time::Duration;
 
-use typed_nccl::{Buffer, CommConfig, Communicator, Host, Place, Result, Stream};
+use typed_nccl::{Buffer, CommConfig, Communicator, Device, Place, Result, Stream};
 
-use crate::call::{Call, Op};
-use crate::case::{Case, Log, Step};
-use crate::elements::Value;
-use crate::issue::Issue;
+use super::call::{Call, Op};
+use super::case::{Case, Log, Step};
+use super::elements::Value;
+use super::issue::Issue;
 
 /// A case that waits this long hangs.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-pub(crate) fn play<T: Value, Tag>(place: Place<Host<Tag>>, case: &Case) -> Result<Log<T>> {
+/// A device that can turn the elements of a buffer around.
+pub(crate) trait Turns: Device {
+    /// Puts every element one place to the left, and the first one at the end: in stream order, some
+    /// of it after a nap.
+    fn turn<T: Value>(
+        stream: &Stream<Self>,
+        elements: &mut Buffer<T, Self>,
+        nap: Duration,
+    ) -> Result<()>;
+}
+
+pub(crate) fn play<T: Value, D: Turns>(place: Place<D>, case: &Case) -> Result<Log<T>> {
     let (seat, device) = place.into_parts();
     let config = CommConfig::builder().deadline(DEADLINE).build();
     let comm =
@@ -34,17 +45,17 @@ pub(crate) fn play<T: Value, Tag>(place: Place<Host<Tag>>, case: &Case) -> Resul
     Ok(log)
 }
 
-struct Player<'c, T, Tag> {
+struct Player<'c, T, D: Device> {
     case: &'c Case,
-    comm: Communicator<Host<Tag>>,
-    side: Stream<Host<Tag>>,
-    buffers: Vec<Buffer<T, Host<Tag>>>,
+    comm: Communicator<D>,
+    side: Stream<D>,
+    buffers: Vec<Buffer<T, D>>,
     /// What calls gave.
-    fresh: Vec<Buffer<T, Host<Tag>>>,
+    fresh: Vec<Buffer<T, D>>,
     log: Log<T>,
 }
 
-impl<T: Value, Tag> Player<'_, T, Tag> {
+impl<T: Value, D: Turns> Player<'_, T, D> {
     fn step(&mut self, number: usize, step: &Step) -> Result<()> {
         let rank = self.comm.rank().index();
         match *step {
@@ -53,11 +64,7 @@ impl<T: Value, Tag> Player<'_, T, Tag> {
                 let nap =
                     Duration::from_micros(if rank.is_multiple_of(2) { 0 } else { nap.into() });
                 let stream = if side >> rank & 1 == 1 { &self.side } else { self.comm.stream() };
-                stream.launch(&mut self.buffers[buffer % self.case.buffers], move |elements, ()| {
-                    std::thread::sleep(nap);
-                    let by = elements.len().min(1);
-                    elements.rotate_left(by);
-                })
+                D::turn(stream, &mut self.buffers[buffer % self.case.buffers], nap)
             }
             Step::Refill => {
                 self.look()?;

@@ -2,8 +2,8 @@
 
 use typed_nccl::{Max, Min, PreMulSum, Prod, ReduceOp, Result, Sum, World};
 
-use crate::call::Op;
-use crate::elements::Value;
+use super::call::Op;
+use super::elements::Value;
 
 /// A call that still lacks its reduction.
 pub(crate) trait Reducing<T, W: World> {

@@ -5,9 +5,22 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use typed_nccl::DType;
 
-use crate::call::{Call, Collective, Count, Form, Op};
-use crate::case::{Case, Step};
-use crate::elements::Flavor;
+use super::call::{Call, Collective, Count, Form, Op};
+use super::case::{Case, Step};
+use super::elements::Flavor;
+
+/// What cases are drawn from.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope {
+    pub(crate) dtypes: &'static [DType],
+    /// At most so many.
+    pub(crate) ranks: usize,
+}
+
+impl Scope {
+    /// All data types, on as many ranks as the suite takes.
+    pub(crate) const ALL: Self = Self { dtypes: &DType::ALL, ranks: 8 };
+}
 
 /// Holds `test` against `cases` random values: so many where `PROPTEST_CASES` is 256 or not set, and
 /// in proportion where it is. (The macro `proptest!` would take the variable as it is.) Nothing is
@@ -84,8 +97,9 @@ fn block() -> impl Strategy<Value = usize> {
     prop_oneof![1 => 0_usize..3, 4 => 3_usize..40, 1 => 500_usize..530, 1 => 40_usize..1100]
 }
 
-fn case_of(steps: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value = Case> {
-    (select(&DType::ALL[..]), 1_usize..=8, block(), flavor(), any::<u64>(), steps).prop_map(
+fn case_of(scope: Scope, steps: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value = Case> {
+    let Scope { dtypes, ranks } = scope;
+    (select(dtypes), 1..=ranks, block(), flavor(), any::<u64>(), steps).prop_map(
         |(dtype, ranks, block, flavor, seed, steps)| Case {
             dtype,
             ranks,
@@ -99,14 +113,14 @@ fn case_of(steps: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value = Cas
 }
 
 /// One call.
-pub(crate) fn single(what: Collective) -> impl Strategy<Value = Case> {
+pub(crate) fn single(scope: Scope, what: Collective) -> impl Strategy<Value = Case> {
     let call = call_of(Just(what), select(&Form::ALL[..]), count());
-    case_of(call.prop_map(|call| vec![Step::Call(call)]))
+    case_of(scope, call.prop_map(|call| vec![Step::Call(call)]))
 }
 
 /// Several calls, launches and host copies.
-pub(crate) fn program() -> impl Strategy<Value = Case> {
-    case_of(prop::collection::vec(step(), 2..9))
+pub(crate) fn program(scope: Scope) -> impl Strategy<Value = Case> {
+    case_of(scope, prop::collection::vec(step(), 2..9))
 }
 
 /// Bytes of a rank that the host moves in one piece.
@@ -117,14 +131,15 @@ const SMALL: usize = 256 * 1024;
 
 /// One to three calls of one collective that are cut into chunks, for the workers: more than
 /// `CHUNK` from each rank and more than `SMALL` in all.
-pub(crate) fn large(what: Collective) -> impl Strategy<Value = Case> {
+pub(crate) fn large(scope: Scope, what: Collective) -> impl Strategy<Value = Case> {
     let form = select(vec![Form::Apart, Form::InPlace]);
     let call = call_of(Just(what), form, (0_usize..9).prop_map(Count::Less));
     let steps = prop::collection::vec(call.prop_map(Step::Call), 1..4);
-    let ranks = prop_oneof![7 => 1_usize..=4, 1 => 5_usize..=8];
+    let Scope { dtypes, ranks } = scope;
+    let ranks = prop_oneof![7 => 1..=ranks.min(4), 1 => ranks.min(5)..=ranks];
     // A block that is one chunk and a bit, or more than two.
     let extra = prop_oneof![20_usize..2000, CHUNK..CHUNK + 2000];
-    (select(&DType::ALL[..]), ranks, extra, flavor(), any::<u64>(), steps).prop_map(
+    (select(dtypes), ranks, extra, flavor(), any::<u64>(), steps).prop_map(
         move |(dtype, ranks, extra, flavor, seed, steps)| {
             let bytes = CHUNK.max(SMALL / ranks) + extra * 8;
             let whole =

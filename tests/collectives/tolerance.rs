@@ -6,12 +6,13 @@ use proptest::sample::select;
 use proptest::test_runner::TestCaseError;
 use typed_nccl::{DType, Result};
 
-use crate::call::{Call, Collective, Count, Form, Op};
-use crate::case::{Case, Step};
-use crate::check::{by_dtype, found};
-use crate::elements::{Flavor, Value, mix};
-use crate::small;
-use crate::strategies::random;
+use super::bounds;
+use super::call::{Call, Collective, Count, Form, Op};
+use super::case::{Case, Step};
+use super::check::{by_dtype, found};
+use super::elements::{Flavor, Value, mix};
+use super::small;
+use super::strategies::random;
 
 const FLOATS: [DType; 5] = [DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2, DType::F32];
 
@@ -53,25 +54,21 @@ fn hold<T: Value>(setting: &Setting) -> Result<(), TestCaseError> {
     let host = &found::<T>(case)?[0][0];
     let fillings: Vec<Vec<Vec<T>>> = (0..n).map(|rank| case.filling(rank, 0)).collect();
     let scalars: Vec<T> = (0..n).map(|rank| case.scalar(0, rank)).collect();
-    let detour = (1.0 + T::ROUNDOFF) * (1.0 + 2_f64.powi(-11)) - 1.0;
     for (i, host) in host.iter().enumerate() {
         let values: Vec<T> = fillings.iter().map(|filling| filling[0][i]).collect();
         let exact = exact(*op, &values, &scalars);
         let error = |found: T| (found.to_f64() - exact).abs() / exact - SLACK;
 
-        let steps = if matches!(op, Op::Sum | Op::Prod) { n - 1 } else { n };
-        let h = 2_f64.powi(-24);
-        prop_assert!(error(*host) <= (1.0 + T::ROUNDOFF) * (1.0 + h).powi(steps as i32) - 1.0);
+        prop_assert!(error(*host) <= bounds::host::<T>(*op, n));
 
-        let steps = steps + usize::from(*op == Op::Avg);
         let seed = mix(case.seed ^ i as u64);
         let direct = error(elsewhere(*op, &values, &scalars, seed, T::near));
-        prop_assert!(direct <= (1.0 + T::ROUNDOFF).powi(steps as i32) - 1.0);
-        prop_assert!(*op != Op::Sum || direct <= steps as f64 * T::ROUNDOFF);
+        prop_assert!(direct <= bounds::elsewhere(*op, n, T::ROUNDOFF));
+        prop_assert!(*op != Op::Sum || direct <= (n - 1) as f64 * T::ROUNDOFF);
         if size_of::<T>() == 1 {
             let by_f16 = |x: f64| T::near(small::F16.decode(small::F16.round(x as f32)).into());
             let error = error(elsewhere(*op, &values, &scalars, seed, by_f16));
-            prop_assert!(error <= (1.0 + detour).powi(steps as i32) - 1.0);
+            prop_assert!(error <= bounds::elsewhere(*op, n, bounds::detour::<T>()));
         }
     }
     Ok(())

@@ -19,6 +19,7 @@ mod lifecycle;
 mod memory;
 #[cfg(feature = "cuda")]
 mod windows;
+mod collectives;
 
 #[cfg(feature = "cuda")]
 use runner::{Test, test};
@@ -78,6 +79,11 @@ const TESTS: &[Test] = &[
         2,
         windows::an_abort_while_a_peer_waits_for_a_signal,
     ),
+    test("collectives::every_form_of_integers", 1, collectives::every_form_of_integers).within(300),
+    test("collectives::every_form_of_floats", 1, collectives::every_form_of_floats).within(300),
+    test("collectives::random_integer_programs", 1, collectives::random_integer_programs)
+        .within(300),
+    test("collectives::large", 1, collectives::large).within(300),
 ];
 
 #[cfg(feature = "cuda")]

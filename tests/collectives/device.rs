@@ -1,0 +1,26 @@
+//! What cases run on: host devices.
+
+use std::thread;
+use std::time::Duration;
+
+use typed_nccl::{Buffer, Host, Result, Stream};
+
+use super::elements::Value;
+use super::play::Turns;
+
+/// Where ranks come from.
+pub(crate) type Kind = Host;
+
+impl<Tag> Turns for Host<Tag> {
+    fn turn<T: Value>(
+        stream: &Stream<Self>,
+        elements: &mut Buffer<T, Self>,
+        nap: Duration,
+    ) -> Result<()> {
+        stream.launch(elements, move |elements, ()| {
+            thread::sleep(nap);
+            let by = elements.len().min(1);
+            elements.rotate_left(by);
+        })
+    }
+}
