@@ -20,6 +20,8 @@ mod memory;
 #[cfg(feature = "cuda")]
 mod windows;
 mod collectives;
+#[cfg(feature = "cuda")]
+mod stress;
 
 #[cfg(feature = "cuda")]
 use runner::{Test, test};
@@ -84,6 +86,7 @@ const TESTS: &[Test] = &[
     test("collectives::random_integer_programs", 1, collectives::random_integer_programs)
         .within(300),
     test("collectives::large", 1, collectives::large).within(300),
+    test("stress::programs", 1, stress::programs).within(300),
 ];
 
 #[cfg(feature = "cuda")]

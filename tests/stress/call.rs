@@ -2,8 +2,8 @@
 
 use typed_nccl::{Max, On, Result, Root, Slice, SliceMut, Sum};
 
-use crate::step::Kind;
-use crate::store::Dev;
+use super::device::Dev;
+use super::step::Kind;
 
 /// From one view to another; where a rank is not the root, its view is not used.
 pub(crate) fn collective(

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::step::{InPlace, Kind};
+use super::step::{InPlace, Kind};
 
 impl Kind {
     /// How many elements each rank sends.

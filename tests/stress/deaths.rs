@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use typed_nccl::{Error, Max, Result, Sum};
 
-use crate::draw;
-use crate::random::Random;
-use crate::rank::{Rank, seats};
-use crate::seeds;
-use crate::step::{COMMS, Shape, Step};
+use super::draw;
+use super::random::Random;
+use super::rank::{Rank, seats};
+use super::seeds;
+use super::step::{COMMS, Shape, Step};
 
 const STEPS: usize = 40;
 

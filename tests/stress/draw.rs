@@ -1,8 +1,8 @@
 //! Draws programs.
 
-use crate::random::Random;
-use crate::round::draw_round;
-use crate::step::{
+use super::random::Random;
+use super::round::draw_round;
+use super::step::{
     At, BUFFERS, COMMS, Collective, InPlace, Kind, STORES, STREAMS, Shape, Step, WINDOWS,
 };
 

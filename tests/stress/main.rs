@@ -5,14 +5,18 @@
 //! fenced from what came before them and waited for by what comes after. So every element of every
 //! buffer and window has one right value.
 //!
+//! [`device`] says what they run on; `tests/gpu` plays the same programs on GPUs.
+//!
 //! Seeds are fixed. `STRESS_SEEDS` scales how many there are: 100 stands for the numbers in the
 //! files, `STRESS_SEEDS=1000` runs ten times as many. `STRESS_FROM` is the first one: a failure names
 //! its seed, and `STRESS_FROM=seed STRESS_SEEDS=1` runs it alone.
 
 mod call;
 mod collective;
+mod device;
 mod draw;
 mod model;
+mod play;
 mod play_round;
 mod random;
 mod rank;

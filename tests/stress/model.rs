@@ -1,6 +1,6 @@
 //! What every store of every rank must hold.
 
-use crate::step::{BUFFERS, Collective, InPlace, Part, Round, STORES, Shape, Step, Transfer};
+use super::step::{BUFFERS, Collective, InPlace, Part, Round, STORES, Shape, Step, Transfer};
 
 #[derive(Clone)]
 pub(crate) struct Model {

@@ -2,11 +2,11 @@
 
 use typed_nccl::{Error, Rank as Id, Result, Signals, Sum};
 
-use crate::draw::windows;
-use crate::rank::{Rank, queue};
-use crate::record::{Here, alone, grouped};
-use crate::step::{Fence, Part, Round, Waits};
-use crate::views::Views;
+use super::draw::windows;
+use super::rank::{Rank, queue};
+use super::record::{Here, alone, grouped};
+use super::step::{Fence, Part, Round, Waits};
+use super::views::Views;
 
 impl Rank {
     pub(crate) fn round(&mut self, round: &Round) -> Result<()> {
@@ -93,7 +93,7 @@ impl Rank {
         let stream = queue(comm, &self.streams, round.stream);
         // Whatever stream used a window: this one goes on after it.
         for store in windows(round.comm) {
-            stream.launch(&mut self.stores[store].all_mut(), |_, ()| ())?;
+            stream.launch(&mut self.stores[store].all_mut(), |_, _| ())?;
         }
         let on = comm.on(stream);
         match fence {

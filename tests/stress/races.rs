@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use typed_nccl::{Error, Result, Sum};
 
-use crate::draw::windows;
-use crate::model::{mixed, split};
-use crate::random::Random;
-use crate::rank::{Rank, seats};
-use crate::seeds;
-use crate::step::{At, STREAMS, Shape};
+use super::device::{mixed, split};
+use super::draw::windows;
+use super::random::Random;
+use super::rank::{Rank, seats};
+use super::seeds;
+use super::step::{At, STREAMS, Shape};
 
 #[test]
 fn racing_puts_are_hazards_at_worst() {
@@ -73,12 +73,12 @@ impl Rank {
             4 => comm.on(stream).signal(random.below(self.shape.ranks)),
             5 => {
                 let (mut left, mut right) = self.stores[window].all_mut().split_at_mut(start);
-                stream.launch((&mut left, &mut right), |(left, right), ()| split(left, right))
+                split(stream, &mut left, &mut right)
             }
             6 => {
                 let [from, to] = self.stores.get_disjoint_mut([window, 0]).expect("two stores");
                 let (from, mut to) = (from.slice(start..start + len), to.all_mut());
-                stream.launch((&from, &mut to), |(from, to), ()| mixed(from, to))
+                mixed(stream, &from, &mut to)
             }
             7 => self.stores[window].to_vec().map(drop),
             _ => {

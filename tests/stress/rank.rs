@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use typed_nccl::{Buffer, CommConfig, Communicator, Host, Mark, Result, Seat, SignalSlot, Sum};
+use typed_nccl::{Buffer, CommConfig, Communicator, Mark, Result, Seat, SignalSlot, Sum};
 
-use crate::call;
-use crate::model::{fresh, mixed, own, scaled, split};
-use crate::step::{BUFFERS, COMMS, CONTEXTS, SIGNALS, STREAMS, Shape, Step, WINDOWS};
-use crate::store::{Comm, Dev, Queue, Store};
+use super::call;
+use super::device::{self, Dev, mixed, scaled, split};
+use super::model::{fresh, own};
+use super::step::{BUFFERS, COMMS, CONTEXTS, SIGNALS, STREAMS, Shape, Step, WINDOWS};
+use super::store::{Comm, Queue, Store};
 
 /// A rank waits for the oldest of its marks when it has more than these.
 const MARKS: usize = 5;
@@ -47,7 +48,7 @@ pub(crate) fn queue<'q>(comm: &'q Comm, streams: &'q [Queue], index: usize) -> &
 impl Rank {
     pub(crate) fn new(seats: Vec<Seat>, shape: Shape, deadline: Duration) -> Result<Self> {
         let index = seats[0].rank().index();
-        let device = Host::any(index as u32)?;
+        let device = device::open(index)?;
         let config = CommConfig::builder().deadline(deadline).contexts(CONTEXTS).signals(SIGNALS);
         let config = config.build();
         let connect = |seat| {
@@ -123,13 +124,11 @@ impl Rank {
             Step::Launch { stream, from, to } => {
                 let [from, to] = two(&mut self.stores, from, to);
                 let (from, mut to) = (from.slice(0..self.shape.size()), to.all_mut());
-                self.streams[stream].launch((&from, &mut to), |(from, to), ()| mixed(from, to))
+                mixed(&self.streams[stream], &from, &mut to)
             }
             Step::LaunchSplit { stream, store, mid } => {
                 let (mut left, mut right) = self.stores[store].all_mut().split_at_mut(mid);
-                self.streams[stream].launch((&mut left, &mut right), |(left, right), ()| {
-                    split(left, right);
-                })
+                split(&self.streams[stream], &mut left, &mut right)
             }
             Step::Away { store } => self.away(store),
             Step::Write { store, value } => {
@@ -200,8 +199,7 @@ impl Rank {
         let device = self.device.clone();
         let used = thread::spawn(move || {
             let stream = device.stream();
-            let outcome =
-                stream.and_then(|s| s.launch(&mut store.all_mut(), |all, ()| scaled(all)));
+            let outcome = stream.and_then(|stream| scaled(&stream, &mut store.all_mut()));
             (store, outcome)
         });
         let (store, outcome) = used.join().expect("no panic");

@@ -2,11 +2,11 @@
 
 use typed_nccl::{Group, Max, On, Result, Root, SignalSlot, Signals, Sum};
 
-use crate::call;
-use crate::draw::windows;
-use crate::step::{At, Collective, InPlace, Kind, Part, Round, Shape, Waits};
-use crate::store::Dev;
-use crate::views::Views;
+use super::call;
+use super::device::Dev;
+use super::draw::windows;
+use super::step::{At, Collective, InPlace, Kind, Part, Round, Shape, Waits};
+use super::views::Views;
 
 /// What a rank knows of itself when it plays a part.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
 //! Draws rounds: operations that may happen in any order, because each reads what none writes and
 //! writes what no other touches.
 
-use crate::draw::{kind_in_place, length, place, widest, windows};
-use crate::random::Random;
-use crate::step::{
+use super::draw::{kind_in_place, length, place, widest, windows};
+use super::random::Random;
+use super::step::{
     At, CONTEXTS, Collective, Fence, InPlace, Kind, Part, Put, Round, SIGNALS, STORES, STREAMS,
     Shape, Transfer, Waits,
 };

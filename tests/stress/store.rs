@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use typed_nccl::{
-    AnyDevice, Buffer, Communicator, Host, Result, Slice, SliceMut, Stream, Symmetric, Window,
-    WindowPlace, WindowSlice,
+    Buffer, Communicator, Result, Slice, SliceMut, Stream, Symmetric, Window, WindowPlace,
+    WindowSlice,
 };
 
-use crate::step::At;
+use super::device::Dev;
+use super::step::At;
 
-pub(crate) type Dev = Host<AnyDevice>;
 pub(crate) type Comm = Communicator<Dev>;
 pub(crate) type Queue = Stream<Dev>;
 

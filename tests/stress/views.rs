@@ -2,8 +2,9 @@
 
 use typed_nccl::SliceMut;
 
-use crate::step::{At, Collective, InPlace, Part, Transfer};
-use crate::store::{Dev, Store};
+use super::device::Dev;
+use super::step::{At, Collective, InPlace, Part, Transfer};
+use super::store::Store;
 
 enum View<'v> {
     /// Operations read it, or puts write it.

@@ -1,0 +1,35 @@
+//! What programs run on: host devices, and the launches on them.
+
+use typed_nccl::{AnyDevice, Host, Result, Slice, SliceMut};
+
+use super::model;
+use super::store::Queue;
+
+pub(crate) type Dev = Host<AnyDevice>;
+
+pub(crate) fn open(index: usize) -> Result<Dev> {
+    Host::any(index as u32)
+}
+
+/// Launches what [`model::mixed`] does.
+pub(crate) fn mixed(
+    stream: &Queue,
+    from: &Slice<'_, u32, Dev>,
+    to: &mut SliceMut<'_, u32, Dev>,
+) -> Result<()> {
+    stream.launch((from, to), |(from, to), ()| model::mixed(from, to))
+}
+
+/// Launches what [`model::split`] does.
+pub(crate) fn split(
+    stream: &Queue,
+    left: &mut SliceMut<'_, u32, Dev>,
+    right: &mut SliceMut<'_, u32, Dev>,
+) -> Result<()> {
+    stream.launch((left, right), |(left, right), ()| model::split(left, right))
+}
+
+/// Launches what [`model::scaled`] does.
+pub(crate) fn scaled(stream: &Queue, all: &mut SliceMut<'_, u32, Dev>) -> Result<()> {
+    stream.launch(all, |all, ()| model::scaled(all))
+}
