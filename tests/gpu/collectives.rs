@@ -39,7 +39,7 @@ use std::sync::Once;
 use proptest::test_runner::{TestCaseError, TestCaseResult};
 use typed_nccl::{Cuda, DType, Result};
 
-use call::{Collective, Count, Op};
+use call::{Call, Collective, Count, Op};
 use case::{Case, Step};
 use check::check;
 use elements::Flavor;
@@ -54,8 +54,7 @@ const FLOATS: [DType; 4] = [DType::F16, DType::Bf16, DType::F32, DType::F64];
 const SMALL_FLOATS: [DType; 2] = [DType::F8E4M3, DType::F8E5M2];
 
 pub(crate) fn every_form_of_integers() -> Result<()> {
-    let cases = grid(&INTEGERS, Flavor::Bits, |_| true)?;
-    hold(&cases, check);
+    hold(&grid(&INTEGERS, Flavor::Bits, |_, _, _| true)?, check);
     Ok(())
 }
 
@@ -65,13 +64,17 @@ pub(crate) fn every_form_of_floats() -> Result<()> {
         true => dtypes.extend(SMALL_FLOATS),
         false => println!("SKIPPED 8-bit floats: they need NCCL 2.24.3 and compute capability 9.0"),
     }
-    let rounds = |step: &Step| {
-        matches!(step, Step::Call(call)
-            if call.what.reduces() && !matches!(call.op, Op::Min | Op::Max))
-    };
-    hold(&grid(&dtypes, Flavor::Close, |step| !rounds(step))?, check);
+    let rounds = |call: &Call| call.what.reduces() && !matches!(call.op, Op::Min | Op::Max);
+    let exact = |_, _, call: &Call| !rounds(call);
+    hold(&grid(&dtypes, Flavor::Close, exact)?, check);
+    // NCCL's kernel for one rank, which scales, has no 8-bit floats (up to 2.30 at least): it calls
+    // them an invalid argument.
+    let scales = |call: &Call| matches!(call.op, Op::Avg | Op::PreMulSum);
+    let lacks =
+        |dtype, ranks, call: &Call| ranks == 1 && SMALL_FLOATS.contains(&dtype) && scales(call);
+    let inexact = |dtype, ranks, call: &Call| rounds(call) && !lacks(dtype, ranks, call);
     // The largest product is 2 to the power of 8, for 8 ranks: an 8-bit float can hold it.
-    hold(&grid(&dtypes, Flavor::Positive, rounds)?, check_near);
+    hold(&grid(&dtypes, Flavor::Positive, inexact)?, check_near);
     Ok(())
 }
 
@@ -97,19 +100,24 @@ fn integers() -> Result<Scope> {
 }
 
 /// The calls of the grid that are wanted, on whole buffers and on slices: on one GPU, two, and all.
-fn grid(dtypes: &[DType], flavor: Flavor, wanted: impl Fn(&Step) -> bool) -> Result<Vec<Case>> {
-    let calls = [Count::Less(0), Count::Less(2)].map(every_form).concat();
-    let calls = calls.into_iter().filter(|step| matches!(step, Step::Call(_)) && wanted(step));
-    let steps: Vec<Step> = calls.flat_map(|call| [call, Step::Refill]).collect();
+fn grid(
+    dtypes: &[DType],
+    flavor: Flavor,
+    wanted: impl Fn(DType, usize, &Call) -> bool,
+) -> Result<Vec<Case>> {
+    let all = [Count::Less(0), Count::Less(2)].map(every_form).concat();
+    let case = |dtype, ranks| {
+        let calls = all
+            .iter()
+            .filter(|step| matches!(step, Step::Call(call) if wanted(dtype, ranks, call)));
+        let steps = calls.flat_map(|call| [*call, Step::Refill]).collect();
+        Case { dtype, ranks, buffers: 3, block: 7, flavor, seed: ranks as u64, steps }
+    };
     let most = most()?;
     let mut ranks = vec![1, most.min(2), most];
     ranks.dedup();
-    let case = |dtype, ranks| {
-        let (seed, steps) = (ranks as u64, steps.clone());
-        Case { dtype, ranks, buffers: 3, block: 7, flavor, seed, steps }
-    };
-    let cases = ranks.iter().flat_map(|&ranks| dtypes.iter().map(move |&dtype| (dtype, ranks)));
-    Ok(cases.map(|(dtype, ranks)| case(dtype, ranks)).collect())
+    let pairs = ranks.iter().flat_map(|&ranks| dtypes.iter().map(move |&dtype| (dtype, ranks)));
+    Ok(pairs.map(|(dtype, ranks)| case(dtype, ranks)).collect())
 }
 
 /// Holds every case against the model, those after a failure too.
