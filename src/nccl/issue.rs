@@ -4,17 +4,17 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use nccl_sys::{ncclResult_t, ncclWaitSignalDesc_t};
+use nccl_sys::{ncclRedOp_t, ncclResult_t, ncclWaitSignalDesc_t};
 
 use super::api::unsupported;
 use super::comm::Comm;
 use super::values;
-use crate::Result;
 use crate::backend::{
     Collective, Op, Operations, Part, Put, Refusal, Signal, Span, Transfer, Wait,
 };
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{Call, Error, Operation};
+use crate::{ReductionName, Result};
 
 type Span1<'a> = Option<Span<'a, CudaBackend>>;
 
@@ -184,7 +184,16 @@ fn refusal(op: &Op<'_, CudaBackend>) -> Option<Refusal> {
 /// Whether the loaded NCCL has what an operation needs.
 fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
     match op {
-        Op::Collective(collective) => values::knows(comm.nccl, collective.call.dtype),
+        Op::Collective(collective) => {
+            let call = &collective.call;
+            values::knows(comm.nccl, call.dtype)?;
+            // NCCL gives an internal error, and the communicator is lost.
+            let scales = call.reduction == Some(ReductionName::ScaledAdd);
+            match comm.size == 1 && scales && !values::always_known(call.dtype) {
+                true => Err(values::no_scaling(call.dtype)),
+                false => Ok(()),
+            }
+        }
         Op::Transfer(transfer) => values::knows(comm.nccl, transfer.call.dtype),
         Op::Put(put) => {
             values::knows(comm.nccl, put.call.dtype)?;
@@ -251,7 +260,13 @@ impl Comm {
         let Collective { call, reduction, send, recv } = collective;
         let (from, to) = (start(send), start(recv));
         let (count, dtype) = (call.count, values::dtype(call.dtype));
-        let op = values::reduction(reduction.as_ref());
+        // The mean of one rank is itself; NCCL does not divide 8-bit floats there.
+        let op = match reduction {
+            Some(_) if self.size == 1 && call.reduction == Some(ReductionName::Mean) => {
+                ncclRedOp_t::ncclSum
+            }
+            reduction => values::reduction(reduction.as_ref()),
+        };
         let root = call.root.map_or(0, |root| number(root.0));
         // A rank that is no root has one side only; NCCL wants an address for the other.
         let from = if from.is_null() { to } else { from };

@@ -7,6 +7,7 @@ use nccl_sys::{Version, ncclDataType_t, ncclRedOp_t};
 use super::api::Nccl;
 use crate::backend::{Allocation, Reduction};
 use crate::cuda::CudaBackend;
+use crate::error::{Error, Unsupported};
 use crate::{DType, ReductionName, Result};
 
 /// The data type's number: ours are NCCL's.
@@ -29,6 +30,17 @@ pub(super) fn knows(nccl: &Nccl, dtype: DType) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// 8-bit floats are scaled between ranks only.
+#[cold]
+pub(super) fn no_scaling(dtype: DType) -> Error {
+    Error::Unsupported(Box::new(Unsupported {
+        what: format!("PreMulSum of {dtype}"),
+        needs: "two ranks or more".to_owned(),
+        found: "the communicator has one, where NCCL scales no 8-bit floats: scale them yourself"
+            .to_owned(),
+    }))
 }
 
 /// An operator that scales before it adds.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use typed_nccl::{Communicator, Cuda, Error, Max, Result, Root, Sum};
+use typed_nccl::{Avg, Communicator, Cuda, Error, F8E4M3, Max, Result, Root, Sum};
 
 use crate::common::{connect, ranks, says, soon};
 
@@ -116,4 +116,17 @@ pub(crate) fn a_refusal_of_all_harms_nothing() -> Result<()> {
         comm.finish()
     })
     .map(drop)
+}
+
+pub(crate) fn scaling_8_bits_on_one_rank() -> Result<()> {
+    let mut comm = typed_nccl::Seat::local(1).remove(0).init(Cuda::local()?)?;
+    let one = F8E4M3::from_f32(1.0);
+    let mut x = comm.device().from_slice(&[one; 16])?;
+    let scaled = comm.pre_mul_sum(one)?;
+    let error = comm.all_reduce_in_place(&mut x, &scaled).expect_err("NCCL cannot");
+    says(&error, &["PreMulSum", "two ranks or more"]);
+    assert!(error.is_refusal() && comm.health().is_ok());
+    comm.all_reduce_in_place(&mut x, Avg)?;
+    assert_eq!(x.to_vec()?, [one; 16]);
+    comm.finish()
 }

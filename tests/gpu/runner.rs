@@ -8,23 +8,12 @@ use std::time::{Duration, Instant};
 
 use typed_nccl::{Cuda, Result};
 
-/// A test: a name, how many GPUs it takes at least, what it does.
+/// A test: a name, how many GPUs it takes at least, how long it may take, what it does.
 pub(crate) struct Test {
-    name: &'static str,
-    gpus: usize,
-    run: fn() -> Result<()>,
-    limit: Duration,
-}
-
-pub(crate) const fn test(name: &'static str, gpus: usize, run: fn() -> Result<()>) -> Test {
-    Test { name, gpus, run, limit: Duration::from_secs(60) }
-}
-
-impl Test {
-    /// With more time.
-    pub(crate) const fn within(self, seconds: u64) -> Self {
-        Self { limit: Duration::from_secs(seconds), ..self }
-    }
+    pub(crate) name: &'static str,
+    pub(crate) gpus: usize,
+    pub(crate) seconds: u64,
+    pub(crate) run: fn() -> Result<()>,
 }
 
 /// Names the test that a child runs.
@@ -114,7 +103,8 @@ fn parent(test: &Test) -> Result<(), String> {
     command.env(CHILD, test.name).stdin(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("does not start: {error}"))?;
     // Whatever a test runs under slows it down.
-    let limit = if under.is_empty() { test.limit } else { 10 * test.limit };
+    let times = if under.is_empty() { 1 } else { 10 };
+    let limit = Duration::from_secs(times * test.seconds);
     match wait(&mut child, limit) {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(status.to_string()),
