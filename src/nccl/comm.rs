@@ -3,7 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
 
 use nccl_sys::{ncclComm_t, ncclRedOp_t, ncclResult_t, ncclScalarResidence_t};
 
@@ -20,6 +22,9 @@ use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::Error;
 use crate::{DType, Result};
 
+/// How long an abort is waited for. One that takes its course takes less than a second.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// A communicator of NCCL's.
 #[derive(Clone, Copy)]
 pub(super) struct Handle(pub(super) ncclComm_t);
@@ -28,14 +33,35 @@ pub(super) struct Handle(pub(super) ncclComm_t);
 unsafe impl Send for Handle {}
 
 impl Handle {
-    /// Ends it; waits for its kernels to see it, not for other ranks.
-    pub(super) fn abort(self, nccl: &'static Nccl) {
-        let Some(_inside) = exit::enter() else { return };
-        // SAFETY: whoever has the handle is the last to use it, and inside no call with it.
-        let result = unsafe { (nccl.abort)(self.0) };
-        if let Err(error) = nccl.check("ncclCommAbort", None, result) {
-            log::warn!("{error}");
+    /// Ends it; waits for its kernels to see it, not for other ranks. False if that takes long: NCCL
+    /// frees memory, for which the driver waits for the whole GPU, and a stream that waits for a
+    /// signal cannot be freed from its wait. Then it goes on on a thread of its own, for as long as
+    /// the process runs.
+    pub(super) fn abort(self, nccl: &'static Nccl) -> bool {
+        let Some(_inside) = exit::enter() else { return false };
+        let (done, ended) = channel();
+        let abort = move || {
+            let handle = self;
+            // SAFETY: whoever has the handle is the last to use it, and inside no call with it.
+            let result = unsafe { (nccl.abort)(handle.0) };
+            if let Err(error) = nccl.check("ncclCommAbort", None, result) {
+                log::warn!("{error}");
+            }
+            // Nobody may wait any more.
+            let _ = done.send(());
+        };
+        let thread = std::thread::Builder::new().name("NCCL abort".to_owned());
+        if let Err(error) = thread.spawn(abort) {
+            log::warn!("no thread to abort a communicator, which stays as it is: {error}");
+            return false;
         }
+        let over = ended.recv_timeout(PATIENCE).is_ok();
+        if !over {
+            log::warn!(
+                "ncclCommAbort has not returned in {PATIENCE:?}; the communicator's memory is not used again"
+            );
+        }
+        over
     }
 }
 
@@ -147,13 +173,19 @@ impl Drop for Comm {
     fn drop(&mut self) {
         // Made, and then not wanted.
         if let Some(handle) = self.end() {
-            handle.abort(self.nccl);
-            self.shared.family.leave();
+            self.shared.abort(handle);
         }
     }
 }
 
 impl Shared {
+    /// Aborts a communicator. Where NCCL does not get done with it, what is parked stays so.
+    fn abort(&self, handle: Handle) {
+        if handle.abort(self.nccl) {
+            self.family.leave();
+        }
+    }
+
     /// Looks for what NCCL found out by itself, and for ranks that call something else.
     fn look(&self, health: &Health) {
         if !health.is_well() {
@@ -250,7 +282,7 @@ unsafe impl Lifecycle for CudaBackend {
                     log::warn!("{error}");
                 }
             }
-            Err(_) => handle.abort(comm.nccl),
+            Err(_) => return comm.shared.abort(handle),
         }
         comm.shared.family.leave();
     }
@@ -258,8 +290,7 @@ unsafe impl Lifecycle for CudaBackend {
     fn abort(mut comm: Comm, why: &str) {
         comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
         if let Some(handle) = comm.end() {
-            handle.abort(comm.nccl);
-            comm.shared.family.leave();
+            comm.shared.abort(handle);
         }
     }
 }

@@ -4,15 +4,22 @@ use std::time::{Duration, Instant};
 
 use typed_nccl::{CommConfig, Communicator, Cuda, Device, Error, Place, Result};
 
+use crate::runner;
+
 /// How many ranks a test takes: all GPUs, eight at most.
 pub(crate) fn ranks() -> Result<usize> {
     Ok(Cuda::count()?.min(8))
 }
 
+/// So many seconds, or ten times as many under a program that slows everything down.
+pub(crate) fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n * runner::slower())
+}
+
 /// Connects with a deadline of so many seconds.
-pub(crate) fn connect<D: Device>(place: Place<D>, seconds: u64) -> Result<Communicator<D>> {
+pub(crate) fn connect<D: Device>(place: Place<D>, n: u64) -> Result<Communicator<D>> {
     let (seat, device) = place.into_parts();
-    let config = CommConfig::builder().deadline(Duration::from_secs(seconds)).build();
+    let config = CommConfig::builder().deadline(seconds(n)).build();
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
 }
 
@@ -27,5 +34,5 @@ pub(crate) fn says(error: &Error, parts: &[&str]) {
 /// It did not take so long that somebody must have waited for a deadline.
 pub(crate) fn soon(since: Instant) {
     let took = since.elapsed();
-    assert!(took < Duration::from_secs(20), "it took {took:?}");
+    assert!(took < seconds(20), "it took {took:?}");
 }

@@ -2,7 +2,9 @@
 //!
 //! Each test runs in a process of its own, under a watchdog: a hang or a fault of one is told and does
 //! not reach the next. `cargo test --test gpu -- name` runs the tests whose names contain `name`.
-//! `TYPED_NCCL_GPU_UNDER="compute-sanitizer --error-exitcode 9"` runs each under another program.
+//! `TYPED_NCCL_GPU_UNDER="compute-sanitizer --report-api-errors no --error-exitcode 9"` runs each under
+//! another program, with ten times as much time (NCCL asks CUDA for what it may not have: hence no API
+//! errors). `TYPED_NCCL_GPU_SECONDS=30` gives every test 30 seconds at most.
 
 mod runner;
 

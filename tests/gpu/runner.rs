@@ -19,8 +19,16 @@ pub(crate) struct Test {
 /// Names the test that a child runs.
 const CHILD: &str = "TYPED_NCCL_GPU_TEST";
 
+/// The most seconds that any test may take.
+const SECONDS: &str = "TYPED_NCCL_GPU_SECONDS";
+
 /// What each test is run under.
 const UNDER: &str = "TYPED_NCCL_GPU_UNDER";
+
+/// How many times longer things may take: whatever a test runs under slows it down.
+pub(crate) fn slower() -> u64 {
+    if env::var(UNDER).unwrap_or_default().is_empty() { 1 } else { 10 }
+}
 
 pub(crate) fn main(tests: &[Test]) -> ExitCode {
     if let Ok(name) = env::var(CHILD) {
@@ -102,9 +110,8 @@ fn parent(test: &Test) -> Result<(), String> {
     };
     command.env(CHILD, test.name).stdin(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("does not start: {error}"))?;
-    // Whatever a test runs under slows it down.
-    let times = if under.is_empty() { 1 } else { 10 };
-    let limit = Duration::from_secs(times * test.seconds);
+    let most = env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
+    let limit = Duration::from_secs(most.unwrap_or(u64::MAX).min(slower() * test.seconds));
     match wait(&mut child, limit) {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(status.to_string()),

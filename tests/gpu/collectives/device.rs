@@ -49,6 +49,8 @@ fn turn<T>(elements: &mut DeviceViewMut<'_, T>, on: RawStream<'_>) -> Result<(),
 
 /// Whether NCCL reduces 8-bit floats here.
 pub(super) fn reduces_small_floats() -> Result<bool> {
+    // Starts the driver.
+    Cuda::local()?;
     let version = Cuda::nccl_version()?;
     let version: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
     Ok(version >= vec![2, 24, 3] && capability().expect("CUDA knows its devices") >= 9)
