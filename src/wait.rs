@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::backend::Backend;
+use crate::backend::{Backend, Blame, Culprit};
 use crate::error::{Error, Site, Timeout, WaitInLaunch, told};
 use crate::stream::{StreamShared, User, launching};
 
@@ -87,16 +87,22 @@ pub(crate) fn allowed(operation: &'static str, site: Site) -> Result<()> {
 /// Poisons what the deadline is to blame on.
 #[cold]
 fn expire(
-    blame: Option<(u64, String)>,
+    blame: Option<Blame>,
     users: &[User],
     waited: Duration,
     operation: &'static str,
     site: Site,
 ) -> Error {
-    let report = blame.as_ref().map(|(_, report)| report.clone()).unwrap_or_default();
+    let Blame { culprit, report } =
+        blame.unwrap_or(Blame { culprit: Culprit::Unknown, report: String::new() });
     let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));
     for user in users {
-        if blame.as_ref().is_none_or(|(id, _)| *id == user.health.id()) {
+        let is_it = match culprit {
+            Culprit::Communicator(id) => id == user.health.id(),
+            Culprit::Unknown => true,
+            Culprit::Program => false,
+        };
+        if is_it {
             user.health.fail(error.clone());
         }
     }

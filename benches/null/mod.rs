@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use typed_nccl::backend::{
-    AllocKind, Allocation, Collective, Copies, Departer, Join, Launches, Lifecycle, Memory, Op,
-    Operations, Reduction, Refusal, Seen, Streams, WindowId, Windows,
+    AllocKind, Allocation, Blame, Collective, Copies, Departer, Join, Launches, Lifecycle, Memory,
+    Op, Operations, Reduction, Refusal, Seen, Streams, WindowId, Windows,
 };
 use typed_nccl::error::{Aborted, Error, Operation};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
@@ -155,7 +155,7 @@ unsafe impl Streams for NullBackend {
 
     fn pause((): &(), _: Duration) {}
 
-    fn blame((): &()) -> Option<(u64, String)> {
+    fn blame((): &()) -> Option<Blame> {
         None
     }
 

@@ -131,12 +131,31 @@ pub unsafe trait Streams: Memory {
     /// Lets the calling thread rest, or help, until the point may be reached, `at_most` this long.
     fn pause(point: &Self::Point, at_most: Duration);
 
-    /// What keeps the point from being reached: the communicator (by [`Health::id`]) and a report,
-    /// as far as it is known. Asked when a deadline passed.
-    fn blame(point: &Self::Point) -> Option<(u64, String)>;
+    /// What keeps the point from being reached, as far as it is known. Asked when a deadline passed.
+    fn blame(point: &Self::Point) -> Option<Blame>;
 
     /// Takes the error that work without a communicator left on the stream of this point.
     fn take_error(point: &Self::Point) -> Option<Error>;
+}
+
+/// What holds up a stream.
+#[derive(Clone, Debug)]
+pub struct Blame {
+    /// Whose fault it is.
+    pub culprit: Culprit,
+    /// Who waits for whom, as far as it is known.
+    pub report: String,
+}
+
+/// Whose fault it is that a stream does not go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Culprit {
+    /// A communicator's, by [`Health::id`].
+    Communicator(u64),
+    /// One of those that used the stream.
+    Unknown,
+    /// No communicator's: work of the program's own.
+    Program,
 }
 
 /// Copies in stream order between pinned host memory and the device.

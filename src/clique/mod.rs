@@ -211,8 +211,7 @@ impl<W: World> Clique<W> {
         buffers.items().iter().map(Buffer::to_vec).collect()
     }
 
-    /// The normal end of all ranks, as one group (NCCL's finalize contains a barrier of the ranks of
-    /// a machine since 2.31).
+    /// The normal end of all ranks.
     ///
     /// # Errors
     /// As [`Communicator::finish`].

@@ -2,15 +2,18 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{CommConfig, Health, Key, Resources, reaper};
 use crate::backend::{Backend, Refusal, Slot};
-use crate::control::Control;
-use crate::error::Error;
+use crate::control::{Control, Parts, Patience, Ticket, Topic};
+use crate::error::{Error, Site, Timeout};
 use crate::group::Lists;
 use crate::stream::StreamCore;
 use crate::{Rank, Result};
+
+/// How long a wait rests before it looks again.
+const REST: Duration = Duration::from_millis(1);
 
 /// Everything of a live communicator that does not depend on its world's type; what the reaper
 /// takes when the communicator is dropped.
@@ -79,6 +82,35 @@ impl<B: Backend> Core<B> {
 
     pub(crate) fn control(&self) -> Result<&Control> {
         self.control.as_ref().ok_or_else(|| ended(&self.health))
+    }
+
+    /// Every rank's part of an exchange. One that fails half-way poisons the communicator: the others
+    /// may have completed it, and go on as if this rank had too.
+    pub(crate) fn collect(&self, ticket: Ticket, operation: Topic, site: Site) -> Result<Parts> {
+        let patience = Patience { health: &self.health, limit: self.deadline, operation, site };
+        self.control()?.collect(ticket, &patience).inspect_err(|error| {
+            if error.is_fatal() {
+                self.health.fail(error.clone());
+            }
+        })
+    }
+
+    /// Waits until everything that this rank enqueued on the communicator is over: its puts among it.
+    pub(crate) fn drained(&self, operation: Topic, site: Site) -> Result<()> {
+        let started = Instant::now();
+        while !B::is_idle(self.comm()?) {
+            self.health.look();
+            let waited = started.elapsed();
+            if waited >= self.deadline {
+                let report = "work of this rank on the communicator is not over".to_owned();
+                let timeout = Timeout { operation, site, waited, report };
+                let error = Error::Timeout(Box::new(timeout));
+                self.health.fail(error.clone());
+                return Err(error);
+            }
+            B::rest(self.comm()?, REST);
+        }
+        Ok(())
     }
 
     /// Keeps an operator, and lets go of one whose handle is gone.

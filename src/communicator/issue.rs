@@ -127,7 +127,20 @@ impl<B: Backend> Core<B> {
             let comm = core.book(stream, ops, refusals)?;
             Ok(Part { comm, stream: stream.raw(), ops })
         };
-        let booked = parts.iter().map(book).collect::<Result<Vec<_>>>()?;
+        let booked = parts.iter().map(book).collect::<Result<Vec<_>>>();
+        let booked = match booked {
+            Ok(booked) => booked,
+            Err(error) => {
+                // Nothing is sent on any rank. The one that failed has booked its refusal.
+                let failed = |part: &&Together<'_, '_, B>| {
+                    part.core.other_device(part.stream, part.ops).is_some()
+                };
+                for part in parts.iter().filter(|part| !failed(part)) {
+                    part.core.refuse(part.refusals, error.clone());
+                }
+                return Err(error);
+            }
+        };
         // SAFETY: as in `issue`, for each rank.
         unsafe { B::issue_together(&booked) }?;
         for Together { core, stream, ops, .. } in parts {
@@ -147,6 +160,15 @@ impl<B: Backend> Core<B> {
         if let Some(error) = self.other_device(stream, ops) {
             return Err(self.refuse(refusals, error));
         }
+        // The device failed; the other ranks would wait for this one.
+        self.order(stream, ops).inspect_err(|error| self.health.fail(error.clone()))?;
+        self.note(stream);
+        stream.bump();
+        Ok(comm)
+    }
+
+    /// Orders the memory of operations after its earlier uses.
+    fn order(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) -> Result<()> {
         for op in ops {
             match op {
                 Op::Collective(collective) => {
@@ -166,9 +188,7 @@ impl<B: Backend> Core<B> {
                 Op::Wait(_) => {}
             }
         }
-        self.note(stream);
-        stream.bump();
-        Ok(comm)
+        Ok(())
     }
 
     /// Books what operations that were issued bring about.

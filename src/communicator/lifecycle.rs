@@ -452,6 +452,7 @@ impl<W: World> Live<W> {
             outcome => outcome.err(),
         };
         while !Back::<W>::is_idle(core.comm()?) {
+            core.health.look();
             let waited = started.elapsed();
             if waited >= core.deadline {
                 let report = "work on another stream of this rank is not over".to_owned();

@@ -89,6 +89,7 @@ impl<B: Backend> Dropped<B> {
         if let Some(comm) = self.comm.take() {
             B::abort(comm, why);
             self.control.depart(why);
+            self.health.end();
         }
         true
     }
@@ -97,6 +98,7 @@ impl<B: Backend> Dropped<B> {
 impl<B: Backend> Orphan for Dropped<B> {
     fn poll(&mut self) -> bool {
         let Some(comm) = &self.comm else { return true };
+        self.health.look();
         if let Err(cause) = self.health.check() {
             return self.abort(&cause.to_string());
         }
@@ -112,6 +114,7 @@ impl<B: Backend> Orphan for Dropped<B> {
             Ok(Some(_)) => {
                 if let Some(comm) = self.comm.take() {
                     B::finalize(comm);
+                    self.health.end();
                 }
                 true
             }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::builder::Setup;
 use super::{CanEnqueue, CommConfig, Communicator, State, Uninit};
-use crate::control::Patience;
 use crate::error::{BadGroups, Error, Site};
 use crate::{Label, Result, World, wait};
 
@@ -179,9 +178,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let control = core.control()?;
         // Numbers always encode.
         let ticket = control.post("split", site, postcard::to_stdvec(&wish).unwrap_or_default());
-        let (limit, operation) = (core.deadline, "split");
-        let patience = Patience { health: &core.health, limit, operation, site };
-        let parts = control.collect(ticket, &patience)?;
+        let parts = core.collect(ticket, "split", site)?;
         let wishes = parts.iter().map(|part| postcard::from_bytes::<Wish>(part).ok());
         let mut members: Vec<(i64, usize)> = wishes
             .enumerate()

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{CanEnqueue, Communicator, State};
-use crate::control::{Parts, Patience};
+use crate::control::Parts;
 use crate::error::{Error, NoSuchRank, Site, ValueMismatch};
 use crate::{AsRank, Rank, Result, World, wait};
 
@@ -103,12 +103,7 @@ impl<W: World, S: State> Communicator<W, S> {
             return Err(error);
         }
         let ticket = control.post(operation, site, bytes);
-        let patience = Patience { health: &core.health, limit: core.deadline, operation, site };
-        control.collect(ticket, &patience).inspect_err(|error| {
-            if error.is_fatal() {
-                core.health.fail(error.clone());
-            }
-        })
+        core.collect(ticket, operation, site)
     }
 
     /// Takes this rank's turn with a call that no other rank's matches, so that they are told.

@@ -47,8 +47,8 @@ impl Block {
         let raw = match gpu.blocks.take(gpu, kind, size) {
             Some(raw) => raw,
             None => match fresh(gpu, size, kind) {
-                // What is free here may be of another size.
-                Err(Error::NoMemory(_) | Error::NcclFailed(_)) => {
+                // What is free here may be of another size. Giving it back waits for the device.
+                Err(Error::NoMemory(_) | Error::NcclFailed(_)) if gpu.blocks.has_free(gpu) => {
                     gpu.trim()?;
                     fresh(gpu, size, kind)?
                 }

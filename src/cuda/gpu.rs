@@ -76,8 +76,12 @@ impl Gpu {
         self.bind()?;
         let failed = |error| driver::failed(doing, self.ordinal, error);
         work(self.copies).map_err(failed)?;
-        let event = event::Event::recorded(self, self.copies)?;
-        event.sync().map_err(failed)
+        let done = event::Event::recorded(self, self.copies);
+        done.and_then(|event| event.sync().map_err(failed)).inspect_err(|_| {
+            // The work may be under way, with memory of the caller's.
+            // SAFETY: the stream is never destroyed.
+            let _ = unsafe { result::stream::synchronize(self.copies) };
+        })
     }
 
     /// Enqueues work of NCCL's on the host's own stream and waits for it.

@@ -2,9 +2,10 @@
 //!
 //! CUDA's half is here: devices, memory, streams, copies, launches. NCCL's is in [`nccl`](crate::nccl).
 //!
-//! Dropping calls neither the driver nor NCCL: streams, events and memory go to lists of their
-//! device, and are looked at when something is opened or allocated again. Host waits poll events, so
-//! that each has a deadline.
+//! Dropping buffers, streams, marks and pinned memory calls neither the driver nor NCCL: they go to
+//! lists of their device, and are looked at when something is opened or allocated again. (A
+//! communicator that is dropped while it is poisoned, or by a panic, is aborted there and then.) Host
+//! waits poll events, so that each has a deadline.
 
 mod block;
 mod copy;

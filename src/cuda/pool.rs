@@ -54,6 +54,16 @@ impl BlockPool {
         block
     }
 
+    /// Whether there is memory to give back.
+    pub(super) fn has_free(&self, gpu: &'static Gpu) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = state.collect(gpu);
+        let any = state.free.values().any(|blocks| !blocks.is_empty());
+        drop(state);
+        drop(done);
+        any
+    }
+
     /// Gives every block that is free back to its allocator.
     pub(super) fn trim(&self, gpu: &'static Gpu) -> Result<()> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use cudarc::driver::{DriverError, result, sys};
 
 use super::{CudaBackend, Gpu, Recorded, driver};
 use crate::Result;
-use crate::backend::Streams;
+use crate::backend::{Blame, Streams};
 use crate::error::Error;
 use crate::nccl::Traffic;
 
@@ -128,7 +128,7 @@ unsafe impl Streams for CudaBackend {
         }
     }
 
-    fn blame(point: &Recorded) -> Option<(u64, String)> {
+    fn blame(point: &Recorded) -> Option<Blame> {
         point.stream().traffic.blame()
     }
 

@@ -18,8 +18,8 @@ use block::{Block, Touch};
 use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
-    AllocKind, Copies, Departer, Departure, Join, Launches, Lifecycle, Memory, Op, Operations,
-    Refusal, Seen, Streams, WindowId, Windows,
+    AllocKind, Blame, Copies, Departer, Departure, Join, Launches, Lifecycle, Memory, Op,
+    Operations, Refusal, Seen, Streams, WindowId, Windows,
 };
 use crate::error::{Error, Site};
 use crate::memory::Allocation;
@@ -95,7 +95,7 @@ unsafe impl Streams for HostBackend {
         ENGINE.pause(point, at_most);
     }
 
-    fn blame(point: &Point) -> Option<(u64, String)> {
+    fn blame(point: &Point) -> Option<Blame> {
         ENGINE.blame(point)
     }
 

@@ -101,7 +101,10 @@ impl<B: Backend> Order<B> {
             }
         }
         // Reads that are over are of no interest to later writes.
-        spread.uses.retain(|earlier| earlier.wrote > 0 || !earlier.stream.is_past(earlier.used));
+        spread.uses.retain(|earlier| {
+            let own = earlier.stream.id() == stream.id();
+            own || earlier.wrote > 0 || !earlier.stream.is_past(earlier.used)
+        });
         match spread.uses.iter_mut().find(|u| u.stream.id() == stream.id()) {
             Some(own) => own.used = stream.next_seq(),
             None => {
@@ -122,7 +125,8 @@ impl<B: Backend> Order<B> {
         }
         // This write is after all of them: whoever waits for it waits for them too.
         let seq = stream.next_seq();
-        spread.uses = vec![Use { stream: stream.shared(), wrote: seq, used: seq }];
+        spread.uses.clear();
+        spread.uses.push(Use { stream: stream.shared(), wrote: seq, used: seq });
         self.settle(&mut spread);
         Ok(())
     }

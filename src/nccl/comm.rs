@@ -11,7 +11,7 @@ use nccl_sys::{ncclComm_t, ncclRedOp_t, ncclResult_t, ncclScalarResidence_t};
 
 use super::api::{Nccl, unsupported};
 use super::exit;
-use super::family::Family;
+use super::family::{self, Family};
 use super::join::{Joining, Rest};
 use super::recorder::Recorder;
 use super::values::{self, Operator};
@@ -20,7 +20,7 @@ use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::Error;
-use crate::{DType, Result};
+use crate::{DType, Rank, Result};
 
 /// How long an abort is waited for. One that takes its course takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -33,8 +33,8 @@ pub(super) struct Handle(pub(super) ncclComm_t);
 unsafe impl Send for Handle {}
 
 impl Handle {
-    /// Ends it; waits for its kernels to see it, not for other ranks. False if that takes long: NCCL
-    /// frees memory, for which the driver waits for the whole GPU, and a stream that waits for a
+    /// Ends it; waits for its kernels to see it, not for other ranks. False if it fails or takes long:
+    /// NCCL frees memory, for which the driver waits for the whole GPU, and a stream that waits for a
     /// signal cannot be freed from its wait. Then it goes on on a thread of its own, for as long as
     /// the process runs.
     pub(super) fn abort(self, nccl: &'static Nccl) -> bool {
@@ -44,24 +44,24 @@ impl Handle {
             let handle = self;
             // SAFETY: whoever has the handle is the last to use it, and inside no call with it.
             let result = unsafe { (nccl.abort)(handle.0) };
-            if let Err(error) = nccl.check("ncclCommAbort", None, result) {
+            let ended = nccl.check("ncclCommAbort", None, result);
+            if let Err(error) = &ended {
                 log::warn!("{error}");
             }
             // Nobody may wait any more.
-            let _ = done.send(());
+            let _ = done.send(ended.is_ok());
         };
         let thread = std::thread::Builder::new().name("NCCL abort".to_owned());
         if let Err(error) = thread.spawn(abort) {
             log::warn!("no thread to abort a communicator, which stays as it is: {error}");
             return false;
         }
-        let over = ended.recv_timeout(PATIENCE).is_ok();
-        if !over {
+        ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
             log::warn!(
                 "ncclCommAbort has not returned in {PATIENCE:?}; the communicator's memory is not used again"
             );
-        }
-        over
+            false
+        })
     }
 }
 
@@ -77,6 +77,8 @@ pub struct Comm {
     last_stream: Cell<*const CudaStream>,
     streams: RefCell<Vec<Arc<CudaStream>>>,
     pub(super) windows: RefCell<Vec<Windowed>>,
+    /// Where the last one-sided operation went.
+    pub(super) last_one_sided: RefCell<Option<Arc<CudaStream>>>,
     /// Whether one-sided operations are set up; nothing where NCCL has none.
     pub(super) one_sided: Cell<Option<bool>>,
     /// Scalars that kernels may still read, and buffers that are registered, by NCCL's handle.
@@ -123,6 +125,7 @@ impl Comm {
             last_stream: Cell::new(ptr::null()),
             streams: RefCell::default(),
             windows: RefCell::default(),
+            last_one_sided: RefCell::default(),
             one_sided: Cell::new(None),
             held: RefCell::default(),
             gpu,
@@ -152,6 +155,14 @@ impl Comm {
         }
     }
 
+    /// Makes a call of NCCL's for which other ranks are needed.
+    pub(super) fn inside<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.recorder.cross();
+        let result = call();
+        self.recorder.cross();
+        result
+    }
+
     /// A call of NCCL's failed: the communicator can only be aborted.
     #[cold]
     pub(super) fn poison(&self, error: Error) -> Error {
@@ -164,7 +175,7 @@ impl Comm {
         let handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let windows = self.windows.take().into_iter().map(|window| window.allocation);
         let held = self.held.take().into_iter().map(|(_, allocation)| allocation);
-        self.shared.family.park(windows.chain(held));
+        self.shared.family.park(windows.chain(held), self.streams.take());
         handle
     }
 }
@@ -173,6 +184,8 @@ impl Drop for Comm {
     fn drop(&mut self) {
         // Made, and then not wanted.
         if let Some(handle) = self.end() {
+            let why = "its communicator was made, and then not wanted";
+            self.shared.family.depart(self.shared.rank, why, Departure::AtOnce);
             self.shared.abort(handle);
         }
     }
@@ -195,7 +208,8 @@ impl Shared {
             let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
             self.family.desync(self.rank, &mut compared)
         });
-        if let Some(error) = found.or_else(|| self.family.refused(self.rank)) {
+        let found = found.or_else(|| self.family.refused(self.rank));
+        if let Some(error) = found.or_else(|| self.family.left(self.rank)) {
             health.fail(error);
         }
     }
@@ -235,6 +249,10 @@ unsafe impl Lifecycle for CudaBackend {
         joining.made()
     }
 
+    fn absent(id: u64, rank: Rank, why: &str) {
+        family::absent(id, rank, why);
+    }
+
     fn is_idle(comm: &Comm) -> bool {
         comm.streams.borrow().iter().all(|stream| stream.is_idle())
     }
@@ -271,20 +289,22 @@ unsafe impl Lifecycle for CudaBackend {
     }
 
     fn finalize(mut comm: Comm) {
+        // What NCCL found out by itself makes destroying an error that leaves a group open.
+        let error = comm.shared.async_error();
         let Some(handle) = comm.end() else { return };
-        match comm.nccl.api.ncclCommDestroy() {
-            Ok(destroy) => {
-                let Some(_inside) = exit::enter() else { return };
-                // SAFETY: every rank is idle and nobody else has the handle. NCCL finalises by itself
-                // when the last rank of this process destroys.
-                let result = unsafe { destroy(handle.0) };
-                if let Err(error) = comm.nccl.check("ncclCommDestroy", None, result) {
-                    log::warn!("{error}");
-                }
-            }
-            Err(_) => return comm.shared.abort(handle),
+        let destroy = comm.nccl.api.ncclCommDestroy();
+        let (None, Ok(destroy)) = (&error, destroy) else {
+            return comm.shared.abort(handle);
+        };
+        let Some(_inside) = exit::enter() else { return };
+        // SAFETY: every rank is idle and nobody else has the handle. NCCL finalises by itself when the
+        // last rank of this process destroys.
+        let result = unsafe { destroy(handle.0) };
+        match comm.nccl.check("ncclCommDestroy", None, result) {
+            Ok(()) => comm.shared.family.leave(),
+            // NCCL may still name what is parked: it stays.
+            Err(error) => log::warn!("{error}"),
         }
-        comm.shared.family.leave();
     }
 
     fn abort(mut comm: Comm, why: &str) {
@@ -301,6 +321,7 @@ fn create(
     scalar: *mut c_void,
     residence: ncclScalarResidence_t,
 ) -> Result<ncclRedOp_t> {
+    comm.gpu.bind()?;
     values::knows(comm.nccl, dtype)?;
     let missing = |missing| unsupported("an operator", missing);
     let create = comm.nccl.api.ncclRedOpCreatePreMulSum().map_err(missing)?;

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::recorder::Recorder;
 use super::watch;
 use crate::backend::{Allocation, Departure, Join, Refusal};
 use crate::communicator::Health;
-use crate::cuda::CudaBackend;
+use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{Error, Mismatch, PeerFailed, Refused, Timeout};
 use crate::{Rank, Result};
 
@@ -52,6 +53,10 @@ struct State {
     refused: Vec<Turn>,
     /// Why a rank left.
     left: HashMap<u32, String>,
+    /// A rank left before its time: everybody has been told.
+    ended: bool,
+    /// What the members' work went to.
+    streams: Vec<Arc<CudaStream>>,
 }
 
 /// A call that a rank refused.
@@ -73,7 +78,20 @@ enum What {
     Signal(usize),
 }
 
+/// How many refusals are kept.
+const REFUSALS: usize = 256;
+
 static FAMILIES: LazyLock<Mutex<HashMap<u64, Weak<Family>>>> = LazyLock::new(Mutex::default);
+
+/// A rank of a communicator that others may have joined never will, or not for long.
+pub(super) fn absent(id: u64, rank: Rank, why: &str) {
+    let families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let family = families.get(&id).and_then(Weak::upgrade);
+    drop(families);
+    if let Some(family) = family {
+        family.depart(rank.index(), why, Departure::AtOnce);
+    }
+}
 
 /// The families that are alive.
 pub(super) fn all() -> Vec<Arc<Family>> {
@@ -128,38 +146,80 @@ impl Family {
         self.members[rank].recorder.clone()
     }
 
-    /// Keeps memory until every member has ended.
-    pub(super) fn park(&self, memory: impl IntoIterator<Item = Arc<Allocation<CudaBackend>>>) {
-        self.state().parked.extend(memory);
+    /// Keeps memory until every member has ended, and the members' streams have passed.
+    pub(super) fn park(
+        &self,
+        memory: impl IntoIterator<Item = Arc<Allocation<CudaBackend>>>,
+        streams: Vec<Arc<CudaStream>>,
+    ) {
+        let mut state = self.state();
+        state.parked.extend(memory);
+        state.streams.extend(streams);
     }
 
     /// A member has ended, or never joined.
     pub(super) fn leave(&self) {
         let mut state = self.state();
         state.live = state.live.saturating_sub(1);
-        let last = state.live == 0;
-        let parked = if last { std::mem::take(&mut state.parked) } else { Vec::new() };
+        if state.live > 0 {
+            return;
+        }
+        let (parked, streams) =
+            (std::mem::take(&mut state.parked), std::mem::take(&mut state.streams));
         drop(state);
-        drop(parked);
+        if !parked.is_empty() {
+            watch::bury(parked, streams);
+        }
     }
 
     /// A rank will enqueue nothing more.
     pub(super) fn depart(&self, rank: usize, why: &str, how: Departure) {
         let by = Rank::at(rank);
-        self.state().left.entry(by.0).or_insert_with(|| why.to_owned());
+        let mut state = self.state();
+        if state.ended {
+            // The first cause is known to everybody; ranks that leave because of it are no news.
+            return;
+        }
+        state.left.entry(by.0).or_insert_with(|| why.to_owned());
         if how == Departure::AfterItsWork {
             return;
         }
-        for (other, member) in self.members.iter().enumerate() {
-            if let (true, Some(health)) = (other != rank, member.health()) {
-                health.fail(Error::PeerFailed(Box::new(PeerFailed {
-                    name: self.name,
-                    lost: vec![by],
-                    why: why.to_owned(),
-                    during: "communication".to_owned(),
-                })));
-            }
+        state.ended = true;
+        drop(state);
+        let error = self.gone(by, why.to_owned(), "communication".to_owned());
+        let others = self.members.iter().enumerate().filter(|(other, _)| *other != rank);
+        // All of them before any of them can pass it on as its own.
+        let told: Vec<_> = others
+            .filter_map(|(_, member)| member.health())
+            .filter(|health| health.poison(error.clone()))
+            .collect();
+        for health in told {
+            health.tell_others();
         }
+    }
+
+    fn gone(&self, by: Rank, why: String, during: String) -> Error {
+        let lost = vec![by];
+        Error::PeerFailed(Box::new(PeerFailed { name: self.name, lost, why, during }))
+    }
+
+    /// A rank that ended regularly and called less than `rank` did, so that a call of `rank`'s never
+    /// ends.
+    pub(super) fn left(&self, rank: usize) -> Option<Error> {
+        let state = self.state();
+        let own = &self.members[rank].recorder;
+        let (by, why) = state.left.iter().find(|(by, _)| {
+            let by = **by as usize;
+            let theirs = &self.members[by].recorder;
+            by != rank
+                && (theirs.issued() < own.issued()
+                    || theirs.sent(rank) < own.received(by)
+                    || theirs.received(rank) < own.sent(by))
+        })?;
+        let (by, why) = (Rank(*by), why.clone());
+        drop(state);
+        let during = own.last().map_or_else(String::new, |call| call.to_string());
+        Some(self.gone(by, why, during))
     }
 
     /// Books calls that a rank refused.
@@ -176,7 +236,11 @@ impl Family {
             };
             Turn { by, what, number, reason: reason.clone() }
         });
-        self.state().refused.extend(turns);
+        let mut state = self.state();
+        state.refused.extend(turns);
+        // Old ones have been seen, or nobody waits for them.
+        let surplus = state.refused.len().saturating_sub(REFUSALS);
+        state.refused.drain(..surplus);
     }
 
     /// A call of `rank`'s that another rank refused its part of, so that it never ends.
@@ -198,7 +262,8 @@ impl Family {
             called > turn.number && !state.refused.iter().any(too)
         })?;
         let call = match stuck.what {
-            What::Collective => own.call(stuck.number),
+            // An old one may be forgotten: then the last stands for it.
+            What::Collective => own.call(stuck.number).or_else(|| own.last()),
             _ => own.last_other(),
         };
         let (by, reason) = (Rank::at(stuck.by), stuck.reason.clone());
@@ -258,8 +323,10 @@ impl Family {
     #[cold]
     pub(super) fn is_stuck(&self, rank: usize, waited: Duration) {
         let Some(member) = self.members.get(rank) else { return };
-        let (Some(health), Some(call)) = (member.health(), member.recorder.last()) else { return };
-        let (operation, site) = (call.operation.name(), call.site);
+        let Some(health) = member.health() else { return };
+        let call = member.recorder.last();
+        let operation = call.map_or("a call of NCCL", |call| call.operation.name());
+        let site = call.map_or_else(Location::caller, |call| call.site);
         let report =
             format!("its thread is inside NCCL, which waits for other ranks: {}", self.report());
         let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));

@@ -10,7 +10,7 @@ use super::api::unsupported;
 use super::comm::Comm;
 use super::values;
 use crate::backend::{
-    Collective, Op, Operations, Part, Put, Refusal, Signal, Span, Transfer, Wait,
+    Collective, Op, Operations, Part, Put, Refusal, Signal, Span, Streams, Transfer, Wait,
 };
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{Call, Error, Operation};
@@ -123,40 +123,47 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
     outcome
 }
 
-/// Calls NCCL.
+/// Calls NCCL: one-sided operations one by one, in the order in which they were recorded, then the
+/// rest as one group. Within a group NCCL would run one context's operations before the next one's, a
+/// wait before the put of a peer that waits too.
 fn call(first: &Part<'_, '_, CudaBackend>, parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
-    let calls: usize = parts.iter().map(|part| part.ops.len()).sum();
-    if calls == 1 && !needs_group(first.comm, first.ops) {
-        return one(first.comm, first.stream, first.ops)
-            .map_err(|failure| failed(first.comm, failure));
+    let (mut calls, mut spreads, mut any) = (0, false, None);
+    for Part { comm, stream, ops } in parts {
+        comm.gpu.bind()?;
+        comm.one_sided_operations(stream, ops).map_err(|failure| failed(comm, failure))?;
+        for op in ops.iter().filter(|op| !is_one_sided(op)) {
+            any.get_or_insert_with(|| op.call());
+            calls += 1;
+            spreads |= takes_several_calls(comm, op);
+        }
     }
-    let Some(call) = parts.iter().find_map(|part| part.ops.first()).map(Op::call) else {
-        return Ok(());
+    let Some(call) = any else { return Ok(()) };
+    let nccl = first.comm.nccl;
+    let others = |part: &Part<'_, '_, CudaBackend>| {
+        part.comm.others(part.stream, part.ops).map_err(|failure| failed(part.comm, failure))
     };
+    if calls == 1 && !spreads {
+        return parts.iter().try_for_each(others);
+    }
     // SAFETY: it takes nothing; the end below is reached whatever happens between, on this thread.
-    let started = unsafe { (first.comm.nccl.group_start)() };
+    let started = unsafe { (nccl.group_start)() };
     if started != ncclResult_t::ncclSuccess {
         return Err(failed(first.comm, Failure::Nccl("ncclGroupStart", started, call)));
     }
-    let mut outcome = Ok(());
-    for part in parts {
-        if outcome.is_ok() {
-            outcome =
-                one(part.comm, part.stream, part.ops).map_err(|failure| failed(part.comm, failure));
-        }
-    }
+    let outcome = parts.iter().try_for_each(others);
     // SAFETY: the group was started on this thread.
-    let ended = unsafe { (first.comm.nccl.group_end)() };
-    outcome?;
-    if ended == ncclResult_t::ncclSuccess {
-        return Ok(());
-    }
+    let ended = unsafe { (nccl.group_end)() };
+    let ended = nccl.check("ncclGroupEnd", Some(call), ended);
     // One failure drops the whole group, on every communicator in it.
-    let error = first.comm.nccl.failed("ncclGroupEnd", Some(call), ended);
-    for part in parts {
-        part.comm.poison(error.clone());
-    }
-    Err(error)
+    outcome.and(ended).inspect_err(|error| {
+        for part in parts {
+            part.comm.poison(error.clone());
+        }
+    })
+}
+
+fn is_one_sided(op: &Op<'_, CudaBackend>) -> bool {
+    matches!(op, Op::Put(_) | Op::Signal(_) | Op::Wait(_))
 }
 
 /// Books everything as refused: nothing of a group is enqueued if part of it cannot be.
@@ -204,40 +211,14 @@ fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
     }
 }
 
-/// Whether one operation takes several calls.
-fn needs_group(comm: &Comm, ops: &[Op<'_, CudaBackend>]) -> bool {
-    let [Op::Collective(collective)] = ops else { return false };
+/// Whether an operation is several transfers.
+fn takes_several_calls(comm: &Comm, op: &Op<'_, CudaBackend>) -> bool {
+    let Op::Collective(collective) = op else { return false };
     let spreads = matches!(
         collective.call.operation,
         Operation::AllToAll | Operation::Gather | Operation::Scatter
     );
     spreads && comm.nccl.api.ncclAlltoAll().is_err()
-}
-
-/// Calls NCCL for each operation of one rank; waits that follow each other are one call.
-fn one(comm: &Comm, stream: &CudaStream, ops: &[Op<'_, CudaBackend>]) -> Result<(), Failure> {
-    let mut rest = ops;
-    while let Some(op) = rest.first() {
-        let waits = rest.iter().map_while(|op| match op {
-            Op::Wait(wait) => Some(*wait),
-            _ => None,
-        });
-        let waits: Vec<Wait> = waits.collect();
-        if !waits.is_empty() {
-            comm.wait(stream, &waits)?;
-            rest = &rest[waits.len()..];
-            continue;
-        }
-        match op {
-            Op::Collective(collective) => comm.collective(stream, collective)?,
-            Op::Transfer(transfer) => comm.transfer(stream, transfer)?,
-            Op::Put(put) => comm.put(stream, put)?,
-            Op::Signal(signal) => comm.signal(stream, signal)?,
-            Op::Wait(_) => {}
-        }
-        rest = &rest[1..];
-    }
-    Ok(())
 }
 
 fn done(function: &'static str, call: Call, result: ncclResult_t) -> Result<(), Failure> {
@@ -252,6 +233,55 @@ fn number(n: u32) -> c_int {
 }
 
 impl Comm {
+    /// Puts, signals and waits, in order; waits that follow each other are one call.
+    fn one_sided_operations(
+        &self,
+        stream: &Arc<CudaStream>,
+        ops: &[Op<'_, CudaBackend>],
+    ) -> Result<(), Failure> {
+        if !ops.iter().any(is_one_sided) {
+            return Ok(());
+        }
+        self.one_after_the_other(stream)?;
+        let mut waits = Vec::new();
+        for op in ops {
+            match op {
+                Op::Wait(wait) => waits.push(*wait),
+                Op::Put(put) => {
+                    self.wait(stream, &std::mem::take(&mut waits))?;
+                    self.put(stream, put)?;
+                }
+                Op::Signal(signal) => {
+                    self.wait(stream, &std::mem::take(&mut waits))?;
+                    self.signal(stream, signal)?;
+                }
+                Op::Collective(_) | Op::Transfer(_) => {}
+            }
+        }
+        self.wait(stream, &waits)
+    }
+
+    /// Operations of one communicator run one after the other whatever their streams. NCCL sees to it
+    /// for its kernels; what is one-sided is copies and waits on the caller's stream.
+    fn one_after_the_other(&self, stream: &Arc<CudaStream>) -> Result<()> {
+        let last = self.last_one_sided.replace(Some(stream.clone()));
+        match last {
+            Some(last) if !Arc::ptr_eq(&last, stream) => {
+                CudaBackend::wait_for(stream, &CudaBackend::point(&last)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Collectives and transfers.
+    fn others(&self, stream: &CudaStream, ops: &[Op<'_, CudaBackend>]) -> Result<(), Failure> {
+        ops.iter().try_for_each(|op| match op {
+            Op::Collective(collective) => self.collective(stream, collective),
+            Op::Transfer(transfer) => self.transfer(stream, transfer),
+            Op::Put(_) | Op::Signal(_) | Op::Wait(_) => Ok(()),
+        })
+    }
+
     fn collective(
         &self,
         stream: &CudaStream,

@@ -14,11 +14,11 @@ use super::family::Family;
 use crate::Result;
 use crate::backend::Join;
 use crate::cuda::Gpu;
-use crate::error::{Error, InitFailed};
+use crate::error::{Error, InitFailed, Unsupported};
 
 /// A communicator that NCCL is connecting.
 pub struct Joining {
-    made: Receiver<Result<Handle>>,
+    made: Receiver<Result<Made>>,
     /// Taken when it is made.
     rest: Option<Rest>,
 }
@@ -46,12 +46,9 @@ impl Joining {
         let joining = Self { made, rest: Some(rest) };
         let thread = std::thread::Builder::new().name(format!("NCCL init of rank {rank}"));
         let spawned = thread.spawn(move || {
-            // Whoever asked may be gone.
-            if let Err(unsent) = sender.send(call.make())
-                && let Ok(handle) = unsent.0
-            {
-                handle.abort(call.nccl);
-            }
+            // Whoever asked may be gone: then what was made ends by its drop.
+            let made = call.make().map(|handle| Made(Some(handle), call.nccl));
+            let _ = sender.send(made);
         });
         match spawned {
             Ok(_) => Ok(joining),
@@ -64,7 +61,7 @@ impl Joining {
     }
 
     pub(super) fn made(&mut self) -> Result<Option<Comm>> {
-        let handle = match self.made.try_recv() {
+        let mut made = match self.made.try_recv() {
             Ok(made) => made?,
             Err(TryRecvError::Empty) => return Ok(None),
             Err(TryRecvError::Disconnected) => {
@@ -72,17 +69,27 @@ impl Joining {
                 return Err(Error::InitFailed(Box::new(InitFailed { size, ranks: vec![], why })));
             }
         };
-        Ok(self.rest.take().map(|rest| Comm::new(handle, rest)))
+        let (Some(rest), Some(handle)) = (self.rest.take(), made.0.take()) else { return Ok(None) };
+        Ok(Some(Comm::new(handle, rest)))
     }
 }
 
 impl Drop for Joining {
     fn drop(&mut self) {
-        let Some(rest) = self.rest.take() else { return };
-        rest.family.leave();
-        // Made, and not asked for any more; if it is made later, its thread sees that we are gone.
-        if let Ok(Ok(handle)) = self.made.try_recv() {
-            handle.abort(rest.nccl);
+        // What was made and not asked for, or is made later, ends by its drop.
+        if let Some(rest) = self.rest.take() {
+            rest.family.leave();
+        }
+    }
+}
+
+/// A communicator that nobody has asked for yet. Aborted when it is dropped.
+struct Made(Option<Handle>, &'static Nccl);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.abort(self.1);
         }
     }
 }
@@ -134,6 +141,10 @@ impl Call {
         if result == ncclResult_t::ncclSuccess {
             return Ok(handle);
         }
+        if result == ncclResult_t::ncclInProgress {
+            handle.abort(self.nccl);
+            return Err(not_blocking());
+        }
         let error = self.nccl.failed("ncclCommInitRankConfig", None, result);
         // A failure may leave a handle, which can only be aborted.
         if !comm.is_null() {
@@ -151,6 +162,15 @@ impl Call {
         let why = "came when the process was ending".to_owned();
         Error::InitFailed(Box::new(InitFailed { size, ranks, why }))
     }
+}
+
+#[cold]
+fn not_blocking() -> Error {
+    Error::Unsupported(Box::new(Unsupported {
+        what: "a communicator".to_owned(),
+        needs: "calls of NCCL that return when they are done".to_owned(),
+        found: "NCCL_COMM_BLOCKING=0 is set: unset it".to_owned(),
+    }))
 }
 
 /// The communicator's name as NCCL takes it: it does not copy it.

@@ -23,8 +23,9 @@ pub(super) struct Recorder {
     /// How many sends and receives it called, by peer.
     sent: Box<[AtomicU64]>,
     received: Box<[AtomicU64]>,
-    /// The last call that was no collective.
+    /// The last call that was no collective, and after how many collectives it came.
     last: Slot,
+    last_after: AtomicU64,
 }
 
 #[derive(Default)]
@@ -44,6 +45,7 @@ impl Recorder {
             sent: counts(),
             received: counts(),
             last: Slot::default(),
+            last_after: AtomicU64::new(0),
         }
     }
 
@@ -88,6 +90,7 @@ impl Recorder {
             bump(counts, peer.index());
         }
         self.last.put(call);
+        self.last_after.store(self.issued.load(Relaxed), Relaxed);
     }
 
     /// Notes a send that was refused; gives its number.
@@ -129,10 +132,14 @@ impl Recorder {
         if number < self.oldest() { None } else { call }
     }
 
-    /// The last call, or nearly: between a collective and something else it is the collective.
+    /// The last call.
     pub(super) fn last(&self) -> Option<Call> {
-        let collective = self.issued().checked_sub(1).and_then(|last| self.call(last));
-        collective.or_else(|| self.last_other())
+        let issued = self.issued();
+        let other = self.last_other();
+        if other.is_some() && self.last_after.load(Relaxed) == issued {
+            return other;
+        }
+        issued.checked_sub(1).and_then(|last| self.call(last)).or(other)
     }
 
     /// The last call that was no collective.

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError, Weak};
 
 use super::family::Family;
+use crate::backend::{Blame, Culprit};
 
 #[derive(Default)]
 pub(crate) struct Traffic(Mutex<Vec<Note>>);
@@ -22,13 +23,19 @@ impl Traffic {
         }
     }
 
-    /// The communicator to blame, and what its ranks called: one whose ranks are not equally far, if
-    /// there is one.
-    pub(crate) fn blame(&self) -> Option<(u64, String)> {
+    /// Whom to blame: a communicator whose ranks are not equally far, if there is one such, or the
+    /// only one; and what the ranks called.
+    pub(crate) fn blame(&self) -> Option<Blame> {
         let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let alive = || notes.iter().filter_map(|note| Some((note.health, note.family.upgrade()?)));
-        let found = alive().find(|(_, family)| family.is_uneven()).or_else(|| alive().next());
+        let alive = notes.iter().filter_map(|note| Some((note.health, note.family.upgrade()?)));
+        let alive: Vec<_> = alive.collect();
         drop(notes);
-        found.map(|(health, family)| (health, family.report()))
+        let uneven: Vec<_> = alive.iter().filter(|(_, family)| family.is_uneven()).collect();
+        let culprit = match (&uneven[..], &alive[..]) {
+            ([(only, _)], _) | ([], [(only, _)]) => Culprit::Communicator(*only),
+            _ => Culprit::Unknown,
+        };
+        let reports: Vec<String> = alive.iter().map(|(_, family)| family.report()).collect();
+        (!reports.is_empty()).then(|| Blame { culprit, report: reports.join("; ") })
     }
 }

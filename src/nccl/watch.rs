@@ -1,18 +1,45 @@
-//! Ranks whose thread does not come back from NCCL.
+//! A thread that looks now and then: for ranks whose thread does not come back from NCCL, and for memory
+//! that nobody needs any more.
 //!
 //! The first operations of a communicator connect the ranks, and NCCL holds up their caller until the
-//! others are there. Nothing frees that thread, and it cannot tell anybody. So a thread of ours looks
-//! now and then: when a call takes longer than the communicator's deadline, it says so in the log and
+//! others are there. Nothing frees that thread, and it cannot tell anybody. When a call takes longer than the communicator's deadline, it says so in the log and
 //! poisons the communicator, which tells the other ranks.
 
 use std::collections::HashMap;
-use std::sync::Once;
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::family;
+use crate::backend::Allocation;
+use crate::cuda::{CudaBackend, CudaStream};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Memory of communicators that are over, until what their members enqueued is.
+static BURIED: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
+
+struct Grave {
+    memory: Vec<Arc<Allocation<CudaBackend>>>,
+    /// Peers' too: their puts are copies on their own streams.
+    streams: Vec<Arc<CudaStream>>,
+}
+
+/// Keeps memory until all of these streams are idle.
+pub(super) fn bury(memory: Vec<Arc<Allocation<CudaBackend>>>, streams: Vec<Arc<CudaStream>>) {
+    let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
+    buried.push(Grave { memory, streams });
+}
+
+fn exhume() {
+    let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
+    let over = |grave: &mut Grave| grave.streams.iter().all(|stream| stream.is_idle());
+    let over: Vec<Grave> = buried.extract_if(.., over).collect();
+    drop(buried);
+    for Grave { memory, .. } in over {
+        drop(memory);
+    }
+}
 
 /// Starts the thread, once.
 pub(super) fn start() {
@@ -29,14 +56,15 @@ fn run() {
     let mut stays = Stays::default();
     loop {
         std::thread::sleep(EVERY);
+        exhume();
         let families = family::all();
         let now = Instant::now();
         let inside = families.iter().flat_map(|family| {
-            let id = std::sync::Arc::as_ptr(family).addr();
+            let id = Arc::as_ptr(family).addr();
             family.stays().map(move |(rank, stay, limit)| Stay { who: (id, rank), stay, limit })
         });
         for ((id, rank), waited) in stays.overdue(now, inside.collect()) {
-            let stuck = families.iter().find(|family| std::sync::Arc::as_ptr(family).addr() == id);
+            let stuck = families.iter().find(|family| Arc::as_ptr(family).addr() == id);
             if let Some(family) = stuck {
                 family.is_stuck(rank, waited);
             }

@@ -65,10 +65,12 @@ unsafe impl Windows for CudaBackend {
         comm.gpu.bind()?;
         let mut window: ncclWindow_t = ptr::null_mut();
         let start = allocation.block().address();
-        // SAFETY: `window` is a place for a handle; the memory is NCCL's own, whole, on the
-        // communicator's device, and held until it is deregistered. No length of 0 is allowed, and
-        // every block has more.
-        let result = unsafe { register(comm.handle, start, bytes.max(1), &raw mut window, flags) };
+        let result = comm.inside(|| {
+            // SAFETY: `window` is a place for a handle; the memory is NCCL's own, whole, on the
+            // communicator's device, and held until it is deregistered. No length of 0 is allowed,
+            // and every block has more.
+            unsafe { register(comm.handle, start, bytes.max(1), &raw mut window, flags) }
+        });
         comm.nccl
             .check("ncclCommWindowRegister", None, result)
             .map_err(|error| comm.poison(error))?;
@@ -83,11 +85,14 @@ unsafe impl Windows for CudaBackend {
         let allocation = allocation.clone();
         comm.windows.borrow_mut().push(Windowed { id, window, allocation });
         if flags & NCCL_WIN_COLL_SYMMETRIC != 0 && comm.one_sided.get().is_none() {
-            let supported = comm.supports_one_sided()?;
-            if supported {
-                comm.warm_up()?;
-            }
-            comm.one_sided.set(Some(supported));
+            let supported = comm.supports_one_sided();
+            let ready = supported.and_then(|supported| {
+                if supported {
+                    comm.warm_up()?;
+                }
+                Ok(supported)
+            });
+            comm.one_sided.set(Some(ready.map_err(|error| comm.poison(error))?));
         }
         Ok(RegisteredWindow(()))
     }
@@ -97,10 +102,13 @@ unsafe impl Windows for CudaBackend {
         let Some(index) = windows.iter().position(|window| window.id == id) else { return };
         let Windowed { window, allocation, .. } = windows.remove(index);
         drop(windows);
+        let _ = comm.gpu.bind();
         let ended = match comm.nccl.api.ncclCommWindowDeregister() {
             Ok(deregister) => {
-                // SAFETY: the window is this communicator's; every rank's work on it is over.
-                let result = unsafe { deregister(comm.handle, window) };
+                let result = comm.inside(|| {
+                    // SAFETY: the window is this communicator's; every rank's work on it is over.
+                    unsafe { deregister(comm.handle, window) }
+                });
                 comm.nccl.check("ncclCommWindowDeregister", None, result)
             }
             Err(missing) => Err(unsupported("closing a window", missing)),
@@ -108,7 +116,7 @@ unsafe impl Windows for CudaBackend {
         if let Err(error) = ended {
             log::warn!("{error}");
             // NCCL may still name the memory.
-            comm.shared.family.park([allocation]);
+            comm.shared.family.park([allocation], Vec::new());
         }
     }
 
@@ -121,6 +129,7 @@ unsafe impl Windows for CudaBackend {
         let find = comm.nccl.api.ncclGetPeerDevicePointer().ok()?;
         let peer = i32::try_from(peer.0).ok()?;
         let mut address: *mut c_void = ptr::null_mut();
+        comm.gpu.bind().ok()?;
         // SAFETY: `address` is a place for an address; the window is this communicator's.
         let result = unsafe { find(window, 0, peer, &raw mut address) };
         comm.nccl.check("ncclGetPeerDevicePointer", None, result).ok()?;
@@ -131,8 +140,11 @@ unsafe impl Windows for CudaBackend {
         let window = comm.window(id).ok()?;
         let find = comm.nccl.api.ncclGetLsaMultimemDevicePointer().ok()?;
         let mut address: *mut c_void = ptr::null_mut();
-        // SAFETY: as in `peer_address`.
-        let result = unsafe { find(window, 0, &raw mut address) };
+        comm.gpu.bind().ok()?;
+        let result = comm.inside(|| {
+            // SAFETY: as in `peer_address`.
+            unsafe { find(window, 0, &raw mut address) }
+        });
         comm.nccl.check("ncclGetLsaMultimemDevicePointer", None, result).ok()?;
         (!address.is_null()).then_some(address.cast())
     }
@@ -142,6 +154,7 @@ unsafe impl Windows for CudaBackend {
             // Nobody but this rank.
             return Team { rank: 0, size: 1, first: world.rank, stride: 1 };
         };
+        let _ = comm.gpu.bind();
         // SAFETY: the communicator is alive.
         let team = unsafe { find(comm.handle) };
         let number = |n: i32| usize::try_from(n).unwrap_or(0);
@@ -174,6 +187,7 @@ unsafe impl Windows for CudaBackend {
         let missing = |missing| unsupported("deregistering a buffer", missing);
         let deregister = comm.nccl.api.ncclCommDeregister().map_err(missing)?;
         let handle = ptr::with_exposed_provenance_mut(handle as usize);
+        comm.gpu.bind()?;
         // SAFETY: the handle is of `register_buffer` on this communicator, and given back once.
         let result = unsafe { deregister(comm.handle, handle) };
         comm.nccl.check("ncclCommDeregister", None, result)?;
@@ -218,7 +232,7 @@ impl Comm {
         let signal = self.nccl.api.ncclSignal().map_err(missing)?;
         let wait = self.nccl.api.ncclWaitSignal().map_err(missing)?;
         let own = i32::try_from(self.shared.rank).unwrap_or(0);
-        self.gpu.now_with(|stream| {
+        let first = |stream| {
             // SAFETY: communicator and stream are alive; no memory is named.
             let signalled = unsafe { signal(own, 0, 0, 0, self.handle, stream) };
             self.nccl.check("ncclSignal", None, signalled)?;
@@ -226,6 +240,7 @@ impl Comm {
             // SAFETY: one description, which NCCL copies.
             let waited = unsafe { wait(1, &raw mut description, self.handle, stream) };
             self.nccl.check("ncclWaitSignal", None, waited)
-        })
+        };
+        self.inside(|| self.gpu.now_with(first))
     }
 }

@@ -1,16 +1,12 @@
 //! Closing: collective, in one order on all ranks, when nothing uses the window any more.
 
 use std::panic::Location;
-use std::time::{Duration, Instant};
 
 use super::{Window, WindowKind};
-use crate::backend::{Lifecycle, Windows};
-use crate::communicator::{CanEnqueue, Core, Live, State};
-use crate::control::Patience;
-use crate::error::{Error, Failed, Site, Timeout, WindowsDiffer};
+use crate::backend::Windows;
+use crate::communicator::{CanEnqueue, Live, State};
+use crate::error::{Error, Failed, Site, WindowsDiffer};
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, World, wait};
-
-const REST: Duration = Duration::from_millis(1);
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Deregisters a window and gives its memory back as a buffer. All ranks close the same windows
@@ -60,14 +56,12 @@ fn close<W: World, T: Element, K: WindowKind>(
     let core = &mut live.core;
     wait::allowed("close", site)?;
     let id = core.resources.window(&window.key)?.id;
-    drained(core, site)?;
+    core.drained("close", site)?;
     let uses = window.allocation.order.points(true)?;
     wait::until(uses, Some(core.deadline), "close", site)?;
     let control = core.control()?;
     let ticket = control.post("close", site, id.to_le_bytes().to_vec());
-    let (limit, operation) = (core.deadline, "close");
-    let parts =
-        control.collect(ticket, &Patience { health: &core.health, limit, operation, site })?;
+    let parts = core.collect(ticket, "close", site)?;
     if parts.iter().any(|part| part[..] != id.to_le_bytes()) {
         let name = |part: &std::sync::Arc<[u8]>| {
             let id = <[u8; 8]>::try_from(&part[..]).map(u64::from_le_bytes).unwrap_or_default();
@@ -86,22 +80,5 @@ fn close<W: World, T: Element, K: WindowKind>(
         registered.handle,
     );
     registered.allocation.order.set_in_window(false);
-    Ok(())
-}
-
-/// Waits until everything that this rank enqueued on the communicator is over: its puts among it.
-fn drained<B: crate::backend::Backend>(core: &Core<B>, site: Site) -> Result<()> {
-    let started = Instant::now();
-    while !B::is_idle(core.comm()?) {
-        let waited = started.elapsed();
-        if waited >= core.deadline {
-            let report = "work of this rank on the communicator is not over".to_owned();
-            let timeout = Timeout { operation: "close", site, waited, report };
-            let error = Error::Timeout(Box::new(timeout));
-            core.health.fail(error.clone());
-            return Err(error);
-        }
-        <B as Lifecycle>::rest(core.comm()?, REST);
-    }
     Ok(())
 }

@@ -77,7 +77,8 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// The address through which a store reaches all peers of a window at once, where the machine
-    /// has multicast; never on the host. NCCL: `ncclGetLsaMultimemDevicePointer`, 2.29.
+    /// has multicast; never on the host. All ranks call it, in one order: the first call for a window
+    /// sets multicast up. NCCL: `ncclGetLsaMultimemDevicePointer`, 2.29.
     ///
     /// # Errors
     /// A window of another communicator.

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::{Lens, Symmetric, Window, WindowKind};
 use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Live, Registered, State, ended};
-use crate::control::Patience;
 use crate::error::{Error, Failed, Site, WindowsDiffer};
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory, World, wait};
 
@@ -153,6 +152,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     // Nothing of ours is in flight while NCCL registers (N20), on this memory least of all.
     let ready = outcome.and_then(|()| {
         live.stream.core.idle(core.deadline, "register_window", site)?;
+        core.drained("register_window", site)?;
         buffer.map_or(Ok(()), |buffer| {
             let uses = buffer.allocation().order.points(true)?;
             wait::until(uses, Some(core.deadline), "register_window", site)
@@ -169,9 +169,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     // Numbers and strings always encode.
     let ticket =
         control.post("register_window", site, postcard::to_stdvec(&part).unwrap_or_default());
-    let (limit, operation) = (core.deadline, "register_window");
-    let patience = Patience { health: &core.health, limit, operation, site };
-    let parts = control.collect(ticket, &patience)?;
+    let parts = core.collect(ticket, "register_window", site)?;
     ready?;
     let parts: Vec<Part> =
         parts.iter().filter_map(|part| postcard::from_bytes(part).ok()).collect();
@@ -196,7 +194,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     .inspect_err(|_| allocation.order.set_in_window(false))?;
     // Only when every rank's part is registered may a peer's put come.
     let ticket = core.control()?.post("register_window", site, Vec::new());
-    core.control()?.collect(ticket, &patience)?;
+    core.collect(ticket, "register_window", site)?;
     let lens = match uneven {
         false => Lens::Even(len),
         true => Lens::Uneven { own: len, all: parts.iter().map(|part| part.len).collect() },

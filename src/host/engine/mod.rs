@@ -36,7 +36,7 @@ use stream::{Closure, Task};
 
 use super::HostBackend;
 use super::moves::{Entry, Held};
-use crate::backend::{Departure, Join, Op, Refusal, WindowId};
+use crate::backend::{Blame, Departure, Join, Op, Refusal, WindowId};
 use crate::error::{Error, Operation, Panicked};
 use crate::memory::Allocation;
 
@@ -172,7 +172,7 @@ impl Engine {
         self.finish(state, out, false);
     }
 
-    pub(super) fn blame(&self, point: &Point) -> Option<(u64, String)> {
+    pub(super) fn blame(&self, point: &Point) -> Option<Blame> {
         self.lock().blame(point)
     }
 

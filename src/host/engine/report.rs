@@ -5,6 +5,7 @@ use super::flight::{HostOp, Phase};
 use super::pair::Side;
 use super::state::State;
 use super::stream::{Current, Point, Task};
+use crate::backend::{Blame, Culprit};
 use crate::error::At;
 
 /// How many streams a report follows.
@@ -12,7 +13,7 @@ const DEPTH: usize = 8;
 
 impl State {
     /// The communicator to blame, by its health's id, and what is known.
-    pub(super) fn blame(&mut self, point: &Point) -> Option<(u64, String)> {
+    pub(super) fn blame(&mut self, point: &Point) -> Option<Blame> {
         let mut key = point.stream().key;
         for _ in 0..DEPTH {
             let stream = self.streams.get(key)?;
@@ -23,7 +24,8 @@ impl State {
                 }
                 (Some(Current::Launch { site }), _) => {
                     // No communicator's fault: its closure is this program's own.
-                    return Some((0, format!("the closure launched at {} is not over", At(site))));
+                    let report = format!("the closure launched at {} is not over", At(site));
+                    return Some(Blame { culprit: Culprit::Program, report });
                 }
                 (None, Some(Task::Wait(other))) => key = other.stream().key,
                 (None, Some(Task::Group { place, .. })) => {
@@ -38,12 +40,13 @@ impl State {
     }
 
     /// What a rank's group waits for.
-    fn blame_flight(&mut self, place: Place) -> Option<(u64, String)> {
+    fn blame_flight(&mut self, place: Place) -> Option<Blame> {
         let comm = self.comm(place)?;
         let name = comm.name;
         let member = &comm.members[place.rank];
-        let health = member.health.as_ref()?.id();
-        let Some(flight) = &member.flight else { return Some((health, String::new())) };
+        let culprit = Culprit::Communicator(member.health.as_ref()?.id());
+        let blame = |report| Some(Blame { culprit, report });
+        let Some(flight) = &member.flight else { return blame(String::new()) };
         let report = match flight.phase {
             Phase::OneSided(at) => match flight.ops.get(at) {
                 Some(HostOp::Wait { call, peer, slot, .. }) => {
@@ -95,7 +98,7 @@ impl State {
                 format!("{call}, on {name}: rank {peer} {what}")
             }
         };
-        Some((health, report))
+        blame(report)
     }
 }
 
