@@ -150,3 +150,21 @@ fn what_is_refused_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<(
     other.finish()?;
     clique.finish()
 }
+
+#[test]
+fn memory_of_another_device_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<()> {
+    let mut clique = Clique::init(Host::open_each(&[0, 1, 2])?)?;
+    let mut good = clique.alloc::<f32>(8)?;
+    // Rank 1's is elsewhere.
+    let mut bad = clique.per_rank(|rank, device| match rank.index() {
+        1 => Host::any(9)?.zeros::<f32>(8),
+        _ => device.zeros(8),
+    })?;
+    for _ in 0..3 {
+        let error = clique.all_reduce_in_place(&mut bad, Sum).expect_err("of another device");
+        assert!(matches!(error, Error::OtherDevice(_)), "{error}");
+        clique.all_reduce_in_place(&mut good, Sum)?;
+        clique.wait()?;
+    }
+    clique.finish()
+}

@@ -327,3 +327,54 @@ fn a_put_that_meets_the_owners_work_is_a_hazard_not_undefined() -> Result<()> {
     assert_eq!(found.into_inner(), 1, "the owner is told, once");
     Ok(())
 }
+
+#[test]
+fn a_close_that_is_half_done_is_the_end() -> Result<()> {
+    let outcomes = Host::spmd(2, |place| -> Result<Error> {
+        let (seat, device) = place.into_parts();
+        let config = CommConfig::builder().deadline(Duration::from_millis(300)).build();
+        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        let mut comm = comm.connect()?;
+        let window = comm.window::<f32>(16)?;
+        if comm.rank().index() == 1 {
+            // Too late: its part alone would complete the exchange.
+            std::thread::sleep(Duration::from_millis(800));
+            return Ok(comm.close(window).expect_err("rank 0 gave up"));
+        }
+        let failed = comm.try_close(window).expect_err("rank 1 is late");
+        assert!(matches!(failed.error, Error::Timeout(_)), "{}", failed.error);
+        // The window may be gone on the other rank: nothing is put there any more.
+        let put = comm.put_signal(&failed.value, 1, failed.value.at(0));
+        Ok(put.expect_err("the communicator is poisoned"))
+    })?;
+    says(&outcomes[0], &["timeout: close"]);
+    says(&outcomes[1], &["rank 0 left", "timeout: close"]);
+    Ok(())
+}
+
+#[test]
+fn signals_need_a_window() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let peer = comm.ring(1);
+        let error = comm.signal(peer).expect_err("no window");
+        says(&error, &["signal (at tests/windows.rs:", "no window yet", "comm.window(len)"]);
+        assert!(error.is_refusal());
+        assert!(matches!(comm.wait_signal(peer), Err(Error::NoWindow(_))));
+        let local = comm.device().nccl_zeros::<f32>(4)?;
+        let _local = comm.register_window_as(local, LocalOnly)?;
+        assert!(matches!(comm.wait_signal(peer), Err(Error::NoWindow(_))));
+        let _window = comm.window::<u8>(1)?;
+        comm.barrier()?;
+        // The wait that takes the refused signal is told.
+        comm.wait_signal(peer)?;
+        match comm.stream().sync() {
+            Err(Error::Refused(refused)) => assert_eq!(refused.by, peer),
+            other => panic!("not told: {other:?}"),
+        }
+        comm.signal(peer)?;
+        comm.wait_signal(peer)?;
+        comm.stream().sync()?;
+        comm.finish()
+    })
+}

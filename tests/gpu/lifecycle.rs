@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    AnyDevice, Clique, CommConfig, Communicator, Cuda, Error, Mesh, Result, Seat, Sum, tag,
+    AnyDevice, Clique, CommConfig, Communicator, Cuda, Error, Mesh, Rank, Result, Seat, Sum, tag,
 };
 
 use crate::common::{connect, ranks, says, seconds, soon};
@@ -61,7 +61,9 @@ pub(crate) fn an_abort_ends_the_others_waits() -> Result<()> {
         Ok::<_, Error>(Some(error))
     })?;
     for error in outcome.into_iter().flatten() {
-        says(&error, &["rank 1 left", "it has seen enough"]);
+        let Error::PeerFailed(failed) = &error else { panic!("{error}") };
+        assert_eq!(failed.lost, [Rank::from_index(1)], "{error}");
+        says(&error, &["it has seen enough"]);
     }
     soon(started);
     again_and_again()
@@ -235,4 +237,51 @@ pub(crate) fn init_in_steps() -> Result<()> {
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
     })
+}
+
+/// The others finish; this one had one operation more.
+pub(crate) fn one_operation_too_many() -> Result<()> {
+    let started = Instant::now();
+    Cuda::spmd(2, |place| -> Result<()> {
+        let comm = connect(place, 40)?;
+        let mut x = comm.device().from_slice(&[1.0_f32; 10])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        if comm.rank().index() == 0 {
+            let ended = comm.finish().expect_err("rank 1 does not get to its end");
+            says(&ended, &["rank 1 left"]);
+            return Ok(());
+        }
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        let error = x.to_vec().expect_err("rank 0 is through");
+        says(&error, &["all_reduce of 10 f32", "rank 0 left", "it called `finish`"]);
+        Ok(())
+    })?;
+    soon(started);
+    again_and_again()
+}
+
+/// A thread that has never used its GPU communicates.
+pub(crate) fn on_a_thread_of_its_own() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let mut comm = connect(place, 30)?;
+        let mut x = comm.device().from_slice(&[1_u32; 100])?;
+        let window = comm.window::<u32>(8)?;
+        let moved = thread::scope(|scope| {
+            let away = scope.spawn(move || -> Result<_> {
+                for _ in 0..2 {
+                    comm.all_reduce_in_place(&mut x, Sum)?;
+                }
+                comm.group(|g| g.all_reduce_in_place(&mut x, Sum))?;
+                comm.lsa_team()?;
+                let memory = comm.close(window)?;
+                Ok((comm, x, memory))
+            });
+            away.join().expect("no panic")
+        });
+        let (comm, x, _) = moved?;
+        let n = comm.size() as u32;
+        assert_eq!(x.to_vec()?, [n * n * n; 100]);
+        comm.finish()
+    })
+    .map(drop)
 }

@@ -57,6 +57,8 @@ const TESTS: &[Test] = tests! {
     lifecycle::children_outlive_their_parent: 1, 60;
     lifecycle::a_clique_of_all_gpus: 1, 60;
     lifecycle::init_in_steps: 1, 60;
+    lifecycle::one_operation_too_many: 2, 60;
+    lifecycle::on_a_thread_of_its_own: 1, 60;
     memory::dropped_in_flight: 1, 60;
     memory::order_across_streams: 1, 60;
     memory::scalars_on_host_and_device: 1, 60;

@@ -178,5 +178,7 @@ pub(crate) fn an_abort_while_a_peer_waits_for_a_signal() -> Result<()> {
         Ok(())
     })?;
     soon(started);
-    Ok(())
+    // The GPUs go on, their memory too.
+    crate::basics::host_copies_and_zeroes()?;
+    crate::lifecycle::again_and_again()
 }
