@@ -153,7 +153,7 @@ fn what_is_refused_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<(
 
 #[test]
 fn memory_of_another_device_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<()> {
-    let mut clique = Clique::init(Host::open_each(&[0, 1, 2])?)?;
+    let clique = Clique::init(Host::open_each(&[0, 1, 2])?)?;
     let mut good = clique.alloc::<f32>(8)?;
     // Rank 1's is elsewhere.
     let mut bad = clique.per_rank(|rank, device| match rank.index() {

@@ -199,9 +199,8 @@ pub(crate) fn a_clique_of_all_gpus() -> Result<()> {
     for _ in 0..2 {
         let mut clique =
             Clique::init_as::<Half>(Cuda::<AnyDevice>::open_each(&ordinals)?, config.clone())?;
-        let fill = |rank: typed_nccl::Rank, device: &Cuda<AnyDevice>| {
-            device.from_slice(&[rank.index() as u32; 1000])
-        };
+        let fill =
+            |rank: Rank, device: &Cuda<AnyDevice>| device.from_slice(&[rank.index() as u32; 1000]);
         let (mut x, mut y) = (clique.per_rank(fill)?, clique.alloc::<u32>(1000)?);
         clique.all_reduce_in_place(&mut x, Sum)?;
         clique.group((&x, &mut y), |mut lane, (x, y)| {
