@@ -56,7 +56,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    pub(super) fn ordinal(&self) -> u32 {
+    pub(crate) fn ordinal(&self) -> u32 {
         self.ordinal
     }
 

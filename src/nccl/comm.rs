@@ -86,7 +86,7 @@ pub struct Comm {
     pub(super) gpu: &'static Gpu,
     pub(super) size: u32,
     pub(super) shared: Arc<Shared>,
-    health: Arc<Health>,
+    pub(super) health: Arc<Health>,
 }
 
 // SAFETY: a handle of NCCL's is bound to no thread, and neither are streams and windows; the cells go
@@ -214,7 +214,7 @@ impl Shared {
         }
     }
 
-    fn async_error(&self) -> Option<Error> {
+    pub(super) fn async_error(&self) -> Option<Error> {
         // Somebody else asks, or ends it.
         let handle = match self.handle.try_lock() {
             Ok(handle) => handle,
@@ -309,6 +309,7 @@ unsafe impl Lifecycle for CudaBackend {
 
     fn abort(mut comm: Comm, why: &str) {
         comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
+        comm.release_waits();
         if let Some(handle) = comm.end() {
             comm.shared.abort(handle);
         }

@@ -14,7 +14,7 @@ use nccl_sys::ncclUniqueId;
 use super::api::{Nccl, unsupported};
 use super::recorder::Recorder;
 use super::watch;
-use crate::backend::{Allocation, Departure, Join, Refusal};
+use crate::backend::{Allocation, Departure, Join, Refusal, Slot};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{Error, Mismatch, PeerFailed, Refused, Timeout};
@@ -25,6 +25,14 @@ pub(super) struct Family {
     pub(super) unique: ncclUniqueId,
     members: Box<[Member]>,
     state: Mutex<State>,
+    /// How many signals each rank called for and waits for: by sender, receiver and slot.
+    signals: Mutex<HashMap<(usize, usize, Slot), Signals>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Signals {
+    raised: u64,
+    awaited: u64,
 }
 
 struct Member {
@@ -134,7 +142,13 @@ impl Family {
         let size = join.size as usize;
         let member = |_| Member { seen: OnceLock::new(), recorder: Arc::new(Recorder::new(size)) };
         let members = (0..size).map(member).collect();
-        Ok(Self { name: join.name, unique, members, state: Mutex::default() })
+        Ok(Self {
+            name: join.name,
+            unique,
+            members,
+            state: Mutex::default(),
+            signals: Mutex::default(),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -302,6 +316,28 @@ impl Family {
             .filter_map(|(rank, member)| Some((Rank::at(rank), member.recorder.call(number)?)));
         let (what, calls) = (format!("collective #{number}"), calls.collect());
         Error::Mismatch(Box::new(Mismatch { name: self.name, what, calls, ended: true }))
+    }
+
+    /// Notes a signal of rank `from`.
+    pub(super) fn raised(&self, from: usize, to: Rank, slot: Slot) {
+        let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        signals.entry((from, to.index(), slot)).or_default().raised += 1;
+    }
+
+    /// Notes that rank `to` waits for signals.
+    pub(super) fn awaited(&self, to: usize, from: Rank, slot: Slot, count: u32) {
+        let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        signals.entry((from.index(), to, slot)).or_default().awaited += u64::from(count);
+    }
+
+    /// The signals that others wait for and `from` has not called for: receiver, slot, how many.
+    pub(super) fn owed(&self, from: usize) -> Vec<(usize, Slot, u64)> {
+        let signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |(&(sender, to, slot), count): (&(usize, usize, Slot), &Signals)| {
+            let owed = count.awaited.saturating_sub(count.raised);
+            (sender == from && owed > 0).then_some((to, slot, owed))
+        };
+        signals.iter().filter_map(of).collect()
     }
 
     /// Whether the ranks called different numbers of collectives.

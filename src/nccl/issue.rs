@@ -111,6 +111,20 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
                 Op::Collective(collective) => comm.recorder.collective(&collective.call),
                 _ => comm.recorder.other(&op.call()),
             }
+            let (family, own) = (&comm.shared.family, comm.shared.rank);
+            match op {
+                Op::Put(put) => family.raised(own, put.peer, put.slot),
+                Op::Signal(signal) => family.raised(own, signal.peer, signal.slot),
+                Op::Wait(wait) => family.awaited(own, wait.peer, wait.slot, wait.count),
+                Op::Collective(_) | Op::Transfer(_) => {}
+            }
+        }
+    }
+    // A peer that ended before it could see these waits has poisoned the communicator by now; one that
+    // ends later raises what they wait for.
+    for Part { comm, ops, .. } in parts {
+        if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
+            comm.health.check()?;
         }
     }
     for Part { comm, .. } in parts {

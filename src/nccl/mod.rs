@@ -13,6 +13,7 @@ mod family;
 mod issue;
 mod join;
 mod recorder;
+mod release;
 mod traffic;
 mod values;
 mod watch;

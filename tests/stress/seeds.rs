@@ -22,6 +22,9 @@ pub(crate) fn each(name: &'static str, usual: u64, body: impl Fn(u64)) {
         });
         body(seed);
         drop(done);
+        if env::var_os("STRESS_VERBOSE").is_some() {
+            println!("{name}: seed {seed} holds");
+        }
     }
 }
 

@@ -1,0 +1,54 @@
+//! Ranks that wait for a signal of a rank that ends.
+//!
+//! An abort ends kernels, not the wait of a stream for a signal: such a stream waits for ever, and what
+//! frees memory of its GPU waits for it. So a rank that ends raises what others wait for first. They
+//! have been told that it is gone, and take nothing from it any more.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nccl_sys::ncclResult_t;
+
+use super::comm::Comm;
+use crate::backend::Streams;
+use crate::cuda::{CudaBackend, CudaStream};
+
+/// How long it may take: a few writes.
+const LIMIT: Duration = Duration::from_millis(500);
+
+impl Comm {
+    /// Raises the signals that this rank owes. Does what it can: the communicator is about to end.
+    pub(super) fn release_waits(&self) {
+        if self.one_sided.get() != Some(true) || self.shared.async_error().is_some() {
+            return;
+        }
+        let owed = self.shared.family.owed(self.shared.rank);
+        if owed.is_empty() {
+            return;
+        }
+        // A stream of its own: this rank's may wait too.
+        let Ok(stream) = CudaBackend::open(self.gpu.ordinal()) else { return };
+        for (to, slot, count) in owed {
+            for _ in 0..count {
+                if self.raise(&stream, to, slot.index, slot.context).is_none() {
+                    return;
+                }
+            }
+        }
+        let Ok(point) = CudaBackend::point(&stream) else { return };
+        let started = Instant::now();
+        while started.elapsed() < LIMIT && !CudaBackend::reached(&point).unwrap_or(true) {
+            CudaBackend::pause(&point, LIMIT);
+        }
+    }
+
+    fn raise(&self, stream: &Arc<CudaStream>, to: usize, index: u32, context: u32) -> Option<()> {
+        let signal = self.nccl.api.ncclSignal().ok()?;
+        let number = |n: u32| i32::try_from(n).ok();
+        let (to, index) = (i32::try_from(to).ok()?, number(index)?);
+        let context = number(context)?;
+        // SAFETY: communicator and stream are alive; no memory is named.
+        let result = unsafe { signal(to, index, context, 0, self.handle, stream.handle()) };
+        (result == ncclResult_t::ncclSuccess).then_some(())
+    }
+}
