@@ -1,0 +1,121 @@
+//! What each type of argument is to the library, and to the log.
+
+use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
+
+use crate::state::{Answer, Refusal};
+
+/// A type of argument.
+pub(crate) trait Argument: Sized {
+    /// What the library sees of it.
+    type Seen: Copy;
+
+    /// # Safety
+    ///
+    /// A pointer is as the driver's function asks for it: null, a place for a value until the call
+    /// returns, or only compared.
+    unsafe fn seen(self) -> Self::Seen;
+
+    /// What the log says of it.
+    fn value(seen: Self::Seen) -> u64;
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => { $(
+        impl Argument for $type {
+            type Seen = Self;
+
+            unsafe fn seen(self) -> Self {
+                self
+            }
+
+            fn value(seen: Self) -> u64 {
+                seen as u64
+            }
+        }
+    )* };
+}
+
+integers!(c_int, c_uchar, c_uint, u64, usize);
+
+/// A handle, an address of host memory, or a place for a value.
+pub(crate) struct Place<T>(*mut T);
+
+impl<T> Clone for Place<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Place<T> {}
+
+impl<T> Place<T> {
+    pub(crate) fn address(self) -> u64 {
+        self.0.expose_provenance() as u64
+    }
+}
+
+impl<T: Given> Place<T> {
+    /// Writes a value.
+    pub(crate) fn put(self, value: u64) -> Answer {
+        if self.0.is_null() {
+            return Err(Refusal::value("the place for what it writes is NULL"));
+        }
+        // SAFETY: it is not null, so it is a place for a value, by the contract of `seen`.
+        unsafe { self.0.write_unaligned(T::of(value)) };
+        Ok(())
+    }
+}
+
+impl<T> Argument for *mut T {
+    type Seen = Place<T>;
+
+    unsafe fn seen(self) -> Place<T> {
+        Place(self)
+    }
+
+    fn value(seen: Place<T>) -> u64 {
+        seen.address()
+    }
+}
+
+impl<T> Argument for *const T {
+    type Seen = Place<T>;
+
+    unsafe fn seen(self) -> Place<T> {
+        Place(self.cast_mut())
+    }
+
+    fn value(seen: Place<T>) -> u64 {
+        seen.address()
+    }
+}
+
+/// What the library writes to places.
+pub(crate) trait Given: Sized {
+    /// From a number.
+    fn of(value: u64) -> Self;
+}
+
+impl Given for c_int {
+    fn of(value: u64) -> Self {
+        value as Self
+    }
+}
+
+impl Given for u64 {
+    fn of(value: u64) -> Self {
+        value
+    }
+}
+
+impl Given for *mut c_void {
+    fn of(value: u64) -> Self {
+        std::ptr::with_exposed_provenance_mut(value as usize)
+    }
+}
+
+impl Given for *const c_char {
+    fn of(value: u64) -> Self {
+        std::ptr::with_exposed_provenance(value as usize)
+    }
+}

@@ -1,0 +1,66 @@
+//! The driver's results.
+
+use std::ffi::{CStr, c_int};
+use std::fmt;
+
+/// What a function of the driver's returns (`CUresult`). Only declared values: callers may have made it
+/// an enum.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Code(c_int);
+
+macro_rules! codes {
+    ($($name:ident = $value:literal, $cuda:literal, $says:literal;)*) => {
+        impl Code {
+            $(
+                #[doc = concat!("`", stringify!($cuda), "`: ", stringify!($says), ".")]
+                pub const $name: Self = Self($value);
+            )*
+
+            /// The driver's name for it, and what the driver says of it.
+            pub(crate) fn text(number: c_int) -> Option<(&'static CStr, &'static CStr)> {
+                match number {
+                    $($value => Some(($cuda, $says)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    SUCCESS = 0, c"CUDA_SUCCESS", c"no error";
+    INVALID_VALUE = 1, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument";
+    OUT_OF_MEMORY = 2, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory";
+    NOT_INITIALIZED = 3, c"CUDA_ERROR_NOT_INITIALIZED", c"initialization error";
+    NO_DEVICE = 100, c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected";
+    INVALID_DEVICE = 101, c"CUDA_ERROR_INVALID_DEVICE", c"invalid device ordinal";
+    INVALID_CONTEXT = 201, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context";
+    INVALID_HANDLE = 400, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle";
+    NOT_READY = 600, c"CUDA_ERROR_NOT_READY", c"device not ready";
+    ILLEGAL_ADDRESS = 700, c"CUDA_ERROR_ILLEGAL_ADDRESS",
+        c"an illegal memory access was encountered";
+    LAUNCH_FAILED = 719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure";
+    SYSTEM_DRIVER_MISMATCH = 803, c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        c"system has unsupported display driver / cuda driver combination";
+    UNKNOWN = 999, c"CUDA_ERROR_UNKNOWN", c"unknown error";
+}
+
+impl Code {
+    /// The value in the header.
+    pub fn number(self) -> c_int {
+        self.0
+    }
+
+    /// The code of a number, if the driver has it here.
+    pub(crate) fn of(number: c_int) -> Option<Self> {
+        Self::text(number).map(|_| Self(number))
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::text(self.0).map_or(c"CUresult", |(name, _)| name);
+        f.write_str(&name.to_string_lossy())
+    }
+}

@@ -1,0 +1,156 @@
+//! How a test talks to one copy of the library: functions that the driver has not, found by their
+//! names.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt::Write as _;
+
+use libloading::Library as Loaded;
+
+use crate::code::Code;
+use crate::exports::FUNCTIONS;
+use crate::queue::{Stream, Work};
+use crate::state::Library;
+
+/// Where the library puts a text: the context that came with it, the bytes, how many.
+pub(crate) type Sink = unsafe extern "C" fn(*mut c_void, *const u8, usize);
+
+/// What a copy of the library has given and not taken back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[non_exhaustive]
+pub struct Live {
+    /// Streams.
+    pub streams: usize,
+    /// Events.
+    pub events: usize,
+    /// Pieces of device memory.
+    pub pieces: usize,
+    /// Bytes of device memory.
+    pub bytes: usize,
+    /// Pieces of pinned memory.
+    pub pinned: usize,
+}
+
+macro_rules! controls {
+    ( $(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)? = $body:block
+    )* ) => {
+        $(
+            $(#[$meta])*
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
+        )*
+
+        /// These functions of a loaded copy.
+        pub(crate) struct Controls {
+            $(
+                $(#[$meta])*
+                pub(crate) $name: unsafe extern "C" fn($($arg: $type),*) $(-> $ret)?,
+            )*
+        }
+
+        impl Controls {
+            /// # Safety
+            ///
+            /// The library is a copy of this one, and is never unloaded.
+            pub(crate) unsafe fn of(library: &Loaded) -> Result<Self, libloading::Error> {
+                Ok(Self {
+                    $($name: {
+                        // SAFETY: a copy of this library has these functions, of the types above.
+                        *unsafe { library.get(stringify!($name)) }?
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+controls! {
+    /// The calls, a line for each.
+    fn fake_cuda_log(sink: Sink, context: *mut c_void) = {
+        let mut text = String::new();
+        for (_, call) in &Library::lock().log {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{call}");
+        }
+        // SAFETY: the sink takes any bytes, with the context that came with it; nothing is locked.
+        unsafe { sink(context, text.as_ptr(), text.len()) };
+    }
+
+    /// What was refused, a line for each.
+    fn fake_cuda_misuse(sink: Sink, context: *mut c_void) = {
+        let text = Library::lock().misuse.join("\n");
+        // SAFETY: the sink takes any bytes, with the context that came with it; nothing is locked.
+        unsafe { sink(context, text.as_ptr(), text.len()) };
+    }
+
+    /// Forgets the calls and what was refused.
+    fn fake_cuda_clear() = {
+        let mut library = Library::lock();
+        library.log.clear();
+        library.misuse.clear();
+    }
+
+    /// How many devices there are.
+    fn fake_cuda_set_devices(count: usize) = {
+        Library::lock().devices = count;
+    }
+
+    /// How much memory each device has.
+    fn fake_cuda_set_limit(bytes: usize) = {
+        Library::lock().limit = bytes;
+    }
+
+    /// Whether the devices are lost.
+    fn fake_cuda_set_fault(fault: bool) = {
+        Library::lock().fault = fault;
+    }
+
+    /// The next call of a function returns this; false where there is no such function or code.
+    fn fake_cuda_fail(name: *const c_char, code: c_int) -> bool = {
+        // SAFETY: the caller passes a string that ends with a zero.
+        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let found = FUNCTIONS.iter().find(|function| function.as_bytes() == name);
+        match (found, Code::of(code)) {
+            (Some(function), Some(code)) => {
+                Library::lock().tell(function, code);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Holds a stream; false for what is none.
+    fn fake_cuda_hold(stream: u64) -> bool = {
+        let mut library = Library::lock();
+        library.enqueue(stream, Work::Hold);
+        library.streams.contains_key(&stream)
+    }
+
+    /// Lets go of a stream; false for what is none.
+    fn fake_cuda_release(stream: u64) -> bool = {
+        let mut library = Library::lock();
+        let found = library.streams.get_mut(&stream).map(Stream::release).is_some();
+        library.advance();
+        found
+    }
+
+    /// The device that is current on the calling thread, or -1.
+    fn fake_cuda_current() -> c_int = {
+        Library::lock().current().map_or(-1, |device| device as c_int)
+    }
+
+    /// What was given and not taken back.
+    fn fake_cuda_live() -> Live = {
+        let library = Library::lock();
+        let pieces = || library.pieces.values().filter(|piece| !piece.freed);
+        Live {
+            streams: library.streams.len(),
+            events: library.events.len(),
+            pieces: pieces().count(),
+            bytes: pieces().map(|piece| piece.bytes).sum(),
+            pinned: library.pinned,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Contexts: one for each device, current by thread.
+
+use std::ffi::{c_int, c_void};
+
+use crate::code::Code;
+use crate::export::exports;
+use crate::state::Refusal;
+
+exports! {
+    fn cuDevicePrimaryCtxRetain(pctx: *mut *mut c_void, dev: c_int) = |library| {
+        let device = library.device(dev)?;
+        let context = library.context(device);
+        library.gives(context);
+        pctx.put(context)
+    };
+
+    fn cuCtxGetCurrent(pctx: *mut *mut c_void) = |library| {
+        let context = library.thread().context;
+        library.gives(context);
+        pctx.put(context)
+    };
+
+    fn cuCtxSetCurrent(ctx: *mut c_void) = |library| {
+        let context = ctx.address();
+        if context != 0 && !library.contexts.values().any(|known| *known == context) {
+            let words = format!("{context:#x} is no context of this library");
+            return Err(Refusal::Misuse(Code::INVALID_CONTEXT, words));
+        }
+        library.thread().context = context;
+        Ok(())
+    };
+}

@@ -1,0 +1,78 @@
+//! Memory of devices and of the host, and what is done with it in stream order.
+
+use std::ffi::{c_uchar, c_uint, c_void};
+
+use crate::code::Code;
+use crate::export::exports;
+use crate::memory;
+use crate::queue::{Stream, Work};
+use crate::state::Refusal;
+
+exports! {
+    fn cuMemAlloc_v2(dptr: *mut u64, bytesize: usize) = |library| {
+        let device = library.current()?;
+        if bytesize == 0 {
+            return Err(Refusal::value("nothing is asked for"));
+        }
+        let address = library.allocate(device, bytesize)?;
+        library.gives(address);
+        dptr.put(address)
+    };
+
+    fn cuMemFree_v2(dptr: u64) = |library| {
+        library.current()?;
+        let device = library.live(dptr)?.device;
+        library.wait(|state| {
+            state.streams.values().all(|stream| stream.device != device || Stream::is_idle(stream))
+        })?;
+        // Somebody else may have freed it meanwhile.
+        library.live(dptr)?.freed = true;
+        Ok(())
+    };
+
+    fn cuMemHostAlloc(pp: *mut *mut c_void, bytesize: usize, Flags: c_uint) = |library| {
+        library.current()?;
+        let Some(address) = memory::rubbish(bytesize) else {
+            return Err(Refusal::Plain(Code::OUT_OF_MEMORY));
+        };
+        library.pinned += 1;
+        library.gives(address);
+        pp.put(address)
+    };
+
+    fn cuMemsetD8Async(dstDevice: u64, uc: c_uchar, N: usize, hStream: *mut c_void) = |library| {
+        library.current()?;
+        library.reaches(dstDevice, N)?;
+        library.stream(hStream.address())?;
+        library.enqueue(hStream.address(), Work::Set { to: dstDevice, value: uc, bytes: N });
+        Ok(())
+    };
+
+    fn cuMemcpyHtoDAsync_v2(
+        dstDevice: u64,
+        srcHost: *const c_void,
+        ByteCount: usize,
+        hStream: *mut c_void,
+    ) = |library| {
+        library.current()?;
+        library.reaches(dstDevice, ByteCount)?;
+        library.stream(hStream.address())?;
+        let copy = Work::Copy { to: dstDevice, from: srcHost.address(), bytes: ByteCount };
+        library.enqueue(hStream.address(), copy);
+        Ok(())
+    };
+
+    fn cuMemcpyDtoHAsync_v2(
+        dstHost: *mut c_void,
+        srcDevice: u64,
+        ByteCount: usize,
+        hStream: *mut c_void,
+    ) = |library| {
+        library.current()?;
+        library.reaches(srcDevice, ByteCount)?;
+        library.stream(hStream.address())?;
+        let copy = Work::Copy { to: dstHost.address(), from: srcDevice, bytes: ByteCount };
+        library.enqueue(hStream.address(), copy);
+        Ok(())
+    };
+}

@@ -1,0 +1,47 @@
+//! A double of CUDA's driver for tests: a library that has the driver's functions, and this Rust side
+//! of it.
+//!
+//! It exports the functions that the backend calls, no more: memory, streams and events of devices that
+//! are not there. It writes each call down, keeps books of the handles that it gave, and answers what
+//! it was told to. Device memory is the host's, so what is copied can be looked at.
+//!
+//! ```no_run
+//! use fake_cuda::{Code, Fake, File};
+//!
+//! let fake = File::install("target/tmp/an_example").load();
+//! fake.fail("cuInit", Code::NO_DEVICE);
+//! ```
+//!
+//! A caller may rely on these:
+//!
+//! * A copy of the file is a library of its own: its log, its handles and what it was told are no other
+//!   copy's.
+//! * Work on a stream is done before the call that enqueues it returns, unless the stream
+//!   [is held](Fake::hold) or waits for an event of one that is. Then it is done in order when the
+//!   stream goes on. A held stream is busy, like one on which a kernel runs.
+//! * The current context is the thread's, and who needs one and has none is told so.
+//! * New memory is full of rubbish. Freed memory is never given out again, so its use is
+//!   [misuse](Fake::misuse), and harms nothing.
+//! * Freeing device memory waits until the device is idle, as the driver's own does.
+//! * A handle is looked up, never followed.
+//!
+//! Deliberately not here: kernels, and speed. Memory that this library did not allocate, such as
+//! NCCL's, is taken for what its owner says it is.
+
+mod argument;
+mod call;
+mod code;
+mod control;
+mod export;
+mod exports;
+mod fake;
+mod file;
+mod memory;
+mod queue;
+mod state;
+
+pub use call::Call;
+pub use code::Code;
+pub use control::Live;
+pub use fake::Fake;
+pub use file::File;

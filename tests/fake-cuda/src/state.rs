@@ -1,0 +1,249 @@
+//! What one copy of the library knows. One lock guards it, for the whole of each call that does not
+//! wait.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ffi::c_int;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use crate::call::Call;
+use crate::code::Code;
+use crate::memory::Piece;
+use crate::queue::{Event, Stream};
+
+/// How a call ends that was not told how to.
+pub(crate) type Answer = Result<(), Refusal>;
+
+/// Why a call did not succeed.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// An answer like another.
+    Plain(Code),
+    /// The driver's contract does not allow the call.
+    Misuse(Code, String),
+}
+
+impl Refusal {
+    /// An argument that is none.
+    pub(crate) fn value(words: impl Into<String>) -> Self {
+        Self::Misuse(Code::INVALID_VALUE, words.into())
+    }
+}
+
+/// A thread that has called.
+#[derive(Default)]
+pub(crate) struct Thread {
+    /// How many threads had called before it.
+    number: usize,
+    /// Its current context, or 0.
+    pub(crate) context: u64,
+}
+
+/// Everything.
+pub(crate) struct State {
+    /// Each call under its number.
+    pub(crate) log: Vec<(u64, Call)>,
+    pub(crate) misuse: Vec<String>,
+    /// Results that calls were told to give, the next first.
+    told: HashMap<&'static str, VecDeque<Code>>,
+    threads: HashMap<ThreadId, Thread>,
+    given: u64,
+    pub(crate) started: bool,
+    /// The devices are lost.
+    pub(crate) fault: bool,
+    pub(crate) devices: usize,
+    /// How much memory each device has.
+    pub(crate) limit: usize,
+    /// By device.
+    pub(crate) contexts: BTreeMap<usize, u64>,
+    pub(crate) streams: BTreeMap<u64, Stream>,
+    pub(crate) events: BTreeMap<u64, Event>,
+    /// Recordings that are not reached.
+    pub(crate) pending: HashSet<u64>,
+    pub(crate) pieces: BTreeMap<u64, Piece>,
+    /// Pieces of pinned memory.
+    pub(crate) pinned: usize,
+}
+
+/// The library, locked.
+pub(crate) struct Library {
+    /// Always there, but while it waits.
+    state: Option<MutexGuard<'static, State>>,
+    /// The call that it is in.
+    call: u64,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
+
+/// Something went on.
+static CHANGED: Condvar = Condvar::new();
+
+impl State {
+    fn new() -> Self {
+        Self {
+            log: Vec::new(),
+            misuse: Vec::new(),
+            told: HashMap::new(),
+            threads: HashMap::new(),
+            given: 0,
+            started: false,
+            fault: false,
+            devices: 4,
+            limit: 256 << 20,
+            contexts: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            events: BTreeMap::new(),
+            pending: HashSet::new(),
+            pieces: BTreeMap::new(),
+            pinned: 0,
+        }
+    }
+
+    /// Writes a refusal down, if it is misuse.
+    pub(crate) fn refuse(&mut self, function: &str, refusal: Refusal) -> Code {
+        match refusal {
+            Refusal::Plain(code) => code,
+            Refusal::Misuse(code, words) => {
+                self.misuse.push(format!("{function}: {words}"));
+                code
+            }
+        }
+    }
+
+    /// The next calls of a function return this.
+    pub(crate) fn tell(&mut self, function: &'static str, code: Code) {
+        self.told.entry(function).or_default().push_back(code);
+    }
+
+    /// What this call was told to return.
+    pub(crate) fn told(&mut self, function: &str) -> Option<Code> {
+        self.told.get_mut(function)?.pop_front()
+    }
+
+    /// The calling thread.
+    pub(crate) fn thread(&mut self) -> &mut Thread {
+        let number = self.threads.len();
+        let new = || Thread { number, context: 0 };
+        self.threads.entry(thread::current().id()).or_insert_with(new)
+    }
+
+    /// A handle that this copy has not given before, and that is no address of anything.
+    pub(crate) fn handle(&mut self) -> u64 {
+        self.given += 1;
+        (0xcdab << 40) | self.given
+    }
+
+    /// A device, by what `cuDeviceGet` gave.
+    pub(crate) fn device(&self, device: c_int) -> Result<usize, Refusal> {
+        let found = usize::try_from(device).ok().filter(|device| *device < self.devices);
+        let words = || format!("{device} is no device");
+        found.ok_or_else(|| Refusal::Misuse(Code::INVALID_DEVICE, words()))
+    }
+
+    /// The context of a device.
+    pub(crate) fn context(&mut self, device: usize) -> u64 {
+        let new = self.handle();
+        *self.contexts.entry(device).or_insert(new)
+    }
+
+    /// The device of the calling thread's context; a refusal where it has none.
+    pub(crate) fn current(&mut self) -> Result<usize, Refusal> {
+        let context = self.thread().context;
+        let found = self.contexts.iter().find(|(_, known)| **known == context);
+        let none = || {
+            Refusal::Misuse(Code::INVALID_CONTEXT, "no context is current on this thread".into())
+        };
+        found.map(|(device, _)| *device).ok_or_else(none)
+    }
+
+    pub(crate) fn stream(&mut self, stream: u64) -> Result<&mut Stream, Refusal> {
+        let words = || format!("{stream:#x} is no stream of this library");
+        let found = self.streams.get_mut(&stream);
+        found.ok_or_else(|| Refusal::Misuse(Code::INVALID_HANDLE, words()))
+    }
+
+    pub(crate) fn event(&mut self, event: u64) -> Result<&mut Event, Refusal> {
+        let words = || format!("{event:#x} is no event of this library");
+        let found = self.events.get_mut(&event);
+        found.ok_or_else(|| Refusal::Misuse(Code::INVALID_HANDLE, words()))
+    }
+}
+
+impl Library {
+    /// This copy.
+    pub(crate) fn lock() -> Self {
+        let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { state: Some(state), call: 0 }
+    }
+
+    /// Writes a call down; gives its number.
+    pub(crate) fn record(
+        &mut self,
+        function: &'static str,
+        arguments: Vec<(&'static str, u64)>,
+    ) -> u64 {
+        let thread = self.thread().number;
+        let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let arguments = arguments.collect();
+        self.call = self.handle();
+        let call = Call { function, thread, result: None, arguments, gives: None };
+        let number = self.call;
+        self.log.push((number, call));
+        number
+    }
+
+    fn written(&mut self, number: u64) -> Option<&mut Call> {
+        // Who cleared the log meanwhile does not want it.
+        self.log.iter_mut().rev().find(|(known, _)| *known == number).map(|(_, call)| call)
+    }
+
+    /// Writes down what a call returns.
+    pub(crate) fn returns(&mut self, number: u64, code: Code) {
+        if let Some(call) = self.written(number) {
+            call.result = Some(code);
+        }
+    }
+
+    /// Writes down what this call gives.
+    pub(crate) fn gives(&mut self, value: u64) {
+        if let Some(call) = self.written(self.call) {
+            call.gives = Some(value);
+        }
+    }
+
+    /// Waits until something is so; other threads call meanwhile.
+    pub(crate) fn wait(&mut self, is_so: impl Fn(&State) -> bool) -> Answer {
+        loop {
+            if self.fault {
+                return Err(Refusal::Plain(Code::ILLEGAL_ADDRESS));
+            }
+            if is_so(self) {
+                return Ok(());
+            }
+            let state = self.state.take();
+            self.state =
+                state.map(|state| CHANGED.wait(state).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        CHANGED.notify_all();
+    }
+}
+
+impl Deref for Library {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.state.as_ref().expect("the lock is held")
+    }
+}
+
+impl DerefMut for Library {
+    fn deref_mut(&mut self) -> &mut State {
+        self.state.as_mut().expect("the lock is held")
+    }
+}
