@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use libloading::Library;
 use nccl_sys::{Function, ncclResult_t};
 
-use crate::state::State;
+use crate::state::{Before, State};
 
 /// Where the library puts a text: the context that came with it, the bytes, how many.
 pub(crate) type Sink = unsafe extern "C" fn(*mut c_void, *const u8, usize);
@@ -129,6 +129,21 @@ controls! {
     /// This rank and the number of ranks in the next child of a split.
     fn fake_nccl_next_split(rank: c_int, count: c_int) = {
         State::lock().splits.push_back((rank, count));
+    }
+
+    /// What is called before each call.
+    fn fake_nccl_before(tell: Option<Before>) = {
+        State::lock().before = tell;
+    }
+
+    /// Whether windows can be had.
+    fn fake_nccl_set_windows(has: bool) = {
+        State::lock().has_windows = has;
+    }
+
+    /// Whether one-sided operations can be had.
+    fn fake_nccl_set_rma(has: bool) = {
+        State::lock().has_rma = has;
     }
 
     /// What was given and not taken back.

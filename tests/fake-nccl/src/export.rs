@@ -13,6 +13,7 @@ pub(crate) fn answer(
     arguments: Vec<(&'static str, Value)>,
     act: impl FnOnce(&mut State) -> Answer,
 ) -> ncclResult_t {
+    before(function);
     let mut state = State::lock();
     state.record(function, arguments);
     let told = state.told(function);
@@ -37,9 +38,21 @@ pub(crate) fn tell<T>(
     arguments: Vec<(&'static str, Value)>,
     act: impl FnOnce(&mut State) -> T,
 ) -> T {
+    before(function);
     let mut state = State::lock();
     state.record(function, arguments);
     act(&mut state)
+}
+
+/// Tells the test of a call that begins.
+fn before(function: Function) {
+    // In a statement of its own: the lock is not held while the test's function runs.
+    let tell = State::lock().before;
+    if let Some(tell) = tell {
+        let name = function.name();
+        // SAFETY: there are so many bytes; the function is `Fake::before`'s.
+        unsafe { tell(name.as_ptr(), name.len()) };
+    }
 }
 
 /// Exports functions, of the types that `nccl-sys` declares. A body sees its arguments as

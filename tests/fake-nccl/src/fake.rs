@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use libloading::Library;
 use nccl_sys::{Api, Function, LoadError, ncclComm_t, ncclResult_t};
@@ -150,6 +151,39 @@ impl Fake {
     pub fn next_split(&self, rank: c_int, count: c_int) {
         // SAFETY: it may be called at any time, with any numbers.
         unsafe { (self.controls.fake_nccl_next_split)(rank, count) }
+    }
+
+    /// Has this called before each call, on the thread that calls and with nothing locked: it may wait,
+    /// or look at what that thread has.
+    ///
+    /// # Panics
+    ///
+    /// In the call, where the function panics: that ends the program.
+    pub fn before(&self, tell: fn(Function)) {
+        static TELL: OnceLock<fn(Function)> = OnceLock::new();
+        unsafe extern "C" fn call(name: *const u8, length: usize) {
+            // SAFETY: the double passes so many bytes, which stay.
+            let name = unsafe { std::slice::from_raw_parts(name, length) };
+            let function = Function::ALL.iter().find(|function| function.name().as_bytes() == name);
+            if let (Some(function), Some(tell)) = (function, TELL.get()) {
+                tell(*function);
+            }
+        }
+        assert!(TELL.set(tell).is_ok(), "a process has one such function");
+        // SAFETY: it may be called at any time, with any function that can be called at any time.
+        unsafe { (self.controls.fake_nccl_before)(Some(call)) }
+    }
+
+    /// Whether windows can be had, as at first. Without them a registration succeeds and gives NULL.
+    pub fn set_windows(&self, has: bool) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_nccl_set_windows)(has) }
+    }
+
+    /// Whether communicators say that they have one-sided operations of the host; at first not.
+    pub fn set_rma(&self, has: bool) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_nccl_set_rma)(has) }
     }
 
     /// What it has given and not taken back.

@@ -54,6 +54,12 @@ impl File {
         }
     }
 
+    /// A file that [`copy`](Self::copy) or [`release`](Self::release) has written, perhaps in another
+    /// process.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
     /// A copy: a library of its own, with NCCL's name, in a folder that is made.
     ///
     /// # Panics

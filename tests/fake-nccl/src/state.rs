@@ -12,6 +12,9 @@ use crate::books::{Communicator, Operator, Window};
 use crate::call::{Call, Value};
 use crate::stamp;
 
+/// What a test has called before each call, with the function's name: its bytes, how many.
+pub(crate) type Before = unsafe extern "C" fn(*const u8, usize);
+
 /// How a call ends that was not told how to.
 pub(crate) type Answer = Result<(), Refusal>;
 
@@ -48,6 +51,12 @@ pub(crate) struct State {
     pub(crate) log: Vec<Call>,
     pub(crate) misuse: Vec<String>,
     pub(crate) version: c_int,
+    /// What is called before each call.
+    pub(crate) before: Option<Before>,
+    /// Whether windows can be had.
+    pub(crate) has_windows: bool,
+    /// Whether one-sided operations can be had.
+    pub(crate) has_rma: bool,
     /// Results that calls were told to give, the next first.
     told: HashMap<&'static str, VecDeque<ncclResult_t>>,
     /// Ranks and counts of split children.
@@ -71,6 +80,9 @@ impl State {
             log: Vec::new(),
             misuse: Vec::new(),
             version: stamp::version(),
+            before: None,
+            has_windows: true,
+            has_rma: false,
             told: HashMap::new(),
             splits: VecDeque::new(),
             errors: Vec::new(),

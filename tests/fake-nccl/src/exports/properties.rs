@@ -1,4 +1,4 @@
-//! What a communicator can do, which is nothing.
+//! What a communicator can do: nothing, unless the test says so.
 
 use nccl_sys::{ncclComm_t, ncclCommProperties_t, ncclResult_t};
 
@@ -27,6 +27,7 @@ exports! {
             cudaDev: found.device,
             nvmlDev: found.device,
             nLsaTeams: found.count,
+            hostRmaSupport: state.has_rma,
             ..ncclCommProperties_t::new()
         })
     };

@@ -49,6 +49,9 @@ exports! {
         if !aligned && state.at_least(Version::new(2, 28, 3)) {
             return Err(Refusal::argument(format!("{memory:#x} is not aligned for a window")));
         }
+        if !state.has_windows {
+            return win.put(ptr::null_mut());
+        }
         let handle = state.handle();
         state.windows.insert(handle, Window { comm: comm.address(), memory, size });
         win.put(ptr::without_provenance_mut(handle))

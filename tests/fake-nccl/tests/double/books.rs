@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::ptr;
+use std::sync::Mutex;
 
 use fake_nccl::Live;
 use nccl_sys::*;
@@ -182,4 +183,34 @@ fn operators_are_a_communicators() {
     assert_eq!(call!(api, ncclRedOpDestroy(op, other)), IA);
     assert_eq!(call!(api, ncclRedOpDestroy(op, comm)), OK);
     assert_eq!(reduce(F32, comm), IA);
+}
+
+#[test]
+fn what_can_be_had_is_the_tests_to_say() {
+    let (fake, api) = double("said");
+    let comm = join(api, 0, 1);
+    let has_rma = || {
+        let mut properties = ncclCommProperties_t::new();
+        assert_eq!(call!(api, ncclCommQueryProperties(comm, &mut properties)), OK);
+        properties.hostRmaSupport
+    };
+    assert!(!has_rma());
+    fake.set_rma(true);
+    assert!(has_rma());
+
+    fake.set_windows(false);
+    let mut window = ptr::without_provenance_mut(1);
+    assert_eq!(call!(api, ncclCommWindowRegister(comm, TO, 64, &mut window, 0)), OK);
+    assert!(window.is_null());
+    assert_eq!((fake.live().windows, fake.misuse().len()), (0, 0));
+}
+
+#[test]
+fn a_test_is_told_before_each_call() {
+    static BEGUN: Mutex<Vec<Function>> = Mutex::new(Vec::new());
+    let (fake, api) = double("before");
+    fake.before(|function| BEGUN.lock().expect("no panic").push(function));
+    join(api, 0, 1);
+    assert_eq!(*BEGUN.lock().expect("no panic"), fake.called());
+    assert_eq!(fake.called().len(), 2);
 }
