@@ -74,9 +74,9 @@ impl File {
         }
     }
 
-    /// What a folder of [`install`](Self::install) holds.
-    pub fn of(folder: impl AsRef<Path>) -> Self {
-        Self { path: folder.as_ref().join(NAME) }
+    /// A file that [`install`](Self::install) has written, perhaps in another process.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
     }
 
     /// Where it is.

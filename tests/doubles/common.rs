@@ -1,0 +1,108 @@
+//! What several scenarios use.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use fake_nccl::{Call, Value};
+use nccl_sys::Function;
+use typed_nccl::{
+    AnyDevice, Buffer, CommConfig, Communicator, Cuda, Element, Error, Place, Result, Seat, Stream,
+};
+
+use crate::scenario::{cuda, nccl};
+
+/// The message has all of these parts.
+#[track_caller]
+pub(crate) fn says(error: &Error, parts: &[&str]) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in: {text}");
+    }
+}
+
+/// The error is of this kind, and its message has all of these parts.
+macro_rules! assert_error {
+    ($outcome:expr, $kind:ident, $($part:expr),* $(,)?) => {{
+        match $outcome {
+            Err(error) => {
+                assert!(matches!(error, typed_nccl::Error::$kind(_)), "{error}");
+                $crate::common::says(&error, &[$($part.as_ref()),*]);
+                error
+            }
+            Ok(_) => panic!("no error where {} was expected", stringify!($kind)),
+        }
+    }};
+}
+
+/// Connects with a deadline of so many milliseconds.
+pub(crate) fn connect<T>(
+    place: Place<Cuda<T>>,
+    milliseconds: u64,
+) -> Result<Communicator<Cuda<T>>> {
+    let (seat, device) = place.into_parts();
+    let config = CommConfig::builder().deadline(Duration::from_millis(milliseconds)).build();
+    Communicator::builder().seat(seat).device(device).config(config).build().connect()
+}
+
+/// A communicator of one rank, on the first GPU.
+pub(crate) fn alone() -> Result<Communicator<Cuda<AnyDevice>>> {
+    Seat::local(1).remove(0).init(Cuda::any(0)?)
+}
+
+/// What the driver calls a stream.
+pub(crate) fn handle<T>(stream: &Stream<Cuda<T>>) -> Result<u64> {
+    let (told, hears) = channel();
+    stream.launch((), move |(), raw| {
+        let _ = told.send(raw.as_ptr().addr() as u64);
+    })?;
+    Ok(hears.recv().expect("it runs at the call"))
+}
+
+/// Where a buffer is. Counts as a use on the stream.
+pub(crate) fn address<E: Element, T, M>(
+    stream: &Stream<Cuda<T>>,
+    buffer: &Buffer<E, Cuda<T>, M>,
+) -> Result<u64> {
+    let (told, hears) = channel();
+    stream.launch(buffer, move |view: typed_nccl::DeviceView<'_, E>, _| {
+        let _ = told.send(view.as_ptr().addr() as u64);
+    })?;
+    Ok(hears.recv().expect("it runs at the call"))
+}
+
+/// The calls of one function of NCCL's.
+pub(crate) fn calls(function: Function) -> Vec<Call> {
+    nccl().log().into_iter().filter(|call| call.function == function).collect()
+}
+
+/// How often a function of NCCL's was called.
+pub(crate) fn count(function: Function) -> usize {
+    calls(function).len()
+}
+
+/// A call as text: the function, and its arguments by their names in the header.
+pub(crate) fn line(call: &Call) -> String {
+    let mut line = call.function.to_string();
+    for (name, value) in &call.arguments {
+        let value = match value {
+            Value::Int(int) => int.to_string(),
+            Value::Pointer(address) => format!("{address:#x}"),
+            other => format!("{other:?}"),
+        };
+        line += &format!(" {name}={value}");
+    }
+    line
+}
+
+/// Both doubles forget what was called.
+pub(crate) fn clear() {
+    cuda().clear();
+    nccl().clear();
+}
+
+/// Nothing was called on either double since [`clear`].
+#[track_caller]
+pub(crate) fn assert_silent(what: &str) {
+    assert_eq!(cuda().called(), [""; 0], "{what} calls the driver");
+    assert_eq!(nccl().called(), [], "{what} calls NCCL");
+}

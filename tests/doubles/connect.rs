@@ -1,0 +1,1 @@
+//! Making communicators, and their ends.

@@ -1,0 +1,22 @@
+//! The NCCL backend against doubles of CUDA's driver and of NCCL: which calls it makes, in which order
+//! and with what, and what it makes of their failures. Needs no GPU.
+//!
+//! Each scenario runs in a process of its own, because a process loads its libraries once. Data moves
+//! within a device only: the double of NCCL moves none.
+
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+#[macro_use]
+mod common;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod scenario;
+
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod connect;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod opening;
+
+#[cfg(not(all(feature = "cuda", target_os = "linux")))]
+#[test]
+fn skipped() {
+    println!("SKIPPED: the doubles are for Linux, and for builds with the feature `cuda`");
+}

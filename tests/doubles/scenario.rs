@@ -1,0 +1,197 @@
+//! Runs a scenario: this program again, with the doubles where a machine has the libraries.
+
+use std::any::type_name;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nccl_sys::{BOUND, ENVIRONMENT, Version};
+use typed_nccl::Result;
+
+/// What is installed on the machine that a scenario finds itself on.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    pub(crate) driver: Driver,
+    pub(crate) nccl: Nccl,
+}
+
+#[derive(Clone)]
+pub(crate) enum Driver {
+    Double,
+    /// What the machine has by itself: mostly nothing.
+    Own,
+    /// A file of that name which is no library.
+    Broken,
+}
+
+#[derive(Clone)]
+pub(crate) enum Nccl {
+    /// The double of a release.
+    Double(Version),
+    /// The environment names what is not there.
+    Missing,
+    /// What the machine has by itself: mostly nothing.
+    Own,
+}
+
+/// Four GPUs and the newest NCCL.
+pub(crate) const NEWEST: Machine = Machine { driver: Driver::Double, nccl: Nccl::Double(BOUND) };
+
+/// Four GPUs and an NCCL, as `2.27.7`.
+pub(crate) fn release(text: &str) -> Machine {
+    Machine { nccl: Nccl::Double(version(text)), ..NEWEST }
+}
+
+pub(crate) fn version(text: &str) -> Version {
+    let mut numbers = text.split('.').map(|number| number.parse().expect("a number"));
+    let mut next = || numbers.next().expect("three numbers");
+    Version::new(next(), next(), next())
+}
+
+/// The double of the driver, in a scenario.
+pub(crate) fn cuda() -> &'static fake_cuda::Fake {
+    static LOADED: OnceLock<fake_cuda::Fake> = OnceLock::new();
+    LOADED.get_or_init(|| {
+        let path = env::var_os(CUDA).expect("the scenario's machine has the double");
+        fake_cuda::File::at(path).load()
+    })
+}
+
+/// The double of NCCL, in a scenario.
+pub(crate) fn nccl() -> &'static fake_nccl::Fake {
+    static LOADED: OnceLock<fake_nccl::Fake> = OnceLock::new();
+    LOADED.get_or_init(|| {
+        let path = env::var_os(ENVIRONMENT).expect("the scenario's machine has the double");
+        fake_nccl::File::at(path).load()
+    })
+}
+
+/// Names the double of the driver, to a scenario.
+const CUDA: &str = "TYPED_NCCL_DOUBLES_CUDA";
+
+/// Set in the process of a scenario.
+const CHILD: &str = "TYPED_NCCL_DOUBLES";
+
+/// What a scenario prints at its end.
+const OVER: &str = "the scenario is over";
+
+/// How long a scenario may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs the scenario that the calling test is, in a process of its own on that machine. What the
+/// doubles find fault with is a failure too.
+#[track_caller]
+pub(crate) fn on<F: FnOnce() -> Result<()>>(machine: Machine, run: F) {
+    if env::var_os(CHILD).is_some() {
+        if let Err(error) = run() {
+            panic!("{error}");
+        }
+        if let Driver::Double = machine.driver {
+            assert_eq!(cuda().misuse(), [""; 0], "the driver's contract is kept");
+        }
+        if let Nccl::Double(_) = machine.nccl {
+            assert_eq!(nccl().misuse(), [""; 0], "NCCL's contract is kept");
+        }
+        println!("{OVER}");
+        return;
+    }
+    // A test is one function, and `run` a closure in it.
+    let path = type_name::<F>().split("::").skip(1);
+    let name = path.take_while(|part| !part.starts_with('{')).collect::<Vec<_>>().join("::");
+    if let Err(why) = apart(&name, &machine) {
+        panic!("{why}");
+    }
+}
+
+/// Where the doubles are, and what scenarios print.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("doubles")
+}
+
+fn apart(name: &str, machine: &Machine) -> Result<(), String> {
+    let this = env::current_exe().map_err(|error| error.to_string())?;
+    let output = folder().join("output").join(name);
+    let file = fs::create_dir_all(folder().join("output")).and_then(|()| fs::File::create(&output));
+    let file = file.map_err(|error| format!("{}: {error}", output.display()))?;
+    let copy = file.try_clone().map_err(|error| error.to_string())?;
+    let mut command = Command::new(this);
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(CHILD, "1");
+    command.stdin(Stdio::null()).stdout(file).stderr(copy);
+    for variable in ["LD_LIBRARY_PATH", ENVIRONMENT, "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME"] {
+        command.env_remove(variable);
+    }
+    match machine.driver {
+        Driver::Double => {
+            let (folder, file) = driver();
+            command.env("LD_LIBRARY_PATH", folder).env(CUDA, file);
+        }
+        Driver::Own => {}
+        Driver::Broken => {
+            command.env("LD_LIBRARY_PATH", broken());
+        }
+    }
+    match machine.nccl {
+        Nccl::Double(version) => {
+            command.env(ENVIRONMENT, library(version));
+        }
+        Nccl::Missing => {
+            command.env(ENVIRONMENT, folder().join("nothing/here"));
+        }
+        Nccl::Own => {}
+    }
+    let mut child = command.spawn().map_err(|error| format!("it does not start: {error}"))?;
+    let started = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            _ if started.elapsed() > LIMIT => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            _ => thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let said = fs::read_to_string(&output).unwrap_or_default();
+    match status {
+        Some(status) if status.success() && said.contains(OVER) => Ok(()),
+        Some(status) => Err(format!("{name}: {status}\n{said}")),
+        None => Err(format!("{name} hangs: it was killed after {LIMIT:?}\n{said}")),
+    }
+}
+
+/// The folder of the driver's double, and the double.
+fn driver() -> &'static (PathBuf, PathBuf) {
+    static DRIVER: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
+        let folder = folder().join("cuda");
+        let file = fake_cuda::File::install(&folder);
+        (folder, file.path().to_owned())
+    });
+    &DRIVER
+}
+
+/// A release's double; made once by each process.
+fn library(version: Version) -> PathBuf {
+    static MADE: Mutex<Vec<(Version, PathBuf)>> = Mutex::new(Vec::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, path)) = made.iter().find(|(known, _)| *known == version) {
+        return path.clone();
+    }
+    let folder = folder().join(format!("nccl-{version}"));
+    let path = fake_nccl::File::release(version, folder).path().to_owned();
+    made.push((version, path.clone()));
+    path
+}
+
+/// A folder with a driver that is none.
+fn broken() -> PathBuf {
+    let folder = folder().join("broken");
+    let written = fs::create_dir_all(&folder)
+        .and_then(|()| fs::write(folder.join("libcuda.so.1"), "no library\n"));
+    written.expect("the target folder can be written to");
+    folder
+}
