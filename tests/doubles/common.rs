@@ -1,7 +1,8 @@
 //! What several scenarios use.
 
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use fake_nccl::{Call, Value};
 use nccl_sys::Function;
@@ -105,4 +106,14 @@ pub(crate) fn clear() {
 pub(crate) fn assert_silent(what: &str) {
     assert_eq!(cuda().called(), [""; 0], "{what} calls the driver");
     assert_eq!(nccl().called(), [], "{what} calls NCCL");
+}
+
+/// Waits for what other threads bring about.
+#[track_caller]
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(20), "never: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
