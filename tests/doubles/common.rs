@@ -1,5 +1,6 @@
 //! What several scenarios use.
 
+use std::cell::Cell;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use fake_nccl::{Call, Value};
 use nccl_sys::Function;
 use typed_nccl::{
     AnyDevice, Buffer, CommConfig, Communicator, Cuda, Element, Error, Place, Result, Seat, Stream,
+    Sum,
 };
 
 use crate::scenario::{cuda, nccl};
@@ -115,5 +117,53 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(started.elapsed() < Duration::from_secs(20), "never: {what}");
         thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// One rank's calls of NCCL.
+pub(crate) struct Wire {
+    /// NCCL's handle.
+    pub(crate) comm: u64,
+    /// Of the communicator's own stream.
+    pub(crate) stream: u64,
+    /// The number of the rank's thread.
+    thread: usize,
+    /// How many calls are of no interest.
+    before: Cell<usize>,
+}
+
+impl Wire {
+    /// Of a communicator, on the thread that uses it.
+    pub(crate) fn of<T>(comm: &Communicator<Cuda<T>>) -> Result<Self> {
+        let mut probe = comm.device().zeros::<u8>(1)?;
+        let place = address(comm.stream(), &probe)?;
+        comm.all_reduce_in_place(&mut probe, Sum)?;
+        let calls = calls(Function::ncclAllReduce);
+        let found = calls.iter().rfind(|call| call.pointer("recvbuff") as u64 == place);
+        let call = found.expect("the probe's own call");
+        let (comm_handle, thread) = (call.pointer("comm") as u64, call.thread);
+        let stream = handle(comm.stream())?;
+        assert_eq!(call.pointer("stream") as u64, stream);
+        let wire = Self { comm: comm_handle, stream, thread, before: Cell::new(0) };
+        wire.calls();
+        Ok(wire)
+    }
+
+    /// The calls of the rank's thread since this was asked last.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        let log = nccl().log().into_iter();
+        let calls: Vec<_> = log.filter(|call| call.thread == self.thread).collect();
+        let before = self.before.replace(calls.len());
+        calls.into_iter().skip(before).collect()
+    }
+
+    /// The same as text.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.calls().iter().map(line).collect()
+    }
+
+    /// How the line of an operation ends.
+    pub(crate) fn end(&self) -> String {
+        format!("comm={:#x} stream={:#x}", self.comm, self.stream)
     }
 }

@@ -14,6 +14,8 @@ mod scenario;
 mod connect;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod opening;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod wire;
 
 #[cfg(not(all(feature = "cuda", target_os = "linux")))]
 #[test]

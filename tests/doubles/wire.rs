@@ -1,0 +1,384 @@
+//! What operations are to NCCL: the function, addresses, counts, types, ranks, the stream.
+
+use nccl_sys::Function::{self, ncclAllReduce};
+use typed_nccl::{
+    AnyDevice, Avg, Communicator, Cuda, F8E4M3, F8E5M2, Max, Min, Prod, Rank, Result, Root, Sum,
+    bf16, f16,
+};
+
+use crate::common::{Wire, address, alone, assert_silent, clear, handle, line};
+use crate::scenario::{NEWEST, cuda, nccl, on, release};
+
+/// Bytes of a `f32`, and NCCL's number for it.
+const F32: (u64, &str) = (4, "datatype=7");
+
+#[test]
+fn collectives_with_two_buffers() {
+    on(NEWEST, || {
+        Cuda::spmd(3, |place| {
+            let comm = place.init()?;
+            let (rank, root) = (comm.rank().index(), 1);
+            let (small, large) = (comm.device().zeros::<f32>(20)?, comm.device().zeros::<f32>(60)?);
+            let mut to = comm.device().zeros::<f32>(20)?;
+            let mut all = comm.device().zeros::<f32>(60)?;
+            let stream = comm.stream();
+            let (s, l) = (address(stream, &small)?, address(stream, &large)?);
+            let (t, a) = (address(stream, &to)?, address(stream, &all)?);
+            let wire = Wire::of(&comm)?;
+            let (of, end) = (F32.1, wire.end());
+
+            comm.all_reduce(&small, &mut to, Sum)?;
+            comm.all_reduce(&small.slice(3..8), &mut to.slice_mut(10..15), Max)?;
+            let is_root = rank == root;
+            let other = Rank::from_index(root);
+            let from = if is_root { Root::Here(&small) } else { Root::There(other) };
+            comm.broadcast(from, &mut to)?;
+            let into = if is_root { Root::Here(&mut to) } else { Root::There(other) };
+            comm.reduce_into(&small, into, Min)?;
+            comm.all_gather(&small.slice(1..11), &mut all.slice_mut(5..35))?;
+            comm.reduce_scatter(&large.slice(30..60), &mut to.slice_mut(0..10), Prod)?;
+            comm.all_to_all(&large, &mut all)?;
+            let into = if is_root { Root::Here(&mut all) } else { Root::There(other) };
+            comm.gather_into(&small, into)?;
+            let from = if is_root { Root::Here(&large) } else { Root::There(other) };
+            comm.scatter(from, &mut to)?;
+
+            // A rank that has one side only names it twice.
+            let here = |root_has: u64, instead: u64| if is_root { root_has } else { instead };
+            let two = |from: u64, to: u64| format!("sendbuff={from:#x} recvbuff={to:#x}");
+            let expected = [
+                format!("ncclAllReduce {} count=20 {of} op=0 {end}", two(s, t)),
+                format!("ncclAllReduce {} count=5 {of} op=2 {end}", two(s + 12, t + 40)),
+                format!("ncclBroadcast {} count=20 {of} root=1 {end}", two(here(s, t), t)),
+                format!("ncclReduce {} count=20 {of} op=3 root=1 {end}", two(s, here(t, s))),
+                format!("ncclAllGather {} sendcount=10 {of} {end}", two(s + 4, a + 20)),
+                format!("ncclReduceScatter {} recvcount=10 {of} op=1 {end}", two(l + 120, t)),
+                format!("ncclAlltoAll {} count=20 {of} {end}", two(l, a)),
+                format!("ncclGather {} count=20 {of} root=1 {end}", two(s, here(a, s))),
+                format!("ncclScatter {} count=20 {of} root=1 {end}", two(here(l, t), t)),
+            ];
+            assert_eq!(wire.lines(), expected);
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn collectives_in_one_buffer() {
+    on(NEWEST, || {
+        Cuda::spmd(3, |place| {
+            let comm = place.init()?;
+            let (rank, root) = (comm.rank().index(), 2);
+            let mut x = comm.device().zeros::<f32>(60)?;
+            let start = address(comm.stream(), &x)?;
+            let wire = Wire::of(&comm)?;
+            let (of, end) = (F32.1, wire.end());
+
+            comm.all_reduce_in_place(&mut x, Avg)?;
+            comm.broadcast_in_place(&mut x.slice_mut(4..9), root)?;
+            comm.reduce_in_place(&mut x, Sum, root)?;
+            comm.all_gather_in_place(&mut x)?;
+            comm.reduce_scatter_in_place(&mut x.slice_mut(30..60), Sum)?;
+            let is_root = rank == root;
+            let blocks = if is_root { 0..60 } else { 0..20 };
+            comm.gather_in_place(&mut x.slice_mut(blocks.clone()), root)?;
+            comm.scatter_in_place(&mut x.slice_mut(blocks), root)?;
+
+            let two = |from: u64, to: u64| format!("sendbuff={from:#x} recvbuff={to:#x}");
+            let block = |count: u64| rank as u64 * count * F32.0;
+            let (all, half) = (start, start + 120);
+            let own = if is_root { start + block(20) } else { start };
+            let expected = [
+                format!("ncclAllReduce {} count=60 {of} op=4 {end}", two(all, all)),
+                format!("ncclBroadcast {} count=5 {of} root=2 {end}", two(start + 16, start + 16)),
+                format!("ncclReduce {} count=60 {of} op=0 root=2 {end}", two(all, all)),
+                format!("ncclAllGather {} sendcount=20 {of} {end}", two(all + block(20), all)),
+                format!(
+                    "ncclReduceScatter {} recvcount=10 {of} op=0 {end}",
+                    two(half, half + block(10))
+                ),
+                format!("ncclGather {} count=20 {of} root=2 {end}", two(own, start)),
+                format!("ncclScatter {} count=20 {of} root=2 {end}", two(start, own)),
+            ];
+            assert_eq!(wire.lines(), expected);
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn transfers() {
+    on(NEWEST, || {
+        Cuda::spmd(3, |place| {
+            let mut comm = place.init()?;
+            let (left, right) = (comm.ring(-1), comm.ring(1));
+            let (x, mut y) = (comm.device().zeros::<f32>(20)?, comm.device().zeros::<f32>(20)?);
+            let (from, to) = (address(comm.stream(), &x)?, address(comm.stream(), &y)?);
+            let wire = Wire::of(&comm)?;
+            let (of, end) = (F32.1, wire.end());
+            comm.group(|g| {
+                g.send(x.slice(1..20), right)?;
+                g.recv(&mut y, left)
+            })?;
+            // Alone, they are no group.
+            match comm.rank().index() {
+                0 => comm.send(&x, 1)?,
+                1 => comm.recv(&mut y.slice_mut(2..20), 0)?,
+                _ => {}
+            }
+            let (r, l) = (right.index(), left.index());
+            let mut expected = vec![
+                "ncclGroupStart".to_owned(),
+                format!("ncclSend sendbuff={:#x} count=19 {of} peer={r} {end}", from + 4),
+                format!("ncclRecv recvbuff={to:#x} count=20 {of} peer={l} {end}"),
+                "ncclGroupEnd".to_owned(),
+            ];
+            expected.extend(match comm.rank().index() {
+                0 => Some(format!("ncclSend sendbuff={from:#x} count=20 {of} peer=1 {end}")),
+                1 => Some(format!("ncclRecv recvbuff={:#x} count=18 {of} peer=0 {end}", to + 8)),
+                _ => None,
+            });
+            assert_eq!(wire.lines(), expected);
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+/// Without functions of NCCL's own: blocks by rank, each with its rank.
+#[test]
+fn all_to_all_gather_and_scatter_of_an_old_release() {
+    on(release("2.27.7"), || {
+        Cuda::spmd(3, |place| {
+            let comm = place.init()?;
+            let (rank, root) = (comm.rank().index() as u64, 1);
+            let (x, mut y) = (comm.device().zeros::<f32>(60)?, comm.device().zeros::<f32>(60)?);
+            let (from, to) = (address(comm.stream(), &x)?, address(comm.stream(), &y)?);
+            let wire = Wire::of(&comm)?;
+            let (of, end) = (F32.1, wire.end());
+            let send = |at: u64, peer: u64| {
+                format!("ncclSend sendbuff={at:#x} count=20 {of} peer={peer} {end}")
+            };
+            let recv = |at: u64, peer: u64| {
+                format!("ncclRecv recvbuff={at:#x} count=20 {of} peer={peer} {end}")
+            };
+            let grouped = |calls: Vec<String>| {
+                let (start, end) = ("ncclGroupStart".to_owned(), "ncclGroupEnd".to_owned());
+                [start].into_iter().chain(calls).chain([end]).collect::<Vec<_>>()
+            };
+            let is_root = rank == root;
+            let at = Rank::from_index(root as usize);
+
+            comm.all_to_all(&x, &mut y)?;
+            let both = |peer| [send(from + 80 * peer, peer), recv(to + 80 * peer, peer)];
+            assert_eq!(wire.lines(), grouped((0..3).flat_map(both).collect()));
+
+            let into = if is_root { Root::Here(&mut y) } else { Root::There(at) };
+            comm.gather_into(&x.slice(0..20), into)?;
+            let expected = match is_root {
+                false => vec![send(from, root)],
+                true => vec![recv(to, 0), send(from, 1), recv(to + 80, 1), recv(to + 160, 2)],
+            };
+            assert_eq!(wire.lines(), grouped(expected));
+
+            let source = if is_root { Root::Here(&x) } else { Root::There(at) };
+            comm.scatter(source, &mut y.slice_mut(0..20))?;
+            let expected = match is_root {
+                false => vec![recv(to, root)],
+                true => vec![send(from, 0), send(from + 80, 1), recv(to, 1), send(from + 160, 2)],
+            };
+            assert_eq!(wire.lines(), grouped(expected));
+
+            // In place the root's own block stays where it is.
+            let blocks = if is_root { 0..60 } else { 0..20 };
+            comm.gather_in_place(&mut y.slice_mut(blocks.clone()), 1)?;
+            let expected = match is_root {
+                false => vec![send(to, root)],
+                true => vec![recv(to, 0), recv(to + 160, 2)],
+            };
+            assert_eq!(wire.lines(), grouped(expected));
+            comm.scatter_in_place(&mut y.slice_mut(blocks), 1)?;
+            let expected = match is_root {
+                false => vec![recv(to, root)],
+                true => vec![send(to, 0), send(to + 160, 2)],
+            };
+            assert_eq!(wire.lines(), grouped(expected));
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn another_stream() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let other = comm.device().stream()?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let wire = Wire::of(&comm)?;
+        comm.on(&other).all_reduce_in_place(&mut x, Sum)?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        let streams: Vec<_> =
+            wire.calls().iter().map(|call| call.pointer("stream") as u64).collect();
+        assert_eq!(streams, [handle(&other)?, wire.stream]);
+        assert_ne!(streams[0], streams[1]);
+        comm.finish()
+    });
+}
+
+/// Once a call was made, the same call again is one call of NCCL's, and none of the driver's.
+fn is_one_call(function: Function, mut call: impl FnMut() -> Result<()>) -> Result<()> {
+    call()?;
+    for _ in 0..3 {
+        clear();
+        call()?;
+        assert_eq!(nccl().called(), [function]);
+        assert_eq!(cuda().called(), [""; 0], "{function}");
+    }
+    Ok(())
+}
+
+#[test]
+fn warm_calls_are_single_calls() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+        is_one_call(ncclAllReduce, || comm.all_reduce_in_place(&mut y, Sum))?;
+        is_one_call(ncclAllReduce, || comm.all_reduce(&x, &mut y, Max))?;
+        is_one_call(Function::ncclBroadcast, || comm.broadcast_in_place(&mut y, 0))?;
+        is_one_call(Function::ncclReduce, || comm.reduce_in_place(&mut y, Prod, 0))?;
+        is_one_call(Function::ncclAllGather, || comm.all_gather(&x, &mut y))?;
+        is_one_call(Function::ncclReduceScatter, || comm.reduce_scatter(&x, &mut y, Sum))?;
+        is_one_call(Function::ncclAlltoAll, || comm.all_to_all(&x, &mut y))?;
+        is_one_call(Function::ncclGather, || comm.gather_into(&x, Root::Here(&mut y)))?;
+        is_one_call(Function::ncclScatter, || comm.scatter(Root::Here(&x), &mut y))?;
+        comm.finish()
+    });
+}
+
+#[test]
+fn warm_transfers_are_single_calls() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let comm = place.init()?;
+            let mut x = comm.device().zeros::<f32>(8)?;
+            let mut turn = || match comm.rank().index() {
+                0 => comm.send(&x, 1),
+                _ => comm.recv(&mut x, 0),
+            };
+            turn()?;
+            comm.barrier()?;
+            clear();
+            comm.barrier()?;
+            turn()?;
+            comm.barrier()?;
+            let mut called: Vec<_> = nccl().called().iter().map(ToString::to_string).collect();
+            called.sort();
+            assert_eq!(
+                (called, cuda().called().len()),
+                (vec!["ncclRecv".into(), "ncclSend".into()], 0)
+            );
+            comm.barrier()?;
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+fn sum_of<T: typed_nccl::Numeric>(comm: &Communicator<Cuda<AnyDevice>>) -> Result<i128> {
+    let mut x = comm.device().zeros::<T>(3)?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    let log = nccl().log();
+    let call = log.last().expect("it was called");
+    assert_eq!((call.function, call.int("count")), (ncclAllReduce, 3));
+    Ok(call.int("datatype"))
+}
+
+#[test]
+fn element_types() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let found = [
+            sum_of::<i8>(&comm)?,
+            sum_of::<u8>(&comm)?,
+            sum_of::<i32>(&comm)?,
+            sum_of::<u32>(&comm)?,
+            sum_of::<i64>(&comm)?,
+            sum_of::<u64>(&comm)?,
+            sum_of::<f16>(&comm)?,
+            sum_of::<f32>(&comm)?,
+            sum_of::<f64>(&comm)?,
+            sum_of::<bf16>(&comm)?,
+            sum_of::<F8E4M3>(&comm)?,
+            sum_of::<F8E5M2>(&comm)?,
+        ];
+        assert_eq!(found, std::array::from_fn(|number| number as i128));
+        comm.finish()
+    });
+}
+
+#[test]
+fn element_types_of_an_old_release() {
+    on(release("2.23.4"), || {
+        let comm = alone()?;
+        let mut x = comm.device().zeros::<F8E5M2>(3)?;
+        clear();
+        let outcome = comm.all_reduce_in_place(&mut x, Max);
+        let what = "the data type f8e5m2 needs NCCL 2.24.3; 2.23.4 is loaded";
+        let error = assert_error!(outcome, Unsupported, what);
+        assert!(error.is_refusal() && comm.health().is_ok());
+        assert_silent("what is refused");
+        assert_eq!(sum_of::<bf16>(&comm)?, 9);
+        comm.finish()
+    });
+}
+
+/// A refusal is before everything.
+#[test]
+fn what_is_refused_calls_nothing() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(7)?);
+        clear();
+        let refused = [
+            comm.all_reduce(&x, &mut y, Sum),
+            comm.all_reduce_in_place(&mut y.slice_mut(3..9), Sum),
+            comm.broadcast_in_place(&mut y, 1),
+            comm.send(&x, 0),
+            comm.recv(&mut y, 7),
+        ];
+        for outcome in refused {
+            let error = outcome.expect_err("refused");
+            assert!(error.is_refusal(), "{error}");
+        }
+        assert_silent("what is refused");
+        let other = Cuda::<AnyDevice>::any(1)?;
+        let mut there = other.zeros::<f32>(8)?;
+        clear();
+        let outcome = comm.all_reduce_in_place(&mut there, Sum);
+        assert_error!(outcome, OtherDevice, "all_reduce", "cuda:1", "cuda:0");
+        assert_silent("what is refused");
+        comm.health()?;
+        let mut fine = comm.device().zeros::<f32>(8)?;
+        comm.all_reduce_in_place(&mut fine, Sum)?;
+        assert!(nccl().log().iter().any(|call| line(call).starts_with("ncclAllReduce")));
+        comm.finish()
+    });
+}
+
+/// Elements are none of the counts' business: nothing to move is a call too, on every rank.
+#[test]
+fn no_elements() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let mut x = comm.device().zeros::<f64>(0)?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(x.to_vec()?, [0.0; 0]);
+        let log = nccl().log();
+        let call = log.iter().rfind(|call| call.function == ncclAllReduce).expect("called");
+        assert_eq!((call.int("count"), call.int("datatype")), (0, 8));
+        comm.finish()
+    });
+}
