@@ -13,6 +13,8 @@ mod scenario;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod connect;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod groups;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod opening;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod wire;

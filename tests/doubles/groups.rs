@@ -1,0 +1,292 @@
+//! Groups and cliques: what is called between which, and what failures inside do.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use nccl_sys::Function::{
+    self, ncclAllReduce, ncclBroadcast, ncclCommAbort, ncclCommDestroy, ncclCommInitRankConfig,
+    ncclGroupEnd, ncclGroupStart, ncclRecv, ncclSend,
+};
+use nccl_sys::ncclResult_t;
+use typed_nccl::error::SizeVariable;
+use typed_nccl::{AnyDevice, Clique, Communicator, Cuda, Error, Max, Result, Sum};
+
+use crate::common::{Wire, address, alone, assert_silent, calls, clear, count, handle, says};
+use crate::scenario::{NEWEST, cuda, nccl, on};
+
+#[test]
+fn calls_are_in_program_order_in_one_group() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+        let (mut sum, mut all) = (comm.device().zeros::<f64>(4)?, comm.device().zeros::<f32>(8)?);
+        let wire = Wire::of(&comm)?;
+        comm.group(|g| {
+            g.all_reduce_in_place(&mut sum, Sum)?;
+            g.send(&x, 0)?;
+            g.all_gather(&x, &mut all)?;
+            g.recv(&mut y, 0)
+        })?;
+        let called: Vec<_> = wire.calls().iter().map(|call| call.function).collect();
+        let between = [ncclAllReduce, ncclSend, Function::ncclAllGather, ncclRecv];
+        assert_eq!(called[0], ncclGroupStart);
+        assert_eq!(called[1..5], between);
+        assert_eq!(called[5..], [ncclGroupEnd]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_group_of_one_or_none_is_none() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let mut x = comm.device().zeros::<f32>(8)?;
+        clear();
+        comm.group(|_| Ok::<_, Error>(()))?;
+        assert_silent("an empty group");
+        comm.group(|g| g.all_reduce_in_place(&mut x, Sum))?;
+        assert_eq!(nccl().called(), [ncclAllReduce]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_closure_that_fails_calls_nothing() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+        clear();
+        let outcome = comm.group(|g| {
+            g.send(&x, 0)?;
+            g.recv(&mut y, 0)?;
+            Err::<(), _>(Error::SizeVariable(Box::new(SizeVariable { found: "its own".into() })))
+        });
+        assert_error!(outcome, SizeVariable, "its own");
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            comm.group(|g| {
+                g.send(&x, 0)?;
+                panic!("in the closure");
+                #[expect(unreachable_code, reason = "the type of the closure")]
+                Ok::<(), Error>(())
+            })
+        }));
+        assert!(panicked.is_err());
+        // One bad operation is all of them.
+        let outcome = comm.group(|g| {
+            g.send(&x, 0)?;
+            g.recv(&mut y, 0)?;
+            g.send(x.slice(4..9), 0)
+        });
+        assert_error!(outcome, BadRange, "4..9");
+        assert_silent("a group that is not issued");
+        comm.health()?;
+        comm.finish()
+    });
+}
+
+/// A failure is told once, with everything; afterwards nothing reaches NCCL.
+fn is_poisoned<T>(comm: &mut Communicator<Cuda<T>>, parts: &[&str]) -> Result<()> {
+    says(&comm.health().expect_err("poisoned"), parts);
+    let mut x = comm.device().zeros::<f32>(8)?;
+    clear();
+    let mut outcomes = vec![comm.all_reduce_in_place(&mut x, Sum), comm.send(&x, 0)];
+    outcomes.push(comm.group(|g| g.broadcast_in_place(&mut x, 0)));
+    outcomes.push(comm.pre_mul_sum(1.0_f32).map(drop));
+    outcomes.push(comm.window::<f32>(8).map(drop));
+    for outcome in outcomes {
+        let error = outcome.expect_err("poisoned");
+        assert!(matches!(error, Error::NcclFailed(_)), "{error}");
+        says(&error, parts);
+    }
+    let called = nccl().called();
+    let memory = |function: &Function| *function == Function::ncclMemAlloc;
+    assert!(called.iter().all(memory), "{called:?}");
+    Ok(())
+}
+
+#[test]
+fn a_call_that_nccl_refuses_in_a_group() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+        let mut z = comm.device().zeros::<f32>(4)?;
+        let wire = Wire::of(&comm)?;
+        nccl().set_last_error("NET/IB : no");
+        nccl().fail(ncclSend, ncclResult_t::ncclInvalidUsage);
+        let line = line!() + 2;
+        let outcome = comm.group(|g| {
+            g.send(&x, 0)?;
+            g.recv(&mut y, 0)?;
+            g.broadcast_in_place(&mut z, 0)
+        });
+        let parts = [
+            "ncclSend of NCCL 2.32.3 gave ncclInvalidUsage for send of 8 f32 to 0, at tests/doubles/",
+            &format!("groups.rs:{line}: invalid usage; NET/IB : no; `NCCL_DEBUG=WARN`"),
+        ];
+        let error = assert_error!(outcome, NcclFailed, parts[0], parts[1]);
+        assert!(error.is_fatal());
+        let called: Vec<_> = wire.calls().iter().map(|call| call.function).collect();
+        assert_eq!(called[..3], [ncclGroupStart, ncclSend, Function::ncclGetErrorString]);
+        assert_eq!(called.iter().filter(|function| **function == ncclGroupEnd).count(), 1);
+        assert!(!called.contains(&ncclRecv) && !called.contains(&ncclBroadcast), "{called:?}");
+        is_poisoned(&mut comm, &parts)?;
+        drop(comm);
+        assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (1, 0));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_call_that_nccl_refuses_alone() {
+    on(NEWEST, || {
+        for (function, failure) in [
+            (ncclAllReduce, ncclResult_t::ncclUnhandledCudaError),
+            (ncclBroadcast, ncclResult_t(77)),
+            (ncclGroupStart, ncclResult_t::ncclInternalError),
+            (ncclGroupEnd, ncclResult_t::ncclRemoteError),
+        ] {
+            let mut comm = alone()?;
+            let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+            clear();
+            nccl().fail(function, failure);
+            let outcome = match function {
+                ncclAllReduce => comm.all_reduce_in_place(&mut y, Sum),
+                ncclBroadcast => comm.broadcast_in_place(&mut y, 0),
+                _ => comm.group(|g| {
+                    g.send(&x, 0)?;
+                    g.recv(&mut y, 0)
+                }),
+            };
+            let name = failure.name().map_or_else(|| "result 77".to_owned(), str::to_owned);
+            let gave = format!("{function} of NCCL 2.32.3 gave {name} for ");
+            assert_error!(outcome, NcclFailed, gave, "of 8 f32", "groups.rs:");
+            let called = nccl().called();
+            // A group that did not start does not end, and has no calls.
+            assert_eq!(called.contains(&ncclSend), function == ncclGroupEnd);
+            assert_eq!(called.contains(&ncclGroupEnd), function == ncclGroupEnd);
+            is_poisoned(&mut comm, &[&gave])?;
+        }
+        Ok(())
+    });
+}
+
+fn clique(ordinals: &[u32]) -> Result<Clique<Cuda<AnyDevice>>> {
+    Clique::init(Cuda::<AnyDevice>::open_each(ordinals)?)
+}
+
+#[test]
+fn a_clique_is_one_communicator() {
+    on(NEWEST, || {
+        let clique = clique(&[3, 0, 2])?;
+        let mut joins = calls(ncclCommInitRankConfig);
+        joins.sort_by_key(|call| call.int("rank"));
+        assert_eq!(joins.iter().map(|call| call.int("rank")).collect::<Vec<_>>(), [0, 1, 2]);
+        for join in &joins {
+            assert_eq!(join.int("nranks"), 3);
+            assert_eq!(join.bytes("commId"), joins[0].bytes("commId"));
+        }
+        clique.finish()?;
+        assert_eq!((count(ncclCommDestroy), count(ncclCommAbort)), (3, 0));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_clique_calls_in_one_group() {
+    on(NEWEST, || {
+        let mut clique = clique(&[3, 0, 2])?;
+        let (x, mut y) = (clique.alloc::<f32>(9)?, clique.alloc::<f32>(9)?);
+        clear();
+        clique.all_reduce(&x, &mut y, Max)?;
+        let group = [ncclGroupStart, ncclAllReduce, ncclAllReduce, ncclAllReduce, ncclGroupEnd];
+        assert_eq!(nccl().called(), group);
+        let log = nccl().log();
+        let of = |name: &str| log[1..4].iter().map(|call| call.pointer(name)).collect::<Vec<_>>();
+        for name in ["comm", "stream", "sendbuff", "recvbuff"] {
+            let mut all = of(name);
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), 3, "{name}: a rank's own");
+        }
+        let comms = of("comm");
+
+        clear();
+        clique.group((&x, &mut y), |mut lane, (x, y)| {
+            let (left, right) = (lane.ring(-1), lane.ring(1));
+            lane.send(x, right)?;
+            lane.recv(y, left)
+        })?;
+        let log = nccl().log();
+        let called: Vec<_> = log.iter().map(|call| call.function).collect();
+        assert_eq!(called[0], ncclGroupStart);
+        assert_eq!(called[1..7], [ncclSend, ncclRecv, ncclSend, ncclRecv, ncclSend, ncclRecv]);
+        assert_eq!(called[7..], [ncclGroupEnd]);
+        for (rank, pair) in log[1..7].chunks(2).enumerate() {
+            let (left, right) = ((rank + 2) % 3, (rank + 1) % 3);
+            assert_eq!(pair[0].int("peer"), right as i128);
+            assert_eq!(pair[1].int("peer"), left as i128);
+            assert!(pair.iter().all(|call| call.pointer("comm") == comms[rank]));
+        }
+
+        clear();
+        let outcome = clique.group((&x, &mut y), |mut lane, (x, _)| {
+            lane.send(x, 0)?;
+            match lane.index() {
+                2 => Err(Error::SizeVariable(Box::new(SizeVariable { found: "its own".into() }))),
+                _ => Ok(()),
+            }
+        });
+        assert_error!(outcome, SizeVariable, "its own");
+        assert_silent("a group of lanes that fails");
+        drop(clique);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_call_that_nccl_refuses_in_a_clique() {
+    on(NEWEST, || {
+        for function in [ncclAllReduce, ncclGroupEnd] {
+            let clique = clique(&[0, 1])?;
+            let mut x = clique.alloc::<f32>(9)?;
+            clear();
+            nccl().fail(function, ncclResult_t::ncclInternalError);
+            let outcome = clique.all_reduce_in_place(&mut x, Sum);
+            let name = function.to_string();
+            assert_error!(outcome, NcclFailed, name, "all_reduce of 9 f32");
+            assert_eq!(count(ncclGroupEnd), 1);
+            // On every rank.
+            assert!(clique.wait().is_err());
+            clear();
+            assert!(clique.all_reduce_in_place(&mut x, Sum).is_err());
+            assert_eq!(nccl().called(), []);
+            assert!(clique.finish().is_err());
+            assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (2, 0));
+        }
+        Ok(())
+    });
+}
+
+/// A group goes to one stream, and orders its operands there.
+#[test]
+fn a_group_on_another_stream() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+        let other = comm.device().stream()?;
+        comm.all_reduce_in_place(&mut y, Sum)?;
+        let (from, stream) = (address(&other, &x)?, handle(&other)?);
+        clear();
+        comm.group_on(&other, |g| {
+            g.send(&x, 0)?;
+            g.recv(&mut y, 0)
+        })?;
+        let calls = nccl().log();
+        assert!(calls[1..3].iter().all(|call| call.pointer("stream") as u64 == stream));
+        assert_eq!(calls[1].pointer("sendbuff") as u64, from);
+        let driver = cuda().log();
+        let waits: Vec<_> = driver.iter().filter(|c| c.function == "cuStreamWaitEvent").collect();
+        assert_eq!(waits.len(), 1, "for the use of one of the two");
+        assert_eq!(waits[0].argument("hStream"), stream);
+        comm.finish()
+    });
+}
