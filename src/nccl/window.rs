@@ -215,7 +215,11 @@ impl Comm {
         else {
             return Ok(false);
         };
-        let mut properties = ncclCommProperties_t::new();
+        // A library refuses a struct that is newer than itself.
+        let Some(mut properties) = ncclCommProperties_t::for_library(self.nccl.api.version())
+        else {
+            return Ok(false);
+        };
         // SAFETY: `properties` is whole and says how long it is.
         let result = unsafe { query(self.handle, &raw mut properties) };
         self.nccl.check("ncclCommQueryProperties", None, result)?;
