@@ -85,14 +85,8 @@ unsafe impl Windows for CudaBackend {
         let allocation = allocation.clone();
         comm.windows.borrow_mut().push(Windowed { id, window, allocation });
         if flags & NCCL_WIN_COLL_SYMMETRIC != 0 && comm.one_sided.get().is_none() {
-            let supported = comm.supports_one_sided();
-            let ready = supported.and_then(|supported| {
-                if supported {
-                    comm.warm_up()?;
-                }
-                Ok(supported)
-            });
-            comm.one_sided.set(Some(ready.map_err(|error| comm.poison(error))?));
+            let supported = comm.set_up_one_sided().map_err(|error| comm.poison(error))?;
+            comm.one_sided.set(Some(supported));
         }
         Ok(RegisteredWindow(()))
     }
@@ -206,6 +200,16 @@ impl Comm {
         let windows = self.windows.borrow();
         let found = windows.iter().find(|window| window.id == id).map(|window| window.window);
         found.ok_or_else(|| no_one_sided("this window", self.one_sided.get().is_some()))
+    }
+
+    /// Sets up one-sided operations, where the communicator has them; whether it has. A rank that fails
+    /// here leaves the others waiting for it.
+    fn set_up_one_sided(&self) -> Result<bool> {
+        let supported = self.supports_one_sided()?;
+        if supported {
+            self.warm_up()?;
+        }
+        Ok(supported)
     }
 
     /// Whether the communicator has one-sided operations.
