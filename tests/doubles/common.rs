@@ -149,10 +149,13 @@ impl Wire {
         Ok(wire)
     }
 
-    /// The calls of the rank's thread since this was asked last.
+    /// The calls of the rank's thread since this was asked last, but for those by which a host wait asks
+    /// for errors.
     pub(crate) fn calls(&self) -> Vec<Call> {
-        let log = nccl().log().into_iter();
-        let calls: Vec<_> = log.filter(|call| call.thread == self.thread).collect();
+        let wanted = |call: &Call| {
+            call.thread == self.thread && call.function != Function::ncclCommGetAsyncError
+        };
+        let calls: Vec<_> = nccl().log().into_iter().filter(wanted).collect();
         let before = self.before.replace(calls.len());
         calls.into_iter().skip(before).collect()
     }

@@ -17,6 +17,8 @@ mod groups;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod opening;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod windows;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod wire;
 
 #[cfg(not(all(feature = "cuda", target_os = "linux")))]

@@ -13,13 +13,13 @@ use nccl_sys::{BOUND, ENVIRONMENT, Version};
 use typed_nccl::Result;
 
 /// What is installed on the machine that a scenario finds itself on.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) driver: Driver,
     pub(crate) nccl: Nccl,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Driver {
     Double,
     /// What the machine has by itself: mostly nothing.
@@ -28,7 +28,7 @@ pub(crate) enum Driver {
     Broken,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Nccl {
     /// The double of a release.
     Double(Version),
@@ -73,7 +73,7 @@ pub(crate) fn nccl() -> &'static fake_nccl::Fake {
 /// Names the double of the driver, to a scenario.
 const CUDA: &str = "TYPED_NCCL_DOUBLES_CUDA";
 
-/// Set in the process of a scenario.
+/// Which machine a scenario is on, in its process.
 const CHILD: &str = "TYPED_NCCL_DOUBLES";
 
 /// What a scenario prints at its end.
@@ -82,11 +82,16 @@ const OVER: &str = "the scenario is over";
 /// How long a scenario may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the scenario that the calling test is, in a process of its own on that machine. What the
-/// doubles find fault with is a failure too.
+/// Runs the scenario that the calling test is, in a process of its own on that machine; a test may run
+/// it on several. What the doubles find fault with is a failure too.
 #[track_caller]
 pub(crate) fn on<F: FnOnce() -> Result<()>>(machine: Machine, run: F) {
-    if env::var_os(CHILD).is_some() {
+    let label = format!("{machine:?}");
+    if let Some(child) = env::var_os(CHILD) {
+        if child != *label {
+            // This process is another machine.
+            return;
+        }
         if let Err(error) = run() {
             panic!("{error}");
         }
@@ -102,7 +107,7 @@ pub(crate) fn on<F: FnOnce() -> Result<()>>(machine: Machine, run: F) {
     // A test is one function, and `run` a closure in it.
     let path = type_name::<F>().split("::").skip(1);
     let name = path.take_while(|part| !part.starts_with('{')).collect::<Vec<_>>().join("::");
-    if let Err(why) = apart(&name, &machine) {
+    if let Err(why) = apart(&name, &machine, &label) {
         panic!("{why}");
     }
 }
@@ -112,14 +117,14 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("doubles")
 }
 
-fn apart(name: &str, machine: &Machine) -> Result<(), String> {
+fn apart(name: &str, machine: &Machine, label: &str) -> Result<(), String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let output = folder().join("output").join(name);
     let file = fs::create_dir_all(folder().join("output")).and_then(|()| fs::File::create(&output));
     let file = file.map_err(|error| format!("{}: {error}", output.display()))?;
     let copy = file.try_clone().map_err(|error| error.to_string())?;
     let mut command = Command::new(this);
-    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(CHILD, "1");
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(CHILD, label);
     command.stdin(Stdio::null()).stdout(file).stderr(copy);
     for variable in ["LD_LIBRARY_PATH", ENVIRONMENT, "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME"] {
         command.env_remove(variable);

@@ -1,0 +1,403 @@
+//! Windows, puts, signals and waits; what older releases have of them.
+
+use fake_nccl::{Call, Value};
+use nccl_sys::Function::{
+    ncclCommAbort, ncclCommDeregister, ncclCommQueryProperties, ncclCommRegister,
+    ncclCommWindowDeregister, ncclCommWindowRegister, ncclPutSignal, ncclSignal, ncclWaitSignal,
+};
+use nccl_sys::ncclResult_t;
+use typed_nccl::{
+    AnyDevice, CommConfig, Communicator, Cuda, Error, GinOnly, LocalOnly, Place, Result, Signals,
+    Sum, SymmetricStrict,
+};
+
+use crate::common::{
+    Wire, address, alone, assert_silent, calls, clear, connect, count, line, says,
+};
+use crate::scenario::{NEWEST, cuda, nccl, on, release};
+
+/// Two contexts of three signals.
+fn configured<T>(place: Place<Cuda<T>>) -> Result<Communicator<Cuda<T>>> {
+    let (seat, device) = place.into_parts();
+    let config = CommConfig::builder().contexts(2).signals(3).build();
+    Communicator::builder().seat(seat).device(device).config(config).build().connect()
+}
+
+/// What the calls of a function said of an argument.
+fn said(calls: &[Call], name: &str) -> Vec<i128> {
+    calls.iter().map(|call| call.int(name)).collect()
+}
+
+/// What a wait waits for: how many, from whom, which signal, in which context.
+fn awaited(call: &Call) -> Vec<[i32; 4]> {
+    let Value::List(descriptions) = call.argument("signalDescs") else { panic!("a list") };
+    let numbers = |value: &Value| {
+        let Value::Bytes(bytes) = value else { panic!("a struct") };
+        let mut words = bytes.chunks_exact(4).map(|word| word.try_into().expect("four bytes"));
+        std::array::from_fn(|_| i32::from_ne_bytes(words.next().expect("four numbers")))
+    };
+    descriptions.iter().map(numbers).collect()
+}
+
+#[test]
+fn registration_names_the_memory_and_its_kind() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let mut comm = place.init()?;
+            let wire = Wire::of(&comm)?;
+            let window = comm.window::<f32>(1000)?;
+            let buffer = comm.device().nccl_zeros::<f32>(10)?;
+            let start = address(comm.stream(), &buffer)?;
+            let local = comm.register_window_as(buffer, LocalOnly)?;
+            let buffer = comm.device().nccl_zeros::<u8>(3 << 20)?;
+            let strict = comm.register_window_as(buffer, SymmetricStrict)?;
+            let all = wire.calls().into_iter();
+            let calls: Vec<_> = all.filter(|c| c.function == ncclCommWindowRegister).collect();
+            assert!(calls.iter().all(|call| call.pointer("comm") as u64 == wire.comm));
+            assert_eq!(said(&calls, "size"), [4000, 40, 3 << 20]);
+            assert_eq!(said(&calls, "winFlags"), [1, 0, 3]);
+            let memory: Vec<_> = calls.iter().map(|call| call.pointer("buff")).collect();
+            assert_eq!(memory[0], window.user_ptr().addr());
+            assert_eq!((memory[1] as u64, memory[1]), (start, local.user_ptr().addr()));
+            assert_eq!(memory[2], strict.user_ptr().addr());
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn closing_deregisters_on_every_rank() {
+    on(NEWEST, || {
+        Cuda::spmd(3, |place| {
+            let mut comm = place.init()?;
+            let (first, second) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+            let start = second.user_ptr().addr() as u64;
+            let wire = Wire::of(&comm)?;
+            let mut buffer = comm.close(second)?;
+            let deregistered: Vec<_> = wire.calls();
+            let functions: Vec<_> = deregistered.iter().map(|call| call.function).collect();
+            assert_eq!(functions, [ncclCommWindowDeregister]);
+            assert_eq!(deregistered[0].pointer("comm") as u64, wire.comm);
+            // The memory goes on.
+            assert_eq!(address(comm.stream(), &buffer)?, start);
+            comm.all_reduce_in_place(&mut buffer, Sum)?;
+            comm.barrier()?;
+            drop(first);
+            assert_eq!(nccl().live().windows, 3, "kept until the communicator ends");
+            comm.barrier()?;
+            comm.finish()
+        })?;
+        assert_eq!((count(ncclCommWindowDeregister), nccl().live().windows), (3, 0));
+        Ok(())
+    });
+}
+
+#[test]
+fn without_windows() {
+    on(NEWEST, || {
+        nccl().set_windows(false);
+        Cuda::spmd(2, |place| {
+            let mut comm = place.init()?;
+            let needs = "a window needs GPUs that reach each other's memory, NCCL_CUMEM_ENABLE";
+            let found = "NCCL registered none on this communicator";
+            let outcome = comm.window::<f32>(8);
+            assert_error!(outcome, Unsupported, needs, found);
+            let mut x = comm.device().zeros::<f32>(8)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn a_registration_that_fails() {
+    on(NEWEST, || {
+        nccl().fail(ncclCommWindowRegister, ncclResult_t::ncclSystemError);
+        let failed = Cuda::spmd(2, |place| {
+            let mut comm = place.init()?;
+            let error = comm.window::<f32>(8).expect_err("one of the two");
+            let failed = matches!(error, Error::NcclFailed(_));
+            match failed {
+                true => says(&error, &["ncclCommWindowRegister", "ncclSystemError"]),
+                false => assert!(matches!(error, Error::PeerFailed(_)), "{error}"),
+            }
+            assert!(comm.health().is_err());
+            Ok::<_, Error>(failed)
+        })?;
+        assert_eq!(failed.iter().filter(|failed| **failed).count(), 1);
+        assert_eq!((count(ncclCommAbort), nccl().live().communicators), (2, 0));
+        Ok(())
+    });
+}
+
+#[test]
+fn puts_and_signals() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        Cuda::spmd(3, |place| {
+            let mut comm = configured(place)?;
+            let (left, right) = (comm.ring(-1), comm.ring(1));
+            let (mine, other) = (comm.window::<f64>(100)?, comm.window::<f64>(100)?);
+            let slot = comm.signal_in(1, 2)?;
+            let wire = Wire::of(&comm)?;
+            comm.put_signal(mine.slice(10..25), right, other.at(40))?;
+            comm.put_signal(&other, left, mine.at(0).raising(slot))?;
+            comm.signal(left)?;
+            comm.signal_slot(right, slot)?;
+            let calls = wire.calls();
+            let (l, r, end) = (left.index(), right.index(), wire.end());
+            let put = |call: &Call| call.pointer("peerWin");
+            let (of_other, of_mine) = (put(&calls[0]), put(&calls[1]));
+            let (from, whole) = (mine.user_ptr().addr() + 80, other.user_ptr().addr());
+            let expected = [
+                format!(
+                    "ncclPutSignal localbuff={from:#x} count=15 datatype=8 peer={r} \
+                     peerWin={of_other:#x} peerWinOffset=320 sigIdx=0 ctx=0 flags=0 {end}"
+                ),
+                format!(
+                    "ncclPutSignal localbuff={whole:#x} count=100 datatype=8 peer={l} \
+                     peerWin={of_mine:#x} peerWinOffset=0 sigIdx=2 ctx=1 flags=0 {end}"
+                ),
+                format!("ncclSignal peer={l} sigIdx=0 ctx=0 flags=0 {end}"),
+                format!("ncclSignal peer={r} sigIdx=2 ctx=1 flags=0 {end}"),
+            ];
+            assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
+
+            // A window is named by this rank's own handle of it.
+            comm.close(other)?;
+            comm.close(mine)?;
+            let closed: Vec<_> = wire.calls().iter().map(|call| call.pointer("win")).collect();
+            assert_eq!(closed, [of_other, of_mine]);
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn waits_are_one_call() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        Cuda::spmd(3, |place| {
+            let mut comm = configured(place)?;
+            let (left, right) = (comm.ring(-1), comm.ring(1));
+            let _window = comm.window::<f64>(4)?;
+            let slot = comm.signal_in(1, 2)?;
+            let wire = Wire::of(&comm)?;
+            let mut all = Signals::new();
+            all.expect(left).expect(right).expect(left).expect_in(left, slot, 5);
+            comm.wait_signals(&all)?;
+            comm.wait_signal(right)?;
+            comm.wait_signals(&Signals::new())?;
+            let waits = wire.calls();
+            let lines: Vec<_> = waits.iter().map(line).collect();
+            assert!(waits.iter().all(|call| call.function == ncclWaitSignal), "{lines:?}");
+            assert_eq!(said(&waits, "nDesc"), [3, 1]);
+            let (l, r) = (left.index() as i32, right.index() as i32);
+            assert_eq!(awaited(&waits[0]), [[2, l, 0, 0], [1, r, 0, 0], [5, l, 2, 1]]);
+            assert_eq!(awaited(&waits[1]), [[1, r, 0, 0]]);
+            assert!(waits.iter().all(|call| call.pointer("stream") as u64 == wire.stream));
+            assert!(waits.iter().all(|call| call.pointer("comm") as u64 == wire.comm));
+
+            // In a group, those that follow each other.
+            let mut x = comm.device().zeros::<f32>(4)?;
+            let (mut one, mut other) = (Signals::new(), Signals::new());
+            (one.expect(left), other.expect(right));
+            wire.calls();
+            comm.group(|g| {
+                g.wait_signals(&one)?;
+                g.wait_signals(&other)?;
+                g.signal(left)?;
+                g.wait_signals(&one)?;
+                g.all_reduce_in_place(&mut x, Sum)
+            })?;
+            let calls = wire.calls();
+            let names: Vec<_> = calls.iter().map(|call| call.function.name()).collect();
+            let wait = "ncclWaitSignal";
+            let between = [wait, "ncclSignal", wait, "ncclAllReduce"];
+            assert_eq!(names[0], "ncclGroupStart");
+            assert_eq!(names[1..5], between);
+            assert_eq!(names[5..], ["ncclGroupEnd"]);
+            assert_eq!(awaited(&calls[1]), [[1, l, 0, 0], [1, r, 0, 0]]);
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+/// Up to 2.30 the first one-sided call of a communicator is collective: the first symmetric window
+/// makes it.
+#[test]
+fn the_first_window_of_some_releases_sets_up_signals() {
+    for (version, warm) in [("2.29.7", 1), ("2.30.7", 1), ("2.31.2", 0), ("2.32.3", 0)] {
+        on(release(version), || {
+            nccl().set_rma(true);
+            Cuda::spmd(2, |place| {
+                let mut comm = place.init()?;
+                let rank = comm.rank().index() as i128;
+                let wire = Wire::of(&comm)?;
+                let buffer = comm.device().nccl_zeros::<f32>(4)?;
+                let _local = comm.register_window_as(buffer, LocalOnly)?;
+                assert!(wire.calls().iter().all(|call| call.function != ncclSignal));
+                let first = comm.window::<f32>(4)?;
+                let calls = wire.calls();
+                let named = |function| {
+                    let calls = calls.iter().filter(|call| call.function == function);
+                    calls.cloned().collect::<Vec<_>>()
+                };
+                let (signals, waits) = (named(ncclSignal), named(ncclWaitSignal));
+                assert_eq!((signals.len(), waits.len()), (warm, warm));
+                for (signal, wait) in signals.iter().zip(&waits) {
+                    let slot = [signal.int("peer"), signal.int("sigIdx"), signal.int("ctx")];
+                    assert_eq!(slot, [rank, 0, 0]);
+                    assert_eq!(awaited(wait), [[1, rank as i32, 0, 0]]);
+                    assert_eq!(signal.pointer("stream"), wait.pointer("stream"));
+                    // Not behind the program's own work.
+                    assert_ne!(signal.pointer("stream") as u64, wire.stream);
+                    let at = |call: &Call| calls.iter().position(|other| other == call);
+                    assert!(at(signal) < at(wait));
+                }
+                let _second = comm.window::<f32>(4)?;
+                assert!(wire.calls().iter().all(|call| call.function != ncclSignal));
+                comm.put_signal(first.slice(0..2), comm.ring(1), first.at(2))?;
+                comm.wait_signal(comm.ring(1))?;
+                comm.finish()
+            })
+            .map(drop)
+        });
+    }
+}
+
+#[test]
+fn releases_without_one_sided_operations() {
+    on(release("2.28.9"), || {
+        nccl().set_rma(true);
+        let mut comm = alone()?;
+        let window = comm.window::<f32>(8)?;
+        clear();
+        let needs =
+            |what: &str| format!("{what} (ncclPutSignal) needs NCCL 2.29.2; 2.28.9 is loaded");
+        let outcomes = [
+            ("put_signal", comm.put_signal(window.slice(0..4), 0, window.at(4))),
+            ("signal", comm.signal(0)),
+            ("wait_signal", comm.wait_signal(0)),
+        ];
+        for (what, outcome) in outcomes {
+            let error = assert_error!(outcome, Unsupported, needs(what), "TYPED_NCCL_LIB");
+            assert!(error.is_refusal());
+        }
+        let mut x = comm.device().zeros::<f32>(4)?;
+        clear();
+        let outcome = comm.group(|g| {
+            g.all_reduce_in_place(&mut x, Sum)?;
+            g.signal(0)
+        });
+        assert_error!(outcome, Unsupported, needs("signal"));
+        assert_silent("what a release does not have");
+        comm.health()?;
+        comm.finish()
+    });
+}
+
+#[test]
+fn machines_without_one_sided_operations() {
+    for version in ["2.29.7", "2.32.3"] {
+        on(release(version), || {
+            let mut comm = alone()?;
+            let window = comm.window::<f32>(8)?;
+            clear();
+            let needs = "put_signal needs GPUs that reach each other's memory, or a network";
+            let outcome = comm.put_signal(window.slice(0..4), 0, window.at(4));
+            assert_error!(outcome, Unsupported, needs, "this communicator has neither");
+            assert_error!(comm.wait_signal(0), Unsupported, "this communicator has neither");
+            assert_eq!((count(ncclPutSignal), count(ncclWaitSignal)), (0, 0));
+            assert_eq!(cuda().called(), [""; 0]);
+            comm.health()?;
+            comm.finish()
+        });
+    }
+}
+
+#[test]
+fn kinds_that_a_release_does_not_have() {
+    on(release("2.28.9"), || {
+        let mut comm = alone()?;
+        let buffer = comm.device().nccl_zeros::<f32>(8)?;
+        let outcome = comm.register_window_as(buffer, SymmetricStrict);
+        assert_error!(outcome, Unsupported, "a strictly ordered window needs NCCL 2.29.7");
+        let buffer = comm.device().nccl_zeros::<f32>(8)?;
+        let outcome = comm.register_window_as(buffer, GinOnly);
+        assert_error!(outcome, Unsupported, "a window of this kind needs NCCL 2.32.3; 2.28.9");
+        assert_eq!(count(ncclCommWindowRegister), 0);
+        comm.finish()
+    });
+}
+
+#[test]
+fn releases_without_windows() {
+    on(release("2.26.5"), || {
+        let mut comm = alone()?;
+        let outcome = comm.window::<f32>(8);
+        assert_error!(outcome, Unsupported, "a window (ncclCommWindowRegister) needs NCCL 2.27.");
+        comm.health()?;
+        comm.finish()
+    });
+}
+
+#[test]
+fn registered_buffers() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let x = comm.device().zeros::<i32>(50);
+        let x = x?;
+        let start = address(comm.stream(), &x)?;
+        let registered = comm.register_buffer(&x)?;
+        let calls = calls(ncclCommRegister);
+        let [call] = calls.as_slice() else { panic!("{calls:?}") };
+        assert_eq!((call.pointer("buff") as u64, call.int("size")), (start, 200));
+        // The memory stays until it is deregistered.
+        drop(x);
+        let given = |comm: &Communicator<Cuda<AnyDevice>>| {
+            let y = comm.device().zeros::<i32>(50)?;
+            address(comm.stream(), &y)
+        };
+        assert_ne!(given(&comm)?, start);
+        let handle = registered.handle().expect("NCCL keeps one");
+        comm.deregister_buffer(registered)?;
+        let calls = crate::common::calls(ncclCommDeregister);
+        assert_eq!(calls.iter().map(|c| c.pointer("handle") as u64).collect::<Vec<_>>(), [handle]);
+        comm.finish()
+    });
+}
+
+/// One rank fails between the ranks' agreements: the other does not wait for it.
+#[test]
+fn setting_up_signals_fails_on_one_rank() {
+    on(release("2.30.7"), || {
+        for (function, failure) in [
+            (ncclSignal, ncclResult_t::ncclSystemError),
+            (ncclWaitSignal, ncclResult_t::ncclInternalError),
+            (ncclCommQueryProperties, ncclResult_t::ncclUnhandledCudaError),
+        ] {
+            clear();
+            nccl().set_rma(true);
+            nccl().fail(function, failure);
+            let failed = Cuda::spmd(2, |place| {
+                let mut comm = connect(place, 10_000)?;
+                let error = comm.window::<f32>(8).expect_err("one of the two");
+                let failed = matches!(error, Error::NcclFailed(_));
+                match failed {
+                    true => says(&error, &[function.name(), failure.name().expect("declared")]),
+                    false => assert!(matches!(error, Error::PeerFailed(_)), "{error}"),
+                }
+                assert!(comm.health().is_err());
+                Ok::<_, Error>(failed)
+            })?;
+            assert_eq!(failed.iter().filter(|failed| **failed).count(), 1);
+            assert_eq!((count(ncclCommAbort), nccl().live().communicators), (2, 0));
+        }
+        Ok(())
+    });
+}
