@@ -109,6 +109,16 @@ impl<T> Place<T> {
         Ok(())
     }
 
+    /// The first bytes.
+    ///
+    /// # Safety
+    ///
+    /// It is not null, and there are as many initialised bytes.
+    pub(crate) unsafe fn bytes(self, count: usize) -> Vec<u8> {
+        // SAFETY: this function's contract is that one's.
+        unsafe { std::slice::from_raw_parts(self.0.cast(), count) }.to_vec()
+    }
+
     /// Refuses null, before anything is done for nothing.
     pub(crate) fn needed(self) -> Answer {
         if self.is_null() {

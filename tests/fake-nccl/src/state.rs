@@ -111,6 +111,13 @@ impl State {
         self.log.push(Call { function, thread, result: None, arguments });
     }
 
+    /// Writes down more of the last call than its arguments say.
+    pub(crate) fn note(&mut self, name: &str, value: Value) {
+        if let Some(call) = self.log.last_mut() {
+            call.arguments.push((name.to_owned(), value));
+        }
+    }
+
     /// Writes down what the last call returns.
     pub(crate) fn returns(&mut self, result: ncclResult_t) {
         if let Some(call) = self.log.last_mut() {

@@ -170,13 +170,14 @@ fn windows_and_registrations_are_a_communicators() {
 
 #[test]
 fn operators_are_a_communicators() {
-    let (_fake, api) = double("operators");
+    let (fake, api) = double("operators");
     let (comm, other) = (join(api, 0, 1), join(api, 0, 1));
     let (mut op, mut scalar) = (SUM, 2.0_f32);
     let scalar = (&raw mut scalar).cast();
     let immediate = ncclScalarResidence_t::ncclScalarHostImmediate;
     assert_eq!(call!(api, ncclRedOpCreatePreMulSum(&mut op, scalar, F32, immediate, comm)), OK);
     assert!(op >= ncclRedOp_t::ncclNumOps);
+    assert_eq!(fake.log()[4].bytes("*scalar"), 2.0_f32.to_ne_bytes());
     let reduce = |kind, comm| call!(api, ncclAllReduce(FROM, TO, 1, kind, op, comm, STREAM));
     let f64 = ncclDataType_t::ncclFloat64;
     assert_eq!([reduce(F32, comm), reduce(f64, comm), reduce(F32, other)], [OK, IA, IA]);
