@@ -60,7 +60,9 @@ impl Block {
             gpu.now("zeroing memory", |stream| {
                 // SAFETY: the range is the block's, which nothing else uses yet.
                 unsafe { result::memset_d8_async(block.raw.address, 0, bytes, stream) }
-            })?;
+            })
+            // Whoever gets it next zeroes it on the same stream, so after this.
+            .inspect_err(|_| gpu.blocks.retire(raw, Vec::new()))?;
         }
         Ok(block)
     }
