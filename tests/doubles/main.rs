@@ -15,7 +15,15 @@ mod connect;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod groups;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod memory;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod opening;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod operators;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod order;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod waits;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod windows;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
