@@ -1,1 +1,125 @@
-//! TODO
+//! Operators made at run time: their scalars, and their lives.
+
+use fake_nccl::Value;
+use nccl_sys::Function::{ncclAllReduce, ncclRedOpCreatePreMulSum, ncclRedOpDestroy};
+use nccl_sys::ncclResult_t;
+use typed_nccl::{AnyDevice, Communicator, Cuda, F8E4M3, F8E5M2, Numeric, Result, bf16, f16};
+
+use crate::common::{address, alone, calls, clear, count};
+use crate::scenario::{NEWEST, nccl, on};
+
+type Comm = Communicator<Cuda<AnyDevice>>;
+
+/// The scalar is on the host, and read at the call.
+const HOST: i128 = 1;
+/// It is on the device, and read when an operation runs.
+const DEVICE: i128 = 0;
+
+/// Makes an operator and uses it; what NCCL was told: the type, where the scalar is, its bytes.
+fn scaled<T: Numeric>(comm: &mut Comm, scalar: T) -> Result<(i128, i128, Vec<u8>)> {
+    clear();
+    let operator = comm.pre_mul_sum(scalar)?;
+    let mut x = comm.device().zeros::<T>(3)?;
+    comm.all_reduce_in_place(&mut x, &operator)?;
+    let made = calls(ncclRedOpCreatePreMulSum);
+    let [made] = made.as_slice() else { panic!("{made:?}") };
+    let used = calls(ncclAllReduce);
+    assert!(used[0].int("op") > 4, "none of NCCL's own");
+    assert_eq!(used[0].int("datatype"), made.int("datatype"));
+    assert_eq!(used[0].pointer("comm"), made.pointer("comm"));
+    Ok((made.int("datatype"), made.int("residence"), made.bytes("*scalar").to_vec()))
+}
+
+#[test]
+fn scalars_are_one_element() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let comm = &mut comm;
+        assert_eq!(scaled(comm, -3_i8)?, (0, HOST, vec![0xfd]));
+        assert_eq!(scaled(comm, 200_u8)?, (1, HOST, vec![200]));
+        assert_eq!(scaled(comm, -70_000_i32)?, (2, HOST, (-70_000_i32).to_ne_bytes().into()));
+        assert_eq!(scaled(comm, u64::MAX - 1)?, (5, HOST, (u64::MAX - 1).to_ne_bytes().into()));
+        let half = f16::from_f32(0.5);
+        assert_eq!(scaled(comm, half)?, (6, HOST, half.to_bits().to_ne_bytes().into()));
+        assert_eq!(scaled(comm, 1.5_f32)?, (7, HOST, 1.5_f32.to_ne_bytes().into()));
+        assert_eq!(scaled(comm, -2.25_f64)?, (8, HOST, (-2.25_f64).to_ne_bytes().into()));
+        let brain = bf16::from_f32(3.0);
+        assert_eq!(scaled(comm, brain)?, (9, HOST, brain.to_bits().to_ne_bytes().into()));
+        let (e4m3, e5m2) = (F8E4M3::from_f32(1.0), F8E5M2::from_f32(1.0));
+        assert_eq!(scaled(comm, e4m3)?, (10, HOST, vec![e4m3.to_bits()]));
+        assert_eq!(scaled(comm, e5m2)?, (11, HOST, vec![e5m2.to_bits()]));
+        Ok(())
+    });
+}
+
+#[test]
+fn scalars_on_the_device_are_addresses() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let scalar = comm.device().from_slice(&[2.0_f32, 3.0])?;
+        let start = address(comm.stream(), &scalar)?;
+        clear();
+        let operator = comm.pre_mul_sum_device(scalar)?;
+        let made = calls(ncclRedOpCreatePreMulSum);
+        assert_eq!((made[0].int("residence"), made[0].int("datatype")), (DEVICE, 7));
+        assert_eq!(made[0].argument("scalar"), &Value::Pointer(start as usize));
+        // Kernels may read it until the communicator ends.
+        drop(operator);
+        let device = comm.device().clone();
+        let stream = device.stream()?;
+        let given = || address(&stream, &device.zeros::<f32>(2)?);
+        assert_ne!(given()?, start);
+        let _other = comm.pre_mul_sum(1.0_f32)?;
+        assert_eq!(count(ncclRedOpDestroy), 1);
+        let kept = device.zeros::<f32>(2)?;
+        assert_ne!(address(&stream, &kept)?, start);
+        comm.finish()?;
+        assert_eq!(given()?, start);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_operator_is_destroyed_when_its_place_is_used_again() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let (first, second) = (comm.pre_mul_sum(1.0_f32)?, comm.pre_mul_sum(2.0_f32)?);
+        let mut x = comm.device().zeros::<f32>(3)?;
+        comm.all_reduce_in_place(&mut x, &first)?;
+        let number = calls(ncclAllReduce)[0].int("op");
+        drop(first);
+        assert_eq!((count(ncclRedOpDestroy), nccl().live().operators), (0, 2));
+        let third = comm.pre_mul_sum(3.0_f32)?;
+        let destroyed = calls(ncclRedOpDestroy);
+        assert_eq!(destroyed.iter().map(|call| call.int("op")).collect::<Vec<_>>(), [number]);
+        // Those whose handles live are there.
+        comm.all_reduce_in_place(&mut x, &second)?;
+        comm.all_reduce_in_place(&mut x, &third)?;
+        for _ in 0..20 {
+            comm.pre_mul_sum(4.0_f32)?;
+        }
+        assert_eq!(nccl().live().operators, 3);
+        comm.finish()?;
+        assert_eq!(nccl().live().operators, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn operators_that_cannot_be() {
+    on(NEWEST, || {
+        let (mut comm, other) = (alone()?, alone()?);
+        let operator = comm.pre_mul_sum(1.0_f32)?;
+        let mut x = comm.device().zeros::<f32>(3)?;
+        clear();
+        assert_error!(other.all_reduce_in_place(&mut x, &operator), WrongCommunicator, "PreMulSum");
+        let none = comm.device().zeros::<f32>(0)?;
+        assert_error!(comm.pre_mul_sum_device(none), BadLength, "a scalar");
+        assert_eq!(count(ncclAllReduce) + count(ncclRedOpCreatePreMulSum), 0);
+        nccl().fail(ncclRedOpCreatePreMulSum, ncclResult_t::ncclInvalidArgument);
+        let what = "ncclRedOpCreatePreMulSum of NCCL 2.32.3 gave ncclInvalidArgument";
+        assert_error!(comm.pre_mul_sum(1.0_f32), NcclFailed, what);
+        assert_error!(comm.health(), NcclFailed, what);
+        other.finish()
+    });
+}

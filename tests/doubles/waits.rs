@@ -1,1 +1,412 @@
-//! TODO
+//! Host waits that end badly: deadlines, errors of NCCL's and of CUDA's, ranks that differ.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use fake_cuda::Code;
+use nccl_sys::Function::{ncclAllReduce, ncclCommAbort, ncclCommDestroy};
+use nccl_sys::ncclResult_t;
+use typed_nccl::{Communicator, Cuda, Error, Max, Result, Stream, Sum};
+
+use crate::common::{Wire, alone, clear, connect, count, handle, says, until};
+use crate::scenario::{NEWEST, cuda, nccl, on};
+
+/// Keeps what is enqueued on a communicator's own stream from being done.
+fn hold<T>(stream: &Stream<Cuda<T>>) -> Result<()> {
+    cuda().hold(handle(stream)?);
+    Ok(())
+}
+
+/// NCCL's handle of a communicator.
+fn comm_of<T>(comm: &Communicator<Cuda<T>>) -> Result<usize> {
+    Ok(Wire::of(comm)?.comm as usize)
+}
+
+/// What NCCL says of it from now on.
+fn set_async_error(comm: usize, result: ncclResult_t) {
+    nccl().set_async_error(std::ptr::without_provenance_mut(comm), result);
+}
+
+#[test]
+fn a_deadline_names_every_ranks_last_call() {
+    on(NEWEST, || {
+        Cuda::spmd(3, |place| {
+            let first = place.rank().index() == 0;
+            let comm = connect(place, if first { 200 } else { 20_000 })?;
+            let (mut x, y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<i64>(5)?);
+            let mut all = comm.device().zeros::<i64>(15)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            comm.barrier()?;
+            if !first {
+                until("rank 0 gives up", || comm.health().is_err());
+                let told = comm.health().expect_err("rank 0 gave up");
+                assert!(matches!(told, Error::PeerFailed(_)), "{told}");
+                says(&told, &["rank 0 left", "timeout: to_vec (at tests/doubles/waits.rs:"]);
+                return Ok::<_, Error>(());
+            }
+            hold(comm.stream())?;
+            let line = line!() + 1;
+            comm.all_gather(&y, &mut all)?;
+            let site = format!("all_gather of 5 i64, at tests/doubles/waits.rs:{line}");
+            let error = assert_error!(
+                all.to_vec(),
+                Timeout,
+                "timeout: to_vec (at tests/doubles/waits.rs:",
+                "rank 0 called 2 collectives on World, the last ",
+                site,
+                "rank 1 called 1 collectives on World, the last all_reduce of 8 f32, Sum, at tests/",
+                "rank 2 called 1 collectives on World, the last all_reduce of 8 f32, Sum, at tests/",
+            );
+            assert!(error.is_fatal());
+            clear();
+            assert_error!(comm.all_reduce_in_place(&mut x, Sum), Timeout, "to_vec");
+            assert_eq!(count(ncclAllReduce), 0);
+            Ok(())
+        })?;
+        // What is poisoned is aborted, never destroyed.
+        assert_eq!(nccl().live().communicators, 0);
+        assert_eq!(count(ncclCommDestroy), 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn transfers_and_refusals_are_in_the_report() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 300)?;
+            let mut x = comm.device().zeros::<f32>(8)?;
+            comm.barrier()?;
+            if comm.rank().index() == 1 {
+                // Of another peer, and another kind: no reason for rank 0's wait to end.
+                let error = comm.recv(&mut x.slice_mut(0..9), 0).expect_err("past the end");
+                assert!(error.is_refusal());
+                comm.barrier()?;
+                until("rank 0 gives up", || comm.health().is_err());
+                return Ok::<_, Error>(());
+            }
+            comm.barrier()?;
+            hold(comm.stream())?;
+            comm.recv(&mut x, 1)?;
+            assert_error!(
+                x.to_vec(),
+                Timeout,
+                "rank 0 called 0 collectives on World, and then or before recv of 8 f32 from 1, at ",
+                "rank 1 refused its receive from rank 0: ",
+                "reaches past a buffer of 8",
+            );
+            Ok(())
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn an_error_that_nccl_finds_by_itself() {
+    on(NEWEST, || {
+        let together = Barrier::new(2);
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 20_000)?;
+            let mut x = comm.device().zeros::<f32>(8)?;
+            let raw = comm_of(&comm)?;
+            hold(comm.stream())?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            together.wait();
+            if comm.rank().index() == 0 {
+                // Under way is no error.
+                set_async_error(raw, ncclResult_t::ncclInProgress);
+                nccl().set_last_error("peer closed its socket");
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        let asks = nccl_sys::Function::ncclCommGetAsyncError;
+                        let before = count(asks);
+                        until("it asks", || count(asks) > before + 3);
+                        set_async_error(raw, ncclResult_t::ncclRemoteError);
+                    });
+                    let error = assert_error!(
+                        comm.sync(comm.stream()),
+                        NcclFailed,
+                        "ncclCommGetAsyncError of NCCL 2.32.3 gave ncclRemoteError: remote process",
+                        "; peer closed its socket",
+                    );
+                    assert!(error.is_fatal());
+                });
+            }
+            let error = comm.sync(comm.stream()).expect_err("rank 0 failed");
+            if comm.rank().index() == 1 {
+                assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+                says(&error, &["rank 0 left: ncclCommGetAsyncError", "ncclRemoteError"]);
+            }
+            assert_eq!(comm.health().expect_err("poisoned").to_string(), error.to_string());
+            Ok::<_, Error>(())
+        })?;
+        assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (2, 0));
+        Ok(())
+    });
+}
+
+/// An error that was there before the wait ends is told by the wait, or by the next one.
+#[test]
+fn an_error_of_work_that_is_over() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let mut x = comm.device().zeros::<f32>(8)?;
+        let raw = comm_of(&comm)?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        set_async_error(raw, ncclResult_t::ncclSystemError);
+        let _ = x.to_vec();
+        assert_error!(comm.health(), NcclFailed, "ncclSystemError");
+        assert_error!(comm.finish(), NcclFailed, "ncclSystemError");
+        assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (1, 0));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_fault_of_the_device() {
+    on(NEWEST, || {
+        let together = Barrier::new(2);
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 20_000)?;
+            let mut x = comm.device().zeros::<f32>(8)?;
+            hold(comm.stream())?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            together.wait();
+            if comm.rank().index() == 0 {
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        clear();
+                        until("it asks", || cuda().called().contains(&"cuEventQuery"));
+                        cuda().set_fault(true);
+                    });
+                    let name = "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was";
+                    let error = assert_error!(x.to_vec(), CudaFailed, "work on cuda:0", name);
+                    assert!(error.is_fatal());
+                });
+                clear();
+                let again = comm.all_reduce_in_place(&mut x, Sum);
+                assert_error!(again, CudaFailed, "work on cuda:0");
+                assert_eq!(nccl().called(), []);
+                assert!(x.to_vec().is_err() && comm.device().zeros::<f32>(8).is_err());
+                assert!(comm.device().stream().is_err());
+            } else {
+                until("rank 0 tells", || comm.health().is_err());
+                let told = comm.health().expect_err("rank 0 failed");
+                says(&told, &["rank 0 left: work on cuda:0 failed", "ILLEGAL_ADDRESS"]);
+            }
+            Ok::<_, Error>(())
+        })?;
+        until("all have ended", || nccl().live().communicators == 0);
+        assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (2, 0));
+        Ok(())
+    });
+}
+
+/// Calls of the driver that fail once, where a rank enqueues or waits.
+#[test]
+fn failures_of_the_driver_on_the_way() {
+    on(NEWEST, || {
+        let device = Cuda::<typed_nccl::AnyDevice>::any(0)?;
+        let (first, second) = (device.stream()?, device.stream()?);
+        let mut x = device.zeros::<f32>(8)?;
+        first.launch(&mut x, |_, _| ())?;
+        cuda().fail("cuStreamWaitEvent", Code::UNKNOWN);
+        let outcome = second.launch(&mut x, |_, _| ());
+        assert_error!(outcome, CudaFailed, "waiting for an event on cuda:0", "CUDA_ERROR_UNKNOWN");
+        cuda().fail("cuEventRecord", Code::UNKNOWN);
+        assert_error!(first.mark(), CudaFailed, "recording an event on cuda:0");
+        cuda().fail("cuMemcpyDtoHAsync_v2", Code::UNKNOWN);
+        assert_error!(x.to_vec(), CudaFailed, "copying to the host on cuda:0");
+        cuda().fail("cuMemcpyHtoDAsync_v2", Code::UNKNOWN);
+        assert_error!(x.copy_from(&[1.0; 8]), CudaFailed, "copying from the host on cuda:0");
+        cuda().fail("cuEventSynchronize", Code::UNKNOWN);
+        assert_error!(x.to_vec(), CudaFailed, "copying to the host on cuda:0");
+        cuda().fail("cuMemcpyHtoDAsync_v2", Code::UNKNOWN);
+        let failed = first.upload(device.pinned::<f32>(8)?, &mut x).expect_err("told to fail");
+        says(&failed.error, &["copying on cuda:0 failed", "CUDA_ERROR_UNKNOWN"]);
+        assert_eq!(failed.value.len(), 8, "the pinned memory comes back");
+        cuda().fail("cuCtxGetCurrent", Code::UNKNOWN);
+        assert_error!(device.stream(), CudaFailed, "binding on cuda:0");
+        second.launch(&mut x, |_, _| ())?;
+        assert_eq!(x.to_vec()?, [0.0; 8]);
+        Ok(())
+    });
+}
+
+#[test]
+fn calls_that_differ() {
+    on(NEWEST, || {
+        let errors = Cuda::spmd(2, |place| {
+            let comm = connect(place, 20_000)?;
+            let (mut x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(9)?);
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            hold(comm.stream())?;
+            let line = match comm.rank().index() {
+                0 => {
+                    comm.all_reduce_in_place(&mut x, Max)?;
+                    line!() - 1
+                }
+                _ => {
+                    comm.all_reduce_in_place(&mut y, Max)?;
+                    line!() - 1
+                }
+            };
+            let error = comm.sync(comm.stream()).expect_err("they differ");
+            assert!(comm.health().is_err());
+            clear();
+            assert!(comm.all_reduce_in_place(&mut x, Sum).is_err());
+            Ok::<_, Error>((line, error))
+        })?;
+        let [first, second] = [errors[0].0, errors[1].0];
+        let lines = [
+            "collective #1 on World differs between ranks: ",
+            &format!("rank 0 called all_reduce of 8 f32, Max, at tests/doubles/waits.rs:{first}; "),
+            &format!(
+                "rank 1 called all_reduce of 9 f32, Max, at tests/doubles/waits.rs:{second}; "
+            ),
+            "the communicator has ended",
+        ];
+        for (_, error) in &errors {
+            says(error, &lines);
+            // The other rank may have seen it first, and told this one.
+            assert!(matches!(error, Error::Mismatch(_) | Error::PeerFailed(_)), "{error}");
+        }
+        assert!(errors.iter().any(|(_, error)| matches!(error, Error::Mismatch(_))));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_refusal_is_told_to_the_others() {
+    on(NEWEST, || {
+        Cuda::spmd(3, |place| {
+            let comm = connect(place, 20_000)?;
+            let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(24)?);
+            comm.all_gather(&x, &mut y)?;
+            hold(comm.stream())?;
+            let reason = "the receive buffer holds 16 f32, 3 ranks x 8 need 24";
+            if comm.rank().index() == 1 {
+                let error = comm.all_gather(&x, &mut y.slice_mut(0..16)).expect_err("refused");
+                assert!(error.is_refusal(), "{error}");
+                says(&error, &[reason]);
+                // Its own work goes on until the others give up.
+                until("the others are told", || comm.health().is_err());
+                return Ok::<_, Error>(());
+            }
+            let line = line!() + 1;
+            comm.all_gather(&x, &mut y)?;
+            let error = y.to_vec().expect_err("rank 1 does not take part");
+            let call =
+                format!("all_gather of 8 f32, at tests/doubles/waits.rs:{line}, on World, did not");
+            says(&error, &[&call, "rank 1 refused its part: ", reason]);
+            assert!(matches!(error, Error::Refused(_) | Error::PeerFailed(_)), "{error}");
+            assert!(comm.health().is_err());
+            Ok(())
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn a_refused_send_is_told_to_who_receives() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 20_000)?;
+            let mut x = comm.device().zeros::<f32>(8)?;
+            hold(comm.stream())?;
+            if comm.rank().index() == 1 {
+                comm.send(&x, 0)?;
+                let error = comm.send(&x.slice(1..10), 0).expect_err("past the end");
+                assert!(error.is_refusal());
+                until("the other gives up", || comm.health().is_err());
+                return Ok::<_, Error>(());
+            }
+            comm.recv(&mut x, 1)?;
+            comm.recv(&mut x, 1)?;
+            let call = "recv of 8 f32 from 1, at tests/doubles/waits.rs:";
+            assert_error!(x.to_vec(), Refused, call, "rank 1 refused its part", "1..10");
+            Ok(())
+        })
+        .map(drop)
+    });
+}
+
+/// What all ranks refuse is no reason for anything.
+#[test]
+fn a_refusal_of_all_harms_nothing() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 20_000)?;
+            let mut x = comm.device().zeros::<f32>(8)?;
+            assert!(comm.reduce_in_place(&mut x, Sum, 2).is_err_and(|error| error.is_refusal()));
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            assert_eq!(x.to_vec()?, [0.0; 8]);
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn an_abort_ends_waits() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 20_000)?;
+            let mut x = comm.device().zeros::<f32>(8)?;
+            hold(comm.stream())?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            if comm.rank().index() == 1 {
+                assert_error!(x.to_vec(), PeerFailed, "rank 0 left", "the program ends");
+                return Ok::<_, Error>(());
+            }
+            let abort = comm.abort_handle();
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    clear();
+                    until("it waits", || cuda().called().contains(&"cuEventQuery"));
+                    assert!(abort.abort("the program ends"));
+                });
+                assert_error!(x.to_vec(), Aborted, "aborted by rank 0", "the program ends");
+            });
+            // The handle calls nothing: the owner's end does.
+            assert!(nccl().live().communicators > 0);
+            drop(comm);
+            Ok(())
+        })?;
+        assert_eq!(nccl().live().communicators, 0);
+        assert_eq!(count(ncclCommDestroy), 0);
+        Ok(())
+    });
+}
+
+/// A thread that does not come back from NCCL cannot tell anybody; somebody else does.
+#[test]
+fn a_call_that_does_not_return() {
+    static STUCK: AtomicBool = AtomicBool::new(true);
+    on(NEWEST, || {
+        nccl().before(|function| {
+            while function == ncclAllReduce && STUCK.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 100)?;
+            let mut x = comm.device().zeros::<f32>(8)?;
+            if comm.rank().index() == 0 {
+                comm.all_reduce_in_place(&mut x, Sum)?;
+                let error = comm.health().expect_err("it took too long");
+                assert!(matches!(error, Error::Timeout(_)), "{error}");
+                says(&error, &["timeout: all_reduce (at tests/doubles/waits.rs:"]);
+                says(&error, &["its thread is inside NCCL", "rank 1 called 0 collectives"]);
+                return Ok::<_, Error>(());
+            }
+            until("rank 0 is given up", || comm.health().is_err());
+            STUCK.store(false, Ordering::Relaxed);
+            says(&comm.health().expect_err("told"), &["rank 0 left", "inside NCCL"]);
+            Ok(())
+        })
+        .map(drop)
+    });
+}
