@@ -61,6 +61,9 @@ pub(crate) fn until<B: Backend>(
         first = first.or_else(|| B::take_error(point));
         for user in stream.users() {
             user.health.look();
+            if B::ENDS_REACH_POINTS {
+                user.health.check()?;
+            }
             first = first.or_else(|| user.health.take_pending());
         }
     }

@@ -98,6 +98,10 @@ pub unsafe trait Memory: Sized + 'static {
 /// and its writes are visible to the calling thread; what is enqueued after `wait_for` runs after
 /// the point.
 pub unsafe trait Streams: Memory {
+    /// Whether points can be reached because a communicator ended, without its work: kernels that were
+    /// told to stop.
+    const ENDS_REACH_POINTS: bool = false;
+
     /// A queue of work.
     type Stream: Clone + Send + Sync + 'static;
 

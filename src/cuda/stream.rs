@@ -87,6 +87,8 @@ impl Drop for CudaStream {
 // SAFETY: an event is reached when all work enqueued before it is over, and the driver makes the
 // device's writes visible to who asks; a stream that waits for an event runs later work after it.
 unsafe impl Streams for CudaBackend {
+    const ENDS_REACH_POINTS: bool = true;
+
     type Stream = Arc<CudaStream>;
     type Point = Recorded;
 

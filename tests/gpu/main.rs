@@ -63,6 +63,7 @@ const TESTS: &[Test] = tests! {
     memory::order_across_streams: 1, 60;
     memory::scalars_on_host_and_device: 1, 60;
     memory::two_communicators_on_the_same_gpus: 1, 60;
+    memory::transfers_of_nothing: 2, 60;
     windows::puts_land_and_signals_say_so: 1, 60;
     windows::signals_count_by_peer_and_slot: 1, 60;
     windows::windows_close_and_their_memory_goes_on: 1, 60;

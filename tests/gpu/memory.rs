@@ -109,3 +109,33 @@ pub(crate) fn two_communicators_on_the_same_gpus() -> Result<()> {
     })
     .map(drop)
 }
+
+/// Transfers of no elements are transfers all the same.
+pub(crate) fn transfers_of_nothing() -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 15)?;
+        let peer = comm.ring(1);
+        let first = comm.rank().index() == 0;
+        let mine = comm.device().from_slice(&[7_u32; 3000])?;
+        let mut theirs = comm.device().zeros::<u32>(3000)?;
+        for len in [0, 2515, 0, 1, 0, 0, 3000] {
+            let (send, mut recv) = (mine.slice(0..len), theirs.slice_mut(0..len));
+            match first {
+                true => comm.send(&send, peer)?,
+                false => comm.recv(&mut recv, peer)?,
+            }
+            match first {
+                true => comm.recv(&mut recv, peer)?,
+                false => comm.send(&send, peer)?,
+            }
+            comm.group(|g| {
+                g.send(mine.slice(0..len), peer)?;
+                g.recv(theirs.slice_mut(0..len), peer)
+            })?;
+            comm.all_reduce_in_place(&mut theirs.slice_mut(0..len), typed_nccl::Max)?;
+        }
+        assert_eq!(theirs.to_vec()?, [7; 3000]);
+        comm.finish()
+    })
+    .map(drop)
+}
