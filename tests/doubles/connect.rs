@@ -220,7 +220,7 @@ fn dropped_communicators_are_destroyed_when_their_work_is_over() {
 fn a_dropped_communicator_waits_for_the_others_until_its_deadline() {
     on(NEWEST, || {
         Cuda::spmd(2, |place| {
-            let comm = connect(place, 300)?;
+            let comm = connect(place, 1000)?;
             comm.barrier()?;
             if comm.rank().index() == 0 {
                 drop(comm);
@@ -281,8 +281,10 @@ fn the_others_hear_of_a_rank_that_nccl_refuses() {
             Ok::<_, Error>(refused)
         })?;
         assert_eq!(refused.iter().filter(|refused| **refused).count(), 1);
-        until("all have ended", || nccl().live().communicators == 0);
-        assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (2, 0));
+        // Who hears of it early does not ask NCCL.
+        let made = || count(ncclCommInitRankConfig) - 1;
+        until("what was made is aborted", || count(ncclCommAbort) == made());
+        assert_eq!((nccl().live().communicators, count(ncclCommDestroy)), (0, 0));
         Ok(())
     });
 }
@@ -317,6 +319,34 @@ fn a_rank_that_leaves_while_the_others_connect() {
         // What NCCL made too late is aborted.
         until("both are aborted", || count(ncclCommAbort) == 2);
         assert_eq!((nccl().live().communicators, count(ncclCommDestroy)), (0, 0));
+        Ok(())
+    });
+}
+
+/// NCCL's init returns, and nobody asks for what it made.
+#[test]
+fn a_communicator_that_is_made_and_not_wanted() {
+    static GO_ON: AtomicBool = AtomicBool::new(false);
+    on(NEWEST, || {
+        nccl().before(|function| {
+            while function == ncclCommInitRankConfig && !GO_ON.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+        });
+        for turn in 0..50 {
+            clear();
+            GO_ON.store(false, Ordering::Relaxed);
+            let starting = Seat::local(1).remove(0).start(Cuda::<AnyDevice>::any(0)?)?;
+            let failed = starting.try_ready(Instant::now()).expect_err("NCCL holds it up");
+            GO_ON.store(true, Ordering::Relaxed);
+            // Before, while or after its thread hands it over.
+            if turn % 2 == 0 {
+                until("it is made", || nccl().live().communicators == 1);
+            }
+            drop(failed);
+            until("it is aborted", || count(ncclCommAbort) == 1);
+            assert_eq!((nccl().live().communicators, count(ncclCommDestroy)), (0, 0));
+        }
         Ok(())
     });
 }

@@ -58,7 +58,9 @@ fn a_use_on_another_stream_waits_for_the_first() {
         clear();
         comm.all_reduce_in_place(&mut x, Sum)?;
         let own = handle(comm.stream())?;
-        assert_eq!(waits(), [(own, a), (own, b)], "written there, read here");
+        let mut waited = waits();
+        waited.dedup();
+        assert_eq!(waited, [(own, a)], "what was read on the other stream is over");
         clear();
         comm.all_reduce_in_place(&mut x, Sum)?;
         assert_eq!(waits(), [], "in its own order");

@@ -204,7 +204,8 @@ fn waits_are_one_call() {
             // In a group, those that follow each other.
             let mut x = comm.device().zeros::<f32>(4)?;
             let (mut one, mut other) = (Signals::new(), Signals::new());
-            (one.expect(left), other.expect(right));
+            one.expect(left);
+            other.expect(right);
             wire.calls();
             comm.group(|g| {
                 g.wait_signals(&one)?;
