@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{result, sys};
 
+use super::aside::Aside;
 use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
 use crate::backend::{AllocKind, Memory};
@@ -23,6 +24,8 @@ pub(super) struct Raw {
     /// What was allocated: the size class.
     pub(super) bytes: usize,
     pub(super) kind: AllocKind,
+    /// For transfers; NCCL's memory only.
+    pub(super) aside: Option<Aside>,
 }
 
 /// The least that is allocated: the alignment of the driver's own allocations.
@@ -73,6 +76,18 @@ impl Block {
         self.raw.address as usize as *mut c_void
     }
 
+    /// The same for transfers: an address that NCCL does not know as registered.
+    pub(crate) fn aside(&self, offset: usize) -> *mut c_void {
+        let start = self.raw.aside.map_or(self.raw.address, |aside| aside.address);
+        (start as usize as *mut c_void).wrapping_byte_add(offset)
+    }
+
+    /// Whether it is of NCCL's allocator.
+    #[inline]
+    pub(crate) fn is_nccls(&self) -> bool {
+        self.raw.kind == AllocKind::Nccl
+    }
+
     /// The address `offset` bytes in, which is at most the block's length.
     #[inline]
     pub(crate) fn at(&self, offset: usize) -> *mut c_void {
@@ -87,7 +102,11 @@ fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
             .map_err(|error| driver::no_memory(bytes, gpu.ordinal(), error))?,
         AllocKind::Nccl => crate::nccl::alloc(bytes, gpu.ordinal())?,
     };
-    Ok(Raw { address, bytes, kind })
+    let aside = match kind {
+        AllocKind::Device => None,
+        AllocKind::Nccl => Aside::of(gpu, address),
+    };
+    Ok(Raw { address, bytes, kind, aside })
 }
 
 // SAFETY: a block is `bytes` bytes or more of its allocator's, aligned to 512, and zeroed before

@@ -7,6 +7,7 @@
 //! communicator that is dropped while it is poisoned, or by a panic, is aborted there and then.) Host
 //! waits poll events, so that each has a deadline.
 
+mod aside;
 mod block;
 mod copy;
 mod driver;

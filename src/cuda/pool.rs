@@ -73,6 +73,9 @@ impl BlockPool {
         drop(done);
         let mut outcome = Ok(());
         for block in free.into_values().flatten() {
+            if let Some(aside) = block.aside {
+                aside.unmap();
+            }
             let freed = match block.kind {
                 // SAFETY: the pool owned it, and all work that used it is over.
                 AllocKind::Device => unsafe { result::free_sync(block.address) }

@@ -91,6 +91,17 @@ const REFUSALS: usize = 256;
 
 static FAMILIES: LazyLock<Mutex<HashMap<u64, Weak<Family>>>> = LazyLock::new(Mutex::default);
 
+/// Which operands of a rank's call are in windows.
+fn describe(rank: usize, memory: u8) -> String {
+    let what = match memory {
+        0 => "no window",
+        1 => "what it sends in a window",
+        2 => "what it receives in a window",
+        _ => "both sides in windows",
+    };
+    format!("rank {rank}: {what}")
+}
+
 /// A rank of a communicator that others may have joined never will, or not for long.
 pub(super) fn absent(id: u64, rank: Rank, why: &str) {
     let families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -298,11 +309,18 @@ impl Family {
             let until = own.issued().min(theirs.issued());
             let from = (*done).max(own.oldest()).max(theirs.oldest());
             for number in from..until {
-                let pair = (own.call(number), theirs.call(number));
-                if let (Some(mine), Some(their)) = pair
-                    && !mine.matches(&their)
-                {
-                    return Some(self.mismatch(number));
+                let pair = (own.call_and_memory(number), theirs.call_and_memory(number));
+                let (Some((mine, here)), Some((their, there))) = pair else { continue };
+                if !mine.matches(&their) {
+                    return Some(self.mismatch(format!("collective #{number}"), number));
+                }
+                if here != there {
+                    let what = format!(
+                        "the memory of collective #{number} ({}, {})",
+                        describe(rank, here),
+                        describe(other, there)
+                    );
+                    return Some(self.mismatch(what, number));
                 }
             }
             *done = until;
@@ -310,11 +328,11 @@ impl Family {
         None
     }
 
-    fn mismatch(&self, number: u64) -> Error {
+    fn mismatch(&self, what: String, number: u64) -> Error {
         let calls = self.members.iter().enumerate();
         let calls = calls
             .filter_map(|(rank, member)| Some((Rank::at(rank), member.recorder.call(number)?)));
-        let (what, calls) = (format!("collective #{number}"), calls.collect());
+        let calls = calls.collect();
         Error::Mismatch(Box::new(Mismatch { name: self.name, what, calls, ended: true }))
     }
 

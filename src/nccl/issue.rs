@@ -34,7 +34,7 @@ unsafe impl Operations for CudaBackend {
             && collective.call.operation == Operation::AllReduce
             && values::always_known(collective.call.dtype)
         {
-            comm.recorder.collective(&collective.call);
+            comm.recorder.collective(&collective.call, comm.memory(collective));
             comm.recorder.cross();
             // SAFETY: the spans are on the communicator's device and hold `count` elements each, by
             // the caller's promise; communicator and stream are alive.
@@ -108,7 +108,9 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
     for Part { comm, ops, .. } in parts {
         for op in *ops {
             match op {
-                Op::Collective(collective) => comm.recorder.collective(&collective.call),
+                Op::Collective(collective) => {
+                    comm.recorder.collective(&collective.call, comm.memory(collective));
+                }
                 _ => comm.recorder.other(&op.call()),
             }
             let (family, own) = (&comm.shared.family, comm.shared.rank);
@@ -143,7 +145,6 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
 fn call(first: &Part<'_, '_, CudaBackend>, parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
     let (mut calls, mut spreads, mut any) = (0, false, None);
     for Part { comm, stream, ops } in parts {
-        comm.gpu.bind()?;
         comm.one_sided_operations(stream, ops).map_err(|failure| failed(comm, failure))?;
         for op in ops.iter().filter(|op| !is_one_sided(op)) {
             any.get_or_insert_with(|| op.call());
@@ -247,6 +248,30 @@ fn number(n: u32) -> c_int {
 }
 
 impl Comm {
+    /// Which operands of a collective are in windows of this communicator. NCCL chooses its kernels by
+    /// it, each rank for itself.
+    #[inline]
+    fn memory(&self, collective: &Collective<'_, CudaBackend>) -> u8 {
+        let is_nccls = |span: &Span1<'_>| {
+            span.as_ref().is_some_and(|span| span.allocation().block().is_nccls())
+        };
+        match is_nccls(&collective.send) || is_nccls(&collective.recv) {
+            true => self.windows_of(collective),
+            false => 0,
+        }
+    }
+
+    #[cold]
+    fn windows_of(&self, collective: &Collective<'_, CudaBackend>) -> u8 {
+        let rooted = collective.call.root.is_some();
+        let of = |span: &Span1<'_>, bit: u8| match span {
+            // Only the root has both: the others' side says nothing.
+            Some(span) if !rooted && self.is_window(span.allocation()) => bit,
+            _ => 0,
+        };
+        of(&collective.send, 1) | of(&collective.recv, 2)
+    }
+
     /// Puts, signals and waits, in order; waits that follow each other are one call.
     fn one_sided_operations(
         &self,
@@ -256,6 +281,7 @@ impl Comm {
         if !ops.iter().any(is_one_sided) {
             return Ok(());
         }
+        self.gpu.bind()?;
         self.one_after_the_other(stream)?;
         let mut waits = Vec::new();
         for op in ops {
@@ -411,7 +437,9 @@ impl Comm {
         stream: &CudaStream,
         transfer: &Transfer<'_, CudaBackend>,
     ) -> Result<(), Failure> {
-        let address = start(&Some(transfer.span));
+        // Not the address that NCCL may know: the peer's memory may be of another kind.
+        let span = &transfer.span;
+        let address = span.allocation().block().aside(span.offset());
         let peer = number(transfer.peer.0);
         match transfer.call.operation {
             Operation::SendTo => self.send(stream, transfer.call, address, peer),

@@ -60,13 +60,13 @@ impl Recorder {
         Some(self.inside.load(Relaxed)).filter(|crossings| crossings % 2 == 1)
     }
 
-    /// Notes a collective. By the rank's own thread only.
+    /// Notes a collective, and which of its operands are in windows. By the rank's own thread only.
     #[inline]
-    pub(super) fn collective(&self, call: &Call) {
+    pub(super) fn collective(&self, call: &Call, memory: u8) {
         let number = self.issued.load(Relaxed);
         // Who sees a slot's new contents sees that the number before is out.
         fence(Release);
-        self.ring[(number % KEPT) as usize].put(call);
+        self.ring[(number % KEPT) as usize].put(call, memory);
         self.issued.store(number + 1, Release);
     }
 
@@ -89,7 +89,7 @@ impl Recorder {
         if let (Some(counts), Some(peer)) = (counts, call.peer) {
             bump(counts, peer.index());
         }
-        self.last.put(call);
+        self.last.put(call, 0);
         self.last_after.store(self.issued.load(Relaxed), Relaxed);
     }
 
@@ -123,10 +123,18 @@ impl Recorder {
 
     /// Collective `number`, if it is remembered and was not refused.
     pub(super) fn call(&self, number: u64) -> Option<Call> {
+        self.call_and_memory(number).map(|(call, _)| call)
+    }
+
+    /// The same, with which of its operands are in windows: 1 for what it sends, 2 for what it
+    /// receives.
+    pub(super) fn call_and_memory(&self, number: u64) -> Option<(Call, u8)> {
         if number >= self.issued() {
             return None;
         }
-        let call = self.ring[(number % KEPT) as usize].take();
+        let slot = &self.ring[(number % KEPT) as usize];
+        let memory = (slot.what.load(Relaxed) >> 24) as u8;
+        let call = slot.take().map(|call| (call, memory));
         fence(Acquire);
         // The next one may be on its way into the oldest one's slot.
         if number < self.oldest() { None } else { call }
@@ -161,12 +169,13 @@ const NOBODY: u32 = u32::MAX;
 
 impl Slot {
     #[inline]
-    fn put(&self, call: &Call) {
+    fn put(&self, call: &Call, memory: u8) {
         let reduction = call.reduction.map_or(0, |reduction| reduction as u64 + 1);
         let rank = call.root.or(call.peer).map_or(NOBODY, |rank| rank.0);
         let what = call.operation as u64
             | (call.dtype as u64) << 8
             | reduction << 16
+            | u64::from(memory) << 24
             | u64::from(rank) << 32;
         self.what.store(what, Relaxed);
         self.count.store(call.count, Relaxed);
@@ -249,11 +258,12 @@ mod tests {
     #[test]
     fn what_was_called_is_told() {
         let recorder = Recorder::new(4);
-        recorder.collective(&all_reduce(7));
+        recorder.collective(&all_reduce(7), 2);
         let mut broadcast = Call::new(Operation::Broadcast, DType::I8, 9, Location::caller());
         broadcast.root = Some(Rank(3));
-        recorder.collective(&broadcast);
-        assert!(recorder.call(0).is_some_and(|call| call.matches(&all_reduce(7))));
+        recorder.collective(&broadcast, 0);
+        let told = recorder.call_and_memory(0);
+        assert!(told.is_some_and(|(call, memory)| call.matches(&all_reduce(7)) && memory == 2));
         let told = recorder.call(1);
         assert!(told.is_some_and(|call| call.matches(&broadcast) && call.site == broadcast.site));
         assert!(recorder.call(2).is_none());
@@ -263,7 +273,7 @@ mod tests {
     fn old_calls_are_forgotten() {
         let recorder = Recorder::new(1);
         for count in 0..2 * KEPT {
-            recorder.collective(&all_reduce(count as usize));
+            recorder.collective(&all_reduce(count as usize), 0);
         }
         let oldest = recorder.oldest();
         assert_eq!(oldest, KEPT + 1);
@@ -276,7 +286,7 @@ mod tests {
     #[test]
     fn a_refused_call_has_a_number_and_nothing_else() {
         let recorder = Recorder::new(2);
-        recorder.collective(&all_reduce(1));
+        recorder.collective(&all_reduce(1), 0);
         assert_eq!(recorder.refused(), 1);
         assert!(recorder.call(1).is_none());
         assert_eq!((recorder.refused_send(1), recorder.sent(1), recorder.received(1)), (0, 1, 0));

@@ -212,6 +212,11 @@ impl Comm {
         Ok(supported)
     }
 
+    /// Whether memory is in a window of this communicator.
+    pub(super) fn is_window(&self, allocation: &Arc<Allocation<CudaBackend>>) -> bool {
+        self.windows.borrow().iter().any(|window| Arc::ptr_eq(&window.allocation, allocation))
+    }
+
     /// Whether the communicator has one-sided operations.
     fn supports_one_sided(&self) -> Result<bool> {
         let (Ok(_), Ok(query)) =

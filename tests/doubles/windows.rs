@@ -217,11 +217,9 @@ fn waits_are_one_call() {
             let calls = wire.calls();
             let names: Vec<_> = calls.iter().map(|call| call.function.name()).collect();
             let wait = "ncclWaitSignal";
-            let between = [wait, "ncclSignal", wait, "ncclAllReduce"];
-            assert_eq!(names[0], "ncclGroupStart");
-            assert_eq!(names[1..5], between);
-            assert_eq!(names[5..], ["ncclGroupEnd"]);
-            assert_eq!(awaited(&calls[1]), [[1, l, 0, 0], [1, r, 0, 0]]);
+            // What is one-sided comes first, in order; one call needs no group.
+            assert_eq!(names, [wait, "ncclSignal", wait, "ncclAllReduce"]);
+            assert_eq!(awaited(&calls[0]), [[1, l, 0, 0], [1, r, 0, 0]]);
             comm.finish()
         })
         .map(drop)
@@ -400,5 +398,43 @@ fn setting_up_signals_fails_on_one_rank() {
             assert_eq!((count(ncclCommAbort), nccl().live().communicators), (2, 0));
         }
         Ok(())
+    });
+}
+
+/// A stream that waits for a signal cannot be freed by an abort.
+#[test]
+fn a_rank_that_aborts_raises_what_others_wait_for() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        let together = std::sync::Barrier::new(2);
+        Cuda::spmd(2, |place| {
+            let mut comm = configured(place)?;
+            let _window = comm.window::<f64>(4)?;
+            let slot = comm.signal_in(1, 2)?;
+            if comm.rank().index() == 1 {
+                let mut due = Signals::new();
+                due.expect(0_usize).expect_in(0_usize, slot, 2);
+                comm.wait_signals(&due)?;
+                together.wait();
+                together.wait();
+                let error = comm.wait_signal(0).expect_err("rank 0 is gone");
+                assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+                return Ok(());
+            }
+            together.wait();
+            comm.signal(1)?;
+            clear();
+            comm.abort();
+            let mut calls = nccl().log();
+            calls.retain(|call| call.function != nccl_sys::Function::ncclCommGetAsyncError);
+            let names: Vec<_> = calls.iter().map(|call| call.function.name()).collect();
+            together.wait();
+            assert_eq!(names, ["ncclSignal", "ncclSignal", "ncclCommAbort"]);
+            assert_eq!(said(&calls[..2], "peer"), [1, 1]);
+            assert_eq!(said(&calls[..2], "sigIdx"), [2, 2]);
+            assert_eq!(said(&calls[..2], "ctx"), [1, 1]);
+            Ok::<_, Error>(())
+        })
+        .map(drop)
     });
 }

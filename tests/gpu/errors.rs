@@ -130,3 +130,24 @@ pub(crate) fn scaling_8_bits_on_one_rank() -> Result<()> {
     assert_eq!(x.to_vec()?, [one; 16]);
     comm.finish()
 }
+
+/// One rank's operand is in a window and the other's is not: NCCL chooses a kernel on each for itself.
+pub(crate) fn memory_that_differs() -> Result<()> {
+    let started = Instant::now();
+    Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 40)?;
+        let mut window = comm.window::<f32>(1 << 16)?;
+        let mut plain = comm.device().nccl_zeros::<f32>(1 << 16)?;
+        comm.all_reduce_in_place(&mut plain, Sum)?;
+        comm.sync(comm.stream())?;
+        let called = match comm.rank().index() {
+            0 => comm.all_reduce_in_place(&mut window, Sum),
+            _ => comm.all_reduce_in_place(&mut plain, Sum),
+        };
+        let error = called.and_then(|()| comm.sync(comm.stream())).expect_err("they differ");
+        says(&error, &["the memory of collective #1", "both sides in windows", "no window"]);
+        Ok::<_, Error>(())
+    })?;
+    soon(started);
+    Ok(())
+}

@@ -43,6 +43,7 @@ const TESTS: &[Test] = tests! {
     errors::reductions_that_differ: 2, 60;
     errors::roots_that_differ: 2, 60;
     errors::operations_in_another_order: 2, 60;
+    errors::memory_that_differs: 2, 60;
     errors::a_refusal_is_told: 2, 60;
     errors::a_refusal_of_all_harms_nothing: 1, 60;
     errors::scaling_8_bits_on_one_rank: 1, 60;
@@ -68,6 +69,7 @@ const TESTS: &[Test] = tests! {
     windows::signals_count_by_peer_and_slot: 1, 60;
     windows::windows_close_and_their_memory_goes_on: 1, 60;
     windows::windows_that_differ: 2, 60;
+    windows::windows_and_buffers_mixed: 2, 60;
     windows::signals_need_a_window: 2, 60;
     windows::addresses_of_peers: 1, 60;
     windows::an_abort_while_a_peer_waits_for_a_signal: 2, 60;

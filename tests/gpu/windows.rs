@@ -182,3 +182,44 @@ pub(crate) fn an_abort_while_a_peer_waits_for_a_signal() -> Result<()> {
     crate::basics::host_copies_and_zeroes()?;
     crate::lifecycle::again_and_again()
 }
+
+/// Operations between memory in windows and memory that is in none.
+pub(crate) fn windows_and_buffers_mixed() -> Result<()> {
+    let only: Option<usize> = std::env::var("COMBO").ok().and_then(|n| n.parse().ok());
+    Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 4)?;
+        let len = 1 << 18;
+        let mut a = comm.window::<u32>(2 * len)?;
+        let mut b = comm.device().zeros::<u32>(2 * len)?;
+        let (peer, first) = (comm.ring(1), comm.rank().index() == 0);
+        for combo in 0..8 {
+            if only.is_some_and(|only| only != combo) {
+                continue;
+            }
+            for n in [1, 1000, 2515, 12000, 65536, len] {
+                println!("combo {combo}, {n} elements, rank {}", comm.rank());
+                match combo {
+                    0 if first => comm.send(&a.slice(0..n), peer)?,
+                    0 => comm.recv(&mut b.slice_mut(0..n), peer)?,
+                    1 if first => comm.send(&b.slice(0..n), peer)?,
+                    1 => comm.recv(&mut a.slice_mut(0..n), peer)?,
+                    2 => comm.group(|g| {
+                        g.send(a.slice(0..n), peer)?;
+                        g.recv(b.slice_mut(0..n), peer)
+                    })?,
+                    3 => comm.group(|g| {
+                        g.send(b.slice(0..n), peer)?;
+                        g.recv(a.slice_mut(0..n), peer)
+                    })?,
+                    4 => comm.all_reduce(&b.slice(0..n), &mut a.slice_mut(0..n), Sum)?,
+                    5 => comm.all_reduce(&a.slice(0..n), &mut b.slice_mut(0..n), Sum)?,
+                    6 => comm.all_gather(&a.slice(0..n), &mut b.slice_mut(0..2 * n))?,
+                    _ => comm.all_gather(&b.slice(0..n), &mut a.slice_mut(0..2 * n))?,
+                }
+                comm.sync(comm.stream())?;
+            }
+        }
+        comm.finish()
+    })
+    .map(drop)
+}

@@ -10,7 +10,7 @@
 //! Seeds are fixed. `STRESS_SEEDS` scales how many there are: 100 stands for the numbers in the
 //! files, `STRESS_SEEDS=1000` runs ten times as many. `STRESS_FROM` is the first one: a failure names
 //! its seed, and `STRESS_FROM=seed STRESS_SEEDS=1` runs it alone. With `STRESS_VERBOSE` each seed that
-//! holds is printed.
+//! holds is printed, with `STRESS_STEPS` each step, and every step is waited for.
 
 mod call;
 mod collective;

@@ -1,6 +1,7 @@
 //! Plays a program on all ranks, and holds every store against the model.
 
 use std::collections::HashMap;
+use std::env;
 use std::thread;
 use std::time::Duration;
 
@@ -27,10 +28,13 @@ pub(crate) fn play(seed: u64, shape: Shape, program: &[Step]) {
         model.step(step);
     }
     let (read, model) = (&read, &model);
+    // To find the step that hangs.
+    let step_by_step = env::var_os("STRESS_STEPS").is_some();
+    let deadline = if step_by_step { DEADLINE / 10 } else { DEADLINE };
     thread::scope(|scope| {
         for seats in seats(shape.ranks) {
             scope.spawn(move || {
-                let mut rank = Rank::new(seats, shape, DEADLINE)
+                let mut rank = Rank::new(seats, shape, deadline)
                     .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
                 let mut random = Random::new(seed * 77 + rank.index as u64);
                 for (at, step) in program.iter().enumerate() {
@@ -38,7 +42,11 @@ pub(crate) fn play(seed: u64, shape: Shape, program: &[Step]) {
                         thread::sleep(Duration::from_micros(random.next() % 500));
                     }
                     let expected = read.get(&at).map(|ranks| &ranks[rank.index][..]);
-                    let outcome = rank.step(step, expected);
+                    let mut outcome = rank.step(step, expected);
+                    if step_by_step {
+                        outcome = outcome.and_then(|()| rank.sync());
+                        println!("seed {seed}, rank {}, step {at} is over: {step:?}", rank.index);
+                    }
                     outcome.unwrap_or_else(|error| {
                         panic!("seed {seed}, step {at}, {step:?}: {error}")
                     });

@@ -175,6 +175,12 @@ impl Rank {
         }
     }
 
+    /// Waits for everything.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.comms.iter().flatten().try_for_each(|comm| comm.sync(comm.stream()))?;
+        self.streams.iter().try_for_each(typed_nccl::Stream::sync)
+    }
+
     fn reduce_scatter_v(&mut self, comm: usize, blocks: &[usize]) -> Result<()> {
         let comm = self.comms[comm].as_mut().expect("alive");
         let declared = comm.blocks(blocks[self.index])?;

@@ -1,0 +1,90 @@
+//! A second address of NCCL's memory, which NCCL does not know as registered.
+//!
+//! NCCL's send and receive take a shorter way for memory in a window or registered otherwise, and take
+//! for granted that the other rank's is too: between a window and a plain buffer both wait for ever. A
+//! rank cannot know what its peer passes, so transfers name such memory by an address of its own.
+
+use cudarc::driver::{DriverError, sys};
+
+use super::Gpu;
+
+/// The second address of an allocation, and how long it is.
+#[derive(Clone, Copy)]
+pub(super) struct Aside {
+    pub(super) address: sys::CUdeviceptr,
+    bytes: usize,
+}
+
+/// `CUmemAccessDesc` in every release of CUDA: the kind of place, which one, and what it may do.
+#[repr(C)]
+struct Access {
+    kind: u32,
+    id: i32,
+    flags: u32,
+}
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`
+const DEVICE: u32 = 1;
+/// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`
+const READ_AND_WRITE: u32 = 3;
+
+const _: () = assert!(size_of::<Access>() == size_of::<sys::CUmemAccessDesc>());
+
+impl Aside {
+    /// Maps an allocation of NCCL's a second time. None where it is not virtual memory, which no
+    /// window can be made of either.
+    pub(super) fn of(gpu: &Gpu, allocation: sys::CUdeviceptr) -> Option<Self> {
+        let mapped = Self::map(gpu, allocation);
+        if let Err(error) = &mapped {
+            log::debug!("cuda:{}: no second address for NCCL's memory: {error:?}", gpu.ordinal());
+        }
+        mapped.ok()
+    }
+
+    fn map(gpu: &Gpu, allocation: sys::CUdeviceptr) -> Result<Self, DriverError> {
+        let mut handle = 0;
+        // SAFETY: `handle` is a place for one; any address may be asked for.
+        unsafe { sys::cuMemRetainAllocationHandle(&raw mut handle, allocation as usize as *mut _) }
+            .result()?;
+        let mapped = Self::map_handle(gpu, allocation, handle);
+        // SAFETY: it was retained above; a mapping keeps the memory by itself.
+        let released = unsafe { sys::cuMemRelease(handle) }.result();
+        mapped.and_then(|aside| released.map(|()| aside))
+    }
+
+    fn map_handle(
+        gpu: &Gpu,
+        allocation: sys::CUdeviceptr,
+        handle: sys::CUmemGenericAllocationHandle,
+    ) -> Result<Self, DriverError> {
+        let (mut start, mut bytes) = (0, 0);
+        // SAFETY: both are places for the answer.
+        unsafe { sys::cuMemGetAddressRange_v2(&raw mut start, &raw mut bytes, allocation) }
+            .result()?;
+        let mut address = 0;
+        // SAFETY: `address` is a place for the answer.
+        unsafe { sys::cuMemAddressReserve(&raw mut address, bytes, 0, 0, 0) }.result()?;
+        // SAFETY: the range was reserved above and has the allocation's length.
+        let mapped = unsafe { sys::cuMemMap(address, bytes, 0, handle, 0) }.result();
+        let Ok(id) = i32::try_from(gpu.ordinal()) else { return Ok(Self { address, bytes }) };
+        let access = Access { kind: DEVICE, id, flags: READ_AND_WRITE };
+        let access: *const Access = &raw const access;
+        let allowed = mapped.and_then(|()| {
+            // SAFETY: one description, of the layout that every release of CUDA has.
+            unsafe { sys::cuMemSetAccess(address, bytes, access.cast(), 1) }.result()
+        });
+        let aside = Self { address, bytes };
+        allowed.map(|()| aside).inspect_err(|_| aside.unmap())
+    }
+
+    /// Ends the mapping. Nothing uses it any more.
+    pub(super) fn unmap(self) {
+        // SAFETY: the range is ours; one that was not mapped is refused.
+        let unmapped = unsafe { sys::cuMemUnmap(self.address, self.bytes) }.result();
+        // SAFETY: the range was reserved by `map_handle`.
+        let freed = unsafe { sys::cuMemAddressFree(self.address, self.bytes) }.result();
+        if let Err(error) = unmapped.and(freed) {
+            log::debug!("a second address of NCCL's memory stays: {error:?}");
+        }
+    }
+}
