@@ -101,7 +101,7 @@ fn expire(
     let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));
     for user in users {
         let is_it = match culprit {
-            Culprit::Communicator(id) => id == user.health.id(),
+            Culprit::Known(id) => id == user.health.id(),
             Culprit::Unknown => true,
             Culprit::Program => false,
         };

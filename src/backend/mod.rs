@@ -155,7 +155,7 @@ pub struct Blame {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Culprit {
     /// A communicator's, by [`Health::id`].
-    Communicator(u64),
+    Known(u64),
     /// One of those that used the stream.
     Unknown,
     /// No communicator's: work of the program's own.

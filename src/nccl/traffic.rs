@@ -32,7 +32,7 @@ impl Traffic {
         drop(notes);
         let uneven: Vec<_> = alive.iter().filter(|(_, family)| family.is_uneven()).collect();
         let culprit = match (&uneven[..], &alive[..]) {
-            ([(only, _)], _) | ([], [(only, _)]) => Culprit::Communicator(*only),
+            ([(only, _)], _) | ([], [(only, _)]) => Culprit::Known(*only),
             _ => Culprit::Unknown,
         };
         let reports: Vec<String> = alive.iter().map(|(_, family)| family.report()).collect();

@@ -44,7 +44,7 @@ impl State {
         let comm = self.comm(place)?;
         let name = comm.name;
         let member = &comm.members[place.rank];
-        let culprit = Culprit::Communicator(member.health.as_ref()?.id());
+        let culprit = Culprit::Known(member.health.as_ref()?.id());
         let blame = |report| Some(Blame { culprit, report });
         let Some(flight) = &member.flight else { return blame(String::new()) };
         let report = match flight.phase {
