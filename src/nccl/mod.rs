@@ -7,11 +7,13 @@
 //! what they call, so that calls that differ are an error and not a hang.
 
 mod api;
+mod calls;
 mod comm;
 mod exit;
 mod family;
 mod issue;
 mod join;
+mod one_sided;
 mod recorder;
 mod release;
 mod traffic;
