@@ -131,7 +131,8 @@ impl Sanitizer {
         cargo
             .current_dir(root())
             .env("CARGO_TARGET_DIR", &target)
-            .env("RUSTFLAGS", format!("-Zsanitizer={}", self.name))
+            // What tests load while they run finds the sanitizer in the test.
+            .env("RUSTFLAGS", format!("-Zsanitizer={} -Clink-arg=-rdynamic", self.name))
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
             .env(self.options, options);
         if std::env::var_os("PROPTEST_CASES").is_none() {
