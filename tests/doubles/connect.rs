@@ -16,7 +16,7 @@ use typed_nccl::{
     AnyDevice, CommConfig, Communicator, Cuda, Error, Finalized, Result, Seat, Sum, tag,
 };
 
-use crate::common::{alone, calls, clear, connect, count, handle, says, until};
+use crate::common::{Wire, alone, calls, clear, connect, count, handle, says, until};
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
 
 tag!(TensorParallel);
@@ -44,6 +44,19 @@ fn name(call: &Call) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
+/// The rank and the number of ranks that NCCL has.
+fn seat<T>(comm: &Communicator<Cuda<T>>) -> Result<(c_int, c_int)> {
+    let handle = std::ptr::without_provenance_mut(Wire::of(comm)?.comm as usize);
+    let api = nccl().api().expect("the double loads");
+    let (mut rank, mut size) = (-1, -1);
+    let (of_rank, of_size) = (api.ncclCommUserRank(), api.ncclCommCount());
+    // SAFETY: the double looks the handle up; `rank` is a place for a number.
+    unsafe { of_rank.expect("every release has it")(handle, &raw mut rank) };
+    // SAFETY: as above, for `size`.
+    unsafe { of_size.expect("every release has it")(handle, &raw mut size) };
+    Ok((rank, size))
+}
+
 #[test]
 fn each_rank_joins_once() {
     on(NEWEST, || {
@@ -51,7 +64,11 @@ fn each_rank_joins_once() {
         let mut ids = BTreeSet::new();
         for n in [1, 2, 4] {
             clear();
-            Cuda::spmd(n, |place| place.init()?.finish())?;
+            Cuda::spmd(n, |place| {
+                let comm = place.init()?;
+                assert_eq!(seat(&comm)?, (comm.rank().index() as c_int, n as c_int));
+                comm.finish()
+            })?;
             let joins = calls(ncclCommInitRankConfig);
             let ranks: BTreeSet<_> = joins.iter().map(|call| call.int("rank")).collect();
             assert_eq!((joins.len(), ranks), (n, (0..n as i128).collect()));

@@ -45,6 +45,9 @@ fn a_group_of_one_or_none_is_none() {
         assert_silent("an empty group");
         comm.group(|g| g.all_reduce_in_place(&mut x, Sum))?;
         assert_eq!(nccl().called(), [ncclAllReduce]);
+        clear();
+        comm.group(|g| g.broadcast_in_place(&mut x, 0))?;
+        assert_eq!(nccl().called(), [ncclBroadcast]);
         comm.finish()
     });
 }
@@ -229,7 +232,7 @@ fn a_clique_calls_in_one_group() {
 
         clear();
         let outcome = clique.group((&x, &mut y), |mut lane, (x, _)| {
-            lane.send(x, 0)?;
+            lane.send(x, lane.ring(1))?;
             match lane.index() {
                 2 => Err(Error::SizeVariable(Box::new(SizeVariable { found: "its own".into() }))),
                 _ => Ok(()),

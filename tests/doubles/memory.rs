@@ -60,6 +60,31 @@ fn a_buffer_that_is_dropped_in_use_is_not_given_out() {
 }
 
 #[test]
+fn a_dropped_buffer_waits_for_every_stream_that_used_it() {
+    on(NEWEST, || {
+        let device = Gpu::any(0)?;
+        let streams = [device.stream()?, device.stream()?, device.stream()?];
+        for order in [[0, 1, 2], [2, 1, 0]] {
+            let x = device.zeros::<f32>(500)?;
+            let start = place(&x)?;
+            for stream in &streams {
+                cuda().hold(handle(stream)?);
+                stream.launch(&x, |_, _| ())?;
+            }
+            drop(x);
+            let mut kept = Vec::new();
+            for index in order {
+                kept.push(device.zeros::<f32>(500)?);
+                assert_ne!(place(&kept[kept.len() - 1])?, start);
+                cuda().release(handle(&streams[index])?);
+            }
+            assert_eq!(place(&device.zeros::<f32>(500)?)?, start);
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn new_memory_is_zeroed() {
     on(NEWEST, || {
         let device = Gpu::any(0)?;
