@@ -347,12 +347,12 @@ fn a_refusal_of_all_harms_nothing() {
         Cuda::spmd(2, |place| {
             let comm = connect(place, 20_000)?;
             let mut x = comm.device().zeros::<f32>(8)?;
-            assert!(comm.reduce_in_place(&mut x, Sum, 2).is_err_and(|error| error.is_refusal()));
             let past = match comm.rank().index() {
                 0 => comm.send(&x.slice(0..9), 1),
                 _ => comm.recv(&mut x.slice_mut(0..9), 0),
             };
             assert!(past.is_err_and(|error| error.is_refusal()));
+            assert!(comm.reduce_in_place(&mut x, Sum, 2).is_err_and(|error| error.is_refusal()));
             comm.barrier()?;
             match comm.rank().index() {
                 0 => comm.send(&x, 1)?,
