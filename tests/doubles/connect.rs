@@ -51,9 +51,11 @@ fn seat<T>(comm: &Communicator<Cuda<T>>) -> Result<(c_int, c_int)> {
     let (mut rank, mut size) = (-1, -1);
     let (of_rank, of_size) = (api.ncclCommUserRank(), api.ncclCommCount());
     // SAFETY: the double looks the handle up; `rank` is a place for a number.
-    unsafe { of_rank.expect("every release has it")(handle, &raw mut rank) };
+    let asked = unsafe { of_rank.expect("every release has it")(handle, &raw mut rank) };
+    assert_eq!(asked, ncclResult_t::ncclSuccess);
     // SAFETY: as above, for `size`.
-    unsafe { of_size.expect("every release has it")(handle, &raw mut size) };
+    let asked = unsafe { of_size.expect("every release has it")(handle, &raw mut size) };
+    assert_eq!(asked, ncclResult_t::ncclSuccess);
     Ok((rank, size))
 }
 
