@@ -5,6 +5,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnccl.so.2");
+        // Copies without some functions do not miss them themselves, sanitized ones either.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
         // Tests make many copies.
         println!("cargo::rustc-cdylib-link-arg=-Wl,--strip-debug");
     }
