@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
 use crate::error::{Call, Operation, Site};
 use crate::{DType, Rank, ReductionName};
 
-/// How many collectives are remembered. A power of two.
-const KEPT: u64 = 64;
+/// How many collectives are remembered: about as many as CUDA lets a thread enqueue ahead of its
+/// device. A power of two.
+const KEPT: u64 = 1024;
 
 /// One rank's calls.
 pub(super) struct Recorder {

@@ -168,7 +168,7 @@ unsafe impl Windows for CudaBackend {
         let start = allocation.block().address();
         // SAFETY: `handle` is a place for one; the memory is held until it is deregistered.
         let result = unsafe { register(comm.handle, start, bytes, &raw mut handle) };
-        comm.nccl.check("ncclCommRegister", None, result)?;
+        comm.nccl.check("ncclCommRegister", None, result).map_err(|error| comm.poison(error))?;
         let handle = (!handle.is_null()).then(|| handle.expose_provenance() as u64);
         if handle.is_some() {
             comm.held.borrow_mut().push((handle, allocation.clone()));
@@ -184,7 +184,7 @@ unsafe impl Windows for CudaBackend {
         comm.gpu.bind()?;
         // SAFETY: the handle is of `register_buffer` on this communicator, and given back once.
         let result = unsafe { deregister(comm.handle, handle) };
-        comm.nccl.check("ncclCommDeregister", None, result)?;
+        comm.nccl.check("ncclCommDeregister", None, result).map_err(|error| comm.poison(error))?;
         let number = handle.addr() as u64;
         let mut held = comm.held.borrow_mut();
         if let Some(index) = held.iter().position(|(known, _)| *known == Some(number)) {
