@@ -122,4 +122,22 @@ mod tests {
     assert_impl_all!(Seat: Send, Sync);
     assert_not_impl_any!(Seat: Clone);
     assert_impl_all!(PreMulSum<f32, Host>: Send);
+
+    // The same on GPUs: handles of CUDA's and NCCL's are bound to no thread, and the cells of a
+    // communicator go with it.
+    #[cfg(feature = "cuda")]
+    mod gpu {
+        use super::*;
+        use crate::Cuda;
+
+        assert_impl_all!(Communicator<Cuda, Ready>: Send);
+        assert_not_impl_any!(Communicator<Cuda, Ready>: Sync);
+        assert_impl_all!(Communicator<Cuda, Initializing>: Send);
+        assert_impl_all!(Buffer<f32, Cuda>: Send);
+        assert_not_impl_any!(Buffer<f32, Cuda>: Sync);
+        assert_impl_all!(Stream<Cuda>: Send);
+        assert_not_impl_any!(Stream<Cuda>: Sync);
+        assert_not_impl_any!(Slice<'static, f32, Cuda>: Send, Sync);
+        assert_impl_all!(Mark<Cuda>: Send, Sync, Clone);
+    }
 }
