@@ -161,24 +161,42 @@ impl<B: Backend> Core<B> {
         Some((self.comm.take()?, self.control.take()?))
     }
 
-    /// Ends it now, telling the others why.
+    /// Ends it now, telling the others why. The program knows.
     pub(super) fn abort(&mut self, why: &str) {
+        if self.abort_backend(why) {
+            self.health.end();
+        }
+    }
+
+    /// [`abort`](Self::abort) from a drop: the program may not know.
+    fn abandon(&mut self, why: &str) {
+        if !self.abort_backend(why) {
+            return;
+        }
+        match B::ENDS_REACH_POINTS {
+            true => self.health.end_when_told(ended(&self.health)),
+            false => self.health.end(),
+        }
+    }
+
+    fn abort_backend(&mut self, why: &str) -> bool {
         if let Some((comm, control)) = self.end() {
             // The backend first: it poisons every rank with this cause, before a rank that waits in
             // an exchange can leave for the same reason and be taken for the cause itself.
             B::abort(comm, why);
             control.depart(why);
-            self.health.end();
+            return true;
         }
+        false
     }
 }
 
 impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.abort("its thread panicked");
+            self.abandon("its thread panicked");
         } else if let Err(cause) = self.health.check() {
-            self.abort(&cause.to_string());
+            self.abandon(&cause.to_string());
         } else if let Some((comm, control)) = self.end() {
             reaper::take::<B>(comm, control, self.health.clone(), self.deadline);
         }

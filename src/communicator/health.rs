@@ -26,6 +26,8 @@ pub struct Health {
     family: Mutex<Vec<Weak<Self>>>,
     /// The communicator has ended, and nothing of it is left to tell.
     over: AtomicBool,
+    /// It has ended, and is over when its fault has been told once more.
+    ending: AtomicBool,
     /// Tells the other ranks of a fault.
     tell: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
     /// Looks for what went wrong behind the program's back.
@@ -45,6 +47,7 @@ impl Health {
             pending: Mutex::default(),
             family: Mutex::default(),
             over: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
             tell: OnceLock::new(),
             watch: OnceLock::new(),
         }
@@ -100,7 +103,11 @@ impl Health {
         if let Some(request) = self.request.get() {
             self.fail(Error::Aborted(Box::new(request.clone())));
         }
-        self.fault.get().map_or(Ok(()), |fault| Err(told(fault.clone())))
+        let Some(fault) = self.fault.get() else { return Ok(()) };
+        if self.ending.load(Ordering::Acquire) {
+            self.end();
+        }
+        Err(told(fault.clone()))
     }
 
     /// Poisons the communicator; the first cause stays. Call it without a lock held: it tells the
@@ -163,6 +170,13 @@ impl Health {
     pub(crate) fn end(&self) {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.over.store(true, Ordering::Release);
+    }
+
+    /// The communicator has ended behind its program's back: the next wait for its work is told.
+    pub(crate) fn end_when_told(&self, why: Error) {
+        // An earlier cause stays. The others know.
+        let _ = self.poison(why);
+        self.ending.store(true, Ordering::Release);
     }
 
     pub(crate) fn is_over(&self) -> bool {

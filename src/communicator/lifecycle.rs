@@ -448,7 +448,8 @@ impl<W: World> Live<W> {
     fn idle(&self, started: Instant, site: Site) -> Result<Option<Error>> {
         let core = &self.core;
         let report = match self.stream.core.idle(core.deadline, FINISH, site) {
-            Err(error) if error.is_fatal() => return Err(error),
+            // Another communicator that used the stream may be at fault: then this one goes on.
+            Err(error) if error.is_fatal() && !core.health.is_well() => return Err(error),
             outcome => outcome.err(),
         };
         while !Back::<W>::is_idle(core.comm()?) {

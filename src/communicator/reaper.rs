@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Health;
 use super::lifecycle::FINISH;
+use super::{Health, ended};
 use crate::backend::{Backend, Departure};
 use crate::control::{Control, Ticket};
 
@@ -89,7 +89,10 @@ impl<B: Backend> Dropped<B> {
         if let Some(comm) = self.comm.take() {
             B::abort(comm, why);
             self.control.depart(why);
-            self.health.end();
+            match B::ENDS_REACH_POINTS {
+                true => self.health.end_when_told(ended(&self.health)),
+                false => self.health.end(),
+            }
         }
         true
     }

@@ -153,7 +153,13 @@ impl Comm {
                 let result = unsafe { scatter(from, to, count, dtype, root, comm, handle) };
                 ("ncclScatter", result)
             }
-            _ => return self.spread(stream, *call, from, to),
+            _ => {
+                let aside = |span: &Span1<'_>, other: *mut c_void| match span {
+                    Some(span) => span.allocation().block().aside(span.offset()),
+                    None => other,
+                };
+                return self.spread(stream, *call, aside(send, from), aside(recv, to));
+            }
         };
         done(function, *call, result)
     }

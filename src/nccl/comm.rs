@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -33,35 +33,32 @@ pub(super) struct Handle(pub(super) ncclComm_t);
 unsafe impl Send for Handle {}
 
 impl Handle {
-    /// Ends it; waits for its kernels to see it, not for other ranks. False if it fails or takes long:
-    /// NCCL frees memory, for which the driver waits for the whole GPU, and a stream that waits for a
-    /// signal cannot be freed from its wait. Then it goes on on a thread of its own, for as long as
-    /// the process runs.
-    pub(super) fn abort(self, nccl: &'static Nccl) -> bool {
-        let Some(_inside) = exit::enter() else { return false };
+    /// Ends it, then does `then`; waits for its kernels to see it, not for other ranks. That can take
+    /// long: NCCL frees memory, for which the driver waits for the whole GPU, and a stream that waits
+    /// for a signal cannot be freed from its wait. Then it goes on on a thread of its own. Nothing more
+    /// is done if NCCL fails.
+    pub(super) fn abort(self, nccl: &'static Nccl, then: impl FnOnce() + Send + 'static) {
+        let Some(inside) = exit::enter() else { return };
         let (done, ended) = channel();
         let abort = move || {
-            let handle = self;
+            let (handle, _inside) = (self, inside);
             // SAFETY: whoever has the handle is the last to use it, and inside no call with it.
             let result = unsafe { (nccl.abort)(handle.0) };
-            let ended = nccl.check("ncclCommAbort", None, result);
-            if let Err(error) = &ended {
-                log::warn!("{error}");
+            match nccl.check("ncclCommAbort", None, result) {
+                Ok(()) => then(),
+                Err(error) => log::warn!("{error}"),
             }
             // Nobody may wait any more.
-            let _ = done.send(ended.is_ok());
+            let _ = done.send(());
         };
         let thread = std::thread::Builder::new().name("NCCL abort".to_owned());
         if let Err(error) = thread.spawn(abort) {
             log::warn!("no thread to abort a communicator, which stays as it is: {error}");
-            return false;
-        }
-        ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        } else if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             log::warn!(
-                "ncclCommAbort has not returned in {PATIENCE:?}; the communicator's memory is not used again"
+                "ncclCommAbort has not returned in {PATIENCE:?}: it goes on, and the communicator's memory waits for it"
             );
-            false
-        })
+        }
     }
 }
 
@@ -192,11 +189,10 @@ impl Drop for Comm {
 }
 
 impl Shared {
-    /// Aborts a communicator. Where NCCL does not get done with it, what is parked stays so.
+    /// Aborts a communicator. Until NCCL is done with it, what is parked stays so.
     fn abort(&self, handle: Handle) {
-        if handle.abort(self.nccl) {
-            self.family.leave();
-        }
+        let family = self.family.clone();
+        handle.abort(self.nccl, move || family.leave());
     }
 
     /// Looks for what NCCL found out by itself, and for ranks that call something else.

@@ -86,7 +86,7 @@ enum What {
     Signal(usize),
 }
 
-/// How many refusals are kept.
+/// How many refusals of each rank are kept.
 const REFUSALS: usize = 256;
 
 static FAMILIES: LazyLock<Mutex<HashMap<u64, Weak<Family>>>> = LazyLock::new(Mutex::default);
@@ -100,6 +100,16 @@ fn describe(rank: usize, memory: u8) -> String {
         _ => "both sides in windows",
     };
     format!("rank {rank}: {what}")
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if state.live > 0 {
+            // A member never ended, as far as NCCL is concerned: what it may name stays for ever.
+            std::mem::forget(std::mem::take(&mut state.parked));
+        }
+    }
 }
 
 /// A rank of a communicator that others may have joined never will, or not for long.
@@ -210,7 +220,6 @@ impl Family {
             return;
         }
         state.ended = true;
-        drop(state);
         let error = self.gone(by, why.to_owned(), "communication".to_owned());
         let others = self.members.iter().enumerate().filter(|(other, _)| *other != rank);
         // All of them before any of them can pass it on as its own.
@@ -218,6 +227,8 @@ impl Family {
             .filter_map(|(_, member)| member.health())
             .filter(|health| health.poison(error.clone()))
             .collect();
+        // Whoever finds the end noted finds everybody poisoned.
+        drop(state);
         for health in told {
             health.tell_others();
         }
@@ -264,8 +275,13 @@ impl Family {
         let mut state = self.state();
         state.refused.extend(turns);
         // Old ones have been seen, or nobody waits for them.
-        let surplus = state.refused.len().saturating_sub(REFUSALS);
-        state.refused.drain(..surplus);
+        let own = state.refused.iter().filter(|turn| turn.by == by).count();
+        let mut surplus = own.saturating_sub(REFUSALS);
+        state.refused.retain(|turn| {
+            let goes = surplus > 0 && turn.by == by;
+            surplus -= usize::from(goes);
+            !goes
+        });
     }
 
     /// A call of `rank`'s that another rank refused its part of, so that it never ends.
@@ -284,7 +300,10 @@ impl Family {
             let too = |other: &Turn| {
                 other.by == rank && other.what == mine && other.number == turn.number
             };
-            called > turn.number && !state.refused.iter().any(too)
+            let refused_too = mine == What::Collective
+                && turn.number >= own.oldest()
+                && own.call(turn.number).is_none();
+            called > turn.number && !refused_too && !state.refused.iter().any(too)
         })?;
         let call = match stuck.what {
             // An old one may be forgotten: then the last stands for it.
@@ -348,11 +367,13 @@ impl Family {
         signals.entry((from.index(), to, slot)).or_default().awaited += u64::from(count);
     }
 
-    /// The signals that others wait for and `from` has not called for: receiver, slot, how many.
-    pub(super) fn owed(&self, from: usize) -> Vec<(usize, Slot, u64)> {
+    /// The signals that others wait for and `from` has not called for: receiver, slot, how many. All
+    /// that they wait for where those that it called for may not be on their way.
+    pub(super) fn owed(&self, from: usize, all: bool) -> Vec<(usize, Slot, u64)> {
         let signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |(&(sender, to, slot), count): (&(usize, usize, Slot), &Signals)| {
-            let owed = count.awaited.saturating_sub(count.raised);
+            let raised = if all { 0 } else { count.raised };
+            let owed = count.awaited.saturating_sub(raised);
             (sender == from && owed > 0).then_some((to, slot, owed))
         };
         signals.iter().filter_map(of).collect()

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nccl_sys::ncclResult_t;
 
 use super::comm::Comm;
+use super::exit;
 use crate::backend::Streams;
 use crate::cuda::{CudaBackend, CudaStream};
 
@@ -22,21 +23,27 @@ impl Comm {
         if self.one_sided.get() != Some(true) || self.shared.async_error().is_some() {
             return;
         }
-        let owed = self.shared.family.owed(self.shared.rank);
+        let last = self.last_one_sided.borrow().clone();
+        let under_way = last.is_some_and(|stream| !stream.is_idle());
+        let owed = self.shared.family.owed(self.shared.rank, under_way);
         if owed.is_empty() {
             return;
         }
         // A stream of its own: this rank's may wait too.
         let Ok(stream) = CudaBackend::open(self.gpu.ordinal()) else { return };
+        let Some(_inside) = exit::enter() else { return };
+        let started = Instant::now();
         for (to, slot, count) in owed {
             for _ in 0..count {
+                if started.elapsed() > LIMIT {
+                    return;
+                }
                 if self.raise(&stream, to, slot.index, slot.context).is_none() {
                     return;
                 }
             }
         }
         let Ok(point) = CudaBackend::point(&stream) else { return };
-        let started = Instant::now();
         while started.elapsed() < LIMIT && !CudaBackend::reached(&point).unwrap_or(true) {
             CudaBackend::pause(&point, LIMIT);
         }

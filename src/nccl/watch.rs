@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(1);
 static BURIED: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 
 struct Grave {
-    memory: Vec<Arc<Allocation<CudaBackend>>>,
+    _memory: Vec<Arc<Allocation<CudaBackend>>>,
     /// Peers' too: their puts are copies on their own streams.
     streams: Vec<Arc<CudaStream>>,
 }
@@ -28,17 +28,15 @@ struct Grave {
 /// Keeps memory until all of these streams are idle.
 pub(super) fn bury(memory: Vec<Arc<Allocation<CudaBackend>>>, streams: Vec<Arc<CudaStream>>) {
     let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
-    buried.push(Grave { memory, streams });
+    buried.push(Grave { _memory: memory, streams });
 }
 
 fn exhume() {
-    let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
-    let over = |grave: &mut Grave| grave.streams.iter().all(|stream| stream.is_idle());
-    let over: Vec<Grave> = buried.extract_if(.., over).collect();
-    drop(buried);
-    for Grave { memory, .. } in over {
-        drop(memory);
-    }
+    let lock = || BURIED.lock().unwrap_or_else(PoisonError::into_inner);
+    // The driver is asked without the lock: it may not answer.
+    let mut graves = std::mem::take(&mut *lock());
+    graves.retain(|grave| grave.streams.iter().any(|stream| !stream.is_idle()));
+    lock().append(&mut graves);
 }
 
 /// Starts the thread, once.

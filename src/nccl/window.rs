@@ -161,6 +161,10 @@ unsafe impl Windows for CudaBackend {
         allocation: &Arc<Allocation<Self>>,
         bytes: usize,
     ) -> Result<Option<u64>> {
+        // NCCL registers its own memory only; what it ignores, or takes by another way, is not asked for.
+        if !allocation.block().is_nccls() {
+            return Ok(None);
+        }
         let missing = |missing| unsupported("registering a buffer", missing);
         let register = comm.nccl.api.ncclCommRegister().map_err(missing)?;
         comm.gpu.bind()?;

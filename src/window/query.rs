@@ -116,6 +116,10 @@ impl<W: World, S: State> Communicator<W, S> {
     /// that use the buffer in an operation should have registered theirs. The memory stays alive
     /// until [`deregister_buffer`](Self::deregister_buffer) or the communicator's end.
     ///
+    /// On GPUs NCCL is asked for memory of its own only (`nccl_zeros` and its like): plain device
+    /// memory comes from a pool that NCCL cannot share between the GPUs of one process. The
+    /// registration then has no [handle](Registration::handle), and the buffer works as before.
+    ///
     /// # Errors
     /// A poisoned communicator.
     pub fn register_buffer<T: Element, M>(

@@ -112,7 +112,7 @@ pub(crate) fn assert_silent(what: &str) {
 
 /// Waits for what other threads bring about.
 #[track_caller]
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < Duration::from_secs(20), "never: {what}");

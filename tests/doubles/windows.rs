@@ -349,8 +349,7 @@ fn releases_without_windows() {
 fn registered_buffers() {
     on(NEWEST, || {
         let mut comm = alone()?;
-        let x = comm.device().zeros::<i32>(50);
-        let x = x?;
+        let x = comm.device().nccl_zeros::<i32>(50)?;
         let start = address(comm.stream(), &x)?;
         let registered = comm.register_buffer(&x)?;
         let calls = calls(ncclCommRegister);
@@ -359,7 +358,7 @@ fn registered_buffers() {
         // The memory stays until it is deregistered.
         drop(x);
         let given = |comm: &Communicator<Cuda<AnyDevice>>| {
-            let y = comm.device().zeros::<i32>(50)?;
+            let y = comm.device().nccl_zeros::<i32>(50)?;
             address(comm.stream(), &y)
         };
         assert_ne!(given(&comm)?, start);
@@ -367,6 +366,13 @@ fn registered_buffers() {
         comm.deregister_buffer(registered)?;
         let calls = crate::common::calls(ncclCommDeregister);
         assert_eq!(calls.iter().map(|c| c.pointer("handle") as u64).collect::<Vec<_>>(), [handle]);
+
+        // NCCL is not asked to register memory that is not its own.
+        let plain = comm.device().zeros::<i32>(50)?;
+        let registered = comm.register_buffer(&plain)?;
+        assert_eq!(registered.handle(), None);
+        comm.deregister_buffer(registered)?;
+        assert_eq!((count(ncclCommRegister), count(ncclCommDeregister)), (1, 1));
         comm.finish()
     });
 }
