@@ -11,7 +11,7 @@ use crate::file::File;
 
 /// A loaded copy of the double. It is never unloaded.
 pub struct Fake {
-    library: &'static Library,
+    loaded: &'static Library,
     controls: Controls,
 }
 
@@ -29,7 +29,7 @@ impl Fake {
             let library: &'static Library = Box::leak(Box::new(library));
             // SAFETY: it is a copy of this library, and stays.
             let controls = unsafe { Controls::of(library) }?;
-            Ok(Self { library, controls })
+            Ok(Self { loaded: library, controls })
         });
         match loaded {
             Ok(fake) => fake,
@@ -140,7 +140,7 @@ impl Fake {
     /// There is no such function.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> F {
         // SAFETY: the caller's promise.
-        match unsafe { self.library.get(name) } {
+        match unsafe { self.loaded.get(name) } {
             Ok(function) => *function,
             Err(error) => panic!("{name}: {error}"),
         }
