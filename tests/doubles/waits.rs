@@ -429,3 +429,42 @@ fn a_call_that_does_not_return() {
         .map(drop)
     });
 }
+
+/// Who drops a communicator at fault may not know: the next wait for its work says so, the later ones
+/// are for whoever uses the stream then.
+#[test]
+fn the_fault_of_a_dropped_communicator_is_told_once() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let stream = comm.device().stream()?;
+        let mut x = comm.device().zeros::<f32>(8)?;
+        let raw = comm_of(&comm)?;
+        cuda().hold(handle(&stream)?);
+        comm.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+        set_async_error(raw, ncclResult_t::ncclSystemError);
+        assert_error!(comm.sync(&stream), NcclFailed, "ncclSystemError");
+        drop(comm);
+        cuda().release(handle(&stream)?);
+        assert_error!(x.to_vec(), NcclFailed, "ncclSystemError");
+        x.to_vec().map(drop)
+    });
+}
+
+#[test]
+fn the_fault_of_one_communicator_does_not_end_another_on_its_stream() {
+    on(NEWEST, || {
+        let (at_fault, well) = (alone()?, alone()?);
+        let (mut x, mut y) = (at_fault.device().zeros::<f32>(8)?, well.device().zeros::<f32>(8)?);
+        hold(well.stream())?;
+        at_fault.on(well.stream()).all_reduce_in_place(&mut x, Sum)?;
+        well.all_reduce_in_place(&mut y, Sum)?;
+        set_async_error(comm_of(&at_fault)?, ncclResult_t::ncclSystemError);
+        assert_error!(at_fault.sync(well.stream()), NcclFailed, "ncclSystemError");
+        cuda().release(handle(well.stream())?);
+        clear();
+        // Its results may rest on what failed: it is told, and ends as it should.
+        assert_error!(well.finish(), NcclFailed, "ncclSystemError");
+        assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (0, 1));
+        Ok(())
+    });
+}
