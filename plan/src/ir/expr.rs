@@ -1,0 +1,201 @@
+//! Whole numbers that a plan computes with: ranks, sizes, parameters, loop counters.
+
+use std::ops::{Add, Div, Mul, Rem, Sub};
+
+use serde::{Deserialize, Serialize};
+
+use super::{AxisId, LoopId, ParamId};
+
+/// A whole number, known once the ranks, the parameters, the rank and the loops around it are.
+///
+/// Division rounds down and `%` is never negative, as indices around a ring want it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expr {
+    /// A number.
+    Int(i64),
+    /// This rank's number in the whole plan, from 0.
+    Rank,
+    /// How many ranks the plan has.
+    Size,
+    /// This rank's place along an axis, from 0.
+    Coordinate(AxisId),
+    /// How many ranks an axis has.
+    Extent(AxisId),
+    /// A parameter.
+    Param(ParamId),
+    /// An element of a parameter that is a list.
+    Element(ParamId, Box<Self>),
+    /// The counter of a loop around this place; in the length of an array's buffers, its index.
+    Loop(LoopId),
+    /// A sum.
+    Add(Box<Self>, Box<Self>),
+    /// A difference.
+    Sub(Box<Self>, Box<Self>),
+    /// A product.
+    Mul(Box<Self>, Box<Self>),
+    /// A quotient, rounded down.
+    Div(Box<Self>, Box<Self>),
+    /// A remainder, from 0 to below the divisor.
+    Rem(Box<Self>, Box<Self>),
+}
+
+/// How two numbers compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+/// Something that holds or does not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// Two numbers, compared.
+    Compare(Expr, Comparison, Expr),
+    /// All of these; holds if there are none.
+    All(Vec<Self>),
+    /// One of these at least.
+    Any(Vec<Self>),
+    /// Not this.
+    Not(Box<Self>),
+}
+
+macro_rules! operator {
+    ($($trait:ident::$method:ident => $variant:ident;)+) => {$(
+        impl<E: Into<Expr>> $trait<E> for Expr {
+            type Output = Expr;
+
+            fn $method(self, other: E) -> Expr {
+                Expr::$variant(Box::new(self), Box::new(other.into()))
+            }
+        }
+
+        impl $trait<Expr> for i64 {
+            type Output = Expr;
+
+            fn $method(self, other: Expr) -> Expr {
+                Expr::$variant(Box::new(Expr::Int(self)), Box::new(other))
+            }
+        }
+    )+};
+}
+
+operator! {
+    Add::add => Add;
+    Sub::sub => Sub;
+    Mul::mul => Mul;
+    Div::div => Div;
+    Rem::rem => Rem;
+}
+
+impl From<i64> for Expr {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<i32> for Expr {
+    fn from(value: i32) -> Self {
+        Self::Int(value.into())
+    }
+}
+
+impl Comparison {
+    /// Whether `left` and `right` compare so.
+    pub fn holds(self, left: i64, right: i64) -> bool {
+        match self {
+            Self::Equal => left == right,
+            Self::NotEqual => left != right,
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+            Self::Greater => left > right,
+            Self::GreaterOrEqual => left >= right,
+        }
+    }
+}
+
+impl Expr {
+    /// `self == other`
+    pub fn eq(self, other: impl Into<Self>) -> Condition {
+        Condition::Compare(self, Comparison::Equal, other.into())
+    }
+
+    /// `self != other`
+    pub fn ne(self, other: impl Into<Self>) -> Condition {
+        Condition::Compare(self, Comparison::NotEqual, other.into())
+    }
+
+    /// `self < other`
+    pub fn lt(self, other: impl Into<Self>) -> Condition {
+        Condition::Compare(self, Comparison::Less, other.into())
+    }
+
+    /// `self <= other`
+    pub fn le(self, other: impl Into<Self>) -> Condition {
+        Condition::Compare(self, Comparison::LessOrEqual, other.into())
+    }
+
+    /// `self > other`
+    pub fn gt(self, other: impl Into<Self>) -> Condition {
+        Condition::Compare(self, Comparison::Greater, other.into())
+    }
+
+    /// `self >= other`
+    pub fn ge(self, other: impl Into<Self>) -> Condition {
+        Condition::Compare(self, Comparison::GreaterOrEqual, other.into())
+    }
+
+    /// Whether some part of this is such.
+    pub fn any(&self, mut is: impl FnMut(&Self) -> bool) -> bool {
+        // A stack instead of recursion: expressions from files may be deep.
+        let mut left = vec![self];
+        while let Some(expr) = left.pop() {
+            if is(expr) {
+                return true;
+            }
+            match expr {
+                Self::Add(a, b)
+                | Self::Sub(a, b)
+                | Self::Mul(a, b)
+                | Self::Div(a, b)
+                | Self::Rem(a, b) => left.extend([&**a, &**b]),
+                Self::Element(_, index) => left.push(index),
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Whether its value can differ between ranks.
+    pub fn mentions_rank(&self) -> bool {
+        self.any(|part| matches!(part, Self::Rank | Self::Coordinate(_)))
+    }
+}
+
+impl Condition {
+    /// Whether some expression in it has a part that is such.
+    pub fn any(&self, is: &mut dyn FnMut(&Expr) -> bool) -> bool {
+        match self {
+            Self::Compare(a, _, b) => a.any(&mut *is) || b.any(&mut *is),
+            Self::All(list) | Self::Any(list) => list.iter().any(|one| one.any(is)),
+            Self::Not(one) => one.any(is),
+        }
+    }
+
+    /// Whether it can hold on one rank and not on another.
+    pub fn mentions_rank(&self) -> bool {
+        self.any(&mut |part| matches!(part, Expr::Rank | Expr::Coordinate(_)))
+    }
+}

@@ -1,0 +1,184 @@
+//! A plan as data: what was declared, with where it was written. Nothing here is checked.
+
+mod expr;
+mod location;
+mod memory;
+mod ranks;
+mod step;
+
+pub use expr::{Comparison, Condition, Expr};
+pub use location::Location;
+pub use memory::{Array, Buffer, ElementType, Region, Role};
+pub use ranks::{Axis, Communicator, Param, Promise, Values};
+pub use step::{
+    Awaited, Collective, CollectiveKind, Compute, Hop, Loop, Peer, Place, Put, Receive, Reduction,
+    Send, Signal, Step, StepKind, Transfer, Wait, When,
+};
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A communication schedule for all ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// What it is called.
+    pub name: String,
+    /// The files that [`Location::file`] counts.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// The dimensions of its ranks; at least one.
+    pub axes: Vec<Axis>,
+    /// What is known when the plan is bound.
+    #[serde(default)]
+    pub params: Vec<Param>,
+    /// What the extents and the parameters promise.
+    #[serde(default)]
+    pub promises: Vec<Promise>,
+    /// Its communicators.
+    pub communicators: Vec<Communicator>,
+    /// Its memory.
+    pub buffers: Vec<Buffer>,
+    /// Its signals.
+    #[serde(default)]
+    pub signals: Vec<Named>,
+    /// Its streams.
+    pub streams: Vec<Named>,
+    /// The names of loop counters and array indices.
+    #[serde(default)]
+    pub counters: Vec<Named>,
+    /// What it does.
+    pub steps: Vec<Step>,
+    /// How it is launched.
+    #[serde(default)]
+    pub launch: Launch,
+    /// Whether it is run again and again (then one run is also checked against the next).
+    #[serde(default = "yes")]
+    pub replayed: bool,
+    /// The oldest NCCL that it is for.
+    #[serde(default)]
+    pub target: Version,
+    /// Who orders operations of several communicators on one device.
+    #[serde(default)]
+    pub order: Order,
+    /// Regions that the plan says it fills entirely, each element once.
+    #[serde(default)]
+    pub covers: Vec<Coverage>,
+    /// What the plan says it computes.
+    #[serde(default)]
+    pub computes: Vec<Postcondition>,
+}
+
+/// A signal, a stream or a counter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Named {
+    /// What the plan calls it.
+    pub name: String,
+    /// Where it is declared.
+    #[serde(default)]
+    pub at: Location,
+}
+
+/// How a plan is launched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Launch {
+    /// Call by call.
+    #[default]
+    Eager,
+    /// Captured once as a CUDA graph, all of it, and replayed.
+    Captured,
+}
+
+/// Who orders operations of several communicators that share a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The plan, by streams and `after`; checked.
+    #[default]
+    Declared,
+    /// NCCL, by the order of the host's calls: `NCCL_LAUNCH_ORDER_IMPLICIT=1` (2.26 and later).
+    Implicit,
+}
+
+/// A version of NCCL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Version(pub u16, pub u16, pub u16);
+
+/// A region that the plan says transfers and puts fill, each element once, on every rank.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Coverage {
+    /// The region; may mention the rank.
+    pub region: Region,
+    /// Where it is written.
+    #[serde(default)]
+    pub at: Location,
+}
+
+/// What a plan says it computes: what it leaves in `recv` is what a collective would, from what was in
+/// `send` when it began.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Postcondition {
+    /// The collective that it amounts to, over all ranks of the plan.
+    pub kind: CollectiveKind,
+    /// What it would send.
+    pub send: Region,
+    /// Where it would receive.
+    pub recv: Region,
+    /// Where it is written.
+    #[serde(default)]
+    pub at: Location,
+}
+
+macro_rules! id {
+    ($($(#[$doc:meta])+ $name:ident;)+) => {$(
+        $(#[$doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The place in the plan's list.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )+};
+}
+
+id! {
+    /// An axis, by its place in [`Plan::axes`].
+    AxisId;
+    /// A parameter, by its place in [`Plan::params`].
+    ParamId;
+    /// A communicator, by its place in [`Plan::communicators`].
+    CommunicatorId;
+    /// A buffer, or an array of buffers, by its place in [`Plan::buffers`].
+    BufferId;
+    /// A signal, by its place in [`Plan::signals`].
+    SignalId;
+    /// A stream, by its place in [`Plan::streams`].
+    StreamId;
+    /// A counter, by its place in [`Plan::counters`].
+    LoopId;
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for Version {
+    fn default() -> Self {
+        Self(2, 32, 3)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}

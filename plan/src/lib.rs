@@ -1,0 +1,11 @@
+//! Communication plans for NCCL: a schedule for all ranks, declared once, proved to match and to end.
+//!
+//! A [`Plan`](ir::Plan) is data: who sends what to whom, in which order, on which streams.
+//! [`check`](check::check) decides whether it is right for every size that it claims, and tells a
+//! [story](verdict::Problem) where it is not.
+//!
+#![doc = include_str!("model.md")]
+
+pub mod check;
+pub mod ir;
+pub mod verdict;
