@@ -8,4 +8,5 @@
 
 pub mod check;
 pub mod ir;
+mod program;
 pub mod verdict;
