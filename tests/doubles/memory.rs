@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 
 use fake_cuda::Code;
-use nccl_sys::Function::{ncclMemAlloc, ncclMemFree};
+use nccl_sys::Function::{ncclCommAbort, ncclCommDestroy, ncclMemAlloc, ncclMemFree};
 use nccl_sys::ncclResult_t;
 use typed_nccl::{AnyDevice, Buffer, Cuda, Error, Result, Stream, Sum};
 
@@ -408,5 +408,42 @@ fn a_windows_memory_stays_until_all_ranks_have_ended() {
             Ok::<_, Error>(())
         })
         .map(drop)
+    });
+}
+
+/// NCCL may name it as long as it has not ended a rank of its communicator.
+#[test]
+fn memory_of_a_rank_that_does_not_end_is_lost() {
+    on(NEWEST, || {
+        for (before, end) in [ncclCommDestroy, ncclCommAbort].into_iter().enumerate() {
+            clear();
+            nccl().fail(end, ncclResult_t::ncclInternalError);
+            let starts = Cuda::spmd(2, |place| {
+                let mut comm = place.init()?;
+                let window = comm.window::<f32>(10)?;
+                let start = window.user_ptr().addr() as u64;
+                drop(window);
+                comm.barrier()?;
+                match end {
+                    ncclCommDestroy => comm.finish()?,
+                    _ => drop(comm.abort()),
+                }
+                Ok::<_, Error>(start)
+            })?;
+            assert_eq!((count(end), nccl().live().communicators), (2, before + 1));
+            for (ordinal, start) in (0..).zip(starts) {
+                let device = Gpu::any(ordinal)?;
+                let stream = device.stream()?;
+                // What is given out is held, or it would be given out again and again.
+                let held: Vec<_> = (0..20).map(|_| device.nccl_zeros::<f32>(10)).collect();
+                for buffer in held {
+                    assert_ne!(address(&stream, &buffer?)?, start);
+                }
+                device.trim()?;
+                let freed = calls(ncclMemFree);
+                assert!(freed.iter().all(|call| call.pointer("ptr") as u64 != start));
+            }
+        }
+        Ok(())
     });
 }
