@@ -251,6 +251,35 @@ fn nccls_memory_is_given_back_to_nccl() {
 }
 
 #[test]
+fn a_second_address_ends_with_its_memory() {
+    on(NEWEST, || {
+        cuda().set_virtual(2 << 20);
+        let device = Gpu::any(0)?;
+        let (x, y) = (device.nccl_zeros::<f32>(9)?, device.nccl_zeros::<f32>(9)?);
+        let plain = device.zeros::<f32>(9)?;
+        assert_eq!(cuda().live().mappings, 2);
+        drop((x, plain));
+        let again = device.nccl_zeros::<f32>(9)?;
+        assert_eq!(cuda().live().mappings, 2, "it goes with the memory");
+        drop(again);
+        device.trim()?;
+        assert_eq!((count(ncclMemFree), cuda().live().mappings), (1, 1));
+        // Without one it is memory all the same.
+        for function in ["cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"] {
+            cuda().fail(function, Code::UNKNOWN);
+            let z = device.nccl_zeros::<f32>(9)?;
+            assert_eq!((z.to_vec()?, cuda().live().mappings), (vec![0.0; 9], 1), "{function}");
+            drop(z);
+            device.trim()?;
+        }
+        drop(y);
+        device.trim()?;
+        assert_eq!((nccl().live().allocations, cuda().live().mappings), (0, 0));
+        Ok(())
+    });
+}
+
+#[test]
 fn trim_frees_what_is_free() {
     on(NEWEST, || {
         let device = Gpu::any(0)?;
