@@ -3,8 +3,10 @@
 mod expr;
 mod location;
 mod memory;
+mod parts;
 mod ranks;
 mod step;
+mod validate;
 
 pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
@@ -14,6 +16,7 @@ pub use step::{
     Awaited, Collective, CollectiveKind, Compute, Hop, Loop, Peer, Place, Put, Receive, Reduction,
     Send, Signal, Step, StepKind, Transfer, Wait, When,
 };
+pub use validate::{MOST_DECLARED, MOST_NAME, MOST_NESTING, MOST_PARTS, MOST_STEPS, MOST_VALUES};
 
 use std::fmt;
 
