@@ -6,6 +6,7 @@
 //!
 #![doc = include_str!("model.md")]
 
+pub mod build;
 pub mod check;
 pub mod ir;
 mod program;

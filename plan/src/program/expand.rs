@@ -1,10 +1,12 @@
 //! From statements to units: all ranks walk the statements in order, each by its own bounds and guards.
 
 use super::objects::NoMemory;
-use super::{Budget, Env, Kind, Layout, NONE, NoValue, Objects, Op, OpKind, Program, Span, Unit, fits};
+use super::{
+    Budget, Env, Kind, Layout, NONE, NoValue, Objects, Op, OpKind, Program, Span, Unit, fits,
+};
 use crate::ir::{
-    Awaited, Collective, Compute, Expr, Hop, Location, Peer, Place, Plan, Put, Region, Step, StepKind,
-    Transfer,
+    Awaited, Collective, Compute, Expr, Hop, Location, Peer, Place, Plan, Put, Region, Step,
+    StepKind, Transfer,
 };
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
@@ -520,7 +522,9 @@ impl Walk<'_> {
     }
 
     fn awaited(&mut self, number: u32, rank: usize, this: &Awaited, op: &Op, place: &Place) {
-        let Some(peer) = self.peer(number, rank, &this.peer, op.communicator.into()) else { return };
+        let Some(peer) = self.peer(number, rank, &this.peer, op.communicator.into()) else {
+            return;
+        };
         match self.env(rank).eval(&this.times) {
             Ok(times) if (0..=i64::from(u32::MAX >> 1)).contains(&times) => {
                 if times > 0 && self.spend(times as u64 / 64) {
@@ -680,7 +684,8 @@ impl Walk<'_> {
                 Some(Span { object, start: start as u64, end: end as u64 })
             }
             (Ok(start), Ok(end)) => {
-                let title = format!("[{start}, {end}) is no part of `{name}`, which has {len} elements");
+                let title =
+                    format!("[{start}, {end}) is no part of `{name}`, which has {len} elements");
                 let help = "change the range, or say with `where` what the parameters promise";
                 self.out_of_bounds(number, rank, title, help);
                 None

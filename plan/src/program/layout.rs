@@ -35,8 +35,7 @@ impl Layout {
             .communicators
             .iter()
             .map(|communicator| {
-                let axes: Vec<usize> =
-                    communicator.axes.iter().map(|axis| axis.index()).collect();
+                let axes: Vec<usize> = communicator.axes.iter().map(|axis| axis.index()).collect();
                 let mut offsets = vec![0_u32];
                 for &axis in &axes {
                     let along = (0..extents[axis]).map(|at| (at * strides[axis]) as u32);

@@ -6,7 +6,7 @@ mod layout;
 mod objects;
 
 pub(crate) use eval::{Env, NoValue};
-pub(crate) use expand::{expand, Statements};
+pub(crate) use expand::{Statements, expand};
 pub(crate) use layout::Layout;
 pub(crate) use objects::{Object, Objects};
 
