@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 
 use fake_cuda::Code;
-use nccl_sys::Function::{ncclMemAlloc, ncclMemFree};
+use nccl_sys::Function::{ncclCommAbort, ncclCommDestroy, ncclMemAlloc, ncclMemFree};
 use nccl_sys::ncclResult_t;
 use typed_nccl::{AnyDevice, Buffer, Cuda, Error, Result, Stream, Sum};
 
@@ -251,6 +251,35 @@ fn nccls_memory_is_given_back_to_nccl() {
 }
 
 #[test]
+fn a_second_address_ends_with_its_memory() {
+    on(NEWEST, || {
+        cuda().set_virtual(2 << 20);
+        let device = Gpu::any(0)?;
+        let (x, y) = (device.nccl_zeros::<f32>(9)?, device.nccl_zeros::<f32>(9)?);
+        let plain = device.zeros::<f32>(9)?;
+        assert_eq!(cuda().live().mappings, 2);
+        drop((x, plain));
+        let again = device.nccl_zeros::<f32>(9)?;
+        assert_eq!(cuda().live().mappings, 2, "it goes with the memory");
+        drop(again);
+        device.trim()?;
+        assert_eq!((count(ncclMemFree), cuda().live().mappings), (1, 1));
+        // Without one it is memory all the same.
+        for function in ["cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"] {
+            cuda().fail(function, Code::UNKNOWN);
+            let z = device.nccl_zeros::<f32>(9)?;
+            assert_eq!((z.to_vec()?, cuda().live().mappings), (vec![0.0; 9], 1), "{function}");
+            drop(z);
+            device.trim()?;
+        }
+        drop(y);
+        device.trim()?;
+        assert_eq!((nccl().live().allocations, cuda().live().mappings), (0, 0));
+        Ok(())
+    });
+}
+
+#[test]
 fn trim_frees_what_is_free() {
     on(NEWEST, || {
         let device = Gpu::any(0)?;
@@ -408,5 +437,42 @@ fn a_windows_memory_stays_until_all_ranks_have_ended() {
             Ok::<_, Error>(())
         })
         .map(drop)
+    });
+}
+
+/// NCCL may name it as long as it has not ended a rank of its communicator.
+#[test]
+fn memory_of_a_rank_that_does_not_end_is_lost() {
+    on(NEWEST, || {
+        for (before, end) in [ncclCommDestroy, ncclCommAbort].into_iter().enumerate() {
+            clear();
+            nccl().fail(end, ncclResult_t::ncclInternalError);
+            let starts = Cuda::spmd(2, |place| {
+                let mut comm = place.init()?;
+                let window = comm.window::<f32>(10)?;
+                let start = window.user_ptr().addr() as u64;
+                drop(window);
+                comm.barrier()?;
+                match end {
+                    ncclCommDestroy => comm.finish()?,
+                    _ => drop(comm.abort()),
+                }
+                Ok::<_, Error>(start)
+            })?;
+            assert_eq!((count(end), nccl().live().communicators), (2, before + 1));
+            for (ordinal, start) in (0..).zip(starts) {
+                let device = Gpu::any(ordinal)?;
+                let stream = device.stream()?;
+                // What is given out is held, or it would be given out again and again.
+                let held: Vec<_> = (0..20).map(|_| device.nccl_zeros::<f32>(10)).collect();
+                for buffer in held {
+                    assert_ne!(address(&stream, &buffer?)?, start);
+                }
+                device.trim()?;
+                let freed = calls(ncclMemFree);
+                assert!(freed.iter().all(|call| call.pointer("ptr") as u64 != start));
+            }
+        }
+        Ok(())
     });
 }

@@ -366,6 +366,87 @@ fn a_refusal_of_all_harms_nothing() {
     });
 }
 
+/// More refusals than are kept of one rank.
+const MANY: usize = 300;
+
+/// A rank that is far ahead knows that it refused a call too, even when its own refusal is no longer
+/// kept.
+#[test]
+fn an_old_refusal_of_all_harms_nothing() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 20_000)?;
+            let is_ahead = comm.rank().index() == 0;
+            let mut x = comm.device().zeros::<f32>(8)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            match is_ahead {
+                true => comm.send(&x, 1)?,
+                false => comm.recv(&mut x, 0)?,
+            }
+            let mut refuse = |times: usize| {
+                for _ in 0..times {
+                    let refused = comm.reduce_in_place(&mut x, Sum, 2);
+                    assert!(refused.is_err_and(|error| error.is_refusal()));
+                }
+            };
+            let first = if is_ahead { MANY } else { 1 };
+            refuse(first);
+            comm.barrier()?;
+            // The wait looks for calls of this rank's that others refused.
+            comm.sync(comm.stream())?;
+            comm.barrier()?;
+            refuse(MANY - first);
+            comm.barrier()?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            assert_eq!(x.to_vec()?, [0.0; 8]);
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+/// What one rank refuses again and again leaves another's refusal to be told, earlier or later.
+#[test]
+fn many_refusals_of_one_rank_hide_none_of_another() {
+    on(NEWEST, || {
+        let together = Barrier::new(3);
+        for order in [[1, 2], [2, 1]] {
+            Cuda::spmd(3, |place| {
+                let comm = connect(place, 20_000)?;
+                let rank = comm.rank().index();
+                let mut x = comm.device().zeros::<f32>(8)?;
+                hold(comm.stream())?;
+                for turn in order {
+                    let times = if rank == 2 { MANY } else { 1 };
+                    for _ in (0..times).filter(|_| rank == turn) {
+                        let refused = match rank {
+                            1 => comm.all_reduce_in_place(&mut x.slice_mut(0..9), Sum),
+                            // Rank 1 receives nothing: nobody waits for it.
+                            _ => comm.send(&x.slice(0..9), 1),
+                        };
+                        assert!(refused.is_err_and(|error| error.is_refusal()));
+                    }
+                    together.wait();
+                }
+                if rank != 1 {
+                    comm.all_reduce_in_place(&mut x, Sum)?;
+                }
+                together.wait();
+                if rank == 1 {
+                    until("the others are told", || comm.health().is_err());
+                    return Ok::<_, Error>(());
+                }
+                let error = x.to_vec().expect_err("rank 1 does not take part");
+                let call = "all_reduce of 8 f32, Sum, at tests/doubles/waits.rs:";
+                says(&error, &[call, "rank 1 refused its part: ", "reaches past a buffer of 8"]);
+                assert!(matches!(error, Error::Refused(_) | Error::PeerFailed(_)), "{error}");
+                Ok(())
+            })?;
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn an_abort_ends_waits() {
     on(NEWEST, || {

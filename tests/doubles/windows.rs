@@ -1,5 +1,7 @@
 //! Windows, puts, signals and waits; what older releases have of them.
 
+use std::sync::Barrier;
+
 use fake_nccl::{Call, Value};
 use nccl_sys::Function::{
     ncclCommAbort, ncclCommDeregister, ncclCommQueryProperties, ncclCommRegister,
@@ -12,7 +14,7 @@ use typed_nccl::{
 };
 
 use crate::common::{
-    Wire, address, alone, assert_silent, calls, clear, connect, count, line, says,
+    Wire, address, alone, assert_silent, calls, clear, connect, count, handle, line, says,
 };
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
 
@@ -412,7 +414,7 @@ fn setting_up_signals_fails_on_one_rank() {
 fn a_rank_that_aborts_raises_what_others_wait_for() {
     on(NEWEST, || {
         nccl().set_rma(true);
-        let together = std::sync::Barrier::new(2);
+        let together = Barrier::new(2);
         Cuda::spmd(2, |place| {
             let mut comm = configured(place)?;
             let _window = comm.window::<f64>(4)?;
@@ -439,6 +441,47 @@ fn a_rank_that_aborts_raises_what_others_wait_for() {
             assert_eq!(said(&calls[..2], "peer"), [1, 1]);
             assert_eq!(said(&calls[..2], "sigIdx"), [2, 2]);
             assert_eq!(said(&calls[..2], "ctx"), [1, 1]);
+            Ok::<_, Error>(())
+        })
+        .map(drop)
+    });
+}
+
+/// What it has enqueued may never be done: it raises all that others wait for, not only the rest.
+#[test]
+fn a_rank_that_aborts_raises_what_is_still_on_its_way() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        let together = Barrier::new(2);
+        Cuda::spmd(2, |place| {
+            let mut comm = configured(place)?;
+            let _window = comm.window::<f64>(4)?;
+            let slot = comm.signal_in(1, 2)?;
+            if comm.rank().index() == 1 {
+                let mut due = Signals::new();
+                due.expect(0_usize).expect_in(0_usize, slot, 2);
+                comm.wait_signals(&due)?;
+                together.wait();
+                together.wait();
+                return Ok(());
+            }
+            together.wait();
+            let stream = handle(comm.stream())?;
+            cuda().hold(stream);
+            comm.signal(1)?;
+            comm.signal_slot(1, slot)?;
+            clear();
+            comm.abort();
+            let raised = calls(ncclSignal);
+            let aborted = count(ncclCommAbort);
+            cuda().release(stream);
+            together.wait();
+            let slot = |call: &Call| [call.int("peer"), call.int("ctx"), call.int("sigIdx")];
+            let mut slots: Vec<_> = raised.iter().map(slot).collect();
+            slots.sort_unstable();
+            assert_eq!(slots, [[1, 0, 0], [1, 1, 2], [1, 1, 2]]);
+            assert!(raised.iter().all(|call| call.pointer("stream") as u64 != stream));
+            assert_eq!(aborted, 1);
             Ok::<_, Error>(())
         })
         .map(drop)

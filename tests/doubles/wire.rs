@@ -1,5 +1,6 @@
 //! What operations are to NCCL: the function, addresses, counts, types, ranks, the stream.
 
+use fake_nccl::Call;
 use nccl_sys::Function::{self, ncclAllReduce};
 use typed_nccl::{
     AnyDevice, Avg, Communicator, Cuda, F8E4M3, F8E5M2, Max, Min, Prod, Rank, Result, Root, Sum,
@@ -205,6 +206,140 @@ fn all_to_all_gather_and_scatter_of_an_old_release() {
                 true => vec![send(to, 0), send(to + 160, 2)],
             };
             assert_eq!(wire.lines(), grouped(expected));
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+/// How long memory of NCCL's is.
+const PIECE: usize = 2 << 20;
+
+/// Where memory of NCCL's is mapped a second time.
+fn second(address: u64) -> u64 {
+    let log = cuda().log();
+    let of = |function: &str, argument: &str, value: u64| {
+        let mut calls = log.iter().filter(|call| call.function == function);
+        calls.rfind(|call| call.argument(argument) == value).expect("called")
+    };
+    let retained = of("cuMemRetainAllocationHandle", "addr", address);
+    of("cuMemMap", "handle", retained.gives.expect("it has one")).argument("ptr")
+}
+
+/// NCCL knows the first address of what is in a window or registered. Then its send and receive wait
+/// for a peer whose memory it knows too.
+#[test]
+fn transfers_name_nccls_memory_by_its_second_address() {
+    for version in ["2.27.7", "2.32.3"] {
+        on(release(version), || {
+            cuda().set_virtual(PIECE);
+            Cuda::spmd(2, |place| {
+                let mut comm = place.init()?;
+                let (rank, peer) = (comm.rank().index(), comm.ring(1));
+                let window = comm.window::<f32>(20)?;
+                let mut buffer = comm.device().nccl_zeros::<f32>(20)?;
+                let mut plain = comm.device().zeros::<f32>(20)?;
+                let registered = comm.register_buffer(&buffer)?;
+                let stream = comm.stream();
+                let (w, b) = (window.user_ptr().addr() as u64, address(stream, &buffer)?);
+                let p = address(stream, &plain)?;
+                let (second_w, second_b) = (second(w), second(b));
+                assert!(second_w != w && second_b != b);
+                let wire = Wire::of(&comm)?;
+                let (of, end) = (F32.1, wire.end());
+                let two = |from: u64, to: u64| format!("sendbuff={from:#x} recvbuff={to:#x}");
+
+                comm.all_reduce(&window, &mut buffer, Sum)?;
+                comm.group(|g| {
+                    g.send(window.slice(5..20), peer)?;
+                    g.recv(buffer.slice_mut(0..15), peer)
+                })?;
+                match rank {
+                    0 => comm.send(&buffer, peer)?,
+                    _ => comm.recv(&mut plain, peer)?,
+                }
+                let expected = [
+                    format!("ncclAllReduce {} count=20 {of} op=0 {end}", two(w, b)),
+                    "ncclGroupStart".to_owned(),
+                    format!(
+                        "ncclSend sendbuff={:#x} count=15 {of} peer={} {end}",
+                        second_w + 20,
+                        1 - rank
+                    ),
+                    format!(
+                        "ncclRecv recvbuff={second_b:#x} count=15 {of} peer={} {end}",
+                        1 - rank
+                    ),
+                    "ncclGroupEnd".to_owned(),
+                    match rank {
+                        0 => format!("ncclSend sendbuff={second_b:#x} count=20 {of} peer=1 {end}"),
+                        _ => format!("ncclRecv recvbuff={p:#x} count=20 {of} peer=0 {end}"),
+                    },
+                ];
+                assert_eq!(wire.lines(), expected);
+                comm.deregister_buffer(registered)?;
+                comm.finish()
+            })
+            .map(drop)
+        });
+    }
+}
+
+/// Where they are made of transfers, the same holds.
+#[test]
+fn all_to_all_gather_and_scatter_of_an_old_release_name_second_addresses() {
+    on(release("2.27.7"), || {
+        cuda().set_virtual(PIECE);
+        Cuda::spmd(2, |place| {
+            let mut comm = place.init()?;
+            let is_root = comm.rank().index() == 1;
+            let root = Rank::from_index(1);
+            let window = comm.window::<f32>(40)?;
+            let mut buffer = comm.device().nccl_zeros::<f32>(40)?;
+            let registered = comm.register_buffer(&buffer)?;
+            let from = second(window.user_ptr().addr() as u64);
+            let to = second(address(comm.stream(), &buffer)?);
+            let wire = Wire::of(&comm)?;
+            let transfer = |call: Call| {
+                let (way, memory) = match call.function {
+                    Function::ncclSend => ("to", "sendbuff"),
+                    Function::ncclRecv => ("from", "recvbuff"),
+                    _ => return None,
+                };
+                Some((way, call.int("peer"), call.pointer(memory) as u64))
+            };
+            let transfers = || wire.calls().into_iter().filter_map(transfer).collect::<Vec<_>>();
+
+            comm.all_to_all(&window, &mut buffer)?;
+            let all =
+                [("to", 0, from), ("from", 0, to), ("to", 1, from + 80), ("from", 1, to + 80)];
+            assert_eq!(transfers(), all);
+
+            let into = if is_root { Root::Here(&mut buffer) } else { Root::There(root) };
+            comm.gather_into(&window.slice(0..20), into)?;
+            let expected = match is_root {
+                false => vec![("to", 1, from)],
+                true => vec![("from", 0, to), ("to", 1, from), ("from", 1, to + 80)],
+            };
+            assert_eq!(transfers(), expected);
+
+            let source = if is_root { Root::Here(&window) } else { Root::There(root) };
+            comm.scatter(source, &mut buffer.slice_mut(0..20))?;
+            let expected = match is_root {
+                false => vec![("from", 1, to)],
+                true => vec![("to", 0, from), ("to", 1, from + 80), ("from", 1, to)],
+            };
+            assert_eq!(transfers(), expected);
+
+            let blocks = if is_root { 0..40 } else { 0..20 };
+            comm.gather_in_place(&mut buffer.slice_mut(blocks.clone()), 1)?;
+            comm.scatter_in_place(&mut buffer.slice_mut(blocks), 1)?;
+            let expected = match is_root {
+                false => [("to", 1, to), ("from", 1, to)],
+                true => [("from", 0, to), ("to", 0, to)],
+            };
+            assert_eq!(transfers(), expected);
+            comm.deregister_buffer(registered)?;
             comm.finish()
         })
         .map(drop)

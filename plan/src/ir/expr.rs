@@ -165,17 +165,23 @@ impl Expr {
             if is(expr) {
                 return true;
             }
-            match expr {
-                Self::Add(a, b)
-                | Self::Sub(a, b)
-                | Self::Mul(a, b)
-                | Self::Div(a, b)
-                | Self::Rem(a, b) => left.extend([&**a, &**b]),
-                Self::Element(_, index) => left.push(index),
-                _ => {}
-            }
+            left.extend(expr.children());
         }
         false
+    }
+
+    /// The numbers that this one is made of.
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Self> {
+        let (first, second) = match self {
+            Self::Add(a, b)
+            | Self::Sub(a, b)
+            | Self::Mul(a, b)
+            | Self::Div(a, b)
+            | Self::Rem(a, b) => (Some(&**a), Some(&**b)),
+            Self::Element(_, index) => (Some(&**index), None),
+            _ => (None, None),
+        };
+        first.into_iter().chain(second)
     }
 
     /// Whether its value can differ between ranks.

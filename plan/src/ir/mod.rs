@@ -3,17 +3,23 @@
 mod expr;
 mod location;
 mod memory;
+pub(crate) mod names;
+mod parts;
 mod ranks;
+pub(crate) mod show;
 mod step;
+mod validate;
 
 pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
 pub use memory::{Array, Buffer, ElementType, Region, Role};
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
+pub use show::Shown;
 pub use step::{
     Awaited, Collective, CollectiveKind, Compute, Hop, Loop, Peer, Place, Put, Receive, Reduction,
     Send, Signal, Step, StepKind, Transfer, Wait, When,
 };
+pub use validate::{MOST_DECLARED, MOST_NAME, MOST_NESTING, MOST_PARTS, MOST_STEPS, MOST_VALUES};
 
 use std::fmt;
 

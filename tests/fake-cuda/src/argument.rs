@@ -102,6 +102,12 @@ impl Given for c_int {
     }
 }
 
+impl Given for usize {
+    fn of(value: u64) -> Self {
+        value as Self
+    }
+}
+
 impl Given for u64 {
     fn of(value: u64) -> Self {
         value

@@ -29,6 +29,8 @@ pub struct Live {
     pub bytes: usize,
     /// Pieces of pinned memory.
     pub pinned: usize,
+    /// Ranges of second addresses that a device may use.
+    pub mappings: usize,
 }
 
 macro_rules! controls {
@@ -102,6 +104,11 @@ controls! {
         Library::lock().limit = bytes;
     }
 
+    /// How long each piece of others' memory is.
+    fn fake_cuda_set_virtual(bytes: usize) = {
+        Library::lock().virtual_piece = bytes;
+    }
+
     /// Whether the devices are lost.
     fn fake_cuda_set_fault(fault: bool) = {
         Library::lock().fault = fault;
@@ -151,6 +158,7 @@ controls! {
             pieces: pieces().count(),
             bytes: pieces().map(|piece| piece.bytes).sum(),
             pinned: library.pinned,
+            mappings: library.ranges.values().filter(|range| range.allowed).count(),
         }
     }
 }

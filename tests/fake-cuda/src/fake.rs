@@ -75,6 +75,13 @@ impl Fake {
         unsafe { (self.controls.fake_cuda_set_limit)(bytes) }
     }
 
+    /// From now on memory that this library did not allocate is virtual memory in pieces of so many
+    /// bytes, which can be mapped again. At first, and with 0, it cannot.
+    pub fn set_virtual(&self, bytes: usize) {
+        // SAFETY: it may be called at any time, with any number.
+        unsafe { (self.controls.fake_cuda_set_virtual)(bytes) }
+    }
+
     /// Loses the devices, or gives them back: while they are lost every call fails with
     /// [`ILLEGAL_ADDRESS`](Code::ILLEGAL_ADDRESS), but those for the texts of errors.
     pub fn set_fault(&self, fault: bool) {

@@ -23,6 +23,8 @@
 //! * New memory is full of rubbish. Freed memory is never given out again, so its use is
 //!   [misuse](Fake::misuse), and harms nothing.
 //! * Freeing device memory waits until the device is idle, as the driver's own does.
+//! * Memory that this library did not allocate has second addresses if a test
+//!   [says so](Fake::set_virtual). Nothing is behind those.
 //! * A handle is looked up, never followed.
 //!
 //! Deliberately not here: kernels, and speed. Memory that this library did not allocate, such as
@@ -36,6 +38,7 @@ mod export;
 mod exports;
 mod fake;
 mod file;
+mod mapping;
 mod memory;
 mod queue;
 mod state;

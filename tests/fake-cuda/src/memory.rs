@@ -77,13 +77,21 @@ impl State {
         })
     }
 
+    /// The memory of this library that an address is in, and where it starts.
+    pub(crate) fn piece(&self, address: u64) -> Option<(u64, &Piece)> {
+        let (start, piece) = self.pieces.range(..=address).next_back()?;
+        (address - start < piece.bytes as u64).then_some((*start, piece))
+    }
+
     /// Refuses a range that begins in memory of this library and is not all there.
     pub(crate) fn reaches(&self, address: u64, bytes: usize) -> Answer {
-        let before = self.pieces.range(..=address).next_back();
-        let Some((start, piece)) = before.filter(|(start, p)| address - **start < p.bytes as u64)
-        else {
-            return Ok(());
-        };
+        let range = self.ranges.range(..=address).next_back();
+        if range.is_some_and(|(start, range)| address - start < range.bytes as u64) {
+            return Err(Refusal::value(format!(
+                "nothing is behind {address:#x}, a second address"
+            )));
+        }
+        let Some((start, piece)) = self.piece(address) else { return Ok(()) };
         let inside = (address - start) as usize + bytes <= piece.bytes;
         match (piece.freed, inside) {
             (false, true) => Ok(()),

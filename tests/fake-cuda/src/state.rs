@@ -9,6 +9,7 @@ use std::thread::{self, ThreadId};
 
 use crate::call::Call;
 use crate::code::Code;
+use crate::mapping::Range;
 use crate::memory::Piece;
 use crate::queue::{Event, Stream};
 
@@ -64,6 +65,13 @@ pub(crate) struct State {
     pub(crate) pieces: BTreeMap<u64, Piece>,
     /// Pieces of pinned memory.
     pub(crate) pinned: usize,
+    /// How long each piece of others' memory is; 0 where it has no second addresses.
+    pub(crate) virtual_piece: usize,
+    /// Handles of others' memory.
+    pub(crate) retained: HashSet<u64>,
+    /// How many addresses were reserved.
+    pub(crate) reserved: u64,
+    pub(crate) ranges: BTreeMap<u64, Range>,
 }
 
 /// The library, locked.
@@ -97,6 +105,10 @@ impl State {
             pending: HashSet::new(),
             pieces: BTreeMap::new(),
             pinned: 0,
+            virtual_piece: 0,
+            retained: HashSet::new(),
+            reserved: 0,
+            ranges: BTreeMap::new(),
         }
     }
 

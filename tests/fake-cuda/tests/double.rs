@@ -236,3 +236,52 @@ fn answers_on_request() {
     fake.clear();
     assert_eq!(fake.called(), [""; 0]);
 }
+
+#[test]
+fn memory_of_others_can_be_mapped_again() {
+    let fake = double("mapped");
+    let stream = open(&fake, 0);
+    let (mine, theirs) = (alloc(&fake, 8), [0_u8; 8]);
+    let theirs = theirs.as_ptr().addr() as u64;
+    let retain = |address: u64, handle: &mut u64| {
+        let address = ptr::without_provenance_mut(address as usize);
+        call!(fake, cuMemRetainAllocationHandle(&raw mut *handle => *mut u64, address => Handle))
+    };
+    let (mut handle, mut start, mut at, mut bytes) = (0, 0, 0, 0);
+    assert_eq!(retain(theirs, &mut handle), Code::INVALID_VALUE.number());
+    let page = 2 << 20;
+    fake.set_virtual(page);
+    assert_eq!(retain(mine, &mut handle), Code::INVALID_VALUE.number());
+    ok(retain(theirs, &mut handle));
+    ok(call!(fake, cuMemGetAddressRange_v2(
+        &raw mut start => *mut u64, &raw mut bytes => *mut usize, theirs => u64,
+    )));
+    assert_eq!((start, bytes), (theirs, page));
+    ok(call!(fake, cuMemAddressReserve(
+        &raw mut at => *mut u64, page => usize, 0 => usize, 0 => u64, 0 => u64,
+    )));
+    let map = || {
+        call!(fake, cuMemMap(
+            at => u64, page => usize, 0 => usize, handle => u64, 0 => u64,
+        ))
+    };
+    let unmap = || call!(fake, cuMemUnmap(at => u64, page => usize));
+    let free = || call!(fake, cuMemAddressFree(at => u64, page => usize));
+    ok(map());
+    assert_eq!(map(), Code::INVALID_VALUE.number());
+    assert_eq!(fake.live().mappings, 0);
+    let access = [0_u32; 3];
+    let access = access.as_ptr().cast();
+    ok(call!(fake, cuMemSetAccess(
+        at => u64, page => usize, access => *const c_void, 1 => usize,
+    )));
+    assert_eq!(fake.live().mappings, 1);
+    ok(call!(fake, cuMemRelease(handle => u64)));
+    assert_eq!(set(&fake, at + 8, 0, 1, stream), Code::INVALID_VALUE.number());
+    assert_eq!(free(), Code::INVALID_VALUE.number());
+    assert_eq!(fake.misuse().len(), 3, "{:?}", fake.misuse());
+    ok(unmap());
+    assert_eq!(unmap(), Code::INVALID_VALUE.number());
+    ok(free());
+    assert_eq!((fake.live().mappings, fake.misuse().len()), (0, 3));
+}

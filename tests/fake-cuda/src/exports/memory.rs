@@ -30,12 +30,6 @@ exports! {
         Ok(())
     };
 
-    // There is no virtual memory here.
-    fn cuMemRetainAllocationHandle(handle: *mut u64, addr: *mut c_void) = |library| {
-        library.current()?;
-        Err(Refusal::Plain(Code::INVALID_VALUE))
-    };
-
     fn cuMemHostAlloc(pp: *mut *mut c_void, bytesize: usize, Flags: c_uint) = |library| {
         library.current()?;
         let Some(address) = memory::rubbish(bytesize) else {

@@ -4,12 +4,20 @@
 mod context;
 mod device;
 mod event;
+mod mapping;
 mod memory;
 mod stream;
 mod text;
 
-const FILES: [&[&str]; 6] =
-    [context::NAMES, device::NAMES, event::NAMES, memory::NAMES, stream::NAMES, text::NAMES];
+const FILES: [&[&str]; 7] = [
+    context::NAMES,
+    device::NAMES,
+    event::NAMES,
+    mapping::NAMES,
+    memory::NAMES,
+    stream::NAMES,
+    text::NAMES,
+];
 
 const COUNT: usize = {
     let (mut count, mut file) = (0, 0);

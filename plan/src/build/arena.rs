@@ -1,0 +1,182 @@
+//! Where the expressions of open builders live, so that a [`Number`](super::Number) is a small `Copy` value.
+//!
+//! A number that a builder made is a place in that builder's arena; the arena is given back with the
+//! builder. A number that outlives its builder, or one of two builders, cannot be looked up any more,
+//! which `check` says as any other fault.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::ir::{AxisId, Expr, LoopId, ParamId};
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+static ARENAS: Mutex<BTreeMap<Stamp, Vec<Node>>> = Mutex::new(BTreeMap::new());
+
+/// Which builder a handle belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stamp(u64);
+
+/// The arena of one open builder, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Arena(Stamp);
+
+/// A number, as small as a handle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value {
+    /// A number that needs no builder.
+    Int(i64),
+    /// A place in an arena.
+    At(Stamp, usize),
+    /// Made of numbers of two builders, or of one that is gone.
+    Foreign,
+    /// Too large, or divided by zero.
+    Impossible,
+}
+
+/// Two numbers' operator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operator {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+}
+
+/// What stands at a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Node {
+    Rank,
+    Size,
+    Coordinate(AxisId),
+    Extent(AxisId),
+    Param(ParamId),
+    Element(ParamId, Value),
+    Loop(LoopId),
+    Binary(Operator, Value, Value),
+}
+
+impl Arena {
+    pub(crate) fn new() -> Self {
+        let stamp = Stamp(NEXT.fetch_add(1, Ordering::Relaxed));
+        arenas().insert(stamp, Vec::new());
+        Self(stamp)
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.0
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        arenas().remove(&self.0);
+    }
+}
+
+impl Stamp {
+    /// A new place with this in it.
+    pub(crate) fn push(self, node: Node) -> Value {
+        match arenas().get_mut(&self) {
+            Some(arena) => {
+                arena.push(node);
+                Value::At(self, arena.len() - 1)
+            }
+            None => Value::Foreign,
+        }
+    }
+}
+
+impl Value {
+    pub(crate) fn binary(operator: Operator, left: Self, right: Self) -> Self {
+        let stamp = match (left, right) {
+            (Self::Foreign, _) | (_, Self::Foreign) => return Self::Foreign,
+            (Self::Impossible, _) | (_, Self::Impossible) => return Self::Impossible,
+            (Self::Int(left), Self::Int(right)) => return operator.of(left, right),
+            (Self::At(left, _), Self::At(right, _)) if left != right => return Self::Foreign,
+            (Self::At(stamp, _), _) | (_, Self::At(stamp, _)) => stamp,
+        };
+        stamp.push(Node::Binary(operator, left, right))
+    }
+
+    /// This with `by` in the place of a counter.
+    pub(crate) fn replace(self, counter: LoopId, by: Self) -> Self {
+        let Self::At(stamp, at) = self else { return self };
+        let Some(node) = look(stamp, at) else { return Self::Foreign };
+        match node {
+            Node::Loop(id) if id == counter => by,
+            Node::Element(param, index) => {
+                stamp.push(Node::Element(param, index.replace(counter, by)))
+            }
+            Node::Binary(operator, left, right) => {
+                Self::binary(operator, left.replace(counter, by), right.replace(counter, by))
+            }
+            _ => self,
+        }
+    }
+
+    /// What it says in a plan of the builder `of`, or why it says nothing there.
+    pub(crate) fn expr(self, of: Stamp) -> Result<Expr, &'static str> {
+        match self {
+            Self::Int(value) => Ok(Expr::Int(value)),
+            Self::Impossible => Err("this number is too large, or divided by zero"),
+            Self::At(stamp, at) if stamp == of => {
+                let node = look(stamp, at).ok_or(super::fault::FOREIGN)?;
+                node.expr(of)
+            }
+            Self::At(..) | Self::Foreign => Err(super::fault::FOREIGN),
+        }
+    }
+}
+
+impl Node {
+    fn expr(self, of: Stamp) -> Result<Expr, &'static str> {
+        Ok(match self {
+            Self::Rank => Expr::Rank,
+            Self::Size => Expr::Size,
+            Self::Coordinate(axis) => Expr::Coordinate(axis),
+            Self::Extent(axis) => Expr::Extent(axis),
+            Self::Param(param) => Expr::Param(param),
+            Self::Loop(counter) => Expr::Loop(counter),
+            Self::Element(param, index) => Expr::Element(param, Box::new(index.expr(of)?)),
+            Self::Binary(operator, left, right) => {
+                let (left, right) = (left.expr(of)?, right.expr(of)?);
+                match operator {
+                    Operator::Add => left + right,
+                    Operator::Sub => left - right,
+                    Operator::Mul => left * right,
+                    Operator::Div => left / right,
+                    Operator::Rem => left % right,
+                }
+            }
+        })
+    }
+}
+
+impl Operator {
+    /// Rounds down, as plans divide.
+    fn of(self, left: i64, right: i64) -> Value {
+        let value = match self {
+            Self::Add => left.checked_add(right),
+            Self::Sub => left.checked_sub(right),
+            Self::Mul => left.checked_mul(right),
+            Self::Div if right < 0 => {
+                let up = left.checked_neg().zip(right.checked_neg());
+                up.and_then(|(left, right)| left.checked_div_euclid(right))
+            }
+            Self::Div => left.checked_div_euclid(right),
+            Self::Rem => left.checked_rem_euclid(right),
+        };
+        value.map_or(Value::Impossible, Value::Int)
+    }
+}
+
+fn look(stamp: Stamp, at: usize) -> Option<Node> {
+    arenas().get(&stamp).and_then(|arena| arena.get(at)).copied()
+}
+
+fn arenas() -> MutexGuard<'static, BTreeMap<Stamp, Vec<Node>>> {
+    // Nothing under this lock panics half way; the map is whole even if it is poisoned.
+    ARENAS.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,117 @@
+//! Statements that hold statements.
+
+use super::arena::Node;
+use super::guard::Guard;
+use super::number::Number;
+use super::on::On;
+use super::span::Count;
+use super::{Open, PlanBuilder, id};
+use crate::ir::{Condition, Loop, LoopId, Named, Step, StepKind, When};
+
+impl PlanBuilder<Open> {
+    /// Communication that NCCL launches as one.
+    #[track_caller]
+    pub fn group(&mut self, body: impl FnOnce(&mut Self)) {
+        let body = self.block(body);
+        self.push(StepKind::Group(body));
+    }
+
+    /// Statements in the order of the ranks: a rank receives what lower ranks send it before its own
+    /// statements, and what higher ranks send it after them. Holds compute steps and transfers along chains.
+    #[track_caller]
+    pub fn sequence(&mut self, body: impl FnOnce(&mut Self)) {
+        let body = self.block(body);
+        self.push(StepKind::Sequence(body));
+    }
+
+    /// Statements of the ranks for which the condition holds.
+    #[track_caller]
+    pub fn when(&mut self, condition: Guard, body: impl FnOnce(&mut Self)) {
+        let (condition, body) = (self.condition(condition), self.block(body));
+        self.push(StepKind::When(When { condition, body }));
+    }
+
+    /// Statements for every number of the range: `plan.for_each("i", ..mb, |plan, i| ..)`.
+    #[track_caller]
+    pub fn for_each(
+        &mut self,
+        counter: &str,
+        range: impl Count,
+        body: impl FnOnce(&mut Self, Number),
+    ) {
+        self.counted(counter, range, false, body);
+    }
+
+    /// Statements for every number of the range, from the last to the first.
+    #[track_caller]
+    pub fn for_each_reversed(
+        &mut self,
+        counter: &str,
+        range: impl Count,
+        body: impl FnOnce(&mut Self, Number),
+    ) {
+        self.counted(counter, range, true, body);
+    }
+
+    #[track_caller]
+    pub(crate) fn condition(&mut self, guard: Guard) -> Condition {
+        guard.condition(self.stamp()).unwrap_or_else(|why| {
+            self.fault(why);
+            Condition::All(Vec::new())
+        })
+    }
+
+    #[track_caller]
+    fn counted(
+        &mut self,
+        counter: &str,
+        range: impl Count,
+        reverse: bool,
+        body: impl FnOnce(&mut Self, Number),
+    ) {
+        let at = self.here();
+        let (from, to) = range.bounds();
+        let (from, to) = (self.expr(from), self.expr(to));
+        self.plan.counters.push(Named { name: counter.to_owned(), at });
+        let counter = LoopId(id(&self.plan.counters));
+        let value = Number(self.stamp().push(Node::Loop(counter)));
+        let body = self.block(|plan| body(plan, value));
+        self.push(StepKind::Loop(Loop { counter, from, to, reverse, body }));
+    }
+
+    /// The statements that `body` appends, taken out of the plan again.
+    fn block(&mut self, body: impl FnOnce(&mut Self)) -> Vec<Step> {
+        let before = self.plan.steps.len();
+        body(self);
+        self.plan.steps.split_off(before)
+    }
+}
+
+impl On<'_> {
+    /// Communication that NCCL launches as one, all of it at this place:
+    /// `plan.on(net).group(|net| { net.send(x, chain(1)); net.receive(y, chain(1)); })`.
+    #[track_caller]
+    pub fn group(&mut self, body: impl FnOnce(&mut On<'_>)) {
+        let (place, among) = (self.place.clone(), self.among);
+        self.plan.group(|plan| body(&mut On { plan, place, among }));
+    }
+
+    /// Statements of the ranks for which the condition holds, at this place.
+    #[track_caller]
+    pub fn when(&mut self, condition: Guard, body: impl FnOnce(&mut On<'_>)) {
+        let (place, among) = (self.place.clone(), self.among);
+        self.plan.when(condition, |plan| body(&mut On { plan, place, among }));
+    }
+
+    /// Statements for every number of the range, at this place.
+    #[track_caller]
+    pub fn for_each(
+        &mut self,
+        counter: &str,
+        range: impl Count,
+        body: impl FnOnce(&mut On<'_>, Number),
+    ) {
+        let (place, among) = (self.place.clone(), self.among);
+        self.plan.for_each(counter, range, |plan, i| body(&mut On { plan, place, among }, i));
+    }
+}

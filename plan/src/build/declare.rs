@@ -1,0 +1,166 @@
+//! Declaring memory: what it is, then its role.
+
+use std::marker::PhantomData;
+
+use super::arena::Node;
+use super::element::PlanElement;
+use super::memory::{Base, Buffer, Buffers, Plain, Single, Swapped, Symmetric};
+use super::number::Number;
+use super::{Open, PlanBuilder, id};
+use crate::ir::{self, Array, BufferId, LoopId, Named, Role};
+
+/// Memory that is being declared: what it is stands before its role.
+#[must_use = "declares nothing before its role: `.in_out(..)`, `.local(..)`"]
+#[derive(Debug)]
+pub struct Declare<'p, K = Plain, C = Single> {
+    plan: &'p mut PlanBuilder<Open>,
+    traits: Traits,
+    kind: PhantomData<fn() -> (K, C)>,
+}
+
+/// An array that is being declared.
+#[must_use = "declares nothing before its role: `.in_out(..)`, `.local(..)`"]
+#[derive(Debug)]
+pub struct DeclareArray<'p, K = Plain, C = Single> {
+    one: Declare<'p, K, C>,
+    count: Number,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Traits {
+    window: bool,
+    copies: u8,
+}
+
+macro_rules! roles {
+    ($($(#[$doc:meta])+ $method:ident = $role:ident;)+) => {
+        impl PlanBuilder<Open> {
+            $(
+                $(#[$doc])+
+                #[track_caller]
+                pub fn $method<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
+                    self.buffer().$method(name, len)
+                }
+            )+
+        }
+
+        impl<K, C> Declare<'_, K, C> {
+            $(
+                $(#[$doc])+
+                #[track_caller]
+                pub fn $method<T: PlanElement>(self, name: &str, len: impl Into<Number>) -> Buffer<T, K, C> {
+                    self.single(name, Role::$role, len.into())
+                }
+            )+
+        }
+
+        impl<K, C> DeclareArray<'_, K, C> {
+            $(
+                $(#[$doc])+
+                /// `len` says the length of the buffer of an index.
+                #[track_caller]
+                pub fn $method<T: PlanElement>(
+                    self,
+                    name: &str,
+                    len: impl FnOnce(Number) -> Number,
+                ) -> Buffers<T, K, C> {
+                    self.several(name, Role::$role, len)
+                }
+            )+
+        }
+    };
+}
+
+roles! {
+    /// Memory that the caller fills and the plan only reads.
+    input = In;
+    /// Memory that the plan fills for the caller.
+    output = Out;
+    /// Memory that the caller fills and the plan reads and writes.
+    in_out = InOut;
+    /// The plan's own memory: its content is unspecified when a run begins.
+    local = Local;
+}
+
+impl PlanBuilder<Open> {
+    /// A symmetric window, which puts read and write: `plan.window().in_out::<f32>("u", m)`.
+    pub fn window(&mut self) -> Declare<'_, Symmetric> {
+        self.buffer().window()
+    }
+
+    /// An array of buffers: `plan.array(k).in_out::<f32>("g", |i| sizes.at(i))`.
+    pub fn array(&mut self, count: impl Into<Number>) -> DeclareArray<'_> {
+        self.buffer().array(count)
+    }
+
+    /// A buffer whose two copies swap with every run.
+    pub fn swapped(&mut self) -> Declare<'_, Plain, Swapped> {
+        self.buffer().swapped()
+    }
+
+    fn buffer(&mut self) -> Declare<'_> {
+        let traits = Traits { window: false, copies: 1 };
+        Declare { plan: self, traits, kind: PhantomData }
+    }
+}
+
+impl<'p, K, C> Declare<'p, K, C> {
+    /// A symmetric window.
+    pub fn window(self) -> Declare<'p, Symmetric, C> {
+        let traits = Traits { window: true, ..self.traits };
+        Declare { plan: self.plan, traits, kind: PhantomData }
+    }
+
+    /// Two copies, which swap with every run.
+    pub fn swapped(self) -> Declare<'p, K, Swapped> {
+        let traits = Traits { copies: 2, ..self.traits };
+        Declare { plan: self.plan, traits, kind: PhantomData }
+    }
+
+    /// An array of such buffers.
+    pub fn array(self, count: impl Into<Number>) -> DeclareArray<'p, K, C> {
+        DeclareArray { one: self, count: count.into() }
+    }
+
+    #[track_caller]
+    fn single<T: PlanElement>(self, name: &str, role: Role, len: Number) -> Buffer<T, K, C> {
+        let base = self.declare::<T>(name, role, len, None);
+        Buffer { base, len, kind: PhantomData }
+    }
+
+    #[track_caller]
+    fn declare<T: PlanElement>(
+        self,
+        name: &str,
+        role: Role,
+        len: Number,
+        array: Option<Array>,
+    ) -> Base {
+        let Self { plan, traits: Traits { window, copies }, .. } = self;
+        let (at, name, element) = (plan.here(), name.to_owned(), T::element());
+        let len = plan.expr(len);
+        plan.plan.buffers.push(ir::Buffer { name, element, len, array, role, window, copies, at });
+        let buffer = BufferId(id(&plan.plan.buffers));
+        Base { of: plan.stamp(), buffer, index: None, next: false }
+    }
+}
+
+impl<K, C> DeclareArray<'_, K, C> {
+    #[track_caller]
+    fn several<T: PlanElement>(
+        self,
+        name: &str,
+        role: Role,
+        len: impl FnOnce(Number) -> Number,
+    ) -> Buffers<T, K, C> {
+        let plan = self.one.plan;
+        let at = plan.here();
+        plan.plan.counters.push(Named { name: "i".to_owned(), at });
+        let index = LoopId(id(&plan.plan.counters));
+        let len = len(Number(plan.stamp().push(Node::Loop(index))));
+        let array = Array { count: plan.expr(self.count), index };
+        let one = Declare::<K, C> { plan, ..self.one };
+        let base = one.declare::<T>(name, role, len, Some(array));
+        Buffers { base, index, len, kind: PhantomData }
+    }
+}

@@ -1,0 +1,88 @@
+//! Rust types that say which elements a buffer of a plan holds.
+
+use crate::ir::ElementType;
+
+/// A type that stands for a type of elements.
+///
+/// The Rust types that NCCL moves stand for themselves; [`F16`], [`Bf16`], [`F8E4M3`] and [`F8E5M2`] for the
+/// types that Rust does not have. A plan that is generic has [`Generic`], or a type of its own for each of
+/// its type parameters:
+///
+/// ```
+/// use typed_nccl_plan::build::PlanElement;
+/// use typed_nccl_plan::ir::ElementType;
+///
+/// #[derive(Clone, Copy)]
+/// struct Weight;
+///
+/// impl PlanElement for Weight {
+///     fn element() -> ElementType {
+///         ElementType::Generic("Weight".into())
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no type of elements that a plan moves",
+    label = "not an element of a plan",
+    note = "these are: i8, u8, i32, u32, i64, u64, f32, f64, `F16`, `Bf16`, `F8E4M3`, `F8E5M2` and `Generic`"
+)]
+pub trait PlanElement: 'static {
+    /// What the plan calls it.
+    fn element() -> ElementType;
+}
+
+/// Two ends that hold the same elements: implemented for every type and itself.
+#[diagnostic::on_unimplemented(
+    message = "this end holds `{Self}`, the other `{A}`",
+    label = "both ends of an operation hold one type of elements",
+    note = "NCCL moves bytes and converts nothing: give both buffers one element type"
+)]
+pub trait SameElement<A: PlanElement>: PlanElement {}
+
+impl<T: PlanElement> SameElement<T> for T {}
+
+/// The type parameter `T` of a plan: equal to itself alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Generic;
+
+/// Half precision.
+#[derive(Clone, Copy, Debug)]
+pub struct F16;
+
+/// Brain floating point.
+#[derive(Clone, Copy, Debug)]
+pub struct Bf16;
+
+/// Eight bits, four of them exponent.
+#[derive(Clone, Copy, Debug)]
+pub struct F8E4M3;
+
+/// Eight bits, five of them exponent.
+#[derive(Clone, Copy, Debug)]
+pub struct F8E5M2;
+
+macro_rules! elements {
+    ($($type:ty => $element:expr;)+) => {$(
+        impl PlanElement for $type {
+            fn element() -> ElementType {
+                $element
+            }
+        }
+    )+};
+}
+
+elements! {
+    i8 => ElementType::I8;
+    u8 => ElementType::U8;
+    i32 => ElementType::I32;
+    u32 => ElementType::U32;
+    i64 => ElementType::I64;
+    u64 => ElementType::U64;
+    f32 => ElementType::F32;
+    f64 => ElementType::F64;
+    F16 => ElementType::F16;
+    Bf16 => ElementType::Bf16;
+    F8E4M3 => ElementType::F8E4M3;
+    F8E5M2 => ElementType::F8E5M2;
+    Generic => ElementType::Generic("T".into());
+}

@@ -1,0 +1,64 @@
+//! What a builder could not put into its plan. It is told by `check`, with its place; nothing panics.
+
+use std::panic;
+
+use super::arena::Stamp;
+use super::number::Number;
+use super::{Open, PlanBuilder};
+use crate::ir::{Expr, Location};
+use crate::verdict::{Problem, ProblemKind};
+
+pub(crate) const FOREIGN: &str = "this belongs to another plan, or to a builder that is gone";
+
+impl PlanBuilder<Open> {
+    /// The caller's place, in the plan's files.
+    #[track_caller]
+    pub(crate) fn here(&mut self) -> Location {
+        let caller = panic::Location::caller();
+        let files = &mut self.plan.files;
+        let known = files.iter().position(|file| file == caller.file());
+        let file = known.unwrap_or_else(|| {
+            files.push(caller.file().to_owned());
+            files.len() - 1
+        });
+        let file = u16::try_from(file).unwrap_or(u16::MAX);
+        Location { file, line: caller.line(), column: caller.column() }
+    }
+
+    /// Remembers that the caller's statement cannot be part of the plan.
+    #[track_caller]
+    pub(crate) fn fault(&mut self, title: &str) {
+        let at = self.here();
+        let help = match title {
+            FOREIGN => {
+                "use what this builder declared: its handles and numbers are for its plan alone"
+            }
+            _ => "declare what the plan needs at this place",
+        };
+        self.state.faults.push(Problem {
+            kind: ProblemKind::Malformed,
+            title: title.to_owned(),
+            at,
+            sizes: None,
+            story: Vec::new(),
+            help: vec![help.to_owned()],
+        });
+    }
+
+    /// Notes a handle of another builder.
+    #[track_caller]
+    pub(crate) fn belongs(&mut self, stamp: Stamp) {
+        if stamp != self.state.arena.stamp() {
+            self.fault(FOREIGN);
+        }
+    }
+
+    /// What a number says in this plan.
+    #[track_caller]
+    pub(crate) fn expr(&mut self, number: Number) -> Expr {
+        number.0.expr(self.state.arena.stamp()).unwrap_or_else(|why| {
+            self.fault(why);
+            Expr::Int(0)
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! Handles of a plan's memory, and the parts of it that statements name.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::arena::Stamp;
+use super::element::PlanElement;
+use super::number::Number;
+use super::span::Span;
+use super::{Open, PlanBuilder};
+use crate::ir::{self, BufferId, LoopId};
+
+/// Memory that puts neither read nor write.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+/// Memory that is a symmetric window.
+#[derive(Clone, Copy, Debug)]
+pub struct Symmetric;
+
+/// A buffer as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Single;
+
+/// A buffer of two copies, which swap with every run.
+#[derive(Clone, Copy, Debug)]
+pub struct Swapped;
+
+/// A buffer of the plan. As an operand it is all of it; in a swapped one, the current copy.
+pub struct Buffer<T, K = Plain, C = Single> {
+    pub(crate) base: Base,
+    pub(crate) len: Number,
+    pub(crate) kind: PhantomData<fn() -> (T, K, C)>,
+}
+
+/// An array of buffers of the plan, which may differ in length. [`at`](Self::at) gives one; a compute step
+/// also takes all.
+pub struct Buffers<T, K = Plain, C = Single> {
+    pub(crate) base: Base,
+    pub(crate) index: LoopId,
+    pub(crate) len: Number,
+    pub(crate) kind: PhantomData<fn() -> (T, K, C)>,
+}
+
+/// Part of a buffer, in elements.
+pub struct Slice<T, K = Plain> {
+    base: Base,
+    range: Option<(Number, Number)>,
+    kind: PhantomData<fn() -> (T, K)>,
+}
+
+/// A symmetric window: what puts read and write.
+pub type Window<T> = Buffer<T, Symmetric>;
+
+/// A symmetric window of two copies, which swap with every run.
+pub type SwappedWindow<T> = Buffer<T, Symmetric, Swapped>;
+
+/// What a handle says of its memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base {
+    pub(crate) of: Stamp,
+    pub(crate) buffer: BufferId,
+    pub(crate) index: Option<Number>,
+    pub(crate) next: bool,
+}
+
+/// A part of memory before it is written into the plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft {
+    base: Base,
+    range: Option<(Number, Number)>,
+}
+
+/// Memory that a compute step touches: a buffer, part of one, or a whole array.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no memory of a plan",
+    label = "not a buffer, a part of one, or an array of buffers"
+)]
+pub trait Memory: Copy + sealed::Sealed {
+    /// Its elements.
+    type Element: PlanElement;
+
+    /// The part of memory.
+    #[doc(hidden)]
+    fn draft(self) -> Draft;
+}
+
+/// Memory that an operation of NCCL reads or writes: a buffer, or part of one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not one buffer, nor part of one",
+    label = "an operation reads and writes one buffer",
+    note = "of an array, say which buffer: `.at(i)`"
+)]
+pub trait Part: Memory {}
+
+/// Memory that a put reads or writes: a symmetric window, or part of one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no window: a put reads and writes symmetric windows alone",
+    label = "this memory is no window",
+    note = "declare it with `.window()` before its role, as in `plan.window().in_out(\"u\", m)`, or use `transfer`"
+)]
+pub trait WindowPart: Part {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl<T: PlanElement, K, C> Buffer<T, K, C> {
+    /// All of it.
+    pub fn all(self) -> Slice<T, K> {
+        Slice { base: self.base, range: None, kind: PhantomData }
+    }
+
+    /// From the range's first element to before its last.
+    pub fn slice(self, range: impl Span) -> Slice<T, K> {
+        let (from, to) = range.ends();
+        let range = (from.unwrap_or_else(|| 0.into()), to.unwrap_or(self.len));
+        Slice { range: Some(range), ..self.all() }
+    }
+
+    /// The part number `index` of `count` equal ones.
+    pub fn chunk(self, count: impl Into<Number>, index: impl Into<Number>) -> Slice<T, K> {
+        let (index, each) = (index.into(), self.len / count);
+        self.slice(index * each..(index + 1) * each)
+    }
+
+    /// How many elements it has.
+    pub fn len(self) -> Number {
+        self.len
+    }
+}
+
+impl<T, K> Buffer<T, K, Swapped> {
+    /// The other copy: what the next run calls the current one.
+    pub fn next(self) -> Self {
+        Self { base: Base { next: true, ..self.base }, ..self }
+    }
+}
+
+impl<T, K, C> Buffers<T, K, C> {
+    /// The buffer of that index, from 0.
+    pub fn at(self, index: impl Into<Number>) -> Buffer<T, K, C> {
+        let index = index.into();
+        Buffer {
+            base: Base { index: Some(index), ..self.base },
+            len: Number(self.len.0.replace(self.index, index.0)),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl PlanBuilder<Open> {
+    /// The region in the plan.
+    #[track_caller]
+    pub(crate) fn region(&mut self, part: impl Memory) -> ir::Region {
+        let Draft { base, range } = part.draft();
+        self.belongs(base.of);
+        ir::Region {
+            buffer: base.buffer,
+            index: base.index.map(|index| self.expr(index)),
+            next: base.next,
+            range: range.map(|(from, to)| (self.expr(from), self.expr(to))),
+        }
+    }
+}
+
+macro_rules! memory {
+    ($($handle:ident<T, K $(, $copies:ident)?>: |$one:ident| $range:expr;)+) => {$(
+        impl<T, K $(, $copies)?> Clone for $handle<T, K $(, $copies)?> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T, K $(, $copies)?> Copy for $handle<T, K $(, $copies)?> {}
+
+        impl<T, K $(, $copies)?> fmt::Debug for $handle<T, K $(, $copies)?> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($handle)).field("base", &self.base).finish_non_exhaustive()
+            }
+        }
+
+        impl<T, K $(, $copies)?> sealed::Sealed for $handle<T, K $(, $copies)?> {}
+
+        impl<T: PlanElement, K $(, $copies)?> Memory for $handle<T, K $(, $copies)?> {
+            type Element = T;
+
+            fn draft(self) -> Draft {
+                let $one = self;
+                Draft { base: $one.base, range: $range }
+            }
+        }
+    )+};
+}
+
+memory! {
+    Buffer<T, K, C>: |one| None;
+    Buffers<T, K, C>: |one| None;
+    Slice<T, K>: |one| one.range;
+}
+
+impl<T: PlanElement, K, C> Part for Buffer<T, K, C> {}
+impl<T: PlanElement, K> Part for Slice<T, K> {}
+impl<T: PlanElement, C> WindowPart for Buffer<T, Symmetric, C> {}
+impl<T: PlanElement> WindowPart for Slice<T, Symmetric> {}

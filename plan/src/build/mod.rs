@@ -1,0 +1,164 @@
+//! Plans made at run time: declared in Rust, then checked.
+//!
+//! ```
+//! use typed_nccl_plan::build::{PlanBuilder, ring};
+//!
+//! let mut plan = PlanBuilder::new("ring exchange");
+//! plan.ranks(1..);
+//! let len = plan.param("len", 1..);
+//! let a = plan.input::<f32>("a", len);
+//! let b = plan.output::<f32>("b", len);
+//! let net = plan.stream("net");
+//! plan.on(net).transfer(a, ring(1), b); // a @ r -> b @ (r + 1) % n
+//! let checked = plan.check()?;
+//! # Ok::<(), typed_nccl_plan::build::Refused>(())
+//! ```
+//!
+//! Handles are small and `Copy`, and know their builder. What a type can say is said by types: a transfer
+//! from f32 into f64 does not compile, nor does a put into memory that is no window, nor asking an unchecked
+//! plan for its proof. Everything else is the checker's, told with the line of the caller. Nothing panics: a
+//! handle of another builder, too, is told by [`PlanBuilder::check`].
+//!
+//! Not in the types: lengths, bounds, who takes part, order. Those are what the checker is for.
+
+mod arena;
+mod blocks;
+mod collectives;
+mod compute;
+mod declare;
+mod element;
+mod fault;
+mod finish;
+mod guard;
+mod launch;
+mod memory;
+mod messages;
+mod number;
+mod on;
+mod peer;
+mod ranks;
+mod span;
+mod windows;
+
+pub use compute::Run;
+pub use declare::{Declare, DeclareArray};
+pub use element::{Bf16, F8E4M3, F8E5M2, F16, Generic, PlanElement, SameElement};
+pub use finish::Refused;
+pub use guard::Guard;
+pub use memory::{
+    Buffer, Buffers, Memory, Part, Plain, Single, Slice, Swapped, SwappedWindow, Symmetric, Window,
+    WindowPart,
+};
+pub use number::{List, Number};
+pub use on::{On, Stream};
+pub use peer::{Peer, at, chain, ring};
+pub use ranks::{Axis, Communicator};
+pub use span::{Count, Span};
+pub use windows::{Awaited, Put, Signal};
+
+use arena::{Arena, Stamp};
+
+use crate::check::Proof;
+use crate::ir::{self, Launch, Order, Plan, StepKind, Version};
+use crate::verdict::Problem;
+
+/// A plan that is being declared, or, once [checked](PlanBuilder::check), one that is right.
+#[derive(Debug)]
+#[must_use]
+pub struct PlanBuilder<S = Open> {
+    plan: Plan,
+    state: S,
+}
+
+/// A builder that takes declarations and statements.
+#[derive(Debug)]
+pub struct Open {
+    arena: Arena,
+    faults: Vec<Problem>,
+}
+
+/// A builder whose plan is checked, and changes no more.
+#[derive(Debug)]
+pub struct Checked {
+    proof: Proof,
+}
+
+/// States in which a plan has a proof.
+#[diagnostic::on_unimplemented(
+    message = "this plan is not checked yet",
+    label = "a plan has a proof once it is checked",
+    note = "`plan.check()?` takes the builder and gives the checked plan, or says what is wrong"
+)]
+pub trait HasProof {
+    /// The proof.
+    #[doc(hidden)]
+    fn proof(&self) -> &Proof;
+}
+
+impl PlanBuilder<Open> {
+    /// A plan of that name, with nothing in it. It runs again and again, call by call; [`once`](Self::once)
+    /// and [`captured`](Self::captured) say otherwise.
+    #[track_caller]
+    pub fn new(name: &str) -> Self {
+        let plan = Plan {
+            name: name.to_owned(),
+            files: Vec::new(),
+            axes: Vec::new(),
+            params: Vec::new(),
+            promises: Vec::new(),
+            communicators: Vec::new(),
+            buffers: Vec::new(),
+            signals: Vec::new(),
+            streams: Vec::new(),
+            counters: Vec::new(),
+            steps: Vec::new(),
+            launch: Launch::default(),
+            replayed: true,
+            target: Version::default(),
+            order: Order::default(),
+            covers: Vec::new(),
+            computes: Vec::new(),
+        };
+        let mut builder = Self { plan, state: Open { arena: Arena::new(), faults: Vec::new() } };
+        let (name, at) = ("world".to_owned(), builder.here());
+        builder.plan.communicators.push(ir::Communicator { name, axes: Vec::new(), at });
+        builder
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.state.arena.stamp()
+    }
+
+    fn last(&mut self) -> Option<&mut StepKind> {
+        self.plan.steps.last_mut().map(|step| &mut step.kind)
+    }
+}
+
+impl<S> PlanBuilder<S> {
+    /// The plan.
+    pub fn plan(&self) -> &Plan
+    where
+        S: HasProof,
+    {
+        &self.plan
+    }
+
+    /// What was proved of it.
+    pub fn proof(&self) -> &Proof
+    where
+        S: HasProof,
+    {
+        self.state.proof()
+    }
+}
+
+impl HasProof for Checked {
+    fn proof(&self) -> &Proof {
+        &self.proof
+    }
+}
+
+/// The last one's place in its list.
+fn id<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX).saturating_sub(1)
+}

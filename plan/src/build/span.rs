@@ -1,0 +1,67 @@
+//! From where to where: the ranges that slices and loops take.
+
+use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
+
+use super::number::Number;
+
+/// A range of numbers: `..h`, `h..2 * h`, and for a slice also `m - h..` and `..`.
+///
+/// Both ends of a Rust range have one type: where one is a literal, write `Number::from(1)..n`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no range of numbers",
+    label = "not a range of this plan's numbers",
+    note = "write `..h` or `h..2 * h`; both ends have one type, so a literal start is `Number::from(1)..h`"
+)]
+pub trait Span {
+    /// Both ends; `None` where the range leaves one to the buffer.
+    #[doc(hidden)]
+    fn ends(self) -> (Option<Number>, Option<Number>);
+}
+
+/// A range that ends: what a loop counts through.
+#[diagnostic::on_unimplemented(
+    message = "a loop does not count through `{Self}`",
+    label = "not a range with an end",
+    note = "write `..n` or `a..b`; both ends have one type, so a literal start is `Number::from(1)..n`"
+)]
+pub trait Count: Span {
+    /// Both ends.
+    #[doc(hidden)]
+    fn bounds(self) -> (Number, Number);
+}
+
+impl<E: Into<Number>> Span for Range<E> {
+    fn ends(self) -> (Option<Number>, Option<Number>) {
+        (Some(self.start.into()), Some(self.end.into()))
+    }
+}
+
+impl<E: Into<Number>> Count for Range<E> {
+    fn bounds(self) -> (Number, Number) {
+        (self.start.into(), self.end.into())
+    }
+}
+
+impl<E: Into<Number>> Span for RangeTo<E> {
+    fn ends(self) -> (Option<Number>, Option<Number>) {
+        (Some(0.into()), Some(self.end.into()))
+    }
+}
+
+impl<E: Into<Number>> Count for RangeTo<E> {
+    fn bounds(self) -> (Number, Number) {
+        (0.into(), self.end.into())
+    }
+}
+
+impl<E: Into<Number>> Span for RangeFrom<E> {
+    fn ends(self) -> (Option<Number>, Option<Number>) {
+        (Some(self.start.into()), None)
+    }
+}
+
+impl Span for RangeFull {
+    fn ends(self) -> (Option<Number>, Option<Number>) {
+        (None, None)
+    }
+}

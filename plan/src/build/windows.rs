@@ -1,0 +1,111 @@
+//! One-sided operations: puts into windows, signals, waits.
+
+use super::arena::Stamp;
+use super::element::SameElement;
+use super::memory::WindowPart;
+use super::number::Number;
+use super::on::On;
+use super::peer::Peer;
+use super::{Open, PlanBuilder, id};
+use crate::ir::{self, Named, SignalId, StepKind, Wait};
+
+/// A signal of the plan: raised at a peer, awaited by it.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal {
+    of: Stamp,
+    id: SignalId,
+}
+
+/// A signal of a peer that is awaited: `hi.from(ring(1))`.
+#[derive(Clone, Debug)]
+#[must_use = "awaited by `wait`"]
+pub struct Awaited {
+    signal: Signal,
+    peer: Peer,
+    times: Number,
+}
+
+/// A put that stands in the plan: what can still be said of it.
+#[derive(Debug)]
+pub struct Put<'p> {
+    plan: &'p mut PlanBuilder<Open>,
+}
+
+impl Signal {
+    /// This signal, raised once by that peer.
+    pub fn from(self, peer: Peer) -> Awaited {
+        Awaited { signal: self, peer, times: 1.into() }
+    }
+}
+
+impl Awaited {
+    /// Raised so many times.
+    pub fn times(self, times: impl Into<Number>) -> Self {
+        Self { times: times.into(), ..self }
+    }
+}
+
+impl PlanBuilder<Open> {
+    /// A signal.
+    #[track_caller]
+    pub fn signal(&mut self, name: &str) -> Signal {
+        let at = self.here();
+        self.plan.signals.push(Named { name: name.to_owned(), at });
+        Signal { of: self.stamp(), id: SignalId(id(&self.plan.signals)) }
+    }
+
+    #[track_caller]
+    fn signal_id(&mut self, signal: Signal) -> SignalId {
+        self.belongs(signal.of);
+        signal.id
+    }
+}
+
+impl On<'_> {
+    /// A write into the peer's window: `to` is the region there, computed with this rank's r. In a swapped
+    /// window, `next` is the same copy on both.
+    #[track_caller]
+    pub fn put<A, B>(&mut self, from: A, peer: Peer, to: B) -> Put<'_>
+    where
+        A: WindowPart,
+        B: WindowPart,
+        B::Element: SameElement<A::Element>,
+    {
+        let (from, to) = (self.plan.region(from), self.plan.region(to));
+        let (peer, among, place) = (self.plan.peer(peer), self.among, self.place.clone());
+        self.plan.push(StepKind::Put(ir::Put { from, peer, to, signal: None, among, place }));
+        Put { plan: self.plan }
+    }
+
+    /// Raises a signal at the peer, which says that all that this rank put there before has arrived.
+    #[track_caller]
+    pub fn signal(&mut self, signal: Signal, peer: Peer) {
+        let (signal, peer) = (self.plan.signal_id(signal), self.plan.peer(peer));
+        let (among, place) = (self.among, self.place.clone());
+        self.plan.push(StepKind::Signal(ir::Signal { signal, peer, among, place }));
+    }
+
+    /// The stream waits until these signals were raised here: `wait([hi.from(ring(1)), lo.from(ring(-1))])`.
+    #[track_caller]
+    pub fn wait(&mut self, signals: impl IntoIterator<Item = Awaited>) {
+        let mut awaited = Vec::new();
+        for Awaited { signal, peer, times } in signals {
+            let (signal, peer) = (self.plan.signal_id(signal), self.plan.peer(peer));
+            awaited.push(ir::Awaited { signal, peer, times: self.plan.expr(times) });
+        }
+        let (among, place) = (self.among, self.place.clone());
+        self.plan.push(StepKind::Wait(Wait { signals: awaited, among, place }));
+    }
+}
+
+impl Put<'_> {
+    /// Raises this signal at the peer when the data has arrived there.
+    #[track_caller]
+    pub fn signal(self, signal: Signal) {
+        let signal = self.plan.signal_id(signal);
+        // The put is the last statement: this borrows the builder since it was appended.
+        if let Some(StepKind::Put(put)) = self.plan.last() {
+            put.signal = Some(signal);
+        }
+    }
+}

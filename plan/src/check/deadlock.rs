@@ -1,0 +1,192 @@
+//! A5 and A6: nobody waits in a circle.
+
+use super::graph::{Graph, end, start};
+use super::instance::Instance;
+use super::links::Links;
+use super::local::{Local, Reason, reason};
+use super::report::Report;
+use crate::program::{NONE, OpKind, Program};
+use crate::verdict::{Check, Line};
+
+pub(crate) fn check(instance: &Instance<'_>, links: &Links, report: &mut Report<'_>) {
+    let program = instance.program;
+    let local = Local::new(program, 1);
+    let graph = blocks(program, links, &local, false);
+    let sorted = graph.sorted();
+    if sorted.len() < graph.nodes() {
+        return tell(program, links, &graph.circuit(&sorted), Check::Deadlock, report);
+    }
+    if !links.signals.credits.is_empty() {
+        let graph = blocks(program, links, &local, true);
+        let sorted = graph.sorted();
+        if sorted.len() < graph.nodes() {
+            tell(program, links, &graph.circuit(&sorted), Check::CapturedCredit, report);
+        }
+    }
+}
+
+/// What may have to wait for what, in one run.
+pub(super) fn blocks(program: &Program, links: &Links, local: &Local, with_credit: bool) -> Graph {
+    let units = program.units.len() as u32;
+    Graph::new(2 * units as usize + links.collectives.len(), |edge| {
+        for unit in 0..units {
+            edge(start(unit), end(unit));
+            for &earlier in local.before(unit) {
+                edge(end(earlier), start(unit));
+            }
+        }
+        for message in &links.messages {
+            if message.send_unit != message.receive_unit {
+                edge(start(message.send_unit), end(message.receive_unit));
+                edge(start(message.receive_unit), end(message.send_unit));
+            }
+        }
+        for (hub, meeting) in (2 * units..).zip(&links.collectives) {
+            for &(unit, _) in &meeting.members {
+                edge(start(unit), hub);
+                edge(hub, end(unit));
+            }
+        }
+        for raised in &links.signals.raised {
+            edge(start(raised.raise_unit), end(raised.wait_unit));
+        }
+        if with_credit {
+            for &(wait, raise) in &links.signals.credits {
+                edge(end(wait), end(raise));
+            }
+        }
+    })
+}
+
+/// The story of a circuit: its units in order, each with what it waits for.
+fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report: &mut Report<'_>) {
+    let units = 2 * program.units.len() as u32;
+    // Against the edges: from what waits to what it waits for.
+    let mut nodes: Vec<u32> = circuit.iter().rev().copied().collect();
+    // Begin where a rank waits for another.
+    let crosses = |from: u32, to: u32| {
+        from >= units
+            || to >= units
+            || program.units[(from / 2) as usize].rank != program.units[(to / 2) as usize].rank
+    };
+    let len = nodes.len();
+    if let Some(first) = (0..len).find(|&at| {
+        nodes[at] < units && nodes[at] % 2 == 1 && crosses(nodes[at], nodes[(at + 1) % len])
+    }) {
+        nodes.rotate_left(first);
+    }
+    let mut story = Vec::new();
+    let mut ranks = Vec::new();
+    let at = |index: usize| nodes[index % len];
+    for index in 0..len {
+        let node = at(index);
+        if node >= units {
+            continue;
+        }
+        let unit = node / 2;
+        let rank = program.units[unit as usize].rank;
+        let next = at(index + 1);
+        if node % 2 == 1 && next >= units {
+            // Through a collective, to a member that has not come.
+            let meeting = &links.collectives[(next - units) as usize];
+            let missing = at(index + 2) / 2;
+            let other = program.units[missing as usize].rank;
+            let own = meeting.members.iter().find(|(member, _)| *member == unit);
+            let does =
+                own.map_or_else(String::new, |(_, op)| report.does(&program.ops[*op as usize]));
+            story.push(Line {
+                rank: Some(rank as usize),
+                other: Some(other as usize),
+                at: program.at(unit as usize),
+                text: format!("{does}, which needs rank {other}"),
+            });
+            ranks.push(rank);
+        } else if node % 2 == 1 && next / 2 != unit {
+            let other_unit = next / 2;
+            let other = program.units[other_unit as usize].rank;
+            let text = waits(program, unit, other_unit, report);
+            story.push(Line {
+                rank: Some(rank as usize),
+                other: Some(other as usize),
+                at: program.at(unit as usize),
+                text,
+            });
+            ranks.push(rank);
+        } else if node % 2 == 0 && next / 2 != unit {
+            let earlier = next / 2;
+            let why = match reason(program, earlier, unit) {
+                Some(Reason::Stream(stream)) => {
+                    format!("on stream `{}`", report.stream(stream))
+                }
+                Some(Reason::Communicator(among)) => format!(
+                    "operations of one communicator, `{}`, run in order",
+                    report.communicator_name(among)
+                ),
+                Some(Reason::After(stream)) => {
+                    format!("it is `after` stream `{}`", report.stream(stream))
+                }
+                Some(Reason::Memory(object)) => {
+                    format!("both use {}", report.object_name(object))
+                }
+                Some(Reason::Signals) => "it uses a window after a wait for signals".to_owned(),
+                None => "it is issued later".to_owned(),
+            };
+            story.push(Line {
+                rank: Some(rank as usize),
+                other: None,
+                at: program.at(unit as usize),
+                text: format!(
+                    "{} only after {} ({why})",
+                    report.unit_does(unit),
+                    place(program, earlier)
+                ),
+            });
+        }
+    }
+    ranks.sort_unstable();
+    ranks.dedup();
+    let who = match ranks[..] {
+        [one] => format!("rank {one} waits for itself"),
+        [a, b] => format!("rank {a} and rank {b} wait for each other"),
+        _ => format!("{} ranks wait for one another in a circle", ranks.len()),
+    };
+    let title = match check {
+        Check::CapturedCredit => format!(
+            "captured, {who}: below NCCL 2.32 a captured signal waits until the one before it was consumed"
+        ),
+        _ => who,
+    };
+    let help: &[&str] = if check == Check::CapturedCredit {
+        &["wait for each signal before the next is raised", "or launch the plan call by call"]
+    } else if story.iter().any(|line| line.text.contains("sends") || line.text.contains("receives"))
+    {
+        &["put what the ranks send each other and receive into one group, at both ends"]
+    } else {
+        &["change the order of the statements so that one of them can go first"]
+    };
+    let place = story.first().map_or_else(Default::default, |line| line.at);
+    story.truncate(24);
+    report.tell(check, place, title, story, help);
+}
+
+fn place(program: &Program, unit: u32) -> String {
+    let at = program.at(unit as usize);
+    format!("line {}", at.line)
+}
+
+/// What a unit waits for at another rank.
+fn waits(program: &Program, unit: u32, other: u32, report: &Report<'_>) -> String {
+    let (of, theirs) = (&program.units[unit as usize], &program.units[other as usize]);
+    let towards = program
+        .ops_of(of)
+        .iter()
+        .find(|op| op.peer == theirs.rank && op.peer != NONE && op.kind != OpKind::Put);
+    let does = towards.map_or_else(|| report.unit_does(unit), |op| report.does(op));
+    let line = program.at(other as usize).line;
+    match towards.map(|op| op.kind) {
+        Some(OpKind::Send) => format!("{does} and waits until it receives (line {line})"),
+        Some(OpKind::Receive) => format!("{does} and waits until it sends (line {line})"),
+        Some(OpKind::Wait) => format!("{does}, which it raises in line {line}"),
+        _ => format!("{does} and waits for rank {} (line {line})", theirs.rank),
+    }
+}

@@ -1,0 +1,165 @@
+//! A15: what is read was written before or came from the caller; outputs are written, inputs are not.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::instance::Instance;
+use super::links::Signals;
+use super::report::Report;
+use crate::ir::Role;
+use crate::program::{Kind, NONE, Op, OpKind, Span};
+use crate::verdict::Check;
+
+/// Elements that were written, as disjoint ranges: start and end.
+#[derive(Clone, Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    fn add(&mut self, mut start: u64, mut end: u64) {
+        if start == end {
+            return;
+        }
+        while let Some((&from, &to)) = self.0.range(..=end).next_back() {
+            if to < start {
+                break;
+            }
+            start = start.min(from);
+            end = end.max(to);
+            self.0.remove(&from);
+        }
+        self.0.insert(start, end);
+    }
+
+    /// The first element of a range that is not among them.
+    fn missing(&self, start: u64, end: u64) -> Option<u64> {
+        if start == end {
+            return None;
+        }
+        match self.0.range(..=start).next_back() {
+            Some((_, &to)) if to >= end => None,
+            Some((_, &to)) if to > start => Some(to),
+            _ => Some(start),
+        }
+    }
+}
+
+pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Report<'_>) {
+    let program = instance.program;
+    let objects = &program.objects.all;
+    let mut arrivals: HashMap<u32, Vec<Span>> = HashMap::new();
+    for arrival in &signals.arrivals {
+        if let Some((wait, false)) = arrival.wait {
+            arrivals.entry(wait).or_default().push(program.ops[arrival.put_op as usize].target);
+        }
+    }
+    let mut written = vec![false; instance.plan.buffers.len()];
+    let mut ranges: HashMap<u32, Ranges> = HashMap::new();
+    for rank in 0..program.ranks() {
+        ranges.clear();
+        for at in program.of_rank(rank) {
+            let unit = &program.units[at];
+            let ops = program.ops_of(unit);
+            for op in ops.iter().filter(|op| !op.source.is_empty()) {
+                let span = op.source;
+                let role = objects[span.object as usize].role;
+                if matches!(role, Role::In | Role::InOut) {
+                    continue;
+                }
+                let known = ranges.get(&span.object);
+                let missing = known.map_or(Some(span.start), |of| of.missing(span.start, span.end));
+                if let Some(element) = missing {
+                    uninitialised(unit.rank, op, element, report);
+                }
+            }
+            for op in ops {
+                in_place(instance, unit.rank, op, report);
+                let span = op.target;
+                if span.object == NONE {
+                    continue;
+                }
+                let object = &objects[span.object as usize];
+                written[object.buffer.index()] |= !span.is_empty();
+                if object.role == Role::In && !span.is_empty() {
+                    let title = format!("this writes {}, which is an input", report.name(span));
+                    let story = vec![report.line(unit.rank, op, report.does(op))];
+                    let help = ["declare the buffer as `inout`, or write another one"];
+                    report.tell(
+                        Check::Initialised,
+                        program.place(op.statement),
+                        title,
+                        story,
+                        &help,
+                    );
+                }
+                if op.kind != OpKind::Put && matches!(object.role, Role::Out | Role::Local) {
+                    ranges.entry(span.object).or_default().add(span.start, span.end);
+                }
+            }
+            for span in arrivals.get(&(at as u32)).into_iter().flatten() {
+                ranges.entry(span.object).or_default().add(span.start, span.end);
+            }
+        }
+    }
+    for (buffer, written) in instance.plan.buffers.iter().zip(written) {
+        if buffer.role == Role::Out && !written && !is_empty(instance, &buffer.name) {
+            let title = format!("output `{}` is never written", buffer.name);
+            report.tell(
+                Check::Initialised,
+                buffer.at,
+                title,
+                Vec::new(),
+                &["write it, or take it away"],
+            );
+        }
+    }
+}
+
+/// Whether a buffer has no elements at these sizes.
+fn is_empty(instance: &Instance<'_>, name: &str) -> bool {
+    let objects = &instance.program.objects.all;
+    let of =
+        objects.iter().filter(|object| instance.plan.buffers[object.buffer.index()].name == name);
+    of.map(|object| object.len).all(|len| len == 0)
+}
+
+fn uninitialised(rank: u32, op: &Op, element: u64, report: &mut Report<'_>) {
+    let name = report.object_name(op.source.object);
+    let title =
+        format!("this reads element {element} of {name}, which nothing has written in this run");
+    let story = vec![report.line(rank, op, report.does(op))];
+    let help =
+        ["write it first, or declare the buffer as one that the caller fills: `in` or `inout`"];
+    report.tell(Check::Initialised, report.program.place(op.statement), title, story, &help);
+}
+
+/// A collective whose regions overlap has its own part at its own place.
+fn in_place(instance: &Instance<'_>, rank: u32, op: &Op, report: &mut Report<'_>) {
+    let OpKind::Collective(kind) = op.kind else { return };
+    let (source, target) = (op.source, op.target);
+    if !source.overlaps(target) {
+        return;
+    }
+    let index = instance.program.layout.index(usize::from(op.communicator), rank as usize) as u64;
+    let right = match kind {
+        Kind::AllReduce(_) | Kind::Broadcast | Kind::Reduce(_) => source == target,
+        Kind::AllGather | Kind::Gather => source.start == target.start + index * source.len(),
+        Kind::ReduceScatter(_) | Kind::Scatter => {
+            target.start == source.start + index * target.len()
+        }
+        Kind::AllToAll => false,
+    };
+    if right {
+        return;
+    }
+    let title = format!("this {} runs in place, but not at its own place", kind.name());
+    let story =
+        vec![report.line(rank, op, format!("{} of {}", report.does(op), report.name(source)))];
+    let help = match kind {
+        Kind::AllToAll => "use two buffers: an all_to_all does not run in place",
+        Kind::AllGather | Kind::Gather => "rank r's part begins at r times its length in the whole",
+        Kind::ReduceScatter(_) | Kind::Scatter => {
+            "rank r's part begins at r times its length in the whole"
+        }
+        _ => "send and receive the same region, or two that do not overlap",
+    };
+    report.tell(Check::Initialised, report.program.place(op.statement), title, story, &[help]);
+}

@@ -1,0 +1,55 @@
+//! What belongs together across ranks: messages, collectives, signals.
+
+use crate::program::Kind;
+
+/// The links between the units of an instance; the same in every run.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) collectives: Vec<Meeting>,
+    pub(crate) signals: Signals,
+}
+
+/// A message: units and operations of both ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub(crate) send_unit: u32,
+    pub(crate) send_op: u32,
+    pub(crate) receive_unit: u32,
+    pub(crate) receive_op: u32,
+}
+
+/// A collective: every member's unit and operation, in the order of the communicator's ranks.
+#[derive(Clone, Debug)]
+pub(crate) struct Meeting {
+    pub(crate) kind: Kind,
+    pub(crate) members: Vec<(u32, u32)>,
+    /// The root's place among the members.
+    pub(crate) root: Option<u32>,
+}
+
+/// Signals and what they say has arrived.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    pub(crate) raised: Vec<Raised>,
+    /// For each put, by its operation: the unit of the target's wait after which its data is there.
+    pub(crate) arrivals: Vec<Arrival>,
+    /// Of a captured plan for an old NCCL: the wait before whose end the unit's cannot come.
+    pub(crate) credits: Vec<(u32, u32)>,
+}
+
+/// A signal that a unit raises and a wait consumes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Raised {
+    pub(crate) raise_unit: u32,
+    pub(crate) wait_unit: u32,
+}
+
+/// A put, and the wait that proves that it has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) put_unit: u32,
+    pub(crate) put_op: u32,
+    /// The wait's unit, and whether it is the next run's.
+    pub(crate) wait: Option<(u32, bool)>,
+}

@@ -1,0 +1,114 @@
+//! What is surely before what, over all ranks and several runs.
+
+use std::collections::{BinaryHeap, HashSet};
+
+use super::graph::{Graph, end, start};
+use super::instance::Instance;
+use super::links::Links;
+use super::local::{Clocks, Local};
+use crate::program::{Budget, Kind};
+
+/// The *orders* relation of the model.
+pub(crate) struct Orders {
+    pub(crate) clocks: Clocks,
+    /// Against the edges: what is before a node.
+    back: Graph,
+    /// The place of each node in an order that all edges follow.
+    places: Vec<u32>,
+    pub(crate) units: u32,
+}
+
+impl Orders {
+    pub(crate) fn new(instance: &Instance<'_>, links: &Links, runs: usize) -> Self {
+        let program = instance.program;
+        let units = program.units.len() as u32;
+        let local = Local::new(program, runs);
+        let clocks = Clocks::new(program, &local, runs);
+        let nodes = 2 * local.len() + links.collectives.len() * runs;
+        let each = |edge: &mut dyn FnMut(u32, u32)| {
+            for unit in 0..local.len() as u32 {
+                edge(start(unit), end(unit));
+                for &earlier in local.before(unit) {
+                    edge(end(earlier), start(unit));
+                }
+            }
+            let mut hub = 2 * local.len() as u32;
+            for run in 0..runs as u32 {
+                let of = |unit: u32| run * units + unit;
+                for message in &links.messages {
+                    if message.send_unit != message.receive_unit {
+                        edge(start(of(message.send_unit)), end(of(message.receive_unit)));
+                    }
+                }
+                for meeting in &links.collectives {
+                    for (at, &(unit, _)) in (0..).zip(&meeting.members) {
+                        let is_root = meeting.root == Some(at);
+                        let (gives, takes) = match meeting.kind {
+                            Kind::Broadcast | Kind::Scatter => (is_root, true),
+                            Kind::Reduce(_) | Kind::Gather => (true, is_root),
+                            _ => (true, true),
+                        };
+                        if gives {
+                            edge(start(of(unit)), hub);
+                        }
+                        if takes {
+                            edge(hub, end(of(unit)));
+                        }
+                    }
+                    hub += 1;
+                }
+                for raised in &links.signals.raised {
+                    edge(start(of(raised.raise_unit)), end(of(raised.wait_unit)));
+                }
+            }
+        };
+        let forward = Graph::new(nodes, each);
+        let mut places = vec![0; nodes];
+        for (place, node) in (0..).zip(forward.sorted()) {
+            places[node as usize] = place;
+        }
+        let back = Graph::new(nodes, |edge| each(&mut |from, to| edge(to, from)));
+        Self { clocks, back, places, units }
+    }
+
+    /// Which of the units at `wanted` have surely ended when `target` starts. Their rank and streams do
+    /// not matter here. `None` where looking took too long.
+    pub(crate) fn ended(
+        &self,
+        target: u32,
+        wanted: &HashSet<u32>,
+        budget: &mut Budget,
+    ) -> Option<HashSet<u32>> {
+        let mut found = HashSet::new();
+        let Some(least) = wanted.iter().map(|&unit| self.places[end(unit) as usize]).min() else {
+            return Some(found);
+        };
+        // The latest nodes first: the search ends when what is left is earlier than all that is wanted.
+        let mut seen = HashSet::new();
+        let mut open = BinaryHeap::new();
+        open.push((self.places[start(target) as usize], start(target)));
+        seen.insert(start(target));
+        while let Some((place, node)) = open.pop() {
+            if place < least || found.len() == wanted.len() {
+                break;
+            }
+            if node % 2 == 1 && (node / 2) < self.units_in_all() && wanted.contains(&(node / 2)) {
+                found.insert(node / 2);
+            }
+            let before = self.back.after(node);
+            if !budget.take(1 + before.len() as u64) {
+                return None;
+            }
+            for &earlier in before {
+                if self.places[earlier as usize] >= least && seen.insert(earlier) {
+                    open.push((self.places[earlier as usize], earlier));
+                }
+            }
+        }
+        Some(found)
+    }
+
+    fn units_in_all(&self) -> u32 {
+        self.clocks.len() as u32
+    }
+}

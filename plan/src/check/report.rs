@@ -1,0 +1,255 @@
+//! Problems as they are found, one for each rule and statement.
+
+use std::collections::HashSet;
+
+use super::instance::Instance;
+use crate::ir::{Location, Plan};
+use crate::program::{NONE, Op, OpKind, Program, Span};
+use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
+
+/// How many problems of one rule are told.
+const MOST: usize = 8;
+
+pub(crate) struct Report<'a> {
+    plan: &'a Plan,
+    pub(crate) program: &'a Program,
+    sizes: &'a Sizes,
+    problems: Vec<Problem>,
+    told: HashSet<(Check, Location)>,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(instance: &Instance<'a>) -> Self {
+        let &Instance { plan, program, sizes } = instance;
+        Self { plan, program, sizes, problems: Vec::new(), told: HashSet::new() }
+    }
+
+    pub(crate) fn tell(
+        &mut self,
+        check: Check,
+        at: Location,
+        title: impl Into<String>,
+        story: Vec<Line>,
+        help: &[&str],
+    ) {
+        let of_rule = self.problems.iter().filter(|problem| problem.check() == Some(check));
+        if of_rule.count() >= MOST || !self.told.insert((check, at)) {
+            return;
+        }
+        self.problems.push(Problem {
+            kind: ProblemKind::Broken(check),
+            title: title.into(),
+            at,
+            sizes: Some(self.sizes.clone()),
+            story,
+            help: help.iter().map(|&line| line.to_owned()).collect(),
+        });
+    }
+
+    pub(crate) fn too_large(&mut self, what: &str) {
+        self.problems.push(Problem {
+            kind: ProblemKind::TooLarge,
+            title: format!("{what} is more than what is checked at this size"),
+            at: Location::default(),
+            sizes: Some(self.sizes.clone()),
+            story: Vec::new(),
+            help: vec!["check the plan for smaller sizes".to_owned()],
+        });
+    }
+
+    /// Whether something has no other half, so that nothing can be said about waiting.
+    pub(crate) fn is_unmatched(&self) -> bool {
+        self.problems.iter().any(|problem| {
+            matches!(
+                problem.check(),
+                Some(
+                    Check::Matching
+                        | Check::Agreement
+                        | Check::SelfMessages
+                        | Check::CollectiveOrder
+                        | Check::Groups
+                        | Check::Signals
+                )
+            )
+        })
+    }
+
+    pub(crate) fn hangs(&self) -> bool {
+        self.problems
+            .iter()
+            .any(|problem| matches!(problem.check(), Some(Check::Deadlock | Check::CapturedCredit)))
+    }
+
+    /// What was found, by place.
+    pub(crate) fn finish(mut self) -> Vec<Problem> {
+        self.problems.sort_by_key(|problem| (problem.at, problem.check()));
+        self.problems
+    }
+
+    /// A line about an operation.
+    pub(crate) fn line(&self, rank: u32, op: &Op, text: impl Into<String>) -> Line {
+        Line {
+            rank: Some(rank as usize),
+            other: (op.peer != NONE).then_some(op.peer as usize),
+            at: self.program.place(op.statement),
+            text: text.into(),
+        }
+    }
+
+    /// A line about a unit.
+    pub(crate) fn unit_line(&self, unit: u32, text: impl Into<String>) -> Line {
+        let of = &self.program.units[unit as usize];
+        Line {
+            rank: Some(of.rank as usize),
+            other: None,
+            at: self.program.place(of.statement),
+            text: text.into(),
+        }
+    }
+
+    /// What elements are called: `u[0, 4)`.
+    pub(crate) fn name(&self, span: Span) -> String {
+        if span.object == NONE {
+            return "nothing".to_owned();
+        }
+        let object = &self.program.objects.all[span.object as usize];
+        let buffer = &self.plan.buffers[object.buffer.index()];
+        let mut name = format!("`{}", buffer.name);
+        if buffer.array.is_some() {
+            name += &format!("[{}]", object.index);
+        }
+        if object.twin < span.object {
+            name += ".next";
+        }
+        name += "`";
+        if span.start != 0 || span.end != object.len {
+            name += &format!(" [{}, {})", span.start, span.end);
+        }
+        name
+    }
+
+    pub(crate) fn communicator(&self, op: &Op) -> &str {
+        &self.plan.communicators[usize::from(op.communicator)].name
+    }
+
+    /// The axis along which a distance is, if it is along one.
+    pub(crate) fn axis_name(&self, shift: u32) -> &str {
+        match self.program.shifts[shift as usize].hops.first() {
+            Some((axis, ..)) => &self.plan.axes[*axis as usize].name,
+            None => "n",
+        }
+    }
+
+    pub(crate) fn communicator_name(&self, communicator: u16) -> &str {
+        &self.plan.communicators[usize::from(communicator)].name
+    }
+
+    /// What an object is called.
+    pub(crate) fn object_name(&self, object: u32) -> String {
+        let end = self.program.objects.all[object as usize].len;
+        self.name(Span { object, start: 0, end })
+    }
+
+    pub(crate) fn signal(&self, signal: u32) -> &str {
+        &self.plan.signals[signal as usize].name
+    }
+
+    pub(crate) fn stream(&self, stream: u16) -> &str {
+        &self.plan.streams[usize::from(stream)].name
+    }
+
+    /// What an operation of a run of that number does.
+    pub(crate) fn does_in(&self, op: &Op, run: u32) -> String {
+        let mut op = op.clone();
+        for span in [&mut op.source, &mut op.target] {
+            span.object = self.program.objects.in_run(span.object, run as usize);
+        }
+        self.does(&op)
+    }
+
+    /// What an operation does, as a verb: "sends `a` to rank 1".
+    pub(crate) fn does(&self, op: &Op) -> String {
+        match op.kind {
+            OpKind::Read => format!("reads {}", self.name(op.source)),
+            OpKind::Write => format!("writes {}", self.name(op.target)),
+            OpKind::Send => format!("sends {} to rank {}", self.name(op.source), op.peer),
+            OpKind::Receive => format!("receives {} from rank {}", self.name(op.target), op.peer),
+            OpKind::Put => {
+                let mut text = format!(
+                    "puts {} into {} of rank {}",
+                    self.name(op.source),
+                    self.name(op.target),
+                    op.peer
+                );
+                if op.signal != NONE {
+                    text += &format!(", with signal `{}`", self.signal(op.signal));
+                }
+                text
+            }
+            OpKind::Signal => {
+                format!("raises signal `{}` at rank {}", self.signal(op.signal), op.peer)
+            }
+            OpKind::Wait if op.times == 1 => {
+                format!("waits for signal `{}` of rank {}", self.signal(op.signal), op.peer)
+            }
+            OpKind::Wait => format!(
+                "waits for {} signals `{}` of rank {}",
+                op.times,
+                self.signal(op.signal),
+                op.peer
+            ),
+            OpKind::Collective(kind) => {
+                format!("runs {} on `{}`", kind.name(), self.communicator(op))
+            }
+        }
+    }
+
+    /// What a unit does.
+    pub(crate) fn unit_does(&self, unit: u32) -> String {
+        let of = &self.program.units[unit as usize];
+        let ops = self.program.ops_of(of);
+        if of.is_compute {
+            return match self.compute_name(of.statement) {
+                Some(name) => format!("runs `{name}`"),
+                None => "computes".to_owned(),
+            };
+        }
+        match ops {
+            [] => "does nothing".to_owned(),
+            [op] => self.does(op),
+            [first, second] => {
+                format!("in one group {} and {}", self.does(first), self.does(second))
+            }
+            [first, ..] => {
+                format!("in one group of {} {} and so on", ops.len(), self.does(first))
+            }
+        }
+    }
+
+    fn compute_name(&self, statement: u32) -> Option<&str> {
+        use crate::ir::{Step, StepKind};
+        fn find<'a>(steps: &'a [Step], left: &mut u32) -> Option<Option<&'a str>> {
+            for step in steps {
+                let here = *left == 0;
+                if here {
+                    return Some(match &step.kind {
+                        StepKind::Compute(this) => Some(&this.name),
+                        _ => None,
+                    });
+                }
+                *left -= 1;
+                let body: &[Step] = match &step.kind {
+                    StepKind::Group(body) | StepKind::Sequence(body) => body,
+                    StepKind::Loop(this) => &this.body,
+                    StepKind::When(this) => &this.body,
+                    _ => &[],
+                };
+                if let Some(found) = find(body, left) {
+                    return Some(found);
+                }
+            }
+            None
+        }
+        find(&self.plan.steps, &mut { statement }).flatten()
+    }
+}

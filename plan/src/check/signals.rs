@@ -1,0 +1,187 @@
+//! A11: signals are raised as often as they are awaited; which wait consumes which.
+
+use std::collections::HashMap;
+
+use super::instance::Instance;
+use super::links::{Arrival, Raised, Signals};
+use super::report::Report;
+use crate::ir::{Launch, Version};
+use crate::program::{NONE, OpKind, Program};
+use crate::verdict::{Check, Line};
+
+/// From this NCCL on, signals have numbers of their own; before, a pair of ranks has one counter.
+const NUMBERED: Version = Version(2, 31, 0);
+/// From this NCCL on, a captured signal does not wait for the one before it.
+const UNLIMITED: Version = Version(2, 32, 0);
+
+/// Communicator, source, target.
+type Channel = (u16, u32, u32);
+
+/// One raise or wait: unit, operation.
+type Use = (u32, u32);
+
+#[derive(Default)]
+struct Uses {
+    raises: Vec<Use>,
+    waits: Vec<Use>,
+    puts: Vec<Use>,
+}
+
+pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Signals {
+    let program = instance.program;
+    let mut channels: HashMap<Channel, Uses> = HashMap::new();
+    for (at, unit) in (0..).zip(&program.units) {
+        for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
+            let (ours, theirs) =
+                ((op.communicator, unit.rank, op.peer), (op.communicator, op.peer, unit.rank));
+            match op.kind {
+                OpKind::Put => {
+                    let uses = channels.entry(ours).or_default();
+                    uses.puts.push((at, op_at));
+                    if op.signal != NONE {
+                        uses.raises.push((at, op_at));
+                    }
+                }
+                OpKind::Signal => channels.entry(ours).or_default().raises.push((at, op_at)),
+                OpKind::Wait => channels.entry(theirs).or_default().waits.push((at, op_at)),
+                _ => {}
+            }
+        }
+    }
+    let mut ordered: Vec<_> = channels.into_iter().collect();
+    ordered.sort_unstable_by_key(|(channel, _)| *channel);
+    let collapse = instance.plan.target < NUMBERED;
+    let credit = instance.plan.launch == Launch::Captured && instance.plan.target < UNLIMITED;
+    let mut signals = Signals::default();
+    for (channel, uses) in &ordered {
+        of_channel(program, *channel, uses, collapse, credit, &mut signals, report);
+    }
+    signals
+}
+
+fn of_channel(
+    program: &Program,
+    channel: Channel,
+    uses: &Uses,
+    collapse: bool,
+    credit: bool,
+    signals: &mut Signals,
+    report: &mut Report<'_>,
+) {
+    let name = |of: &Use| program.ops[of.1 as usize].signal;
+    let mut names: Vec<u32> = uses.raises.iter().chain(&uses.waits).map(name).collect();
+    names.sort_unstable();
+    names.dedup();
+    for &signal in &names {
+        let raised = uses.raises.iter().filter(|of| name(of) == signal).count() as u64;
+        let awaited = uses.waits.iter().filter(|of| name(of) == signal);
+        let awaited = awaited.map(|of| u64::from(program.ops[of.1 as usize].times)).sum::<u64>();
+        if raised != awaited {
+            return unbalanced(program, channel, uses, signal, raised, awaited, report);
+        }
+    }
+    // What each raise is consumed by: per signal, or all signals in one order.
+    let mut consumers: Vec<u32> = vec![0; uses.raises.len()];
+    let groups: Vec<Option<u32>> =
+        if collapse { vec![None] } else { names.iter().copied().map(Some).collect() };
+    for group in groups {
+        let ours = |of: &Use| group.is_none_or(|signal| name(of) == signal);
+        let mut raises = (0..uses.raises.len()).filter(|&at| ours(&uses.raises[at]));
+        let mut before: Option<u32> = None;
+        for wait in uses.waits.iter().filter(|of| ours(of)) {
+            for _ in 0..program.ops[wait.1 as usize].times {
+                let Some(at) = raises.next() else { break };
+                consumers[at] = wait.0;
+                if name(&uses.raises[at]) != name(wait) {
+                    return disordered(program, &uses.raises[at], wait, report);
+                }
+                let raise_unit = uses.raises[at].0;
+                signals.raised.push(Raised { raise_unit, wait_unit: wait.0 });
+                if credit && let Some(before) = before {
+                    signals.credits.push((before, raise_unit));
+                }
+                before = Some(wait.0);
+            }
+        }
+    }
+    // A put has arrived when the first signal that is raised with it or after it is consumed.
+    let mut next = 0;
+    for put in &uses.puts {
+        while next < uses.raises.len() && uses.raises[next].1 < put.1 {
+            next += 1;
+        }
+        // After the last signal of a run, the first one of the next run says it.
+        let wait = match consumers.get(next) {
+            Some(&wait) => Some((wait, false)),
+            None => consumers.first().map(|&wait| (wait, true)),
+        };
+        signals.arrivals.push(Arrival { put_unit: put.0, put_op: put.1, wait });
+    }
+}
+
+fn unbalanced(
+    program: &Program,
+    (_, source, target): Channel,
+    uses: &Uses,
+    signal: u32,
+    raised: u64,
+    awaited: u64,
+    report: &mut Report<'_>,
+) {
+    let ours = |of: &&Use| program.ops[of.1 as usize].signal == signal;
+    let last_raise = uses.raises.iter().rfind(ours);
+    let last_wait = uses.waits.iter().rfind(ours);
+    let mut story = Vec::new();
+    if let Some(of) = last_raise {
+        let op = &program.ops[of.1 as usize];
+        story.push(report.line(source, op, format!("{} ({raised} in one run)", report.does(op))));
+    }
+    if let Some(of) = last_wait {
+        let op = &program.ops[of.1 as usize];
+        story.push(report.line(target, op, format!("{} ({awaited} in one run)", report.does(op))));
+    }
+    let at = last_wait.filter(|_| awaited > raised).or(last_raise).or(last_wait);
+    let at =
+        at.map_or_else(Default::default, |of| program.place(program.ops[of.1 as usize].statement));
+    if story.len() < 2 {
+        let (rank, other, verb) =
+            if raised == 0 { (source, target, "raises") } else { (target, source, "waits for") };
+        story.push(Line {
+            rank: Some(rank as usize),
+            other: Some(other as usize),
+            at,
+            text: format!("never {verb} it"),
+        });
+    }
+    let signal = report.signal(signal);
+    let title = format!(
+        "rank {source} raises signal `{signal}` at rank {target} {raised} times in a run, and it is \
+         awaited {awaited} times"
+    );
+    let help = if awaited > raised {
+        ["raise it once more for each wait", "or wait for fewer"]
+    } else {
+        [
+            "wait for it once more for each raise: what is left over is taken by the next run",
+            "or raise it less often",
+        ]
+    };
+    report.tell(Check::Signals, at, title, story, &help);
+}
+
+fn disordered(program: &Program, raise: &Use, wait: &Use, report: &mut Report<'_>) {
+    let (raised, awaited) = (&program.ops[raise.1 as usize], &program.ops[wait.1 as usize]);
+    let (source, target) =
+        (program.units[raise.0 as usize].rank, program.units[wait.0 as usize].rank);
+    let story = vec![
+        report.line(source, raised, report.does(raised)),
+        report.line(target, awaited, report.does(awaited)),
+    ];
+    let title = "signals of one rank are awaited in another order than they are raised";
+    let help = [
+        "await them in the order in which they are raised: this NCCL counts all signals of a pair of \
+         ranks together",
+        "or declare NCCL 2.31 as the target",
+    ];
+    report.tell(Check::Signals, program.place(awaited.statement), title, story, &help);
+}

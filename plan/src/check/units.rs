@@ -1,0 +1,135 @@
+//! A8: what may stand in one group.
+
+use super::instance::Instance;
+use super::report::Report;
+use crate::program::{NONE, Op, OpKind, Unit};
+use crate::verdict::Check;
+
+pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
+    let mut accesses = Vec::new();
+    for unit in instance.program.units.iter().filter(|unit| !unit.is_compute) {
+        let ops = instance.program.ops_of(unit);
+        if ops.len() > 1 {
+            one_stream(unit, ops, report);
+            waits_alone(unit, ops, report);
+            queues(unit, ops, report);
+        }
+        aliases(unit, ops, &mut accesses, report);
+    }
+}
+
+fn one_stream(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
+    let Some(other) = ops.iter().find(|op| op.stream != ops[0].stream) else { return };
+    let title = format!(
+        "a group runs on one stream, and this one is on `{}` and on `{}`",
+        report.stream(ops[0].stream),
+        report.stream(other.stream)
+    );
+    let story = vec![
+        report.line(unit.rank, &ops[0], report.does(&ops[0])),
+        report.line(unit.rank, other, report.does(other)),
+    ];
+    let help = ["put all operations of the group on one stream, or make two groups"];
+    report.tell(Check::Groups, report.program.place(unit.statement), title, story, &help);
+}
+
+fn waits_alone(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
+    let is_wait = |op: &&Op| op.kind == OpKind::Wait;
+    let (Some(wait), Some(other)) = (ops.iter().find(is_wait), ops.iter().find(|op| !is_wait(op)))
+    else {
+        return;
+    };
+    let story = vec![
+        report.line(unit.rank, wait, report.does(wait)),
+        report.line(unit.rank, other, format!("in the same group {}", report.does(other))),
+    ];
+    let help =
+        ["take the wait out of the group: NCCL launches a group as one, so what a wait stands \
+                 with may never start"];
+    let at = report.program.place(wait.statement);
+    report.tell(
+        Check::Groups,
+        at,
+        "a wait for signals stands in a group with other work",
+        story,
+        &help,
+    );
+}
+
+fn queues(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
+    let messages = |op: &Op| matches!(op.kind, OpKind::Send | OpKind::Receive);
+    let collective = |op: &Op| matches!(op.kind, OpKind::Collective(kind) if kind.is_messages());
+    for op in ops.iter().filter(|op| collective(op)) {
+        let same = |other: &&Op| other.communicator == op.communicator;
+        if let Some(other) = ops.iter().filter(same).find(|op| messages(op)) {
+            let OpKind::Collective(kind) = op.kind else { continue };
+            let title =
+                format!("{} shares a group with a message of the same communicator", kind.name());
+            let story = vec![
+                report.line(unit.rank, op, report.does(op)),
+                report.line(unit.rank, other, report.does(other)),
+            ];
+            let help =
+                ["make two groups: NCCL makes messages of this collective, and they would match \
+                         with the others in the order of the calls"];
+            report.tell(Check::Groups, report.program.place(op.statement), title, story, &help);
+        }
+    }
+}
+
+/// One access of a group: object, start, end, whether it writes, which operation.
+type Access = (u32, u64, u64, bool, u32);
+
+fn aliases(unit: &Unit, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Report<'_>) {
+    accesses.clear();
+    for (at, op) in (0..).zip(ops) {
+        let source = op.source;
+        if source.object != NONE && !source.is_empty() {
+            accesses.push((source.object, source.start, source.end, false, at));
+        }
+        let target = op.target;
+        if target.object != NONE && !target.is_empty() && op.kind != OpKind::Put {
+            accesses.push((target.object, target.start, target.end, true, at));
+        }
+    }
+    if accesses.len() < 2 {
+        return;
+    }
+    accesses.sort_unstable();
+    // For each object, the reads and the writes that reach furthest so far.
+    let (mut read, mut write): (Option<Access>, Option<Access>) = (None, None);
+    for &access in accesses.iter() {
+        let (object, start, _, writes, at) = access;
+        let still = |before: &Option<Access>| {
+            before.filter(|before| before.0 == object && before.2 > start && before.4 != at)
+        };
+        let clash = still(&write).or_else(|| still(&read).filter(|_| writes));
+        if let Some(before) = clash {
+            let (first, second) = (&ops[before.4 as usize], &ops[at as usize]);
+            let story = vec![
+                report.line(unit.rank, first, report.does(first)),
+                report.line(
+                    unit.rank,
+                    second,
+                    format!("in the same group {}", report.does(second)),
+                ),
+            ];
+            let name = if writes { second.target } else { second.source };
+            let title =
+                format!("two operations of one group touch {}, and one writes", report.name(name));
+            let help =
+                ["use two buffers, or make two groups: operations of one group have no order"];
+            return report.tell(
+                Check::Groups,
+                report.program.place(second.statement),
+                title,
+                story,
+                &help,
+            );
+        }
+        let furthest = if writes { &mut write } else { &mut read };
+        if furthest.is_none_or(|before| before.0 != object || before.2 < access.2) {
+            *furthest = Some(access);
+        }
+    }
+}

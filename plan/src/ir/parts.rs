@@ -1,0 +1,95 @@
+//! What a statement consists of, for walks that treat all kinds alike.
+
+use super::{CollectiveKind, Condition, Expr, Peer, Place, Region, Step, StepKind};
+
+/// A part of a statement or of a declaration.
+pub(super) enum Part<'a> {
+    /// A number.
+    Number(&'a Expr),
+    /// A condition.
+    Truth(&'a Condition),
+    /// Memory.
+    Region(&'a Region),
+    /// Another rank.
+    Peer(&'a Peer),
+    /// Entries that hold no numbers.
+    Entries(usize),
+}
+
+impl Step {
+    /// The statements inside this one.
+    pub(crate) fn body(&self) -> &[Self] {
+        match &self.kind {
+            StepKind::Group(body) | StepKind::Sequence(body) => body,
+            StepKind::Loop(this) => &this.body,
+            StepKind::When(this) => &this.body,
+            _ => &[],
+        }
+    }
+
+    /// The parts of this statement, without those of the statements inside it.
+    pub(super) fn parts<'a>(&'a self, each: &mut dyn FnMut(Part<'a>)) {
+        let (mut place, mut peer): (Option<&'a Place>, Option<&'a Peer>) = (None, None);
+        match &self.kind {
+            StepKind::Compute(this) => {
+                this.arguments.iter().for_each(|one| each(Part::Number(one)));
+                this.reads.iter().chain(&this.writes).for_each(|one| each(Part::Region(one)));
+                place = Some(&this.place);
+            }
+            StepKind::Collective(this) => {
+                collective(&this.kind, each);
+                each(Part::Region(&this.send));
+                each(Part::Region(&this.recv));
+                place = Some(&this.place);
+            }
+            StepKind::Transfer(this) => {
+                each(Part::Region(&this.from));
+                each(Part::Region(&this.to));
+                (place, peer) = (Some(&this.place), Some(&this.peer));
+            }
+            StepKind::Send(this) => {
+                each(Part::Region(&this.from));
+                (place, peer) = (Some(&this.place), Some(&this.peer));
+            }
+            StepKind::Receive(this) => {
+                each(Part::Region(&this.to));
+                (place, peer) = (Some(&this.place), Some(&this.peer));
+            }
+            StepKind::Put(this) => {
+                each(Part::Region(&this.from));
+                each(Part::Region(&this.to));
+                (place, peer) = (Some(&this.place), Some(&this.peer));
+            }
+            StepKind::Signal(this) => {
+                (place, peer) = (Some(&this.place), Some(&this.peer));
+            }
+            StepKind::Wait(this) => {
+                each(Part::Entries(this.signals.len()));
+                for one in &this.signals {
+                    each(Part::Peer(&one.peer));
+                    each(Part::Number(&one.times));
+                }
+                place = Some(&this.place);
+            }
+            StepKind::Loop(this) => {
+                each(Part::Number(&this.from));
+                each(Part::Number(&this.to));
+            }
+            StepKind::When(this) => each(Part::Truth(&this.condition)),
+            StepKind::Group(_) | StepKind::Sequence(_) => {}
+        }
+        if let Some(peer) = peer {
+            each(Part::Peer(peer));
+        }
+        if let Some(place) = place {
+            each(Part::Entries(place.after.len()));
+        }
+    }
+}
+
+/// The root of a collective, where it has one.
+pub(super) fn collective<'a>(kind: &'a CollectiveKind, each: &mut dyn FnMut(Part<'a>)) {
+    if let Some(root) = kind.root() {
+        each(Part::Number(root));
+    }
+}

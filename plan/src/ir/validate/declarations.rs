@@ -1,0 +1,175 @@
+//! Axes, parameters, communicators, memory: what is declared before the first statement.
+
+use std::collections::HashSet;
+
+use super::numbers::Use;
+use super::{Found, MOST_NAME, MOST_VALUES};
+use crate::ir::{Buffer, CollectiveKind, Communicator, ElementType, Location, Values};
+
+impl Found<'_> {
+    pub(super) fn declarations(&mut self) {
+        let plan = self.plan;
+        self.name(&plan.name, "plan", Location::default());
+        self.names("axes", "axis", plan.axes.iter().map(|one| (&*one.name, one.at)));
+        self.names("parameters", "parameter", plan.params.iter().map(|one| (&*one.name, one.at)));
+        let communicators = plan.communicators.iter().map(|one| (&*one.name, one.at));
+        self.names("communicators", "communicator", communicators);
+        self.names("buffers", "buffer", plan.buffers.iter().map(|one| (&*one.name, one.at)));
+        self.names("signals", "signal", plan.signals.iter().map(|one| (&*one.name, one.at)));
+        self.names("streams", "stream", plan.streams.iter().map(|one| (&*one.name, one.at)));
+        self.names("counters", "counter", plan.counters.iter().map(|one| (&*one.name, one.at)));
+        self.axes();
+        self.params();
+        for promise in &plan.promises {
+            self.condition(&promise.condition, "a promise", false, promise.at);
+        }
+        plan.communicators.iter().for_each(|one| self.communicator(one));
+        plan.buffers.iter().for_each(|one| self.buffer(one));
+        for cover in &plan.covers {
+            self.region(&cover.region, "what is covered", false, cover.at);
+        }
+        for computed in &plan.computes {
+            self.root(&computed.kind, computed.at);
+            self.region(&computed.send, "what would be sent", false, computed.at);
+            self.region(&computed.recv, "what is computed", false, computed.at);
+        }
+    }
+
+    fn axes(&mut self) {
+        let axes = &self.plan.axes;
+        if !(1..=4).contains(&axes.len()) {
+            let at =
+                axes.get(4).or_else(|| axes.first()).map_or_else(Location::default, |axis| axis.at);
+            let title = format!("the plan has {} axes", axes.len());
+            self.say(
+                at,
+                title,
+                "declare 1 to 4: a plan without a mesh has one, the number of ranks",
+            );
+        }
+        for axis in axes {
+            let what = format!("axis `{}`", axis.name);
+            if self.values(&axis.extent, &what, axis.at)
+                && let Some(first) = axis.extent.first()
+                && first < 1
+            {
+                let title = format!("{what} may have {first} ranks");
+                self.say(axis.at, title, "let its extent begin at 1");
+            }
+        }
+    }
+
+    fn params(&mut self) {
+        for (index, param) in self.plan.params.iter().enumerate() {
+            let what = format!("parameter `{}`", param.name);
+            self.values(&param.values, &what, param.at);
+            if let Some(count) = &param.count {
+                let what = format!("the count of parameter `{}`", param.name);
+                let used = Use { what: &what, rank: false, params: index };
+                self.number_as(count, used, param.at);
+            }
+        }
+    }
+
+    /// Whether there are any; told if not.
+    fn values(&mut self, values: &Values, what: &str, at: Location) -> bool {
+        match values {
+            Values::OneOf(list) if list.is_empty() => {
+                self.say(at, format!("{what} is one of no numbers"), "list one at least");
+                false
+            }
+            Values::OneOf(list) if list.len() > MOST_VALUES => {
+                let title =
+                    format!("{what} is one of {} numbers, more than {MOST_VALUES}", list.len());
+                self.say(at, title, "declare a range");
+                true
+            }
+            Values::Range(first, last) if first > last => {
+                let title = format!("{what} is from {first} to {last}, where there is nothing");
+                self.say(at, title, "write the smaller number first");
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn communicator(&mut self, communicator: &Communicator) {
+        let Communicator { name, axes, at } = communicator;
+        let what = format!("communicator `{name}`");
+        if axes.is_empty() {
+            let title = format!("{what} has no axes");
+            self.say(*at, title, "name the axes along which its ranks differ");
+        }
+        for axis in axes {
+            if !self.in_range(axis.index(), self.plan.axes.len(), &what, "axis", *at) {
+                return;
+            }
+        }
+        if !axes.is_sorted_by(|a, b| a < b) {
+            let title =
+                format!("{what} does not have its axes in the order of the plan's, each once");
+            self.say(*at, title, "name each axis once, in the order in which they are declared");
+        }
+    }
+
+    fn buffer(&mut self, buffer: &Buffer) {
+        let what = format!("the length of buffer `{}`", buffer.name);
+        if let Some(array) = &buffer.array {
+            let count = format!("the count of array `{}`", buffer.name);
+            self.even(&array.count, &count, buffer.at);
+            let counters = self.plan.counters.len();
+            self.in_range(array.index.index(), counters, &count, "counter", buffer.at);
+            self.scope.push(array.index);
+        }
+        self.even(&buffer.len, &what, buffer.at);
+        self.scope.clear();
+        if !matches!(buffer.copies, 1 | 2) {
+            let title = format!("buffer `{}` has {} copies", buffer.name, buffer.copies);
+            self.say(buffer.at, title, "declare 1, or 2 that swap with every run");
+        }
+        if let ElementType::Generic(name) = &buffer.element {
+            self.name(name, "type parameter", buffer.at);
+        }
+    }
+
+    /// The root of a collective, where it has one.
+    pub(super) fn root(&mut self, kind: &CollectiveKind, at: Location) {
+        if let Some(root) = kind.root() {
+            self.number(root, "the root", at);
+        }
+    }
+
+    fn names<'n>(
+        &mut self,
+        many: &str,
+        one: &str,
+        names: impl Iterator<Item = (&'n str, Location)>,
+    ) {
+        let mut seen = HashSet::new();
+        for (name, at) in names {
+            self.name(name, one, at);
+            if !name.is_empty() && !seen.insert(name) {
+                let title = format!("two {many} are called `{}`", short(name));
+                self.say(at, title, "give each a name of its own");
+            }
+        }
+    }
+
+    pub(super) fn name(&mut self, name: &str, what: &str, at: Location) {
+        if name.is_empty() {
+            self.say(at, format!("the name of a {what} is empty"), "give it a name");
+        } else if name.len() > MOST_NAME {
+            let title = format!(
+                "the name of a {what} has {} bytes, more than {MOST_NAME}: `{}`..",
+                name.len(),
+                short(name)
+            );
+            self.say(at, title, "give it a shorter one");
+        }
+    }
+}
+
+/// The beginning of a name that may be long.
+fn short(name: &str) -> &str {
+    name.char_indices().nth(MOST_NAME / 4).map_or(name, |(end, _)| &name[..end])
+}

@@ -1,0 +1,84 @@
+//! Whether a plan is well formed: what every reader of a plan relies on, and no more.
+//!
+//! Nothing here knows sizes. That a region lies inside its buffer, that a peer exists, that messages
+//! match: the checker decides that, for plans that are well formed.
+
+mod declarations;
+mod numbers;
+mod size;
+mod steps;
+
+use super::{Location, LoopId, Plan};
+use crate::verdict::{Problem, ProblemKind};
+
+/// The most steps of a plan, with those inside others.
+pub const MOST_STEPS: usize = 100_000;
+
+/// How deep steps stand inside each other at most; also how deep numbers do, and conditions.
+pub const MOST_NESTING: usize = 64;
+
+/// The most parts of all expressions, conditions, regions and lists of a plan together.
+pub const MOST_PARTS: usize = 1_000_000;
+
+/// The most entries of a list of declarations.
+pub const MOST_DECLARED: usize = 65_536;
+
+/// The most numbers in a list of sizes.
+pub const MOST_VALUES: usize = 4_096;
+
+/// The most bytes of a name.
+pub const MOST_NAME: usize = 200;
+
+/// The most problems that are told.
+const MOST_PROBLEMS: usize = 100;
+
+impl Plan {
+    /// What keeps this from being a plan, by place; nothing if it is well formed.
+    ///
+    /// Every id names something, counters are used inside their loops, sizes are positive, and statements
+    /// stand where they may. A plan that is too large or too deep gets that one problem; else the first
+    /// hundred are told. The checker takes well-formed plans alone.
+    ///
+    /// No nesting overflows the stack here. Dropping a plan does recurse, as dropping boxes does: code
+    /// that builds expressions a hundred thousand deep fails there, and what is read from files is
+    /// refused earlier.
+    pub fn validate(&self) -> Vec<Problem> {
+        let mut found = Found { plan: self, problems: Vec::new(), scope: Vec::new() };
+        // Everything below walks by recursion, so this comes first.
+        if let Err(problem) = size::check(self) {
+            return vec![*problem];
+        }
+        found.declarations();
+        found.steps();
+        let mut problems = found.problems;
+        problems.sort_by_key(|problem| problem.at);
+        problems
+    }
+}
+
+/// What was found so far.
+struct Found<'a> {
+    plan: &'a Plan,
+    problems: Vec<Problem>,
+    /// Counters that may be used here.
+    scope: Vec<LoopId>,
+}
+
+impl Found<'_> {
+    fn say(&mut self, at: Location, title: impl Into<String>, help: impl Into<String>) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(malformed(at, title.into(), help.into()));
+        }
+    }
+}
+
+fn malformed(at: Location, title: String, help: String) -> Problem {
+    Problem {
+        kind: ProblemKind::Malformed,
+        title,
+        at,
+        sizes: None,
+        story: Vec::new(),
+        help: vec![help],
+    }
+}

@@ -1,0 +1,193 @@
+//! Statements: what they name, and where they may stand.
+
+use super::Found;
+use crate::ir::{Location, Peer, Place, Step, StepKind};
+
+/// What a statement stands in.
+#[derive(Clone, Copy, Default)]
+struct Inside {
+    group: bool,
+    sequence: bool,
+    /// A loop whose bounds mention the rank.
+    uneven: bool,
+}
+
+impl Found<'_> {
+    pub(super) fn steps(&mut self) {
+        let steps = &self.plan.steps;
+        self.body(steps, Inside::default());
+    }
+
+    fn body(&mut self, steps: &[Step], inside: Inside) {
+        for step in steps {
+            self.stands(step, inside);
+            self.step(step, inside);
+        }
+    }
+
+    /// Whether a statement may stand where it does.
+    fn stands(&mut self, step: &Step, inside: Inside) {
+        let (at, what) = (step.at, describe(&step.kind));
+        if inside.group
+            && matches!(
+                step.kind,
+                StepKind::Compute(_) | StepKind::Group(_) | StepKind::Sequence(_)
+            )
+        {
+            let title = format!("{what} stands in a group");
+            self.say(
+                at,
+                title,
+                "groups hold communication alone: move it before or after the group",
+            );
+        }
+        if inside.sequence {
+            match &step.kind {
+                StepKind::Compute(_) | StepKind::When(_) => {}
+                StepKind::Transfer(this) => {
+                    let open = match &this.peer {
+                        Peer::Shift(hops) => hops.len() == 1 && !hops[0].wrap,
+                        Peer::Rank(_) => false,
+                    };
+                    if !open {
+                        let title = "a transfer in a sequence does not go along one open axis";
+                        let help =
+                            "send to a rank further along one axis, as in `r + 1`, without `%`";
+                        self.say(at, title, help);
+                    }
+                }
+                _ => {
+                    let title = format!("{what} stands in a sequence");
+                    let help = "a sequence holds compute steps, transfers and guards around them";
+                    self.say(at, title, help);
+                }
+            }
+        }
+        if inside.uneven && matches!(step.kind, StepKind::Transfer(_)) {
+            let title = "a transfer stands in a loop whose bounds mention the rank";
+            let help = "write its two halves, `send` and `receive`, or give the loop the same bounds on \
+                        every rank and guard the transfer";
+            self.say(at, title, help);
+        }
+    }
+
+    fn step(&mut self, step: &Step, inside: Inside) {
+        let at = step.at;
+        match &step.kind {
+            StepKind::Compute(this) => {
+                self.name(&this.name, "compute step", at);
+                this.arguments.iter().for_each(|one| self.number(one, "an argument", at));
+                this.reads.iter().for_each(|one| self.region(one, "what is read", true, at));
+                this.writes.iter().for_each(|one| self.region(one, "what is written", true, at));
+                self.place(&this.place, at);
+            }
+            StepKind::Collective(this) => {
+                self.among(this.among.index(), at);
+                self.root(&this.kind, at);
+                self.region(&this.send, "what is sent", false, at);
+                self.region(&this.recv, "where it is received", false, at);
+                self.place(&this.place, at);
+            }
+            StepKind::Transfer(this) => {
+                self.among(this.among.index(), at);
+                self.region(&this.from, "what is sent", false, at);
+                self.peer(&this.peer, this.among.index(), at);
+                self.region(&this.to, "where it is received", false, at);
+                self.place(&this.place, at);
+            }
+            StepKind::Send(this) => {
+                self.among(this.among.index(), at);
+                self.region(&this.from, "what is sent", false, at);
+                self.peer(&this.peer, this.among.index(), at);
+                self.place(&this.place, at);
+            }
+            StepKind::Receive(this) => {
+                self.among(this.among.index(), at);
+                self.region(&this.to, "where it is received", false, at);
+                self.peer(&this.peer, this.among.index(), at);
+                self.place(&this.place, at);
+            }
+            StepKind::Put(this) => {
+                self.among(this.among.index(), at);
+                self.region(&this.from, "what is put", false, at);
+                self.peer(&this.peer, this.among.index(), at);
+                self.region(&this.to, "where it is put", false, at);
+                if let Some(signal) = this.signal {
+                    self.signal(signal.index(), at);
+                }
+                self.place(&this.place, at);
+            }
+            StepKind::Signal(this) => {
+                self.among(this.among.index(), at);
+                self.signal(this.signal.index(), at);
+                self.peer(&this.peer, this.among.index(), at);
+                self.place(&this.place, at);
+            }
+            StepKind::Wait(this) => {
+                self.among(this.among.index(), at);
+                for one in &this.signals {
+                    self.signal(one.signal.index(), at);
+                    self.peer(&one.peer, this.among.index(), at);
+                    self.number(&one.times, "how often a signal is awaited", at);
+                }
+                self.place(&this.place, at);
+            }
+            StepKind::Group(body) => self.body(body, Inside { group: true, ..inside }),
+            StepKind::Sequence(body) => self.body(body, Inside { sequence: true, ..inside }),
+            StepKind::Loop(this) => {
+                self.number(&this.from, "the first value of a loop", at);
+                self.number(&this.to, "the end of a loop", at);
+                let counters = self.plan.counters.len();
+                let index = this.counter.index();
+                if self.in_range(index, counters, "a loop", "counter", at)
+                    && self.scope.contains(&this.counter)
+                {
+                    let name = &self.plan.counters[index].name;
+                    let title = format!("a loop counts with `{name}` inside a loop that does");
+                    self.say(at, title, "give the inner loop another counter");
+                }
+                let uneven = this.from.mentions_rank() || this.to.mentions_rank();
+                self.scope.push(this.counter);
+                self.body(&this.body, Inside { uneven: inside.uneven || uneven, ..inside });
+                self.scope.pop();
+            }
+            StepKind::When(this) => {
+                self.condition(&this.condition, "a condition", true, at);
+                self.body(&this.body, inside);
+            }
+        }
+    }
+
+    fn among(&mut self, index: usize, at: Location) {
+        self.in_range(index, self.plan.communicators.len(), "this step", "communicator", at);
+    }
+
+    fn signal(&mut self, index: usize, at: Location) {
+        self.in_range(index, self.plan.signals.len(), "this step", "signal", at);
+    }
+
+    fn place(&mut self, place: &Place, at: Location) {
+        let streams = self.plan.streams.len();
+        self.in_range(place.on.index(), streams, "this step", "stream", at);
+        for after in &place.after {
+            self.in_range(after.index(), streams, "`after`", "stream", at);
+        }
+    }
+}
+
+fn describe(kind: &StepKind) -> &'static str {
+    match kind {
+        StepKind::Compute(_) => "a compute step",
+        StepKind::Collective(_) => "a collective",
+        StepKind::Transfer(_) => "a transfer",
+        StepKind::Send(_) => "a send",
+        StepKind::Receive(_) => "a receive",
+        StepKind::Put(_) => "a put",
+        StepKind::Signal(_) => "a signal",
+        StepKind::Wait(_) => "a wait",
+        StepKind::Group(_) => "a group",
+        StepKind::Loop(_) => "a loop",
+        StepKind::When(_) => "a guard",
+        StepKind::Sequence(_) => "a sequence",
+    }
+}

@@ -1,0 +1,101 @@
+//! The value of an expression in an instance.
+
+use std::fmt;
+
+use crate::ir::{Condition, Expr};
+
+/// Why an expression has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoValue {
+    /// It leaves the range of `i64`.
+    Overflow,
+    /// It divides by a number below 1.
+    Divisor(i64),
+    /// It names an element that the list does not have.
+    Element(i64),
+    /// It names a counter of no loop around it.
+    Counter,
+}
+
+/// What the names in an expression stand for.
+#[derive(Clone, Copy)]
+pub(crate) struct Env<'a> {
+    pub(crate) extents: &'a [i64],
+    pub(crate) size: i64,
+    pub(crate) params: &'a [Vec<i64>],
+    pub(crate) counters: &'a [Option<i64>],
+    pub(crate) rank: i64,
+}
+
+impl Env<'_> {
+    pub(crate) fn eval(&self, expr: &Expr) -> Result<i64, NoValue> {
+        let two = |a: &Expr, b: &Expr| -> Result<(i64, i64), NoValue> {
+            Ok((self.eval(a)?, self.eval(b)?))
+        };
+        let kept = |value: Option<i64>| value.ok_or(NoValue::Overflow);
+        match expr {
+            Expr::Int(value) => Ok(*value),
+            Expr::Rank => Ok(self.rank),
+            Expr::Size => Ok(self.size),
+            Expr::Coordinate(axis) => {
+                let after: i64 = self.extents[axis.index() + 1..].iter().product();
+                Ok(self.rank / after % self.extents[axis.index()])
+            }
+            Expr::Extent(axis) => Ok(self.extents[axis.index()]),
+            Expr::Param(id) => Ok(self.params[id.index()][0]),
+            Expr::Element(id, index) => {
+                let index = self.eval(index)?;
+                let element = usize::try_from(index).ok();
+                element
+                    .and_then(|at| self.params[id.index()].get(at).copied())
+                    .ok_or(NoValue::Element(index))
+            }
+            Expr::Loop(id) => self.counters[id.index()].ok_or(NoValue::Counter),
+            Expr::Add(a, b) => two(a, b).and_then(|(a, b)| kept(a.checked_add(b))),
+            Expr::Sub(a, b) => two(a, b).and_then(|(a, b)| kept(a.checked_sub(b))),
+            Expr::Mul(a, b) => two(a, b).and_then(|(a, b)| kept(a.checked_mul(b))),
+            Expr::Div(a, b) => match two(a, b)? {
+                (a, b) if b > 0 => Ok(a.div_euclid(b)),
+                (_, b) => Err(NoValue::Divisor(b)),
+            },
+            Expr::Rem(a, b) => match two(a, b)? {
+                (a, b) if b > 0 => Ok(a.rem_euclid(b)),
+                (_, b) => Err(NoValue::Divisor(b)),
+            },
+        }
+    }
+
+    pub(crate) fn holds(&self, condition: &Condition) -> Result<bool, NoValue> {
+        match condition {
+            Condition::Compare(a, how, b) => Ok(how.holds(self.eval(a)?, self.eval(b)?)),
+            Condition::All(list) => {
+                for one in list {
+                    if !self.holds(one)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Condition::Any(list) => {
+                for one in list {
+                    if self.holds(one)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Condition::Not(one) => Ok(!self.holds(one)?),
+        }
+    }
+}
+
+impl fmt::Display for NoValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overflow => f.write_str("a number here is too large for 64 bits"),
+            Self::Divisor(by) => write!(f, "this divides by {by}"),
+            Self::Element(index) => write!(f, "the list has no element {index}"),
+            Self::Counter => f.write_str("a counter is used outside its loop"),
+        }
+    }
+}

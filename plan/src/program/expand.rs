@@ -1,0 +1,821 @@
+//! From statements to units: all ranks walk the statements in order, each by its own bounds and guards.
+
+use super::objects::NoMemory;
+use super::{
+    Budget, Env, Kind, Layout, NONE, NoValue, Objects, Op, OpKind, Program, Shift, Span, Unit, fits,
+};
+use crate::ir::{
+    Awaited, Collective, Compute, Expr, Hop, Location, Peer, Place, Plan, Put, Region, Step,
+    StepKind, Transfer,
+};
+use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
+
+/// A plan's statements, numbered as they are written.
+pub(crate) struct Statements<'a> {
+    steps: Vec<Numbered<'a>>,
+    pub(crate) places: Vec<Location>,
+}
+
+struct Numbered<'a> {
+    number: u32,
+    step: &'a Step,
+    body: Vec<Self>,
+}
+
+impl<'a> Statements<'a> {
+    pub(crate) fn new(plan: &'a Plan) -> Self {
+        fn number<'a>(steps: &'a [Step], places: &mut Vec<Location>) -> Vec<Numbered<'a>> {
+            let mut numbered = Vec::with_capacity(steps.len());
+            for step in steps {
+                let own = places.len() as u32;
+                places.push(step.at);
+                let body: &[Step] = match &step.kind {
+                    StepKind::Group(body) | StepKind::Sequence(body) => body,
+                    StepKind::Loop(this) => &this.body,
+                    StepKind::When(this) => &this.body,
+                    _ => &[],
+                };
+                numbered.push(Numbered { number: own, step, body: number(body, places) });
+            }
+            numbered
+        }
+        let mut places = Vec::new();
+        let steps = number(&plan.steps, &mut places);
+        Self { steps, places }
+    }
+}
+
+/// Writes an instance out.
+pub(crate) fn expand(
+    plan: &Plan,
+    statements: &Statements<'_>,
+    sizes: &Sizes,
+    budget: &mut Budget,
+) -> Result<Program, Vec<Problem>> {
+    let too_large = |title: String| {
+        vec![Problem {
+            kind: ProblemKind::TooLarge,
+            title,
+            at: Location::default(),
+            sizes: Some(sizes.clone()),
+            story: Vec::new(),
+            help: vec!["check it for smaller sizes".to_owned()],
+        }]
+    };
+    if !fits(plan) {
+        return Err(too_large("the plan has more than 64 streams or communicators".to_owned()));
+    }
+    let Some(layout) = Layout::new(plan, &sizes.extents) else {
+        return Err(too_large("there are more than 4,194,304 ranks".to_owned()));
+    };
+    let objects = Objects::new(plan, &sizes.extents, &sizes.params, 1 << 20);
+    let objects = objects.map_err(|why| {
+        let (buffer, title) = match why {
+            NoMemory::TooMany => {
+                return too_large("there are more than 1,048,576 buffers on a rank".to_owned());
+            }
+            NoMemory::NoValue(buffer, why) => (buffer, why.to_string()),
+            NoMemory::Negative(buffer, len) => (buffer, format!("this length is {len}")),
+        };
+        let buffer = &plan.buffers[buffer.index()];
+        vec![Problem {
+            kind: ProblemKind::Broken(Check::Bounds),
+            title: format!("buffer `{}` has no length: {title}", buffer.name),
+            at: buffer.at,
+            sizes: Some(sizes.clone()),
+            story: Vec::new(),
+            help: vec!["say with `where` what the parameters promise".to_owned()],
+        }]
+    })?;
+    let ranks = layout.size;
+    let mut walk = Walk {
+        plan,
+        sizes,
+        counters: vec![None; plan.counters.len()],
+        objects: &objects,
+        layout: &layout,
+        budget,
+        pending: Vec::new(),
+        grouped: None,
+        units: Vec::new(),
+        ops: Vec::new(),
+        problems: Vec::new(),
+        stopped: false,
+        shifts: Vec::new(),
+        bounded: vec![false; statements.places.len()],
+    };
+    walk.steps(&statements.steps, &Active::All);
+    let Walk { units, ops, mut problems, stopped, shifts, .. } = walk;
+    if stopped {
+        problems.extend(too_large("this is more than what is checked".to_owned()));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let (units, ops, begins) = by_rank(ranks, units, ops);
+    Ok(Program {
+        layout,
+        objects,
+        places: statements.places.clone(),
+        units,
+        begins,
+        ops,
+        streams: plan.streams.len(),
+        communicators: plan.communicators.len(),
+        shifts,
+    })
+}
+
+/// Sorts units by rank, keeping the order of issue, and their operations with them.
+fn by_rank(ranks: usize, units: Vec<Unit>, ops: Vec<Op>) -> (Vec<Unit>, Vec<Op>, Vec<u32>) {
+    let mut begins = vec![0_u32; ranks + 1];
+    for unit in &units {
+        begins[unit.rank as usize + 1] += 1;
+    }
+    for rank in 0..ranks {
+        begins[rank + 1] += begins[rank];
+    }
+    let mut order = vec![0_u32; units.len()];
+    let mut next = begins.clone();
+    for (at, unit) in units.iter().enumerate() {
+        let slot = &mut next[unit.rank as usize];
+        order[*slot as usize] = at as u32;
+        *slot += 1;
+    }
+    let mut sorted_ops = Vec::with_capacity(ops.len());
+    let sorted = order
+        .iter()
+        .map(|&at| {
+            let mut unit = units[at as usize].clone();
+            let first = sorted_ops.len() as u32;
+            let own = &ops[unit.first_op as usize..][..unit.ops as usize];
+            sorted_ops.extend_from_slice(own);
+            unit.first_op = first;
+            unit
+        })
+        .collect();
+    (sorted, sorted_ops, begins)
+}
+
+/// Which ranks run a statement.
+enum Active {
+    All,
+    Some(Vec<bool>),
+}
+
+impl Active {
+    fn is(&self, rank: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(ranks) => ranks[rank],
+        }
+    }
+}
+
+/// Which half of a transfer is issued, and to whom.
+#[derive(Clone, Copy, PartialEq)]
+enum Halves {
+    Both,
+    Sends,
+    FromLower,
+    FromHigher,
+}
+
+struct Walk<'a> {
+    plan: &'a Plan,
+    sizes: &'a Sizes,
+    counters: Vec<Option<i64>>,
+    objects: &'a Objects,
+    layout: &'a Layout,
+    budget: &'a mut Budget,
+    /// Operations of the statement or group at hand, with their ranks.
+    pending: Vec<(u32, Op, u64)>,
+    /// The group at hand.
+    grouped: Option<u32>,
+    units: Vec<Unit>,
+    ops: Vec<Op>,
+    problems: Vec<Problem>,
+    /// Whether there is more than what is checked.
+    stopped: bool,
+    shifts: Vec<Shift>,
+    /// Statements of which a problem was told.
+    bounded: Vec<bool>,
+}
+
+impl Walk<'_> {
+    fn env(&self, rank: usize) -> Env<'_> {
+        Env {
+            extents: &self.sizes.extents,
+            size: self.layout.size as i64,
+            params: &self.sizes.params,
+            counters: &self.counters,
+            rank: rank as i64,
+        }
+    }
+
+    fn steps(&mut self, steps: &[Numbered<'_>], active: &Active) {
+        for step in steps {
+            if self.stopped {
+                return;
+            }
+            self.step(step, active);
+        }
+    }
+
+    fn step(&mut self, step: &Numbered<'_>, active: &Active) {
+        let number = step.number;
+        match &step.step.kind {
+            StepKind::Loop(this) => {
+                let bounds = (&this.from, &this.to);
+                self.repeat(step, bounds, this.counter.index(), this.reverse, active);
+            }
+            StepKind::When(this) => {
+                if !self.spend(self.layout.size as u64) {
+                    return;
+                }
+                let some = (0..self.layout.size)
+                    .map(|rank| {
+                        active.is(rank)
+                            && match self.env(rank).holds(&this.condition) {
+                                Ok(holds) => holds,
+                                Err(why) => {
+                                    self.no_value(number, rank, why);
+                                    false
+                                }
+                            }
+                    })
+                    .collect();
+                self.steps(&step.body, &Active::Some(some));
+            }
+            StepKind::Group(_) => {
+                self.grouped = Some(number);
+                self.steps(&step.body, active);
+                self.grouped = None;
+                self.issue(number);
+            }
+            StepKind::Sequence(_) => self.sequence(&step.body, active),
+            _ => {
+                self.leaf(step, active, Halves::Both);
+                if self.grouped.is_none() {
+                    self.issue(number);
+                }
+            }
+        }
+    }
+
+    /// A rank receives from lower ones first, then runs its own, then receives from higher ones. Each
+    /// statement is a unit.
+    fn sequence(&mut self, body: &[Numbered<'_>], active: &Active) {
+        for halves in [Halves::FromLower, Halves::Sends, Halves::FromHigher] {
+            self.halves(body, active, halves);
+        }
+    }
+
+    fn halves(&mut self, body: &[Numbered<'_>], active: &Active, halves: Halves) {
+        for step in body {
+            if self.stopped {
+                return;
+            }
+            match &step.step.kind {
+                StepKind::When(this) => {
+                    let some = (0..self.layout.size)
+                        .map(|rank| {
+                            active.is(rank)
+                                && self.env(rank).holds(&this.condition).unwrap_or(false)
+                        })
+                        .collect();
+                    self.halves(&step.body, &Active::Some(some), halves);
+                }
+                StepKind::Transfer(_) => {
+                    self.leaf(step, active, halves);
+                    self.issue(step.number);
+                }
+                _ if halves == Halves::Sends => {
+                    self.leaf(step, active, halves);
+                    self.issue(step.number);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn repeat(
+        &mut self,
+        step: &Numbered<'_>,
+        (from, to): (&Expr, &Expr),
+        counter: usize,
+        reverse: bool,
+        active: &Active,
+    ) {
+        let varies = from.mentions_rank() || to.mentions_rank();
+        let mut bounds = Vec::new();
+        for rank in 0..if varies { self.layout.size } else { 1 } {
+            let env = self.env(rank);
+            match (env.eval(from), env.eval(to)) {
+                (Ok(from), Ok(to)) => bounds.push((from, to)),
+                (Err(why), _) | (_, Err(why)) => {
+                    self.no_value(step.number, rank, why);
+                    bounds.push((0, 0));
+                }
+            }
+        }
+        let among = bounds.iter().enumerate().filter(|(rank, _)| !varies || active.is(*rank));
+        let filled: Vec<_> = among.map(|(_, bounds)| *bounds).filter(|(a, b)| a < b).collect();
+        let Some(first) = filled.iter().map(|(from, _)| *from).min() else { return };
+        let last = filled.iter().map(|(_, to)| *to).max().unwrap_or(first);
+        let mut value = if reverse { last - 1 } else { first };
+        while (first..last).contains(&value) {
+            if self.stopped || !self.spend(1 + bounds.len() as u64) {
+                break;
+            }
+            self.counters[counter] = Some(value);
+            if varies {
+                let some = bounds
+                    .iter()
+                    .enumerate()
+                    .map(|(rank, (from, to))| active.is(rank) && (*from..*to).contains(&value))
+                    .collect();
+                self.steps(&step.body, &Active::Some(some));
+            } else {
+                self.steps(&step.body, active);
+            }
+            value += if reverse { -1 } else { 1 };
+        }
+        self.counters[counter] = None;
+    }
+
+    fn spend(&mut self, work: u64) -> bool {
+        if !self.budget.take(work) {
+            self.stopped = true;
+        }
+        !self.stopped
+    }
+
+    /// Makes units of what is pending: one for each rank that has something.
+    fn issue(&mut self, statement: u32) {
+        let mut pending = std::mem::take(&mut self.pending);
+        if pending.windows(2).any(|pair| pair[0].0 > pair[1].0) {
+            pending.sort_by_key(|(rank, ..)| *rank);
+        }
+        let mut begin = 0;
+        while begin < pending.len() {
+            let rank = pending[begin].0;
+            let end = begin + pending[begin..].partition_point(|(other, ..)| *other == rank);
+            let first_op = self.ops.len() as u32;
+            let of_unit = &pending[begin..end];
+            self.ops.extend(of_unit.iter().map(|(_, op, _)| op.clone()));
+            let first = &of_unit[0].1;
+            self.units.push(Unit {
+                rank,
+                statement,
+                first_op,
+                ops: (end - begin) as u32,
+                stream: first.stream,
+                is_compute: first.kind.is_access(),
+                after: of_unit.iter().fold(0, |set, (.., after)| set | after),
+            });
+            begin = end;
+        }
+        pending.clear();
+        self.pending = pending;
+    }
+
+    fn leaf(&mut self, step: &Numbered<'_>, active: &Active, halves: Halves) {
+        if !self.spend(self.layout.size as u64) {
+            return;
+        }
+        let number = step.number;
+        match &step.step.kind {
+            StepKind::Transfer(this) => self.transfer(number, this, active, halves),
+            kind => {
+                // A distance is the same on all ranks.
+                let shifts: Vec<u32> = match kind {
+                    StepKind::Send(this) => vec![self.shift(0, &this.peer)],
+                    StepKind::Receive(this) => vec![self.shift(0, &this.peer)],
+                    StepKind::Put(this) => vec![self.shift(0, &this.peer)],
+                    StepKind::Signal(this) => vec![self.shift(0, &this.peer)],
+                    StepKind::Wait(this) => {
+                        this.signals.iter().map(|awaited| self.shift(0, &awaited.peer)).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                let shift = shifts.first().copied().unwrap_or(NONE);
+                for rank in (0..self.layout.size).filter(|rank| active.is(*rank)) {
+                    match kind {
+                        StepKind::Compute(this) => self.compute(number, rank, this),
+                        StepKind::Collective(this) => self.collective(number, rank, this),
+                        StepKind::Send(this) => {
+                            let peer = self.peer(number, rank, &this.peer, this.among.index());
+                            let source = self.span(number, rank, &this.from);
+                            if let (Some(peer), Some(source)) = (peer, source) {
+                                let op = op(OpKind::Send, number, this.among.0, &this.place);
+                                let op = Op { peer, shift, source, ..op };
+                                self.push(rank, op, &this.place);
+                            }
+                        }
+                        StepKind::Receive(this) => {
+                            let peer = self.peer(number, rank, &this.peer, this.among.index());
+                            let target = self.span(number, rank, &this.to);
+                            if let (Some(peer), Some(target)) = (peer, target) {
+                                let op = op(OpKind::Receive, number, this.among.0, &this.place);
+                                let op = Op { peer, shift, target, ..op };
+                                self.push(rank, op, &this.place);
+                            }
+                        }
+                        StepKind::Put(this) => self.put(number, rank, this, shift),
+                        StepKind::Signal(this) => {
+                            let peer = self.peer(number, rank, &this.peer, this.among.index());
+                            if let Some(peer) = peer {
+                                let op = op(OpKind::Signal, number, this.among.0, &this.place);
+                                let op = Op { peer, shift, signal: this.signal.0, ..op };
+                                self.push(rank, op, &this.place);
+                            }
+                        }
+                        StepKind::Wait(this) => {
+                            let op = op(OpKind::Wait, number, this.among.0, &this.place);
+                            for (awaited, &shift) in this.signals.iter().zip(&shifts) {
+                                let op = Op { shift, ..op.clone() };
+                                self.awaited(number, rank, awaited, &op, &this.place);
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, rank: usize, op: Op, place: &Place) {
+        let after = place.after.iter().fold(0, |set, stream| set | 1 << stream.0);
+        self.pending.push((rank as u32, op, after));
+    }
+
+    fn compute(&mut self, number: u32, rank: usize, this: &Compute) {
+        let kinds = [(OpKind::Read, &this.reads), (OpKind::Write, &this.writes)];
+        let mut any = false;
+        let mut part = 0;
+        for (kind, regions) in kinds {
+            for region in regions {
+                part += 1;
+                let array = &self.plan.buffers[region.buffer.index()].array;
+                let every = array.is_some() && region.index.is_none();
+                let count = if every { self.objects.count(region.buffer) } else { 1 };
+                if !self.spend(u64::from(count)) {
+                    return;
+                }
+                for index in 0..count {
+                    let index = every.then_some(index);
+                    if let Some(span) = self.span_of(number, rank, region, index) {
+                        let op = op(kind, number, 0, &this.place);
+                        let op = match kind {
+                            OpKind::Read => Op { part: part - 1, source: span, ..op },
+                            _ => Op { part: part - 1, target: span, ..op },
+                        };
+                        self.push(rank, op, &this.place);
+                        any = true;
+                    }
+                }
+            }
+        }
+        if !any {
+            let op = op(OpKind::Read, number, 0, &this.place);
+            self.push(rank, op, &this.place);
+        }
+    }
+
+    fn collective(&mut self, number: u32, rank: usize, this: &Collective) {
+        let among = this.among.index();
+        let first = self.layout.first(among, rank);
+        let members = self.layout.members(among);
+        let root = match this.kind.root().map(|root| self.env(rank).eval(root)) {
+            None => None,
+            Some(Ok(root)) if (0..members as i64).contains(&root) => {
+                Some(self.layout.member(among, first, root as usize))
+            }
+            Some(Ok(root)) => {
+                let name = &self.plan.communicators[among].name;
+                let title = format!("`{name}` has {members} ranks, and this root is {root}");
+                let help = "name a rank of the communicator as the root";
+                return self.out_of_bounds(number, rank, title, help);
+            }
+            Some(Err(why)) => return self.no_value(number, rank, why),
+        };
+        let kind = Kind::from(&this.kind);
+        let is_root = root == Some(rank);
+        let sends = !matches!(kind, Kind::Broadcast | Kind::Scatter) || is_root;
+        let receives = !matches!(kind, Kind::Reduce(_) | Kind::Gather) || is_root;
+        let span = |walk: &mut Self, region, used: bool| match used {
+            true => walk.span(number, rank, region),
+            false => Some(Span::NOTHING),
+        };
+        let (Some(source), Some(target)) =
+            (span(self, &this.send, sends), span(self, &this.recv, receives))
+        else {
+            return;
+        };
+        if source.is_empty() && target.is_empty() && (sends || receives) {
+            // A length of 0 is dropped; on a rank that only gives or only takes, that part counts.
+            return;
+        }
+        let op = op(OpKind::Collective(kind), number, this.among.0, &this.place);
+        let peer = root.map_or(NONE, |root| root as u32);
+        self.push(rank, Op { peer, source, target, ..op }, &this.place);
+    }
+
+    fn put(&mut self, number: u32, rank: usize, this: &Put, shift: u32) {
+        let Some(peer) = self.peer(number, rank, &this.peer, this.among.index()) else { return };
+        let Some(source) = self.span(number, rank, &this.from) else { return };
+        let Some(target) = self.span(number, rank, &this.to) else { return };
+        for (region, what) in [(&this.from, "reads from"), (&this.to, "writes into")] {
+            let buffer = &self.plan.buffers[region.buffer.index()];
+            if !buffer.window {
+                let title = format!("a put {what} `{}`, which is no window", buffer.name);
+                let help = "declare it as a window: puts read and write registered memory";
+                return self.out_of_bounds(number, rank, title, help);
+            }
+        }
+        let op = op(OpKind::Put, number, this.among.0, &this.place);
+        let signal = this.signal.map_or(NONE, |signal| signal.0);
+        self.push(rank, Op { peer, shift, signal, source, target, ..op }, &this.place);
+    }
+
+    fn awaited(&mut self, number: u32, rank: usize, this: &Awaited, op: &Op, place: &Place) {
+        let Some(peer) = self.peer(number, rank, &this.peer, op.communicator.into()) else {
+            return;
+        };
+        match self.env(rank).eval(&this.times) {
+            Ok(times) if (0..=i64::from(u32::MAX >> 1)).contains(&times) => {
+                if times > 0 && self.spend(times as u64 / 64) {
+                    let (times, signal) = (times as u32, this.signal.0);
+                    self.push(rank, Op { peer, signal, times, ..op.clone() }, place);
+                }
+            }
+            Ok(times) => {
+                let title = format!("a wait for {times} signals");
+                self.out_of_bounds(number, rank, title, "wait for 0 to 2^31 signals");
+            }
+            Err(why) => self.no_value(number, rank, why),
+        }
+    }
+
+    fn transfer(&mut self, number: u32, this: &Transfer, active: &Active, halves: Halves) {
+        let among = this.among.index();
+        let empty = Place { on: this.place.on, after: Vec::new() };
+        let sender_of = self.senders(number, this, active);
+        let shift = self.shift(0, &this.peer);
+        let back = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
+        for rank in 0..self.layout.size {
+            let sends = active.is(rank) && matches!(halves, Halves::Both | Halves::Sends);
+            if sends && let Some(peer) = self.peer(number, rank, &this.peer, among) {
+                // Both halves or none: the receiver's bounds are told where the receiver is.
+                if let Some(source) = self.span(number, rank, &this.from) {
+                    let op = op(OpKind::Send, number, this.among.0, &this.place);
+                    self.push(rank, Op { peer, shift, source, ..op }, &this.place);
+                }
+            }
+            if halves == Halves::Sends {
+                continue;
+            }
+            let place = if halves == Halves::Both { &this.place } else { &empty };
+            let from = |at: usize| sender_of.range(rank)[at];
+            for at in 0..sender_of.range(rank).len() {
+                let sender = from(at) as usize;
+                let wanted = match halves {
+                    Halves::FromLower => sender < rank,
+                    Halves::FromHigher => sender > rank,
+                    _ => true,
+                };
+                if wanted && let Some(target) = self.span(number, sender, &this.to) {
+                    let op = op(OpKind::Receive, number, this.among.0, place);
+                    self.push(rank, Op { peer: sender as u32, shift: back, target, ..op }, place);
+                }
+            }
+        }
+    }
+
+    /// Who sends to each rank.
+    fn senders(&mut self, number: u32, this: &Transfer, active: &Active) -> Senders {
+        let size = self.layout.size;
+        let mut pairs = Vec::with_capacity(size);
+        for rank in (0..size).filter(|rank| active.is(*rank)) {
+            if let Some(peer) = self.peer(number, rank, &this.peer, this.among.index()) {
+                pairs.push((peer, rank as u32));
+            }
+        }
+        pairs.sort_unstable();
+        let mut begins = vec![0_u32; size + 1];
+        for (peer, _) in &pairs {
+            begins[*peer as usize + 1] += 1;
+        }
+        for rank in 0..size {
+            begins[rank + 1] += begins[rank];
+        }
+        Senders { begins, senders: pairs.into_iter().map(|(_, sender)| sender).collect() }
+    }
+
+    /// The peer's number; `None` where there is none, which is told if it should not be.
+    fn peer(&mut self, number: u32, rank: usize, peer: &Peer, among: usize) -> Option<u32> {
+        match peer {
+            Peer::Shift(hops) => {
+                let mut at = rank;
+                for Hop { axis, by, wrap } in hops {
+                    match self.env(rank).eval(by) {
+                        Ok(by) => at = self.layout.shift(at, *axis, by, *wrap)?,
+                        Err(why) => {
+                            self.no_value(number, rank, why);
+                            return None;
+                        }
+                    }
+                }
+                Some(at as u32)
+            }
+            Peer::Rank(expr) => match self.env(rank).eval(expr) {
+                Ok(at) if (0..self.layout.size as i64).contains(&at) => {
+                    let at = at as usize;
+                    if self.layout.first(among, at) == self.layout.first(among, rank) {
+                        return Some(at as u32);
+                    }
+                    let name = &self.plan.communicators[among].name;
+                    let title = format!("rank {at} is not in `{name}` with this rank");
+                    self.out_of_bounds(number, rank, title, "name a rank of the communicator");
+                    None
+                }
+                Ok(at) => {
+                    let size = self.layout.size;
+                    let title = format!("this peer is {at}, and there are {size} ranks");
+                    let help = "guard the step with a condition, or use a shift that wraps";
+                    self.out_of_bounds(number, rank, title, help);
+                    None
+                }
+                Err(why) => {
+                    self.no_value(number, rank, why);
+                    None
+                }
+            },
+        }
+    }
+
+    /// How a peer is named, among the distances so far.
+    fn shift(&mut self, rank: usize, peer: &Peer) -> u32 {
+        let Peer::Shift(hops) = peer else { return NONE };
+        let zeroes = vec![0; self.sizes.extents.len()];
+        let mut distance = Vec::with_capacity(hops.len());
+        for Hop { axis, by, wrap } in hops {
+            // A step of n - 1 around a ring of n is one of -1, whatever n is.
+            let env = self.env(rank);
+            let without = Env { extents: &zeroes, size: 0, ..env };
+            let value =
+                if *wrap { without.eval(by).or_else(|_| env.eval(by)) } else { env.eval(by) };
+            distance.push((axis.0, value.unwrap_or(0), *wrap));
+        }
+        distance.sort_unstable();
+        if let Some(at) = self.shifts.iter().position(|shift| shift.hops == distance) {
+            return at as u32;
+        }
+        let back: Vec<_> =
+            distance.iter().map(|&(axis, by, wrap)| (axis, by.saturating_neg(), wrap)).collect();
+        let at = self.shifts.len() as u32;
+        let is_own = back == distance;
+        self.shifts.push(Shift { hops: distance, back: if is_own { at } else { at + 1 } });
+        if !is_own {
+            self.shifts.push(Shift { hops: back, back: at });
+        }
+        at
+    }
+
+    fn span(&mut self, number: u32, rank: usize, region: &Region) -> Option<Span> {
+        self.span_of(number, rank, region, None)
+    }
+
+    /// The elements that a region is, for this rank; `which` names one of an array.
+    fn span_of(
+        &mut self,
+        number: u32,
+        rank: usize,
+        region: &Region,
+        which: Option<u32>,
+    ) -> Option<Span> {
+        let name = &self.plan.buffers[region.buffer.index()].name;
+        let index = match (which, &region.index) {
+            (Some(which), _) => which,
+            (None, None) => 0,
+            (None, Some(expr)) => match self.env(rank).eval(expr) {
+                Ok(index) if (0..i64::from(self.objects.count(region.buffer))).contains(&index) => {
+                    index as u32
+                }
+                Ok(index) => {
+                    let count = self.objects.count(region.buffer);
+                    let title = format!("`{name}` has {count} buffers, and this index is {index}");
+                    let help = "change the bounds of the loop, or guard the step";
+                    self.out_of_bounds(number, rank, title, help);
+                    return None;
+                }
+                Err(why) => {
+                    self.no_value(number, rank, why);
+                    return None;
+                }
+            },
+        };
+        if index >= self.objects.count(region.buffer) {
+            let title = format!("`{name}` has no buffers");
+            self.out_of_bounds(number, rank, title, "declare an array of one at least");
+            return None;
+        }
+        let object = self.objects.find(region.buffer, index, region.next);
+        let len = self.objects.all[object as usize].len;
+        let Some((start, end)) = &region.range else {
+            return Some(Span { object, start: 0, end: len });
+        };
+        let env = self.env(rank);
+        match (env.eval(start), env.eval(end)) {
+            (Ok(start), Ok(end)) if 0 <= start && start <= end && end as u64 <= len => {
+                Some(Span { object, start: start as u64, end: end as u64 })
+            }
+            (Ok(start), Ok(end)) => {
+                let title =
+                    format!("[{start}, {end}) is no part of `{name}`, which has {len} elements");
+                let help = "change the range, or say with `where` what the parameters promise";
+                self.out_of_bounds(number, rank, title, help);
+                None
+            }
+            (Err(why), _) | (_, Err(why)) => {
+                self.no_value(number, rank, why);
+                None
+            }
+        }
+    }
+
+    fn no_value(&mut self, number: u32, rank: usize, why: NoValue) {
+        let help = "say with `where` what the parameters promise";
+        self.out_of_bounds(number, rank, why.to_string(), help);
+    }
+
+    fn out_of_bounds(&mut self, number: u32, rank: usize, title: String, help: &str) {
+        if std::mem::replace(&mut self.bounded[number as usize], true) {
+            return;
+        }
+        let mut at = self.places_of(number);
+        if at == Location::default() {
+            at = self.plan.steps.first().map_or(at, |step| step.at);
+        }
+        self.problems.push(Problem {
+            kind: ProblemKind::Broken(Check::Bounds),
+            title,
+            at,
+            sizes: Some(self.sizes.clone()),
+            story: vec![Line { rank: Some(rank), other: None, at, text: "runs this".to_owned() }],
+            help: vec![help.to_owned()],
+        });
+    }
+
+    fn places_of(&self, number: u32) -> Location {
+        // Numbers are those of the statements as they are written.
+        fn find(steps: &[Step], left: &mut u32) -> Option<Location> {
+            for step in steps {
+                if *left == 0 {
+                    return Some(step.at);
+                }
+                *left -= 1;
+                let body: &[Step] = match &step.kind {
+                    StepKind::Group(body) | StepKind::Sequence(body) => body,
+                    StepKind::Loop(this) => &this.body,
+                    StepKind::When(this) => &this.body,
+                    _ => &[],
+                };
+                if let Some(found) = find(body, left) {
+                    return Some(found);
+                }
+            }
+            None
+        }
+        find(&self.plan.steps, &mut { number }).unwrap_or_default()
+    }
+}
+
+/// Who sends to each rank, in the order of the senders.
+struct Senders {
+    begins: Vec<u32>,
+    senders: Vec<u32>,
+}
+
+impl Senders {
+    fn range(&self, rank: usize) -> &[u32] {
+        &self.senders[self.begins[rank] as usize..self.begins[rank + 1] as usize]
+    }
+}
+
+fn op(kind: OpKind, statement: u32, communicator: u32, place: &Place) -> Op {
+    Op {
+        kind,
+        statement,
+        communicator: communicator as u16,
+        stream: place.on.0 as u16,
+        part: 0,
+        peer: NONE,
+        shift: NONE,
+        signal: NONE,
+        times: 0,
+        source: Span::NOTHING,
+        target: Span::NOTHING,
+    }
+}

@@ -1,0 +1,250 @@
+//! An instance of a plan, written out: what every rank issues, in order.
+
+mod eval;
+mod expand;
+mod layout;
+mod objects;
+
+pub(crate) use eval::{Env, NoValue};
+pub(crate) use expand::{Statements, expand};
+pub(crate) use layout::Layout;
+pub(crate) use objects::Objects;
+
+use std::ops::Range;
+
+use crate::ir::{CollectiveKind, Location, Plan, Reduction};
+
+/// What every rank issues, in order.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) layout: Layout,
+    pub(crate) objects: Objects,
+    /// The statements' places, by number.
+    pub(crate) places: Vec<Location>,
+    /// All units, rank by rank, each rank's in the order of issue.
+    pub(crate) units: Vec<Unit>,
+    /// Where each rank's units are; one more than there are ranks.
+    pub(crate) begins: Vec<u32>,
+    /// All operations, unit by unit.
+    pub(crate) ops: Vec<Op>,
+    pub(crate) streams: usize,
+    pub(crate) communicators: usize,
+    /// The distances to peers that occur.
+    pub(crate) shifts: Vec<Shift>,
+}
+
+/// A distance to a peer, as it is written: a step back of one is -1, not one less than the extent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shift {
+    /// Axis, how far, whether it wraps; by axis.
+    pub(crate) hops: Vec<(u32, i64, bool)>,
+    /// The way back, by its place in the list.
+    pub(crate) back: u32,
+}
+
+/// A compute step, or operations that NCCL launches as one.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    pub(crate) rank: u32,
+    /// The statement that it comes from.
+    pub(crate) statement: u32,
+    pub(crate) first_op: u32,
+    pub(crate) ops: u32,
+    pub(crate) stream: u16,
+    pub(crate) is_compute: bool,
+    /// Streams to wait for, one bit each.
+    pub(crate) after: u64,
+}
+
+/// One operation, or one region that a compute step reads or writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Op {
+    pub(crate) kind: OpKind,
+    pub(crate) statement: u32,
+    /// Of a compute step, which of its regions: its reads are counted first, then its writes.
+    pub(crate) part: u16,
+    /// Which communicator, by its place in the plan.
+    pub(crate) communicator: u16,
+    pub(crate) stream: u16,
+    /// The other rank; a collective's root, as a rank of the plan, or `u32::MAX`.
+    pub(crate) peer: u32,
+    /// How the peer is named, by its place in [`Program::shifts`], or `u32::MAX` where it is a number.
+    pub(crate) shift: u32,
+    /// A signal's number, or `u32::MAX`.
+    pub(crate) signal: u32,
+    /// How many signals a wait consumes.
+    pub(crate) times: u32,
+    /// What is sent or read; for a wait, a receive and a write: nothing.
+    pub(crate) source: Span,
+    /// What is received or written; a put's lies in the peer's memory.
+    pub(crate) target: Span,
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpKind {
+    Read,
+    Write,
+    Send,
+    Receive,
+    Put,
+    Signal,
+    Wait,
+    Collective(Kind),
+}
+
+/// A collective without its root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    AllReduce(Reduction),
+    Broadcast,
+    Reduce(Reduction),
+    AllGather,
+    ReduceScatter(Reduction),
+    AllToAll,
+    Gather,
+    Scatter,
+}
+
+/// Elements of one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Which object, in a run of even number; [`Objects::in_run`] has the others.
+    pub(crate) object: u32,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// No other rank, no signal, no object.
+pub(crate) const NONE: u32 = u32::MAX;
+
+impl Span {
+    pub(crate) const NOTHING: Self = Self { object: NONE, start: 0, end: 0 };
+
+    pub(crate) fn len(self) -> u64 {
+        self.end - self.start
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// Whether both lie in one object and have elements in common.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.object == other.object && self.start.max(other.start) < self.end.min(other.end)
+    }
+}
+
+impl From<&CollectiveKind> for Kind {
+    fn from(kind: &CollectiveKind) -> Self {
+        match kind {
+            CollectiveKind::AllReduce(by) => Self::AllReduce(*by),
+            CollectiveKind::Broadcast(_) => Self::Broadcast,
+            CollectiveKind::Reduce(by, _) => Self::Reduce(*by),
+            CollectiveKind::AllGather => Self::AllGather,
+            CollectiveKind::ReduceScatter(by) => Self::ReduceScatter(*by),
+            CollectiveKind::AllToAll => Self::AllToAll,
+            CollectiveKind::Gather(_) => Self::Gather,
+            CollectiveKind::Scatter(_) => Self::Scatter,
+        }
+    }
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::AllReduce(_) => "all_reduce",
+            Self::Broadcast => "broadcast",
+            Self::Reduce(_) => "reduce",
+            Self::AllGather => "all_gather",
+            Self::ReduceScatter(_) => "reduce_scatter",
+            Self::AllToAll => "all_to_all",
+            Self::Gather => "gather",
+            Self::Scatter => "scatter",
+        }
+    }
+
+    /// Whether NCCL makes messages of it.
+    pub(crate) fn is_messages(self) -> bool {
+        matches!(self, Self::AllToAll | Self::Gather | Self::Scatter)
+    }
+}
+
+impl OpKind {
+    pub(crate) fn is_one_sided(self) -> bool {
+        matches!(self, Self::Put | Self::Signal | Self::Wait)
+    }
+
+    pub(crate) fn is_access(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+}
+
+impl Program {
+    pub(crate) fn ranks(&self) -> usize {
+        self.layout.size
+    }
+
+    pub(crate) fn of_rank(&self, rank: usize) -> Range<usize> {
+        self.begins[rank] as usize..self.begins[rank + 1] as usize
+    }
+
+    pub(crate) fn ops_of(&self, unit: &Unit) -> &[Op] {
+        &self.ops[unit.first_op as usize..][..unit.ops as usize]
+    }
+
+    pub(crate) fn place(&self, statement: u32) -> Location {
+        self.places[statement as usize]
+    }
+
+    /// Where a unit is written.
+    pub(crate) fn at(&self, unit: usize) -> Location {
+        self.place(self.units[unit].statement)
+    }
+
+    /// The communicators that a unit uses, one bit each.
+    pub(crate) fn communicators_of(&self, unit: &Unit) -> u64 {
+        if unit.is_compute {
+            return 0;
+        }
+        self.ops_of(unit).iter().fold(0, |set, op| set | 1 << op.communicator)
+    }
+}
+
+/// Instances and units that are checked at most: what is larger is refused by name.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    left: u64,
+}
+
+impl Budget {
+    pub(crate) const fn new(units: u64) -> Self {
+        Self { left: units }
+    }
+
+    /// Takes that much, if it is there.
+    pub(crate) fn take(&mut self, work: u64) -> bool {
+        match self.left.checked_sub(work) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => {
+                self.left = 0;
+                false
+            }
+        }
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+}
+
+/// How many streams and communicators a plan may have: they are counted in the bits of a word.
+pub(crate) const MOST_STREAMS: usize = 64;
+
+/// Whether a plan's streams and communicators can be counted so.
+pub(crate) fn fits(plan: &Plan) -> bool {
+    plan.streams.len() <= MOST_STREAMS && plan.communicators.len() <= MOST_STREAMS
+}

@@ -1,0 +1,116 @@
+//! The memory of an instance: single allocations, the same on every rank.
+
+use super::{Env, NoValue};
+use crate::ir::{BufferId, ElementType, Plan, Role};
+
+/// One allocation: a buffer, an element of an array, one of two copies.
+#[derive(Clone, Debug)]
+pub(crate) struct Object {
+    pub(crate) buffer: BufferId,
+    /// Which one of an array.
+    pub(crate) index: u32,
+    pub(crate) len: u64,
+    pub(crate) window: bool,
+    pub(crate) role: Role,
+    /// The other copy, or this one if there is none.
+    pub(crate) twin: u32,
+}
+
+/// All of a rank's memory.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub(crate) all: Vec<Object>,
+    /// Per buffer: the first object, how many in the array, how many copies.
+    buffers: Vec<(u32, u32, u32)>,
+    elements: Vec<ElementType>,
+}
+
+/// Why the memory of an instance cannot be laid out.
+pub(crate) enum NoMemory {
+    /// A length or a count has no value.
+    NoValue(BufferId, NoValue),
+    /// A length or a count is below 0.
+    Negative(BufferId, i64),
+    /// Too many allocations.
+    TooMany,
+}
+
+impl Objects {
+    pub(crate) fn new(
+        plan: &Plan,
+        extents: &[i64],
+        params: &[Vec<i64>],
+        most: u64,
+    ) -> Result<Self, NoMemory> {
+        let mut counters = vec![None; plan.counters.len()];
+        let size = extents.iter().product();
+        let (mut all, mut buffers) = (Vec::new(), Vec::new());
+        for (id, buffer) in (0..).map(BufferId).zip(&plan.buffers) {
+            let eval = |counters: &[Option<i64>], expr| {
+                let env = Env { extents, size, params, counters, rank: 0 };
+                match env.eval(expr) {
+                    Ok(value) if value < 0 => Err(NoMemory::Negative(id, value)),
+                    Ok(value) => Ok(value as u64),
+                    Err(why) => Err(NoMemory::NoValue(id, why)),
+                }
+            };
+            let count = match &buffer.array {
+                Some(array) => eval(&counters, &array.count)?,
+                None => 1,
+            };
+            let copies = u64::from(buffer.copies);
+            if count.saturating_mul(copies).saturating_add(all.len() as u64) > most {
+                return Err(NoMemory::TooMany);
+            }
+            let first = all.len() as u32;
+            buffers.push((first, count as u32, buffer.copies.into()));
+            for index in 0..count {
+                if let Some(array) = &buffer.array {
+                    counters[array.index.index()] = Some(index as i64);
+                }
+                let len = eval(&counters, &buffer.len)?;
+                for copy in 0..copies {
+                    let here = all.len() as u32;
+                    let twin = match (copies, copy) {
+                        (2, 0) => here + 1,
+                        (2, _) => here - 1,
+                        _ => here,
+                    };
+                    all.push(Object {
+                        buffer: id,
+                        index: index as u32,
+                        len,
+                        window: buffer.window,
+                        role: buffer.role,
+                        twin,
+                    });
+                }
+            }
+            if let Some(array) = &buffer.array {
+                counters[array.index.index()] = None;
+            }
+        }
+        let elements = plan.buffers.iter().map(|buffer| buffer.element.clone()).collect();
+        Ok(Self { all, buffers, elements })
+    }
+
+    /// The object of a buffer, in a run of even number.
+    pub(crate) fn find(&self, buffer: BufferId, index: u32, next: bool) -> u32 {
+        let (first, _, copies) = self.buffers[buffer.index()];
+        first + index * copies + u32::from(next)
+    }
+
+    /// How many buffers an array has.
+    pub(crate) fn count(&self, buffer: BufferId) -> u32 {
+        self.buffers[buffer.index()].1
+    }
+
+    /// What a run of this number calls the object that a run of even number calls `object`.
+    pub(crate) fn in_run(&self, object: u32, run: usize) -> u32 {
+        if run % 2 == 1 && object != super::NONE { self.all[object as usize].twin } else { object }
+    }
+
+    pub(crate) fn element(&self, object: u32) -> &ElementType {
+        &self.elements[self.all[object as usize].buffer.index()]
+    }
+}

@@ -1,0 +1,142 @@
+//! Neighbours around a ring keep copies of each other's edges.
+
+use typed_nccl_plan::build::{
+    Buffer, Generic, Number, PlanBuilder, Signal, Stream, SwappedWindow, Window, ring,
+};
+use typed_nccl_plan::verdict::Check;
+
+use super::NearMiss;
+
+/// Puts into the neighbours' windows, in a graph. The window has two copies, which swap with every run: a
+/// neighbour may still read one while the next run fills the other.
+pub fn one_sided() -> PlanBuilder {
+    let (mut plan, Declared { m, h, hi, lo, net, cmp }) = declared("halo");
+    let u: SwappedWindow<Generic> = plan.window().swapped().in_out("u", m);
+    plan.captured();
+
+    plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi);
+    plan.on(net).put(u.slice(m - 2 * h..m - h), ring(1), u.slice(..h)).signal(lo);
+    plan.on(cmp).run("interior").reads(u.slice(h..m - h)).writes(u.next().slice(2 * h..m - 2 * h));
+    plan.on(net).wait([hi.from(ring(1)), lo.from(ring(-1))]);
+    plan.on(cmp)
+        .after([net])
+        .run("edges")
+        .reads(u)
+        .writes(u.next().slice(h..2 * h))
+        .writes(u.next().slice(m - 2 * h..m - h));
+    plan
+}
+
+/// Messages to and from both neighbours in one group.
+pub fn two_sided() -> PlanBuilder {
+    both_neighbours("two-sided halo", 3)
+}
+
+/// With two ranks both neighbours are one rank, and NCCL has no tags: its edges arrive the wrong way round.
+pub fn claims_two_ranks() -> NearMiss {
+    NearMiss::new(both_neighbours("two-sided halo of two", 2), Check::Matching)
+        .smallest([2])
+        .ranks([0, 1])
+        .lines(include_str!("halo.rs"), ["to the left", "from the left"])
+        .mend("n >= 3")
+}
+
+/// That a neighbour's edge has arrived does not say that it has read ours.
+pub fn one_copy() -> NearMiss {
+    let (mut plan, declared) = declared("halo of one copy");
+    let u = plan.window().in_out("u", declared.m);
+    in_place(&mut plan, &declared, u);
+    NearMiss::new(plan, Check::ReplayHazards).smallest([3])
+}
+
+/// The same within one run, which does two steps.
+pub fn one_copy_twice() -> NearMiss {
+    let (mut plan, declared) = declared("two steps of a halo of one copy");
+    let u = plan.window().in_out("u", declared.m);
+    plan.once();
+    plan.for_each("step", ..2, |plan, _| in_place(plan, &declared, u));
+    NearMiss::new(plan, Check::Hazards)
+        .smallest([3])
+        .lines(include_str!("halo.rs"), ["overwrites what is read"])
+}
+
+/// NCCL starts a group's operations in an order of its own.
+pub fn wait_with_its_cause() -> NearMiss {
+    let (mut plan, Declared { m, h, hi, lo, net, .. }) = declared("halo, all in one group");
+    let u = plan.window().swapped().in_out::<Generic>("u", m);
+    plan.on(net).group(|net| {
+        net.put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi);
+        net.put(u.slice(m - 2 * h..m - h), ring(1), u.slice(..h)).signal(lo);
+        net.wait([hi.from(ring(1)), lo.from(ring(-1))]); // waits in its group
+    });
+    NearMiss::new(plan, Check::Groups).lines(include_str!("halo.rs"), ["waits in its group"])
+}
+
+/// Before 2.32 a captured put waits until the signal before it was consumed.
+pub fn two_signals_in_a_graph() -> NearMiss {
+    let (mut plan, Declared { m, h, hi, net, .. }) = declared("two puts before a wait");
+    let u = plan.window().swapped().in_out::<Generic>("u", m);
+    plan.captured();
+    plan.target(2, 30, 7);
+    plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi);
+    plan.on(net).put(u.slice(m - 2 * h..m - h), ring(-1), u.slice(..h)).signal(hi); // the second
+    plan.on(net).wait([hi.from(ring(1)).times(2)]);
+    NearMiss::new(plan, Check::CapturedCredit).lines(include_str!("halo.rs"), ["the second"])
+}
+
+/// It is raised once.
+pub fn awaits_one_too_many() -> NearMiss {
+    let (mut plan, Declared { m, h, hi, net, .. }) = declared("halo of one side");
+    let u = plan.window().swapped().in_out::<Generic>("u", m);
+    plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi); // raised once
+    plan.on(net).wait([hi.from(ring(1)).times(2)]); // awaited twice
+    NearMiss::new(plan, Check::Signals)
+        .lines(include_str!("halo.rs"), ["raised once", "awaited twice"])
+}
+
+struct Declared {
+    m: Number,
+    h: Number,
+    hi: Signal,
+    lo: Signal,
+    net: Stream,
+    cmp: Stream,
+}
+
+fn declared(name: &str) -> (PlanBuilder, Declared) {
+    let mut plan = PlanBuilder::new(name);
+    plan.ranks(3..);
+    let m = plan.param("m", 1..);
+    let h = plan.param("h", 1..);
+    plan.promise(m.ge(4 * h));
+    let (hi, lo) = (plan.signal("hi"), plan.signal("lo"));
+    let (net, cmp) = (plan.stream("net"), plan.stream("cmp"));
+    (plan, Declared { m, h, hi, lo, net, cmp })
+}
+
+/// A step that updates its only copy.
+fn in_place(plan: &mut PlanBuilder, declared: &Declared, u: Window<Generic>) {
+    let &Declared { m, h, hi, lo, net, cmp } = declared;
+    plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi); // overwrites what is read
+    plan.on(net).put(u.slice(m - 2 * h..m - h), ring(1), u.slice(..h)).signal(lo);
+    plan.on(net).wait([hi.from(ring(1)), lo.from(ring(-1))]);
+    plan.on(cmp).after([net]).run("update").reads(u).writes(u.slice(h..m - h));
+}
+
+fn both_neighbours(name: &str, smallest: i64) -> PlanBuilder {
+    let mut plan = PlanBuilder::new(name);
+    plan.ranks(smallest..);
+    let h = plan.param("h", 1..);
+    let edge = |plan: &mut PlanBuilder, name| -> Buffer<Generic> { plan.input(name, h) };
+    let (left, right) = (edge(&mut plan, "left"), edge(&mut plan, "right"));
+    let halo = |plan: &mut PlanBuilder, name| -> Buffer<Generic> { plan.output(name, h) };
+    let (lo, hi) = (halo(&mut plan, "from_left"), halo(&mut plan, "from_right"));
+    let net = plan.stream("net");
+    plan.on(net).group(|net| {
+        net.send(left, ring(-1)); // to the left
+        net.send(right, ring(1));
+        net.receive(lo, ring(-1)); // from the left
+        net.receive(hi, ring(1));
+    });
+    plan
+}

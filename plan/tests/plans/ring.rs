@@ -1,0 +1,116 @@
+//! Every rank sends to the next one around a ring.
+
+use typed_nccl_plan::build::{Buffer, PlanBuilder, Stream, at, chain, ring};
+use typed_nccl_plan::verdict::Check;
+
+use super::NearMiss;
+
+/// `a @ r -> b @ (r + 1) % n`, for any n.
+pub fn exchange() -> PlanBuilder {
+    let (mut plan, Declared { a, b, net }) = declared("ring exchange", 1);
+    plan.on(net).transfer(a, ring(1), b);
+    plan.covers(b);
+    plan
+}
+
+/// Everyone sends first and receives then: nobody gets to receiving.
+pub fn sends_first() -> NearMiss {
+    let (mut plan, Declared { a, b, net }) = declared("ring, sends first", 2);
+    plan.on(net).send(a, ring(1)); // everyone sends
+    plan.on(net).receive(b, ring(-1));
+    NearMiss::new(plan, Check::Deadlock)
+        .smallest([2])
+        .ranks([0, 1])
+        .lines(include_str!("ring.rs"), ["everyone sends"])
+        .mend("group")
+}
+
+/// Rank 0 does not receive what the last rank sends it.
+pub fn sends_what_nobody_receives() -> NearMiss {
+    let mut plan = PlanBuilder::new("ring, one does not receive");
+    plan.ranks(2..);
+    let r = plan.rank();
+    let len = plan.param("len", 1..);
+    let a = plan.input::<f32>("a", len);
+    let b = plan.in_out::<f32>("b", len);
+    let net = plan.stream("net");
+    plan.on(net).group(|net| {
+        net.send(a, ring(1)); // nobody receives
+        net.when(r.gt(0), |net| net.receive(b, ring(-1)));
+    });
+    NearMiss::new(plan, Check::Matching)
+        .smallest([2])
+        .ranks([1, 0])
+        .lines(include_str!("ring.rs"), ["nobody receives"])
+}
+
+/// In the local view nothing but the checker sees both ends.
+pub fn receives_doubles() -> NearMiss {
+    let mut plan = PlanBuilder::new("ring, f32 into f64");
+    plan.ranks(1..);
+    let len = plan.param("len", 1..);
+    let a = plan.input::<f32>("a", len);
+    let b = plan.output::<f64>("b", len);
+    let net = plan.stream("net");
+    plan.on(net).group(|net| {
+        net.send(a, ring(1)); // f32
+        net.receive(b, ring(-1)); // f64
+    });
+    NearMiss::new(plan, Check::Agreement)
+        .smallest([1])
+        .lines(include_str!("ring.rs"), ["f32", "f64"])
+}
+
+/// What arrives overwrites what is being sent.
+pub fn onto_itself() -> NearMiss {
+    let mut plan = PlanBuilder::new("ring in one buffer");
+    plan.ranks(1..);
+    let len = plan.param("len", 1..);
+    let a = plan.in_out::<f32>("a", len);
+    let net = plan.stream("net");
+    plan.on(net).transfer(a, ring(1), a); // onto itself
+    NearMiss::new(plan, Check::Groups).smallest([1]).lines(include_str!("ring.rs"), ["onto itself"])
+}
+
+/// Rank 0 sends to itself, and receives in a step of its own.
+pub fn itself_in_two_steps() -> NearMiss {
+    let mut plan = PlanBuilder::new("self message in two steps");
+    plan.ranks(1..);
+    let r = plan.rank();
+    let len = plan.param("len", 1..);
+    let a = plan.input::<f32>("a", len);
+    let b = plan.in_out::<f32>("b", len);
+    let net = plan.stream("net");
+    plan.when(r.eq(0), |plan| {
+        plan.on(net).send(a, at(0)); // sent to itself
+        plan.on(net).receive(b, at(0)); // received from itself
+    });
+    NearMiss::new(plan, Check::SelfMessages)
+        .smallest([1])
+        .ranks([0])
+        .lines(include_str!("ring.rs"), ["sent to itself", "received from itself"])
+        .mend("group")
+}
+
+/// Nothing arrives at the first rank of a chain, whose output stays as it was.
+pub fn output_of_a_chain() -> NearMiss {
+    let (mut plan, Declared { a, b, net }) = declared("chain exchange", 1);
+    plan.on(net).transfer(a, chain(1), b);
+    NearMiss::new(plan, Check::Initialised).smallest([1]).ranks([0])
+}
+
+struct Declared {
+    a: Buffer<f32>,
+    b: Buffer<f32>,
+    net: Stream,
+}
+
+fn declared(name: &str, smallest: i64) -> (PlanBuilder, Declared) {
+    let mut plan = PlanBuilder::new(name);
+    plan.ranks(smallest..);
+    let len = plan.param("len", 1..);
+    let a = plan.input::<f32>("a", len);
+    let b = plan.output::<f32>("b", len);
+    let net = plan.stream("net");
+    (plan, Declared { a, b, net })
+}

@@ -1,0 +1,49 @@
+//! Second addresses of memory that is not this library's own. Nothing is behind them.
+
+use crate::state::{Answer, Refusal, State};
+
+/// What ranges are multiples of.
+const PAGE: usize = 2 << 20;
+
+/// Addresses that are reserved.
+pub(crate) struct Range {
+    pub(crate) bytes: usize,
+    /// They stand for memory.
+    pub(crate) mapped: bool,
+    /// A device may use them.
+    pub(crate) allowed: bool,
+}
+
+impl State {
+    /// New addresses, of no memory and never reserved before.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<u64, Refusal> {
+        if bytes == 0 || !bytes.is_multiple_of(PAGE) {
+            return Err(Refusal::value(format!("{bytes} bytes are no pages")));
+        }
+        let start = (0xadd << 40) | self.reserved;
+        self.reserved += bytes as u64;
+        self.ranges.insert(start, Range { bytes, mapped: false, allowed: false });
+        Ok(start)
+    }
+
+    /// A range that is reserved, the whole of it.
+    pub(crate) fn range(&mut self, start: u64, bytes: usize) -> Result<&mut Range, Refusal> {
+        let found = self.ranges.get_mut(&start).filter(|range| range.bytes == bytes);
+        found.ok_or_else(|| Refusal::value(format!("{start:#x} is no range of {bytes} bytes")))
+    }
+
+    /// Refuses what is no handle of memory.
+    pub(crate) fn retained(&self, handle: u64) -> Answer {
+        match self.retained.contains(&handle) {
+            true => Ok(()),
+            false => Err(Refusal::value(format!("{handle:#x} is no handle of memory"))),
+        }
+    }
+
+    /// How long the memory at an address is, if it has a handle.
+    pub(crate) fn has_handle(&self, address: u64) -> Option<usize> {
+        // What `cuMemAlloc` gives has none.
+        let is_own = self.piece(address).is_some();
+        Some(self.virtual_piece).filter(|bytes| *bytes > 0 && !is_own)
+    }
+}
