@@ -9,5 +9,6 @@
 pub mod build;
 pub mod check;
 pub mod ir;
+pub mod json;
 mod program;
 pub mod verdict;
