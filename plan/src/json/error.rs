@@ -97,6 +97,6 @@ pub enum JsonError {
         declared: String,
     },
     /// It was read, and is not well formed.
-    #[error("this was read, and is no plan:\n{0}")]
+    #[error("this was read, and is no plan:\n{}", .0.to_string().trim_end())]
     NotAPlan(Rejected),
 }

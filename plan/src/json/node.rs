@@ -131,7 +131,7 @@ impl<'a> Node<'a> {
             };
             if seen & 1 << nth != 0 {
                 let node = Self { value, ..*self };
-                return Err(node.shape("each key once", format!("{:?} again", short(key))));
+                return Err(node.shape(format!("the key {:?} once", short(key)), "it again"));
             }
             seen |= 1 << nth;
         }

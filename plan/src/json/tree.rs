@@ -60,7 +60,7 @@ impl<'t> Source<'t> {
     pub(super) fn parse(&self) -> Result<Value<'t>, JsonError> {
         // This takes no stack however deep the text is.
         serde_json::from_str::<IgnoredAny>(self.text).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
+            let (line, column) = (error.line(), error.column().max(1));
             let what = error.to_string();
             let what = what.split(" at line ").next().unwrap_or_default().to_owned();
             JsonError::NotJson { line, column, what }

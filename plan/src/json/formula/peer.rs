@@ -53,6 +53,28 @@ impl Formula<'_> {
     }
 }
 
+impl Formula<'_> {
+    /// Whether a `%` stands outside of all parentheses in what was read from there on.
+    fn remainder(&self, begins: usize) -> bool {
+        let mut chars = self.text[begins..self.at].chars();
+        let (mut depth, mut quoted) = (0_usize, false);
+        while let Some(char) = chars.next() {
+            match char {
+                '`' => quoted = !quoted,
+                '\\' if quoted => {
+                    chars.next();
+                }
+                _ if quoted => {}
+                '(' | '[' => depth += 1,
+                ')' | ']' => depth = depth.saturating_sub(1),
+                '%' if depth == 0 => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+}
+
 /// Along which axis, and how far, if this is the rank's own place with something added.
 ///
 /// Texts are at most 66 deep, and so is this.

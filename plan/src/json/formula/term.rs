@@ -92,6 +92,9 @@ impl Formula<'_> {
                     let (b, deeper) = self.counted(right)?;
                     self.made(make(Box::new(a), Box::new(b)), 1 + deep.max(deeper))?
                 }
+                Operator::Compare(_) if matches!(left, Term::Truth(..)) => {
+                    return self.fault("one comparison alone expected: join several with `&&`");
+                }
                 Operator::Compare(comparison) => {
                     let (a, _) = self.counted(left)?;
                     self.at += sign.len();

@@ -85,8 +85,9 @@ fn named<'a>(fields: &Fields<'a>) -> Result<Plan, JsonError> {
             Ok(Named { name: text.text("a name")?.to_owned(), at })
         })
     };
-    fields.need("axes")?;
-    fields.need("communicators")?;
+    for key in ["name", "axes", "communicators", "buffers", "streams", "steps"] {
+        fields.need(key)?;
+    }
     Ok(Plan {
         name: name(fields)?,
         files: each(fields, "files", "paths", |file| Ok(file.text("a path")?.to_owned()))?,
