@@ -4,8 +4,8 @@
 mod generated;
 mod sample;
 
-use proptest::prelude::*;
 use generated::Random;
+use proptest::prelude::*;
 use typed_nccl_plan::ir::*;
 use typed_nccl_plan::json::JsonError;
 

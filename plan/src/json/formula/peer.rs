@@ -32,6 +32,12 @@ impl Formula<'_> {
                     .filter(|(axis, _)| along == Some(*axis))
                     .map(|(axis, by)| Hop { axis, by: by.unwrap_or(Expr::Int(0)), wrap: true })
             }
+            _ if self.remainder(begins) => {
+                self.at = begins;
+                return self.fault(
+                    "`%` binds before `+` and `-`: write `(r + 1) % n` for a ring, or `r + (k % n)`",
+                );
+            }
             place => moved(place, one_axis).map(|(axis, by)| Hop {
                 axis,
                 by: by.unwrap_or(Expr::Int(0)),
