@@ -55,10 +55,13 @@ impl PlanBuilder<Open> {
 
     #[track_caller]
     pub(crate) fn condition(&mut self, guard: Guard) -> Condition {
-        guard.condition(self.stamp()).unwrap_or_else(|why| {
-            self.fault(why);
-            Condition::All(Vec::new())
-        })
+        match guard.condition(self.stamp()) {
+            Ok(condition) => condition,
+            Err(why) => {
+                self.fault(why);
+                Condition::All(Vec::new())
+            }
+        }
     }
 
     #[track_caller]

@@ -151,15 +151,22 @@ impl<T, K, C> Buffers<T, K, C> {
 
 impl PlanBuilder<Open> {
     /// The region in the plan.
+    #[allow(clippy::manual_map, reason = "a closure would hide the caller")]
     #[track_caller]
     pub(crate) fn region(&mut self, part: impl Memory) -> ir::Region {
         let Draft { base, range } = part.draft();
         self.belongs(base.of);
         ir::Region {
             buffer: base.buffer,
-            index: base.index.map(|index| self.expr(index)),
+            index: match base.index {
+                Some(index) => Some(self.expr(index)),
+                None => None,
+            },
             next: base.next,
-            range: range.map(|(from, to)| (self.expr(from), self.expr(to))),
+            range: match range {
+                Some((from, to)) => Some((self.expr(from), self.expr(to))),
+                None => None,
+            },
         }
     }
 }
