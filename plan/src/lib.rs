@@ -6,8 +6,11 @@
 //!
 #![doc = include_str!("model.md")]
 
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the checks begin to use it"))]
+mod arith;
 pub mod build;
 pub mod check;
 pub mod ir;
+pub mod lower;
 mod program;
 pub mod verdict;

@@ -219,8 +219,8 @@ fn statements() {
     told(100, "a sequence stands in a group", {
         bracket(StepKind::Group, repeat(0, 1, vec![step(StepKind::Sequence(vec![]), 100)]))
     });
-    told(100, "a loop stands in a sequence", { bracket(StepKind::Sequence, repeat(0, 1, vec![])) });
-    told(100, "a send stands in a sequence", { bracket(StepKind::Sequence, send(x(), next(), 1)) });
+    told(100, "a loop stands in a sequence", bracket(StepKind::Sequence, repeat(0, 1, vec![])));
+    told(100, "a send stands in a sequence", bracket(StepKind::Sequence, send(x(), next(), 1)));
     told(100, "a transfer in a sequence does not go along one open axis", {
         bracket(StepKind::Sequence, transfer(true))
     });

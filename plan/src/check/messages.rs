@@ -3,7 +3,7 @@
 use super::instance::Instance;
 use super::links::Message;
 use super::report::Report;
-use crate::program::{OpKind, Program};
+use crate::program::{NONE, OpKind, Program};
 use crate::verdict::{Check, Line};
 
 /// One half: communicator, sender, receiver in one key; unit; operation.
@@ -36,6 +36,8 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Mes
         let matched = messages.len() - first;
         if s_end - s != r_end - r {
             unpaired(&sends[s..s_end], &receives[r..r_end], matched, report);
+        } else {
+            directions(&messages[first..], report);
         }
         (s, r) = (s_end, r_end);
     }
@@ -91,6 +93,76 @@ fn unpaired(sends: &[Half], receives: &[Half], matched: usize, report: &mut Repo
         "or declare the message once for both ends, as a transfer",
     ];
     report.tell(Check::Matching, program.place(op.statement), title, story, &help);
+}
+
+/// Where several distances lead to one rank, the messages match in the order of the calls: each must be
+/// received as what it was sent.
+fn directions(messages: &[Message], report: &mut Report<'_>) {
+    let program = report.program;
+    let shift = |op: u32| program.ops[op as usize].shift;
+    let several = |of: fn(&Message) -> u32| {
+        messages.iter().any(|message| shift(of(message)) != shift(of(&messages[0])))
+    };
+    if messages.is_empty() || !(several(|of| of.send_op) || several(|of| of.receive_op)) {
+        return;
+    }
+    for message in messages {
+        let (sent, received) = (shift(message.send_op), shift(message.receive_op));
+        if sent == NONE || received == NONE || program.shifts[sent as usize].back == received {
+            continue;
+        }
+        let (send, receive) =
+            (&program.ops[message.send_op as usize], &program.ops[message.receive_op as usize]);
+        let (from, to) = (
+            program.units[message.send_unit as usize].rank,
+            program.units[message.receive_unit as usize].rank,
+        );
+        let story = vec![
+            report.line(from, send, format!("{}, its neighbour at {}", report.does(send), distance(program, sent))),
+            report.line(
+                to,
+                receive,
+                format!(
+                    "{}, its neighbour at {}, and gets that message: NCCL has no tags, messages between \
+                     two ranks match in order",
+                    report.does(receive),
+                    distance(program, received)
+                ),
+            ),
+        ];
+        let title = format!(
+            "the neighbours at {} and at {} are the same rank, and take each other's messages",
+            distance(program, sent),
+            distance(program, received)
+        );
+        let bound = apart(program, messages);
+        let help = [
+            format!(
+                "declare the plan for more ranks: `where {} >= {bound}`",
+                report.axis_name(sent)
+            ),
+            "or put the two directions in two steps".to_owned(),
+        ];
+        let help: Vec<&str> = help.iter().map(String::as_str).collect();
+        return report.tell(Check::Matching, program.place(send.statement), title, story, &help);
+    }
+}
+
+/// A distance for people: `+1`.
+fn distance(program: &Program, shift: u32) -> String {
+    let hops = program.shifts[shift as usize].hops.iter();
+    hops.map(|(_, by, _)| format!("{by:+}")).collect::<Vec<_>>().join(", ")
+}
+
+/// From how many ranks on the distances of these messages lead to different ranks.
+fn apart(program: &Program, messages: &[Message]) -> i64 {
+    let shifts = messages.iter().map(|message| program.ops[message.send_op as usize].shift);
+    let by: Vec<i64> = shifts
+        .filter(|shift| *shift != NONE)
+        .flat_map(|shift| program.shifts[shift as usize].hops.iter().map(|(_, by, _)| *by))
+        .collect();
+    let (least, most) = (by.iter().min().copied(), by.iter().max().copied());
+    most.zip(least).map_or(0, |(most, least)| most.saturating_sub(least).saturating_add(1))
 }
 
 fn agreement(program: &Program, message: &Message, report: &mut Report<'_>) {

@@ -132,6 +132,14 @@ impl<'a> Report<'a> {
         &self.plan.communicators[usize::from(op.communicator)].name
     }
 
+    /// The axis along which a distance is, if it is along one.
+    pub(crate) fn axis_name(&self, shift: u32) -> &str {
+        match self.program.shifts[shift as usize].hops.first() {
+            Some((axis, ..)) => &self.plan.axes[*axis as usize].name,
+            None => "n",
+        }
+    }
+
     pub(crate) fn communicator_name(&self, communicator: u16) -> &str {
         &self.plan.communicators[usize::from(communicator)].name
     }

@@ -3,8 +3,10 @@
 mod expr;
 mod location;
 mod memory;
+pub(crate) mod names;
 mod parts;
 mod ranks;
+pub(crate) mod show;
 mod step;
 mod validate;
 
@@ -12,6 +14,7 @@ pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
 pub use memory::{Array, Buffer, ElementType, Region, Role};
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
+pub use show::Shown;
 pub use step::{
     Awaited, Collective, CollectiveKind, Compute, Hop, Loop, Peer, Place, Put, Receive, Reduction,
     Send, Signal, Step, StepKind, Transfer, Wait, When,

@@ -2,7 +2,7 @@
 
 use super::objects::NoMemory;
 use super::{
-    Budget, Env, Kind, Layout, NONE, NoValue, Objects, Op, OpKind, Program, Span, Unit, fits,
+    Budget, Env, Kind, Layout, NONE, NoValue, Objects, Op, OpKind, Program, Shift, Span, Unit, fits,
 };
 use crate::ir::{
     Awaited, Collective, Compute, Expr, Hop, Location, Peer, Place, Plan, Put, Region, Step,
@@ -101,10 +101,11 @@ pub(crate) fn expand(
         ops: Vec::new(),
         problems: Vec::new(),
         stopped: false,
+        shifts: Vec::new(),
         bounded: vec![false; statements.places.len()],
     };
     walk.steps(&statements.steps, &Active::All);
-    let Walk { units, ops, mut problems, stopped, .. } = walk;
+    let Walk { units, ops, mut problems, stopped, shifts, .. } = walk;
     if stopped {
         problems.extend(too_large("this is more than what is checked".to_owned()));
     }
@@ -121,6 +122,7 @@ pub(crate) fn expand(
         ops,
         streams: plan.streams.len(),
         communicators: plan.communicators.len(),
+        shifts,
     })
 }
 
@@ -195,6 +197,7 @@ struct Walk<'a> {
     problems: Vec<Problem>,
     /// Whether there is more than what is checked.
     stopped: bool,
+    shifts: Vec<Shift>,
     /// Statements of which a problem was told.
     bounded: Vec<bool>,
 }
@@ -385,6 +388,18 @@ impl Walk<'_> {
         match &step.step.kind {
             StepKind::Transfer(this) => self.transfer(number, this, active, halves),
             kind => {
+                // A distance is the same on all ranks.
+                let shifts: Vec<u32> = match kind {
+                    StepKind::Send(this) => vec![self.shift(0, &this.peer)],
+                    StepKind::Receive(this) => vec![self.shift(0, &this.peer)],
+                    StepKind::Put(this) => vec![self.shift(0, &this.peer)],
+                    StepKind::Signal(this) => vec![self.shift(0, &this.peer)],
+                    StepKind::Wait(this) => {
+                        this.signals.iter().map(|awaited| self.shift(0, &awaited.peer)).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                let shift = shifts.first().copied().unwrap_or(NONE);
                 for rank in (0..self.layout.size).filter(|rank| active.is(*rank)) {
                     match kind {
                         StepKind::Compute(this) => self.compute(number, rank, this),
@@ -394,7 +409,7 @@ impl Walk<'_> {
                             let source = self.span(number, rank, &this.from);
                             if let (Some(peer), Some(source)) = (peer, source) {
                                 let op = op(OpKind::Send, number, this.among.0, &this.place);
-                                let op = Op { peer, source, ..op };
+                                let op = Op { peer, shift, source, ..op };
                                 self.push(rank, op, &this.place);
                             }
                         }
@@ -403,22 +418,23 @@ impl Walk<'_> {
                             let target = self.span(number, rank, &this.to);
                             if let (Some(peer), Some(target)) = (peer, target) {
                                 let op = op(OpKind::Receive, number, this.among.0, &this.place);
-                                let op = Op { peer, target, ..op };
+                                let op = Op { peer, shift, target, ..op };
                                 self.push(rank, op, &this.place);
                             }
                         }
-                        StepKind::Put(this) => self.put(number, rank, this),
+                        StepKind::Put(this) => self.put(number, rank, this, shift),
                         StepKind::Signal(this) => {
                             let peer = self.peer(number, rank, &this.peer, this.among.index());
                             if let Some(peer) = peer {
                                 let op = op(OpKind::Signal, number, this.among.0, &this.place);
-                                let op = Op { peer, signal: this.signal.0, ..op };
+                                let op = Op { peer, shift, signal: this.signal.0, ..op };
                                 self.push(rank, op, &this.place);
                             }
                         }
                         StepKind::Wait(this) => {
                             let op = op(OpKind::Wait, number, this.among.0, &this.place);
-                            for awaited in &this.signals {
+                            for (awaited, &shift) in this.signals.iter().zip(&shifts) {
+                                let op = Op { shift, ..op.clone() };
                                 self.awaited(number, rank, awaited, &op, &this.place);
                             }
                         }
@@ -437,8 +453,10 @@ impl Walk<'_> {
     fn compute(&mut self, number: u32, rank: usize, this: &Compute) {
         let kinds = [(OpKind::Read, &this.reads), (OpKind::Write, &this.writes)];
         let mut any = false;
+        let mut part = 0;
         for (kind, regions) in kinds {
             for region in regions {
+                part += 1;
                 let array = &self.plan.buffers[region.buffer.index()].array;
                 let every = array.is_some() && region.index.is_none();
                 let count = if every { self.objects.count(region.buffer) } else { 1 };
@@ -450,8 +468,8 @@ impl Walk<'_> {
                     if let Some(span) = self.span_of(number, rank, region, index) {
                         let op = op(kind, number, 0, &this.place);
                         let op = match kind {
-                            OpKind::Read => Op { source: span, ..op },
-                            _ => Op { target: span, ..op },
+                            OpKind::Read => Op { part: part - 1, source: span, ..op },
+                            _ => Op { part: part - 1, target: span, ..op },
                         };
                         self.push(rank, op, &this.place);
                         any = true;
@@ -504,7 +522,7 @@ impl Walk<'_> {
         self.push(rank, Op { peer, source, target, ..op }, &this.place);
     }
 
-    fn put(&mut self, number: u32, rank: usize, this: &Put) {
+    fn put(&mut self, number: u32, rank: usize, this: &Put, shift: u32) {
         let Some(peer) = self.peer(number, rank, &this.peer, this.among.index()) else { return };
         let Some(source) = self.span(number, rank, &this.from) else { return };
         let Some(target) = self.span(number, rank, &this.to) else { return };
@@ -518,7 +536,7 @@ impl Walk<'_> {
         }
         let op = op(OpKind::Put, number, this.among.0, &this.place);
         let signal = this.signal.map_or(NONE, |signal| signal.0);
-        self.push(rank, Op { peer, signal, source, target, ..op }, &this.place);
+        self.push(rank, Op { peer, shift, signal, source, target, ..op }, &this.place);
     }
 
     fn awaited(&mut self, number: u32, rank: usize, this: &Awaited, op: &Op, place: &Place) {
@@ -528,8 +546,8 @@ impl Walk<'_> {
         match self.env(rank).eval(&this.times) {
             Ok(times) if (0..=i64::from(u32::MAX >> 1)).contains(&times) => {
                 if times > 0 && self.spend(times as u64 / 64) {
-                    let times = times as u32;
-                    self.push(rank, Op { peer, signal: this.signal.0, times, ..op.clone() }, place);
+                    let (times, signal) = (times as u32, this.signal.0);
+                    self.push(rank, Op { peer, signal, times, ..op.clone() }, place);
                 }
             }
             Ok(times) => {
@@ -544,13 +562,15 @@ impl Walk<'_> {
         let among = this.among.index();
         let empty = Place { on: this.place.on, after: Vec::new() };
         let sender_of = self.senders(number, this, active);
+        let shift = self.shift(0, &this.peer);
+        let back = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
         for rank in 0..self.layout.size {
             let sends = active.is(rank) && matches!(halves, Halves::Both | Halves::Sends);
             if sends && let Some(peer) = self.peer(number, rank, &this.peer, among) {
                 // Both halves or none: the receiver's bounds are told where the receiver is.
                 if let Some(source) = self.span(number, rank, &this.from) {
                     let op = op(OpKind::Send, number, this.among.0, &this.place);
-                    self.push(rank, Op { peer, source, ..op }, &this.place);
+                    self.push(rank, Op { peer, shift, source, ..op }, &this.place);
                 }
             }
             if halves == Halves::Sends {
@@ -567,7 +587,7 @@ impl Walk<'_> {
                 };
                 if wanted && let Some(target) = self.span(number, sender, &this.to) {
                     let op = op(OpKind::Receive, number, this.among.0, place);
-                    self.push(rank, Op { peer: sender as u32, target, ..op }, place);
+                    self.push(rank, Op { peer: sender as u32, shift: back, target, ..op }, place);
                 }
             }
         }
@@ -633,6 +653,34 @@ impl Walk<'_> {
                 }
             },
         }
+    }
+
+    /// How a peer is named, among the distances so far.
+    fn shift(&mut self, rank: usize, peer: &Peer) -> u32 {
+        let Peer::Shift(hops) = peer else { return NONE };
+        let zeroes = vec![0; self.sizes.extents.len()];
+        let mut distance = Vec::with_capacity(hops.len());
+        for Hop { axis, by, wrap } in hops {
+            // A step of n - 1 around a ring of n is one of -1, whatever n is.
+            let env = self.env(rank);
+            let without = Env { extents: &zeroes, size: 0, ..env };
+            let value =
+                if *wrap { without.eval(by).or_else(|_| env.eval(by)) } else { env.eval(by) };
+            distance.push((axis.0, value.unwrap_or(0), *wrap));
+        }
+        distance.sort_unstable();
+        if let Some(at) = self.shifts.iter().position(|shift| shift.hops == distance) {
+            return at as u32;
+        }
+        let back: Vec<_> =
+            distance.iter().map(|&(axis, by, wrap)| (axis, by.saturating_neg(), wrap)).collect();
+        let at = self.shifts.len() as u32;
+        let is_own = back == distance;
+        self.shifts.push(Shift { hops: distance, back: if is_own { at } else { at + 1 } });
+        if !is_own {
+            self.shifts.push(Shift { hops: back, back: at });
+        }
+        at
     }
 
     fn span(&mut self, number: u32, rank: usize, region: &Region) -> Option<Span> {
@@ -762,7 +810,9 @@ fn op(kind: OpKind, statement: u32, communicator: u32, place: &Place) -> Op {
         statement,
         communicator: communicator as u16,
         stream: place.on.0 as u16,
+        part: 0,
         peer: NONE,
+        shift: NONE,
         signal: NONE,
         times: 0,
         source: Span::NOTHING,

@@ -8,7 +8,7 @@ mod objects;
 pub(crate) use eval::{Env, NoValue};
 pub(crate) use expand::{Statements, expand};
 pub(crate) use layout::Layout;
-pub(crate) use objects::{Object, Objects};
+pub(crate) use objects::Objects;
 
 use std::ops::Range;
 
@@ -29,6 +29,17 @@ pub(crate) struct Program {
     pub(crate) ops: Vec<Op>,
     pub(crate) streams: usize,
     pub(crate) communicators: usize,
+    /// The distances to peers that occur.
+    pub(crate) shifts: Vec<Shift>,
+}
+
+/// A distance to a peer, as it is written: a step back of one is -1, not one less than the extent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shift {
+    /// Axis, how far, whether it wraps; by axis.
+    pub(crate) hops: Vec<(u32, i64, bool)>,
+    /// The way back, by its place in the list.
+    pub(crate) back: u32,
 }
 
 /// A compute step, or operations that NCCL launches as one.
@@ -50,11 +61,15 @@ pub(crate) struct Unit {
 pub(crate) struct Op {
     pub(crate) kind: OpKind,
     pub(crate) statement: u32,
+    /// Of a compute step, which of its regions: its reads are counted first, then its writes.
+    pub(crate) part: u16,
     /// Which communicator, by its place in the plan.
     pub(crate) communicator: u16,
     pub(crate) stream: u16,
     /// The other rank; a collective's root, as a rank of the plan, or `u32::MAX`.
     pub(crate) peer: u32,
+    /// How the peer is named, by its place in [`Program::shifts`], or `u32::MAX` where it is a number.
+    pub(crate) shift: u32,
     /// A signal's number, or `u32::MAX`.
     pub(crate) signal: u32,
     /// How many signals a wait consumes.

@@ -39,7 +39,7 @@ impl Found<'_> {
         let axes = &self.plan.axes;
         if !(1..=4).contains(&axes.len()) {
             let at =
-                axes.get(4).or_else(|| axes.first()).map_or(Location::default(), |axis| axis.at);
+                axes.get(4).or_else(|| axes.first()).map_or_else(Location::default, |axis| axis.at);
             let title = format!("the plan has {} axes", axes.len());
             self.say(
                 at,

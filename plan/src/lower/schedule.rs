@@ -1,0 +1,180 @@
+//! What an executor runs: every rank's calls, in the order in which its host makes them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ir::{CollectiveKind, CommunicatorId, Location, SignalId, StreamId};
+use crate::verdict::Sizes;
+
+/// An instance of a plan, ready to run: the same units as the plan's, joined where nothing is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// The plan's name.
+    pub plan: String,
+    /// The sizes that it is for.
+    pub sizes: Sizes,
+    /// One for each rank.
+    pub ranks: Vec<RankSchedule>,
+    /// What must run once before the first run, on all ranks, in this order: it is collective in secret.
+    pub warm_ups: Vec<WarmUp>,
+    /// Why steps were joined, or not.
+    pub reasons: Vec<Reason>,
+}
+
+/// One rank's calls, in the order of its host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankSchedule {
+    /// The calls.
+    pub calls: Vec<Call>,
+    /// How many events it needs.
+    pub events: u32,
+}
+
+/// A compute step, or a group, with the events around it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Its stream.
+    pub stream: StreamId,
+    /// Events that the stream waits for first.
+    pub waits: Vec<Event>,
+    /// What runs.
+    pub work: Work,
+    /// The event that is recorded after it, where somebody waits for it.
+    pub records: Option<Event>,
+    /// The plan's statements that it comes from, by place.
+    pub from: Vec<Location>,
+}
+
+/// An event, by its number on its rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Event(pub u32);
+
+/// What a call does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// A step of the user's.
+    Compute {
+        /// What it is called.
+        name: String,
+        /// The numbers that it gets.
+        arguments: Vec<i64>,
+        /// What it reads.
+        reads: Vec<Part>,
+        /// What it writes.
+        writes: Vec<Part>,
+    },
+    /// Operations that NCCL launches as one; one alone needs no group.
+    Group(Vec<Operation>),
+}
+
+/// Elements of one buffer of this rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Part {
+    /// The buffer, by its place in the plan.
+    pub buffer: u32,
+    /// Which one of an array; 0 for a single buffer.
+    pub index: u32,
+    /// The other one of two copies.
+    pub next: bool,
+    /// The first element.
+    pub start: u64,
+    /// Before which it ends.
+    pub end: u64,
+}
+
+/// One of NCCL's operations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// A collective. `in_place` says that it runs where `send` and `recv` overlap as NCCL wants it.
+    Collective {
+        /// Which one; its root, if it has one, is a number.
+        kind: CollectiveKind,
+        /// Among whom.
+        among: CommunicatorId,
+        /// What it sends; nothing on a rank that only receives.
+        send: Option<Part>,
+        /// Where it receives; nothing on a rank that only sends.
+        recv: Option<Part>,
+        /// Whether it runs in place.
+        in_place: bool,
+    },
+    /// Sends to a rank of the plan.
+    Send {
+        /// What.
+        from: Part,
+        /// To whom.
+        peer: u32,
+        /// Through which communicator.
+        among: CommunicatorId,
+    },
+    /// Receives from a rank of the plan.
+    Receive {
+        /// Where it goes.
+        to: Part,
+        /// From whom.
+        peer: u32,
+        /// Through which communicator.
+        among: CommunicatorId,
+    },
+    /// Writes into the window of a rank of the plan.
+    Put {
+        /// What.
+        from: Part,
+        /// Whose window.
+        peer: u32,
+        /// Where in it.
+        to: Part,
+        /// The signal that it raises.
+        signal: Option<SignalId>,
+        /// Through which communicator.
+        among: CommunicatorId,
+    },
+    /// Raises a signal at a rank of the plan.
+    Signal {
+        /// Which.
+        signal: SignalId,
+        /// At whom.
+        peer: u32,
+        /// Through which communicator.
+        among: CommunicatorId,
+    },
+    /// Waits for signals of ranks of the plan.
+    Wait {
+        /// Which, from whom, how often.
+        signals: Vec<(SignalId, u32, u32)>,
+        /// Through which communicator.
+        among: CommunicatorId,
+    },
+}
+
+/// What every rank must do once before the first run, in the same order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WarmUp {
+    /// The first one-sided operation of a communicator sets up signals on all its ranks.
+    OneSided(CommunicatorId),
+    /// The first messages between two ranks connect them: pairs of ranks of the plan.
+    Connections {
+        /// Through which communicator.
+        among: CommunicatorId,
+        /// The pairs, each once, the smaller rank first.
+        pairs: Vec<(u32, u32)>,
+    },
+    /// The first collective of a kind connects the communicator's ranks.
+    Collectives(CommunicatorId),
+}
+
+/// Why two neighbouring statements became one group, or did not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// The earlier one.
+    pub first: Location,
+    /// The later one.
+    pub second: Location,
+    /// Whether they are one group now.
+    pub joined: bool,
+    /// Why, in one sentence.
+    pub why: String,
+}

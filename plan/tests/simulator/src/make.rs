@@ -1,0 +1,270 @@
+//! Short words for making plans: what tests and the generator write them with.
+//!
+//! Steps are made on the first stream and the first communicator; [`on`] and [`via`] say otherwise.
+
+use typed_nccl_plan::ir::{
+    Awaited, Axis, AxisId, Buffer, BufferId, Collective, CollectiveKind, Communicator,
+    CommunicatorId, Compute, Condition, ElementType, Expr, Hop, Launch, Location, Loop, LoopId,
+    Named, Order, Peer, Place, Plan, Put, Receive, Region, Role, Send, Signal, SignalId, Step,
+    StepKind, StreamId, Transfer, Values, Version, Wait, When,
+};
+use typed_nccl_plan::verdict::Sizes;
+
+/// A plan of one axis, one communicator, one stream and nothing else; it is not replayed.
+pub fn plan(ranks: Values) -> Plan {
+    Plan {
+        name: "made".to_owned(),
+        files: Vec::new(),
+        axes: vec![Axis { name: "n".to_owned(), extent: ranks, at: Location::default() }],
+        params: Vec::new(),
+        promises: Vec::new(),
+        communicators: vec![communicator("world", &[0])],
+        buffers: Vec::new(),
+        signals: Vec::new(),
+        streams: vec![named("s0")],
+        counters: Vec::new(),
+        steps: Vec::new(),
+        launch: Launch::Eager,
+        replayed: false,
+        target: Version::default(),
+        order: Order::Declared,
+        covers: Vec::new(),
+        computes: Vec::new(),
+    }
+}
+
+/// Sizes of a plan, with their text.
+pub fn sizes(plan: &Plan, extents: &[i64], params: &[Vec<i64>]) -> Sizes {
+    let axes = plan.axes.iter().map(|axis| &axis.name).zip(extents);
+    let mut text: Vec<String> = axes.map(|(name, extent)| format!("{name} = {extent}")).collect();
+    for (param, values) in plan.params.iter().zip(params) {
+        match (&param.count, &values[..]) {
+            (None, [value]) => text.push(format!("{} = {value}", param.name)),
+            _ => text.push(format!("{} = {values:?}", param.name)),
+        }
+    }
+    Sizes { extents: extents.to_vec(), params: params.to_vec(), text: text.join(", ") }
+}
+
+/// A name.
+pub fn named(name: &str) -> Named {
+    Named { name: name.to_owned(), at: Location::default() }
+}
+
+/// A communicator along these axes.
+pub fn communicator(name: &str, axes: &[u32]) -> Communicator {
+    let axes = axes.iter().map(|&axis| AxisId(axis)).collect();
+    Communicator { name: name.to_owned(), axes, at: Location::default() }
+}
+
+/// A buffer of `f32`.
+pub fn buffer(name: &str, role: Role, len: impl Into<Expr>) -> Buffer {
+    Buffer {
+        name: name.to_owned(),
+        element: ElementType::F32,
+        len: len.into(),
+        array: None,
+        role,
+        window: false,
+        copies: 1,
+        at: Location::default(),
+    }
+}
+
+/// A buffer that is a window.
+pub fn window(name: &str, role: Role, len: impl Into<Expr>) -> Buffer {
+    Buffer { window: true, ..buffer(name, role, len) }
+}
+
+/// All of a buffer.
+pub fn all(buffer: u32) -> Region {
+    Region::all(BufferId(buffer))
+}
+
+/// Part of a buffer.
+pub fn part(buffer: u32, from: impl Into<Expr>, to: impl Into<Expr>) -> Region {
+    Region { range: Some((from.into(), to.into())), ..all(buffer) }
+}
+
+/// The same region in the other copy.
+pub fn next(region: Region) -> Region {
+    Region { next: true, ..region }
+}
+
+/// The rank that many places further round the first axis.
+pub fn ring(by: impl Into<Expr>) -> Peer {
+    hop(0, by, true)
+}
+
+/// The rank that many places further along the first axis, if there is one.
+pub fn chain(by: impl Into<Expr>) -> Peer {
+    hop(0, by, false)
+}
+
+/// The rank that many places further along an axis.
+pub fn hop(axis: u32, by: impl Into<Expr>, wrap: bool) -> Peer {
+    Peer::Shift(vec![Hop { axis: AxisId(axis), by: by.into(), wrap }])
+}
+
+/// The rank of that number.
+pub fn rank(number: impl Into<Expr>) -> Peer {
+    Peer::Rank(number.into())
+}
+
+/// A statement.
+pub fn step(kind: StepKind) -> Step {
+    Step { kind, at: Location::default() }
+}
+
+const AMONG: CommunicatorId = CommunicatorId(0);
+
+fn place() -> Place {
+    Place { on: StreamId(0), after: Vec::new() }
+}
+
+/// A message in the global view.
+pub fn transfer(from: Region, peer: Peer, to: Region) -> Step {
+    step(StepKind::Transfer(Transfer { from, peer, to, among: AMONG, place: place() }))
+}
+
+/// A sending half.
+pub fn send(from: Region, peer: Peer) -> Step {
+    step(StepKind::Send(Send { from, peer, among: AMONG, place: place() }))
+}
+
+/// A receiving half.
+pub fn receive(to: Region, peer: Peer) -> Step {
+    step(StepKind::Receive(Receive { to, peer, among: AMONG, place: place() }))
+}
+
+/// A put, with a signal or without.
+pub fn put(from: Region, peer: Peer, to: Region, signal: Option<u32>) -> Step {
+    let signal = signal.map(SignalId);
+    step(StepKind::Put(Put { from, peer, to, signal, among: AMONG, place: place() }))
+}
+
+/// A signal.
+pub fn raise(signal: u32, peer: Peer) -> Step {
+    step(StepKind::Signal(Signal { signal: SignalId(signal), peer, among: AMONG, place: place() }))
+}
+
+/// A wait for signals: which, of whom, how many times.
+pub fn wait(signals: Vec<(u32, Peer, i64)>) -> Step {
+    let one = |(signal, peer, times): (u32, Peer, i64)| Awaited {
+        signal: SignalId(signal),
+        peer,
+        times: times.into(),
+    };
+    let signals = signals.into_iter().map(one).collect();
+    step(StepKind::Wait(Wait { signals, among: AMONG, place: place() }))
+}
+
+/// A collective.
+pub fn collective(kind: CollectiveKind, send: Region, recv: Region) -> Step {
+    step(StepKind::Collective(Collective { kind, send, recv, among: AMONG, place: place() }))
+}
+
+/// A compute step.
+pub fn compute(name: &str, reads: Vec<Region>, writes: Vec<Region>) -> Step {
+    let name = name.to_owned();
+    step(StepKind::Compute(Compute { name, arguments: Vec::new(), reads, writes, place: place() }))
+}
+
+/// A group.
+pub fn group(body: Vec<Step>) -> Step {
+    step(StepKind::Group(body))
+}
+
+/// Statements in the order of the ranks.
+pub fn sequence(body: Vec<Step>) -> Step {
+    step(StepKind::Sequence(body))
+}
+
+/// A guard.
+pub fn when(condition: Condition, body: Vec<Step>) -> Step {
+    step(StepKind::When(When { condition, body }))
+}
+
+/// A loop.
+pub fn repeat(counter: u32, from: impl Into<Expr>, to: impl Into<Expr>, body: Vec<Step>) -> Step {
+    let (from, to) = (from.into(), to.into());
+    step(StepKind::Loop(Loop { counter: LoopId(counter), from, to, reverse: false, body }))
+}
+
+/// The step, and all inside it, on this stream and after these.
+pub fn on(mut step: Step, stream: u32, after: &[u32]) -> Step {
+    place_of(&mut step, &mut |place| {
+        place.on = StreamId(stream);
+        place.after = after.iter().map(|&one| StreamId(one)).collect();
+    });
+    step
+}
+
+/// The step, and all inside it, through this communicator.
+pub fn via(mut step: Step, communicator: u32) -> Step {
+    among_of(&mut step, &mut |among| *among = CommunicatorId(communicator));
+    step
+}
+
+/// The statements inside a step.
+pub fn body(step: &mut Step) -> Option<&mut Vec<Step>> {
+    match &mut step.kind {
+        StepKind::Group(body) | StepKind::Sequence(body) => Some(body),
+        StepKind::Loop(one) => Some(&mut one.body),
+        StepKind::When(one) => Some(&mut one.body),
+        _ => None,
+    }
+}
+
+/// Every place in a step.
+pub fn place_of(step: &mut Step, visit: &mut dyn FnMut(&mut Place)) {
+    match &mut step.kind {
+        StepKind::Compute(one) => visit(&mut one.place),
+        StepKind::Collective(one) => visit(&mut one.place),
+        StepKind::Transfer(one) => visit(&mut one.place),
+        StepKind::Send(one) => visit(&mut one.place),
+        StepKind::Receive(one) => visit(&mut one.place),
+        StepKind::Put(one) => visit(&mut one.place),
+        StepKind::Signal(one) => visit(&mut one.place),
+        StepKind::Wait(one) => visit(&mut one.place),
+        _ => body(step).into_iter().flatten().for_each(|inner| place_of(inner, visit)),
+    }
+}
+
+/// Every communicator in a step.
+pub fn among_of(step: &mut Step, visit: &mut dyn FnMut(&mut CommunicatorId)) {
+    match &mut step.kind {
+        StepKind::Compute(_) => {}
+        StepKind::Collective(one) => visit(&mut one.among),
+        StepKind::Transfer(one) => visit(&mut one.among),
+        StepKind::Send(one) => visit(&mut one.among),
+        StepKind::Receive(one) => visit(&mut one.among),
+        StepKind::Put(one) => visit(&mut one.among),
+        StepKind::Signal(one) => visit(&mut one.among),
+        StepKind::Wait(one) => visit(&mut one.among),
+        _ => body(step).into_iter().flatten().for_each(|inner| among_of(inner, visit)),
+    }
+}
+
+/// Every region in a step.
+pub fn region_of(step: &mut Step, visit: &mut dyn FnMut(&mut Region)) {
+    match &mut step.kind {
+        StepKind::Compute(one) => one.reads.iter_mut().chain(&mut one.writes).for_each(visit),
+        StepKind::Collective(one) => {
+            visit(&mut one.send);
+            visit(&mut one.recv);
+        }
+        StepKind::Transfer(one) => {
+            visit(&mut one.from);
+            visit(&mut one.to);
+        }
+        StepKind::Send(one) => visit(&mut one.from),
+        StepKind::Receive(one) => visit(&mut one.to),
+        StepKind::Put(one) => {
+            visit(&mut one.from);
+            visit(&mut one.to);
+        }
+        StepKind::Signal(_) | StepKind::Wait(_) => {}
+        _ => body(step).into_iter().flatten().for_each(|inner| region_of(inner, visit)),
+    }
+}

@@ -1,0 +1,250 @@
+//! The memory of all ranks while a plan runs.
+//!
+//! An operation reads when its unit starts, and looks again when it ends: what changed meanwhile is a
+//! race. What it will write is torn from its unit's start until it is written.
+
+use std::collections::{BTreeMap, HashMap};
+
+use typed_nccl_plan::ir::{CommunicatorId, Role};
+
+use crate::instance::Instance;
+use crate::link::{Linked, Object};
+use crate::machine::Event;
+use crate::unit::{Act, Span};
+use crate::value::{Value, collect, hash};
+
+pub(crate) struct Memory<'a> {
+    linked: &'a Linked<'a>,
+    /// Whether writes are torn; without, undefined elements stay so until they are written.
+    tear: bool,
+    pub(crate) objects: BTreeMap<Object, Vec<Value>>,
+    /// What the operations of running units read.
+    read: HashMap<usize, Vec<Vec<Value>>>,
+    messages: HashMap<(usize, usize), Vec<Value>>,
+    /// What members sent into a collective, by their place.
+    gathered: HashMap<(usize, usize), Vec<Vec<Value>>>,
+    /// Puts on their way, by the node at whose end they land.
+    flying: HashMap<usize, Vec<(usize, Vec<Value>)>>,
+    consumers: HashMap<(usize, usize), usize>,
+    /// The puts of each node.
+    puts: HashMap<usize, Vec<usize>>,
+    /// The first read of what nobody wrote.
+    pub(crate) undefined: Option<String>,
+    /// The first sign of a race.
+    pub(crate) torn: Option<String>,
+}
+
+/// What is in memory before a plan runs: what the caller left in inputs, in their current copies.
+pub(crate) fn initial(instance: &Instance<'_>) -> BTreeMap<Object, Vec<Value>> {
+    let mut objects = BTreeMap::new();
+    for (buffer, at, len) in instance.allocations() {
+        let declared = &instance.plan.buffers[buffer];
+        for copy in 0..usize::from(declared.copies.max(1)) {
+            for rank in 0..instance.ranks() {
+                let object = Object { rank, buffer, at, copy };
+                let given = copy == 0 && matches!(declared.role, Role::In | Role::InOut);
+                let value = |place: usize| match given {
+                    true => Value::Plain(hash((object, place))),
+                    false => Value::Undefined,
+                };
+                objects.insert(object, (0..len).map(value).collect());
+            }
+        }
+    }
+    objects
+}
+
+impl<'a> Memory<'a> {
+    pub(crate) fn new(linked: &'a Linked<'a>, tear: bool) -> Self {
+        let mut consumers = HashMap::new();
+        for (id, node) in linked.nodes.iter().enumerate() {
+            for one in &node.consumes {
+                consumers.extend((one.from..one.to).map(|at| ((one.queue, at), id)));
+            }
+        }
+        let mut puts: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (at, put) in linked.puts.iter().enumerate() {
+            puts.entry(put.node).or_default().push(at);
+        }
+        Self {
+            linked,
+            tear,
+            objects: initial(linked.instance),
+            read: HashMap::new(),
+            messages: HashMap::new(),
+            gathered: HashMap::new(),
+            flying: HashMap::new(),
+            consumers,
+            puts,
+            undefined: None,
+            torn: None,
+        }
+    }
+
+    pub(crate) fn happen(&mut self, event: Event) {
+        match event {
+            Event::Start(node) => self.start(node),
+            Event::End(node) => self.end(node),
+        }
+    }
+
+    fn load(&self, rank: usize, run: usize, span: &Span) -> Vec<Value> {
+        let object = self.linked.object(rank, run, span);
+        let values = self.objects.get(&object);
+        values.and_then(|values| values.get(span.from..span.to)).unwrap_or(&[]).to_vec()
+    }
+
+    /// Writes values; `torn` is what must still be there if nobody else wrote.
+    fn store(&mut self, place: (usize, usize), span: &Span, values: &[Value], torn: Value) {
+        let object = self.linked.object(place.0, place.1, span);
+        let Some(here) = self.objects.get_mut(&object) else { return };
+        let Some(here) = here.get_mut(span.from..span.to) else { return };
+        if self.tear && here.iter().any(|value| *value != torn) {
+            self.torn.get_or_insert_with(|| format!("{object:?} {span:?} was written meanwhile"));
+        }
+        for (at, value) in here.iter_mut().enumerate() {
+            *value = values.get(at).copied().unwrap_or(Value::Undefined);
+        }
+    }
+
+    fn tear(&mut self, place: (usize, usize), span: &Span, torn: Value) {
+        let object = self.linked.object(place.0, place.1, span);
+        let Some(here) = self.objects.get_mut(&object) else { return };
+        if self.tear
+            && let Some(here) = here.get_mut(span.from..span.to)
+        {
+            here.fill(torn);
+        }
+    }
+
+    fn start(&mut self, id: usize) {
+        let node = &self.linked.nodes[id];
+        let place = (node.rank, node.run);
+        let unit = self.linked.unit(id);
+        let mut read = Vec::new();
+        for op in &unit.ops {
+            let (reads, _) = op.touches();
+            let values: Vec<Value> =
+                reads.iter().flat_map(|span| self.load(node.rank, node.run, span)).collect();
+            if values.contains(&Value::Undefined) {
+                let name =
+                    || format!("{} reads what nobody wrote: {reads:?}", self.linked.name(id));
+                self.undefined.get_or_insert_with(name);
+            }
+            if values.iter().any(|value| matches!(value, Value::Torn(_))) {
+                let name = || format!("{} reads what is being written", self.linked.name(id));
+                self.torn.get_or_insert_with(name);
+            }
+            read.push(values);
+        }
+        let (mut sends, mut joins) = (node.sends.iter(), node.joins.iter());
+        let mut puts = self.puts.get(&id).cloned().unwrap_or_default().into_iter();
+        for (op, values) in unit.ops.iter().zip(&read) {
+            match &op.act {
+                Act::Send { .. } => {
+                    if let Some(one) = sends.next() {
+                        self.messages.insert((one.queue, one.place), values.clone());
+                    }
+                }
+                Act::Collective { .. } => {
+                    if let (Some(one), Some(me)) = (joins.next(), self.member(id, op.among)) {
+                        let parts = self.gathered.entry((one.queue, one.place)).or_default();
+                        parts.resize(self.linked.gatherings[one.queue].members, Vec::new());
+                        parts[me.0] = values.clone();
+                    }
+                }
+                Act::Put { to, peer, .. } => {
+                    let Some(put) = puts.next() else { continue };
+                    let told = self.linked.puts[put].told;
+                    let lands = told.and_then(|told| self.consumers.get(&(told.queue, told.place)));
+                    let lands = lands.copied().unwrap_or(usize::MAX);
+                    self.flying.entry(lands).or_default().push((put, values.clone()));
+                    self.tear((*peer, node.run), to, Value::Torn(hash(("put", put))));
+                }
+                _ => {}
+            }
+        }
+        for op in &unit.ops {
+            for span in op.touches().1 {
+                self.tear(place, &span, Value::Torn(hash(id)));
+            }
+        }
+        self.read.insert(id, read);
+    }
+
+    fn member(&self, node: usize, among: Option<usize>) -> Option<(usize, &'a [usize])> {
+        let rank = self.linked.nodes[node].rank;
+        let among = CommunicatorId(u32::try_from(among?).ok()?);
+        let members = self.linked.instance.members(among, rank).ok()?;
+        Some((members.iter().position(|&one| one == rank)?, members))
+    }
+
+    fn end(&mut self, id: usize) {
+        let node = &self.linked.nodes[id];
+        let place = (node.rank, node.run);
+        let unit = self.linked.unit(id);
+        let read = self.read.remove(&id).unwrap_or_default();
+        let torn = Value::Torn(hash(id));
+        for (op, before) in unit.ops.iter().zip(&read) {
+            let (reads, _) = op.touches();
+            let now = reads.iter().flat_map(|span| self.load(node.rank, node.run, span));
+            let own = |put: &usize| Value::Torn(hash(("put", *put)));
+            let own: Vec<Value> = self.puts.get(&id).into_iter().flatten().map(own).collect();
+            if now.zip(before).any(|(now, then)| now != *then && now != torn && !own.contains(&now))
+            {
+                let name = || format!("{} reads what changes", self.linked.name(id));
+                self.torn.get_or_insert_with(name);
+            }
+        }
+        let (mut receives, mut joins) = (node.receives.iter(), node.joins.iter());
+        for (op, values) in unit.ops.iter().zip(&read) {
+            match &op.act {
+                Act::Compute { name, writes, .. } => {
+                    for (number, span) in writes.iter().enumerate() {
+                        let made = |at| Value::Plain(hash((name, values, number, at)));
+                        let made: Vec<Value> = (span.from..span.to).map(made).collect();
+                        self.store(place, span, &made, torn);
+                    }
+                }
+                Act::Receive { to, .. } => {
+                    let message = receives.next().map(|one| (one.queue, one.place));
+                    let message = message.and_then(|at| self.messages.remove(&at));
+                    self.store(place, to, &message.unwrap_or_default(), torn);
+                }
+                Act::Collective { kind, root, recv, count, .. } => {
+                    let Some(one) = joins.next() else { continue };
+                    let Some((me, members)) = self.member(id, op.among) else { continue };
+                    let root = root.and_then(|root| members.iter().position(|&one| one == root));
+                    let count = usize::try_from(*count).unwrap_or(0);
+                    let sent = self.gathered.get(&(one.queue, one.place));
+                    let sent = sent.map_or(&[][..], Vec::as_slice);
+                    let made = collect(kind, root, me, count, sent);
+                    if let (Some(made), Some(recv)) = (made, recv) {
+                        self.store(place, recv, &made, torn);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (put, values) in self.flying.remove(&id).unwrap_or_default() {
+            self.land(put, &values);
+        }
+    }
+
+    fn land(&mut self, put: usize, values: &[Value]) {
+        let landing = &self.linked.puts[put];
+        let run = self.linked.nodes[landing.node].run;
+        if let Act::Put { to, peer, .. } = &self.linked.unit(landing.node).ops[landing.op].act {
+            self.store((*peer, run), to, values, Value::Torn(hash(("put", put))));
+        }
+    }
+
+    /// The memory at the end, when all that flies has landed.
+    pub(crate) fn finish(mut self) -> Self {
+        let left: Vec<_> = std::mem::take(&mut self.flying).into_values().flatten().collect();
+        for (put, values) in left {
+            self.land(put, &values);
+        }
+        self
+    }
+}

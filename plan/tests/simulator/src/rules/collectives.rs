@@ -1,0 +1,57 @@
+//! Collectives: the same on all members, in the same order (A2, A4). Which of the two rules a
+//! difference breaks is a matter of the telling: both are noted.
+
+use typed_nccl_plan::ir::{CommunicatorId, ElementType, Reduction};
+use typed_nccl_plan::verdict::Check;
+
+use crate::instance::Instance;
+use crate::outcome::Outcome;
+use crate::unit::{Act, Unit};
+
+/// What members must agree in.
+#[derive(PartialEq, Eq, Debug)]
+struct Call<'a> {
+    name: &'static str,
+    reduction: Option<Reduction>,
+    root: Option<usize>,
+    element: Option<&'a ElementType>,
+    count: i64,
+}
+
+pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut Outcome) {
+    for communicator in 0..instance.plan.communicators.len() {
+        let id = CommunicatorId(u32::try_from(communicator).unwrap_or(u32::MAX));
+        let calls: Vec<Vec<Call<'_>>> =
+            units.iter().map(|units| calls(instance, units, communicator)).collect();
+        for rank in 0..instance.ranks() {
+            let first = instance.members(id, rank).ok().and_then(|all| all.first()).copied();
+            let Some(first) = first else { continue };
+            if calls[rank] != calls[first] {
+                for check in [Check::Agreement, Check::CollectiveOrder] {
+                    outcome.note(check, || {
+                        format!("rank {first}: {:?}, rank {rank}: {:?}", calls[first], calls[rank])
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn calls<'a>(instance: &'a Instance<'_>, units: &[Unit], communicator: usize) -> Vec<Call<'a>> {
+    let ops = units.iter().flat_map(|unit| &unit.ops);
+    let ops = ops.filter(|op| op.among == Some(communicator));
+    ops.filter_map(|op| match &op.act {
+        Act::Collective { kind, root, send, recv, count } => {
+            let span = send.as_ref().or(recv.as_ref());
+            Some(Call {
+                name: kind.name(),
+                reduction: kind.reduction(),
+                root: *root,
+                element: span.map(|span| &instance.plan.buffers[span.buffer].element),
+                count: *count,
+            })
+        }
+        _ => None,
+    })
+    .collect()
+}

@@ -1,0 +1,81 @@
+//! What an element holds: where it came from, and what was combined into it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use typed_nccl_plan::ir::{CollectiveKind, Reduction};
+
+/// An element. Equal values were made in the same way, up to the order within a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Value {
+    /// Nobody wrote it yet.
+    Undefined,
+    /// Somebody is writing it.
+    Torn(u64),
+    /// What the caller left there, or a compute step.
+    Plain(u64),
+    /// Several combined: how many, and the sum of their hashes.
+    Reduced(Reduction, u32, u64),
+}
+
+pub(crate) fn hash(what: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Values combined. A reduction of reductions of the same kind is one, but for averages.
+pub(crate) fn reduce(by: Reduction, values: impl Iterator<Item = Value>) -> Value {
+    let (mut many, mut sum, mut only) = (0u32, 0u64, Value::Undefined);
+    for value in values {
+        only = value;
+        match value {
+            Value::Reduced(kind, count, hashes) if kind == by && by != Reduction::Avg => {
+                many += count;
+                sum = sum.wrapping_add(hashes);
+            }
+            _ => {
+                many += 1;
+                sum = sum.wrapping_add(hash(value));
+            }
+        }
+    }
+    if many == 1 { only } else { Value::Reduced(by, many, sum) }
+}
+
+/// What a collective leaves on member `me`, from what each member sent; `None` if it leaves nothing.
+pub(crate) fn collect(
+    kind: &CollectiveKind,
+    root: Option<usize>,
+    me: usize,
+    count: usize,
+    sent: &[Vec<Value>],
+) -> Option<Vec<Value>> {
+    let part = |member: usize, at: usize| {
+        let values = sent.get(member).and_then(|values| values.get(at));
+        values.copied().unwrap_or(Value::Undefined)
+    };
+    let here = root == Some(me);
+    let from = root.unwrap_or(0);
+    let members = sent.len();
+    let each = |at: usize, by| reduce(by, (0..members).map(|member| part(member, at)));
+    let gathered = || {
+        let places = (0..members * count).map(|at| (at / count.max(1), at % count.max(1)));
+        places.map(|(member, at)| part(member, at)).collect()
+    };
+    Some(match kind {
+        CollectiveKind::AllReduce(by) => (0..count).map(|at| each(at, *by)).collect(),
+        CollectiveKind::Reduce(by, _) if here => (0..count).map(|at| each(at, *by)).collect(),
+        CollectiveKind::Broadcast(_) => (0..count).map(|at| part(from, at)).collect(),
+        CollectiveKind::AllGather => gathered(),
+        CollectiveKind::Gather(_) if here => gathered(),
+        CollectiveKind::ReduceScatter(by) => {
+            (0..count).map(|at| each(me * count + at, *by)).collect()
+        }
+        CollectiveKind::Scatter(_) => (0..count).map(|at| part(from, me * count + at)).collect(),
+        CollectiveKind::AllToAll => {
+            let places = (0..members * count).map(|at| (at / count.max(1), at % count.max(1)));
+            places.map(|(member, at)| part(member, me * count + at)).collect()
+        }
+        CollectiveKind::Reduce(..) | CollectiveKind::Gather(_) => return None,
+    })
+}
