@@ -99,6 +99,17 @@ fn statements_nest_as_written() {
 }
 
 #[test]
+fn two_loops_may_both_count_i() {
+    let (mut plan, net, a) = small("twice");
+    for _ in 0..3 {
+        plan.for_each("i", ..2, |plan, i| plan.on(net).send(a, ring(i)));
+    }
+    let plan = unchecked(plan);
+    let names: Vec<&str> = plan.counters.iter().map(|counter| &*counter.name).collect();
+    assert_eq!(names, ["i", "i_2", "i_3"]);
+}
+
+#[test]
 fn every_statement_knows_its_line() {
     let (mut plan, net, a) = small("lines");
     plan.on(net).send(a, ring(1)); // here
@@ -166,7 +177,7 @@ fn impossible_numbers_are_told() {
     for number in [
         Number::from(i64::MAX) + 1,
         Number::from(1) / 0,
-        Number::from(1) % -1,
+        Number::from(1) % -2,
         Number::from(usize::MAX),
     ] {
         let (mut plan, net, a) = small("impossible");

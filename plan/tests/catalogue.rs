@@ -1,11 +1,19 @@
-//! Every good plan is accepted, every near miss rejected by its own check, in the right words.
+//! Every good plan is accepted, every near miss rejected by its own check, in the right words: for all sizes
+//! that they claim, and size by size.
 
 mod plans;
 
+use plans::NearMiss;
 use typed_nccl_plan::build::PlanBuilder;
 use typed_nccl_plan::check::check_at;
 
-fn holds_at_small_sizes(plan: PlanBuilder) {
+fn accepted(plan: PlanBuilder) {
+    if let Err(refused) = plan.check() {
+        panic!("{refused}");
+    }
+}
+
+fn accepted_at_small_sizes(plan: PlanBuilder) {
     let plan = plan.unchecked().unwrap_or_else(|refused| panic!("{refused}"));
     let sizes = plans::small::sizes(&plan);
     assert!(!sizes.is_empty(), "no small sizes");
@@ -16,35 +24,44 @@ fn holds_at_small_sizes(plan: PlanBuilder) {
     }
 }
 
-macro_rules! accepted {
+fn rejected(near_miss: NearMiss) {
+    near_miss.verify();
+}
+
+fn rejected_at_small_sizes(near_miss: NearMiss) {
+    near_miss.verify_at_small_sizes();
+}
+
+macro_rules! good {
     ($($file:ident { $($name:ident)+ })+) => {
-        mod good {
+        each! { good_for_all_sizes accepted $($file { $($name)+ })+ }
+        each! { good_at_small_sizes accepted_at_small_sizes $($file { $($name)+ })+ }
+    };
+}
+
+macro_rules! near_misses {
+    ($($file:ident { $($name:ident)+ })+) => {
+        each! { near_miss_for_all_sizes rejected $($file { $($name)+ })+ }
+        each! { near_miss_at_small_sizes rejected_at_small_sizes $($file { $($name)+ })+ }
+    };
+}
+
+macro_rules! each {
+    ($what:ident $judge:ident $($file:ident { $($name:ident)+ })+) => {
+        mod $what {
+            use super::*;
+
             $(mod $file {
+                use super::*;
+
                 $(#[test]
                 fn $name() {
-                    crate::holds_at_small_sizes(crate::plans::$file::$name());
-                    if let Err(refused) = crate::plans::$file::$name().check() {
-                        panic!("{refused}");
-                    }
+                    $judge(plans::$file::$name());
                 })+
             })+
         }
     };
 }
 
-macro_rules! rejected {
-    ($($file:ident { $($name:ident)+ })+) => {
-        mod near_miss {
-            $(mod $file {
-                $(#[test]
-                fn $name() {
-                    crate::plans::$file::$name().verify_at_small_sizes();
-                    crate::plans::$file::$name().verify();
-                })+
-            })+
-        }
-    };
-}
-
-plans::each_good_plan!(accepted);
-plans::each_near_miss!(rejected);
+plans::each_good_plan!(good);
+plans::each_near_miss!(near_misses);

@@ -7,7 +7,7 @@ use super::element::PlanElement;
 use super::memory::{Base, Buffer, Buffers, Plain, Single, Swapped, Symmetric};
 use super::number::Number;
 use super::{Open, PlanBuilder, id};
-use crate::ir::{self, Array, BufferId, LoopId, Named, Role};
+use crate::ir::{self, Array, BufferId, Role};
 
 /// Memory that is being declared: what it is stands before its role.
 #[must_use = "declares nothing before its role: `.in_out(..)`, `.local(..)`"]
@@ -154,9 +154,7 @@ impl<K, C> DeclareArray<'_, K, C> {
         len: impl FnOnce(Number) -> Number,
     ) -> Buffers<T, K, C> {
         let plan = self.one.plan;
-        let at = plan.here();
-        plan.plan.counters.push(Named { name: "i".to_owned(), at });
-        let index = LoopId(id(&plan.plan.counters));
+        let index = plan.counter(&format!("{name}_index"));
         let len = len(Number(plan.stamp().push(Node::Loop(index))));
         let array = Array { count: plan.expr(self.count), index };
         let one = Declare::<K, C> { plan, ..self.one };
