@@ -34,16 +34,6 @@ struct Traits {
 
 macro_rules! roles {
     ($($(#[$doc:meta])+ $method:ident = $role:ident;)+) => {
-        impl PlanBuilder<Open> {
-            $(
-                $(#[$doc])+
-                #[track_caller]
-                pub fn $method<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
-                    self.buffer().$method(name, len)
-                }
-            )+
-        }
-
         impl<K, C> Declare<'_, K, C> {
             $(
                 $(#[$doc])+
@@ -83,6 +73,30 @@ roles! {
 }
 
 impl PlanBuilder<Open> {
+    /// Memory that the caller fills and the plan only reads.
+    #[track_caller]
+    pub fn input<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
+        self.buffer().input(name, len)
+    }
+
+    /// Memory that the plan fills for the caller.
+    #[track_caller]
+    pub fn output<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
+        self.buffer().output(name, len)
+    }
+
+    /// Memory that the caller fills and the plan reads and writes.
+    #[track_caller]
+    pub fn in_out<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
+        self.buffer().in_out(name, len)
+    }
+
+    /// The plan's own memory: its content is unspecified when a run begins.
+    #[track_caller]
+    pub fn local<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
+        self.buffer().local(name, len)
+    }
+
     /// A symmetric window, which puts read and write: `plan.window().in_out::<f32>("u", m)`.
     pub fn window(&mut self) -> Declare<'_, Symmetric> {
         self.buffer().window()

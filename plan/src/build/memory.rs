@@ -101,6 +101,17 @@ pub trait Part: Memory {}
 )]
 pub trait WindowPart: Part {}
 
+/// Buffers of two copies, which swap with every run.
+#[diagnostic::on_unimplemented(
+    message = "this buffer has one copy, and `next` names the other one of two",
+    label = "there is no other copy",
+    note = "declare it with `.swapped()` before its role, as in `plan.swapped().in_out(\"u\", m)`"
+)]
+pub trait TwoCopies: sealed::Sealed {}
+
+impl TwoCopies for Swapped {}
+impl sealed::Sealed for Swapped {}
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -124,16 +135,17 @@ impl<T: PlanElement, K, C> Buffer<T, K, C> {
         self.slice(index * each..(index + 1) * each)
     }
 
+    /// The other copy: what the next run calls the current one.
+    pub fn next(self) -> Self
+    where
+        C: TwoCopies,
+    {
+        Self { base: Base { next: true, ..self.base }, ..self }
+    }
+
     /// How many elements it has.
     pub fn len(self) -> Number {
         self.len
-    }
-}
-
-impl<T, K> Buffer<T, K, Swapped> {
-    /// The other copy: what the next run calls the current one.
-    pub fn next(self) -> Self {
-        Self { base: Base { next: true, ..self.base }, ..self }
     }
 }
 
