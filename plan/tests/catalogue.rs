@@ -5,11 +5,18 @@ mod plans;
 
 use plans::NearMiss;
 use typed_nccl_plan::build::PlanBuilder;
-use typed_nccl_plan::check::check_at;
+use typed_nccl_plan::check::{check, check_at};
 
 fn accepted(plan: PlanBuilder) {
     if let Err(refused) = plan.check() {
         panic!("{refused}");
+    }
+}
+
+fn accepted_for_few_sizes(plan: PlanBuilder) {
+    let plan = plan.unchecked().unwrap_or_else(|refused| panic!("{refused}"));
+    if let Err(rejected) = check(&plans::small::few(plan)) {
+        panic!("{rejected}");
     }
 }
 
@@ -28,6 +35,10 @@ fn rejected(near_miss: NearMiss) {
     near_miss.verify();
 }
 
+fn rejected_for_few_sizes(near_miss: NearMiss) {
+    near_miss.verify_for_few_sizes();
+}
+
 fn rejected_at_small_sizes(near_miss: NearMiss) {
     near_miss.verify_at_small_sizes();
 }
@@ -35,6 +46,7 @@ fn rejected_at_small_sizes(near_miss: NearMiss) {
 macro_rules! good {
     ($($file:ident { $($name:ident)+ })+) => {
         each! { good_for_all_sizes accepted $($file { $($name)+ })+ }
+        each! { good_for_few_sizes accepted_for_few_sizes $($file { $($name)+ })+ }
         each! { good_at_small_sizes accepted_at_small_sizes $($file { $($name)+ })+ }
     };
 }
@@ -42,6 +54,7 @@ macro_rules! good {
 macro_rules! near_misses {
     ($($file:ident { $($name:ident)+ })+) => {
         each! { near_miss_for_all_sizes rejected $($file { $($name)+ })+ }
+        each! { near_miss_for_few_sizes rejected_for_few_sizes $($file { $($name)+ })+ }
         each! { near_miss_at_small_sizes rejected_at_small_sizes $($file { $($name)+ })+ }
     };
 }

@@ -1,7 +1,7 @@
 //! A plan that breaks one rule, and how its story has to read.
 
 use typed_nccl_plan::build::PlanBuilder;
-use typed_nccl_plan::check::check_at;
+use typed_nccl_plan::check::{check, check_at};
 use typed_nccl_plan::verdict::{Check, Problem, Rejected};
 
 use super::small;
@@ -75,6 +75,17 @@ impl NearMiss {
         let (plan, expected) = self.split();
         let Err(refused) = plan.check() else { panic!("accepted; it should break {breaks}") };
         expected.judge(refused.rejected());
+    }
+
+    /// Panics unless the plan for a few sizes is rejected as it should be.
+    pub fn verify_for_few_sizes(self) {
+        let breaks = self.breaks;
+        let (plan, expected) = self.split();
+        let plan = plan.unchecked().unwrap_or_else(|refused| panic!("{refused}"));
+        let Err(rejected) = check(&small::few(plan)) else {
+            panic!("accepted; it should break {breaks}")
+        };
+        expected.judge(&rejected);
     }
 
     /// Panics unless the smallest instance of the plan that is rejected is rejected as it should be.

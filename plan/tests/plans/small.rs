@@ -53,6 +53,17 @@ pub fn sizes(plan: &Plan) -> Vec<Sizes> {
     found
 }
 
+/// The plan for a few sizes: whatever may be any number is one of four.
+pub fn few(mut plan: Plan) -> Plan {
+    let extents = plan.axes.iter_mut().map(|axis| &mut axis.extent);
+    for values in extents.chain(plan.params.iter_mut().map(|param| &mut param.values)) {
+        if let Values::AtLeast(first) = *values {
+            *values = Values::Range(first, first + 3);
+        }
+    }
+    plan
+}
+
 fn each(
     found: Vec<Sizes>,
     values: impl Fn() -> Vec<i64>,
