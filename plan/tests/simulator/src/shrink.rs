@@ -274,9 +274,15 @@ fn tidy(plan: &mut Plan) {
     regions.extend(plan.computes.iter_mut().flat_map(|one| [&mut one.send, &mut one.recv]));
     buffers.extend(regions.iter().map(|region| region.buffer.0));
     for step in &mut plan.steps {
-        make::region_of(step, &mut |region| drop(buffers.insert(region.buffer.0)));
-        make::signal_of(step, &mut |signal| drop(signals.insert(signal.0)));
-        make::among_of(step, &mut |among| drop(communicators.insert(among.0)));
+        make::region_of(step, &mut |region| {
+            buffers.insert(region.buffer.0);
+        });
+        make::signal_of(step, &mut |signal| {
+            signals.insert(signal.0);
+        });
+        make::among_of(step, &mut |among| {
+            communicators.insert(among.0);
+        });
         make::place_of(step, &mut |place| {
             streams.insert(place.on.0);
             streams.extend(place.after.iter().map(|stream| stream.0));
