@@ -80,7 +80,12 @@ fn units(mut issued: Vec<Issued>) -> Vec<Unit> {
 
 impl Walk<'_> {
     fn scope(&self) -> Scope<'_> {
-        Scope { instance: self.instance, rank: Some(self.rank), counters: &self.counters }
+        Scope {
+            instance: self.instance,
+            rank: Some(self.rank),
+            counters: &self.counters,
+            around: None,
+        }
     }
 
     fn bad<T>(&self, what: &str) -> Result<T, Malformed> {
@@ -159,8 +164,10 @@ impl Walk<'_> {
                 };
                 let from = self.region(&transfer.from)?;
                 let to = self.region(&transfer.to)?;
-                let send = Act::Send { from, peer };
-                let receive = Act::Receive { to, peer: self.rank };
+                let far = self.instance.distance(self.scope(), &transfer.peer);
+                let back = far.as_ref().map(|far| far.iter().map(|by| -by).collect());
+                let send = Act::Send { from, peer, far };
+                let receive = Act::Receive { to, peer: self.rank, far: back };
                 let among = Some(transfer.among);
                 if let Some(place) = self.sequence.clone() {
                     let phase = if peer > self.rank { 0 } else { 2 };
@@ -173,13 +180,15 @@ impl Walk<'_> {
             }
             StepKind::Send(send) => {
                 let Some(peer) = self.peer(&send.peer, Some(send.among))? else { return Ok(()) };
-                let act = Act::Send { from: self.region(&send.from)?, peer };
+                let far = self.instance.distance(self.scope(), &send.peer);
+                let act = Act::Send { from: self.region(&send.from)?, peer, far };
                 self.issue(self.rank, 0, act, Some(send.among), &send.place)
             }
             StepKind::Receive(receive) => {
                 let among = Some(receive.among);
                 let Some(peer) = self.peer(&receive.peer, among)? else { return Ok(()) };
-                let act = Act::Receive { to: self.region(&receive.to)?, peer };
+                let far = self.instance.distance(self.scope(), &receive.peer);
+                let act = Act::Receive { to: self.region(&receive.to)?, peer, far };
                 self.issue(self.rank, 0, act, among, &receive.place)
             }
             StepKind::Put(put) => {

@@ -108,6 +108,8 @@ pub(crate) fn credit(instance: &Instance<'_>) -> bool {
 struct Uses {
     write: Option<usize>,
     reads: Vec<usize>,
+    /// Waits for signals since the last write, of a window.
+    waits: Vec<usize>,
 }
 
 /// A numbering of things as they come.
@@ -318,6 +320,7 @@ fn memory(
     for (object, write) in touched {
         let Some(uses) = uses.get(object) else { continue };
         others.extend(uses.write);
+        others.extend(&uses.waits);
         if *write {
             others.extend(&uses.reads);
         }
@@ -326,7 +329,7 @@ fn memory(
     for (object, write) in touched {
         let uses = uses.entry(*object).or_default();
         if *write {
-            *uses = Uses { write: Some(stream), reads: Vec::new() };
+            *uses = Uses { write: Some(stream), ..Uses::default() };
         } else if !uses.reads.contains(&stream) {
             uses.reads.push(stream);
         }
@@ -339,7 +342,10 @@ fn memory(
             }
             for copy in 0..usize::from(declared.copies.max(1)) {
                 let object = Object { rank, buffer, at, copy };
-                uses.insert(object, Uses { write: Some(stream), reads: Vec::new() });
+                let uses = uses.entry(object).or_default();
+                if !uses.waits.contains(&stream) {
+                    uses.waits.push(stream);
+                }
             }
         }
     }

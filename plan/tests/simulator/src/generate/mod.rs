@@ -92,6 +92,6 @@ fn product(lists: &[Vec<i64>], values: &[i64]) -> Vec<Vec<i64>> {
 fn promised(plan: &Plan, sizes: &Sizes) -> bool {
     let Ok(instance) = Instance::new(plan, sizes) else { return false };
     let counters = vec![None; plan.counters.len()];
-    let scope = Scope { instance: &instance, rank: None, counters: &counters };
+    let scope = Scope { instance: &instance, rank: None, counters: &counters, around: None };
     plan.promises.iter().all(|promise| scope.holds(&promise.condition) == Ok(true))
 }
