@@ -10,7 +10,7 @@ use super::links::Links;
 use super::orders::Orders;
 use super::report::Report;
 use crate::ir::{Location, Plan};
-use crate::program::{Budget, OpKind, Program, Span};
+use crate::program::{Budget, Op, OpKind, Program, Span};
 use crate::verdict::Check;
 
 /// Whether there is something to ask.
@@ -59,6 +59,7 @@ pub(crate) fn check(
     instance: &Instance<'_>,
     links: &Links,
     orders: &Orders,
+    may_overlap: &dyn Fn(&Op, &Op, bool) -> bool,
     budget: &mut Budget,
     report: &mut Report<'_>,
 ) {
@@ -68,7 +69,17 @@ pub(crate) fn check(
     for ((rank, _), uses) in &uses {
         let mut told = HashSet::new();
         for incoming in &uses.puts {
-            if !of_put(program, *rank, incoming, uses, orders, budget, report, &mut told) {
+            if !of_put(
+                program,
+                *rank,
+                incoming,
+                uses,
+                orders,
+                may_overlap,
+                budget,
+                report,
+                &mut told,
+            ) {
                 return report.too_large("what may happen to windows at the same time");
             }
         }
@@ -126,12 +137,17 @@ fn of_put(
     put: &Incoming,
     uses: &Uses,
     orders: &Orders,
+    may_overlap: &dyn Fn(&Op, &Op, bool) -> bool,
     budget: &mut Budget,
     report: &mut Report<'_>,
     told: &mut HashSet<(Location, Location)>,
 ) -> bool {
     let units = orders.units;
     let first_run = |unit: u32| unit < units;
+    let meets = |other: &Access| {
+        let ops = [put.access.op, other.op].map(|op| &program.ops[op as usize]);
+        other.span.overlaps(put.access.span) || may_overlap(ops[0], ops[1], other.writes)
+    };
     // What must have ended before the put starts, as nothing else orders it.
     let mut own: Vec<&Access> = Vec::new();
     for access in &uses.own {
@@ -139,9 +155,7 @@ fn of_put(
             return false;
         }
         // Two later runs are to each other as two earlier ones.
-        if !(first_run(access.unit) || first_run(put.access.unit))
-            || !access.span.overlaps(put.access.span)
-        {
+        if !(first_run(access.unit) || first_run(put.access.unit)) || !meets(access) {
             continue;
         }
         let arrived = put.arrival.is_some_and(|wait| {
@@ -155,7 +169,7 @@ fn of_put(
     let others = uses.puts.iter().filter(|other| {
         (other.access.unit, other.access.op) != (put.access.unit, put.access.op)
             && (first_run(other.access.unit) || first_run(put.access.unit))
-            && other.access.span.overlaps(put.access.span)
+            && meets(&other.access)
     });
     let others: Vec<&Incoming> = others.collect();
     if !budget.take(uses.puts.len() as u64) {
@@ -191,8 +205,10 @@ fn of_put(
                 Some(found) => !found.is_empty(),
             },
         };
-        if !arrived {
+        if !arrived && access.span.overlaps(put.access.span) {
             tell(program, rank, put, access, units, report, told);
+        } else if !arrived {
+            report.undecided(Check::Hazards);
         }
     }
     for other in others {
@@ -210,7 +226,10 @@ fn of_put(
         match after() {
             None => return false,
             Some(true) => {}
-            Some(false) => tell(program, rank, put, &other.access, units, report, told),
+            Some(false) if other.access.span.overlaps(put.access.span) => {
+                tell(program, rank, put, &other.access, units, report, told);
+            }
+            Some(false) => report.undecided(Check::Hazards),
         }
     }
     true
