@@ -172,6 +172,10 @@ impl Walk<'_> {
                 if let Some(place) = self.sequence.clone() {
                     let phase = if peer > self.rank { 0 } else { 2 };
                     self.half(place.clone(), 1, self.rank, send, among, &transfer.place)?;
+                    // Neither lower nor higher: nothing receives what a rank sends itself.
+                    if peer == self.rank {
+                        return Ok(());
+                    }
                     let free = Place { on: transfer.place.on, after: Vec::new() };
                     return self.half(place, phase, peer, receive, among, &free);
                 }
@@ -273,6 +277,8 @@ impl Walk<'_> {
             let rank = self.rank;
             let why = || format!("rank {rank}: what a collective sends and receives does not fit");
             self.outcome.note(Check::Agreement, why);
+            // Who has no part does not take part.
+            self.outcome.note(Check::CollectiveOrder, why);
         }
         let types = [send, recv]
             .map(|span| span.map(|span| &self.instance.plan.buffers[span.buffer].element));

@@ -45,7 +45,7 @@ pub(crate) fn initial(instance: &Instance<'_>) -> BTreeMap<Object, Vec<Value>> {
                 let given = copy == 0 && matches!(declared.role, Role::In | Role::InOut);
                 let value = |place: usize| match given {
                     true => Value::Plain(hash((object, place))),
-                    false => Value::Undefined,
+                    false => Value::Undefined(hash((object, place))),
                 };
                 objects.insert(object, (0..len).map(value).collect());
             }
@@ -103,7 +103,7 @@ impl<'a> Memory<'a> {
             self.torn.get_or_insert_with(|| format!("{object:?} {span:?} was written meanwhile"));
         }
         for (at, value) in here.iter_mut().enumerate() {
-            *value = values.get(at).copied().unwrap_or(Value::Undefined);
+            *value = values.get(at).copied().unwrap_or(Value::Undefined(0));
         }
     }
 
@@ -126,7 +126,7 @@ impl<'a> Memory<'a> {
             let (reads, _) = op.touches();
             let values: Vec<Value> =
                 reads.iter().flat_map(|span| self.load(node.rank, node.run, span)).collect();
-            if values.contains(&Value::Undefined) {
+            if values.iter().any(|value| matches!(value, Value::Undefined(_))) {
                 let name =
                     || format!("{} reads what nobody wrote: {reads:?}", self.linked.name(id));
                 self.undefined.get_or_insert_with(name);

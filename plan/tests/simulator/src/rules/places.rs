@@ -10,6 +10,7 @@ use crate::unit::{Act, Op, Unit};
 
 pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut Outcome) {
     let mut written = vec![false; instance.plan.buffers.len()];
+    let mut empty = vec![true; instance.plan.buffers.len()];
     for (rank, units) in units.iter().enumerate() {
         for op in units.iter().flat_map(|unit| &unit.ops) {
             let (_, mut writes) = op.touches();
@@ -29,10 +30,15 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
             }
         }
     }
-    for (buffer, written) in instance.plan.buffers.iter().zip(written) {
+    // There is nothing to write in what is empty.
+    for (buffer, _, len) in instance.allocations() {
+        empty[buffer] &= len == 0;
+    }
+    let empty = empty.into_iter();
+    for ((buffer, written), empty) in instance.plan.buffers.iter().zip(written).zip(empty) {
         let why = match (buffer.role, written) {
             (Role::In, true) => "is an input, and written",
-            (Role::Out, false) => "is an output, and nothing writes it",
+            (Role::Out, false) if !empty => "is an output, and nothing writes it",
             _ => continue,
         };
         outcome.note(Check::Initialised, || format!("`{}` {why}", buffer.name));
