@@ -56,6 +56,7 @@ fn postcondition(
             root = usize::try_from(place).ok().filter(|&place| place < ranks);
             if root.is_none() {
                 outcome.note(check, || format!("no root {place}"));
+                outcome.note(Check::Bounds, || format!("no root {place}"));
                 return Ok(());
             }
         }

@@ -268,6 +268,9 @@ impl Walk<'_> {
         };
         let send = if sends { Some(self.region(&collective.send)?) } else { None };
         let recv = if receives { Some(self.region(&collective.recv)?) } else { None };
+        if [send, recv].iter().flatten().all(|span| span.said == 0) {
+            return Ok(());
+        }
         let lengths = [(send, sent), (recv, received)];
         let mut counts =
             lengths.iter().filter_map(|(span, parts)| Some((span.as_ref()?.said, *parts)));
@@ -286,9 +289,6 @@ impl Walk<'_> {
             && a != b
         {
             self.outcome.note(Check::Agreement, || format!("a collective from {a} to {b}"));
-        }
-        if length == 0 && count == 0 {
-            return Ok(());
         }
         let act = Act::Collective { kind: collective.kind.clone(), root, send, recv, count };
         self.issue(self.rank, 0, act, Some(collective.among), &collective.place)

@@ -289,16 +289,15 @@ pub(crate) fn object(instance: &Instance<'_>, rank: usize, run: usize, span: &Sp
     Object { rank, buffer: span.buffer, at: span.at, copy }
 }
 
-/// The objects that a unit touches, and whether it writes them. Nothing is touched in an empty region.
+/// The objects that a unit touches, and whether it writes them. An object is touched in an empty
+/// region too: what counts is what the step names.
 fn touched(instance: &Instance<'_>, rank: usize, run: usize, unit: &Unit) -> Vec<(Object, bool)> {
     let mut all = Vec::new();
     for op in &unit.ops {
         let (reads, writes) = op.touches();
         let reads = reads.iter().map(|span| (span, false));
         for (span, write) in reads.chain(writes.iter().map(|span| (span, true))) {
-            if !span.is_empty() {
-                all.push((object(instance, rank, run, span), write));
-            }
+            all.push((object(instance, rank, run, span), write));
         }
     }
     // One entry for each object: a write if any is.

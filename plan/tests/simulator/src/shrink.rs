@@ -101,6 +101,9 @@ fn change(plan: &mut Plan, sizes: &mut Sizes, which: usize) -> Change {
         return turn.made;
     }
     parts(plan, &mut turn);
+    if !done(&turn) {
+        pairs(plan, &mut turn);
+    }
     turn.made
 }
 
@@ -119,6 +122,21 @@ fn statements(plan: &mut Plan, turn: &mut Turn) {
                     None => turn.idle(),
                 }
                 return;
+            }
+        }
+    });
+}
+
+/// Two statements of a list at once: what is raised and awaited, sent and received.
+fn pairs(plan: &mut Plan, turn: &mut Turn) {
+    make::lists(&mut plan.steps, &mut |list| {
+        for second in 1..list.len() {
+            for first in 0..second {
+                if turn.is() {
+                    list.remove(second);
+                    list.remove(first);
+                    return;
+                }
             }
         }
     });
