@@ -93,6 +93,12 @@ impl<'a> Instance<'a> {
         lengths.map(Vec::as_slice).ok_or_else(|| Malformed("no such buffer".to_owned()))
     }
 
+    /// All lengths, as the plan says.
+    pub(crate) fn said(&self) -> impl Iterator<Item = (usize, i64)> {
+        let each = self.lengths.iter().enumerate();
+        each.flat_map(|(buffer, lengths)| lengths.iter().map(move |&len| (buffer, len)))
+    }
+
     /// All allocations: buffer, place in the array, length.
     pub(crate) fn allocations(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         self.lengths.iter().enumerate().flat_map(|(buffer, lengths)| {

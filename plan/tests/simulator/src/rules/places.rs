@@ -45,6 +45,14 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
     }
 }
 
+/// A buffer has a length (A12).
+pub(crate) fn lengths(instance: &Instance<'_>, outcome: &mut Outcome) {
+    for (buffer, len) in instance.said().filter(|(_, len)| *len < 0) {
+        let name = &instance.plan.buffers[buffer].name;
+        outcome.note(Check::Bounds, || format!("`{name}` is {len} long"));
+    }
+}
+
 fn misplaced(instance: &Instance<'_>, rank: usize, op: &Op) -> Option<String> {
     let Act::Collective { kind, send: Some(send), recv: Some(recv), count, .. } = &op.act else {
         return None;
