@@ -28,14 +28,13 @@ pub(super) struct Formula<'a> {
     declared: &'a Declared<'a>,
     text: &'a str,
     at: usize,
-    depth: usize,
     /// How many numbers may still be read.
     budget: &'a mut usize,
 }
 
 impl<'a> Formula<'a> {
     pub(super) fn new(declared: &'a Declared<'a>, text: &'a str, budget: &'a mut usize) -> Self {
-        Self { declared, text, at: 0, depth: 0, budget }
+        Self { declared, text, at: 0, budget }
     }
 
     /// A region: `u`, `u[h .. 2 * h]`, `g[i]`, `u.next[0 .. h]`.
