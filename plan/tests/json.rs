@@ -521,3 +521,40 @@ fn deepest() {
     plan.steps = vec![guard(plan.steps)];
     assert!(read(&plan.to_json()).validate().is_empty());
 }
+
+#[test]
+fn counters_of_one_name() {
+    let text = |text: &str| {
+        let counters = "\"counters\": [\"i\", \"i\", \"i\"],\n  \"steps\": [";
+        read(&HALO.replace("\"steps\": [", &format!("{counters}{text},")))
+    };
+    let counted = |plan: &Plan| -> Vec<u32> {
+        let loops = plan.steps.iter().filter_map(|step| match &step.kind {
+            StepKind::Loop(this) => Some(this.counter.0),
+            _ => None,
+        });
+        loops.collect()
+    };
+    let some = |nth: &str| format!("{{\"for\": \"i\"{nth}, \"from\": 0, \"to\": 2, \"do\": []}}");
+    let (one, second) = (some(""), some(", \"nth\": 2"));
+    let plan = text(&[&*one, &one, &one, &one].join(","));
+    assert_eq!(counted(&plan), [0, 1, 2, 2]);
+    assert!(!plan.to_json().contains("nth"));
+    let plan = text(&[&*second, &one, &second].join(","));
+    assert_eq!(counted(&plan), [1, 2, 1]);
+    assert_eq!(read(&plan.to_json()), plan);
+    // In a number the loop around counts.
+    let body = "\"do\": [{\"compute\": \"w\", \"arguments\": [\"i\"], \"on\": \"net\"}]";
+    let plan = text(&[&*one, &one.replace("\"do\": []", body)].join(","));
+    let StepKind::Loop(second) = &plan.steps[1].kind else { panic!("a loop") };
+    let StepKind::Compute(inside) = &second.body[0].kind else { panic!("a compute step") };
+    assert_eq!(inside.arguments, [Expr::Loop(LoopId(1))]);
+    assert_eq!(plan.show(&inside.arguments[0]), "i");
+    let message = refused(
+        "\"steps\": [",
+        &format!("\"counters\": [\"i\"], \"steps\": [{}, ", some(", \"nth\": 2")),
+    );
+    assert_eq!(message, {
+        "steps[0].nth (line 13, column 52): which of the counters of that name, from 1, expected, 2 found"
+    });
+}

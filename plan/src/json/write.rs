@@ -1,23 +1,28 @@
 //! From a plan to a file's values.
 
+use std::cell::RefCell;
+
 use super::layout::Out;
+use super::names::Counters;
 use crate::ir::names::Names;
 use crate::ir::show::{Shown, show};
 use crate::ir::{
-    Buffer, CollectiveKind, ElementType, Expr, Launch, Location, Loop, MOST_NESTING, Named, Order,
-    Peer, Place, Plan, Region, Role, Step, StepKind, Values, Version,
+    Buffer, CollectiveKind, ElementType, Expr, Launch, Location, Loop, LoopId, MOST_NESTING, Named,
+    Order, Peer, Place, Plan, Region, Role, Step, StepKind, Values, Version,
 };
 
 type Fields = Vec<(&'static str, Out)>;
 
 /// The text of a plan.
 pub(super) fn plan(plan: &Plan) -> String {
-    Writer { plan, names: Names::new(plan) }.plan().render()
+    let counters = RefCell::new(Counters::new(plan));
+    Writer { plan, names: Names::new(plan), counters }.plan().render()
 }
 
 struct Writer<'a> {
     plan: &'a Plan,
     names: Names<'a>,
+    counters: RefCell<Counters<'a>>,
 }
 
 impl Writer<'_> {
@@ -98,10 +103,9 @@ impl Writer<'_> {
         };
         let mut fields = vec![("name", (&*buffer.name).into()), ("element", element)];
         if let Some(array) = &buffer.array {
-            let counter = self.plan.counters.get(array.index.index()).map(|counter| &counter.name);
-            let index = name(counter, "counter", array.index.0);
-            let array = vec![("count", self.number(&array.count)), ("index", index)];
-            fields.push(("array", Out::Object(array)));
+            let mut array_fields = vec![("count", self.number(&array.count))];
+            self.counter(&mut array_fields, "index", array.index);
+            fields.push(("array", Out::Object(array_fields)));
         }
         fields.push(("len", self.number(&buffer.len)));
         fields.push(("role", role.into()));
@@ -142,16 +146,22 @@ impl Writer<'_> {
     }
 
     fn head(&self, this: &Loop) -> Fields {
-        let counter = self.plan.counters.get(this.counter.index()).map(|one| &one.name);
-        let mut fields = vec![
-            ("for", name(counter, "counter", this.counter.0)),
-            ("from", self.number(&this.from)),
-            ("to", self.number(&this.to)),
-        ];
+        let mut fields = Vec::new();
+        self.counter(&mut fields, "for", this.counter);
+        fields.push(("from", self.number(&this.from)));
+        fields.push(("to", self.number(&this.to)));
         if this.reverse {
             fields.push(("reverse", Out::Bool(true)));
         }
         fields
+    }
+
+    /// The counter of a loop or an array.
+    fn counter(&self, fields: &mut Fields, key: &'static str, id: LoopId) {
+        let counter = self.plan.counters.get(id.index()).map(|one| &one.name);
+        fields.push((key, name(counter, "counter", id.0)));
+        let nth = counter.and_then(|name| self.counters.borrow_mut().nth(name, id.0));
+        fields.extend(nth.map(|nth| ("nth", Out::Number(nth as i64))));
     }
 
     /// A statement without others inside.

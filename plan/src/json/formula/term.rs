@@ -4,7 +4,7 @@
 
 use super::{Fault, Formula, Read};
 use crate::ir::names::Meaning;
-use crate::ir::{AxisId, Comparison, Condition, Expr, MOST_NESTING, ParamId};
+use crate::ir::{AxisId, Comparison, Condition, Expr, LoopId, MOST_NESTING, ParamId};
 
 /// How many operators and parentheses may wait for what comes after them.
 const MOST_PENDING: usize = 1_024;
@@ -186,12 +186,20 @@ impl Formula<'_> {
                 return Ok(false);
             }
             Meaning::Axis(axis) => Expr::Extent(axis),
-            Meaning::Counter(counter) => Expr::Loop(counter),
+            Meaning::Counter(counter) => Expr::Loop(self.around(counter)),
             Meaning::Param(param) => Expr::Param(param),
             Meaning::Ambiguous => return self.fault("a name of one thing expected"),
         };
         so_far.terms.push(self.made(number, 1)?);
         Ok(true)
+    }
+
+    /// The counter of that name that a loop around counts, if one does.
+    fn around(&self, counter: LoopId) -> LoopId {
+        let counters = &self.declared.names.plan.counters;
+        let name = |id: LoopId| counters.get(id.index()).map(|counter| &counter.name);
+        let around = self.scope.iter().rev().find(|id| name(**id) == name(counter));
+        around.copied().unwrap_or(counter)
     }
 
     /// A word that is no name.

@@ -6,8 +6,8 @@ use super::super::tree::Kind;
 use super::Reader;
 use super::declarations::one_of;
 use crate::ir::{
-    Awaited, Collective, CollectiveKind, CommunicatorId, Compute, Loop, LoopId, MOST_NESTING,
-    Place, Postcondition, Put, Receive, Reduction, Region, Send, Signal, SignalId, Step, StepKind,
+    Awaited, Collective, CollectiveKind, CommunicatorId, Compute, Loop, MOST_NESTING, Place,
+    Postcondition, Put, Receive, Reduction, Region, Send, Signal, SignalId, Step, StepKind,
     StreamId, Transfer, Wait, When,
 };
 
@@ -25,7 +25,7 @@ const KEYS: [(&str, &[&str]); 12] = [
     ("signal", &["signal", "peer", "among", "on", "after", "at"]),
     ("wait", &["wait", "among", "on", "after", "at"]),
     ("group", &["group", "at"]),
-    ("for", &["for", "from", "to", "reverse", "do", "at"]),
+    ("for", &["for", "nth", "from", "to", "reverse", "do", "at"]),
     ("when", &["when", "do", "at"]),
     ("sequence", &["sequence", "at"]),
 ];
@@ -55,7 +55,12 @@ impl Reader<'_> {
             "sequence" => StepKind::Sequence(self.steps(&main, depth + 1)?),
             "for" | "when" => {
                 let mut kind = self.head(verb, &main, &fields)?;
+                let outside = self.scope.len();
+                if let StepKind::Loop(this) = &kind {
+                    self.scope.push(this.counter);
+                }
                 let inside = self.steps(&fields.need("do")?, depth + 1)?;
+                self.scope.truncate(outside);
                 match &mut kind {
                     StepKind::Loop(Loop { body, .. }) | StepKind::When(When { body, .. }) => {
                         *body = inside
@@ -81,7 +86,7 @@ impl Reader<'_> {
             return Ok(StepKind::When(When { condition: self.condition(main)?, body }));
         }
         Ok(StepKind::Loop(Loop {
-            counter: LoopId(self.id(main, &self.declared.counters)?),
+            counter: self.counter(main, fields)?,
             from: self.number(&fields.need("from")?)?,
             to: self.number(&fields.need("to")?)?,
             reverse: fields.flag("reverse")?,
