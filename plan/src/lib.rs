@@ -11,6 +11,7 @@ mod arith;
 pub mod build;
 pub mod check;
 pub mod ir;
+pub mod json;
 pub mod lower;
 mod program;
 pub mod verdict;
