@@ -1,0 +1,51 @@
+//! Pictures of schedules and of problems: text, Mermaid and SVG.
+//!
+//! A schedule is drawn as a timeline: a lane for each rank and stream, and time in logical steps, as many as
+//! the longest chain of calls that wait for one another has. A call that has to wait for another rank lasts
+//! from the step at which its stream gets to it. How long a step takes is not known here: [`cost`](crate::cost)
+//! estimates it. A [`Problem`] is drawn as its story: who waits for whom, and where.
+//!
+//! ```
+//! # use typed_nccl_plan::build::{PlanBuilder, ring};
+//! # let mut plan = PlanBuilder::new("ring, sends first");
+//! # plan.ranks(2..);
+//! # let len = plan.param("len", 1..);
+//! # let a = plan.input::<f32>("a", len);
+//! # let b = plan.output::<f32>("b", len);
+//! # let net = plan.stream("net");
+//! plan.on(net).send(a, ring(1));
+//! plan.on(net).receive(b, ring(-1));
+//! let refused = plan.check().unwrap_err();
+//! let picture = refused.rejected().problems[0].to_svg();
+//! # assert!(picture.contains("</svg>"));
+//! ```
+//!
+//! A picture stays one that can be looked at: what is left out of a large one is counted in it.
+
+mod clock;
+mod links;
+mod mermaid;
+mod names;
+mod text;
+mod timeline;
+mod width;
+
+pub(crate) use clock::{Clock, Pace};
+pub(crate) use links::{Links, Pair, Port};
+
+use crate::ir::Plan;
+use crate::lower::Schedule;
+use timeline::Timeline;
+
+impl Schedule {
+    /// A timeline for a terminal of 100 columns: a line for each logical step and stream, a column for each of
+    /// the first 8 ranks.
+    pub fn to_text(&self, plan: &Plan) -> String {
+        text::draw(&Timeline::new(plan, self))
+    }
+
+    /// A Mermaid sequence diagram: a participant for each of the first 16 ranks.
+    pub fn to_mermaid(&self, plan: &Plan) -> String {
+        mermaid::draw(&Timeline::new(plan, self))
+    }
+}
