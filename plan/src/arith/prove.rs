@@ -8,15 +8,17 @@
 //! [linear]: super::linear
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::atom::{Atom, Kind, common};
 use super::facts::Facts;
 use super::linear::contradicts;
+use super::models::Models;
 use super::poly::{Poly, Term};
 
 /// Replacements one after the other, and goals, at most: a short proof is found before a long one is
 /// looked for.
-const ROUNDS: [(usize, u32); 4] = [(0, 1), (1, 20), (2, 40), (5, 80)];
+const ROUNDS: [(usize, u32); 3] = [(1, 20), (2, 40), (5, 80)];
 /// Facts in one search, at most.
 const FACTS: usize = 96;
 
@@ -31,9 +33,18 @@ pub(super) struct Memory {
 /// One search: what it may use, and what it tried.
 struct Search<'a> {
     facts: &'a [Vec<Term>],
+    models: Models,
     /// How many more goals it may try.
     goals: u32,
     failed: HashSet<Vec<Term>>,
+    bounds: HashMap<Atom, Rc<[Bound]>>,
+}
+
+/// `size * atom + other >= 0`, or `-size * atom + other >= 0` if it is an upper one. The size is positive.
+struct Bound {
+    upper: bool,
+    size: Poly,
+    other: Poly,
 }
 
 impl Clone for Memory {
@@ -74,14 +85,21 @@ impl Facts {
     }
 
     fn search(&self, goal: &Poly, before: Option<Atom>) -> bool {
-        let facts = self.relevant(goal, before);
+        let (facts, atoms) = self.relevant(goal, before);
+        let mut search = Search::new(&facts);
+        if search.linear(goal) {
+            return true;
+        }
+        search.models = Models::of(&facts, &atoms);
         ROUNDS.iter().any(|&(depth, goals)| {
-            Search { facts: &facts, goals, failed: HashSet::new() }.prove(goal, depth)
+            search.goals = goals;
+            search.failed.clear();
+            search.prove(goal, depth)
         })
     }
 
     /// What is known of the atoms of a goal, and of the atoms in what is known of them.
-    fn relevant(&self, goal: &Poly, before: Option<Atom>) -> Vec<Vec<Term>> {
+    fn relevant(&self, goal: &Poly, before: Option<Atom>) -> (Vec<Vec<Term>>, Vec<Atom>) {
         let mut facts: Vec<Vec<Term>> = Vec::new();
         let mut atoms: Vec<Atom> = goal.atoms();
         let mut used = vec![false; self.assumptions.len()];
@@ -112,7 +130,7 @@ impl Facts {
             }
         }
         facts.truncate(FACTS);
-        facts
+        (facts, atoms)
     }
 
     pub(super) fn is_opaque(&self, atom: Atom) -> bool {
@@ -120,13 +138,18 @@ impl Facts {
     }
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(facts: &'a [Vec<Term>]) -> Self {
+        let (models, failed, bounds) = (Models::NONE, HashSet::new(), HashMap::new());
+        Self { facts, models, goals: 0, failed, bounds }
+    }
+
     fn prove(&mut self, goal: &Poly, depth: usize) -> bool {
         let Some(terms) = goal.terms() else { return false };
         if terms.iter().all(|&(m, factor)| m.degree() == 0 && factor >= 0) {
             return true;
         }
-        if self.failed.contains(terms) || self.goals == 0 {
+        if self.goals == 0 || self.models.refute(terms) || self.failed.contains(terms) {
             return false;
         }
         self.goals -= 1;
@@ -141,7 +164,8 @@ impl Search<'_> {
 
     fn linear(&self, goal: &Poly) -> bool {
         let opposite = &-goal - 1;
-        opposite.terms().is_some_and(|opposite| contradicts(opposite, self.facts))
+        let (Some(goal), Some(opposite)) = (goal.terms(), opposite.terms()) else { return false };
+        !self.models.refute(goal) && contradicts(opposite, self.facts)
     }
 
     /// By leaving out a factor that is not negative.
@@ -169,29 +193,41 @@ impl Search<'_> {
         atoms.into_iter().any(|atom| self.by_bounds_of(goal, atom, depth))
     }
 
+    /// What the facts say of an atom alone, times something.
+    fn bounds_of(&mut self, atom: Atom) -> Rc<[Bound]> {
+        if let Some(known) = self.bounds.get(&atom) {
+            return known.clone();
+        }
+        let mut bounds = Vec::new();
+        for fact in self.facts.iter().filter(|fact| fact.iter().any(|(m, _)| m.contains(atom))) {
+            let Some((times, other)) = Poly::from_terms(fact.clone()).split(atom) else { continue };
+            let upper = match times.as_constant() {
+                Some(value) => value < 0,
+                None if times.atoms().contains(&atom) => continue,
+                None if self.linear(&(&times - 1)) => false,
+                None if self.linear(&(&-&times - 1)) => true,
+                None => continue,
+            };
+            bounds.push(Bound { upper, size: if upper { -&times } else { times }, other });
+        }
+        let bounds: Rc<[Bound]> = bounds.into();
+        self.bounds.insert(atom, bounds.clone());
+        bounds
+    }
+
     fn by_bounds_of(&mut self, goal: &Poly, atom: Atom, depth: usize) -> bool {
         let Some((slope, rest)) = goal.split(atom) else { return false };
         let linear = !slope.atoms().contains(&atom);
-        let mut ends = [Vec::new(), Vec::new()];
-        for fact in self.facts {
-            let Some((times, other)) = Poly::from_terms(fact.clone()).split(atom) else { continue };
-            if times.is_zero() || times.atoms().contains(&atom) {
-                continue;
-            }
-            // times * atom + other >= 0: a lower end if times is positive, an upper one if negative.
-            // The goal there, times |times|, one less than which is enough as it is a whole number:
-            // times * rest - slope * other + times - 1.
-            let (end, size) = match times.as_constant() {
-                Some(value) => (usize::from(value < 0), Poly::constant(value.abs())),
-                None if self.linear(&(&times - 1)) => (0, times.clone()),
-                None if self.linear(&(&-&times - 1)) => (1, -&times),
-                None => continue,
-            };
-            let moved = &slope * &other;
-            let moved = if end == 0 { -&moved } else { moved };
-            ends[end].push(&(&(&(&size * &rest) + &moved) + &size) - 1);
+        let bounds = self.bounds_of(atom);
+        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        for bound in bounds.iter() {
+            // The goal there, times the size; one less than a multiple is enough, as the goal is a whole
+            // number.
+            let moved = &slope * &bound.other;
+            let moved = if bound.upper { moved } else { -&moved };
+            let goal = &(&(&(&bound.size * &rest) + &moved) + &bound.size) - 1;
+            if bound.upper { upper.push(goal) } else { lower.push(goal) }
         }
-        let [lower, upper] = ends;
         let at_lower = lower.iter().any(|goal| self.prove(goal, depth - 1));
         if at_lower && self.prove(&slope, depth - 1) {
             return true;

@@ -360,6 +360,7 @@ impl Every<'_> {
                 near: Near { axes: near.collect() },
                 may_overlap: &may_overlap,
             };
+            self.covered(sizes, &proof)?;
             if let Err(problems) = self.at(sizes, Depth::Beyond(&beyond)) {
                 return Err(problems
                     .into_iter()
@@ -368,6 +369,24 @@ impl Every<'_> {
             }
         }
         Ok(Proof { claims: self.claims(axes, params, reach) })
+    }
+
+    /// Proves that the regions that are declared as filled are, at every size, as they are at this one.
+    fn covered(&mut self, sizes: &Sizes, proof: &Lengths<'_>) -> Result<(), Vec<Problem>> {
+        if self.plan.covers.is_empty() {
+            return Ok(());
+        }
+        let program = crate::program::expand(self.plan, &self.statements, sizes, &mut self.budget)?;
+        for covered in &self.plan.covers {
+            let all = super::coverage::parts(self.plan, &program, sizes, covered);
+            let proved =
+                all.is_some_and(|all| all.iter().all(|parts| proof.covers(covered, parts)));
+            if !proved {
+                let title = "whether this is filled cannot be decided for every size".to_owned();
+                return Err(vec![refused(Check::Coverage, covered.at, title, self.ranks())]);
+            }
+        }
+        Ok(())
     }
 
     fn ranks(&self) -> String {

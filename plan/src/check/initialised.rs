@@ -7,7 +7,7 @@ use super::links::Signals;
 use super::report::Report;
 use crate::ir::Role;
 use crate::program::{Kind, NONE, Op, OpKind, Span};
-use crate::verdict::Check;
+use crate::verdict::{Check, Line};
 
 /// Elements that were written, as disjoint ranges: start and end.
 #[derive(Clone, Default)]
@@ -102,11 +102,13 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
     for (buffer, written) in instance.plan.buffers.iter().zip(written) {
         if buffer.role == Role::Out && !written && !is_empty(instance, &buffer.name) {
             let title = format!("output `{}` is never written", buffer.name);
+            let text = format!("is the first of {} ranks, and none writes it", program.ranks());
+            let story = vec![Line { rank: Some(0), other: None, at: buffer.at, text }];
             report.tell(
                 Check::Initialised,
                 buffer.at,
                 title,
-                Vec::new(),
+                story,
                 &["write it, or take it away"],
             );
         }

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::arith::{Facts, Poly, Span, View};
 use crate::ir::{
-    AxisId, BufferId, Collective, CollectiveKind, Expr, Hop, Location, Peer, Plan, Region, Role,
-    Step, StepKind, Values,
+    AxisId, BufferId, Collective, CollectiveKind, Coverage, Expr, Hop, Location, Peer, Plan,
+    Region, Role, Step, StepKind, Values,
 };
 use crate::verdict::{Check, Problem, ProblemKind};
 
@@ -37,6 +37,8 @@ pub(crate) struct Lengths<'a> {
     around: Vec<&'a crate::ir::Loop>,
     /// The peer of each statement that puts.
     peers: HashMap<u32, &'a Peer>,
+    /// The peer of each statement that puts, or that sends in the global view.
+    senders: HashMap<u32, &'a Peer>,
     collectives: HashSet<u32>,
     fixed: Fixed,
 }
@@ -60,6 +62,7 @@ impl<'a> Lengths<'a> {
             loops: HashMap::new(),
             around: Vec::new(),
             peers: HashMap::new(),
+            senders: HashMap::new(),
             collectives: HashSet::new(),
             fixed: Fixed { params, axes },
         };
@@ -69,10 +72,6 @@ impl<'a> Lengths<'a> {
             proof.buffer(buffer, &facts);
         }
         proof.steps(&plan.steps, &facts, &rank, &mut None);
-        for covered in &plan.covers {
-            let undecided = "whether this is filled cannot be decided for every size";
-            proof.undecided(Check::Coverage, covered.at, undecided, LIST);
-        }
         for claim in &plan.computes {
             let undecided = "what is computed cannot be followed for every size";
             proof.undecided(Check::Postcondition, claim.at, undecided, LIST);
@@ -116,6 +115,34 @@ impl<'a> Lengths<'a> {
             return true;
         };
         !facts.disjoint(&a, &b)
+    }
+
+    /// Whether a declared region is filled by these, one after another, at every size: receives and puts in
+    /// the order in which they lie.
+    pub(crate) fn covers(&self, covered: &Coverage, parts: &[(Where, bool)]) -> bool {
+        let mut facts = Facts::of(self.plan);
+        let owner = facts.rank();
+        let Some(whole) = self.span(&facts, &covered.region, &owner) else { return false };
+        let mut at = whole.start.clone();
+        for &(part, is_computed_by_sender) in parts {
+            let Some(&region) = self.regions.get(&part) else { return false };
+            if self.loops.get(&part.0).is_some_and(|loops| !loops.is_empty()) {
+                return false;
+            }
+            let view = match self.senders.get(&part.0) {
+                Some(Peer::Shift(hops)) if is_computed_by_sender => {
+                    facts.hop(&owner, &backwards(hops))
+                }
+                _ if is_computed_by_sender => return false,
+                _ => owner.clone(),
+            };
+            let Some(span) = self.span(&facts, region, &view) else { return false };
+            if !facts.equal(&at, &span.start) {
+                return false;
+            }
+            at = span.end;
+        }
+        facts.equal(&at, &whole.end)
     }
 
     fn iterations(&self, facts: &mut Facts, statement: u32, mut view: View) -> View {
@@ -390,6 +417,7 @@ impl<'a> Lengths<'a> {
                 self.alike(number, (&this.from, view), (&this.to, view), &facts, at);
                 self.regions.insert((number, 0), &this.from);
                 self.regions.insert((number, 1), &this.to);
+                self.senders.insert(number, &this.peer);
                 see(&this.from, view, false);
                 if let Peer::Shift(hops) = &this.peer {
                     // What this rank receives is computed by the one that sends it.
@@ -420,6 +448,7 @@ impl<'a> Lengths<'a> {
                 self.regions.insert((number, 0), &this.from);
                 self.regions.insert((number, 1), &this.to);
                 self.peers.insert(number, &this.peer);
+                self.senders.insert(number, &this.peer);
                 see(&this.from, view, false);
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! Every rank sends to the next one around a ring.
 
-use typed_nccl_plan::build::{Buffer, PlanBuilder, Stream, at, chain, ring};
+use typed_nccl_plan::build::{Buffer, PlanBuilder, Stream, at, ring};
 use typed_nccl_plan::verdict::Check;
 
 use super::NearMiss;
@@ -42,6 +42,7 @@ pub fn sends_what_nobody_receives() -> NearMiss {
         .smallest([2])
         .ranks([1, 0])
         .lines(include_str!("ring.rs"), ["nobody receives"])
+        .mend("receive")
 }
 
 /// In the local view nothing but the checker sees both ends.
@@ -59,6 +60,7 @@ pub fn receives_doubles() -> NearMiss {
     NearMiss::new(plan, Check::Agreement)
         .smallest([1])
         .lines(include_str!("ring.rs"), ["f32", "f64"])
+        .mend("one type")
 }
 
 /// What arrives overwrites what is being sent.
@@ -69,7 +71,10 @@ pub fn onto_itself() -> NearMiss {
     let a = plan.in_out::<f32>("a", len);
     let net = plan.stream("net");
     plan.on(net).transfer(a, ring(1), a); // onto itself
-    NearMiss::new(plan, Check::Groups).smallest([1]).lines(include_str!("ring.rs"), ["onto itself"])
+    NearMiss::new(plan, Check::Groups)
+        .smallest([1])
+        .lines(include_str!("ring.rs"), ["onto itself"])
+        .mend("two buffers")
 }
 
 /// Rank 0 sends to itself, and receives in a step of its own.
@@ -92,11 +97,29 @@ pub fn itself_in_two_steps() -> NearMiss {
         .mend("group")
 }
 
-/// Nothing arrives at the first rank of a chain, whose output stays as it was.
-pub fn output_of_a_chain() -> NearMiss {
-    let (mut plan, Declared { a, b, net }) = declared("chain exchange", 1);
-    plan.on(net).transfer(a, chain(1), b);
-    NearMiss::new(plan, Check::Initialised).smallest([1]).ranks([0])
+/// An output that was forgotten.
+pub fn output_never_written() -> NearMiss {
+    let (mut plan, Declared { a, b, net }) = declared("ring with an output too many", 1);
+    plan.output::<f32>("c", b.len()); // never written
+    plan.on(net).transfer(a, ring(1), b);
+    NearMiss::new(plan, Check::Initialised)
+        .smallest([1])
+        .lines(include_str!("ring.rs"), ["never written"])
+        .mend("write it")
+}
+
+/// A group is launched on one stream.
+pub fn on_two_streams() -> NearMiss {
+    let (mut plan, Declared { a, b, net }) = declared("ring on two streams", 1);
+    let other = plan.stream("other");
+    plan.group(|plan| {
+        plan.on(net).send(a, ring(1)); // on one stream
+        plan.on(other).receive(b, ring(-1)); // on another
+    });
+    NearMiss::new(plan, Check::Groups)
+        .smallest([1])
+        .lines(include_str!("ring.rs"), ["on one stream", "on another"])
+        .mend("stream")
 }
 
 struct Declared {

@@ -92,11 +92,11 @@ pub(crate) fn schedules(linked: &Linked<'_>, random: &mut Random, many: usize) -
         let mut likes: Vec<u64> = (0..streams).map(|_| random.next()).collect();
         loop {
             let mut best: Option<(u64, usize, Event)> = None;
-            for stream in 0..streams {
+            for (stream, &like) in likes.iter().enumerate() {
                 if let Some(event) = machine.ready(stream)
-                    && best.is_none_or(|(like, ..)| like < likes[stream])
+                    && best.is_none_or(|(most, ..)| most < like)
                 {
-                    best = Some((likes[stream], stream, event));
+                    best = Some((like, stream, event));
                 }
             }
             let Some((_, stream, event)) = best else { break };

@@ -4,7 +4,10 @@
 //! [`simulate`] expands one size of a plan, runs it step by step and says which rules it breaks.
 
 mod data;
+mod differ;
+mod dump;
 mod expand;
+mod generate;
 mod hang;
 mod instance;
 mod link;
@@ -16,14 +19,19 @@ mod order;
 mod outcome;
 mod random;
 mod rules;
+mod shrink;
 mod unit;
 mod value;
 
 use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::verdict::Sizes;
 
+pub use differ::{Report, Table, compare, run_many};
+pub use dump::dump;
+pub use generate::{case, plan as random_plan, sizes};
 pub use outcome::Outcome;
 pub use random::Random;
+pub use shrink::shrink;
 
 use instance::Instance;
 use link::Linked;

@@ -162,12 +162,12 @@ impl<'a> Linked<'a> {
         let mut signals: Numbers<(usize, usize, usize, usize)> = Numbers::new();
         let mut consumed: HashMap<usize, usize> = HashMap::new();
         let named = named_signals(instance);
-        for rank in 0..ranks {
+        for (rank, list) in units.iter().enumerate() {
             let mut uses: HashMap<Object, Uses> = HashMap::new();
             // Puts whose signal has not come yet, by communicator and target.
             let mut pending: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
             for run in 0..runs {
-                for (number, unit) in units[rank].iter().enumerate() {
+                for (number, unit) in list.iter().enumerate() {
                     let id = linked.nodes.len();
                     let stream = rank * streams + unit.stream;
                     let place = linked.streams[stream].len();
