@@ -26,6 +26,7 @@ mod clock;
 mod links;
 mod mermaid;
 mod names;
+mod svg;
 mod text;
 mod timeline;
 mod width;
@@ -47,5 +48,11 @@ impl Schedule {
     /// A Mermaid sequence diagram: a participant for each of the first 16 ranks.
     pub fn to_mermaid(&self, plan: &Plan) -> String {
         mermaid::draw(&Timeline::new(plan, self))
+    }
+
+    /// An SVG picture, which needs nothing else: lanes for the first 16 ranks, time to the right for the first
+    /// 64 steps. It brings its background, so that it can be read on a light page and on a dark one.
+    pub fn to_svg(&self, plan: &Plan) -> String {
+        svg::timeline(&Timeline::new(plan, self))
     }
 }

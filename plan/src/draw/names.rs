@@ -19,7 +19,7 @@ pub(crate) enum Detail {
     Full,
     /// `out[3] -> 2`
     Short,
-    /// `-> 2`
+    /// `->2`
     Least,
 }
 
@@ -72,6 +72,7 @@ impl<'a> Names<'a> {
             let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
             words.join(" ")
         };
+        let (to, from_whom) = if detail == Detail::Least { ("->", "<-") } else { ("-> ", "<- ") };
         match operation {
             Operation::Collective { kind, among, send, recv, .. } => {
                 let what = match (send, recv) {
@@ -94,15 +95,15 @@ impl<'a> Names<'a> {
                 vec![line]
             }
             Operation::Send { from, peer, .. } => {
-                vec![line("send", &part(from), format!("-> {peer}"))]
+                vec![line("send", &part(from), format!("{to}{peer}"))]
             }
-            Operation::Receive { to, peer, .. } => {
-                vec![line("recv", &part(to), format!("<- {peer}"))]
+            Operation::Receive { to: into, peer, .. } => {
+                vec![line("recv", &part(into), format!("{from_whom}{peer}"))]
             }
-            Operation::Put { from, peer, to, signal, .. } => {
-                let mut whom = format!("-> {peer}");
+            Operation::Put { from, peer, to: into, signal, .. } => {
+                let mut whom = format!("{to}{peer}");
                 if detail == Detail::Full {
-                    whom = format!("{whom} {}", part(to));
+                    whom = format!("{whom} {}", part(into));
                 }
                 if let Some(signal) = signal {
                     whom = format!("{whom} !{}", self.signal(signal.index()));
@@ -110,11 +111,11 @@ impl<'a> Names<'a> {
                 vec![line("put", &part(from), whom)]
             }
             Operation::Signal { signal, peer, .. } => {
-                vec![line("signal", "", format!("!{} -> {peer}", self.signal(signal.index())))]
+                vec![line("signal", "", format!("!{} {to}{peer}", self.signal(signal.index())))]
             }
             Operation::Wait { signals, .. } => {
                 let wait = |(signal, peer, times): &(crate::ir::SignalId, u32, u32)| {
-                    let mut whom = format!("!{} <- {peer}", self.signal(signal.index()));
+                    let mut whom = format!("!{} {from_whom}{peer}", self.signal(signal.index()));
                     if *times != 1 {
                         whom = format!("{whom} x{times}");
                     }

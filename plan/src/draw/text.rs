@@ -145,7 +145,7 @@ fn lines(timeline: &Timeline<'_>, ranks: usize, detail: Detail, names: &[String]
         for step in bar.start..bar.active {
             cells[place(step)] = Cell::Waits;
         }
-        cells[place(bar.active)] = Cell::Does(words(&timeline.names.call(placed.call, detail)));
+        cells[place(bar.active)] = Cell::Does(words(&timeline.names.call(placed.call, detail), detail));
     }
     let rows = cells.chunks(ranks.max(1)).enumerate();
     let kept = rows.filter(|(_, cells)| !cells.iter().all(|cell| matches!(cell, Cell::Nothing)));
@@ -158,10 +158,10 @@ fn lines(timeline: &Timeline<'_>, ranks: usize, detail: Detail, names: &[String]
 }
 
 /// A group in one line: all of a small one, the first of a large one and how many more.
-fn words(lines: &[String]) -> String {
+fn words(lines: &[String], detail: Detail) -> String {
     match lines {
         [] => "-".to_owned(),
-        [_] | [_, _] => lines.join(", "),
+        [_] | [_, _] => lines.join(if detail == Detail::Least { " " } else { ", " }),
         [first, rest @ ..] => format!("{first} +{}", rest.len()),
     }
 }
