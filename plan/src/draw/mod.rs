@@ -23,9 +23,11 @@
 //! A picture stays one that can be looked at: what is left out of a large one is counted in it.
 
 mod clock;
+mod flow;
 mod links;
 mod mermaid;
 mod names;
+mod story;
 mod svg;
 mod text;
 mod timeline;
@@ -36,6 +38,8 @@ pub(crate) use links::{Links, Pair, Port};
 
 use crate::ir::Plan;
 use crate::lower::Schedule;
+use crate::verdict::Problem;
+use story::Story;
 use timeline::Timeline;
 
 impl Schedule {
@@ -54,5 +58,19 @@ impl Schedule {
     /// 64 steps. It brings its background, so that it can be read on a light page and on a dark one.
     pub fn to_svg(&self, plan: &Plan) -> String {
         svg::timeline(&Timeline::new(plan, self))
+    }
+}
+
+impl Problem {
+    /// A Mermaid flowchart: a frame for each rank, a box for each line of the story, and arrows between them.
+    /// [`render`](Self::render) tells the same as text.
+    pub fn to_mermaid(&self) -> String {
+        flow::draw(&Story::new(self))
+    }
+
+    /// An SVG picture, which needs nothing else: a column for each rank, the story from top to bottom. Ranks
+    /// that wait for one another are a circle of red arrows.
+    pub fn to_svg(&self) -> String {
+        svg::story(&Story::new(self))
     }
 }

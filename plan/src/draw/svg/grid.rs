@@ -15,7 +15,7 @@ const STEPS: usize = 64;
 /// Lines of a bar.
 const LINES: usize = 6;
 /// Columns of a line of a bar, and of a stream's name.
-const LABEL: usize = 36;
+const LABEL: usize = 44;
 const STREAM: usize = 20;
 /// Around text in a bar.
 const PAD: usize = 6;
@@ -91,6 +91,10 @@ impl Grid {
         let names = grid.lanes.iter().map(|lane| measure(&grid.lane_name(timeline, lane)));
         let first = measure(&format!("rank {}", ranks.saturating_sub(1)));
         grid.left = 12 + first + 2 * CHAR + names.max().unwrap_or(0) + CHAR;
+        if timeline.ranks() > ranks {
+            // Wires to them end beside their number.
+            grid.left = grid.left.max(12 + measure(&rest(timeline.ranks() - ranks)));
+        }
         grid
     }
 
@@ -123,7 +127,7 @@ impl Grid {
             y += lane.above() + lane.lines * LINE + 2 * PAD + 6;
         }
         self.rest = y;
-        if more { y + LINE + 14 } else { y }
+        if more { y + LINE + 18 } else { y }
     }
 
     /// Places the steps beside each other, once the tracks of the gutters are known. Gives where they end.
@@ -193,6 +197,11 @@ impl Lane {
     fn above(&self) -> usize {
         8 + self.tracks * CHANNEL
     }
+}
+
+/// What stands for the ranks that are left out.
+pub(super) fn rest(ranks: usize) -> String {
+    format!("… {ranks} more ranks")
 }
 
 fn lanes(timeline: &Timeline<'_>, ranks: usize) -> Vec<Lane> {

@@ -20,7 +20,7 @@ pub(super) fn line(kind: WireKind) -> (&'static str, &'static str) {
     match kind {
         WireKind::Arrow(ArrowKind::Message) => ("#0969da", r#" stroke-width="1.5""#),
         WireKind::Arrow(ArrowKind::Signal) => {
-            ("#1a7f5a", r#" stroke-width="1.5" stroke-dasharray="6 3""#)
+            ("#1a7f5a", r#" stroke-width="1.5""#)
         }
         WireKind::Arrow(ArrowKind::Event) => ("#818b98", r#" stroke-dasharray="2 3""#),
         WireKind::Collective => ("#8250df", r#" stroke-width="2""#),

@@ -1,12 +1,12 @@
 //! A timeline: time to the right, a lane for each rank and stream.
 
 use super::canvas::{ALARM, Area, CHAR, Canvas, FAINT, INK, LINE, RULE, Towards, measure};
-use super::grid::Grid;
+use super::grid::{Grid, rest};
 use super::key::{Entry, WAITING, colours, draw as key, line};
 use super::wires::{self, Wire, WireKind};
 use crate::draw::names::Detail;
 use crate::draw::timeline::{BarKind, Timeline};
-use crate::draw::width::wrap;
+use crate::draw::width::{fit, wrap};
 
 /// Around the picture.
 const MARGIN: usize = 12;
@@ -46,7 +46,7 @@ pub(crate) fn draw(timeline: &Timeline<'_>) -> String {
         canvas.text(steps_end, y, &more, FAINT);
     }
     let lanes_end = grid.place_lanes(y + LINE + 6, more_ranks > 0);
-    names(&mut canvas, timeline, &grid, right, lanes_end, more_ranks);
+    names(&mut canvas, timeline, &grid, right, more_ranks);
     for call in 0..timeline.links.len() {
         bar(&mut canvas, timeline, &grid, call, steps_end);
     }
@@ -74,7 +74,6 @@ fn names(
     timeline: &Timeline<'_>,
     grid: &Grid,
     right: usize,
-    end: usize,
     more: usize,
 ) {
     let ends: Vec<usize> =
@@ -98,10 +97,8 @@ fn names(
         }
     }
     if more > 0 {
-        let text = format!("… {more} more ranks");
         canvas.path(&[(MARGIN, grid.rest), (right, grid.rest)], RULE, "", false);
-        canvas.text(MARGIN, grid.rest + 7, &text, FAINT);
-        debug_assert!(end > grid.rest);
+        canvas.text(MARGIN, grid.rest + 8, &rest(more), FAINT);
     }
 }
 
@@ -122,7 +119,14 @@ fn bar(canvas: &mut Canvas, timeline: &Timeline<'_>, grid: &Grid, call: u32, end
         area.width = to - area.x;
         canvas.boxed(area, WAITING.0, WAITING.1, true);
     }
-    if bar.active < grid.steps {
+    if bar.active >= grid.steps {
+        let room = (grid.ends(bar.start) - grid.begins(bar.start)) / CHAR;
+        let (x, mut y) = grid.text(lane, bar.start);
+        for text in &grid.labels[call as usize] {
+            canvas.text(x, y, &fit(text, room.saturating_sub(2)), FAINT);
+            y += LINE;
+        }
+    } else {
         let (fill, edge) = colours(bar.kind);
         canvas.boxed(grid.bar(lane, call, bar.active, bar.active), fill, edge, false);
         let (x, mut y) = grid.text(lane, bar.active);
@@ -157,7 +161,7 @@ fn tip(timeline: &Timeline<'_>, call: &crate::lower::Call) -> String {
 fn draw_wire(canvas: &mut Canvas, grid: &Grid, wire: &Wire) {
     let (ink, style) = line(wire.kind);
     let (side, track) = (grid.ends(wire.gutter), grid.track(wire.gutter, wire.track));
-    let from: Vec<usize> = wire.from.iter().map(|end| end.y(grid)).collect();
+    let (from, to) = wire.heights(grid);
     if wire.kind == WireKind::Collective {
         let (low, high) = (from.iter().min(), from.iter().max());
         let (Some(&low), Some(&high)) = (low, high) else { return };
@@ -168,8 +172,7 @@ fn draw_wire(canvas: &mut Canvas, grid: &Grid, wire: &Wire) {
         }
         return;
     }
-    let (Some(&from), Some(to)) = (from.first(), wire.to.first()) else { return };
-    let to = to.y(grid);
+    let (Some(&from), Some(to)) = (from.first(), to) else { return };
     let mut points = vec![(side, from), (track, from)];
     let (end, towards) = match wire.later {
         None => ((side, to), Towards::Left),

@@ -39,12 +39,12 @@ pub(super) enum End {
 }
 
 impl End {
-    pub(super) fn y(self, grid: &Grid) -> usize {
+    fn y(self, grid: &Grid) -> usize {
         match self {
             Self::Line(lane, line) => grid.line(lane, line),
             Self::Leaves(lane, call) => grid.leaves(lane, call),
             Self::Enters(lane) => grid.enters(lane),
-            Self::Rest => grid.rest + 14,
+            Self::Rest => grid.rest + 16,
         }
     }
 }
@@ -118,6 +118,18 @@ impl Wire {
         Self { kind, gutter, from, to, later, track: 0, channel: 0, last: 0 }
     }
 
+    /// The heights at which it begins, and at which it ends. What goes on to the next step leaves a line a
+    /// little lower than it enters one, so that two wires do not look like one.
+    pub(super) fn heights(&self, grid: &Grid) -> (Vec<usize>, Option<usize>) {
+        let apart = |end: &End| match end {
+            End::Line(..) if self.kind == WireKind::Arrow(ArrowKind::Signal) => 4,
+            End::Rest => 6,
+            _ => 0,
+        };
+        let from = self.from.iter().map(|end| end.y(grid) + apart(end)).collect();
+        (from, self.to.first().map(|end| end.y(grid) - apart(end)))
+    }
+
     /// Whether it runs through a channel, past other steps.
     pub(super) fn is_long(&self) -> bool {
         self.later.is_some_and(|(step, _)| step > self.gutter + 1)
@@ -140,7 +152,7 @@ pub(super) fn channels(wires: &mut [Wire], grid: &mut Grid) {
 pub(super) fn gutters(wires: &mut [Wire], grid: &Grid) -> Vec<usize> {
     let mut asked: Vec<Vec<(usize, usize, usize)>> = vec![Vec::new(); grid.steps];
     for (at, wire) in wires.iter().enumerate() {
-        let mut ys: Vec<usize> = wire.from.iter().chain(&wire.to).map(|end| end.y(grid)).collect();
+        let (mut ys, to) = wire.heights(grid);
         let span = |ys: &[usize]| {
             let (low, high) = (ys.iter().min(), ys.iter().max());
             (low.copied().unwrap_or(0), high.copied().unwrap_or(0))
@@ -148,7 +160,7 @@ pub(super) fn gutters(wires: &mut [Wire], grid: &Grid) -> Vec<usize> {
         match wire.later {
             Some((step, lane)) if wire.is_long() => {
                 let channel = grid.channel(lane, wire.channel);
-                let to = ys.pop().unwrap_or(channel);
+                let to = to.unwrap_or(channel);
                 ys.push(channel);
                 let (low, high) = span(&ys);
                 asked[wire.gutter].push((low, high, 2 * at));
@@ -156,6 +168,7 @@ pub(super) fn gutters(wires: &mut [Wire], grid: &Grid) -> Vec<usize> {
                 asked[step - 1].push((low, high, 2 * at + 1));
             }
             _ => {
+                ys.extend(to);
                 let (low, high) = span(&ys);
                 asked[wire.gutter].push((low, high, 2 * at));
             }
