@@ -68,7 +68,7 @@ pub fn check_at(plan: &Plan, sizes: &Sizes) -> Result<(), Rejected> {
 }
 
 /// How much work a check does at most: about this many units are written out or compared.
-const UNITS: u64 = 100_000_000;
+const UNITS: u64 = 40_000_000;
 
 fn rejected(plan: &Plan, problems: Vec<Problem>) -> Rejected {
     Rejected { plan: plan.name.clone(), files: plan.files.clone(), problems }
