@@ -2,6 +2,7 @@
 //! plans` compares more of them.
 
 use plan_simulator::{run_every, run_many};
+use typed_nccl_plan::verdict::Check;
 
 #[test]
 fn the_checker_and_the_simulator_agree() {
@@ -9,6 +10,11 @@ fn the_checker_and_the_simulator_agree() {
     println!("{}", report.table);
     let stories: Vec<&str> = report.differences.values().map(String::as_str).collect();
     assert!(stories.is_empty(), "{}", stories.join("\n"));
+    // Every rule was kept where it had something to say, and broken.
+    for check in Check::ALL {
+        let [kept, broken, _] = report.table.rules[&check];
+        assert!(kept >= 100 && broken >= 50, "{check}: kept {kept} times, broken {broken}");
+    }
 }
 
 #[test]
