@@ -232,7 +232,7 @@ fn plan(seed: u64, report: &mut Report) {
         let races = outcome.breaks(Check::Hazards) || outcome.breaks(Check::ReplayHazards);
         if outcome.is_right() {
             let shaken = shake(&plan, &sizes, &mut random, 2).is_some();
-            difference = difference.or(shaken.then_some(Difference::Shaken));
+            difference = difference.or_else(|| shaken.then_some(Difference::Shaken));
         } else if races && !outcome.notes.keys().any(|check| first(*check)) {
             report.table.races[0] += 1;
             let shaken = shake(&plan, &sizes, &mut random, 6).is_some();

@@ -114,11 +114,9 @@ fn plan(seed: u64, most: i64, seen: &mut Every) {
     if !plan.validate().is_empty() {
         return;
     }
-    let mut tell = |difference: Difference, sizes: &Sizes, seen: &mut Every| {
-        if !seen.differences.contains_key(&difference) {
-            let text = story(&plan, sizes, &difference);
-            seen.differences.insert(difference, text);
-        }
+    let tell = |difference: Difference, sizes: &Sizes, seen: &mut Every| {
+        let text = |difference: &Difference| story(&plan, sizes, difference);
+        seen.differences.entry(difference).or_insert_with_key(text);
     };
     match verdict(&plan) {
         Verdict::Accepted => {
