@@ -63,6 +63,11 @@ impl Scale<'_> {
 
     /// Whether the plan promises that a division leaves nothing.
     fn divides(&self, a: &Expr, b: &Expr) -> bool {
+        if let Expr::Mul(x, y) = a
+            && (**x == *b || **y == *b)
+        {
+            return true;
+        }
         let rest = Expr::Rem(Box::new(a.clone()), Box::new(b.clone()));
         fn says(condition: &Condition, rest: &Expr) -> bool {
             match condition {
