@@ -54,8 +54,12 @@ impl<'a> Story<'a> {
         let mut ranks: Vec<usize> = Vec::new();
         let mut lines = Vec::new();
         for line in &problem.story {
-            let new: Vec<usize> =
-                line.rank.into_iter().chain(line.other).filter(|rank| !ranks.contains(rank)).collect();
+            let new: Vec<usize> = line
+                .rank
+                .into_iter()
+                .chain(line.other)
+                .filter(|rank| !ranks.contains(rank))
+                .collect();
             if ranks.len() + new.len() > RANKS {
                 break;
             }
@@ -104,7 +108,8 @@ impl<'a> Story<'a> {
 
     /// Where a line stands, and what it says.
     pub(crate) fn said(&self, line: &Line) -> (String, String) {
-        let place = if line.at.line == 0 { String::new() } else { format!("line {}", line.at.line) };
+        let place =
+            if line.at.line == 0 { String::new() } else { format!("line {}", line.at.line) };
         (place, clean(&line.text))
     }
 

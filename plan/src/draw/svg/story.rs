@@ -56,7 +56,12 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
     lifelines(&mut canvas, story, heads, end, &left, column);
     let wrong = !story.arrows.is_empty();
     for (area, (place, lines)) in boxes.iter().zip(&texts) {
-        canvas.boxed(*area, if wrong { "#ffebe9" } else { PAPER }, if wrong { ALARM } else { INK }, false);
+        canvas.boxed(
+            *area,
+            if wrong { "#ffebe9" } else { PAPER },
+            if wrong { ALARM } else { INK },
+            false,
+        );
         let mut y = area.y + PAD;
         if !place.is_empty() {
             canvas.text(area.x + PAD, y, place, FAINT);

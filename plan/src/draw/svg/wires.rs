@@ -102,7 +102,9 @@ pub(super) fn collect(timeline: &Timeline<'_>, grid: &Grid) -> Vec<Wire> {
             wires.push(Wire::new(WireKind::Collective, gutter, ends, Vec::new(), None));
         }
     }
-    wires.sort_by(|a, b| (a.kind, a.gutter, &a.from, &a.to).cmp(&(b.kind, b.gutter, &b.from, &b.to)));
+    wires.sort_by(|a, b| {
+        (a.kind, a.gutter, &a.from, &a.to).cmp(&(b.kind, b.gutter, &b.from, &b.to))
+    });
     wires.dedup_by(|a, b| (a.kind, a.gutter, &a.from, &a.to) == (b.kind, b.gutter, &b.from, &b.to));
     wires
 }
