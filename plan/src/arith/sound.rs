@@ -323,7 +323,7 @@ fn others(case: &Case, extents: &[i64], rank: i64) -> Vec<i64> {
 fn what_is_proved_holds() {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|many| many.parse().ok());
     let config =
-        Config { cases: cases.unwrap_or(40), failure_persistence: None, ..Config::default() };
+        Config { cases: cases.unwrap_or(30), failure_persistence: None, ..Config::default() };
     let (proved, tried) = (Cell::new(0), Cell::new(0));
     let run = TestRunner::new(config.clone()).run(&case(), |case| {
         let claims = claims(&case);
