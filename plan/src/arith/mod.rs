@@ -13,6 +13,7 @@
 mod apart;
 mod atom;
 mod facts;
+mod known;
 mod linear;
 mod models;
 mod normal;

@@ -12,6 +12,7 @@ const GUESSES: u64 = 10;
 const STEPS: [i128; 8] = [0, 0, 1, 1, 2, 3, 7, 40];
 
 /// Some assignments of numbers to the atoms of some facts.
+#[derive(Debug)]
 pub(super) struct Models {
     /// Sorted.
     atoms: Vec<Atom>,
@@ -19,8 +20,6 @@ pub(super) struct Models {
 }
 
 impl Models {
-    pub(super) const NONE: Self = Self { atoms: Vec::new(), values: Vec::new() };
-
     /// Assignments for which all of the facts hold. The atoms are all that stand in them.
     pub(super) fn of(facts: &[Vec<Term>], atoms: &[Atom]) -> Self {
         let mut models = Self { atoms: atoms.to_vec(), values: Vec::new() };

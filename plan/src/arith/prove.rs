@@ -7,20 +7,21 @@
 //!
 //! [linear]: super::linear
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::atom::{Atom, Kind, common};
+use super::atom::{Atom, common};
 use super::facts::Facts;
-use super::linear::contradicts;
-use super::models::Models;
+use super::known::Known;
 use super::poly::{Poly, Term};
 
 /// Replacements one after the other, and goals, at most: a short proof is found before a long one is
 /// looked for.
-const ROUNDS: [(usize, u32); 3] = [(1, 20), (2, 40), (5, 80)];
-/// Facts in one search, at most.
-const FACTS: usize = 96;
+const ROUNDS: [(usize, u32); 3] = [(1, 20), (2, 30), (4, 50)];
+
+/// Verdicts, and sets of facts, that are remembered at once.
+const VERDICTS: usize = 20_000;
+const SETS: usize = 500;
 
 /// What was found out already, while the facts are the same.
 #[derive(Debug, Default)]
@@ -28,23 +29,16 @@ pub(super) struct Memory {
     verdicts: HashMap<Vec<Term>, bool>,
     pub(super) definitions: HashMap<Atom, Vec<Vec<Term>>>,
     pub(super) forms: HashMap<Atom, Option<Poly>>,
+    pub(super) known: HashMap<(Option<Atom>, Vec<Atom>), Rc<Known>>,
 }
 
 /// One search: what it may use, and what it tried.
 struct Search<'a> {
-    facts: &'a [Vec<Term>],
-    models: Models,
+    known: &'a Known,
     /// How many more goals it may try.
     goals: u32,
-    failed: HashSet<Vec<Term>>,
-    bounds: HashMap<Atom, Rc<[Bound]>>,
-}
-
-/// `size * atom + other >= 0`, or `-size * atom + other >= 0` if it is an upper one. The size is positive.
-struct Bound {
-    upper: bool,
-    size: Poly,
-    other: Poly,
+    /// Goals that were not proved in so many replacements.
+    failed: HashMap<Vec<Term>, usize>,
 }
 
 impl Clone for Memory {
@@ -55,6 +49,20 @@ impl Clone for Memory {
 }
 
 impl Memory {
+    fn decide(&mut self, goal: &[Term], proved: bool) {
+        if self.verdicts.len() >= VERDICTS {
+            self.verdicts.clear();
+        }
+        self.verdicts.insert(goal.to_vec(), proved);
+    }
+
+    pub(super) fn keep(&mut self, of: (Option<Atom>, Vec<Atom>), known: &Rc<Known>) {
+        if self.known.len() >= SETS {
+            self.known.clear();
+        }
+        self.known.insert(of, known.clone());
+    }
+
     pub(super) fn define(&mut self, atom: Atom, facts: &[Vec<Term>]) {
         self.definitions.insert(atom, facts.to_vec());
     }
@@ -74,7 +82,7 @@ impl Facts {
             return known;
         }
         let proved = self.search(&poly, None);
-        self.memory.borrow_mut().verdicts.insert(terms.to_vec(), proved);
+        self.memory.borrow_mut().decide(terms, proved);
         proved
     }
 
@@ -85,87 +93,39 @@ impl Facts {
     }
 
     fn search(&self, goal: &Poly, before: Option<Atom>) -> bool {
-        let (facts, atoms) = self.relevant(goal, before);
-        let mut search = Search::new(&facts);
-        if search.linear(goal) {
+        let known = self.known(goal, before);
+        if known.linear(goal) {
             return true;
         }
-        search.models = Models::of(&facts, &atoms);
+        let mut search = Search { known: &known, goals: 0, failed: HashMap::new() };
         ROUNDS.iter().any(|&(depth, goals)| {
             search.goals = goals;
-            search.failed.clear();
             search.prove(goal, depth)
         })
     }
-
-    /// What is known of the atoms of a goal, and of the atoms in what is known of them.
-    fn relevant(&self, goal: &Poly, before: Option<Atom>) -> (Vec<Vec<Term>>, Vec<Atom>) {
-        let mut facts: Vec<Vec<Term>> = Vec::new();
-        let mut atoms: Vec<Atom> = goal.atoms();
-        let mut used = vec![false; self.assumptions.len()];
-        let mut at = 0;
-        loop {
-            for (assumed, used) in self.assumptions.iter().zip(&mut used) {
-                let about = &assumed.about;
-                if !*used && (about.is_empty() || about.iter().any(|part| atoms.contains(part))) {
-                    *used = true;
-                    facts.push(assumed.fact.clone());
-                    add_atoms(&assumed.fact, &mut atoms);
-                }
-            }
-            let Some(&atom) = atoms.get(at) else { break };
-            at += 1;
-            if before.is_some_and(|before| before <= atom && self.is_opaque(atom)) {
-                continue;
-            }
-            for fact in self.definition(atom) {
-                let fact = match before {
-                    None => self.normal(&Poly::from_terms(fact)).terms().map(<[Term]>::to_vec),
-                    Some(_) => Some(fact),
-                };
-                if let Some(fact) = fact {
-                    add_atoms(&fact, &mut atoms);
-                    facts.push(fact);
-                }
-            }
-        }
-        facts.truncate(FACTS);
-        (facts, atoms)
-    }
-
-    pub(super) fn is_opaque(&self, atom: Atom) -> bool {
-        matches!(self.atoms.borrow().kind(atom), Some(Kind::Rem(..) | Kind::Div(..)))
-    }
 }
 
-impl<'a> Search<'a> {
-    fn new(facts: &'a [Vec<Term>]) -> Self {
-        let (models, failed, bounds) = (Models::NONE, HashSet::new(), HashMap::new());
-        Self { facts, models, goals: 0, failed, bounds }
-    }
-
+impl Search<'_> {
     fn prove(&mut self, goal: &Poly, depth: usize) -> bool {
         let Some(terms) = goal.terms() else { return false };
         if terms.iter().all(|&(m, factor)| m.degree() == 0 && factor >= 0) {
             return true;
         }
-        if self.goals == 0 || self.models.refute(terms) || self.failed.contains(terms) {
+        let before = self.failed.get(terms).copied();
+        if self.goals == 0
+            || before.is_some_and(|before| before >= depth)
+            || self.known.refute(terms)
+        {
             return false;
         }
         self.goals -= 1;
-        if self.linear(goal)
-            || (depth > 0 && (self.by_factors(goal, depth) || self.by_bounds(goal, depth)))
+        if before.is_none() && self.known.linear(goal)
+            || depth > 0 && (self.by_factors(goal, depth) || self.by_bounds(goal, depth))
         {
             return true;
         }
-        self.failed.insert(terms.to_vec());
+        self.failed.insert(terms.to_vec(), depth);
         false
-    }
-
-    fn linear(&self, goal: &Poly) -> bool {
-        let opposite = &-goal - 1;
-        let (Some(goal), Some(opposite)) = (goal.terms(), opposite.terms()) else { return false };
-        !self.models.refute(goal) && contradicts(opposite, self.facts)
     }
 
     /// By leaving out a factor that is not negative.
@@ -175,7 +135,7 @@ impl<'a> Search<'a> {
         if factor.degree() == 0 || terms.len() == 1 && factor.degree() == 1 {
             return false;
         }
-        if !factor.atoms().all(|atom| self.linear(&Poly::atom(atom))) {
+        if !factor.atoms().all(|atom| self.known.linear(&Poly::atom(atom))) {
             return false;
         }
         let rest = terms.iter().filter_map(|&(m, times)| Some((m.without(&factor)?, times)));
@@ -193,32 +153,10 @@ impl<'a> Search<'a> {
         atoms.into_iter().any(|atom| self.by_bounds_of(goal, atom, depth))
     }
 
-    /// What the facts say of an atom alone, times something.
-    fn bounds_of(&mut self, atom: Atom) -> Rc<[Bound]> {
-        if let Some(known) = self.bounds.get(&atom) {
-            return known.clone();
-        }
-        let mut bounds = Vec::new();
-        for fact in self.facts.iter().filter(|fact| fact.iter().any(|(m, _)| m.contains(atom))) {
-            let Some((times, other)) = Poly::from_terms(fact.clone()).split(atom) else { continue };
-            let upper = match times.as_constant() {
-                Some(value) => value < 0,
-                None if times.atoms().contains(&atom) => continue,
-                None if self.linear(&(&times - 1)) => false,
-                None if self.linear(&(&-&times - 1)) => true,
-                None => continue,
-            };
-            bounds.push(Bound { upper, size: if upper { -&times } else { times }, other });
-        }
-        let bounds: Rc<[Bound]> = bounds.into();
-        self.bounds.insert(atom, bounds.clone());
-        bounds
-    }
-
     fn by_bounds_of(&mut self, goal: &Poly, atom: Atom, depth: usize) -> bool {
         let Some((slope, rest)) = goal.split(atom) else { return false };
         let linear = !slope.atoms().contains(&atom);
-        let bounds = self.bounds_of(atom);
+        let bounds = self.known.bounds_of(atom);
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
         for bound in bounds.iter() {
             // The goal there, times the size; one less than a multiple is enough, as the goal is a whole
@@ -237,13 +175,5 @@ impl<'a> Search<'a> {
         }
         let at_upper = upper.iter().any(|goal| self.prove(goal, depth - 1));
         at_upper && ((linear && at_lower) || self.prove(&-&slope, depth - 1))
-    }
-}
-
-fn add_atoms(fact: &[Term], atoms: &mut Vec<Atom>) {
-    for atom in fact.iter().flat_map(|(monomial, _)| monomial.atoms()) {
-        if !atoms.contains(&atom) {
-            atoms.push(atom);
-        }
     }
 }

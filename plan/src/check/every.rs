@@ -78,7 +78,8 @@ impl Every<'_> {
         params: &[Option<Vec<i64>>],
     ) -> Result<Proof, Vec<Problem>> {
         let plan = self.plan;
-        let shape = Shape::of(plan);
+        let unbounded: Vec<bool> = axes.iter().map(Option::is_none).collect();
+        let shape = Shape::of(plan, &unbounded);
         let reach = self.reach(&shape, axes, params)?;
         // The values that are looked at.
         let mut seen_axes = Vec::new();
@@ -89,7 +90,9 @@ impl Every<'_> {
                     let first = axis.extent.first().unwrap_or(1);
                     let last = axis.extent.last().unwrap_or(i64::MAX);
                     let mut values: Vec<i64> = (first..=(*apart).max(first)).collect();
-                    values.extend((*large).max(first)..=(*large).max(first) + 3);
+                    // Where a promise or a loop depends on the extent, one may not do.
+                    let more = if shape.axes[at] || promised(plan, at) { 3 } else { 0 };
+                    values.extend((*large).max(first)..=(*large).max(first) + more);
                     values.retain(|value| *value <= last);
                     values.dedup();
                     values
@@ -183,14 +186,19 @@ impl Every<'_> {
             let around = 2 * far + 1;
             let ends = shape.opens[axis];
             let large = match (shape.puts, ends) {
-                (false, false) => most - least + 1,
+                // Three ranks at least: members that differ from a first one and from each other.
+                (false, false) => (most - least + 1).max(3),
                 (false, true) => 4 * far + 2,
                 (true, _) => (2 * around + 2 * far + 2).max(4 * far + 2),
             };
             let first = plan.axes[axis].extent.first().unwrap_or(1);
             let fits = !grows && far <= 64 && large <= 512;
             Reach {
-                apart: if ends { large.max(first) } else { most.saturating_sub(least).min(64) },
+                apart: if ends {
+                    large.max(first)
+                } else {
+                    most.saturating_sub(least).clamp(2, 64)
+                },
                 stands_for: (axes[axis].is_none() && fits).then_some(large),
                 around,
             }
@@ -467,6 +475,17 @@ fn kept(mut some: Vec<i64>, values: &Values) -> Vec<i64> {
     some.dedup();
     some.truncate(48);
     some
+}
+
+/// Whether a promise speaks of an axis.
+fn promised(plan: &Plan, axis: usize) -> bool {
+    plan.promises.iter().any(|promise| {
+        promise.condition.any(&mut |part| match part {
+            Expr::Size => true,
+            Expr::Extent(of) => of.index() == axis,
+            _ => false,
+        })
+    })
 }
 
 /// A condition on sizes alone.

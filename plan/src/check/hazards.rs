@@ -9,7 +9,7 @@ use super::instance::Instance;
 use super::links::Links;
 use super::orders::Orders;
 use super::report::Report;
-use crate::ir::{Location, Plan};
+use crate::ir::Plan;
 use crate::program::{Budget, Op, OpKind, Program, Span};
 use crate::verdict::Check;
 
@@ -67,21 +67,18 @@ pub(crate) fn check(
     let runs = runs(instance);
     let uses = collect(program, links, runs);
     for ((rank, _), uses) in &uses {
-        let mut told = HashSet::new();
+        let mut found = Vec::new();
         for incoming in &uses.puts {
-            if !of_put(
-                program,
-                *rank,
-                incoming,
-                uses,
-                orders,
-                may_overlap,
-                budget,
-                report,
-                &mut told,
-            ) {
+            if !of_put(program, incoming, uses, orders, may_overlap, budget, report, &mut found) {
                 return report.too_large("what may happen to windows at the same time");
             }
+        }
+        // Who uses the memory is told before who else puts there: it is often the cause.
+        found.sort_by_key(|(_, other): &(_, Access)| {
+            program.ops[other.op as usize].kind == OpKind::Put
+        });
+        for (put, other) in &found {
+            tell(program, *rank, put, other, orders.units, report);
         }
     }
 }
@@ -133,14 +130,13 @@ fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32)
 #[expect(clippy::too_many_arguments, reason = "one step of `check`, written apart for its length")]
 fn of_put(
     program: &Program,
-    rank: u32,
     put: &Incoming,
     uses: &Uses,
     orders: &Orders,
     may_overlap: &dyn Fn(&Op, &Op, bool) -> bool,
     budget: &mut Budget,
     report: &mut Report<'_>,
-    told: &mut HashSet<(Location, Location)>,
+    found: &mut Vec<(Incoming, Access)>,
 ) -> bool {
     let units = orders.units;
     let first_run = |unit: u32| unit < units;
@@ -206,7 +202,7 @@ fn of_put(
             },
         };
         if !arrived && access.span.overlaps(put.access.span) {
-            tell(program, rank, put, access, units, report, told);
+            found.push((*put, *access));
         } else if !arrived {
             report.undecided(Check::Hazards);
         }
@@ -227,7 +223,7 @@ fn of_put(
             None => return false,
             Some(true) => {}
             Some(false) if other.access.span.overlaps(put.access.span) => {
-                tell(program, rank, put, &other.access, units, report, told);
+                found.push((*put, other.access));
             }
             Some(false) => report.undecided(Check::Hazards),
         }
@@ -242,13 +238,9 @@ fn tell(
     other: &Access,
     units: u32,
     report: &mut Report<'_>,
-    told: &mut HashSet<(Location, Location)>,
 ) {
     let (op, theirs) = (&program.ops[put.access.op as usize], &program.ops[other.op as usize]);
-    let (at, other_at) = (program.place(op.statement), program.place(theirs.statement));
-    if !told.insert((at, other_at)) {
-        return;
-    }
+    let at = program.place(op.statement);
     let runs = (put.access.unit / units, other.unit / units);
     let source = program.units[(put.access.unit % units) as usize].rank;
     let other_rank = program.units[(other.unit % units) as usize].rank;

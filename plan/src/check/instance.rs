@@ -41,7 +41,11 @@ pub(crate) struct Beyond<'a> {
 ///
 /// The later checks rest on the earlier ones: what cannot be matched is not asked whether it ends, and what
 /// does not end is not asked whether it races.
-pub(crate) fn problems(instance: &Instance<'_>, depth: Depth, budget: &mut Budget) -> Vec<Problem> {
+pub(crate) fn problems(
+    instance: &Instance<'_>,
+    depth: Depth<'_>,
+    budget: &mut Budget,
+) -> Vec<Problem> {
     let mut report = Report::new(instance);
     units::check(instance, &mut report);
     let messages = messages::check(instance, &mut report);

@@ -4,10 +4,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::scale;
 use crate::arith::{Facts, Poly, Span, View};
 use crate::ir::{
     AxisId, BufferId, Collective, CollectiveKind, Coverage, Expr, Hop, Location, Peer, Plan,
-    Region, Role, Step, StepKind, Values,
+    Region, Role, Step, StepKind,
 };
 use crate::verdict::{Check, Problem, ProblemKind};
 
@@ -72,7 +73,10 @@ impl<'a> Lengths<'a> {
             proof.buffer(buffer, &facts);
         }
         proof.steps(&plan.steps, &facts, &rank, &mut None);
-        for claim in &plan.computes {
+        let listed = !proof.fixed.axes.contains(&false);
+        let alike = listed && scale::by_one(plan, &proof.fixed.params).is_some();
+        let bounded = listed && !proof.fixed.params.contains(&false);
+        for claim in plan.computes.iter().filter(|_| !alike && !bounded) {
             let undecided = "what is computed cannot be followed for every size";
             proof.undecided(Check::Postcondition, claim.at, undecided, LIST);
         }
@@ -703,9 +707,4 @@ fn hop(facts: &mut Facts, view: &View, peer: &Peer) -> Option<View> {
 fn backwards(hops: &[Hop]) -> Vec<Hop> {
     let back = |hop: &Hop| Hop { by: Expr::Int(0) - hop.by.clone(), ..hop.clone() };
     hops.iter().map(back).collect()
-}
-
-/// Whether a parameter or an extent has few enough values to look at all of them.
-pub(crate) fn is_listed(values: &Values) -> bool {
-    !matches!(values, Values::AtLeast(_))
 }

@@ -19,6 +19,7 @@ mod orders;
 mod postcondition;
 mod regions;
 mod report;
+mod scale;
 mod shape;
 mod signals;
 mod units;

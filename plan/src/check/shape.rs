@@ -23,11 +23,14 @@ pub(crate) struct Shape {
     pub(crate) uneven: Option<Location>,
     /// Whether there are puts.
     pub(crate) puts: bool,
+    unbounded: Vec<bool>,
 }
 
 impl Shape {
-    pub(crate) fn of(plan: &Plan) -> Self {
+    /// The structure of a plan; `unbounded` says of which axes only some extents are looked at.
+    pub(crate) fn of(plan: &Plan, unbounded: &[bool]) -> Self {
         let mut shape = Self {
+            unbounded: unbounded.to_vec(),
             params: vec![false; plan.params.len()],
             axes: vec![false; plan.axes.len()],
             wraps: vec![false; plan.axes.len()],
@@ -70,6 +73,16 @@ impl Shape {
         });
     }
 
+    /// Whether a part differs between ranks of which only some are looked at.
+    fn by_place(&self) -> impl FnMut(&Expr) -> bool + use<> {
+        let unbounded = self.unbounded.clone();
+        move |part| match part {
+            Expr::Rank => unbounded.contains(&true),
+            Expr::Coordinate(axis) => unbounded[axis.index()],
+            _ => false,
+        }
+    }
+
     fn number(&mut self, at: Location, what: &'static str) {
         self.by_rank.get_or_insert((at, what));
     }
@@ -85,7 +98,7 @@ impl Shape {
             StepKind::Loop(this) => {
                 self.depends(&this.from);
                 self.depends(&this.to);
-                if this.from.mentions_rank() || this.to.mentions_rank() {
+                if this.from.any(self.by_place()) || this.to.any(self.by_place()) {
                     self.number(step.at, "the bounds of this loop mention the rank");
                 }
                 if !(is_fixed(plan, &this.from) && is_fixed(plan, &this.to)) {
@@ -98,7 +111,7 @@ impl Shape {
             }
             StepKind::When(this) => {
                 self.depends_on(&this.condition);
-                if this.condition.mentions_rank() && !is_compute(&this.body) {
+                if this.condition.any(&mut self.by_place()) && !is_compute(&this.body) {
                     self.number(
                         step.at,
                         "this condition mentions the rank, and guards communication",
@@ -109,40 +122,43 @@ impl Shape {
             StepKind::Group(body) | StepKind::Sequence(body) => self.steps(plan, body),
             StepKind::Compute(this) => {
                 for region in this.reads.iter().chain(&this.writes) {
-                    self.region(region);
+                    self.region(step.at, region);
                 }
             }
             StepKind::Collective(this) => {
-                self.region(&this.send);
-                self.region(&this.recv);
+                self.region(step.at, &this.send);
+                self.region(step.at, &this.recv);
                 if let Some(root) = this.kind.root() {
                     self.depends(root);
+                    if root.any(self.by_place()) {
+                        self.number(step.at, "the root of this collective mentions the rank");
+                    }
                 }
             }
             StepKind::Transfer(this) => {
-                self.region(&this.from);
-                self.region(&this.to);
+                self.region(step.at, &this.from);
+                self.region(step.at, &this.to);
                 self.peer(step.at, &this.peer);
             }
             StepKind::Send(this) => {
-                self.region(&this.from);
+                self.region(step.at, &this.from);
                 self.peer(step.at, &this.peer);
             }
             StepKind::Receive(this) => {
-                self.region(&this.to);
+                self.region(step.at, &this.to);
                 self.peer(step.at, &this.peer);
             }
             StepKind::Put(this) => {
                 self.puts = true;
-                self.region(&this.from);
-                self.region(&this.to);
+                self.region(step.at, &this.from);
+                self.region(step.at, &this.to);
                 self.peer(step.at, &this.peer);
             }
             StepKind::Signal(this) => self.peer(step.at, &this.peer),
             StepKind::Wait(this) => {
                 for awaited in &this.signals {
                     self.depends(&awaited.times);
-                    if awaited.times.mentions_rank() {
+                    if awaited.times.any(self.by_place()) {
                         self.number(step.at, "how often this waits mentions the rank");
                     }
                     self.peer(step.at, &awaited.peer);
@@ -151,9 +167,12 @@ impl Shape {
         }
     }
 
-    fn region(&mut self, region: &Region) {
+    fn region(&mut self, at: Location, region: &Region) {
         if let Some(index) = &region.index {
             self.depends(index);
+            if index.any(self.by_place()) {
+                self.number(at, "which buffer of an array this is mentions the rank");
+            }
         }
     }
 

@@ -36,11 +36,15 @@
 //! | `signal`: its name | `peer`, `among` |
 //! | `wait`: a list of `{"signal", "peer", "times"}` | `among` |
 //! | `group`, `sequence`: statements | |
-//! | `for`: a counter | `from`, `to`, `reverse`, `do`: statements |
+//! | `for`: a counter | `nth`, `from`, `to`, `reverse`, `do`: statements |
 //! | `when`: a condition | `do`: statements |
 //!
 //! and, where it runs on a stream, `on` and `after`. Promises, covered regions, signals, streams and
 //! counters are text, or objects `{"holds" | "region" | "name": text, "at": place}`.
+//!
+//! Counters may share a name, if their loops do not stand in each other. A `for`, like the index of an
+//! array, then takes one after the other, in the order of their declarations; with `nth`, from 1, it takes
+//! that one. In a number the name means the loop around it.
 //!
 //! Without a list `files`, a file has its places in its own text: what is wrong with the plan is told with
 //! the lines of the JSON. Push its path onto [`Plan::files`] to have that named as well.

@@ -20,6 +20,14 @@ pub(super) struct Declared<'a> {
     pub(super) streams: Kind<'a>,
 }
 
+/// Which counter a loop or an array counts with: several may have one name.
+///
+/// A name alone means the one that was declared after the last one taken under this name, or the last.
+pub(super) struct Counters<'a> {
+    /// Which there are of each name, and how many of them come no later than the last one taken.
+    by_name: HashMap<&'a str, (Vec<u32>, usize)>,
+}
+
 /// The names of one kind of declarations.
 pub(super) struct Kind<'a> {
     /// What one of them is: "stream".
@@ -62,6 +70,36 @@ impl<'a> Declared<'a> {
         let names: Vec<_> =
             kinds.iter().flat_map(|kind| &kind.some).map(|name| short(name)).collect();
         format!("a number may name r, size, {}", names.join(", "))
+    }
+}
+
+impl<'a> Counters<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        let mut by_name = HashMap::<_, (Vec<u32>, usize)>::new();
+        for (id, counter) in (0..).zip(&plan.counters) {
+            by_name.entry(&*counter.name).or_default().0.push(id);
+        }
+        Self { by_name }
+    }
+
+    /// The counter of that name, the `nth` from 1 if that is said.
+    pub(super) fn take(&mut self, name: &str, nth: Option<usize>) -> Option<u32> {
+        let (ids, next) = self.by_name.get_mut(name)?;
+        let at = match nth {
+            Some(nth) => nth.checked_sub(1)?,
+            None => (*next).min(ids.len() - 1),
+        };
+        let id = ids.get(at)?;
+        *next = at + 1;
+        Some(*id)
+    }
+
+    /// Takes a counter, and returns which of its name it is where the name alone would mean another.
+    pub(super) fn nth(&mut self, name: &str, id: u32) -> Option<usize> {
+        let (ids, next) = self.by_name.get_mut(name)?;
+        let at = ids.binary_search(&id).ok()?;
+        let meant = std::mem::replace(next, at + 1).min(ids.len() - 1);
+        (at != meant).then_some(at + 1)
     }
 }
 

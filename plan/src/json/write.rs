@@ -1,23 +1,28 @@
 //! From a plan to a file's values.
 
+use std::cell::RefCell;
+
 use super::layout::Out;
+use super::names::Counters;
 use crate::ir::names::Names;
 use crate::ir::show::{Shown, show};
 use crate::ir::{
-    Buffer, CollectiveKind, ElementType, Expr, Launch, Location, MOST_NESTING, Named, Order, Peer,
-    Place, Plan, Region, Role, Step, StepKind, Values, Version,
+    Buffer, CollectiveKind, ElementType, Expr, Launch, Location, Loop, LoopId, MOST_NESTING, Named,
+    Order, Peer, Place, Plan, Region, Role, Step, StepKind, Values, Version,
 };
 
 type Fields = Vec<(&'static str, Out)>;
 
 /// The text of a plan.
 pub(super) fn plan(plan: &Plan) -> String {
-    Writer { plan, names: Names::new(plan) }.plan().render()
+    let counters = RefCell::new(Counters::new(plan));
+    Writer { plan, names: Names::new(plan), counters }.plan().render()
 }
 
 struct Writer<'a> {
     plan: &'a Plan,
     names: Names<'a>,
+    counters: RefCell<Counters<'a>>,
 }
 
 impl Writer<'_> {
@@ -98,10 +103,9 @@ impl Writer<'_> {
         };
         let mut fields = vec![("name", (&*buffer.name).into()), ("element", element)];
         if let Some(array) = &buffer.array {
-            let counter = self.plan.counters.get(array.index.index()).map(|counter| &counter.name);
-            let index = name(counter, "counter", array.index.0);
-            let array = vec![("count", self.number(&array.count)), ("index", index)];
-            fields.push(("array", Out::Object(array)));
+            let mut array_fields = vec![("count", self.number(&array.count))];
+            self.counter(&mut array_fields, "index", array.index);
+            fields.push(("array", Out::Object(array_fields)));
         }
         fields.push(("len", self.number(&buffer.len)));
         fields.push(("role", role.into()));
@@ -117,11 +121,52 @@ impl Writer<'_> {
     /// Statements at this depth; those that stand deeper than in any well-formed plan are left out.
     fn steps(&self, steps: &[Step], depth: usize) -> Out {
         let steps = if depth > MOST_NESTING { &[] } else { steps };
-        Out::List(steps.iter().map(|step| self.step(step, depth)).collect())
+        let mut list = Vec::with_capacity(steps.len());
+        for step in steps {
+            list.push(self.step(step, depth));
+        }
+        Out::List(list)
     }
 
     fn step(&self, step: &Step, depth: usize) -> Out {
-        let (plan, at) = (self.plan, step.at);
+        let (mut fields, key, body): (Fields, _, &[Step]) = match &step.kind {
+            StepKind::Group(body) => (Vec::new(), "group", body),
+            StepKind::Sequence(body) => (Vec::new(), "sequence", body),
+            StepKind::Loop(this) => (self.head(this), "do", &this.body),
+            StepKind::When(this) => {
+                let condition = Out::Text(show(&self.names, (&this.condition).into()));
+                (vec![("when", condition)], "do", &this.body)
+            }
+            kind => return placed(self.leaf(kind), step.at),
+        };
+        // Last, so that it can hang below.
+        fields.extend(place_of(step.at));
+        fields.push((key, self.steps(body, depth + 1)));
+        Out::Object(fields)
+    }
+
+    fn head(&self, this: &Loop) -> Fields {
+        let mut fields = Vec::new();
+        self.counter(&mut fields, "for", this.counter);
+        fields.push(("from", self.number(&this.from)));
+        fields.push(("to", self.number(&this.to)));
+        if this.reverse {
+            fields.push(("reverse", Out::Bool(true)));
+        }
+        fields
+    }
+
+    /// The counter of a loop or an array.
+    fn counter(&self, fields: &mut Fields, key: &'static str, id: LoopId) {
+        let counter = self.plan.counters.get(id.index()).map(|one| &one.name);
+        fields.push((key, name(counter, "counter", id.0)));
+        let nth = counter.and_then(|name| self.counters.borrow_mut().nth(name, id.0));
+        fields.extend(nth.map(|nth| ("nth", Out::Number(nth as i64))));
+    }
+
+    /// A statement without others inside.
+    fn leaf(&self, kind: &StepKind) -> Fields {
+        let plan = self.plan;
         let signal = |id: crate::ir::SignalId| {
             name(plan.signals.get(id.index()).map(|one| &one.name), "signal", id.0)
         };
@@ -129,8 +174,7 @@ impl Writer<'_> {
             let one = plan.communicators.get(id.index());
             ("among", name(one.map(|one| &one.name), "communicator", id.0))
         };
-        let body = |body: &[Step]| self.steps(body, depth + 1);
-        let mut fields: Fields = match &step.kind {
+        match kind {
             StepKind::Compute(this) => {
                 let mut fields = vec![("compute", (&*this.name).into())];
                 list(&mut fields, "arguments", this.arguments.iter().map(|one| self.number(one)));
@@ -209,27 +253,10 @@ impl Writer<'_> {
                 self.place(&mut fields, &this.place);
                 fields
             }
-            StepKind::Group(inside) => return hung(vec![], "group", body(inside), at),
-            StepKind::Sequence(inside) => return hung(vec![], "sequence", body(inside), at),
-            StepKind::Loop(this) => {
-                let counter = plan.counters.get(this.counter.index()).map(|one| &one.name);
-                let mut fields = vec![
-                    ("for", name(counter, "counter", this.counter.0)),
-                    ("from", self.number(&this.from)),
-                    ("to", self.number(&this.to)),
-                ];
-                if this.reverse {
-                    fields.push(("reverse", Out::Bool(true)));
-                }
-                return hung(fields, "do", body(&this.body), at);
+            StepKind::Group(_) | StepKind::Sequence(_) | StepKind::Loop(_) | StepKind::When(_) => {
+                Vec::new()
             }
-            StepKind::When(this) => {
-                let condition = Out::Text(show(&self.names, (&this.condition).into()));
-                return hung(vec![("when", condition)], "do", body(&this.body), at);
-            }
-        };
-        fields.extend(place_of(at));
-        Out::Object(fields)
+        }
     }
 
     fn place(&self, fields: &mut Fields, place: &Place) {
@@ -287,13 +314,6 @@ fn brief(key: &'static str, value: Out, at: Location) -> Out {
 
 fn placed(mut fields: Fields, at: Location) -> Out {
     fields.extend(place_of(at));
-    Out::Object(fields)
-}
-
-/// A statement with others inside, which come last.
-fn hung(mut fields: Fields, key: &'static str, body: Out, at: Location) -> Out {
-    fields.extend(place_of(at));
-    fields.push((key, body));
     Out::Object(fields)
 }
 

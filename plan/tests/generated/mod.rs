@@ -329,11 +329,10 @@ impl Random {
                     condition: this.condition(plan, scope, 3),
                     body: this.steps(plan, counters, (group, uneven), size - 1),
                 }),
-                7 if counters.len() < plan.counters.len() => {
+                7 if let Some(counter) = this.counter(plan, counters) => {
                     let from = this.number(plan, scope, 2);
                     let to = this.number(plan, scope, 2);
                     let uneven = uneven || from.mentions_rank() || to.mentions_rank();
-                    let counter = LoopId(counters.len() as u32);
                     let inside: Vec<_> = counters.iter().copied().chain([counter]).collect();
                     let body = this.steps(plan, &inside, (group, uneven), size - 1);
                     StepKind::Loop(Loop { counter, from, to, reverse: this.seldom(), body })
@@ -342,6 +341,13 @@ impl Random {
             };
             Step { kind, at: this.at() }
         })
+    }
+
+    /// A counter whose name no loop around has.
+    fn counter(&mut self, plan: &Plan, around: &[LoopId]) -> Option<LoopId> {
+        let counter = LoopId(self.below(plan.counters.len()) as u32);
+        let name = |id: LoopId| &plan.counters[id.index()].name;
+        around.iter().all(|id| name(*id) != name(counter)).then_some(counter)
     }
 
     /// A plan whose statements stand at most `size` deep.
@@ -355,6 +361,9 @@ impl Random {
         };
         (plan.signals, plan.streams) = (named(self, 3), named(self, 3));
         plan.counters = named(self, 4);
+        // Counters may share their names.
+        plan.counters.extend(named(self, 2));
+        plan.counters.extend(plan.counters.clone().into_iter().filter(|_| self.seldom()));
         let most = 1 + self.below(4);
         plan.axes = (self.names(most).into_iter())
             .map(|name| Axis { name, extent: self.values(1), at: self.at() })

@@ -85,7 +85,7 @@ fn declared(name: &str, smallest: i64, output: bool) -> (PlanBuilder, Declared) 
     let mut plan = PlanBuilder::new(name);
     let n = plan.ranks(smallest..=8);
     let r = plan.rank();
-    let len = plan.param("len", 1..);
+    let len = plan.param("len", [1, 2, 3]);
     let a = plan.input("a", len);
     let b = if output { plan.output("b", n * len) } else { plan.in_out("b", n * len) };
     let net = plan.stream("net");

@@ -75,7 +75,7 @@ fn declared(name: &str) -> (PlanBuilder, Declared) {
     let mut plan = PlanBuilder::new(name);
     let n = plan.ranks(1..=8);
     let r = plan.rank();
-    let c = plan.param("capacity", 1..);
+    let c = plan.param("capacity", [1, 2, 3]);
     let a = plan.input("a", n * c);
     let b = plan.output("b", n * c);
     let net = plan.stream("net");

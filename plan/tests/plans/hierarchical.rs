@@ -9,12 +9,12 @@ use super::NearMiss;
 
 /// On any number of nodes of 2, 4 or 8 ranks.
 pub fn all_reduce() -> PlanBuilder {
-    three_steps("hierarchical all-reduce", 1..).0
+    three_steps("hierarchical all-reduce", 1.., 1..).0
 }
 
 /// The same for few nodes, where it can be said what it computes.
 pub fn few_nodes() -> PlanBuilder {
-    let (mut plan, d) = three_steps("hierarchical all-reduce of few nodes", [1, 2, 4]);
+    let (mut plan, d) = three_steps("hierarchical all-reduce of few nodes", [1, 2, 4], [8, 16]);
     plan.computes(CollectiveKind::AllReduce(Sum), d.x, d.x);
     plan
 }
@@ -22,7 +22,7 @@ pub fn few_nodes() -> PlanBuilder {
 /// Only the first rank of each node takes part in a collective between the nodes: all members of that rail,
 /// and none of the others.
 pub fn leaders_alone() -> PlanBuilder {
-    let (mut plan, d) = declared("leaders reduce", 1..);
+    let (mut plan, d) = declared("leaders reduce", [1, 2, 4], 1..);
     plan.when(d.local.rank().eq(0), |plan| {
         plan.on(d.net).among(d.rail).all_reduce_in_place(d.x, Sum);
     });
@@ -32,7 +32,7 @@ pub fn leaders_alone() -> PlanBuilder {
 
 /// Only the first node takes part in a collective between the nodes.
 pub fn first_node_alone() -> NearMiss {
-    let (mut plan, d) = declared("first node reduces", 1..);
+    let (mut plan, d) = declared("first node reduces", 1.., 1..);
     plan.when(d.nodes.rank().eq(0), |plan| {
         plan.on(d.net).among(d.rail).all_reduce_in_place(d.x, Sum); // the first node alone
     });
@@ -45,7 +45,7 @@ pub fn first_node_alone() -> NearMiss {
 
 /// Without the last step every rank has its own part alone.
 pub fn forgets_to_gather() -> NearMiss {
-    let (mut plan, d) = declared("hierarchical, not gathered", [1, 2, 4]);
+    let (mut plan, d) = declared("hierarchical, not gathered", [1, 2, 4], [8, 16]);
     let own = d.own();
     plan.on(d.net).among(d.node).reduce_scatter(d.x, own, Sum);
     plan.on(d.net).among(d.rail).all_reduce_in_place(own, Sum);
@@ -57,7 +57,7 @@ pub fn forgets_to_gather() -> NearMiss {
 
 /// In place, a rank receives into its own part, not its neighbour's.
 pub fn at_anothers_place() -> NearMiss {
-    let (mut plan, d) = declared("hierarchical, shifted", 1..);
+    let (mut plan, d) = declared("hierarchical, shifted", 1.., 1..);
     let size = d.local.size();
     let wrong = d.x.chunk(size, (d.local.rank() + 1) % size);
     plan.on(d.net).among(d.node).reduce_scatter(d.x, wrong, Sum); // another's place
@@ -99,21 +99,29 @@ impl Declared {
     }
 }
 
-fn declared(name: &str, extent: impl Into<Values>) -> (PlanBuilder, Declared) {
+fn declared(
+    name: &str,
+    extent: impl Into<Values>,
+    lengths: impl Into<Values>,
+) -> (PlanBuilder, Declared) {
     let mut plan = PlanBuilder::new(name);
     let nodes = plan.axis("nodes", extent);
     let local = plan.axis("local", [2, 4, 8]);
     let node = plan.communicator("node", [local]);
     let rail = plan.communicator("rail", [nodes]);
-    let len = plan.param("len", 1..);
+    let len = plan.param("len", lengths);
     plan.promise((len % local.size()).eq(0));
     let x = plan.in_out("x", len);
     let net = plan.stream("net");
     (plan, Declared { nodes, local, len, node, rail, x, net })
 }
 
-fn three_steps(name: &str, extent: impl Into<Values>) -> (PlanBuilder, Declared) {
-    let (mut plan, d) = declared(name, extent);
+fn three_steps(
+    name: &str,
+    extent: impl Into<Values>,
+    lengths: impl Into<Values>,
+) -> (PlanBuilder, Declared) {
+    let (mut plan, d) = declared(name, extent, lengths);
     let own = d.own();
     plan.on(d.net).among(d.node).reduce_scatter(d.x, own, Sum);
     plan.on(d.net).among(d.rail).all_reduce_in_place(own, Sum);
@@ -122,7 +130,7 @@ fn three_steps(name: &str, extent: impl Into<Values>) -> (PlanBuilder, Declared)
 }
 
 fn two_communicators(name: &str) -> PlanBuilder {
-    let (mut plan, d) = declared(name, 1..);
+    let (mut plan, d) = declared(name, 1.., 1..);
     let y = plan.in_out::<f32>("y", d.len);
     let other = plan.stream("other");
     plan.on(d.net).among(d.node).all_reduce_in_place(d.x, Sum); // within the node

@@ -37,7 +37,7 @@ macro_rules! each_good_plan {
             }
             one_f1b { listed }
             pipeline { forward }
-            ring { exchange }
+            ring { exchange exchange_of_all }
         }
     };
 }

@@ -9,6 +9,19 @@ use super::NearMiss;
 pub fn exchange() -> PlanBuilder {
     let (mut plan, Declared { a, b, net }) = declared("ring exchange", 1);
     plan.on(net).transfer(a, ring(1), b);
+    plan
+}
+
+/// For a few lengths it can also be said that `b` is filled.
+pub fn exchange_of_all() -> PlanBuilder {
+    let mut plan = PlanBuilder::new("ring exchange of a few lengths");
+    plan.ranks(1..=8);
+    let len = plan.param("len", [1, 2, 3, 8]);
+    let a = plan.input::<f32>("a", len);
+    let b = plan.output::<f32>("b", len);
+    let net = plan.stream("net");
+    plan.on(net).transfer(a.slice(..len / 2), ring(1), b.slice(..len / 2));
+    plan.on(net).transfer(a.slice(len / 2..), ring(1), b.slice(len / 2..));
     plan.covers(b);
     plan
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::names::Declared;
 use crate::ir::names::{is_word_part, is_word_start};
-use crate::ir::{BufferId, MOST_PARTS, Region};
+use crate::ir::{BufferId, LoopId, MOST_PARTS, Region};
 
 /// How many numbers all texts of a file may have. More than a plan may: the parts of a peer's text make a
 /// distance, which has fewer.
@@ -26,16 +26,22 @@ type Read<T> = Result<T, Box<Fault>>;
 /// One text, and how far it is read.
 pub(super) struct Formula<'a> {
     declared: &'a Declared<'a>,
+    /// The counters of the loops around it.
+    scope: &'a [LoopId],
     text: &'a str,
     at: usize,
-    depth: usize,
     /// How many numbers may still be read.
     budget: &'a mut usize,
 }
 
 impl<'a> Formula<'a> {
-    pub(super) fn new(declared: &'a Declared<'a>, text: &'a str, budget: &'a mut usize) -> Self {
-        Self { declared, text, at: 0, depth: 0, budget }
+    pub(super) fn new(
+        declared: &'a Declared<'a>,
+        scope: &'a [LoopId],
+        text: &'a str,
+        budget: &'a mut usize,
+    ) -> Self {
+        Self { declared, scope, text, at: 0, budget }
     }
 
     /// A region: `u`, `u[h .. 2 * h]`, `g[i]`, `u.next[0 .. h]`.

@@ -6,8 +6,8 @@ use super::super::node::{Fields, Node};
 use super::super::tree::Kind;
 use super::Reader;
 use crate::ir::{
-    Array, Axis, AxisId, Buffer, Communicator, Coverage, ElementType, Expr, Launch, LoopId, Named,
-    Order, Param, Plan, Promise, Role, Values, Version,
+    Array, Axis, AxisId, Buffer, Communicator, Coverage, ElementType, Expr, Launch, Named, Order,
+    Param, Plan, Promise, Role, Values, Version,
 };
 
 const KEYS: [&str; 18] = [
@@ -156,18 +156,21 @@ fn buffer(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<Buffer, JsonError>
     let array = match fields.maybe("array") {
         None => None,
         Some(array) => {
-            let fields = array.object("an array", &["count", "index"])?;
+            let fields = array.object("an array", &["count", "index", "nth"])?;
             let count = reader.number(&fields.need("count")?)?;
-            let index = reader.id(&fields.need("index")?, &reader.declared.counters)?;
-            Some(Array { count, index: LoopId(index) })
+            let index = reader.counter(&fields.need("index")?, &fields)?;
+            Some(Array { count, index })
         }
     };
+    reader.scope.extend(array.as_ref().map(|array| array.index));
+    let len = reader.number(&fields.need("len")?)?;
+    reader.scope.clear();
     let roles =
         [("in", Role::In), ("out", Role::Out), ("in_out", Role::InOut), ("local", Role::Local)];
     Ok(Buffer {
         name: name(&fields)?,
         element: element(&fields.need("element")?)?,
-        len: reader.number(&fields.need("len")?)?,
+        len,
         array,
         role: one_of(&fields.need("role")?, &roles)?,
         window: fields.flag("window")?,

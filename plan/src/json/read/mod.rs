@@ -5,10 +5,10 @@ mod steps;
 
 use super::JsonError;
 use super::formula::{BUDGET, Fault, Formula};
-use super::names::{Declared, Kind as Names};
-use super::node::{File, Node, short};
+use super::names::{Counters, Declared, Kind as Names};
+use super::node::{Fields, File, Node, short};
 use super::tree::{Kind, Source};
-use crate::ir::{Condition, Expr, Peer, Plan, Region};
+use crate::ir::{Condition, Expr, LoopId, Peer, Plan, Region};
 use crate::verdict::Rejected;
 
 /// The text as a plan that is well formed.
@@ -50,12 +50,16 @@ fn version(top: &Kind<'_>) -> Result<(), JsonError> {
 /// What reading statements and declarations needs.
 struct Reader<'d> {
     declared: &'d Declared<'d>,
+    counters: Counters<'d>,
+    /// The counters of the loops around what is read.
+    scope: Vec<LoopId>,
     budget: usize,
 }
 
 impl<'d> Reader<'d> {
     fn new(declared: &'d Declared<'d>) -> Self {
-        Self { declared, budget: BUDGET }
+        let counters = Counters::new(declared.names.plan);
+        Self { declared, counters, scope: Vec::new(), budget: BUDGET }
     }
 
     fn formula<T>(
@@ -64,7 +68,8 @@ impl<'d> Reader<'d> {
         text: &str,
         read: impl FnOnce(Formula<'_>) -> Result<T, Box<Fault>>,
     ) -> Result<T, JsonError> {
-        read(Formula::new(self.declared, text, &mut self.budget)).map_err(|fault| {
+        let formula = Formula::new(self.declared, &self.scope, text, &mut self.budget);
+        read(formula).map_err(|fault| {
             let ((line, column), path) = (node.place(), node.path());
             match *fault {
                 Fault::Name(kind, name, declared) => {
@@ -109,6 +114,17 @@ impl<'d> Reader<'d> {
             }
             _ => Err(node.expected("a peer such as \"(r + 1) % n\" or {\"rank\": \"0\"}")),
         }
+    }
+
+    /// The counter of a loop or an array.
+    fn counter(&mut self, node: &Node<'_>, fields: &Fields<'_>) -> Result<LoopId, JsonError> {
+        // That there is one of this name.
+        self.id(node, &self.declared.counters)?;
+        let nth = fields.maybe("nth");
+        let which = nth.map(|nth| nth.whole("a whole number")).transpose()?;
+        let id = self.counters.take(node.text("the name of a counter")?, which);
+        let wrong = || nth.unwrap_or(*node).expected("which of the counters of that name, from 1,");
+        Ok(LoopId(id.ok_or_else(wrong)?))
     }
 
     /// What a name stands for.

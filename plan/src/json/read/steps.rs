@@ -6,8 +6,8 @@ use super::super::tree::Kind;
 use super::Reader;
 use super::declarations::one_of;
 use crate::ir::{
-    Awaited, Collective, CollectiveKind, CommunicatorId, Compute, Loop, LoopId, MOST_NESTING,
-    Place, Postcondition, Put, Receive, Reduction, Region, Send, Signal, SignalId, Step, StepKind,
+    Awaited, Collective, CollectiveKind, CommunicatorId, Compute, Loop, MOST_NESTING, Place,
+    Postcondition, Put, Receive, Reduction, Region, Send, Signal, SignalId, Step, StepKind,
     StreamId, Transfer, Wait, When,
 };
 
@@ -25,7 +25,7 @@ const KEYS: [(&str, &[&str]); 12] = [
     ("signal", &["signal", "peer", "among", "on", "after", "at"]),
     ("wait", &["wait", "among", "on", "after", "at"]),
     ("group", &["group", "at"]),
-    ("for", &["for", "from", "to", "reverse", "do", "at"]),
+    ("for", &["for", "nth", "from", "to", "reverse", "do", "at"]),
     ("when", &["when", "do", "at"]),
     ("sequence", &["sequence", "at"]),
 ];
@@ -39,84 +39,119 @@ impl Reader<'_> {
                 node.shape(format!("steps inside at most {} others", MOST_NESTING - 1), found)
             );
         }
-        node.list("steps")?.map(|step| self.step(&step, depth)).collect()
+        // This function and those that it calls on the way down have small frames.
+        let mut steps = Vec::new();
+        for step in node.list("steps")? {
+            steps.push(self.step(&step, depth)?);
+        }
+        Ok(steps)
     }
 
     fn step(&mut self, node: &Node<'_>, depth: usize) -> Result<Step, JsonError> {
-        let Kind::Object(entries) = node.kind() else { return Err(node.expected("a step")) };
-        let known = |key: &str| KEYS.iter().find(|(verb, _)| *verb == key);
-        let Some((verb, keys)) = entries.iter().find_map(|(key, _)| known(key)) else {
-            let verbs: Vec<_> = KEYS.iter().map(|(verb, _)| *verb).collect();
-            let expected = format!("a step with one of the keys {}", verbs.join(", "));
-            return Err(node.shape(expected, "none of them"));
-        };
-        let fields = node.object(&format!("a step of the kind {verb:?}"), keys)?;
+        let (verb, fields) = verb(node)?;
         let main = fields.need(verb)?;
-        let kind = match *verb {
-            "compute" => StepKind::Compute(self.compute(&main, &fields)?),
+        let kind = match verb {
+            "group" => StepKind::Group(self.steps(&main, depth + 1)?),
+            "sequence" => StepKind::Sequence(self.steps(&main, depth + 1)?),
+            "for" | "when" => {
+                let mut kind = self.head(verb, &main, &fields)?;
+                let outside = self.scope.len();
+                if let StepKind::Loop(this) = &kind {
+                    self.scope.push(this.counter);
+                }
+                let inside = self.steps(&fields.need("do")?, depth + 1)?;
+                self.scope.truncate(outside);
+                match &mut kind {
+                    StepKind::Loop(Loop { body, .. }) | StepKind::When(When { body, .. }) => {
+                        *body = inside
+                    }
+                    _ => {}
+                }
+                kind
+            }
+            _ => self.leaf(verb, &main, &fields)?,
+        };
+        Ok(Step { kind, at: fields.at()? })
+    }
+
+    /// A loop or a guard, before its body is read.
+    fn head(
+        &mut self,
+        verb: &str,
+        main: &Node<'_>,
+        fields: &Fields<'_>,
+    ) -> Result<StepKind, JsonError> {
+        let body = Vec::new();
+        if verb == "when" {
+            return Ok(StepKind::When(When { condition: self.condition(main)?, body }));
+        }
+        Ok(StepKind::Loop(Loop {
+            counter: self.counter(main, fields)?,
+            from: self.number(&fields.need("from")?)?,
+            to: self.number(&fields.need("to")?)?,
+            reverse: fields.flag("reverse")?,
+            body,
+        }))
+    }
+
+    /// A statement without others inside.
+    fn leaf(
+        &mut self,
+        verb: &str,
+        main: &Node<'_>,
+        fields: &Fields<'_>,
+    ) -> Result<StepKind, JsonError> {
+        if verb == "compute" {
+            return Ok(StepKind::Compute(self.compute(main, fields)?));
+        }
+        let (among, place) = (self.among(fields)?, self.place(fields)?);
+        Ok(match verb {
             "collective" => StepKind::Collective(Collective {
-                kind: self.collective_kind(&main, &fields)?,
+                kind: self.collective_kind(main, fields)?,
                 send: self.region(&fields.need("from")?)?,
                 recv: self.region(&fields.need("into")?)?,
-                among: self.among(&fields)?,
-                place: self.place(&fields)?,
+                among,
+                place,
             }),
             "transfer" => StepKind::Transfer(Transfer {
-                from: self.region(&main)?,
+                from: self.region(main)?,
                 peer: self.peer(&fields.need("peer")?)?,
                 to: self.region(&fields.need("into")?)?,
-                among: self.among(&fields)?,
-                place: self.place(&fields)?,
+                among,
+                place,
             }),
             "send" => StepKind::Send(Send {
-                from: self.region(&main)?,
+                from: self.region(main)?,
                 peer: self.peer(&fields.need("peer")?)?,
-                among: self.among(&fields)?,
-                place: self.place(&fields)?,
+                among,
+                place,
             }),
             "receive" => StepKind::Receive(Receive {
-                to: self.region(&main)?,
+                to: self.region(main)?,
                 peer: self.peer(&fields.need("peer")?)?,
-                among: self.among(&fields)?,
-                place: self.place(&fields)?,
+                among,
+                place,
             }),
             "put" => StepKind::Put(Put {
-                from: self.region(&main)?,
+                from: self.region(main)?,
                 peer: self.peer(&fields.need("peer")?)?,
                 to: self.region(&fields.need("into")?)?,
                 signal: fields.maybe("raises").map(|signal| self.signal(&signal)).transpose()?,
-                among: self.among(&fields)?,
-                place: self.place(&fields)?,
+                among,
+                place,
             }),
             "signal" => StepKind::Signal(Signal {
-                signal: self.signal(&main)?,
+                signal: self.signal(main)?,
                 peer: self.peer(&fields.need("peer")?)?,
-                among: self.among(&fields)?,
-                place: self.place(&fields)?,
+                among,
+                place,
             }),
-            "wait" => StepKind::Wait(Wait {
-                signals: main
-                    .list("signals")?
-                    .map(|one| self.awaited(&one))
-                    .collect::<Result<_, _>>()?,
-                among: self.among(&fields)?,
-                place: self.place(&fields)?,
-            }),
-            "group" => StepKind::Group(self.steps(&main, depth + 1)?),
-            "for" => StepKind::Loop(Loop {
-                counter: LoopId(self.id(&main, &self.declared.counters)?),
-                from: self.number(&fields.need("from")?)?,
-                to: self.number(&fields.need("to")?)?,
-                reverse: fields.flag("reverse")?,
-                body: self.steps(&fields.need("do")?, depth + 1)?,
-            }),
-            "when" => StepKind::When(When {
-                condition: self.condition(&main)?,
-                body: self.steps(&fields.need("do")?, depth + 1)?,
-            }),
-            _ => StepKind::Sequence(self.steps(&main, depth + 1)?),
-        };
-        Ok(Step { kind, at: fields.at()? })
+            _ => {
+                let signals = main.list("signals")?.map(|one| self.awaited(&one));
+                let signals = signals.collect::<Result<_, _>>()?;
+                StepKind::Wait(Wait { signals, among, place })
+            }
+        })
     }
 
     fn compute(&mut self, name: &Node<'_>, fields: &Fields<'_>) -> Result<Compute, JsonError> {
@@ -231,6 +266,18 @@ impl Reader<'_> {
             }
         })
     }
+}
+
+/// What a statement does, and its fields.
+fn verb<'a>(node: &'a Node<'a>) -> Result<(&'static str, Fields<'a>), JsonError> {
+    let Kind::Object(entries) = node.kind() else { return Err(node.expected("a step")) };
+    let known = |key: &str| KEYS.iter().find(|(verb, _)| *verb == key);
+    let Some((verb, keys)) = entries.iter().find_map(|(key, _)| known(key)) else {
+        let verbs: Vec<_> = KEYS.iter().map(|(verb, _)| *verb).collect();
+        let expected = format!("a step with one of the keys {}", verbs.join(", "));
+        return Err(node.shape(expected, "none of them"));
+    };
+    Ok((verb, node.object(&format!("a step of the kind {verb:?}"), keys)?))
 }
 
 fn reduction(node: &Node<'_>) -> Result<Reduction, JsonError> {

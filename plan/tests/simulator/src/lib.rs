@@ -48,6 +48,7 @@ pub fn simulate(plan: &Plan, sizes: &Sizes) -> Outcome {
 
 fn run(plan: &Plan, sizes: &Sizes, outcome: &mut Outcome) -> Result<(), Malformed> {
     let instance = Instance::new(plan, sizes)?;
+    rules::places::lengths(&instance, outcome);
     let units = expand::expand(&instance, outcome)?;
     rules::messages::check(&instance, &units, outcome);
     rules::collectives::check(&instance, &units, outcome);

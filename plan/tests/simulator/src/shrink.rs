@@ -101,6 +101,9 @@ fn change(plan: &mut Plan, sizes: &mut Sizes, which: usize) -> Change {
         return turn.made;
     }
     parts(plan, &mut turn);
+    if !done(&turn) {
+        pairs(plan, &mut turn);
+    }
     turn.made
 }
 
@@ -119,6 +122,21 @@ fn statements(plan: &mut Plan, turn: &mut Turn) {
                     None => turn.idle(),
                 }
                 return;
+            }
+        }
+    });
+}
+
+/// Two statements of a list at once: what is raised and awaited, sent and received.
+fn pairs(plan: &mut Plan, turn: &mut Turn) {
+    make::lists(&mut plan.steps, &mut |list| {
+        for second in 1..list.len() {
+            for first in 0..second {
+                if turn.is() {
+                    list.remove(second);
+                    list.remove(first);
+                    return;
+                }
             }
         }
     });
@@ -176,11 +194,11 @@ fn settings(plan: &mut Plan, sizes: &mut Sizes, turn: &mut Turn) {
         if turn.is() {
             buffer.role = Role::InOut;
         }
-        if turn.is() {
-            buffer.len = Expr::Int(1);
-        }
-        if turn.is() {
-            buffer.len = Expr::Int(2);
+        for len in [1, 2] {
+            if !matches!(buffer.len, Expr::Int(shorter) if shorter <= len) && turn.is() {
+                buffer.len = Expr::Int(len);
+                break;
+            }
         }
     }
 }
@@ -274,9 +292,9 @@ fn tidy(plan: &mut Plan) {
     regions.extend(plan.computes.iter_mut().flat_map(|one| [&mut one.send, &mut one.recv]));
     buffers.extend(regions.iter().map(|region| region.buffer.0));
     for step in &mut plan.steps {
-        make::region_of(step, &mut |region| drop(buffers.insert(region.buffer.0)));
-        make::signal_of(step, &mut |signal| drop(signals.insert(signal.0)));
-        make::among_of(step, &mut |among| drop(communicators.insert(among.0)));
+        make::region_of(step, &mut |region| buffers.extend([region.buffer.0]));
+        make::signal_of(step, &mut |signal| signals.extend([signal.0]));
+        make::among_of(step, &mut |among| communicators.extend([among.0]));
         make::place_of(step, &mut |place| {
             streams.insert(place.on.0);
             streams.extend(place.after.iter().map(|stream| stream.0));

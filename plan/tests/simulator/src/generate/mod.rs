@@ -5,6 +5,7 @@ mod maker;
 mod one_sided;
 mod together;
 mod two_sided;
+mod wild;
 
 use typed_nccl_plan::ir::{Plan, Values};
 use typed_nccl_plan::verdict::Sizes;
@@ -31,7 +32,11 @@ pub fn case(random: &mut Random) -> (Plan, Vec<Sizes>) {
 /// A plan. With `endless`, of one axis that has no last size.
 pub fn plan(random: &mut Random, endless: bool) -> Plan {
     let mut maker = Maker::new(random, endless);
-    let parts = 1 + maker.random.below(4);
+    let wild = maker.random.chance(1, 4);
+    if wild {
+        wild::fill(&mut maker);
+    }
+    let parts = if wild { 0 } else { 1 + maker.random.below(4) };
     for _ in 0..parts {
         match maker.random.below(10) {
             0..=3 => two_sided::part(&mut maker),
@@ -41,7 +46,7 @@ pub fn plan(random: &mut Random, endless: bool) -> Plan {
         }
     }
     let mut plan = maker.finish();
-    if random.chance(1, 2) {
+    if random.chance(1, if wild { 6 } else { 2 }) {
         let bends = if random.chance(1, 3) { 2 } else { 1 };
         for _ in 0..bends {
             bend::bend(&mut plan, random);
@@ -92,6 +97,6 @@ fn product(lists: &[Vec<i64>], values: &[i64]) -> Vec<Vec<i64>> {
 fn promised(plan: &Plan, sizes: &Sizes) -> bool {
     let Ok(instance) = Instance::new(plan, sizes) else { return false };
     let counters = vec![None; plan.counters.len()];
-    let scope = Scope { instance: &instance, rank: None, counters: &counters };
+    let scope = Scope { instance: &instance, rank: None, counters: &counters, around: None };
     plan.promises.iter().all(|promise| scope.holds(&promise.condition) == Ok(true))
 }
