@@ -32,8 +32,7 @@ pub(super) fn group(
             Operation::Collective { kind, among, send, recv, .. } => {
                 let of = |part: &Option<Part>| part.as_ref().map_or(0.0, size);
                 let members = links.members(*among, rank);
-                let parts =
-                    collectives::parts(topology, kind, &members, of(send).max(of(recv)));
+                let parts = collectives::parts(topology, kind, &members, of(send).max(of(recv)));
                 latency = latency.max(parts.latency);
                 collective += parts.bytes;
             }

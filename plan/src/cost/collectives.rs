@@ -27,7 +27,12 @@ pub(super) struct Parts {
 }
 
 /// The parts of a collective among these ranks, with that many bytes on the larger side.
-pub(super) fn parts(topology: &Topology, kind: &CollectiveKind, members: &[u32], bytes: f64) -> Parts {
+pub(super) fn parts(
+    topology: &Topology,
+    kind: &CollectiveKind,
+    members: &[u32],
+    bytes: f64,
+) -> Parts {
     let shape = Shape::new(topology, members);
     if shape.ranks < 2.0 {
         return Parts { latency: 0.0, bytes: 0.0 };

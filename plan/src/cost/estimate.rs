@@ -78,9 +78,7 @@ pub fn estimate_with(
 ) -> Estimate {
     let links = Links::new(plan, schedule);
     let seconds = links.calls.iter().map(|placed| match &placed.call.work {
-        Work::Group(operations) => {
-            bytes::group(plan, topology, &links, placed.rank, operations)
-        }
+        Work::Group(operations) => bytes::group(plan, topology, &links, placed.rank, operations),
         Work::Compute { name, arguments, .. } => {
             let rank = placed.rank;
             computes(Computes { rank, name, arguments }).as_secs_f64()

@@ -17,7 +17,12 @@ impl fmt::Display for Estimate {
         let mut calls: Vec<_> = self.critical.iter().collect();
         calls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         for call in calls.iter().take(MOST) {
-            write!(f, "  {:>5.1} %  {:>10}", 100.0 * call.share, Seconds(call.seconds).to_string())?;
+            write!(
+                f,
+                "  {:>5.1} %  {:>10}",
+                100.0 * call.share,
+                Seconds(call.seconds).to_string()
+            )?;
             write!(f, "  rank {}", call.rank)?;
             if let Some(at) = call.from.first() {
                 write!(f, ", line {}", at.line)?;

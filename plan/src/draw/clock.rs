@@ -123,7 +123,8 @@ fn walk(edges: &[Vec<(u32, f64)>], mut missing: Vec<u32>, calls: u32) -> Clock {
     let mut times = vec![0.0_f64; nodes];
     let mut causes = vec![NOBODY; nodes];
     let mut done = vec![false; nodes];
-    let mut ready: Vec<u32> = (0..nodes as u32).filter(|node| missing[*node as usize] == 0).collect();
+    let mut ready: Vec<u32> =
+        (0..nodes as u32).filter(|node| missing[*node as usize] == 0).collect();
     let (mut hangs, mut next) = (false, 0);
     loop {
         while let Some(node) = ready.pop() {

@@ -14,9 +14,8 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
     let _ = writeln!(out, "  accTitle: {}", escape(&story.title()));
     let _ = writeln!(out, "  title[\"{}\"]", text(&format!("error: {}", story.title()), 60));
     for (nth, rank) in story.ranks.iter().enumerate() {
-        let lines: Vec<usize> = (0..story.lines.len())
-            .filter(|line| story.column(story.lines[*line]) == nth)
-            .collect();
+        let lines: Vec<usize> =
+            (0..story.lines.len()).filter(|line| story.column(story.lines[*line]) == nth).collect();
         let _ = writeln!(out, "  subgraph rank{rank} [\"rank {rank}\"]");
         for line in &lines {
             let (place, said) = story.said(story.lines[*line]);

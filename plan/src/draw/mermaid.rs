@@ -92,7 +92,9 @@ fn arrows(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort, S
                 let text = text(arrow.from.0, arrow.from.1);
                 format!("r{}{shape}r{}: {text}", from.rank, to.rank)
             }
-            [true, false] => format!("Note over r{}: {}", from.rank, text(arrow.from.0, arrow.from.1)),
+            [true, false] => {
+                format!("Note over r{}: {}", from.rank, text(arrow.from.0, arrow.from.1))
+            }
             [false, true] if arrow.kind == ArrowKind::Message => {
                 format!("Note over r{}: {}", to.rank, text(arrow.to.0, arrow.to.1))
             }

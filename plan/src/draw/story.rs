@@ -54,8 +54,12 @@ impl<'a> Story<'a> {
         let mut ranks: Vec<usize> = Vec::new();
         let mut lines = Vec::new();
         for line in &problem.story {
-            let new: Vec<usize> =
-                line.rank.into_iter().chain(line.other).filter(|rank| !ranks.contains(rank)).collect();
+            let new: Vec<usize> = line
+                .rank
+                .into_iter()
+                .chain(line.other)
+                .filter(|rank| !ranks.contains(rank))
+                .collect();
             if ranks.len() + new.len() > RANKS {
                 break;
             }
@@ -68,10 +72,10 @@ impl<'a> Story<'a> {
         let mut story = Self { problem, ranks, lines, more, arrows: Vec::new(), circle: false };
         match problem.check() {
             Some(Check::Deadlock | Check::CapturedCredit) => story.waits(),
-            Some(Check::Hazards | Check::ReplayHazards | Check::CommunicatorOrder) => {
-                if story.lines.len() == 2 {
-                    story.arrows.push(Arrow { from: 0, to: 1, kind: ArrowKind::NoOrder });
-                }
+            Some(Check::Hazards | Check::ReplayHazards | Check::CommunicatorOrder)
+                if story.lines.len() == 2 =>
+            {
+                story.arrows.push(Arrow { from: 0, to: 1, kind: ArrowKind::NoOrder });
             }
             _ => {}
         }
@@ -104,7 +108,8 @@ impl<'a> Story<'a> {
 
     /// Where a line stands, and what it says.
     pub(crate) fn said(&self, line: &Line) -> (String, String) {
-        let place = if line.at.line == 0 { String::new() } else { format!("line {}", line.at.line) };
+        let place =
+            if line.at.line == 0 { String::new() } else { format!("line {}", line.at.line) };
         (place, clean(&line.text))
     }
 

@@ -62,8 +62,11 @@ struct Table {
 impl Table {
     fn new(timeline: &Timeline<'_>, ranks: usize) -> Self {
         let step = timeline.steps.to_string().len().max(4);
-        let names: Vec<String> =
-            timeline.streams.iter().map(|stream| fit(&timeline.names.stream(*stream), 12)).collect();
+        let names: Vec<String> = timeline
+            .streams
+            .iter()
+            .map(|stream| fit(&timeline.names.stream(*stream), 12))
+            .collect();
         let stream = match &names[..] {
             [] | [_] => 0,
             names => names.iter().map(|name| columns(name)).max().unwrap_or(0),
@@ -145,7 +148,8 @@ fn lines(timeline: &Timeline<'_>, ranks: usize, detail: Detail, names: &[String]
         for step in bar.start..bar.active {
             cells[place(step)] = Cell::Waits;
         }
-        cells[place(bar.active)] = Cell::Does(words(&timeline.names.call(placed.call, detail), detail));
+        cells[place(bar.active)] =
+            Cell::Does(words(&timeline.names.call(placed.call, detail), detail));
     }
     let rows = cells.chunks(ranks.max(1)).enumerate();
     let kept = rows.filter(|(_, cells)| !cells.iter().all(|cell| matches!(cell, Cell::Nothing)));

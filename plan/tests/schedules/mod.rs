@@ -175,8 +175,7 @@ pub fn one_f1b(p: u32, mb: u32) -> Sketch {
         sketch.group(r, &[], 34, group(&[last(receive(k(act, w), r.wrapping_sub(1)))]));
         for j in 0..mb - w {
             sketch.call(r, CMP, &[NET], 36, compute("fwd", Some((w + j).into())));
-            let down =
-                [next(send(k(out, w + j), r + 1)), next(receive(k(grad, j), r + 1))];
+            let down = [next(send(k(out, w + j), r + 1)), next(receive(k(grad, j), r + 1))];
             sketch.group(r, &[CMP], 38, group(&down));
             sketch.call(r, CMP, &[NET], 41, compute("bwd", Some(j.into())));
             let more = (j + 1 < mb - w)

@@ -19,9 +19,7 @@ pub(super) fn colours(kind: BarKind) -> (&'static str, &'static str) {
 pub(super) fn line(kind: WireKind) -> (&'static str, &'static str) {
     match kind {
         WireKind::Arrow(ArrowKind::Message) => ("#0969da", r#" stroke-width="1.5""#),
-        WireKind::Arrow(ArrowKind::Signal) => {
-            ("#1a7f5a", r#" stroke-width="1.5""#)
-        }
+        WireKind::Arrow(ArrowKind::Signal) => ("#1a7f5a", r#" stroke-width="1.5""#),
         WireKind::Arrow(ArrowKind::Event) => ("#818b98", r#" stroke-dasharray="2 3""#),
         WireKind::Collective => ("#8250df", r#" stroke-width="2""#),
     }
@@ -56,7 +54,13 @@ impl Entry {
 }
 
 /// Draws the entries in lines of that width. Gives where they end.
-pub(super) fn draw(canvas: &mut Canvas, entries: &[Entry], x0: usize, y0: usize, right: usize) -> usize {
+pub(super) fn draw(
+    canvas: &mut Canvas,
+    entries: &[Entry],
+    x0: usize,
+    y0: usize,
+    right: usize,
+) -> usize {
     let (mut x, mut y) = (x0, y0);
     for entry in entries {
         let width = 28 + measure(entry.text()) + 2 * CHAR;

@@ -59,7 +59,12 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
     }
     let wrong = !story.arrows.is_empty();
     for (area, (place, lines)) in boxes.iter().zip(&texts) {
-        canvas.boxed(*area, if wrong { "#ffebe9" } else { PAPER }, if wrong { ALARM } else { INK }, false);
+        canvas.boxed(
+            *area,
+            if wrong { "#ffebe9" } else { PAPER },
+            if wrong { ALARM } else { INK },
+            false,
+        );
         let mut y = area.y + PAD;
         if !place.is_empty() {
             canvas.text(area.x + PAD, y, place, FAINT);
@@ -117,7 +122,8 @@ fn about(canvas: &mut Canvas, story: &Story<'_>, boxes: &[Area], middle: &dyn Fn
             continue;
         };
         let y = area.y + area.height / 2;
-        let (from, to) = (area.x + area.width / 2, middle(other));
+        let to = middle(other);
+        let from = if to < area.x { area.x } else { area.x + area.width };
         canvas.path(&[(from, y), (to, y)], FAINT, r#" stroke-dasharray="2 3""#, true);
         canvas.dot((to, y), FAINT);
     }

@@ -69,13 +69,7 @@ fn ruler(canvas: &mut Canvas, grid: &Grid, y: usize) {
 }
 
 /// The ranks' bands and names, and the lanes' names.
-fn names(
-    canvas: &mut Canvas,
-    timeline: &Timeline<'_>,
-    grid: &Grid,
-    right: usize,
-    more: usize,
-) {
+fn names(canvas: &mut Canvas, timeline: &Timeline<'_>, grid: &Grid, right: usize, more: usize) {
     let ends: Vec<usize> =
         grid.lanes.iter().skip(1).map(|lane| lane.y).chain([grid.rest]).collect();
     for rank in 0..grid.ranks {
@@ -198,16 +192,11 @@ fn entries(timeline: &Timeline<'_>, grid: &Grid, wires: &[Wire]) -> Vec<Entry> {
         let bar = &timeline.bars[call];
         grid.lane(timeline, call as u32).is_some() && bar.start < grid.steps
     };
-    let bars: Vec<_> =
-        timeline.bars.iter().enumerate().filter(|(call, _)| drawn(*call)).collect();
+    let bars: Vec<_> = timeline.bars.iter().enumerate().filter(|(call, _)| drawn(*call)).collect();
     let mut entries = Vec::new();
-    for kind in [
-        BarKind::Compute,
-        BarKind::Collective,
-        BarKind::Message,
-        BarKind::OneSided,
-        BarKind::Wait,
-    ] {
+    for kind in
+        [BarKind::Compute, BarKind::Collective, BarKind::Message, BarKind::OneSided, BarKind::Wait]
+    {
         if bars.iter().any(|(_, bar)| bar.kind == kind) {
             entries.push(Entry::Bar(kind));
         }
