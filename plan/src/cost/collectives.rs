@@ -26,14 +26,13 @@ pub(super) struct Parts {
     pub(super) bytes: f64,
 }
 
-/// The parts of a collective among these ranks, with that many bytes on the larger side.
+/// The parts of a collective among ranks that lie so, with that many bytes on the larger side.
 pub(super) fn parts(
     topology: &Topology,
     kind: &CollectiveKind,
-    members: &[u32],
+    shape: &Shape,
     bytes: f64,
 ) -> Parts {
-    let shape = Shape::new(topology, members);
     if shape.ranks < 2.0 {
         return Parts { latency: 0.0, bytes: 0.0 };
     }
@@ -64,7 +63,7 @@ pub(super) fn parts(
 }
 
 /// How the ranks of a communicator lie on nodes.
-struct Shape {
+pub(super) struct Shape {
     ranks: f64,
     nodes: f64,
     /// The ranks on the node that has the most.
@@ -72,7 +71,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(topology: &Topology, members: &[u32]) -> Self {
+    pub(super) fn new(topology: &Topology, members: &[u32]) -> Self {
         let mut nodes: Vec<u32> = members.iter().map(|rank| topology.node(*rank)).collect();
         nodes.sort_unstable();
         let on_node = nodes.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(1);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::bytes;
+use super::bytes::Groups;
 use super::topology::Topology;
 use crate::draw::{Clock, Links, Pace};
 use crate::ir::{Location, Plan, StreamId};
@@ -77,8 +77,9 @@ pub fn estimate_with(
     computes: impl Fn(Computes<'_>) -> Duration,
 ) -> Estimate {
     let links = Links::new(plan, schedule);
+    let mut groups = Groups::new(plan, topology, &links);
     let seconds = links.calls.iter().map(|placed| match &placed.call.work {
-        Work::Group(operations) => bytes::group(plan, topology, &links, placed.rank, operations),
+        Work::Group(operations) => groups.takes(placed.rank, operations),
         Work::Compute { name, arguments, .. } => {
             let rank = placed.rank;
             computes(Computes { rank, name, arguments }).as_secs_f64()

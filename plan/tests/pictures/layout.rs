@@ -92,3 +92,17 @@ fn a_schedule_of_another_plan_is_drawn_all_the_same() {
     sheet(&sketch).is_readable("no ranks");
     sketch.schedule.to_text(&sketch.plan);
 }
+
+#[test]
+fn long_names_are_wrapped_or_cut() {
+    let mut sketch = halo(3);
+    sketch.schedule.plan = "a halo of a long name ".repeat(20);
+    sketch.plan.streams[0].name = "stream".repeat(20);
+    sketch.plan.buffers[0].name = "buffer".repeat(20);
+    let sheet = sheet(&sketch);
+    sheet.is_readable("long names");
+    assert!(sheet.width < 1500.0);
+    assert!(sheet.titles.iter().any(|title| title.contains(&"buffer".repeat(20))));
+    let text = sketch.schedule.to_text(&sketch.plan);
+    assert!(text.lines().skip(1).all(|line| line.chars().count() <= 100), "{text}");
+}
