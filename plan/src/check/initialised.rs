@@ -60,8 +60,10 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
             let ops = program.ops_of(unit);
             for op in ops.iter().filter(|op| !op.source.is_empty()) {
                 let span = op.source;
-                let role = objects[span.object as usize].role;
-                if matches!(role, Role::In | Role::InOut) {
+                // The caller fills the current copy of two: the other is what the run before used.
+                let object = &objects[span.object as usize];
+                let is_next = object.twin < span.object;
+                if matches!(object.role, Role::In | Role::InOut) && !is_next {
                     continue;
                 }
                 let known = ranges.get(&span.object);
@@ -90,7 +92,7 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
                         &help,
                     );
                 }
-                if op.kind != OpKind::Put && matches!(object.role, Role::Out | Role::Local) {
+                if op.kind != OpKind::Put {
                     ranges.entry(span.object).or_default().add(span.start, span.end);
                 }
             }

@@ -73,7 +73,8 @@ pub(crate) fn problems(
     }
     let needs_hazards = hazards::is_asked(instance);
     if needs_order || needs_hazards {
-        let runs = if needs_hazards { hazards::runs(instance) } else { 1 };
+        let ordered = if instance.plan.replayed { 2 } else { 1 };
+        let runs = if needs_hazards { hazards::runs(instance) } else { ordered };
         let work = instance.program.units.len() as u64 * runs as u64;
         if !budget.take(work) {
             report.too_large("comparing the accesses of all ranks");
@@ -85,7 +86,7 @@ pub(crate) fn problems(
         };
         let orders = Orders::new(instance, &links, runs, near);
         if needs_order {
-            order::check(instance, &orders, budget, &mut report);
+            order::check(instance, &orders, ordered, budget, &mut report);
         }
         if needs_hazards {
             let may_overlap = may_overlap.unwrap_or(&|_, _, _| false);
