@@ -125,12 +125,20 @@ impl Every<'_> {
             })
             .collect();
         // Lengths are proved; a few are looked at, so that what is wrong is found at a size.
-        let few = |ranks: i64| if ranks <= 8 { 3 } else { 1 };
+        let few = |ranks: i64| if ranks <= 8 { 2 } else { 1 };
         let instances = self.samples(&shape, &seen_axes, &seen_params, params, few);
         if instances.is_empty() {
             return Err(vec![nothing(plan)]);
         }
-        for sizes in &instances {
+        let unbounded: Vec<usize> = (0..axes.len()).filter(|&at| axes[at].is_none()).collect();
+        // Those that stand for larger ones are checked with them, below.
+        let stands = |sizes: &Sizes| {
+            !unbounded.is_empty()
+                && unbounded
+                    .iter()
+                    .all(|&at| reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large))
+        };
+        for sizes in instances.iter().filter(|sizes| !stands(sizes)) {
             // Of very many ranks, what they do to each other's windows is looked at on fewer.
             let depth = if fewer { Depth::WithoutHazards } else { Depth::All };
             if let Err(problems) = self.at(sizes, depth) {
@@ -313,6 +321,11 @@ impl Every<'_> {
         let plan = self.plan;
         let unbounded: Vec<usize> = (0..axes.len()).filter(|&at| axes[at].is_none()).collect();
         let mut undecided = Vec::new();
+        let stands = |sizes: &Sizes| {
+            unbounded
+                .iter()
+                .all(|&at| reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large))
+        };
         if let Some((at, what)) = shape.by_rank
             && !unbounded.is_empty()
         {
@@ -367,6 +380,11 @@ impl Every<'_> {
         );
         undecided.extend(proof.problems().iter().cloned());
         if !undecided.is_empty() {
+            for sizes in instances.iter().filter(|sizes| stands(sizes)) {
+                if let Err(problems) = self.at(sizes, Depth::All) {
+                    return Err(self.smallest(sizes, axes, problems));
+                }
+            }
             return Err(undecided);
         }
         // One instance for each structure stands for the larger ones.
@@ -385,11 +403,8 @@ impl Every<'_> {
                 proof.may_overlap(put, other, is_put)
             })
         };
-        for sizes in instances {
-            let stands = unbounded
-                .iter()
-                .all(|&at| reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large));
-            if !stands || fewer || (unbounded.is_empty() && !shape.puts) {
+        for sizes in instances.iter().filter(|sizes| stands(sizes)) {
+            if fewer || (unbounded.is_empty() && !shape.puts) {
                 continue;
             }
             let larges = unbounded.iter().map(|&axis| Large {
@@ -408,6 +423,10 @@ impl Every<'_> {
             };
             self.covered(sizes, &proof)?;
             if let Err(problems) = self.at(sizes, Depth::Beyond(&beyond)) {
+                // What is wrong here is told as such; what is only not proved for more, as that.
+                if let Err(problems) = self.at(sizes, Depth::All) {
+                    return Err(self.smallest(sizes, axes, problems));
+                }
                 return Err(problems
                     .into_iter()
                     .map(|problem| unproved(problem, self.ranks()))
