@@ -336,7 +336,8 @@ fn what_is_proved_holds() {
     if let Err(error) = run {
         panic!("{error}");
     }
-    // Else this would be about nothing.
-    assert!(proved.get() > config.cases as usize * 3, "{} proved", proved.get());
-    assert!(tried.get() > proved.get() * 50, "{} tried", tried.get());
+    // Else this would be about nothing. (On average it is fifteen claims a case, and hundreds of tries a
+    // claim.)
+    assert!(proved.get() > config.cases as usize * 2, "{} proved", proved.get());
+    assert!(tried.get() > proved.get() * 5, "{} tried", tried.get());
 }
