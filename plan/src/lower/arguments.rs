@@ -12,13 +12,13 @@ pub(super) fn of_rank(
     sizes: &Sizes,
     size: usize,
     rank: usize,
-) -> Result<Vec<Vec<i64>>, Problem> {
+) -> Result<Vec<Vec<i64>>, Box<Problem>> {
     let counters = vec![None; plan.counters.len()];
     let (size, rank) = (size as i64, rank as i64);
     let mut walk = Walk { sizes, size, rank, counters, found: Vec::new() };
     match walk.steps(&plan.steps) {
         Ok(()) => Ok(walk.found),
-        Err((why, at)) => Err(Problem {
+        Err((why, at)) => Err(Box::new(Problem {
             kind: ProblemKind::Broken(Check::Bounds),
             title: why.to_string(),
             at,
@@ -30,7 +30,7 @@ pub(super) fn of_rank(
                 text: "computes an argument here".to_owned(),
             }],
             help: vec!["say with `where` what the parameters promise".to_owned()],
-        }),
+        })),
     }
 }
 
@@ -58,7 +58,8 @@ impl Walk<'_> {
                     self.found.push(numbers);
                 }
                 StepKind::When(this) => {
-                    if self.env().holds(&this.condition).map_err(at)? {
+                    let holds = self.env().holds(&this.condition).map_err(at)?;
+                    if holds {
                         self.steps(&this.body)?;
                     }
                 }

@@ -102,9 +102,8 @@ fn operations(program: &Program, unit: &Unit) -> Vec<Operation> {
                 Operation::Wait { signals: vec![awaited], among }
             }
             (OpKind::Collective(kind), send, recv) => {
-                let index = |rank: u32| {
-                    program.layout.index(op.communicator.into(), rank as usize) as u64
-                };
+                let index =
+                    |rank: u32| program.layout.index(op.communicator.into(), rank as usize) as u64;
                 let in_place = in_place(kind, op, index(unit.rank));
                 let root = if peer == NONE { 0 } else { index(peer) };
                 let kind = with_root(kind, Expr::Int(root as i64));

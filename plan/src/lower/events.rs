@@ -51,7 +51,8 @@ impl Waits {
             ends[stream(unit)] = Some(unit);
         }
         let carries = plan.replayed && plan.launch == Launch::Eager;
-        let steps: Vec<(usize, u64)> = (0..count).map(|unit| (stream(unit), wanted[unit])).collect();
+        let steps: Vec<(usize, u64)> =
+            (0..count).map(|unit| (stream(unit), wanted[unit])).collect();
         let walk = |begin: &[Known]| walk(&steps, &ends, carries, begin);
         // What a run knows at its end, the next one knows when it begins. Knowledge of this run does not
         // depend on that of the run before, so once is enough.
@@ -62,7 +63,7 @@ impl Waits {
         let of = found.into_iter().enumerate().map(|(unit, waits)| {
             let wait = |(other, carried): (usize, bool)| {
                 let why = why.get(&(unit, stream(other))).copied();
-                let why = why.unwrap_or(LocalReason::Stream(stream(other) as u16));
+                let why = why.unwrap_or_else(|| LocalReason::Stream(stream(other) as u16));
                 Wait { unit: other as u32, carried, why }
             };
             waits.into_iter().map(wait).collect()

@@ -164,11 +164,7 @@ impl Greedy<'_> {
     }
 
     /// The group that a turn joins, or why it joins none, and which it could have been.
-    fn judge(
-        &self,
-        turn: usize,
-        latest: Option<u32>,
-    ) -> Result<u32, (Option<u32>, String)> {
+    fn judge(&self, turn: usize, latest: Option<u32>) -> Result<u32, (Option<u32>, String)> {
         let units = self.turns.units(turn);
         let unit = |at: u32| &self.program.units[at as usize];
         let before = units.iter().filter_map(|&at| self.last.before(unit(at)));
@@ -197,7 +193,8 @@ impl Greedy<'_> {
             let Some(&first) = open.first.get(&rank) else { continue };
             // What this rank issued last on the stream must be the group's.
             let own = self.last.before(unit(at));
-            let Some(own) = own.filter(|&own| self.groups.of[unit(own).turn as usize] == group) else {
+            let Some(own) = own.filter(|&own| self.groups.of[unit(own).turn as usize] == group)
+            else {
                 return apart(format!("another statement stands between them on rank {rank}"));
             };
             if let Err(why) = self.joins(open, group, (first, own), at) {
@@ -224,9 +221,10 @@ impl Greedy<'_> {
                     names[0], names[1]
                 ))
             }
-            (Kind::Like(_, a), Kind::Like(_, b)) if a != b => Err(
-                "they use two communicators, and NCCL launches a group once for each".to_owned(),
-            ),
+            (Kind::Like(_, a), Kind::Like(_, b)) if a != b => {
+                Err("they use two communicators, and NCCL launches a group once for each"
+                    .to_owned())
+            }
             (Kind::Like(..), Kind::Like(..)) => Ok(()),
             (Kind::Compute, _) | (_, Kind::Compute) => Err("one of them computes".to_owned()),
         }

@@ -38,9 +38,14 @@ mod tests {
         set.add(4, 8);
         set.add(8, 10);
         set.add(20, 30);
-        for (start, end, expected) in
-            [(0, 4, false), (3, 5, true), (9, 12, true), (10, 20, false), (5, 5, false), (0, 99, true)]
-        {
+        for (start, end, expected) in [
+            (0, 4, false),
+            (3, 5, true),
+            (9, 12, true),
+            (10, 20, false),
+            (5, 5, false),
+            (0, 99, true),
+        ] {
             assert_eq!(set.overlaps(start, end), expected, "[{start}, {end})");
         }
     }

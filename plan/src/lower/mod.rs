@@ -51,7 +51,7 @@ pub fn lower(plan: &Plan, sizes: &Sizes) -> Result<Schedule, Rejected> {
     let mut why = why::Why::new(&joined.program, &words);
     for rank in 0..program.ranks() {
         let arguments = arguments::of_rank(plan, sizes, program.ranks(), rank)
-            .map_err(|problem| rejected(plan, vec![problem]))?;
+            .map_err(|problem| rejected(plan, vec![*problem]))?;
         let waits = events::Waits::new(plan, &joined.program, rank);
         why.add(rank, &waits);
         ranks.push(calls::calls(&program, &joined, &words, rank, &waits, arguments));

@@ -121,7 +121,8 @@ fn class(program: &Program, op: &Op) -> Result<Class, &'static str> {
         }
         OpKind::Read | OpKind::Write => Err("it computes"),
         OpKind::Collective(kind) => {
-            let window = |object: u32| object != NONE && program.objects.all[object as usize].window;
+            let window =
+                |object: u32| object != NONE && program.objects.all[object as usize].window;
             if window(op.source.object) || window(op.target.object) {
                 return Err(
                     "collectives on windows run as symmetric kernels, which NCCL does not fuse: 64 of \
