@@ -2,7 +2,7 @@
 //!
 //! A [`Plan`](ir::Plan) is data: who sends what to whom, in which order, on which streams.
 //! [`check`](check::check) decides whether it is right for every size that it claims, and tells a
-//! [story](verdict::Problem) where it is not.
+//! [story](verdict::Problem) where it is not. [`build`] declares one in Rust, nearly as it would be said.
 //!
 #![doc = include_str!("model.md")]
 
@@ -10,7 +10,9 @@
 mod arith;
 pub mod build;
 pub mod check;
+pub mod draw;
 pub mod ir;
+pub mod json;
 pub mod lower;
 mod program;
 pub mod verdict;

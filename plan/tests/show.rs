@@ -69,7 +69,7 @@ fn peers() {
     assert_eq!(shown(by(n() - 1, true)), "(r + n - 1) % n");
     assert_eq!(shown(by(0 - m(), false)), "r - m");
     assert_eq!(shown(by(0, true)), "r % n");
-    assert_eq!(shown(by(m() % 2, false)), "r + m % 2");
+    assert_eq!(shown(by(m() % 2, false)), "r + (m % 2)");
     assert_eq!(shown(Peer::Shift(vec![])), "r");
     assert_eq!(shown(Peer::Rank((Expr::Rank + 1) % Expr::Size)), "(r + 1) % size");
     let mesh = Peer::Shift(vec![hop(0, 1, true), hop(1, -1, false)]);

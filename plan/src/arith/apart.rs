@@ -208,11 +208,12 @@ impl Facts {
                 candidates.push(Poly::term((monomial, factor.abs())));
                 candidates.push(Poly::term((monomial, 1)));
             }
-            candidates.push(-&slope);
             candidates.push(slope);
             for chunk in candidates {
                 // Chunks of one element are the numbers themselves.
-                let new = chunks.iter().all(|known| !(known - &chunk).is_zero());
+                let new = chunks
+                    .iter()
+                    .all(|known| !(known - &chunk).is_zero() && !(known + &chunk).is_zero());
                 if new && chunks.len() < CHUNKS && chunk.as_constant() != Some(1) {
                     chunks.push(chunk);
                 }

@@ -10,6 +10,9 @@ use super::prove::Memory;
 use super::view::View;
 use crate::ir::{AxisId, Comparison, Condition, Expr, ParamId, Plan, Values};
 
+/// Assumptions at most; more are forgotten.
+const ASSUMPTIONS: usize = 200;
+
 /// What is known: the plan's declarations, and what was assumed since.
 ///
 /// Clone it to assume something for a while. Polynomials and views of one go with its clones too: what
@@ -63,6 +66,9 @@ impl Facts {
             solved: HashMap::new(),
             memory: RefCell::default(),
         };
+        for axis in facts.axes() {
+            facts.extent(axis);
+        }
         for axis in facts.axes() {
             if let Some(only) = exactly(&facts.declared.extents[axis.index()]) {
                 facts.assume_equal(&facts.extent(axis), &Poly::from(only));
@@ -152,7 +158,7 @@ impl Facts {
             self.remember(&(&difference - 1));
         } else if self.prove_non_negative(&reversed) {
             self.remember(&(&reversed - 1));
-        } else {
+        } else if self.non_zero.len() < ASSUMPTIONS {
             self.memory.take();
             self.non_zero.push(difference);
         }
@@ -257,7 +263,8 @@ impl Facts {
             && poly.as_constant().is_none_or(|value| value < 0)
         {
             let fact = tightened(terms);
-            if self.assumptions.iter().all(|known| known.fact != fact) {
+            let new = self.assumptions.iter().all(|known| known.fact != fact);
+            if new && self.assumptions.len() < ASSUMPTIONS {
                 self.memory.take();
                 let about = self.atoms.borrow_mut().around(&fact);
                 self.assumptions.push(Assumption { fact, about });

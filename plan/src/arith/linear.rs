@@ -8,21 +8,54 @@
 use super::poly::{Monomial, Term};
 
 /// Facts, and products of atoms in them, at most.
-const COLUMNS: usize = 160;
-const ROWS: usize = 80;
-const PIVOTS: usize = 200;
+const COLUMNS: usize = 96;
+const ROWS: usize = 48;
+const PIVOTS: usize = 80;
 
-/// Whether `goal >= 0` contradicts the facts, each of which says that it is not negative.
-///
-/// `false` also where the numbers become too large, or the search too long.
-pub(super) fn contradicts(goal: &[Term], facts: &[Vec<Term>]) -> bool {
-    let mut columns: Vec<&[Term]> = vec![goal];
-    columns.extend(facts.iter().map(Vec::as_slice));
-    let Some(rows) = prune(&mut columns) else { return false };
-    if columns.len() > COLUMNS || rows.len() > ROWS {
-        return false;
+/// Facts, each of which says that something is not negative.
+#[derive(Debug)]
+pub(super) struct System {
+    facts: Vec<Vec<Term>>,
+    /// The products in them, with a plus (true) or a minus: sorted.
+    signs: Vec<(Monomial, bool)>,
+}
+
+impl System {
+    pub(super) fn new(facts: Vec<Vec<Term>>) -> Self {
+        let mut signs: Vec<(Monomial, bool)> = facts.iter().flat_map(|fact| signs(fact)).collect();
+        signs.sort_unstable();
+        signs.dedup();
+        Self { facts, signs }
     }
-    Tableau::new(&columns, &rows).is_some_and(|tableau| tableau.solvable().unwrap_or(false))
+
+    pub(super) fn facts(&self) -> &[Vec<Term>] {
+        &self.facts
+    }
+
+    /// Whether `goal >= 0` contradicts the facts.
+    ///
+    /// `false` also where the numbers become too large, or the search too long.
+    pub(super) fn contradicts(&self, goal: &[Term]) -> bool {
+        // What no fact can cancel needs no further look.
+        let cancels = |(monomial, plus): (Monomial, bool)| {
+            self.signs.binary_search(&(monomial, !plus)).is_ok()
+        };
+        if !signs(goal).all(cancels) {
+            return false;
+        }
+        let mut columns: Vec<&[Term]> = vec![goal];
+        columns.extend(self.facts.iter().map(Vec::as_slice));
+        let Some(rows) = prune(&mut columns) else { return false };
+        if columns.len() > COLUMNS || rows.len() > ROWS {
+            return false;
+        }
+        Tableau::new(&columns, &rows).is_some_and(|tableau| tableau.solvable().unwrap_or(false))
+    }
+}
+
+fn signs(terms: &[Term]) -> impl Iterator<Item = (Monomial, bool)> + '_ {
+    let products = terms.iter().filter(|(monomial, _)| *monomial != Monomial::ONE);
+    products.map(|&(monomial, factor)| (monomial, factor > 0))
 }
 
 /// Leaves out facts with a product that no other fact can cancel; answers with the products that are
@@ -30,12 +63,8 @@ pub(super) fn contradicts(goal: &[Term], facts: &[Vec<Term>]) -> bool {
 fn prune(columns: &mut Vec<&[Term]>) -> Option<Vec<Monomial>> {
     loop {
         // Whether each product occurs with a plus, and with a minus.
-        let mut signs: Vec<(Monomial, bool)> = columns
-            .iter()
-            .flat_map(|column| column.iter())
-            .filter(|(monomial, _)| *monomial != Monomial::ONE)
-            .map(|&(monomial, factor)| (monomial, factor > 0))
-            .collect();
+        let mut signs: Vec<(Monomial, bool)> =
+            columns.iter().flat_map(|column| signs(column)).collect();
         signs.sort_unstable();
         signs.dedup();
         let both: Vec<Monomial> =

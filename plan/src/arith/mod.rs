@@ -13,16 +13,22 @@
 mod apart;
 mod atom;
 mod facts;
+mod known;
 mod linear;
+mod models;
 mod normal;
 mod poly;
 mod prove;
+mod sample;
 mod view;
 
 pub(crate) use apart::Span;
 pub(crate) use facts::Facts;
 pub(crate) use poly::Poly;
+pub(crate) use sample::sample;
 pub(crate) use view::View;
 
+#[cfg(test)]
+mod sound;
 #[cfg(test)]
 mod tests;

@@ -7,18 +7,21 @@
 //!
 //! [linear]: super::linear
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::rc::Rc;
 
-use super::atom::{Atom, Kind, common};
+use super::atom::{Atom, common};
 use super::facts::Facts;
-use super::linear::contradicts;
+use super::known::Known;
 use super::poly::{Poly, Term};
 
 /// Replacements one after the other, and goals, at most: a short proof is found before a long one is
 /// looked for.
-const ROUNDS: [(usize, u32); 4] = [(0, 1), (1, 20), (2, 40), (5, 80)];
-/// Facts in one search, at most.
-const FACTS: usize = 96;
+const ROUNDS: [(usize, u32); 3] = [(1, 20), (2, 30), (4, 50)];
+
+/// Verdicts, and sets of facts, that are remembered at once.
+const VERDICTS: usize = 20_000;
+const SETS: usize = 500;
 
 /// What was found out already, while the facts are the same.
 #[derive(Debug, Default)]
@@ -26,14 +29,16 @@ pub(super) struct Memory {
     verdicts: HashMap<Vec<Term>, bool>,
     pub(super) definitions: HashMap<Atom, Vec<Vec<Term>>>,
     pub(super) forms: HashMap<Atom, Option<Poly>>,
+    pub(super) known: HashMap<(Option<Atom>, Vec<Atom>), Rc<Known>>,
 }
 
 /// One search: what it may use, and what it tried.
 struct Search<'a> {
-    facts: &'a [Vec<Term>],
+    known: &'a Known,
     /// How many more goals it may try.
     goals: u32,
-    failed: HashSet<Vec<Term>>,
+    /// Goals that were not proved in so many replacements.
+    failed: HashMap<Vec<Term>, usize>,
 }
 
 impl Clone for Memory {
@@ -44,6 +49,20 @@ impl Clone for Memory {
 }
 
 impl Memory {
+    fn decide(&mut self, goal: &[Term], proved: bool) {
+        if self.verdicts.len() >= VERDICTS {
+            self.verdicts.clear();
+        }
+        self.verdicts.insert(goal.to_vec(), proved);
+    }
+
+    pub(super) fn keep(&mut self, of: (Option<Atom>, Vec<Atom>), known: &Rc<Known>) {
+        if self.known.len() >= SETS {
+            self.known.clear();
+        }
+        self.known.insert(of, known.clone());
+    }
+
     pub(super) fn define(&mut self, atom: Atom, facts: &[Vec<Term>]) {
         self.definitions.insert(atom, facts.to_vec());
     }
@@ -63,7 +82,7 @@ impl Facts {
             return known;
         }
         let proved = self.search(&poly, None);
-        self.memory.borrow_mut().verdicts.insert(terms.to_vec(), proved);
+        self.memory.borrow_mut().decide(terms, proved);
         proved
     }
 
@@ -74,49 +93,15 @@ impl Facts {
     }
 
     fn search(&self, goal: &Poly, before: Option<Atom>) -> bool {
-        let facts = self.relevant(goal, before);
-        ROUNDS.iter().any(|&(depth, goals)| {
-            Search { facts: &facts, goals, failed: HashSet::new() }.prove(goal, depth)
-        })
-    }
-
-    /// What is known of the atoms of a goal, and of the atoms in what is known of them.
-    fn relevant(&self, goal: &Poly, before: Option<Atom>) -> Vec<Vec<Term>> {
-        let mut facts: Vec<Vec<Term>> = Vec::new();
-        let mut atoms: Vec<Atom> = goal.atoms();
-        let mut used = vec![false; self.assumptions.len()];
-        let mut at = 0;
-        loop {
-            for (assumed, used) in self.assumptions.iter().zip(&mut used) {
-                let about = &assumed.about;
-                if !*used && (about.is_empty() || about.iter().any(|part| atoms.contains(part))) {
-                    *used = true;
-                    facts.push(assumed.fact.clone());
-                    add_atoms(&assumed.fact, &mut atoms);
-                }
-            }
-            let Some(&atom) = atoms.get(at) else { break };
-            at += 1;
-            if before.is_some_and(|before| before <= atom && self.is_opaque(atom)) {
-                continue;
-            }
-            for fact in self.definition(atom) {
-                let fact = match before {
-                    None => self.normal(&Poly::from_terms(fact)).terms().map(<[Term]>::to_vec),
-                    Some(_) => Some(fact),
-                };
-                if let Some(fact) = fact {
-                    add_atoms(&fact, &mut atoms);
-                    facts.push(fact);
-                }
-            }
+        let known = self.known(goal, before);
+        if known.linear(goal) {
+            return true;
         }
-        facts.truncate(FACTS);
-        facts
-    }
-
-    pub(super) fn is_opaque(&self, atom: Atom) -> bool {
-        matches!(self.atoms.borrow().kind(atom), Some(Kind::Rem(..) | Kind::Div(..)))
+        let mut search = Search { known: &known, goals: 0, failed: HashMap::new() };
+        ROUNDS.iter().any(|&(depth, goals)| {
+            search.goals = goals;
+            search.prove(goal, depth)
+        })
     }
 }
 
@@ -126,22 +111,21 @@ impl Search<'_> {
         if terms.iter().all(|&(m, factor)| m.degree() == 0 && factor >= 0) {
             return true;
         }
-        if self.failed.contains(terms) || self.goals == 0 {
+        let before = self.failed.get(terms).copied();
+        if self.goals == 0
+            || before.is_some_and(|before| before >= depth)
+            || self.known.refute(terms)
+        {
             return false;
         }
         self.goals -= 1;
-        if self.linear(goal)
-            || (depth > 0 && (self.by_factors(goal, depth) || self.by_bounds(goal, depth)))
+        if before.is_none() && self.known.linear(goal)
+            || depth > 0 && (self.by_factors(goal, depth) || self.by_bounds(goal, depth))
         {
             return true;
         }
-        self.failed.insert(terms.to_vec());
+        self.failed.insert(terms.to_vec(), depth);
         false
-    }
-
-    fn linear(&self, goal: &Poly) -> bool {
-        let opposite = &-goal - 1;
-        opposite.terms().is_some_and(|opposite| contradicts(opposite, self.facts))
     }
 
     /// By leaving out a factor that is not negative.
@@ -151,7 +135,7 @@ impl Search<'_> {
         if factor.degree() == 0 || terms.len() == 1 && factor.degree() == 1 {
             return false;
         }
-        if !factor.atoms().all(|atom| self.linear(&Poly::atom(atom))) {
+        if !factor.atoms().all(|atom| self.known.linear(&Poly::atom(atom))) {
             return false;
         }
         let rest = terms.iter().filter_map(|&(m, times)| Some((m.without(&factor)?, times)));
@@ -172,26 +156,16 @@ impl Search<'_> {
     fn by_bounds_of(&mut self, goal: &Poly, atom: Atom, depth: usize) -> bool {
         let Some((slope, rest)) = goal.split(atom) else { return false };
         let linear = !slope.atoms().contains(&atom);
-        let mut ends = [Vec::new(), Vec::new()];
-        for fact in self.facts {
-            let Some((times, other)) = Poly::from_terms(fact.clone()).split(atom) else { continue };
-            if times.is_zero() || times.atoms().contains(&atom) {
-                continue;
-            }
-            // times * atom + other >= 0: a lower end if times is positive, an upper one if negative.
-            // The goal there, times |times|, one less than which is enough as it is a whole number:
-            // times * rest - slope * other + times - 1.
-            let (end, size) = match times.as_constant() {
-                Some(value) => (usize::from(value < 0), Poly::constant(value.abs())),
-                None if self.linear(&(&times - 1)) => (0, times.clone()),
-                None if self.linear(&(&-&times - 1)) => (1, -&times),
-                None => continue,
-            };
-            let moved = &slope * &other;
-            let moved = if end == 0 { -&moved } else { moved };
-            ends[end].push(&(&(&(&size * &rest) + &moved) + &size) - 1);
+        let bounds = self.known.bounds_of(atom);
+        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        for bound in bounds.iter() {
+            // The goal there, times the size; one less than a multiple is enough, as the goal is a whole
+            // number.
+            let moved = &slope * &bound.other;
+            let moved = if bound.upper { moved } else { -&moved };
+            let goal = &(&(&(&bound.size * &rest) + &moved) + &bound.size) - 1;
+            if bound.upper { upper.push(goal) } else { lower.push(goal) }
         }
-        let [lower, upper] = ends;
         let at_lower = lower.iter().any(|goal| self.prove(goal, depth - 1));
         if at_lower && self.prove(&slope, depth - 1) {
             return true;
@@ -201,13 +175,5 @@ impl Search<'_> {
         }
         let at_upper = upper.iter().any(|goal| self.prove(goal, depth - 1));
         at_upper && ((linear && at_lower) || self.prove(&-&slope, depth - 1))
-    }
-}
-
-fn add_atoms(fact: &[Term], atoms: &mut Vec<Atom>) {
-    for atom in fact.iter().flat_map(|(monomial, _)| monomial.atoms()) {
-        if !atoms.contains(&atom) {
-            atoms.push(atom);
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! The plans that the checker is made for, asked for what it will ask.
 
-use super::{Facts, Poly, Span, View};
+use super::{Facts, Poly, Span, View, sample};
 use crate::ir::{
     Axis, AxisId, Condition, Expr, Hop, Launch, Location, Loop, LoopId, Order, Param, ParamId,
     Plan, Promise, Values, Version,
@@ -328,4 +328,71 @@ fn an_array_of_buffers_and_its_lengths() {
     assert!(!facts.has_value(&at(i() + 1), &inside));
     assert!(facts.has_value(&(i() % at(i())), &inside));
     assert!(!facts.has_value(&(i() % i()), &inside));
+}
+
+fn texts(plan: &Plan, limit: usize) -> Vec<String> {
+    sample(plan, limit).into_iter().map(|sizes| sizes.text).collect()
+}
+
+#[test]
+fn the_smallest_instances_come_first() {
+    let plan = ring(2, &[("len", Values::AtLeast(0))], vec![]);
+    assert_eq!(
+        texts(&plan, 4),
+        ["n = 2, len = 0", "n = 2, len = 1", "n = 3, len = 0", "n = 2, len = 2"]
+    );
+    assert_eq!(sample(&plan, 1000).len(), 64);
+    let plan = ring(1, &[("k", Values::OneOf(vec![16, 4]))], vec![]);
+    assert_eq!(texts(&plan, 2), ["n = 1, k = 4", "n = 2, k = 4"]);
+}
+
+#[test]
+fn instances_keep_the_promises() {
+    let (m, h) = (|| param(0), || param(1));
+    let params = [("m", Values::AtLeast(0)), ("h", Values::AtLeast(1))];
+    // Whichever of the two is declared first.
+    for factor in [4, 400] {
+        let plan = ring(3, &params, vec![m().ge(factor * h())]);
+        assert_eq!(texts(&plan, 1), [format!("n = 3, m = {factor}, h = 1")]);
+        let swapped = [params[1].clone(), params[0].clone()];
+        let plan = ring(3, &swapped, vec![param(1).ge(factor * param(0))]);
+        assert_eq!(texts(&plan, 1), [format!("n = 3, h = 1, m = {factor}")]);
+    }
+    let plan = ring(
+        5,
+        &params,
+        vec![
+            Condition::All(vec![(m() % Expr::Size).eq(0), m().gt(0)]),
+            (h() % 3).eq(2),
+            Condition::Not(Box::new(m().eq(5))),
+        ],
+    );
+    assert_eq!(texts(&plan, 2), ["n = 6, m = 6, h = 2", "n = 7, m = 7, h = 2"]);
+    let none = ring(1, &params, vec![m().lt(0)]);
+    assert!(sample(&none, 10).is_empty());
+    let divides = ring(
+        1,
+        &[("len", Values::AtLeast(1)), ("p", Values::AtLeast(0))],
+        vec![(param(0) % param(1)).eq(0), param(1).ge(7)],
+    );
+    assert_eq!(texts(&divides, 1), ["n = 1, len = 7, p = 7"]);
+}
+
+#[test]
+fn lists_are_sampled_with_unlike_elements() {
+    let mut plan = ring(1, &[("count", Values::AtLeast(2)), ("lens", Values::AtLeast(1))], vec![]);
+    plan.params[1].count = Some(param(0) + 1);
+    let all = texts(&plan, 1000);
+    assert_eq!(all[0], "n = 1, count = 2, lens = [1, 1, 1]");
+    assert!(all.contains(&"n = 2, count = 2, lens = [1, 2, 4]".to_owned()), "{all:?}");
+    assert!(all.contains(&"n = 2, count = 3, lens = [7, 4, 2, 1]".to_owned()), "{all:?}");
+}
+
+#[test]
+fn many_parameters_are_sampled_in_bounded_time() {
+    let names: Vec<String> = (0..30).map(|i| format!("p{i}")).collect();
+    let params: Vec<(&str, Values)> =
+        names.iter().map(|name| (name.as_str(), Values::AtLeast(0))).collect();
+    let plan = ring(1, &params, vec![param(0).ge(param(29) + 1)]);
+    assert_eq!(sample(&plan, 10).len(), 10);
 }

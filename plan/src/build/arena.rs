@@ -10,6 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ir::{AxisId, Expr, LoopId, ParamId};
 
+const IMPOSSIBLE: &str = "this number is too large, or divided by a number below 1";
+
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static ARENAS: Mutex<BTreeMap<Stamp, Vec<Node>>> = Mutex::new(BTreeMap::new());
 
@@ -30,7 +32,7 @@ pub(crate) enum Value {
     At(Stamp, usize),
     /// Made of numbers of two builders, or of one that is gone.
     Foreign,
-    /// Too large, or divided by zero.
+    /// Too large, or divided by a number below 1.
     Impossible,
 }
 
@@ -120,7 +122,7 @@ impl Value {
     pub(crate) fn expr(self, of: Stamp) -> Result<Expr, &'static str> {
         match self {
             Self::Int(value) => Ok(Expr::Int(value)),
-            Self::Impossible => Err("this number is too large, or divided by zero"),
+            Self::Impossible => Err(IMPOSSIBLE),
             Self::At(stamp, at) if stamp == of => {
                 let node = look(stamp, at).ok_or(super::fault::FOREIGN)?;
                 node.expr(of)
@@ -155,16 +157,13 @@ impl Node {
 }
 
 impl Operator {
-    /// Rounds down, as plans divide.
+    /// Rounds down, and divides by numbers from 1 alone, as plans do.
     fn of(self, left: i64, right: i64) -> Value {
         let value = match self {
             Self::Add => left.checked_add(right),
             Self::Sub => left.checked_sub(right),
             Self::Mul => left.checked_mul(right),
-            Self::Div if right < 0 => {
-                let up = left.checked_neg().zip(right.checked_neg());
-                up.and_then(|(left, right)| left.checked_div_euclid(right))
-            }
+            Self::Div | Self::Rem if right < 1 => None,
             Self::Div => left.checked_div_euclid(right),
             Self::Rem => left.checked_rem_euclid(right),
         };

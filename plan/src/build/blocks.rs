@@ -55,10 +55,13 @@ impl PlanBuilder<Open> {
 
     #[track_caller]
     pub(crate) fn condition(&mut self, guard: Guard) -> Condition {
-        guard.condition(self.stamp()).unwrap_or_else(|why| {
-            self.fault(why);
-            Condition::All(Vec::new())
-        })
+        match guard.condition(self.stamp()) {
+            Ok(condition) => condition,
+            Err(why) => {
+                self.fault(why);
+                Condition::All(Vec::new())
+            }
+        }
     }
 
     #[track_caller]
@@ -69,14 +72,27 @@ impl PlanBuilder<Open> {
         reverse: bool,
         body: impl FnOnce(&mut Self, Number),
     ) {
-        let at = self.here();
         let (from, to) = range.bounds();
         let (from, to) = (self.expr(from), self.expr(to));
-        self.plan.counters.push(Named { name: counter.to_owned(), at });
-        let counter = LoopId(id(&self.plan.counters));
+        let counter = self.counter(counter);
         let value = Number(self.stamp().push(Node::Loop(counter)));
         let body = self.block(|plan| body(plan, value));
         self.push(StepKind::Loop(Loop { counter, from, to, reverse, body }));
+    }
+
+    /// A counter of that name, or of one like it: in a plan every counter has its own, and two loops of a
+    /// program may both count `i`.
+    #[track_caller]
+    pub(crate) fn counter(&mut self, name: &str) -> LoopId {
+        let at = self.here();
+        let mut own = name.to_owned();
+        let mut number = 2;
+        while self.plan.counters.iter().any(|counter| counter.name == own) {
+            own = format!("{name}_{number}");
+            number += 1;
+        }
+        self.plan.counters.push(Named { name: own, at });
+        LoopId(id(&self.plan.counters))
     }
 
     /// The statements that `body` appends, taken out of the plan again.

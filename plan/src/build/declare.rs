@@ -7,7 +7,7 @@ use super::element::PlanElement;
 use super::memory::{Base, Buffer, Buffers, Plain, Single, Swapped, Symmetric};
 use super::number::Number;
 use super::{Open, PlanBuilder, id};
-use crate::ir::{self, Array, BufferId, LoopId, Named, Role};
+use crate::ir::{self, Array, BufferId, Role};
 
 /// Memory that is being declared: what it is stands before its role.
 #[must_use = "declares nothing before its role: `.in_out(..)`, `.local(..)`"]
@@ -34,16 +34,6 @@ struct Traits {
 
 macro_rules! roles {
     ($($(#[$doc:meta])+ $method:ident = $role:ident;)+) => {
-        impl PlanBuilder<Open> {
-            $(
-                $(#[$doc])+
-                #[track_caller]
-                pub fn $method<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
-                    self.buffer().$method(name, len)
-                }
-            )+
-        }
-
         impl<K, C> Declare<'_, K, C> {
             $(
                 $(#[$doc])+
@@ -83,6 +73,30 @@ roles! {
 }
 
 impl PlanBuilder<Open> {
+    /// Memory that the caller fills and the plan only reads.
+    #[track_caller]
+    pub fn input<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
+        self.buffer().input(name, len)
+    }
+
+    /// Memory that the plan fills for the caller.
+    #[track_caller]
+    pub fn output<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
+        self.buffer().output(name, len)
+    }
+
+    /// Memory that the caller fills and the plan reads and writes.
+    #[track_caller]
+    pub fn in_out<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
+        self.buffer().in_out(name, len)
+    }
+
+    /// The plan's own memory: its content is unspecified when a run begins.
+    #[track_caller]
+    pub fn local<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
+        self.buffer().local(name, len)
+    }
+
     /// A symmetric window, which puts read and write: `plan.window().in_out::<f32>("u", m)`.
     pub fn window(&mut self) -> Declare<'_, Symmetric> {
         self.buffer().window()
@@ -154,9 +168,7 @@ impl<K, C> DeclareArray<'_, K, C> {
         len: impl FnOnce(Number) -> Number,
     ) -> Buffers<T, K, C> {
         let plan = self.one.plan;
-        let at = plan.here();
-        plan.plan.counters.push(Named { name: "i".to_owned(), at });
-        let index = LoopId(id(&plan.plan.counters));
+        let index = plan.counter(&format!("{name}_index"));
         let len = len(Number(plan.stamp().push(Node::Loop(index))));
         let array = Array { count: plan.expr(self.count), index };
         let one = Declare::<K, C> { plan, ..self.one };

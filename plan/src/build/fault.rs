@@ -48,7 +48,7 @@ impl PlanBuilder<Open> {
     /// Notes a handle of another builder.
     #[track_caller]
     pub(crate) fn belongs(&mut self, stamp: Stamp) {
-        if stamp != self.state.arena.stamp() {
+        if stamp != self.stamp() {
             self.fault(FOREIGN);
         }
     }
@@ -56,9 +56,13 @@ impl PlanBuilder<Open> {
     /// What a number says in this plan.
     #[track_caller]
     pub(crate) fn expr(&mut self, number: Number) -> Expr {
-        number.0.expr(self.state.arena.stamp()).unwrap_or_else(|why| {
-            self.fault(why);
-            Expr::Int(0)
-        })
+        // No closures on the way to `fault`: they would hide the caller.
+        match number.0.expr(self.stamp()) {
+            Ok(expr) => expr,
+            Err(why) => {
+                self.fault(why);
+                Expr::Int(0)
+            }
+        }
     }
 }

@@ -101,6 +101,17 @@ pub trait Part: Memory {}
 )]
 pub trait WindowPart: Part {}
 
+/// Buffers of two copies, which swap with every run.
+#[diagnostic::on_unimplemented(
+    message = "this buffer has one copy, and `next` names the other one of two",
+    label = "there is no other copy",
+    note = "declare it with `.swapped()` before its role, as in `plan.swapped().in_out(\"u\", m)`"
+)]
+pub trait TwoCopies: sealed::Sealed {}
+
+impl TwoCopies for Swapped {}
+impl sealed::Sealed for Swapped {}
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -124,16 +135,17 @@ impl<T: PlanElement, K, C> Buffer<T, K, C> {
         self.slice(index * each..(index + 1) * each)
     }
 
+    /// The other copy: what the next run calls the current one.
+    pub fn next(self) -> Self
+    where
+        C: TwoCopies,
+    {
+        Self { base: Base { next: true, ..self.base }, ..self }
+    }
+
     /// How many elements it has.
     pub fn len(self) -> Number {
         self.len
-    }
-}
-
-impl<T, K> Buffer<T, K, Swapped> {
-    /// The other copy: what the next run calls the current one.
-    pub fn next(self) -> Self {
-        Self { base: Base { next: true, ..self.base }, ..self }
     }
 }
 
@@ -151,15 +163,22 @@ impl<T, K, C> Buffers<T, K, C> {
 
 impl PlanBuilder<Open> {
     /// The region in the plan.
+    #[allow(clippy::manual_map, reason = "a closure would hide the caller")]
     #[track_caller]
     pub(crate) fn region(&mut self, part: impl Memory) -> ir::Region {
         let Draft { base, range } = part.draft();
         self.belongs(base.of);
         ir::Region {
             buffer: base.buffer,
-            index: base.index.map(|index| self.expr(index)),
+            index: match base.index {
+                Some(index) => Some(self.expr(index)),
+                None => None,
+            },
             next: base.next,
-            range: range.map(|(from, to)| (self.expr(from), self.expr(to))),
+            range: match range {
+                Some((from, to)) => Some((self.expr(from), self.expr(to))),
+                None => None,
+            },
         }
     }
 }

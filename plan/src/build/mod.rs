@@ -46,8 +46,8 @@ pub use element::{Bf16, F8E4M3, F8E5M2, F16, Generic, PlanElement, SameElement};
 pub use finish::Refused;
 pub use guard::Guard;
 pub use memory::{
-    Buffer, Buffers, Memory, Part, Plain, Single, Slice, Swapped, SwappedWindow, Symmetric, Window,
-    WindowPart,
+    Buffer, Buffers, Memory, Part, Plain, Single, Slice, Swapped, SwappedWindow, Symmetric,
+    TwoCopies, Window, WindowPart,
 };
 pub use number::{List, Number};
 pub use on::{On, Stream};

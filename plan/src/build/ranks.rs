@@ -116,10 +116,14 @@ impl PlanBuilder<Open> {
         Communicator { of: self.stamp(), id }
     }
 
+    #[allow(clippy::manual_map, reason = "a closure would hide the caller")]
     #[track_caller]
     fn parameter(&mut self, name: &str, values: Values, count: Option<Number>) -> ParamId {
         let (at, name) = (self.here(), name.to_owned());
-        let count = count.map(|count| self.expr(count));
+        let count = match count {
+            Some(count) => Some(self.expr(count)),
+            None => None,
+        };
         self.plan.params.push(Param { name, values, count, at });
         ParamId(id(&self.plan.params))
     }

@@ -202,8 +202,12 @@ fn agree<'a>(
                 report.communicator(op),
                 kind.name()
             );
-            let help = ["the length and the root of a collective must not depend on the rank"];
-            report.tell(Check::Agreement, program.place(op.statement), title, story, &help);
+            let help: &[&str] = if op.statement == other.statement {
+                &["the length and the root of a collective must not depend on the rank"]
+            } else {
+                &["run the collectives in the same order on every member"]
+            };
+            report.tell(Check::Agreement, program.place(op.statement), title, story, help);
             return false;
         }
     }

@@ -1,10 +1,13 @@
 //! A13: regions that the plan says are filled by messages and puts, each element once.
 
+use std::collections::HashSet;
+
 use super::instance::Instance;
+use super::lengths::Where;
 use super::report::Report;
-use crate::ir::Location;
-use crate::program::{Env, OpKind};
-use crate::verdict::{Check, Line};
+use crate::ir::{Coverage, Location, Plan};
+use crate::program::{Env, OpKind, Program};
+use crate::verdict::{Check, Line, Sizes};
 
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
     let &Instance { plan, program, sizes } = instance;
@@ -81,4 +84,47 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
 fn outside(at: Location, rank: usize, report: &mut Report<'_>) {
     let title = format!("the region that is declared as filled does not exist on rank {rank}");
     report.tell(Check::Bounds, at, title, Vec::new(), &["change its range"]);
+}
+
+/// What fills a declared region on each rank, in the order in which it lies: statements and regions of them,
+/// and whether the sender computes them. Each kind of rank once.
+pub(crate) fn parts(
+    plan: &Plan,
+    program: &Program,
+    sizes: &Sizes,
+    covered: &Coverage,
+) -> Option<HashSet<Vec<(Where, bool)>>> {
+    let counters = vec![None; plan.counters.len()];
+    let mut found: Vec<Vec<(u64, (Where, bool))>> = vec![Vec::new(); program.ranks()];
+    let mut wanted = Vec::with_capacity(program.ranks());
+    for rank in 0..program.ranks() {
+        let env = Env {
+            extents: &sizes.extents,
+            size: program.ranks() as i64,
+            params: &sizes.params,
+            counters: &counters,
+            rank: rank as i64,
+        };
+        wanted.push(super::regions::span(program, &env, &covered.region)?);
+    }
+    let halves: HashSet<u32> =
+        program.ops.iter().filter(|op| op.kind == OpKind::Send).map(|op| op.statement).collect();
+    for unit in &program.units {
+        for op in program.ops_of(unit) {
+            let (rank, by_sender) = match op.kind {
+                OpKind::Receive => (unit.rank, halves.contains(&op.statement)),
+                OpKind::Put => (op.peer, true),
+                _ => continue,
+            };
+            let region = wanted[rank as usize];
+            if op.target.object == region.object && op.target.overlaps(region) {
+                found[rank as usize].push((op.target.start, ((op.statement, 1), by_sender)));
+            }
+        }
+    }
+    let in_order = |mut parts: Vec<(u64, (Where, bool))>| {
+        parts.sort_unstable();
+        parts.into_iter().map(|(_, part)| part).collect()
+    };
+    Some(found.into_iter().map(in_order).collect())
 }

@@ -1,32 +1,536 @@
 //! A plan for every size that it claims.
+//!
+//! What is finite is checked one by one. Of an axis or a parameter without bound, the first values are: they
+//! find the smallest size at which something is wrong. For the rest, one instance that is large enough stands
+//! for all larger ones: around a ring, from where distances lead to different ranks; on an axis with ends,
+//! from where every neighbourhood of a larger one is in it. [`classes`](super::classes) proves that none of
+//! them waits in a circle, [`lengths`](super::lengths) proves what depends on lengths.
 
-use super::instance::Depth;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::classes::Large;
+use super::instance::{Beyond, Depth};
+use super::lengths::{Lengths, Where};
+use super::orders::Near;
+use super::shape::Shape;
 use super::{Proof, UNITS, domain, problems_at};
-use crate::ir::Plan;
-use crate::program::{Budget, Statements};
-use crate::verdict::{Problem, ProblemKind};
+use crate::ir::{Expr, Plan, Step, StepKind, Values};
+use crate::program::{Budget, Op, OpKind, Statements};
+use crate::verdict::{Check, Problem, ProblemKind, Sizes};
+
+/// Values of a list or a range that are checked one by one, at most.
+const LISTED: usize = 64;
+/// Ranks up to which a counterexample is looked for where there is no proof.
+const SEARCHED: i64 = 16;
 
 pub(super) fn check(plan: &Plan) -> Result<Proof, Vec<Problem>> {
-    let statements = Statements::new(plan);
-    let mut budget = Budget::new(UNITS);
-    let axes: Option<Vec<_>> = plan.axes.iter().map(|axis| domain::all(&axis.extent)).collect();
-    let params: Option<Vec<_>> =
-        plan.params.iter().map(|param| domain::all(&param.values)).collect();
-    let listed =
-        axes.zip(params).and_then(|(axes, params)| domain::instances(plan, &axes, &params));
-    let Some(instances) = listed else {
-        return Err(Vec::new());
-    };
-    if instances.is_empty() {
-        return Err(vec![nothing(plan)]);
+    let every = Every { plan, statements: Statements::new(plan), budget: Budget::new(UNITS) };
+    every.check()
+}
+
+struct Every<'a> {
+    plan: &'a Plan,
+    statements: Statements<'a>,
+    budget: Budget,
+}
+
+impl Every<'_> {
+    fn check(mut self) -> Result<Proof, Vec<Problem>> {
+        let plan = self.plan;
+        let axes: Vec<Option<Vec<i64>>> = plan.axes.iter().map(|axis| few(&axis.extent)).collect();
+        let params: Vec<Option<Vec<i64>>> =
+            plan.params.iter().map(|param| few(&param.values)).collect();
+        let is_list = plan.params.iter().any(|param| param.count.is_some());
+        if !is_list && axes.iter().all(Option::is_some) && params.iter().all(Option::is_some) {
+            let axes: Vec<_> = axes.iter().flatten().cloned().collect();
+            let params: Vec<_> = params.iter().flatten().cloned().collect();
+            if let Some(instances) = domain::instances(plan, &axes, &params) {
+                return self.one_by_one(&instances);
+            }
+        }
+        self.unbounded(&axes, &params)
     }
-    for sizes in &instances {
-        let problems = problems_at(plan, &statements, sizes, Depth::All, &mut budget);
-        if !problems.is_empty() {
-            return Err(problems);
+
+    /// Every instance there is.
+    fn one_by_one(&mut self, instances: &[Sizes]) -> Result<Proof, Vec<Problem>> {
+        if instances.is_empty() {
+            return Err(vec![nothing(self.plan)]);
+        }
+        for sizes in instances {
+            self.at(sizes, Depth::All)?;
+        }
+        let claim = match instances {
+            [one] => one.text.clone(),
+            all => format!("each of {} instances, one by one", all.len()),
+        };
+        Ok(Proof { claims: vec![claim] })
+    }
+
+    fn at(&mut self, sizes: &Sizes, depth: Depth<'_>) -> Result<(), Vec<Problem>> {
+        let problems = problems_at(self.plan, &self.statements, sizes, depth, &mut self.budget);
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    fn unbounded(
+        &mut self,
+        axes: &[Option<Vec<i64>>],
+        params: &[Option<Vec<i64>>],
+    ) -> Result<Proof, Vec<Problem>> {
+        let plan = self.plan;
+        let unbounded: Vec<bool> = axes.iter().map(Option::is_none).collect();
+        let shape = Shape::of(plan, &unbounded);
+        let reach = self.reach(&shape, axes, params)?;
+        // The values that are looked at.
+        let mut seen_axes = Vec::new();
+        for (at, axis) in plan.axes.iter().enumerate() {
+            let values = match (&axes[at], &reach[at]) {
+                (Some(all), _) => all.clone(),
+                (None, Reach { stands_for: Some(large), apart, .. }) => {
+                    let first = axis.extent.first().unwrap_or(1);
+                    let last = axis.extent.last().unwrap_or(i64::MAX);
+                    let mut values: Vec<i64> = (first..=(*apart).max(first)).collect();
+                    // Where a promise or a loop depends on the extent, one may not do.
+                    let more = if shape.axes[at] || promised(plan, at) { 3 } else { 0 };
+                    values.extend((*large).max(first)..=(*large).max(first) + more);
+                    values.retain(|value| *value <= last);
+                    values.dedup();
+                    values
+                }
+                (None, Reach { .. }) => {
+                    let first = axis.extent.first().unwrap_or(1);
+                    let last = axis.extent.last().unwrap_or(i64::MAX);
+                    (first..=last.min(SEARCHED.max(first + 4))).collect()
+                }
+            };
+            seen_axes.push(values);
+        }
+        let most = seen_axes.iter().flatten().copied().max().unwrap_or(1);
+        let seen_params: Vec<Vec<i64>> = plan
+            .params
+            .iter()
+            .enumerate()
+            .map(|(at, param)| match &params[at] {
+                Some(all) => all.clone(),
+                None if shape.params[at] => structural(&param.values, most),
+                None => lengths(&param.values, &seen_axes),
+            })
+            .collect();
+        let instances = self.samples(&shape, &seen_axes, &seen_params, params);
+        if instances.is_empty() {
+            return Err(vec![nothing(plan)]);
+        }
+        for sizes in &instances {
+            if let Err(problems) = self.at(sizes, Depth::All) {
+                return Err(self.smallest(sizes, axes, problems));
+            }
+        }
+        self.prove(&shape, axes, params, &reach, &instances)
+    }
+
+    /// For each axis: how far peers are apart on it.
+    fn reach(
+        &mut self,
+        shape: &Shape,
+        axes: &[Option<Vec<i64>>],
+        params: &[Option<Vec<i64>>],
+    ) -> Result<Vec<Reach>, Vec<Problem>> {
+        let plan = self.plan;
+        // Distances are numbers that do not depend on the extents; a few instances name them all.
+        let probes: Vec<Vec<i64>> = plan
+            .axes
+            .iter()
+            .enumerate()
+            .map(|(at, axis)| match &axes[at] {
+                Some(all) => all.iter().take(2).copied().collect(),
+                None => {
+                    let first = axis.extent.first().unwrap_or(1);
+                    let last = axis.extent.last().unwrap_or(i64::MAX);
+                    (first..=first.saturating_add(9).min(last)).rev().step_by(4).collect()
+                }
+            })
+            .collect();
+        let most = probes.iter().flatten().copied().max().unwrap_or(1);
+        let values: Vec<Vec<i64>> = plan
+            .params
+            .iter()
+            .enumerate()
+            .map(|(at, param)| match &params[at] {
+                Some(all) if shape.params[at] => all.clone(),
+                Some(all) => all.iter().take(4).copied().collect(),
+                None if shape.params[at] => structural(&param.values, most),
+                None => lengths(&param.values, &probes),
+            })
+            .collect();
+        let samples = self.samples(shape, &probes, &values, params);
+        let mut found: Vec<HashMap<i64, (i64, i64)>> = vec![HashMap::new(); plan.axes.len()];
+        for sizes in &samples {
+            let expanded = crate::program::expand(plan, &self.statements, sizes, &mut self.budget);
+            // What is wrong with an instance is told when it is checked.
+            let Ok(program) = expanded else { continue };
+            for shift in &program.shifts {
+                for &(axis, by, _) in &shift.hops {
+                    let of = found[axis as usize].entry(sizes.extents[axis as usize]);
+                    let (least, most) = of.or_insert((0, 0));
+                    (*least, *most) = ((*least).min(by), (*most).max(by));
+                }
+            }
+        }
+        let reach = |axis: usize| {
+            let all: Vec<(i64, i64)> = found[axis].values().copied().collect();
+            let (least, most) =
+                all.iter().fold((0, 0), |(least, most), (a, b)| (least.min(*a), most.max(*b)));
+            // Distances that grow with the extent have no bound.
+            let grows = all.iter().any(|found| *found != (least, most)) && axes[axis].is_none();
+            let far = most.max(least.saturating_neg());
+            let around = 2 * far + 1;
+            let ends = shape.opens[axis];
+            let large = match (shape.puts, ends) {
+                // Three ranks at least: members that differ from a first one and from each other.
+                (false, false) => (most - least + 1).max(3),
+                (false, true) => 4 * far + 2,
+                (true, _) => (2 * around + 2 * far + 2).max(4 * far + 2),
+            };
+            let first = plan.axes[axis].extent.first().unwrap_or(1);
+            let fits = !grows && far <= 64 && large <= 512;
+            Reach {
+                apart: if ends {
+                    large.max(first)
+                } else {
+                    most.saturating_sub(least).clamp(2, 64)
+                },
+                stands_for: (axes[axis].is_none() && fits).then_some(large),
+                around,
+            }
+        };
+        Ok((0..plan.axes.len()).map(reach).collect())
+    }
+
+    /// Instances of these values: all extents and structural parameters, and of lengths the first few that
+    /// fulfil the promises.
+    fn samples(
+        &self,
+        shape: &Shape,
+        axes: &[Vec<i64>],
+        params: &[Vec<i64>],
+        bounded: &[Option<Vec<i64>>],
+    ) -> Vec<Sizes> {
+        let Some(all) = domain::instances(self.plan, axes, params) else {
+            // Too many together: fewer of each.
+            let fewer: Vec<Vec<i64>> =
+                params.iter().map(|values| values.iter().take(4).copied().collect()).collect();
+            return domain::instances(self.plan, axes, &fewer).unwrap_or_default();
+        };
+        let mut taken: HashMap<(Vec<i64>, Vec<i64>), usize> = HashMap::new();
+        let structure = |sizes: &Sizes| {
+            let params = sizes.params.iter().zip(shape.params.iter().zip(bounded));
+            let kept = params.filter(|(_, (structural, _))| **structural);
+            (sizes.extents.clone(), kept.flat_map(|(values, _)| values.clone()).collect::<Vec<_>>())
+        };
+        all.into_iter()
+            .filter(|sizes| {
+                let taken = taken.entry(structure(sizes)).or_default();
+                *taken += 1;
+                *taken <= 3
+            })
+            .collect()
+    }
+
+    /// A problem of an instance may be one of a smaller one that was not looked at.
+    fn smallest(
+        &mut self,
+        sizes: &Sizes,
+        axes: &[Option<Vec<i64>>],
+        problems: Vec<Problem>,
+    ) -> Vec<Problem> {
+        for (at, axis) in self.plan.axes.iter().enumerate() {
+            if axes[at].is_some() {
+                continue;
+            }
+            let first = axis.extent.first().unwrap_or(1);
+            for extent in first..sizes.extents[at] {
+                let mut extents = sizes.extents.clone();
+                extents[at] = extent;
+                if !domain::holds(self.plan, &extents, &sizes.params) {
+                    continue;
+                }
+                let smaller = domain::sizes(self.plan, &extents, &sizes.params);
+                if let Err(problems) = self.at(&smaller, Depth::All)
+                    && problems.iter().any(Problem::is_broken)
+                {
+                    return problems;
+                }
+            }
+        }
+        problems
+    }
+
+    fn prove(
+        &mut self,
+        shape: &Shape,
+        axes: &[Option<Vec<i64>>],
+        params: &[Option<Vec<i64>>],
+        reach: &[Reach],
+        instances: &[Sizes],
+    ) -> Result<Proof, Vec<Problem>> {
+        let plan = self.plan;
+        let unbounded: Vec<usize> = (0..axes.len()).filter(|&at| axes[at].is_none()).collect();
+        let mut undecided = Vec::new();
+        if let Some((at, what)) = shape.by_rank
+            && !unbounded.is_empty()
+        {
+            undecided.push(refused(
+                Check::Deadlock,
+                at,
+                format!("{what}, and the number of ranks has no bound"),
+                self.ranks(),
+            ));
+        }
+        let structural_param =
+            (0..params.len()).find(|&at| shape.params[at] && params[at].is_none());
+        let structural_axis = unbounded.iter().copied().find(|&at| shape.axes[at]);
+        if structural_param.is_some() || structural_axis.is_some() {
+            let name = structural_param.map_or_else(
+                || structural_axis.map_or("", |at| plan.axes[at].name.as_str()),
+                |at| plan.params[at].name.as_str(),
+            );
+            if let Some(at) = shape.uneven {
+                let title = format!(
+                    "how often this loop runs depends on `{name}`, which has no bound, and its iterations are \
+                     not each complete: what is sent in one is received in another"
+                );
+                undecided.push(refused(
+                    Check::Deadlock,
+                    at,
+                    title,
+                    format!("declare the values of `{name}` as a list or a range"),
+                ));
+            } else if let Some(at) = size_guard(plan, &plan.steps) {
+                let title = format!("this condition depends on `{name}`, which has no bound");
+                undecided.push(refused(
+                    Check::Deadlock,
+                    at,
+                    title,
+                    format!("declare the values of `{name}` as a list or a range"),
+                ));
+            }
+        }
+        if let Some(&at) = unbounded.iter().find(|&&at| reach[at].stands_for.is_none()) {
+            let axis = &plan.axes[at];
+            let title =
+                format!("how far peers are apart along `{}` grows with it, or is far", axis.name);
+            undecided.push(refused(Check::Matching, axis.at, title, self.ranks()));
+        }
+        let looked_at = |bounded: &Option<Vec<i64>>| bounded.is_some();
+        let lists: Vec<bool> = plan.params.iter().map(|param| param.count.is_none()).collect();
+        let proof = Lengths::prove(
+            plan,
+            axes.iter().map(looked_at).collect(),
+            params.iter().zip(lists).map(|(param, is_one)| looked_at(param) && is_one).collect(),
+        );
+        undecided.extend(proof.problems().iter().cloned());
+        if !undecided.is_empty() {
+            return Err(undecided);
+        }
+        // One instance for each structure stands for the larger ones.
+        let memo = RefCell::new(HashMap::new());
+        let places = |op: &Op, is_target: bool| -> Where {
+            let part = if op.kind.is_access() { op.part } else { u16::from(is_target) };
+            (op.statement, part)
+        };
+        let may_overlap = |put: &Op, other: &Op, writes: bool| {
+            if put.target.object != other.target.object && put.target.object != other.source.object
+            {
+                return false;
+            }
+            let is_put = other.kind == OpKind::Put && writes;
+            let key = (places(put, true), places(other, writes), is_put);
+            *memo.borrow_mut().entry(key).or_insert_with(|| proof.may_overlap(key.0, key.1, key.2))
+        };
+        for sizes in instances {
+            let stands = unbounded
+                .iter()
+                .all(|&at| reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large));
+            if !stands {
+                continue;
+            }
+            let larges = unbounded.iter().map(|&axis| Large {
+                axis,
+                middle: sizes.extents[axis] / 2,
+                wraps: shape.wraps[axis] || !shape.opens[axis],
+            });
+            let near = unbounded.iter().map(|&axis| {
+                let ends = shape.opens[axis];
+                (axis as u32, (!ends).then_some(reach[axis].around))
+            });
+            let beyond = Beyond {
+                larges: larges.collect(),
+                near: Near { axes: near.collect() },
+                may_overlap: &may_overlap,
+            };
+            self.covered(sizes, &proof)?;
+            if let Err(problems) = self.at(sizes, Depth::Beyond(&beyond)) {
+                return Err(problems
+                    .into_iter()
+                    .map(|problem| unproved(problem, self.ranks()))
+                    .collect());
+            }
+        }
+        Ok(Proof { claims: self.claims(axes, params, reach) })
+    }
+
+    /// Proves that the regions that are declared as filled are, at every size, as they are at this one.
+    fn covered(&mut self, sizes: &Sizes, proof: &Lengths<'_>) -> Result<(), Vec<Problem>> {
+        if self.plan.covers.is_empty() {
+            return Ok(());
+        }
+        let program = crate::program::expand(self.plan, &self.statements, sizes, &mut self.budget)?;
+        for covered in &self.plan.covers {
+            let all = super::coverage::parts(self.plan, &program, sizes, covered);
+            let proved =
+                all.is_some_and(|all| all.iter().all(|parts| proof.covers(covered, parts)));
+            if !proved {
+                let title = "whether this is filled cannot be decided for every size".to_owned();
+                return Err(vec![refused(Check::Coverage, covered.at, title, self.ranks())]);
+            }
+        }
+        Ok(())
+    }
+
+    fn ranks(&self) -> String {
+        match self.plan.axes.as_slice() {
+            [axis] => format!("declare `{}` as a list or a range: then each is checked", axis.name),
+            _ => "declare the axes as lists or ranges: then each is checked".to_owned(),
         }
     }
-    Ok(Proof { claims: vec![format!("each of {} instances", instances.len())] })
+
+    fn claims(
+        &self,
+        axes: &[Option<Vec<i64>>],
+        params: &[Option<Vec<i64>>],
+        reach: &[Reach],
+    ) -> Vec<String> {
+        let plan = self.plan;
+        let axes = plan.axes.iter().zip(axes).zip(reach).map(|((axis, few), reach)| {
+            let name = &axis.name;
+            match (few, axis.extent.first()) {
+                (Some(_), _) => format!("{name}: each value, one by one"),
+                (None, Some(first)) if first <= reach.apart => format!(
+                    "{name} >= {first}: up to {} one by one, above for all at once",
+                    reach.apart
+                ),
+                (None, first) => format!("{name} >= {}: for all at once", first.unwrap_or(1)),
+            }
+        });
+        let params = plan.params.iter().zip(params).map(|(param, few)| match few {
+            Some(_) => format!("{}: each value, one by one", param.name),
+            None => format!("{}: for all values at once", param.name),
+        });
+        axes.chain(params).collect()
+    }
+}
+
+/// How far the peers along an axis are apart, and what that means.
+struct Reach {
+    /// Up to here, two distances can lead to one rank, or an end be near.
+    apart: i64,
+    /// The extent that stands for all larger ones, if there is one.
+    stands_for: Option<i64>,
+    /// How far around a rank reasons are looked for.
+    around: i64,
+}
+
+/// The values, where they are few.
+fn few(values: &Values) -> Option<Vec<i64>> {
+    match values {
+        // A list that somebody wrote is checked as it is.
+        Values::OneOf(_) | Values::Exactly(_) => domain::all(values),
+        _ => domain::all(values).filter(|all| all.len() <= LISTED),
+    }
+}
+
+/// The first values of a parameter that decides what runs, and the first ones from the number of ranks on.
+fn structural(values: &Values, ranks: i64) -> Vec<i64> {
+    let first = values.first().unwrap_or(0);
+    let mut some: Vec<i64> = (0..4).map(|more| first.saturating_add(more)).collect();
+    some.extend((0..2).map(|more| ranks.saturating_add(more)));
+    kept(some, values)
+}
+
+/// Some values of a length: small ones, and multiples of the extents.
+fn lengths(values: &Values, axes: &[Vec<i64>]) -> Vec<i64> {
+    let first = values.first().unwrap_or(0);
+    let mut some: Vec<i64> =
+        [0, 1, 2, 3, 4, 7, 11, 15, 23].map(|more| first.saturating_add(more)).to_vec();
+    let ranks: Vec<i64> = axes.iter().flatten().copied().filter(|extent| *extent <= 64).collect();
+    for extent in ranks {
+        some.extend([extent, 2 * extent, 4 * extent]);
+    }
+    kept(some, values)
+}
+
+fn kept(mut some: Vec<i64>, values: &Values) -> Vec<i64> {
+    some.retain(|value| values.contains(*value));
+    some.sort_unstable();
+    some.dedup();
+    some.truncate(48);
+    some
+}
+
+/// Whether a promise speaks of an axis.
+fn promised(plan: &Plan, axis: usize) -> bool {
+    plan.promises.iter().any(|promise| {
+        promise.condition.any(&mut |part| match part {
+            Expr::Size => true,
+            Expr::Extent(of) => of.index() == axis,
+            _ => false,
+        })
+    })
+}
+
+/// A condition on sizes alone.
+fn size_guard(plan: &Plan, steps: &[Step]) -> Option<crate::ir::Location> {
+    steps.iter().find_map(|step| match &step.kind {
+        StepKind::When(this) => {
+            let mut depends = |part: &Expr| match part {
+                Expr::Param(id) | Expr::Element(id, _) => {
+                    !matches!(plan.params[id.index()].values, Values::Exactly(_))
+                }
+                Expr::Size | Expr::Extent(_) => true,
+                _ => false,
+            };
+            let of_sizes = this.condition.any(&mut depends);
+            if of_sizes { Some(step.at) } else { size_guard(plan, &this.body) }
+        }
+        StepKind::Loop(this) => size_guard(plan, &this.body),
+        StepKind::Group(body) | StepKind::Sequence(body) => size_guard(plan, body),
+        _ => None,
+    })
+}
+
+fn refused(check: Check, at: crate::ir::Location, title: String, help: String) -> Problem {
+    Problem {
+        kind: ProblemKind::Undecided(check),
+        title,
+        at,
+        sizes: None,
+        story: Vec::new(),
+        help: vec![help],
+    }
+}
+
+/// What one instance shows only for itself is not decided for the others.
+fn unproved(problem: Problem, help: String) -> Problem {
+    match problem.kind {
+        ProblemKind::Broken(check) => Problem {
+            kind: ProblemKind::Undecided(check),
+            title: format!("for larger sizes it cannot be excluded that {}", problem.title),
+            sizes: None,
+            help: vec![help],
+            ..problem
+        },
+        _ => problem,
+    }
 }
 
 fn nothing(plan: &Plan) -> Problem {

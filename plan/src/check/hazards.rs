@@ -9,8 +9,8 @@ use super::instance::Instance;
 use super::links::Links;
 use super::orders::Orders;
 use super::report::Report;
-use crate::ir::{Location, Plan};
-use crate::program::{Budget, OpKind, Program, Span};
+use crate::ir::Plan;
+use crate::program::{Budget, Op, OpKind, Program, Span};
 use crate::verdict::Check;
 
 /// Whether there is something to ask.
@@ -59,6 +59,7 @@ pub(crate) fn check(
     instance: &Instance<'_>,
     links: &Links,
     orders: &Orders,
+    may_overlap: &dyn Fn(&Op, &Op, bool) -> bool,
     budget: &mut Budget,
     report: &mut Report<'_>,
 ) {
@@ -66,11 +67,18 @@ pub(crate) fn check(
     let runs = runs(instance);
     let uses = collect(program, links, runs);
     for ((rank, _), uses) in &uses {
-        let mut told = HashSet::new();
+        let mut found = Vec::new();
         for incoming in &uses.puts {
-            if !of_put(program, *rank, incoming, uses, orders, budget, report, &mut told) {
+            if !of_put(program, incoming, uses, orders, may_overlap, budget, report, &mut found) {
                 return report.too_large("what may happen to windows at the same time");
             }
+        }
+        // Who uses the memory is told before who else puts there: it is often the cause.
+        found.sort_by_key(|(_, other): &(_, Access)| {
+            program.ops[other.op as usize].kind == OpKind::Put
+        });
+        for (put, other) in &found {
+            tell(program, *rank, put, other, orders.units, report);
         }
     }
 }
@@ -122,16 +130,20 @@ fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32)
 #[expect(clippy::too_many_arguments, reason = "one step of `check`, written apart for its length")]
 fn of_put(
     program: &Program,
-    rank: u32,
     put: &Incoming,
     uses: &Uses,
     orders: &Orders,
+    may_overlap: &dyn Fn(&Op, &Op, bool) -> bool,
     budget: &mut Budget,
     report: &mut Report<'_>,
-    told: &mut HashSet<(Location, Location)>,
+    found: &mut Vec<(Incoming, Access)>,
 ) -> bool {
     let units = orders.units;
     let first_run = |unit: u32| unit < units;
+    let meets = |other: &Access| {
+        let ops = [put.access.op, other.op].map(|op| &program.ops[op as usize]);
+        other.span.overlaps(put.access.span) || may_overlap(ops[0], ops[1], other.writes)
+    };
     // What must have ended before the put starts, as nothing else orders it.
     let mut own: Vec<&Access> = Vec::new();
     for access in &uses.own {
@@ -139,9 +151,7 @@ fn of_put(
             return false;
         }
         // Two later runs are to each other as two earlier ones.
-        if !(first_run(access.unit) || first_run(put.access.unit))
-            || !access.span.overlaps(put.access.span)
-        {
+        if !(first_run(access.unit) || first_run(put.access.unit)) || !meets(access) {
             continue;
         }
         let arrived = put.arrival.is_some_and(|wait| {
@@ -155,7 +165,7 @@ fn of_put(
     let others = uses.puts.iter().filter(|other| {
         (other.access.unit, other.access.op) != (put.access.unit, put.access.op)
             && (first_run(other.access.unit) || first_run(put.access.unit))
-            && other.access.span.overlaps(put.access.span)
+            && meets(&other.access)
     });
     let others: Vec<&Incoming> = others.collect();
     if !budget.take(uses.puts.len() as u64) {
@@ -191,8 +201,10 @@ fn of_put(
                 Some(found) => !found.is_empty(),
             },
         };
-        if !arrived {
-            tell(program, rank, put, access, units, report, told);
+        if !arrived && access.span.overlaps(put.access.span) {
+            found.push((*put, *access));
+        } else if !arrived {
+            report.undecided(Check::Hazards);
         }
     }
     for other in others {
@@ -210,7 +222,10 @@ fn of_put(
         match after() {
             None => return false,
             Some(true) => {}
-            Some(false) => tell(program, rank, put, &other.access, units, report, told),
+            Some(false) if other.access.span.overlaps(put.access.span) => {
+                found.push((*put, other.access));
+            }
+            Some(false) => report.undecided(Check::Hazards),
         }
     }
     true
@@ -223,13 +238,9 @@ fn tell(
     other: &Access,
     units: u32,
     report: &mut Report<'_>,
-    told: &mut HashSet<(Location, Location)>,
 ) {
     let (op, theirs) = (&program.ops[put.access.op as usize], &program.ops[other.op as usize]);
-    let (at, other_at) = (program.place(op.statement), program.place(theirs.statement));
-    if !told.insert((at, other_at)) {
-        return;
-    }
+    let at = program.place(op.statement);
     let runs = (put.access.unit / units, other.unit / units);
     let source = program.units[(put.access.unit % units) as usize].rank;
     let other_rank = program.units[(other.unit % units) as usize].rank;

@@ -7,7 +7,7 @@ use super::links::Signals;
 use super::report::Report;
 use crate::ir::Role;
 use crate::program::{Kind, NONE, Op, OpKind, Span};
-use crate::verdict::Check;
+use crate::verdict::{Check, Line};
 
 /// Elements that were written, as disjoint ranges: start and end.
 #[derive(Clone, Default)]
@@ -60,8 +60,10 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
             let ops = program.ops_of(unit);
             for op in ops.iter().filter(|op| !op.source.is_empty()) {
                 let span = op.source;
-                let role = objects[span.object as usize].role;
-                if matches!(role, Role::In | Role::InOut) {
+                // The caller fills the current copy of two: the other is what the run before used.
+                let object = &objects[span.object as usize];
+                let is_next = object.twin < span.object;
+                if matches!(object.role, Role::In | Role::InOut) && !is_next {
                     continue;
                 }
                 let known = ranges.get(&span.object);
@@ -90,7 +92,7 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
                         &help,
                     );
                 }
-                if op.kind != OpKind::Put && matches!(object.role, Role::Out | Role::Local) {
+                if op.kind != OpKind::Put {
                     ranges.entry(span.object).or_default().add(span.start, span.end);
                 }
             }
@@ -102,11 +104,13 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
     for (buffer, written) in instance.plan.buffers.iter().zip(written) {
         if buffer.role == Role::Out && !written && !is_empty(instance, &buffer.name) {
             let title = format!("output `{}` is never written", buffer.name);
+            let text = format!("is the first of {} ranks, and none writes it", program.ranks());
+            let story = vec![Line { rank: Some(0), other: None, at: buffer.at, text }];
             report.tell(
                 Check::Initialised,
                 buffer.at,
                 title,
-                Vec::new(),
+                story,
                 &["write it, or take it away"],
             );
         }

@@ -1,13 +1,16 @@
 //! All checks of one instance.
 
+use super::classes::{self, Large};
+use super::links::Links;
+use super::orders::{Near, Orders};
 use super::report::Report;
 use super::{
-    collectives, coverage, deadlock, hazards, initialised, messages, order, postcondition,
+    collectives, coverage, deadlock, hazards, initialised, messages, order, postcondition, signals,
+    units,
 };
-use super::{signals, units};
 use crate::ir::Plan;
-use crate::program::{Budget, Program};
-use crate::verdict::{Problem, Sizes};
+use crate::program::{Budget, Op, Program};
+use crate::verdict::{Check, Problem, Sizes};
 
 /// What the checks of an instance share.
 pub(crate) struct Instance<'a> {
@@ -16,20 +19,33 @@ pub(crate) struct Instance<'a> {
     pub(crate) sizes: &'a Sizes,
 }
 
-/// Which checks are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Depth {
-    /// All of them.
+/// How much of an instance is checked.
+#[derive(Clone, Copy)]
+pub(crate) enum Depth<'a> {
+    /// All of it, as it is.
     All,
-    /// All but those that compare every access with every other: A9 and A10.
-    WithoutHazards,
+    /// All of it, and for every larger number of ranks too.
+    Beyond(&'a Beyond<'a>),
+}
+
+/// How an instance stands for larger ones.
+pub(crate) struct Beyond<'a> {
+    pub(crate) larges: Vec<Large>,
+    pub(crate) near: Near,
+    /// Whether two operations' regions may overlap for some sizes: the first one's target with the second
+    /// one's source or target.
+    pub(crate) may_overlap: &'a dyn Fn(&Op, &Op, bool) -> bool,
 }
 
 /// Everything that is wrong with an instance.
 ///
 /// The later checks rest on the earlier ones: what cannot be matched is not asked whether it ends, and what
 /// does not end is not asked whether it races.
-pub(crate) fn problems(instance: &Instance<'_>, depth: Depth, budget: &mut Budget) -> Vec<Problem> {
+pub(crate) fn problems(
+    instance: &Instance<'_>,
+    depth: Depth<'_>,
+    budget: &mut Budget,
+) -> Vec<Problem> {
     let mut report = Report::new(instance);
     units::check(instance, &mut report);
     let messages = messages::check(instance, &mut report);
@@ -40,26 +56,41 @@ pub(crate) fn problems(instance: &Instance<'_>, depth: Depth, budget: &mut Budge
     if report.is_unmatched() {
         return report.finish();
     }
-    let links = super::links::Links { messages, collectives, signals };
+    let links = Links { messages, collectives, signals };
     deadlock::check(instance, &links, &mut report);
     if report.hangs() {
         return report.finish();
     }
     let needs_order = order::is_asked(instance);
-    let needs_hazards = depth == Depth::All && hazards::is_asked(instance);
+    if let Depth::Beyond(beyond) = depth {
+        let larges = &beyond.larges;
+        let credit = !links.signals.credits.is_empty();
+        if !classes::never_waits_in_a_circle(instance, &links, larges, false) {
+            report.undecided(Check::Deadlock);
+        } else if credit && !classes::never_waits_in_a_circle(instance, &links, larges, true) {
+            report.undecided(Check::CapturedCredit);
+        }
+    }
+    let needs_hazards = hazards::is_asked(instance);
     if needs_order || needs_hazards {
-        let runs = if needs_hazards { hazards::runs(instance) } else { 1 };
+        let ordered = if instance.plan.replayed { 2 } else { 1 };
+        let runs = if needs_hazards { hazards::runs(instance) } else { ordered };
         let work = instance.program.units.len() as u64 * runs as u64;
         if !budget.take(work) {
             report.too_large("comparing the accesses of all ranks");
             return report.finish();
         }
-        let orders = super::orders::Orders::new(instance, &links, runs);
+        let (near, may_overlap) = match depth {
+            Depth::Beyond(beyond) => (beyond.near.clone(), Some(beyond.may_overlap)),
+            _ => (Near::default(), None),
+        };
+        let orders = Orders::new(instance, &links, runs, near);
         if needs_order {
-            order::check(instance, &orders, budget, &mut report);
+            order::check(instance, &orders, ordered, budget, &mut report);
         }
         if needs_hazards {
-            hazards::check(instance, &links, &orders, budget, &mut report);
+            let may_overlap = may_overlap.unwrap_or(&|_, _, _| false);
+            hazards::check(instance, &links, &orders, may_overlap, budget, &mut report);
         }
     }
     postcondition::check(instance, &links, budget, &mut report);

@@ -101,7 +101,9 @@ fn directions(messages: &[Message], report: &mut Report<'_>) {
     let program = report.program;
     let shift = |op: u32| program.ops[op as usize].shift;
     let several = |of: fn(&Message) -> u32| {
-        messages.iter().any(|message| shift(of(message)) != shift(of(&messages[0])))
+        let mut distances = messages.iter().map(|message| shift(of(message)));
+        let first = distances.find(|&distance| distance != NONE);
+        distances.any(|distance| distance != NONE && Some(distance) != first)
     };
     if messages.is_empty() || !(several(|of| of.send_op) || several(|of| of.receive_op)) {
         return;

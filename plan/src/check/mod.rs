@@ -1,5 +1,6 @@
 //! The checks: for one instance, and for every size that a plan claims.
 
+mod classes;
 mod collectives;
 mod coverage;
 mod deadlock;
@@ -9,6 +10,7 @@ mod graph;
 mod hazards;
 mod initialised;
 mod instance;
+mod lengths;
 mod links;
 mod local;
 mod messages;
@@ -17,6 +19,8 @@ mod orders;
 mod postcondition;
 mod regions;
 mod report;
+mod scale;
+mod shape;
 mod signals;
 mod units;
 
@@ -101,7 +105,7 @@ fn problems_at(
     plan: &Plan,
     statements: &Statements<'_>,
     sizes: &Sizes,
-    depth: Depth,
+    depth: Depth<'_>,
     budget: &mut Budget,
 ) -> Vec<Problem> {
     match expand(plan, statements, sizes, budget) {

@@ -18,6 +18,7 @@ pub(crate) fn is_asked(instance: &Instance<'_>) -> bool {
 pub(crate) fn check(
     instance: &Instance<'_>,
     orders: &Orders,
+    runs: usize,
     budget: &mut Budget,
     report: &mut Report<'_>,
 ) {
@@ -25,8 +26,11 @@ pub(crate) fn check(
     for rank in 0..program.ranks() {
         // Neighbours in the order of issue are enough: order is transitive.
         let mut before: Option<(u32, u64)> = None;
-        for unit in program.of_rank(rank) {
-            let of = &program.units[unit];
+        let units = program.units.len();
+        let issued =
+            (0..runs).flat_map(|run| program.of_rank(rank).map(move |unit| run * units + unit));
+        for unit in issued {
+            let of = &program.units[unit % units];
             let among = program.communicators_of(of);
             if among == 0 {
                 continue;
@@ -35,11 +39,13 @@ pub(crate) fn check(
             if let Some((earlier, theirs)) = before
                 && (theirs != among || among.count_ones() > 1)
             {
-                let stream = program.units[earlier as usize].stream;
+                let stream = program.units[earlier as usize % units].stream;
                 if !orders.clocks.ended(earlier, stream, unit) {
                     match orders.ended(unit, &HashSet::from([earlier]), budget) {
                         None => return report.too_large("the order of several communicators"),
-                        Some(found) if found.is_empty() => tell(earlier, unit, report),
+                        Some(found) if found.is_empty() => {
+                            tell(earlier, unit, units as u32, report);
+                        }
                         Some(_) => {}
                     }
                 }
@@ -49,8 +55,10 @@ pub(crate) fn check(
     }
 }
 
-fn tell(first: u32, second: u32, report: &mut Report<'_>) {
+fn tell(first: u32, second: u32, units: u32, report: &mut Report<'_>) {
     let program = report.program;
+    let later = if first / units < second / units { "in the next run " } else { "" };
+    let (first, second) = (first % units, second % units);
     let rank = program.units[second as usize].rank;
     let streams =
         [first, second].map(|unit| report.stream(program.units[unit as usize].stream).to_owned());
@@ -58,7 +66,11 @@ fn tell(first: u32, second: u32, report: &mut Report<'_>) {
         report.unit_line(first, format!("{} on stream `{}`", report.unit_does(first), streams[0])),
         report.unit_line(
             second,
-            format!("{} on stream `{}`, in no order with it", report.unit_does(second), streams[1]),
+            format!(
+                "{later}{} on stream `{}`, in no order with it",
+                report.unit_does(second),
+                streams[1]
+            ),
         ),
     ];
     let title = format!(

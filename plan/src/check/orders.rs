@@ -6,7 +6,8 @@ use super::graph::{Graph, end, start};
 use super::instance::Instance;
 use super::links::Links;
 use super::local::{Clocks, Local};
-use crate::program::{Budget, Kind};
+use crate::ir::AxisId;
+use crate::program::{Budget, Kind, Layout};
 
 /// The *orders* relation of the model.
 pub(crate) struct Orders {
@@ -16,10 +17,43 @@ pub(crate) struct Orders {
     /// The place of each node in an order that all edges follow.
     places: Vec<u32>,
     pub(crate) units: u32,
+    /// Where reasons may be looked for: near, if they are to hold for more ranks than there are here.
+    near: Near,
+    /// The rank of each unit of a run, and the coordinates of each rank.
+    ranks: Vec<u32>,
+    layout: Layout,
+}
+
+/// How far from a rank a reason may be looked for: along each axis, so far around a ring, or between two
+/// ranks on an axis with ends. A reason that is found so holds for every larger extent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Near {
+    /// Axis, and how far around it, or `None` for between the two ranks.
+    pub(crate) axes: Vec<(u32, Option<i64>)>,
+}
+
+impl Near {
+    fn allows(&self, layout: &Layout, from: u32, to: u32, rank: u32) -> bool {
+        self.axes.iter().all(|&(axis, around)| {
+            let axis = AxisId(axis);
+            let at = |rank: u32| layout.coordinate(rank as usize, axis);
+            match around {
+                Some(most) => {
+                    let extent = layout.extents[axis.index()];
+                    let away = (at(rank) - at(from)).rem_euclid(extent);
+                    away.min(extent - away) <= most
+                }
+                None => {
+                    let (a, b) = (at(from), at(to));
+                    (a.min(b)..=a.max(b)).contains(&at(rank))
+                }
+            }
+        })
+    }
 }
 
 impl Orders {
-    pub(crate) fn new(instance: &Instance<'_>, links: &Links, runs: usize) -> Self {
+    pub(crate) fn new(instance: &Instance<'_>, links: &Links, runs: usize, near: Near) -> Self {
         let program = instance.program;
         let units = program.units.len() as u32;
         let local = Local::new(program, runs);
@@ -68,11 +102,11 @@ impl Orders {
             places[node as usize] = place;
         }
         let back = Graph::new(nodes, |edge| each(&mut |from, to| edge(to, from)));
-        Self { clocks, back, places, units }
+        let ranks = program.units.iter().map(|unit| unit.rank).collect();
+        Self { clocks, back, places, units, near, ranks, layout: program.layout.clone() }
     }
 
-    /// Which of the units at `wanted` have surely ended when `target` starts. Their rank and streams do
-    /// not matter here. `None` where looking took too long.
+    /// Which of the units at `wanted`, all of one rank, have surely ended when `target` starts. `None` where looking took too long.
     pub(crate) fn ended(
         &self,
         target: u32,
@@ -80,6 +114,9 @@ impl Orders {
         budget: &mut Budget,
     ) -> Option<HashSet<u32>> {
         let mut found = HashSet::new();
+        let rank = |unit: u32| self.ranks[(unit % self.units) as usize];
+        let (from, to) = (rank(target), wanted.iter().next().map_or(0, |&unit| rank(unit)));
+        let units = self.units_in_all();
         let Some(least) = wanted.iter().map(|&unit| self.places[end(unit) as usize]).min() else {
             return Some(found);
         };
@@ -92,7 +129,7 @@ impl Orders {
             if place < least || found.len() == wanted.len() {
                 break;
             }
-            if node % 2 == 1 && (node / 2) < self.units_in_all() && wanted.contains(&(node / 2)) {
+            if node % 2 == 1 && (node / 2) < units && wanted.contains(&(node / 2)) {
                 found.insert(node / 2);
             }
             let before = self.back.after(node);
@@ -100,7 +137,10 @@ impl Orders {
                 return None;
             }
             for &earlier in before {
-                if self.places[earlier as usize] >= least && seen.insert(earlier) {
+                let is_near = self.near.axes.is_empty()
+                    || earlier / 2 >= units
+                    || self.near.allows(&self.layout, from, to, rank(earlier / 2));
+                if is_near && self.places[earlier as usize] >= least && seen.insert(earlier) {
                     open.push((self.places[earlier as usize], earlier));
                 }
             }

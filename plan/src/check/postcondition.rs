@@ -106,7 +106,10 @@ fn write(memory: &mut Memory, rank: u32, span: Span, data: &[u32]) {
     if span.object != NONE
         && let Some(object) = memory.get_mut(&(rank, span.object))
     {
-        object[span.start as usize..span.end as usize].copy_from_slice(data);
+        let place = &mut object[span.start as usize..span.end as usize];
+        if place.len() == data.len() {
+            place.copy_from_slice(data);
+        }
     }
 }
 

@@ -46,6 +46,27 @@ impl<'a> Report<'a> {
         });
     }
 
+    /// A check that cannot be decided for all the sizes that the plan claims.
+    pub(crate) fn undecided(&mut self, check: Check) {
+        let what = match check {
+            Check::Deadlock => "whether some number of ranks waits in a circle",
+            Check::CapturedCredit => "whether some number of ranks, captured, waits in a circle",
+            Check::CommunicatorOrder => "whether two communicators have one order for every size",
+            _ => "whether nobody writes what another uses, for every size",
+        };
+        self.problems.push(Problem {
+            kind: ProblemKind::Undecided(check),
+            title: format!("{what} cannot be decided"),
+            at: self.plan.steps.first().map(|step| step.at).unwrap_or_default(),
+            sizes: None,
+            story: Vec::new(),
+            help: vec![
+                "declare the numbers of ranks as a list or a range: then each is checked"
+                    .to_owned(),
+            ],
+        });
+    }
+
     pub(crate) fn too_large(&mut self, what: &str) {
         self.problems.push(Problem {
             kind: ProblemKind::TooLarge,

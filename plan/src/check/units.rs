@@ -15,6 +15,9 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
             queues(unit, ops, report);
         }
         aliases(unit, ops, &mut accesses, report);
+        for op in ops.iter().filter(|op| op.kind == OpKind::Put) {
+            put(unit, op, report);
+        }
     }
 }
 
@@ -77,6 +80,20 @@ fn queues(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
     }
 }
 
+/// A2 for puts: what is read here and what is written there are alike.
+fn put(unit: &Unit, op: &Op, report: &mut Report<'_>) {
+    let element = |object| report.program.objects.element(object);
+    let elements = (element(op.source.object), element(op.target.object));
+    let lens = (op.source.len(), op.target.len());
+    if elements.0 == elements.1 && lens.0 == lens.1 {
+        return;
+    }
+    let title = format!("this puts {} {} into {} {}", lens.0, elements.0, lens.1, elements.1);
+    let story = vec![report.line(unit.rank, op, report.does(op))];
+    let help = ["make both regions of one type and one length"];
+    report.tell(Check::Agreement, report.program.place(op.statement), title, story, &help);
+}
+
 /// One access of a group: object, start, end, whether it writes, which operation.
 type Access = (u32, u64, u64, bool, u32);
 
@@ -96,14 +113,13 @@ fn aliases(unit: &Unit, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Rep
         return;
     }
     accesses.sort_unstable();
-    // For each object, the reads and the writes that reach furthest so far.
-    let (mut read, mut write): (Option<Access>, Option<Access>) = (None, None);
+    // For each object, the reads and the writes that reach furthest so far, of two operations each: an
+    // operation does not clash with itself.
+    let (mut reads, mut writes_so_far): (Furthest, Furthest) =
+        (Furthest::default(), Furthest::default());
     for &access in accesses.iter() {
-        let (object, start, _, writes, at) = access;
-        let still = |before: &Option<Access>| {
-            before.filter(|before| before.0 == object && before.2 > start && before.4 != at)
-        };
-        let clash = still(&write).or_else(|| still(&read).filter(|_| writes));
+        let (_, _, _, writes, at) = access;
+        let clash = writes_so_far.clash(access).or_else(|| reads.clash(access).filter(|_| writes));
         if let Some(before) = clash {
             let (first, second) = (&ops[before.4 as usize], &ops[at as usize]);
             let story = vec![
@@ -127,9 +143,34 @@ fn aliases(unit: &Unit, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Rep
                 &help,
             );
         }
-        let furthest = if writes { &mut write } else { &mut read };
-        if furthest.is_none_or(|before| before.0 != object || before.2 < access.2) {
-            *furthest = Some(access);
+        let so_far = if writes { &mut writes_so_far } else { &mut reads };
+        so_far.add(access);
+    }
+}
+
+/// The accesses of one object that reach furthest, of two different operations.
+#[derive(Default)]
+struct Furthest([Option<Access>; 2]);
+
+impl Furthest {
+    /// An access of another operation that reaches into this one.
+    fn clash(&self, (object, start, _, _, at): Access) -> Option<Access> {
+        let of = |before: &&Access| before.0 == object && before.2 > start && before.4 != at;
+        self.0.iter().flatten().find(of).copied()
+    }
+
+    fn add(&mut self, access: Access) {
+        let [first, second] = &mut self.0;
+        let further =
+            |than: &Option<Access>| than.is_none_or(|than| than.0 != access.0 || than.2 < access.2);
+        match first {
+            Some(own) if own.0 == access.0 && own.4 == access.4 => own.2 = own.2.max(access.2),
+            _ if further(first) => {
+                *second = first.filter(|first| first.0 == access.0);
+                *first = Some(access);
+            }
+            _ if further(second) => *second = Some(access),
+            _ => {}
         }
     }
 }

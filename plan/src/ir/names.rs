@@ -18,6 +18,13 @@ pub(crate) enum Meaning {
     Ambiguous,
 }
 
+impl Meaning {
+    /// Whether it is the same, or both are counters.
+    fn is_like(self, other: Self) -> bool {
+        self == other || matches!((self, other), (Self::Counter(_), Self::Counter(_)))
+    }
+}
+
 /// The names of a plan's axes, parameters and counters.
 pub(crate) struct Names<'a> {
     pub(crate) plan: &'a Plan,
@@ -27,11 +34,12 @@ pub(crate) struct Names<'a> {
 impl<'a> Names<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let mut meanings = HashMap::new();
-        let mut add = |name: &'a str, meaning| {
-            meanings
-                .entry(name)
-                .and_modify(|before| *before = Meaning::Ambiguous)
-                .or_insert(meaning);
+        let mut add = |name: &'a str, meaning: Meaning| {
+            let before = meanings.entry(name).or_insert(meaning);
+            // Counters may share a name; the loops around say which is meant.
+            if !before.is_like(meaning) {
+                *before = Meaning::Ambiguous;
+            }
         };
         for (id, axis) in (0..).zip(&plan.axes) {
             add(&axis.name, Meaning::Axis(AxisId(id)));
@@ -62,7 +70,9 @@ impl<'a> Names<'a> {
             Meaning::Ambiguous => return Ok(()),
         };
         let Some(name) = name else { return write!(out, "{kind}#{id}") };
-        if self.meaning(name) == Some(meaning) && !RESERVED.contains(&&**name) {
+        if self.meaning(name).is_some_and(|known| known.is_like(meaning))
+            && !RESERVED.contains(&&**name)
+        {
             write!(out, "{}", Quoted(name))
         } else {
             write!(out, "{kind}.{}", Quoted(name))

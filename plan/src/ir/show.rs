@@ -197,7 +197,8 @@ impl Writer<'_, '_> {
             Some(before) => self.deeper(|writer| writer.moved(axis, before, false))?,
         }
         write!(self.to, " {sign} ")?;
-        self.deeper(|writer| writer.number(last, Binds::Product))
+        // In parentheses, lest `r + k % n` is taken for `(r + k) % n`.
+        self.deeper(|writer| writer.number(last, Binds::Atom))
     }
 
     /// Where this rank is on an axis, which goes without saying where there is one alone.

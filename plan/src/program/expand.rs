@@ -411,8 +411,9 @@ impl Walk<'_> {
                         StepKind::Collective(this) => self.collective(number, rank, this),
                         StepKind::Send(this) => {
                             let peer = self.peer(number, rank, &this.peer, this.among.index());
-                            let source = self.span(number, rank, &this.from);
-                            if let (Some(peer), Some(source)) = (peer, source) {
+                            if let Some(peer) = peer
+                                && let Some(source) = self.span(number, rank, &this.from)
+                            {
                                 let op = op(OpKind::Send, number, this.among.0, &this.place);
                                 let op = Op { peer, shift, source, ..op };
                                 self.push(rank, op, &this.place);
@@ -420,8 +421,9 @@ impl Walk<'_> {
                         }
                         StepKind::Receive(this) => {
                             let peer = self.peer(number, rank, &this.peer, this.among.index());
-                            let target = self.span(number, rank, &this.to);
-                            if let (Some(peer), Some(target)) = (peer, target) {
+                            if let Some(peer) = peer
+                                && let Some(target) = self.span(number, rank, &this.to)
+                            {
                                 let op = op(OpKind::Receive, number, this.among.0, &this.place);
                                 let op = Op { peer, shift, target, ..op };
                                 self.push(rank, op, &this.place);

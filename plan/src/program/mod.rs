@@ -237,10 +237,6 @@ impl Budget {
             }
         }
     }
-
-    pub(crate) fn left(&self) -> u64 {
-        self.left
-    }
 }
 
 /// How many streams and communicators a plan may have: they are counted in the bits of a word.

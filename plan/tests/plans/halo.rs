@@ -39,6 +39,7 @@ pub fn claims_two_ranks() -> NearMiss {
         .ranks([0, 1])
         .lines(include_str!("halo.rs"), ["to the left", "from the left"])
         .mend("n >= 3")
+        .by_the_claim()
 }
 
 /// That a neighbour's edge has arrived does not say that it has read ours.
@@ -46,7 +47,11 @@ pub fn one_copy() -> NearMiss {
     let (mut plan, declared) = declared("halo of one copy");
     let u = plan.window().in_out("u", declared.m);
     in_place(&mut plan, &declared, u);
-    NearMiss::new(plan, Check::ReplayHazards).smallest([3])
+    NearMiss::new(plan, Check::ReplayHazards)
+        .smallest([3])
+        .ranks([0, 1])
+        .lines(include_str!("halo.rs"), ["overwrites what is read", "is still reading"])
+        .mend("two copies")
 }
 
 /// The same within one run, which does two steps.
@@ -57,7 +62,22 @@ pub fn one_copy_twice() -> NearMiss {
     plan.for_each("step", ..2, |plan, _| in_place(plan, &declared, u));
     NearMiss::new(plan, Check::Hazards)
         .smallest([3])
-        .lines(include_str!("halo.rs"), ["overwrites what is read"])
+        .lines(include_str!("halo.rs"), ["overwrites what is read", "is still reading"])
+        .mend("signal")
+}
+
+/// Two copies are enough between neighbours that wait for each other. Here nobody waits for the rank that it
+/// writes to, and may be many runs ahead of it.
+pub fn one_way() -> NearMiss {
+    let (mut plan, Declared { m, h, hi, net, .. }) = declared("halo of one side");
+    let u = plan.window().swapped().in_out::<Generic>("u", m);
+    plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi); // runs ahead
+    plan.on(net).wait([hi.from(ring(1))]);
+    NearMiss::new(plan, Check::ReplayHazards)
+        .smallest([3])
+        .ranks([0, 1])
+        .lines(include_str!("halo.rs"), ["runs ahead"])
+        .mend("signal")
 }
 
 /// NCCL starts a group's operations in an order of its own.
@@ -69,29 +89,48 @@ pub fn wait_with_its_cause() -> NearMiss {
         net.put(u.slice(m - 2 * h..m - h), ring(1), u.slice(..h)).signal(lo);
         net.wait([hi.from(ring(1)), lo.from(ring(-1))]); // waits in its group
     });
-    NearMiss::new(plan, Check::Groups).lines(include_str!("halo.rs"), ["waits in its group"])
+    NearMiss::new(plan, Check::Groups)
+        .lines(include_str!("halo.rs"), ["waits in its group"])
+        .mend("out of the group")
 }
 
 /// Before 2.32 a captured put waits until the signal before it was consumed.
 pub fn two_signals_in_a_graph() -> NearMiss {
-    let (mut plan, Declared { m, h, hi, net, .. }) = declared("two puts before a wait");
-    let u = plan.window().swapped().in_out::<Generic>("u", m);
-    plan.captured();
+    let mut plan = two_signals("two puts before a wait");
     plan.target(2, 30, 7);
-    plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi);
-    plan.on(net).put(u.slice(m - 2 * h..m - h), ring(-1), u.slice(..h)).signal(hi); // the second
-    plan.on(net).wait([hi.from(ring(1)).times(2)]);
-    NearMiss::new(plan, Check::CapturedCredit).lines(include_str!("halo.rs"), ["the second"])
+    NearMiss::new(plan, Check::CapturedCredit)
+        .lines(include_str!("halo.rs"), ["the second"])
+        .mend("call by call")
+}
+
+/// The same where it may be: NCCL 2.32 counts.
+pub fn two_signals_counted() -> PlanBuilder {
+    two_signals("two puts before a wait, counted")
+}
+
+/// Before 2.31 all signals between two ranks are one counter, and the first is taken for the second.
+pub fn awaited_in_another_order() -> NearMiss {
+    let (mut plan, Declared { m, h, hi, lo, net, .. }) = declared("two signals, one counter");
+    let u = plan.window().swapped().in_out::<Generic>("u", m);
+    plan.target(2, 30, 7);
+    plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi); // raised first
+    plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(..h)).signal(lo);
+    plan.on(net).wait([lo.from(ring(1))]); // awaited first
+    plan.on(net).wait([hi.from(ring(1))]);
+    NearMiss::new(plan, Check::Signals)
+        .smallest([3])
+        .lines(include_str!("halo.rs"), ["raised first", "awaited first"])
 }
 
 /// It is raised once.
 pub fn awaits_one_too_many() -> NearMiss {
-    let (mut plan, Declared { m, h, hi, net, .. }) = declared("halo of one side");
+    let (mut plan, Declared { m, h, hi, net, .. }) = declared("halo that waits twice");
     let u = plan.window().swapped().in_out::<Generic>("u", m);
     plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi); // raised once
     plan.on(net).wait([hi.from(ring(1)).times(2)]); // awaited twice
     NearMiss::new(plan, Check::Signals)
         .lines(include_str!("halo.rs"), ["raised once", "awaited twice"])
+        .mend("fewer")
 }
 
 struct Declared {
@@ -120,7 +159,7 @@ fn in_place(plan: &mut PlanBuilder, declared: &Declared, u: Window<Generic>) {
     plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi); // overwrites what is read
     plan.on(net).put(u.slice(m - 2 * h..m - h), ring(1), u.slice(..h)).signal(lo);
     plan.on(net).wait([hi.from(ring(1)), lo.from(ring(-1))]);
-    plan.on(cmp).after([net]).run("update").reads(u).writes(u.slice(h..m - h));
+    plan.on(cmp).after([net]).run("update").reads(u).writes(u.slice(h..m - h)); // is still reading
 }
 
 fn both_neighbours(name: &str, smallest: i64) -> PlanBuilder {
@@ -138,5 +177,18 @@ fn both_neighbours(name: &str, smallest: i64) -> PlanBuilder {
         net.receive(lo, ring(-1)); // from the left
         net.receive(hi, ring(1));
     });
+    plan
+}
+
+fn two_signals(name: &str) -> PlanBuilder {
+    let (mut plan, Declared { h, hi, lo, net, .. }) = declared(name);
+    let edge = plan.window().in_out::<Generic>("edge", 2 * h);
+    let halo = plan.window().swapped().local::<Generic>("halo", 4 * h);
+    plan.captured();
+    plan.on(net).put(edge.chunk(2, 0), ring(-1), halo.chunk(4, 2)).signal(hi);
+    plan.on(net).put(edge.chunk(2, 1), ring(-1), halo.chunk(4, 3)).signal(hi); // the second
+    plan.on(net).put(edge.chunk(2, 0), ring(1), halo.chunk(4, 0)).signal(lo);
+    plan.on(net).put(edge.chunk(2, 1), ring(1), halo.chunk(4, 1)).signal(lo);
+    plan.on(net).wait([hi.from(ring(1)).times(2), lo.from(ring(-1)).times(2)]);
     plan
 }

@@ -3,8 +3,16 @@
 #![allow(dead_code, unused_macros, unreachable_pub, reason = "not every test wants all of it")]
 
 pub mod near_miss;
+pub mod small;
 
+pub mod all_gather;
+pub mod barrier;
+pub mod broadcast;
+pub mod experts;
+pub mod gradients;
 pub mod halo;
+pub mod halo2d;
+pub mod hierarchical;
 pub mod one_f1b;
 pub mod pipeline;
 pub mod ring;
@@ -17,10 +25,19 @@ pub use near_miss::NearMiss;
 macro_rules! each_good_plan {
     ($do:ident) => {
         $do! {
-            halo { one_sided two_sided }
+            all_gather { around_a_ring }
+            barrier { dissemination all_pairs }
+            broadcast { tree }
+            experts { dispatch_and_combine by_messages }
+            gradients { buckets }
+            halo { one_sided two_sided two_signals_counted }
+            halo2d { torus }
+            hierarchical {
+                all_reduce few_nodes leaders_alone two_streams_in_the_hosts_order
+            }
             one_f1b { listed }
             pipeline { forward }
-            ring { exchange }
+            ring { exchange exchange_of_all }
         }
     };
 }
@@ -29,15 +46,24 @@ macro_rules! each_good_plan {
 macro_rules! each_near_miss {
     ($do:ident) => {
         $do! {
+            all_gather { with_a_hole covered_twice past_the_end }
+            barrier { one_is_silent waits_first }
+            broadcast { a_round_too_few everyone_is_the_root }
+            experts { at_anothers_place collective_among_messages }
+            gradients { without_the_first length_by_rank in_another_order }
             halo {
-                claims_two_ranks one_copy one_copy_twice wait_with_its_cause two_signals_in_a_graph
+                claims_two_ranks awaited_in_another_order one_copy one_copy_twice one_way wait_with_its_cause two_signals_in_a_graph
                 awaits_one_too_many
+            }
+            halo2d { one_copy three_of_four }
+            hierarchical {
+                first_node_alone forgets_to_gather at_anothers_place two_streams
             }
             one_f1b { without_groups grouped_on_one_end }
             pipeline { reads_what_nobody_wrote one_buffer_for_both }
             ring {
                 sends_first sends_what_nobody_receives receives_doubles onto_itself itself_in_two_steps
-                output_of_a_chain
+                output_never_written on_two_streams
             }
         }
     };

@@ -1,7 +1,10 @@
 //! A plan that breaks one rule, and how its story has to read.
 
 use typed_nccl_plan::build::PlanBuilder;
+use typed_nccl_plan::check::{check, check_at};
 use typed_nccl_plan::verdict::{Check, Problem, Rejected};
+
+use super::small;
 
 /// A plan that breaks one rule, and how its story has to read.
 #[derive(Debug)]
@@ -18,12 +21,22 @@ pub struct NearMiss {
     pub lines: Vec<u32>,
     /// What the help says.
     pub mends: Vec<&'static str>,
+    /// Whether no instance is wrong by itself, but what the plan claims for several.
+    pub by_the_claim: bool,
+}
+
+struct Expected {
+    breaks: Check,
+    smallest: Option<Vec<i64>>,
+    ranks: Vec<usize>,
+    lines: Vec<u32>,
+    mends: Vec<&'static str>,
 }
 
 impl NearMiss {
     pub fn new(plan: PlanBuilder, breaks: Check) -> Self {
         let (ranks, lines, mends) = (Vec::new(), Vec::new(), Vec::new());
-        Self { plan, breaks, smallest: None, ranks, lines, mends }
+        Self { plan, breaks, smallest: None, ranks, lines, mends, by_the_claim: false }
     }
 
     pub fn smallest(self, extents: impl Into<Vec<i64>>) -> Self {
@@ -51,11 +64,53 @@ impl NearMiss {
         self
     }
 
+    /// No instance is wrong by itself: only what the plan claims for several is.
+    pub fn by_the_claim(self) -> Self {
+        Self { by_the_claim: true, ..self }
+    }
+
     /// Panics unless the plan is rejected as it should be.
     pub fn verify(self) {
-        let Self { plan, breaks, smallest, ranks, lines, mends } = self;
+        let breaks = self.breaks;
+        let (plan, expected) = self.split();
         let Err(refused) = plan.check() else { panic!("accepted; it should break {breaks}") };
-        let rejected = refused.rejected();
+        expected.judge(refused.rejected());
+    }
+
+    /// Panics unless the plan for a few sizes is rejected as it should be.
+    pub fn verify_for_few_sizes(self) {
+        let breaks = self.breaks;
+        let (plan, expected) = self.split();
+        let plan = plan.unchecked().unwrap_or_else(|refused| panic!("{refused}"));
+        let Err(rejected) = check(&small::few(plan)) else {
+            panic!("accepted; it should break {breaks}")
+        };
+        expected.judge(&rejected);
+    }
+
+    /// Panics unless the smallest instance of the plan that is rejected is rejected as it should be.
+    pub fn verify_at_small_sizes(self) {
+        if self.by_the_claim {
+            return;
+        }
+        let breaks = self.breaks;
+        let (plan, expected) = self.split();
+        let plan = plan.unchecked().unwrap_or_else(|refused| panic!("{refused}"));
+        let rejected = small::sizes(&plan).iter().find_map(|sizes| check_at(&plan, sizes).err());
+        let Some(rejected) = rejected else { panic!("accepted; it should break {breaks}") };
+        expected.judge(&rejected);
+    }
+
+    fn split(self) -> (PlanBuilder, Expected) {
+        let Self { plan, breaks, smallest, ranks, lines, mends, .. } = self;
+        (plan, Expected { breaks, smallest, ranks, lines, mends })
+    }
+}
+
+impl Expected {
+    fn judge(self, rejected: &Rejected) {
+        let Self { breaks, smallest, ranks, lines, mends } = self;
+        println!("{rejected}");
         let problem = only(rejected, breaks);
         if let Some(extents) = smallest {
             let found = problem.sizes.as_ref().map(|sizes| sizes.extents.clone());

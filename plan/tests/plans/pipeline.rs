@@ -42,6 +42,7 @@ pub fn reads_what_nobody_wrote() -> NearMiss {
         .smallest([2])
         .ranks([0])
         .lines(include_str!("pipeline.rs"), ["reads nothing"])
+        .mend("inout")
 }
 
 /// Without a sequence both halves are in one group, and one buffer is read and written at once.

@@ -1,6 +1,6 @@
 //! Every rank sends to the next one around a ring.
 
-use typed_nccl_plan::build::{Buffer, PlanBuilder, Stream, at, chain, ring};
+use typed_nccl_plan::build::{Buffer, PlanBuilder, Stream, at, ring};
 use typed_nccl_plan::verdict::Check;
 
 use super::NearMiss;
@@ -9,6 +9,19 @@ use super::NearMiss;
 pub fn exchange() -> PlanBuilder {
     let (mut plan, Declared { a, b, net }) = declared("ring exchange", 1);
     plan.on(net).transfer(a, ring(1), b);
+    plan
+}
+
+/// For a few lengths it can also be said that `b` is filled.
+pub fn exchange_of_all() -> PlanBuilder {
+    let mut plan = PlanBuilder::new("ring exchange of a few lengths");
+    plan.ranks(1..=8);
+    let len = plan.param("len", [1, 2, 3, 8]);
+    let a = plan.input::<f32>("a", len);
+    let b = plan.output::<f32>("b", len);
+    let net = plan.stream("net");
+    plan.on(net).transfer(a.slice(..len / 2), ring(1), b.slice(..len / 2));
+    plan.on(net).transfer(a.slice(len / 2..), ring(1), b.slice(len / 2..));
     plan.covers(b);
     plan
 }
@@ -42,6 +55,7 @@ pub fn sends_what_nobody_receives() -> NearMiss {
         .smallest([2])
         .ranks([1, 0])
         .lines(include_str!("ring.rs"), ["nobody receives"])
+        .mend("receive")
 }
 
 /// In the local view nothing but the checker sees both ends.
@@ -59,6 +73,7 @@ pub fn receives_doubles() -> NearMiss {
     NearMiss::new(plan, Check::Agreement)
         .smallest([1])
         .lines(include_str!("ring.rs"), ["f32", "f64"])
+        .mend("one type")
 }
 
 /// What arrives overwrites what is being sent.
@@ -69,7 +84,10 @@ pub fn onto_itself() -> NearMiss {
     let a = plan.in_out::<f32>("a", len);
     let net = plan.stream("net");
     plan.on(net).transfer(a, ring(1), a); // onto itself
-    NearMiss::new(plan, Check::Groups).smallest([1]).lines(include_str!("ring.rs"), ["onto itself"])
+    NearMiss::new(plan, Check::Groups)
+        .smallest([1])
+        .lines(include_str!("ring.rs"), ["onto itself"])
+        .mend("two buffers")
 }
 
 /// Rank 0 sends to itself, and receives in a step of its own.
@@ -92,11 +110,29 @@ pub fn itself_in_two_steps() -> NearMiss {
         .mend("group")
 }
 
-/// Nothing arrives at the first rank of a chain, whose output stays as it was.
-pub fn output_of_a_chain() -> NearMiss {
-    let (mut plan, Declared { a, b, net }) = declared("chain exchange", 1);
-    plan.on(net).transfer(a, chain(1), b);
-    NearMiss::new(plan, Check::Initialised).smallest([1]).ranks([0])
+/// An output that was forgotten.
+pub fn output_never_written() -> NearMiss {
+    let (mut plan, Declared { a, b, net }) = declared("ring with an output too many", 1);
+    plan.output::<f32>("c", b.len()); // never written
+    plan.on(net).transfer(a, ring(1), b);
+    NearMiss::new(plan, Check::Initialised)
+        .smallest([1])
+        .lines(include_str!("ring.rs"), ["never written"])
+        .mend("write it")
+}
+
+/// A group is launched on one stream.
+pub fn on_two_streams() -> NearMiss {
+    let (mut plan, Declared { a, b, net }) = declared("ring on two streams", 1);
+    let other = plan.stream("other");
+    plan.group(|plan| {
+        plan.on(net).send(a, ring(1)); // on one stream
+        plan.on(other).receive(b, ring(-1)); // on another
+    });
+    NearMiss::new(plan, Check::Groups)
+        .smallest([1])
+        .lines(include_str!("ring.rs"), ["on one stream", "on another"])
+        .mend("stream")
 }
 
 struct Declared {

@@ -148,7 +148,8 @@ impl Found<'_> {
         let mut seen = HashSet::new();
         for (name, at) in names {
             self.name(name, one, at);
-            if !name.is_empty() && !seen.insert(name) {
+            // Loops beside each other may count with one name.
+            if many != "counters" && !name.is_empty() && !seen.insert(name) {
                 let title = format!("two {many} are called `{}`", short(name));
                 self.say(at, title, "give each a name of its own");
             }

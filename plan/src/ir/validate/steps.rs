@@ -137,14 +137,15 @@ impl Found<'_> {
             StepKind::Loop(this) => {
                 self.number(&this.from, "the first value of a loop", at);
                 self.number(&this.to, "the end of a loop", at);
-                let counters = self.plan.counters.len();
+                let counters = &self.plan.counters;
                 let index = this.counter.index();
-                if self.in_range(index, counters, "a loop", "counter", at)
-                    && self.scope.contains(&this.counter)
-                {
-                    let name = &self.plan.counters[index].name;
-                    let title = format!("a loop counts with `{name}` inside a loop that does");
-                    self.say(at, title, "give the inner loop another counter");
+                if self.in_range(index, counters.len(), "a loop", "counter", at) {
+                    let name = &counters[index].name;
+                    let mut around = self.scope.iter().filter_map(|id| counters.get(id.index()));
+                    if around.any(|counter| counter.name == *name) {
+                        let title = format!("a loop counts with `{name}` inside a loop that does");
+                        self.say(at, title, "give the inner loop another counter");
+                    }
                 }
                 let uneven = this.from.mentions_rank() || this.to.mentions_rank();
                 self.scope.push(this.counter);

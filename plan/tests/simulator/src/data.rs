@@ -51,10 +51,12 @@ fn postcondition(
         recvs.push(expand::alone(instance, rank, &post.recv, check, outcome)?);
         if let Some(place) = post.kind.root() {
             let counters = vec![None; instance.plan.counters.len()];
-            let place = Scope { instance, rank: Some(rank), counters: &counters }.number(place)?;
+            let place = Scope { instance, rank: Some(rank), counters: &counters, around: None }
+                .number(place)?;
             root = usize::try_from(place).ok().filter(|&place| place < ranks);
             if root.is_none() {
                 outcome.note(check, || format!("no root {place}"));
+                outcome.note(Check::Bounds, || format!("no root {place}"));
                 return Ok(());
             }
         }
@@ -74,7 +76,7 @@ fn postcondition(
         let count = sent[rank].len() / parts;
         if let Some(made) = collect(&post.kind, root, rank, count, &sent) {
             let found = load(&memory.objects, rank, span);
-            if made != found || made.contains(&Value::Undefined) {
+            if made != found {
                 outcome.note(Check::Postcondition, || format!("rank {rank} has something else"));
             }
         }
@@ -92,11 +94,11 @@ pub(crate) fn schedules(linked: &Linked<'_>, random: &mut Random, many: usize) -
         let mut likes: Vec<u64> = (0..streams).map(|_| random.next()).collect();
         loop {
             let mut best: Option<(u64, usize, Event)> = None;
-            for stream in 0..streams {
+            for (stream, &like) in likes.iter().enumerate() {
                 if let Some(event) = machine.ready(stream)
-                    && best.is_none_or(|(like, ..)| like < likes[stream])
+                    && best.is_none_or(|(most, ..)| most < like)
                 {
-                    best = Some((likes[stream], stream, event));
+                    best = Some((like, stream, event));
                 }
             }
             let Some((_, stream, event)) = best else { break };

@@ -80,7 +80,12 @@ fn units(mut issued: Vec<Issued>) -> Vec<Unit> {
 
 impl Walk<'_> {
     fn scope(&self) -> Scope<'_> {
-        Scope { instance: self.instance, rank: Some(self.rank), counters: &self.counters }
+        Scope {
+            instance: self.instance,
+            rank: Some(self.rank),
+            counters: &self.counters,
+            around: None,
+        }
     }
 
     fn bad<T>(&self, what: &str) -> Result<T, Malformed> {
@@ -159,12 +164,18 @@ impl Walk<'_> {
                 };
                 let from = self.region(&transfer.from)?;
                 let to = self.region(&transfer.to)?;
-                let send = Act::Send { from, peer };
-                let receive = Act::Receive { to, peer: self.rank };
+                let far = self.instance.distance(self.scope(), &transfer.peer);
+                let back = far.as_ref().map(|far| far.iter().map(|by| -by).collect());
+                let send = Act::Send { from, peer, far };
+                let receive = Act::Receive { to, peer: self.rank, far: back };
                 let among = Some(transfer.among);
                 if let Some(place) = self.sequence.clone() {
                     let phase = if peer > self.rank { 0 } else { 2 };
                     self.half(place.clone(), 1, self.rank, send, among, &transfer.place)?;
+                    // Neither lower nor higher: nothing receives what a rank sends itself.
+                    if peer == self.rank {
+                        return Ok(());
+                    }
                     let free = Place { on: transfer.place.on, after: Vec::new() };
                     return self.half(place, phase, peer, receive, among, &free);
                 }
@@ -173,13 +184,15 @@ impl Walk<'_> {
             }
             StepKind::Send(send) => {
                 let Some(peer) = self.peer(&send.peer, Some(send.among))? else { return Ok(()) };
-                let act = Act::Send { from: self.region(&send.from)?, peer };
+                let far = self.instance.distance(self.scope(), &send.peer);
+                let act = Act::Send { from: self.region(&send.from)?, peer, far };
                 self.issue(self.rank, 0, act, Some(send.among), &send.place)
             }
             StepKind::Receive(receive) => {
                 let among = Some(receive.among);
                 let Some(peer) = self.peer(&receive.peer, among)? else { return Ok(()) };
-                let act = Act::Receive { to: self.region(&receive.to)?, peer };
+                let far = self.instance.distance(self.scope(), &receive.peer);
+                let act = Act::Receive { to: self.region(&receive.to)?, peer, far };
                 self.issue(self.rank, 0, act, among, &receive.place)
             }
             StepKind::Put(put) => {
@@ -255,6 +268,9 @@ impl Walk<'_> {
         };
         let send = if sends { Some(self.region(&collective.send)?) } else { None };
         let recv = if receives { Some(self.region(&collective.recv)?) } else { None };
+        if [send, recv].iter().flatten().all(|span| span.said == 0) {
+            return Ok(());
+        }
         let lengths = [(send, sent), (recv, received)];
         let mut counts =
             lengths.iter().filter_map(|(span, parts)| Some((span.as_ref()?.said, *parts)));
@@ -264,6 +280,8 @@ impl Walk<'_> {
             let rank = self.rank;
             let why = || format!("rank {rank}: what a collective sends and receives does not fit");
             self.outcome.note(Check::Agreement, why);
+            // Who has no part does not take part.
+            self.outcome.note(Check::CollectiveOrder, why);
         }
         let types = [send, recv]
             .map(|span| span.map(|span| &self.instance.plan.buffers[span.buffer].element));
@@ -271,9 +289,6 @@ impl Walk<'_> {
             && a != b
         {
             self.outcome.note(Check::Agreement, || format!("a collective from {a} to {b}"));
-        }
-        if length == 0 && count == 0 {
-            return Ok(());
         }
         let act = Act::Collective { kind: collective.kind.clone(), root, send, recv, count };
         self.issue(self.rank, 0, act, Some(collective.among), &collective.place)

@@ -69,7 +69,7 @@ impl<'a> Instance<'a> {
         {
             *slot = Some(value);
         }
-        Scope { instance: self, rank: None, counters: &counters }.number(expr)
+        Scope { instance: self, rank: None, counters: &counters, around: None }.number(expr)
     }
 
     pub(crate) fn ranks(&self) -> usize {
@@ -91,6 +91,12 @@ impl<'a> Instance<'a> {
     pub(crate) fn lengths(&self, region: &Region) -> Result<&[i64], Malformed> {
         let lengths = self.lengths.get(region.buffer.index());
         lengths.map(Vec::as_slice).ok_or_else(|| Malformed("no such buffer".to_owned()))
+    }
+
+    /// All lengths, as the plan says.
+    pub(crate) fn said(&self) -> impl Iterator<Item = (usize, i64)> {
+        let each = self.lengths.iter().enumerate();
+        each.flat_map(|(buffer, lengths)| lengths.iter().map(move |&len| (buffer, len)))
     }
 
     /// All allocations: buffer, place in the array, length.
@@ -126,6 +132,20 @@ impl<'a> Instance<'a> {
         }
         let number = place.iter().zip(&self.extents).fold(0, |sum, (at, of)| sum * of + at);
         Ok(if absent { Where::Absent } else { Where::Rank(number as usize) })
+    }
+}
+
+impl Instance<'_> {
+    /// How far a peer is along each axis, as it is written; `None` for one that is given as a number.
+    pub(crate) fn distance(&self, scope: Scope<'_>, peer: &Peer) -> Option<Vec<i64>> {
+        let Peer::Shift(hops) = peer else { return None };
+        let mut far = vec![0; self.extents.len()];
+        for hop in hops {
+            let around = hop.wrap.then_some(hop.axis.index());
+            let written = Scope { around, ..scope }.number(&hop.by);
+            *far.get_mut(hop.axis.index())? = written.or_else(|_| scope.number(&hop.by)).ok()?;
+        }
+        Some(far)
     }
 }
 

@@ -4,7 +4,10 @@
 //! [`simulate`] expands one size of a plan, runs it step by step and says which rules it breaks.
 
 mod data;
+mod differ;
+mod dump;
 mod expand;
+mod generate;
 mod hang;
 mod instance;
 mod link;
@@ -16,14 +19,19 @@ mod order;
 mod outcome;
 mod random;
 mod rules;
+mod shrink;
 mod unit;
 mod value;
 
 use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::verdict::Sizes;
 
+pub use differ::{Report, Table, compare, run_many};
+pub use dump::dump;
+pub use generate::{case, plan as random_plan, sizes};
 pub use outcome::Outcome;
 pub use random::Random;
+pub use shrink::shrink;
 
 use instance::Instance;
 use link::Linked;
@@ -40,6 +48,7 @@ pub fn simulate(plan: &Plan, sizes: &Sizes) -> Outcome {
 
 fn run(plan: &Plan, sizes: &Sizes, outcome: &mut Outcome) -> Result<(), Malformed> {
     let instance = Instance::new(plan, sizes)?;
+    rules::places::lengths(&instance, outcome);
     let units = expand::expand(&instance, outcome)?;
     rules::messages::check(&instance, &units, outcome);
     rules::collectives::check(&instance, &units, outcome);

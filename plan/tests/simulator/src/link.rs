@@ -108,6 +108,8 @@ pub(crate) fn credit(instance: &Instance<'_>) -> bool {
 struct Uses {
     write: Option<usize>,
     reads: Vec<usize>,
+    /// Waits for signals since the last write, of a window.
+    waits: Vec<usize>,
 }
 
 /// A numbering of things as they come.
@@ -162,12 +164,12 @@ impl<'a> Linked<'a> {
         let mut signals: Numbers<(usize, usize, usize, usize)> = Numbers::new();
         let mut consumed: HashMap<usize, usize> = HashMap::new();
         let named = named_signals(instance);
-        for rank in 0..ranks {
+        for (rank, list) in units.iter().enumerate() {
             let mut uses: HashMap<Object, Uses> = HashMap::new();
             // Puts whose signal has not come yet, by communicator and target.
             let mut pending: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
             for run in 0..runs {
-                for (number, unit) in units[rank].iter().enumerate() {
+                for (number, unit) in list.iter().enumerate() {
                     let id = linked.nodes.len();
                     let stream = rank * streams + unit.stream;
                     let place = linked.streams[stream].len();
@@ -287,16 +289,15 @@ pub(crate) fn object(instance: &Instance<'_>, rank: usize, run: usize, span: &Sp
     Object { rank, buffer: span.buffer, at: span.at, copy }
 }
 
-/// The objects that a unit touches, and whether it writes them. Nothing is touched in an empty region.
+/// The objects that a unit touches, and whether it writes them. An object is touched in an empty
+/// region too: what counts is what the step names.
 fn touched(instance: &Instance<'_>, rank: usize, run: usize, unit: &Unit) -> Vec<(Object, bool)> {
     let mut all = Vec::new();
     for op in &unit.ops {
         let (reads, writes) = op.touches();
         let reads = reads.iter().map(|span| (span, false));
         for (span, write) in reads.chain(writes.iter().map(|span| (span, true))) {
-            if !span.is_empty() {
-                all.push((object(instance, rank, run, span), write));
-            }
+            all.push((object(instance, rank, run, span), write));
         }
     }
     // One entry for each object: a write if any is.
@@ -318,6 +319,7 @@ fn memory(
     for (object, write) in touched {
         let Some(uses) = uses.get(object) else { continue };
         others.extend(uses.write);
+        others.extend(&uses.waits);
         if *write {
             others.extend(&uses.reads);
         }
@@ -326,7 +328,7 @@ fn memory(
     for (object, write) in touched {
         let uses = uses.entry(*object).or_default();
         if *write {
-            *uses = Uses { write: Some(stream), reads: Vec::new() };
+            *uses = Uses { write: Some(stream), ..Uses::default() };
         } else if !uses.reads.contains(&stream) {
             uses.reads.push(stream);
         }
@@ -339,7 +341,10 @@ fn memory(
             }
             for copy in 0..usize::from(declared.copies.max(1)) {
                 let object = Object { rank, buffer, at, copy };
-                uses.insert(object, Uses { write: Some(stream), reads: Vec::new() });
+                let uses = uses.entry(object).or_default();
+                if !uses.waits.contains(&stream) {
+                    uses.waits.push(stream);
+                }
             }
         }
     }

@@ -268,3 +268,118 @@ pub fn region_of(step: &mut Step, visit: &mut dyn FnMut(&mut Region)) {
         _ => body(step).into_iter().flatten().for_each(|inner| region_of(inner, visit)),
     }
 }
+
+/// Every list of statements, the outer ones first.
+pub fn lists(steps: &mut Vec<Step>, visit: &mut dyn FnMut(&mut Vec<Step>)) {
+    visit(steps);
+    for step in steps {
+        if let Some(body) = body(step) {
+            lists(body, visit);
+        }
+    }
+}
+
+/// Every expression of a step, with those inside it, the outer ones first; in a visit, an expression may
+/// be replaced.
+pub fn expressions(step: &mut Step, visit: &mut dyn FnMut(&mut Expr)) {
+    match &mut step.kind {
+        StepKind::Compute(one) => one.arguments.iter_mut().for_each(|one| inner(one, visit)),
+        StepKind::Collective(one) => match &mut one.kind {
+            CollectiveKind::Broadcast(root)
+            | CollectiveKind::Reduce(_, root)
+            | CollectiveKind::Gather(root)
+            | CollectiveKind::Scatter(root) => inner(root, visit),
+            _ => {}
+        },
+        StepKind::Transfer(one) => peer(&mut one.peer, visit),
+        StepKind::Send(one) => peer(&mut one.peer, visit),
+        StepKind::Receive(one) => peer(&mut one.peer, visit),
+        StepKind::Put(one) => peer(&mut one.peer, visit),
+        StepKind::Signal(one) => peer(&mut one.peer, visit),
+        StepKind::Wait(one) => {
+            for one in &mut one.signals {
+                peer(&mut one.peer, visit);
+                inner(&mut one.times, visit);
+            }
+        }
+        StepKind::Loop(one) => {
+            inner(&mut one.from, visit);
+            inner(&mut one.to, visit);
+        }
+        StepKind::When(one) => condition(&mut one.condition, visit),
+        StepKind::Group(_) | StepKind::Sequence(_) => {}
+    }
+    if let Some(steps) = body(step) {
+        steps.iter_mut().for_each(|step| expressions(step, visit));
+        return;
+    }
+    region_of(step, &mut |region| region_expressions(region, visit));
+}
+
+/// Every expression of a region.
+pub fn region_expressions(region: &mut Region, visit: &mut dyn FnMut(&mut Expr)) {
+    if let Some(index) = &mut region.index {
+        inner(index, visit);
+    }
+    if let Some((from, to)) = &mut region.range {
+        inner(from, visit);
+        inner(to, visit);
+    }
+}
+
+fn peer(peer: &mut Peer, visit: &mut dyn FnMut(&mut Expr)) {
+    match peer {
+        Peer::Rank(number) => inner(number, visit),
+        Peer::Shift(hops) => hops.iter_mut().for_each(|hop| inner(&mut hop.by, visit)),
+    }
+}
+
+/// Every expression of a condition.
+pub fn condition(condition_: &mut Condition, visit: &mut dyn FnMut(&mut Expr)) {
+    match condition_ {
+        Condition::Compare(a, _, b) => {
+            inner(a, visit);
+            inner(b, visit);
+        }
+        Condition::All(list) | Condition::Any(list) => {
+            list.iter_mut().for_each(|one| condition(one, visit));
+        }
+        Condition::Not(one) => condition(one, visit),
+    }
+}
+
+/// An expression and those inside it.
+pub fn inner(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
+    visit(expr);
+    match expr {
+        Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) | Expr::Div(a, b) | Expr::Rem(a, b) => {
+            inner(a, visit);
+            inner(b, visit);
+        }
+        Expr::Element(_, index) => inner(index, visit),
+        _ => {}
+    }
+}
+
+/// Every peer of a step.
+pub fn peer_of(step: &mut Step, visit: &mut dyn FnMut(&mut Peer)) {
+    match &mut step.kind {
+        StepKind::Transfer(one) => visit(&mut one.peer),
+        StepKind::Send(one) => visit(&mut one.peer),
+        StepKind::Receive(one) => visit(&mut one.peer),
+        StepKind::Put(one) => visit(&mut one.peer),
+        StepKind::Signal(one) => visit(&mut one.peer),
+        StepKind::Wait(one) => one.signals.iter_mut().for_each(|one| visit(&mut one.peer)),
+        _ => body(step).into_iter().flatten().for_each(|inner| peer_of(inner, visit)),
+    }
+}
+
+/// Every signal of a step.
+pub fn signal_of(step: &mut Step, visit: &mut dyn FnMut(&mut SignalId)) {
+    match &mut step.kind {
+        StepKind::Put(one) => one.signal.iter_mut().for_each(visit),
+        StepKind::Signal(one) => visit(&mut one.signal),
+        StepKind::Wait(one) => one.signals.iter_mut().for_each(|one| visit(&mut one.signal)),
+        _ => body(step).into_iter().flatten().for_each(|inner| signal_of(inner, visit)),
+    }
+}

@@ -45,7 +45,7 @@ pub(crate) fn initial(instance: &Instance<'_>) -> BTreeMap<Object, Vec<Value>> {
                 let given = copy == 0 && matches!(declared.role, Role::In | Role::InOut);
                 let value = |place: usize| match given {
                     true => Value::Plain(hash((object, place))),
-                    false => Value::Undefined,
+                    false => Value::Undefined(hash((object, place))),
                 };
                 objects.insert(object, (0..len).map(value).collect());
             }
@@ -94,16 +94,20 @@ impl<'a> Memory<'a> {
         values.and_then(|values| values.get(span.from..span.to)).unwrap_or(&[]).to_vec()
     }
 
-    /// Writes values; `torn` is what must still be there if nobody else wrote.
-    fn store(&mut self, place: (usize, usize), span: &Span, values: &[Value], torn: Value) {
+    /// `torn` is what must still be there if nobody else wrote.
+    fn expect(&mut self, place: (usize, usize), span: &Span, torn: Value) {
+        if self.tear && self.load(place.0, place.1, span).iter().any(|value| *value != torn) {
+            self.torn.get_or_insert_with(|| format!("{place:?}: {span:?} was written meanwhile"));
+        }
+    }
+
+    /// Writes values.
+    fn store(&mut self, place: (usize, usize), span: &Span, values: &[Value]) {
         let object = self.linked.object(place.0, place.1, span);
         let Some(here) = self.objects.get_mut(&object) else { return };
         let Some(here) = here.get_mut(span.from..span.to) else { return };
-        if self.tear && here.iter().any(|value| *value != torn) {
-            self.torn.get_or_insert_with(|| format!("{object:?} {span:?} was written meanwhile"));
-        }
         for (at, value) in here.iter_mut().enumerate() {
-            *value = values.get(at).copied().unwrap_or(Value::Undefined);
+            *value = values.get(at).copied().unwrap_or(Value::Undefined(0));
         }
     }
 
@@ -126,7 +130,7 @@ impl<'a> Memory<'a> {
             let (reads, _) = op.touches();
             let values: Vec<Value> =
                 reads.iter().flat_map(|span| self.load(node.rank, node.run, span)).collect();
-            if values.contains(&Value::Undefined) {
+            if values.iter().any(|value| matches!(value, Value::Undefined(_))) {
                 let name =
                     || format!("{} reads what nobody wrote: {reads:?}", self.linked.name(id));
                 self.undefined.get_or_insert_with(name);
@@ -196,6 +200,9 @@ impl<'a> Memory<'a> {
                 self.torn.get_or_insert_with(name);
             }
         }
+        for span in unit.ops.iter().flat_map(|op| op.touches().1) {
+            self.expect(place, &span, torn);
+        }
         let (mut receives, mut joins) = (node.receives.iter(), node.joins.iter());
         for (op, values) in unit.ops.iter().zip(&read) {
             match &op.act {
@@ -203,13 +210,13 @@ impl<'a> Memory<'a> {
                     for (number, span) in writes.iter().enumerate() {
                         let made = |at| Value::Plain(hash((name, values, number, at)));
                         let made: Vec<Value> = (span.from..span.to).map(made).collect();
-                        self.store(place, span, &made, torn);
+                        self.store(place, span, &made);
                     }
                 }
                 Act::Receive { to, .. } => {
                     let message = receives.next().map(|one| (one.queue, one.place));
                     let message = message.and_then(|at| self.messages.remove(&at));
-                    self.store(place, to, &message.unwrap_or_default(), torn);
+                    self.store(place, to, &message.unwrap_or_default());
                 }
                 Act::Collective { kind, root, recv, count, .. } => {
                     let Some(one) = joins.next() else { continue };
@@ -220,7 +227,7 @@ impl<'a> Memory<'a> {
                     let sent = sent.map_or(&[][..], Vec::as_slice);
                     let made = collect(kind, root, me, count, sent);
                     if let (Some(made), Some(recv)) = (made, recv) {
-                        self.store(place, recv, &made, torn);
+                        self.store(place, recv, &made);
                     }
                 }
                 _ => {}
@@ -235,7 +242,8 @@ impl<'a> Memory<'a> {
         let landing = &self.linked.puts[put];
         let run = self.linked.nodes[landing.node].run;
         if let Act::Put { to, peer, .. } = &self.linked.unit(landing.node).ops[landing.op].act {
-            self.store((*peer, run), to, values, Value::Torn(hash(("put", put))));
+            self.expect((*peer, run), to, Value::Torn(hash(("put", put))));
+            self.store((*peer, run), to, values);
         }
     }
 

@@ -14,6 +14,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) instance: &'a Instance<'a>,
     pub(crate) rank: Option<usize>,
     pub(crate) counters: &'a [Option<i64>],
+    /// An axis whose extent counts as nothing: once around a ring is no distance.
+    pub(crate) around: Option<usize>,
 }
 
 impl Scope<'_> {
@@ -23,7 +25,9 @@ impl Scope<'_> {
         match expr {
             Expr::Int(value) => Ok(*value),
             Expr::Rank => self.rank.map(|rank| rank as i64).ok_or_else(|| bad("no rank here")),
+            Expr::Size if self.around.is_some() => Ok(0),
             Expr::Size => Ok(self.instance.ranks() as i64),
+            Expr::Extent(axis) if self.around == Some(axis.index()) => Ok(0),
             Expr::Coordinate(axis) => {
                 let rank = self.rank.ok_or_else(|| bad("no rank here"))?;
                 let place = self.instance.coordinates(rank).get(axis.index()).copied();

@@ -36,10 +36,13 @@ pub(crate) enum Act {
     Send {
         from: Span,
         peer: usize,
+        /// How far the peer is along each axis, as it is written.
+        far: Option<Vec<i64>>,
     },
     Receive {
         to: Span,
         peer: usize,
+        far: Option<Vec<i64>>,
     },
     Put {
         from: Span,

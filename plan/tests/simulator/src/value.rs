@@ -7,8 +7,8 @@ use typed_nccl_plan::ir::{CollectiveKind, Reduction};
 /// An element. Equal values were made in the same way, up to the order within a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
-    /// Nobody wrote it yet.
-    Undefined,
+    /// Nobody wrote it yet: what was there before, which differs from place to place.
+    Undefined(u64),
     /// Somebody is writing it.
     Torn(u64),
     /// What the caller left there, or a compute step.
@@ -25,7 +25,7 @@ pub(crate) fn hash(what: impl Hash) -> u64 {
 
 /// Values combined. A reduction of reductions of the same kind is one, but for averages.
 pub(crate) fn reduce(by: Reduction, values: impl Iterator<Item = Value>) -> Value {
-    let (mut many, mut sum, mut only) = (0u32, 0u64, Value::Undefined);
+    let (mut many, mut sum, mut only) = (0u32, 0u64, Value::Undefined(0));
     for value in values {
         only = value;
         match value {
@@ -52,7 +52,7 @@ pub(crate) fn collect(
 ) -> Option<Vec<Value>> {
     let part = |member: usize, at: usize| {
         let values = sent.get(member).and_then(|values| values.get(at));
-        values.copied().unwrap_or(Value::Undefined)
+        values.copied().unwrap_or(Value::Undefined(0))
     };
     let here = root == Some(me);
     let from = root.unwrap_or(0);

@@ -8,10 +8,11 @@ use crate::instance::Instance;
 use crate::outcome::Outcome;
 use crate::unit::{Act, Span, Unit};
 
-/// Half of a message: which unit of its rank, and its memory.
+/// Half of a message: which unit of its rank, its memory, and how it names the other end.
 struct Half {
     unit: usize,
     span: Span,
+    far: Option<Vec<i64>>,
 }
 
 #[derive(Default)]
@@ -27,14 +28,16 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
         for (number, unit) in units.iter().enumerate() {
             for op in &unit.ops {
                 let Some(among) = op.among else { continue };
-                match op.act {
-                    Act::Send { from: span, peer } => {
-                        let channel = channels.entry((among, rank, peer)).or_default();
-                        channel.sends.push(Half { unit: number, span });
+                match &op.act {
+                    Act::Send { from, peer, far } => {
+                        let channel = channels.entry((among, rank, *peer)).or_default();
+                        let far = far.clone();
+                        channel.sends.push(Half { unit: number, span: *from, far });
                     }
-                    Act::Receive { to: span, peer } => {
-                        let channel = channels.entry((among, peer, rank)).or_default();
-                        channel.receives.push(Half { unit: number, span });
+                    Act::Receive { to, peer, far } => {
+                        let channel = channels.entry((among, *peer, rank)).or_default();
+                        let far = far.as_ref().map(|far| far.iter().map(|by| -by).collect());
+                        channel.receives.push(Half { unit: number, span: *to, far });
                     }
                     _ => {}
                 }
@@ -56,6 +59,14 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
             }
         }
         for (send, receive) in sends.iter().zip(receives) {
+            // Several neighbours can be one rank: then the halves must mean each other.
+            if (several(sends) || several(receives))
+                && let (Some(there), Some(back)) = (&send.far, &receive.far)
+                && there != back
+            {
+                let text = || format!("{sender} sends {there:?}, {receiver} receives {back:?}");
+                outcome.note(Check::Matching, text);
+            }
             agree(instance, (sender, receiver), send, receive, outcome);
             if sender == receiver && send.unit != receive.unit {
                 outcome.note(Check::SelfMessages, || format!("rank {sender}: in two groups"));
@@ -77,6 +88,12 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
             }
         }
     }
+}
+
+/// Whether these name the other end by more than one distance.
+fn several(halves: &[Half]) -> bool {
+    let mut known = halves.iter().filter_map(|half| half.far.as_ref());
+    known.next().is_some_and(|first| known.any(|other| other != first))
 }
 
 fn agree(

@@ -10,6 +10,7 @@ use crate::unit::{Act, Op, Unit};
 
 pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut Outcome) {
     let mut written = vec![false; instance.plan.buffers.len()];
+    let mut empty = vec![true; instance.plan.buffers.len()];
     for (rank, units) in units.iter().enumerate() {
         for op in units.iter().flat_map(|unit| &unit.ops) {
             let (_, mut writes) = op.touches();
@@ -29,13 +30,26 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
             }
         }
     }
-    for (buffer, written) in instance.plan.buffers.iter().zip(written) {
+    // There is nothing to write in what is empty.
+    for (buffer, _, len) in instance.allocations() {
+        empty[buffer] &= len == 0;
+    }
+    let empty = empty.into_iter();
+    for ((buffer, written), empty) in instance.plan.buffers.iter().zip(written).zip(empty) {
         let why = match (buffer.role, written) {
             (Role::In, true) => "is an input, and written",
-            (Role::Out, false) => "is an output, and nothing writes it",
+            (Role::Out, false) if !empty => "is an output, and nothing writes it",
             _ => continue,
         };
         outcome.note(Check::Initialised, || format!("`{}` {why}", buffer.name));
+    }
+}
+
+/// A buffer has a length (A12).
+pub(crate) fn lengths(instance: &Instance<'_>, outcome: &mut Outcome) {
+    for (buffer, len) in instance.said().filter(|(_, len)| *len < 0) {
+        let name = &instance.plan.buffers[buffer].name;
+        outcome.note(Check::Bounds, || format!("`{name}` is {len} long"));
     }
 }
 
@@ -52,8 +66,9 @@ fn misplaced(instance: &Instance<'_>, rank: usize, op: &Op) -> Option<String> {
     let right = match kind {
         CollectiveKind::AllReduce(_)
         | CollectiveKind::Broadcast(_)
-        | CollectiveKind::Reduce(..)
-        | CollectiveKind::AllToAll => send == recv,
+        | CollectiveKind::Reduce(..) => send == recv,
+        // NCCL makes messages of it, which have no order.
+        CollectiveKind::AllToAll => false,
         CollectiveKind::AllGather | CollectiveKind::Gather(_) => send.from == recv.from + shift,
         CollectiveKind::ReduceScatter(_) | CollectiveKind::Scatter(_) => {
             recv.from == send.from + shift

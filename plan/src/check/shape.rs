@@ -1,0 +1,318 @@
+//! What the structure of a plan depends on: which statements run, on whom, towards whom.
+//!
+//! Everything else, lengths and ranges, changes how much is moved and not who waits for whom.
+
+use crate::ir::{Condition, Expr, Location, Peer, Plan, Region, Step, StepKind};
+
+/// What the structure of a plan depends on, and what stands in the way of a proof for every size.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    /// Parameters that decide which statements run: bounds of loops, conditions, distances, indices.
+    pub(crate) params: Vec<bool>,
+    /// Axes whose extents do.
+    pub(crate) axes: Vec<bool>,
+    /// Loops whose bounds mention such a thing, with what their bodies need to be alike in every iteration.
+    pub(crate) loops: Vec<Location>,
+    /// Axes along which peers wrap around.
+    pub(crate) wraps: Vec<bool>,
+    /// Axes along which peers may not be there.
+    pub(crate) opens: Vec<bool>,
+    /// Communication whose partners depend on the rank's number: a place, and what it is.
+    pub(crate) by_rank: Option<(Location, &'static str)>,
+    /// Loops whose number of iterations has no bound and whose body is not the same each time.
+    pub(crate) uneven: Option<Location>,
+    /// Whether there are puts.
+    pub(crate) puts: bool,
+    unbounded: Vec<bool>,
+}
+
+impl Shape {
+    /// The structure of a plan; `unbounded` says of which axes only some extents are looked at.
+    pub(crate) fn of(plan: &Plan, unbounded: &[bool]) -> Self {
+        let mut shape = Self {
+            unbounded: unbounded.to_vec(),
+            params: vec![false; plan.params.len()],
+            axes: vec![false; plan.axes.len()],
+            wraps: vec![false; plan.axes.len()],
+            opens: vec![false; plan.axes.len()],
+            ..Self::default()
+        };
+        shape.steps(plan, &plan.steps);
+        for buffer in &plan.buffers {
+            if let Some(array) = &buffer.array {
+                shape.depends(&array.count);
+            }
+        }
+        // Lists whose length a structural parameter decides have no structure of their own.
+        shape
+    }
+
+    fn depends(&mut self, expr: &Expr) {
+        let (params, axes) = (&mut self.params, &mut self.axes);
+        expr.any(|part| {
+            match part {
+                Expr::Param(id) | Expr::Element(id, _) => params[id.index()] = true,
+                Expr::Extent(axis) => axes[axis.index()] = true,
+                Expr::Size => axes.fill(true),
+                _ => {}
+            }
+            false
+        });
+    }
+
+    fn depends_on(&mut self, condition: &Condition) {
+        let (params, axes) = (&mut self.params, &mut self.axes);
+        condition.any(&mut |part| {
+            match part {
+                Expr::Param(id) | Expr::Element(id, _) => params[id.index()] = true,
+                Expr::Extent(axis) => axes[axis.index()] = true,
+                Expr::Size => axes.fill(true),
+                _ => {}
+            }
+            false
+        });
+    }
+
+    /// Whether a part differs between ranks of which only some are looked at.
+    fn by_place(&self) -> impl FnMut(&Expr) -> bool + use<> {
+        let unbounded = self.unbounded.clone();
+        move |part| match part {
+            Expr::Rank => unbounded.contains(&true),
+            Expr::Coordinate(axis) => unbounded[axis.index()],
+            _ => false,
+        }
+    }
+
+    fn number(&mut self, at: Location, what: &'static str) {
+        self.by_rank.get_or_insert((at, what));
+    }
+
+    fn steps(&mut self, plan: &Plan, steps: &[Step]) {
+        for step in steps {
+            self.step(plan, step);
+        }
+    }
+
+    fn step(&mut self, plan: &Plan, step: &Step) {
+        match &step.kind {
+            StepKind::Loop(this) => {
+                self.depends(&this.from);
+                self.depends(&this.to);
+                if this.from.any(self.by_place()) || this.to.any(self.by_place()) {
+                    self.number(step.at, "the bounds of this loop mention the rank");
+                }
+                if !(is_fixed(plan, &this.from) && is_fixed(plan, &this.to)) {
+                    self.loops.push(step.at);
+                    if !is_even(&this.body, this.counter) {
+                        self.uneven.get_or_insert(step.at);
+                    }
+                }
+                self.steps(plan, &this.body);
+            }
+            StepKind::When(this) => {
+                self.depends_on(&this.condition);
+                if this.condition.any(&mut self.by_place()) && !is_compute(&this.body) {
+                    self.number(
+                        step.at,
+                        "this condition mentions the rank, and guards communication",
+                    );
+                }
+                self.steps(plan, &this.body);
+            }
+            StepKind::Group(body) | StepKind::Sequence(body) => self.steps(plan, body),
+            StepKind::Compute(this) => {
+                for region in this.reads.iter().chain(&this.writes) {
+                    self.region(step.at, region);
+                }
+            }
+            StepKind::Collective(this) => {
+                self.region(step.at, &this.send);
+                self.region(step.at, &this.recv);
+                if let Some(root) = this.kind.root() {
+                    self.depends(root);
+                    if root.any(self.by_place()) {
+                        self.number(step.at, "the root of this collective mentions the rank");
+                    }
+                }
+            }
+            StepKind::Transfer(this) => {
+                self.region(step.at, &this.from);
+                self.region(step.at, &this.to);
+                self.peer(step.at, &this.peer);
+            }
+            StepKind::Send(this) => {
+                self.region(step.at, &this.from);
+                self.peer(step.at, &this.peer);
+            }
+            StepKind::Receive(this) => {
+                self.region(step.at, &this.to);
+                self.peer(step.at, &this.peer);
+            }
+            StepKind::Put(this) => {
+                self.puts = true;
+                self.region(step.at, &this.from);
+                self.region(step.at, &this.to);
+                self.peer(step.at, &this.peer);
+            }
+            StepKind::Signal(this) => self.peer(step.at, &this.peer),
+            StepKind::Wait(this) => {
+                for awaited in &this.signals {
+                    self.depends(&awaited.times);
+                    if awaited.times.any(self.by_place()) {
+                        self.number(step.at, "how often this waits mentions the rank");
+                    }
+                    self.peer(step.at, &awaited.peer);
+                }
+            }
+        }
+    }
+
+    fn region(&mut self, at: Location, region: &Region) {
+        if let Some(index) = &region.index {
+            self.depends(index);
+            if index.any(self.by_place()) {
+                self.number(at, "which buffer of an array this is mentions the rank");
+            }
+        }
+    }
+
+    fn peer(&mut self, at: Location, peer: &Peer) {
+        match peer {
+            Peer::Shift(hops) => {
+                for hop in hops {
+                    // How far is a number of its own: a step of n - 1 around a ring is one of -1.
+                    let axis = hop.axis.index();
+                    let of = if hop.wrap { &mut self.wraps } else { &mut self.opens };
+                    of[axis] = true;
+                    let params = &mut self.params;
+                    hop.by.any(|part| {
+                        if let Expr::Param(id) | Expr::Element(id, _) = part {
+                            params[id.index()] = true;
+                        }
+                        false
+                    });
+                }
+            }
+            Peer::Rank(_) => self.number(at, "this peer is a rank of a number of its own"),
+        }
+    }
+}
+
+/// Whether a number is the same for all sizes.
+fn is_fixed(plan: &Plan, expr: &Expr) -> bool {
+    use crate::ir::Values;
+    let one = |values: &Values| matches!(values, Values::Exactly(_));
+    !expr.any(|part| match part {
+        Expr::Param(id) => !one(&plan.params[id.index()].values),
+        Expr::Element(..) => true,
+        Expr::Extent(axis) => !one(&plan.axes[axis.index()].extent),
+        Expr::Size => plan.axes.iter().any(|axis| !one(&axis.extent)),
+        Expr::Rank | Expr::Coordinate(_) => true,
+        _ => false,
+    })
+}
+
+fn is_compute(steps: &[Step]) -> bool {
+    steps.iter().all(|step| match &step.kind {
+        StepKind::Compute(_) => true,
+        StepKind::Loop(this) => is_compute(&this.body),
+        StepKind::When(this) => is_compute(&this.body),
+        _ => false,
+    })
+}
+
+/// Whether every iteration does the same: what it sends is received in it, what it raises is awaited in it.
+fn is_even(body: &[Step], counter: crate::ir::LoopId) -> bool {
+    let mut halves: Vec<(bool, u32, Peer, i64)> = Vec::new();
+    count(body, counter, &mut halves) && balanced(&halves)
+}
+
+/// Counts the halves of what a body sends and signals: kind, communicator or signal, peer as seen from the
+/// sender, and one more or one less. `false` where an iteration differs from another.
+fn count(
+    body: &[Step],
+    counter: crate::ir::LoopId,
+    halves: &mut Vec<(bool, u32, Peer, i64)>,
+) -> bool {
+    let mentions = |expr: &Expr| expr.any(|part| *part == Expr::Loop(counter));
+    let peer_is_even = |peer: &Peer| match peer {
+        Peer::Shift(hops) => !hops.iter().any(|hop| mentions(&hop.by)),
+        Peer::Rank(expr) => !mentions(expr),
+    };
+    for step in body {
+        let fine = match &step.kind {
+            StepKind::Compute(_) | StepKind::Collective(_) => true,
+            StepKind::Transfer(this) => peer_is_even(&this.peer),
+            StepKind::Send(this) => {
+                halves.push((false, this.among.0, this.peer.clone(), 1));
+                peer_is_even(&this.peer)
+            }
+            StepKind::Receive(this) => {
+                halves.push((false, this.among.0, back(&this.peer), -1));
+                peer_is_even(&this.peer)
+            }
+            // Puts of different iterations may meet in one window: they are compared where the regions of an
+            // iteration are those of every other.
+            StepKind::Put(this) => {
+                let region = |region: &Region| {
+                    let mut parts = region.range.iter().flat_map(|(a, b)| [a, b]);
+                    !parts.any(&mentions) && !region.index.iter().any(&mentions)
+                };
+                if let Some(signal) = this.signal {
+                    halves.push((true, signal.0, this.peer.clone(), 1));
+                }
+                peer_is_even(&this.peer) && region(&this.from) && region(&this.to)
+            }
+            StepKind::Signal(this) => {
+                halves.push((true, this.signal.0, this.peer.clone(), 1));
+                peer_is_even(&this.peer)
+            }
+            StepKind::Wait(this) => this.signals.iter().all(|awaited| {
+                let Expr::Int(times) = awaited.times else { return false };
+                halves.push((true, awaited.signal.0, back(&awaited.peer), -times));
+                peer_is_even(&awaited.peer)
+            }),
+            StepKind::Group(body) | StepKind::Sequence(body) => count(body, counter, halves),
+            StepKind::When(this) => {
+                !this.condition.any(&mut |part| *part == Expr::Loop(counter))
+                    && count(&this.body, counter, halves)
+            }
+            StepKind::Loop(this) => {
+                let mut inner = Vec::new();
+                !mentions(&this.from)
+                    && !mentions(&this.to)
+                    && count(&this.body, counter, &mut inner)
+                    && balanced(&inner)
+            }
+        };
+        if !fine {
+            return false;
+        }
+    }
+    true
+}
+
+fn balanced(halves: &[(bool, u32, Peer, i64)]) -> bool {
+    halves.iter().all(|(kind, id, peer, _)| {
+        let same = halves.iter().filter(|other| (&other.0, &other.1, &other.2) == (kind, id, peer));
+        same.map(|(.., times)| times).sum::<i64>() == 0
+    })
+}
+
+/// The way back, simplified where it is a number.
+fn back(peer: &Peer) -> Peer {
+    match peer {
+        Peer::Shift(hops) => Peer::Shift(
+            hops.iter()
+                .map(|hop| {
+                    let by = match &hop.by {
+                        Expr::Int(by) => Expr::Int(by.saturating_neg()),
+                        other => Expr::Int(0) - other.clone(),
+                    };
+                    crate::ir::Hop { by, ..hop.clone() }
+                })
+                .collect(),
+        ),
+        Peer::Rank(_) => peer.clone(),
+    }
+}

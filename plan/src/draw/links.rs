@@ -1,0 +1,221 @@
+//! What belongs together in a schedule: calls of one rank in their order, and calls of several ranks that
+//! meet. Nothing here trusts the schedule: what has no other half has none.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::ir::{CommunicatorId, Plan};
+use crate::lower::{Call, Operation, Schedule, Work};
+use crate::program::Layout;
+
+/// A schedule's calls, numbered rank by rank, and what ties them together.
+pub(crate) struct Links<'a> {
+    pub(crate) calls: Vec<Placed<'a>>,
+    /// Per call, earlier calls of its rank that must have ended.
+    pub(crate) before: Vec<Vec<u32>>,
+    /// Events that one stream records and another waits for.
+    pub(crate) events: Vec<(u32, u32)>,
+    pub(crate) messages: Vec<Pair>,
+    /// Signals, with or without data, and the waits that consume them.
+    pub(crate) signals: Vec<Pair>,
+    /// Puts that raise no signal: nobody waits for them.
+    pub(crate) silent: Vec<(Port, u32)>,
+    /// Collectives: a port for every member.
+    pub(crate) meetings: Vec<Vec<Port>>,
+    members: Members,
+}
+
+/// A call, and whose it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed<'a> {
+    pub(crate) rank: u32,
+    /// Its place among the rank's calls.
+    pub(crate) nth: u32,
+    pub(crate) call: &'a Call,
+}
+
+/// An operation of a call; of a wait, one of its signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Port {
+    pub(crate) call: u32,
+    pub(crate) op: u32,
+    pub(crate) entry: u32,
+}
+
+/// Something that goes from one call to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Pair {
+    pub(crate) from: Port,
+    pub(crate) to: Port,
+}
+
+impl<'a> Links<'a> {
+    pub(crate) fn new(plan: &Plan, schedule: &'a Schedule) -> Self {
+        let mut calls = Vec::new();
+        for (rank, of) in (0..).zip(&schedule.ranks) {
+            calls.extend((0..).zip(&of.calls).map(|(nth, call)| Placed { rank, nth, call }));
+        }
+        let mut links = Self {
+            before: vec![Vec::new(); calls.len()],
+            calls,
+            events: Vec::new(),
+            messages: Vec::new(),
+            signals: Vec::new(),
+            silent: Vec::new(),
+            meetings: Vec::new(),
+            members: Members::new(plan, schedule),
+        };
+        links.local();
+        links.across();
+        links
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.calls.len() as u32
+    }
+
+    pub(crate) fn operations(&self, call: u32) -> &'a [Operation] {
+        match &self.calls[call as usize].call.work {
+            Work::Group(operations) => operations,
+            Work::Compute { .. } => &[],
+        }
+    }
+
+    /// The ranks of a rank's communicator, in order.
+    pub(crate) fn members(&self, of: CommunicatorId, rank: u32) -> Vec<u32> {
+        self.members.of(of, rank)
+    }
+
+    /// The order on each rank: streams, events, and one queue for each communicator.
+    fn local(&mut self) {
+        let mut rank = u32::MAX;
+        let (mut streams, mut events) = (HashMap::new(), HashMap::new());
+        let mut queues: HashMap<CommunicatorId, u32> = HashMap::new();
+        for at in 0..self.len() {
+            let placed = self.calls[at as usize];
+            if placed.rank != rank {
+                rank = placed.rank;
+                (streams, events) = (HashMap::new(), HashMap::new());
+                queues.clear();
+            }
+            let mut before: Vec<u32> = Vec::new();
+            before.extend(streams.insert(placed.call.stream, at));
+            for event in &placed.call.waits {
+                if let Some(&recorded) = events.get(event) {
+                    before.push(recorded);
+                    self.events.push((recorded, at));
+                }
+            }
+            for operation in self.operations(at) {
+                let last = queues.insert(operation.among(), at);
+                before.extend(last.filter(|last| *last != at));
+            }
+            if let Some(event) = placed.call.records {
+                events.insert(event, at);
+            }
+            before.sort_unstable();
+            before.dedup();
+            self.before[at as usize] = before;
+        }
+    }
+
+    /// What meets: messages in order for each pair, collectives by their place, signals oldest first.
+    fn across(&mut self) {
+        let mut sends: HashMap<_, VecDeque<Port>> = HashMap::new();
+        let mut receives: Vec<(_, Port)> = Vec::new();
+        let mut raised: HashMap<_, VecDeque<Port>> = HashMap::new();
+        let mut waits: Vec<(_, u32, Port)> = Vec::new();
+        let mut places: HashMap<(CommunicatorId, u32), usize> = HashMap::new();
+        let mut meetings: HashMap<(CommunicatorId, u32, usize), Vec<Port>> = HashMap::new();
+        for call in 0..self.len() {
+            let rank = self.calls[call as usize].rank;
+            for (op, operation) in (0..).zip(self.operations(call)) {
+                let port = Port { call, op, entry: 0 };
+                match operation {
+                    Operation::Collective { among, .. } => {
+                        let place = places.entry((*among, rank)).or_default();
+                        let first = self.members.of(*among, rank).first().copied();
+                        let key = (*among, first.unwrap_or(rank), *place);
+                        meetings.entry(key).or_default().push(port);
+                        *place += 1;
+                    }
+                    Operation::Send { peer, among, .. } => {
+                        sends.entry((*among, rank, *peer)).or_default().push_back(port);
+                    }
+                    Operation::Receive { peer, among, .. } => {
+                        receives.push(((*among, *peer, rank), port));
+                    }
+                    Operation::Put { peer, signal: None, .. } => self.silent.push((port, *peer)),
+                    Operation::Put { peer, signal: Some(signal), .. }
+                    | Operation::Signal { peer, signal, .. } => {
+                        raised.entry((rank, *peer, *signal)).or_default().push_back(port);
+                    }
+                    Operation::Wait { signals, .. } => {
+                        for (entry, (signal, peer, times)) in (0..).zip(signals) {
+                            waits.push(((*peer, rank, *signal), *times, Port { entry, ..port }));
+                        }
+                    }
+                }
+            }
+        }
+        for (key, to) in receives {
+            if let Some(from) = sends.get_mut(&key).and_then(VecDeque::pop_front) {
+                self.messages.push(Pair { from, to });
+            }
+        }
+        for (key, times, to) in waits {
+            let Some(queue) = raised.get_mut(&key) else { continue };
+            let many = queue.len().min(times as usize);
+            self.signals.extend(queue.drain(..many).map(|from| Pair { from, to }));
+        }
+        self.meetings = meetings.into_values().collect();
+        self.messages.sort_unstable();
+        self.signals.sort_unstable();
+        self.meetings.sort_unstable();
+    }
+}
+
+/// Who is in which communicator; all ranks in each, where the schedule is not of the plan.
+struct Members {
+    layout: Option<Layout>,
+    communicators: usize,
+    ranks: u32,
+}
+
+impl Members {
+    fn new(plan: &Plan, schedule: &Schedule) -> Self {
+        let extents = &schedule.sizes.extents;
+        let fits = extents.len() == plan.axes.len() && extents.iter().all(|extent| *extent > 0);
+        let known = plan.communicators.iter().flat_map(|one| &one.axes);
+        let known = known.into_iter().all(|axis| axis.index() < extents.len());
+        let layout = if fits && known { Layout::new(plan, extents) } else { None };
+        let layout = layout.filter(|layout| layout.size == schedule.ranks.len());
+        let ranks = schedule.ranks.len() as u32;
+        Self { layout, communicators: plan.communicators.len(), ranks }
+    }
+
+    fn of(&self, communicator: CommunicatorId, rank: u32) -> Vec<u32> {
+        let index = communicator.index();
+        match &self.layout {
+            Some(layout) if index < self.communicators => {
+                let first = layout.first(index, rank as usize);
+                let member = |at| layout.member(index, first, at) as u32;
+                (0..layout.members(index)).map(member).collect()
+            }
+            _ => (0..self.ranks).collect(),
+        }
+    }
+}
+
+impl Operation {
+    /// The communicator that it goes through.
+    pub(crate) fn among(&self) -> CommunicatorId {
+        match self {
+            Self::Collective { among, .. }
+            | Self::Send { among, .. }
+            | Self::Receive { among, .. }
+            | Self::Put { among, .. }
+            | Self::Signal { among, .. }
+            | Self::Wait { among, .. } => *among,
+        }
+    }
+}

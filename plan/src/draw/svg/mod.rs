@@ -1,0 +1,11 @@
+//! Pictures as SVG: one file that needs nothing else.
+
+mod canvas;
+mod grid;
+mod key;
+mod story;
+mod timeline;
+mod wires;
+
+pub(crate) use story::draw as story;
+pub(crate) use timeline::draw as timeline;

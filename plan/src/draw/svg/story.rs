@@ -1,0 +1,150 @@
+//! A problem: ranks as columns, the story from top to bottom, and arrows that show who waits for whom.
+
+use super::canvas::{ALARM, Area, CHAR, Canvas, FAINT, INK, LINE, PAPER, RULE, Towards, measure};
+use crate::draw::story::{Arrow, ArrowKind, Story};
+use crate::draw::width::{columns, wrap};
+
+const MARGIN: usize = 14;
+/// Around a box's text.
+const PAD: usize = 8;
+/// Between two columns, and between two boxes: room for an arrow and its words.
+const BETWEEN: usize = 36;
+const DOWN: usize = 44;
+/// Columns of a box's text, for few ranks and for many.
+const WIDE: usize = 40;
+const NARROW: usize = 26;
+
+pub(crate) fn draw(story: &Story<'_>) -> String {
+    let ranks = story.ranks.len().max(1);
+    let text = if ranks > 4 { NARROW } else { WIDE };
+    let column = text * CHAR + 2 * PAD;
+    // On either side, room for what leads back: a way and its words.
+    let side = if story.circle { measure(ArrowKind::WaitsFor.text()) + 36 } else { 0 };
+    let right = MARGIN + ranks * column + (ranks - 1) * BETWEEN;
+    let width = (right + side + MARGIN).max(520);
+    let room = (width - 2 * MARGIN) / CHAR;
+
+    let mut canvas = Canvas::default();
+    let mut y = MARGIN;
+    for (nth, line) in wrap(&format!("error: {}", story.title()), room).iter().enumerate() {
+        canvas.bold(MARGIN, y, line, if nth == 0 { ALARM } else { INK });
+        y += LINE;
+    }
+    y += 10;
+    let heads = y;
+    y += LINE + 14;
+    let left = |nth: usize| MARGIN + nth * (column + BETWEEN);
+
+    // The boxes, below each other in the order of the story.
+    let mut boxes: Vec<Area> = Vec::new();
+    let mut texts = Vec::new();
+    for line in &story.lines {
+        let (place, said) = story.said(line);
+        let lines = wrap(&said, text);
+        let many = lines.len() + usize::from(!place.is_empty());
+        let area = Area {
+            x: left(story.column(line)),
+            y,
+            width: column,
+            height: many.max(1) * LINE + 2 * PAD,
+        };
+        y += area.height + DOWN;
+        boxes.push(area);
+        texts.push((place, lines));
+    }
+    let end = y.saturating_sub(DOWN).max(heads + LINE);
+    lifelines(&mut canvas, story, heads, end, &left, column);
+    let wrong = !story.arrows.is_empty();
+    for (area, (place, lines)) in boxes.iter().zip(&texts) {
+        canvas.boxed(
+            *area,
+            if wrong { "#ffebe9" } else { PAPER },
+            if wrong { ALARM } else { INK },
+            false,
+        );
+        let mut y = area.y + PAD;
+        if !place.is_empty() {
+            canvas.text(area.x + PAD, y, place, FAINT);
+            y += LINE;
+        }
+        for line in lines {
+            canvas.text(area.x + PAD, y, line, INK);
+            y += LINE;
+        }
+    }
+    for arrow in &story.arrows {
+        let (from, to) = (boxes[arrow.from], boxes[arrow.to]);
+        if arrow.to > arrow.from {
+            down(&mut canvas, *arrow, from, to);
+        } else {
+            back(&mut canvas, *arrow, from, to, right + 20);
+        }
+    }
+    let mut y = end + 16;
+    if story.more > 0 {
+        canvas.text(MARGIN, y, &format!("… {} more lines of the story", story.more), FAINT);
+        y += LINE + 6;
+    }
+    for help in &story.problem.help {
+        for line in wrap(&format!("help: {help}"), room) {
+            canvas.text(MARGIN, y, &line, INK);
+            y += LINE;
+        }
+        y += 4;
+    }
+    canvas.finish(&story.title(), width, y + MARGIN)
+}
+
+/// The ranks' names, and a line below each.
+fn lifelines(
+    canvas: &mut Canvas,
+    story: &Story<'_>,
+    y: usize,
+    end: usize,
+    left: &dyn Fn(usize) -> usize,
+    column: usize,
+) {
+    for (nth, rank) in story.ranks.iter().enumerate() {
+        let (name, middle) = (format!("rank {rank}"), left(nth) + column / 2);
+        canvas.bold(middle - columns(&name) * CHAR / 2, y, &name, INK);
+        canvas.path(&[(middle, y + LINE + 4), (middle, end)], RULE, r#" stroke-width="2""#, false);
+    }
+}
+
+/// From a box to the next one below, with words beside the way.
+fn down(canvas: &mut Canvas, arrow: Arrow, from: Area, to: Area) {
+    let middle = |area: Area| area.x + area.width / 2;
+    let (start, end) = (from.y + from.height, to.y);
+    let turn = (start + end) / 2;
+    let style = r#" stroke-width="2""#;
+    let (a, b) = (middle(from), middle(to));
+    let (head, ink) = ((b, end), ALARM);
+    let words = arrow.kind.text();
+    if a == b {
+        canvas.path(&[(a, start), (b, end - 5)], ink, style, false);
+        canvas.text(a + CHAR, turn - LINE / 2, words, ink);
+    } else {
+        let dash = if arrow.kind == ArrowKind::NoOrder {
+            r#" stroke-width="2" stroke-dasharray="6 4""#
+        } else {
+            style
+        };
+        canvas.path(&[(a, start), (a, turn), (b, turn), (b, end - 5)], ink, dash, false);
+        // Above the level part, at its middle.
+        let x = (a + b) / 2 - measure(words) / 2;
+        canvas.text(x, turn - LINE - 1, words, ink);
+    }
+    canvas.head(head, Towards::Down, ink);
+    if arrow.kind == ArrowKind::NoOrder {
+        canvas.dot((a, start), ink);
+    }
+}
+
+/// From the last box back to the first, around all others: the circle closes.
+fn back(canvas: &mut Canvas, arrow: Arrow, from: Area, to: Area, x: usize) {
+    let (start, end) = (from.y + from.height / 2, to.y + to.height / 2);
+    let points = [(from.x + from.width, start), (x, start), (x, end), (to.x + to.width + 5, end)];
+    canvas.path(&points, ALARM, r#" stroke-width="2""#, true);
+    canvas.head((to.x + to.width, end), Towards::Left, ALARM);
+    canvas.text(x + CHAR, (start + end) / 2 - LINE / 2, arrow.kind.text(), ALARM);
+}
