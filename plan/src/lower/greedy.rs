@@ -111,7 +111,7 @@ impl Greedy<'_> {
                     self.tell(first, turn, Some(why));
                 }
                 if let Some(first) = spoken[stream] {
-                    let verdict = self.judge(turn, latest);
+                    let verdict = self.judge(turn, &spoken);
                     let first = match verdict {
                         Ok(group) | Err((Some(group), _)) => self.last_of(group),
                         Err((None, _)) => first,
@@ -164,7 +164,7 @@ impl Greedy<'_> {
     }
 
     /// The group that a turn joins, or why it joins none, and which it could have been.
-    fn judge(&self, turn: usize, latest: Option<u32>) -> Result<u32, (Option<u32>, String)> {
+    fn judge(&self, turn: usize, spoken: &[Option<u32>]) -> Result<u32, (Option<u32>, String)> {
         let units = self.turns.units(turn);
         let unit = |at: u32| &self.program.units[at as usize];
         let before = units.iter().filter_map(|&at| self.last.before(unit(at)));
@@ -181,7 +181,7 @@ impl Greedy<'_> {
         if let Err(why) = self.alike(last as usize, turn) {
             return apart(why);
         }
-        if self.plan.order == Order::Implicit && latest != Some(last) {
+        if self.plan.order == Order::Implicit && spoken.iter().flatten().any(|&turn| turn > last) {
             return apart(
                 "communication on another stream stands between them, and NCCL takes the order of the calls"
                     .to_owned(),
