@@ -105,6 +105,11 @@ impl Clocks {
         self.places.len()
     }
 
+    /// How many streams a rank has.
+    pub(crate) fn streams(&self) -> usize {
+        self.streams
+    }
+
     /// A unit's place on its stream.
     pub(crate) fn place(&self, unit: u32) -> u32 {
         self.places[unit as usize]

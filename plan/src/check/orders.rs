@@ -21,6 +21,9 @@ pub(crate) struct Orders {
     near: Near,
     /// The rank of each unit of a run, and the coordinates of each rank.
     ranks: Vec<u32>,
+    streams: Vec<u16>,
+    /// The streams that each rank uses, one bit each.
+    used: Vec<u64>,
     layout: Layout,
 }
 
@@ -103,7 +106,13 @@ impl Orders {
         }
         let back = Graph::new(nodes, |edge| each(&mut |from, to| edge(to, from)));
         let ranks = program.units.iter().map(|unit| unit.rank).collect();
-        Self { clocks, back, places, units, near, ranks, layout: program.layout.clone() }
+        let streams = program.units.iter().map(|unit| unit.stream).collect();
+        let mut used = vec![0; program.ranks()];
+        for unit in &program.units {
+            used[unit.rank as usize] |= 1 << unit.stream;
+        }
+        let layout = program.layout.clone();
+        Self { clocks, back, places, units, near, ranks, streams, used, layout }
     }
 
     /// Which of the units at `wanted`, all of one rank, have surely ended when `target` starts. `None` where looking took too long.
@@ -146,6 +155,44 @@ impl Orders {
             }
         }
         Some(found)
+    }
+
+    /// How far each stream of a rank has surely come when `target` starts: the place of the last unit that has
+    /// ended, or 0. `None` where looking took too long.
+    pub(crate) fn frontier(&self, target: u32, rank: u32, budget: &mut Budget) -> Option<Vec<u32>> {
+        let units = self.units_in_all();
+        let of = |unit: u32| (unit % self.units) as usize;
+        let from = self.ranks[of(target)];
+        let mut frontier = vec![0; self.clocks.streams()];
+        let mut left = self.used[rank as usize];
+        let mut seen = HashSet::new();
+        let mut open = BinaryHeap::new();
+        open.push((self.places[start(target) as usize], start(target)));
+        while left != 0
+            && let Some((_, node)) = open.pop()
+        {
+            let unit = node / 2;
+            if unit < units && node % 2 == 1 && self.ranks[of(unit)] == rank {
+                // The first one that is met on a stream is its last, and says what it knows of the others.
+                let stream = usize::from(self.streams[of(unit)]);
+                let place = self.clocks.place(unit);
+                frontier[stream] = frontier[stream].max(place);
+                left &= !(1 << stream);
+            }
+            let before = self.back.after(node);
+            if !budget.take(1 + before.len() as u64) {
+                return None;
+            }
+            for &earlier in before {
+                let is_near = self.near.axes.is_empty()
+                    || earlier / 2 >= units
+                    || self.near.allows(&self.layout, from, rank, self.ranks[of(earlier / 2)]);
+                if is_near && seen.insert(earlier) {
+                    open.push((self.places[earlier as usize], earlier));
+                }
+            }
+        }
+        Some(frontier)
     }
 
     fn units_in_all(&self) -> u32 {

@@ -45,6 +45,9 @@ impl<'a> Statements<'a> {
     }
 }
 
+/// Operations of one instance at most, over all ranks: more is refused by name.
+const MOST_OPERATIONS: usize = 8_000_000;
+
 /// Writes an instance out.
 pub(crate) fn expand(
     plan: &Plan,
@@ -357,6 +360,9 @@ impl Walk<'_> {
     /// Makes units of what is pending: one for each rank that has something.
     fn issue(&mut self, statement: u32) {
         let mut pending = std::mem::take(&mut self.pending);
+        if self.ops.len() + pending.len() > MOST_OPERATIONS {
+            self.stopped = true;
+        }
         if pending.windows(2).any(|pair| pair[0].0 > pair[1].0) {
             pending.sort_by_key(|(rank, ..)| *rank);
         }

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 use typed_nccl_plan::check::check_at;
 use typed_nccl_plan::ir::{Launch, Plan, Role, Step, StepKind, Version};
@@ -124,7 +125,7 @@ pub fn compare(plan: &Plan, sizes: &Sizes) -> (Outcome, Option<Difference>) {
     (outcome, difference)
 }
 
-fn against(rejected: &Rejected, outcome: &Outcome) -> Option<Difference> {
+pub(crate) fn against(rejected: &Rejected, outcome: &Outcome) -> Option<Difference> {
     let masked = outcome.notes.keys().any(|check| first(*check));
     let races = outcome.breaks(Check::Hazards);
     for problem in &rejected.problems {
@@ -178,39 +179,43 @@ fn later(check: Check) -> bool {
 /// first thread, in instances.
 pub fn run_many(seed: u64, count: usize, threads: usize, tell: &(dyn Fn(usize) + Sync)) -> Report {
     let mut all = Report::default();
+    let work = |thread: usize| {
+        let mut report = Report::default();
+        let mut at = thread as u64;
+        while report.table.instances < count / threads {
+            plan(seed.wrapping_add(at.wrapping_mul(0x2545_f491_4f6c_dd1d)), &mut report);
+            at += threads as u64;
+            if thread == 0 {
+                tell(report.table.instances * threads);
+            }
+        }
+        report
+    };
+    for report in in_threads(threads, &work) {
+        all.table.add(&report.table);
+        for (difference, text) in report.differences {
+            all.differences.entry(difference).or_insert(text);
+        }
+    }
+    all
+}
+
+/// What each thread found.
+pub(crate) fn in_threads<T: Send>(threads: usize, work: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+    // One at a time: how panics are told is the process's.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     // Panics of the checker are a kind of difference, told at the end.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    std::thread::scope(|scope| {
-        let work = |thread: usize| {
-            move || {
-                let mut report = Report::default();
-                let mut at = thread as u64;
-                while report.table.instances < count / threads {
-                    plan(seed.wrapping_add(at.wrapping_mul(0x2545_f491_4f6c_dd1d)), &mut report);
-                    at += threads as u64;
-                    if thread == 0 {
-                        tell(report.table.instances * threads);
-                    }
-                }
-                report
-            }
-        };
-        let running: Vec<_> = (0..threads).map(|thread| scope.spawn(work(thread))).collect();
-        for one in running {
-            match one.join() {
-                Ok(report) => {
-                    all.table.add(&report.table);
-                    for (difference, text) in report.differences {
-                        all.differences.entry(difference).or_insert(text);
-                    }
-                }
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
+    let found = std::thread::scope(|scope| {
+        let running: Vec<_> =
+            (0..threads).map(|thread| scope.spawn(move || work(thread))).collect();
+        running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
     std::panic::set_hook(hook);
-    all
+    let found = found.into_iter();
+    found.map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
 }
 
 /// All instances of one random plan.
@@ -227,7 +232,7 @@ fn plan(seed: u64, report: &mut Report) {
         let races = outcome.breaks(Check::Hazards) || outcome.breaks(Check::ReplayHazards);
         if outcome.is_right() {
             let shaken = shake(&plan, &sizes, &mut random, 2).is_some();
-            difference = difference.or(shaken.then_some(Difference::Shaken));
+            difference = difference.or_else(|| shaken.then_some(Difference::Shaken));
         } else if races && !outcome.notes.keys().any(|check| first(*check)) {
             report.table.races[0] += 1;
             let shaken = shake(&plan, &sizes, &mut random, 6).is_some();

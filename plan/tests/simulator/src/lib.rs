@@ -6,6 +6,7 @@
 mod data;
 mod differ;
 mod dump;
+mod every;
 mod expand;
 mod generate;
 mod hang;
@@ -28,6 +29,7 @@ use typed_nccl_plan::verdict::Sizes;
 
 pub use differ::{Report, Table, compare, run_many};
 pub use dump::dump;
+pub use every::{Every, run_every};
 pub use generate::{case, plan as random_plan, sizes};
 pub use outcome::Outcome;
 pub use random::Random;

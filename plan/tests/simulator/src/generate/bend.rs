@@ -24,7 +24,7 @@ pub(super) fn bend(plan: &mut Plan, random: &mut Random) {
             let body = list.drain(at..(at + 2).min(list.len())).collect();
             list.insert(at, make::group(body));
         }),
-        9 => in_list(plan, random, guard),
+        9 => in_list(plan, random, |list, at, random| guard(list, at, random)),
         10 => in_list(plan, random, split),
         11 | 12 => number(plan, random),
         13 | 14 => places(plan, random),
@@ -51,7 +51,7 @@ pub(super) fn bend(plan: &mut Plan, random: &mut Random) {
             });
         }
         19 | 20 => buffer(plan, random),
-        21 => in_list(plan, random, statement),
+        21 => in_list(plan, random, |list, at, random| statement(list, at, random)),
         22 => launch(plan, random),
         _ => {
             let list = plan.covers.len();
@@ -132,7 +132,7 @@ fn unwrap(list: &mut Vec<Step>, at: usize, random: &mut Random) {
     }
 }
 
-fn guard(list: &mut Vec<Step>, at: usize, random: &mut Random) {
+fn guard(list: &mut [Step], at: usize, random: &mut Random) {
     let bound = random.range(0, 3);
     let condition = match random.below(6) {
         0 => Expr::Rank.eq(bound),
@@ -223,7 +223,7 @@ fn buffer(plan: &mut Plan, random: &mut Random) {
 }
 
 /// Another collective, or another signal.
-fn statement(list: &mut Vec<Step>, at: usize, random: &mut Random) {
+fn statement(list: &mut [Step], at: usize, random: &mut Random) {
     match &mut list[at].kind {
         StepKind::Collective(one) => {
             one.kind = match random.below(4) {

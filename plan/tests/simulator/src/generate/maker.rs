@@ -39,11 +39,14 @@ impl<'a> Maker<'a> {
             _ => Values::AtLeast(first),
         };
         let mut plan = make::plan(if endless { Values::AtLeast(first) } else { range(random) });
-        if !endless && random.chance(2, 5) {
-            plan.axes[0].extent = Values::Range(1, 3);
+        if random.chance(if endless { 1 } else { 2 }, 5) {
+            if !endless {
+                plan.axes[0].extent = Values::Range(1, 3);
+            }
             let mut axis = plan.axes[0].clone();
             axis.name = "m".to_owned();
-            axis.extent = random.pick(&[Values::Range(1, 4), Values::Exactly(2)]).clone();
+            let few = [Values::Range(1, 4), Values::Exactly(2), Values::AtLeast(1)];
+            axis.extent = random.pick(if endless { &few } else { &few[..2] }).clone();
             plan.axes.push(axis);
             plan.communicators = vec![make::communicator("world", &[0, 1])];
             if random.chance(3, 4) {
