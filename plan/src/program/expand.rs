@@ -105,6 +105,7 @@ pub(crate) fn expand(
         problems: Vec::new(),
         stopped: false,
         shifts: Vec::new(),
+        turn: 0,
         bounded: vec![false; statements.places.len()],
     };
     walk.steps(&statements.steps, &Active::All);
@@ -201,6 +202,8 @@ struct Walk<'a> {
     /// Whether there is more than what is checked.
     stopped: bool,
     shifts: Vec<Shift>,
+    /// How often a statement was issued.
+    turn: u32,
     /// Statements of which a problem was told.
     bounded: Vec<bool>,
 }
@@ -374,6 +377,7 @@ impl Walk<'_> {
             self.units.push(Unit {
                 rank,
                 statement,
+                turn: self.turn,
                 first_op,
                 ops: (end - begin) as u32,
                 stream: first.stream,
@@ -383,6 +387,7 @@ impl Walk<'_> {
             begin = end;
         }
         pending.clear();
+        self.turn += 1;
         self.pending = pending;
     }
 
