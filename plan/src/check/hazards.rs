@@ -142,8 +142,6 @@ fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32)
 struct Alike {
     span: Span,
     region: u32,
-    writes: bool,
-    stream: u16,
     uses: Vec<Incoming>,
 }
 
@@ -184,8 +182,7 @@ impl Comparison<'_> {
             let new = all.len();
             let place = *places.entry(key).or_insert(new);
             if place == new {
-                let stream = unit.stream;
-                all.push(Alike { span, region, writes, stream, uses: Vec::new() });
+                all.push(Alike { span, region, uses: Vec::new() });
             }
             all[place].uses.push(using);
         }
@@ -288,7 +285,7 @@ impl Comparison<'_> {
             end.is_some_and(|unit| self.is_in(unit, frontier))
         });
         let is_itself = |using: &Incoming| {
-            (using.access.unit, using.access.op) == (put.access.unit, put.access.op)
+            are_puts && (using.access.unit, using.access.op) == (put.access.unit, put.access.op)
         };
         let mut rest = other.uses[before..considered].iter().filter(|using| !is_itself(using));
         let Some(next) = rest.next() else { return Some(None) };
