@@ -3,6 +3,7 @@
 //! On one rank, memory itself orders the units that touch it. What is left are puts: they write another
 //! rank's memory, and only signals order them with what is done there.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use super::instance::Instance;
@@ -207,11 +208,10 @@ impl Comparison<'_> {
         known: &'f mut Frontiers,
         budget: &mut Budget,
     ) -> Option<&'f Vec<u32>> {
-        if !known.contains_key(&unit) {
-            let found = self.orders.frontier(unit, self.rank, budget)?;
-            known.insert(unit, found);
-        }
-        known.get(&unit)
+        Some(match known.entry(unit) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(self.orders.frontier(unit, self.rank, budget)?),
+        })
     }
 
     fn stream(&self, unit: u32) -> usize {
