@@ -8,6 +8,15 @@ pub(crate) fn apart(plan: &Plan) -> Plan {
     Plan { steps: steps(&plan.steps), ..plan.clone() }
 }
 
+pub(crate) fn has_sequences(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.kind {
+        StepKind::Sequence(_) => true,
+        StepKind::Loop(this) => has_sequences(&this.body),
+        StepKind::When(this) => has_sequences(&this.body),
+        _ => false,
+    })
+}
+
 fn steps(all: &[Step]) -> Vec<Step> {
     let mut apart = Vec::new();
     for step in all {

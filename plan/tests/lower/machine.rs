@@ -196,7 +196,7 @@ impl<'a> Machine<'a> {
         let (rank, run, _) = id;
         let mut reads: Vec<(Part, Vec<u64>)> = Vec::new();
         let mut writes: Vec<Part> = Vec::new();
-        for part in reading(call) {
+        for part in reading(call, rank as u32) {
             reads.push((part, self.memory.read(self.plan, rank as u32, &part, run)));
         }
         let doing = match &call.work {
@@ -348,13 +348,16 @@ fn call_computes(call: &Call) -> bool {
 }
 
 /// What a call reads of its own rank, and nothing else reads for it.
-fn reading(call: &Call) -> Vec<Part> {
+fn reading(call: &Call, rank: u32) -> Vec<Part> {
     match &call.work {
         Work::Compute { reads, .. } => reads.clone(),
         Work::Group(ops) => {
             let send = |op: &Operation| match op {
                 Operation::Collective { send, .. } => *send,
-                Operation::Put { from, .. } => Some(*from),
+                // What a rank puts where it is already need not be watched.
+                Operation::Put { from, to, peer, .. } => {
+                    (*peer != rank || !overlap(from, to)).then_some(*from)
+                }
                 _ => None,
             };
             ops.iter().filter_map(send).collect()
