@@ -342,21 +342,27 @@ fn tell(
         "rank {source} puts into {} of rank {rank}, and {does}",
         report.name(Span { object: put.access.span.object, ..put.access.span })
     );
+    const SWAP: &str = "declare the window with two copies, which swap with every run";
+    const READY: &str = "or let the reader raise a signal when it is done, and wait for it before the put: an \
+                         arrival proves that data came, not that its reader has finished";
+    let object = &program.objects.all[put.access.span.object as usize];
     let (check, help): (_, &[&str]) = if runs.0 == runs.1 {
         (
             Check::Hazards,
             &[
-                "wait for a signal of the put before the memory is used, or put only after a signal \
-                 that says that it is free",
+                "wait for a signal of the put before the memory is used, or put only after a signal that \
+                 says that it is free",
             ],
         )
+    } else if object.twin == put.access.span.object {
+        (Check::ReplayHazards, &[SWAP, READY])
     } else {
+        // Two copies do not help where a rank may be two runs ahead.
         (
             Check::ReplayHazards,
             &[
-                "declare the window with two copies, which swap with every run",
-                "or let the reader raise a signal when it is done, and wait for it before the put: an \
-                 arrival proves that data came, not that its reader has finished",
+                "wait for a signal of the rank that is put at, once in every run: without one, this rank may \
+                 be several runs ahead of it",
             ],
         )
     };

@@ -94,7 +94,7 @@ pub(crate) fn links_of(plan: &Plan, program: &Program, sizes: &Sizes) -> Links {
 }
 
 /// How much work a check does at most: about this many units are written out or compared.
-const UNITS: u64 = 40_000_000;
+const UNITS: u64 = 16_000_000;
 
 pub(crate) fn rejected(plan: &Plan, problems: Vec<Problem>) -> Rejected {
     Rejected { plan: plan.name.clone(), files: plan.files.clone(), problems }

@@ -134,11 +134,19 @@ fn unbalanced(
     let mut story = Vec::new();
     if let Some(of) = last_raise {
         let op = &program.ops[of.1 as usize];
-        story.push(report.line(source, op, format!("{} ({raised} in one run)", report.does(op))));
+        story.push(report.line(
+            source,
+            op,
+            format!("{} ({} in a run)", report.does(op), times(raised)),
+        ));
     }
     if let Some(of) = last_wait {
         let op = &program.ops[of.1 as usize];
-        story.push(report.line(target, op, format!("{} ({awaited} in one run)", report.does(op))));
+        story.push(report.line(
+            target,
+            op,
+            format!("{} ({} in a run)", report.does(op), times(awaited)),
+        ));
     }
     let at = last_wait.filter(|_| awaited > raised).or(last_raise).or(last_wait);
     let at =
@@ -155,8 +163,9 @@ fn unbalanced(
     }
     let signal = report.signal(signal);
     let title = format!(
-        "rank {source} raises signal `{signal}` at rank {target} {raised} times in a run, and it is \
-         awaited {awaited} times"
+        "rank {source} raises signal `{signal}` at rank {target} {} in a run, and it is awaited {}",
+        times(raised),
+        times(awaited)
     );
     let help = if awaited > raised {
         ["raise it once more for each wait", "or wait for fewer"]
@@ -167,6 +176,16 @@ fn unbalanced(
         ]
     };
     report.tell(Check::Signals, at, title, story, &help);
+}
+
+/// How often, for people.
+fn times(count: u64) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        more => format!("{more} times"),
+    }
 }
 
 fn disordered(program: &Program, raise: &Use, wait: &Use, report: &mut Report<'_>) {
