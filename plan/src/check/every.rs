@@ -16,8 +16,8 @@ use super::lengths::{Kind, Lengths, Where};
 use super::orders::Near;
 use super::shape::Shape;
 use super::{Proof, UNITS, domain, problems_at};
-use crate::ir::{Expr, Plan, Step, StepKind, Values};
-use crate::program::{Budget, Op, OpKind, Statements};
+use crate::ir::{AxisId, Expr, Plan, Step, StepKind, Values};
+use crate::program::{Budget, Op, OpKind, Program, Statements};
 use crate::verdict::{Check, Problem, ProblemKind, Sizes};
 
 /// Values of a list or a range that are checked one by one, at most.
@@ -125,7 +125,8 @@ impl Every<'_> {
             })
             .collect();
         // Lengths are proved; a few are looked at, so that what is wrong is found at a size.
-        let few = |ranks: i64| if ranks <= 8 { 2 } else { 1 };
+        let statements = self.statements.places.len() as i64;
+        let few = |ranks: i64| if statements.saturating_mul(ranks) <= 512 { 3 } else { 1 };
         let instances = self.samples(&shape, &seen_axes, &seen_params, params, few);
         if instances.is_empty() {
             return Err(vec![nothing(plan)]);
@@ -416,12 +417,23 @@ impl Every<'_> {
                 let ends = shape.opens[axis];
                 (axis as u32, (!ends).then_some(reach[axis].around))
             });
-            let beyond = Beyond {
-                larges: larges.collect(),
-                near: Near { axes: near.collect() },
-                regions: Regions { region: &region, may_overlap: &may_overlap },
+            let larges: Vec<Large> = larges.collect();
+            let all_wrap = larges.iter().all(|large| large.wraps && !shape.opens[large.axis]);
+            let middles = larges.clone();
+            let is_asked = move |program: &Program, rank: u32| {
+                let at =
+                    |axis: usize| program.layout.coordinate(rank as usize, AxisId(axis as u32));
+                !all_wrap || middles.iter().all(|large| at(large.axis) == large.middle)
             };
-            self.covered(sizes, &proof)?;
+            let beyond = Beyond {
+                larges,
+                near: Near { axes: near.collect() },
+                regions: Regions {
+                    is_asked: &is_asked,
+                    region: &region,
+                    may_overlap: &may_overlap,
+                },
+            };
             if let Err(problems) = self.at(sizes, Depth::Beyond(&beyond)) {
                 // What is wrong here is told as such; what is only not proved for more, as that.
                 if let Err(problems) = self.at(sizes, Depth::All) {
@@ -432,6 +444,7 @@ impl Every<'_> {
                     .map(|problem| unproved(problem, self.ranks()))
                     .collect());
             }
+            self.covered(sizes, &proof)?;
         }
         Ok(Proof { claims: self.claims(axes, params, reach) })
     }

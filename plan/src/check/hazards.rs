@@ -3,6 +3,7 @@
 //! On one rank, memory itself orders the units that touch it. What is left are puts: they write another
 //! rank's memory, and only signals order them with what is done there.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use super::instance::Instance;
@@ -53,6 +54,8 @@ struct Incoming {
 pub(crate) struct Regions<'a> {
     /// The number of an operation's region: its target, or else its source.
     pub(crate) region: &'a dyn Fn(&Op, bool) -> u32,
+    /// Whether a rank's memory is to be looked at.
+    pub(crate) is_asked: &'a dyn Fn(&Program, u32) -> bool,
     /// Whether a put's target and another region may have elements in common.
     pub(crate) may_overlap: &'a dyn Fn(u32, u32) -> bool,
 }
@@ -74,7 +77,9 @@ pub(crate) fn check(
     let program = instance.program;
     let runs = runs(instance);
     let uses = collect(program, links, runs);
-    for ((rank, _), uses) in &uses {
+    // Around rings every rank's memory is used alike: one rank's is enough.
+    let is_asked = |rank: u32| regions.is_none_or(|regions| (regions.is_asked)(program, rank));
+    for ((rank, _), uses) in uses.iter().filter(|((rank, _), _)| is_asked(*rank)) {
         let mut found = Vec::new();
         let compare = Comparison { program, orders, regions, rank: *rank };
         if !compare.all(uses, budget, report, &mut found) {
@@ -138,8 +143,6 @@ fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32)
 struct Alike {
     span: Span,
     region: u32,
-    writes: bool,
-    stream: u16,
     uses: Vec<Incoming>,
 }
 
@@ -180,8 +183,7 @@ impl Comparison<'_> {
             let new = all.len();
             let place = *places.entry(key).or_insert(new);
             if place == new {
-                let stream = unit.stream;
-                all.push(Alike { span, region, writes, stream, uses: Vec::new() });
+                all.push(Alike { span, region, uses: Vec::new() });
             }
             all[place].uses.push(using);
         }
@@ -206,11 +208,10 @@ impl Comparison<'_> {
         known: &'f mut Frontiers,
         budget: &mut Budget,
     ) -> Option<&'f Vec<u32>> {
-        if !known.contains_key(&unit) {
-            let found = self.orders.frontier(unit, self.rank, budget)?;
-            known.insert(unit, found);
-        }
-        known.get(&unit)
+        Some(match known.entry(unit) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(self.orders.frontier(unit, self.rank, budget)?),
+        })
     }
 
     fn stream(&self, unit: u32) -> usize {
@@ -284,7 +285,7 @@ impl Comparison<'_> {
             end.is_some_and(|unit| self.is_in(unit, frontier))
         });
         let is_itself = |using: &Incoming| {
-            (using.access.unit, using.access.op) == (put.access.unit, put.access.op)
+            are_puts && (using.access.unit, using.access.op) == (put.access.unit, put.access.op)
         };
         let mut rest = other.uses[before..considered].iter().filter(|using| !is_itself(using));
         let Some(next) = rest.next() else { return Some(None) };

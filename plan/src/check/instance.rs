@@ -10,7 +10,7 @@ use super::{
     units,
 };
 use crate::ir::Plan;
-use crate::program::{Budget, Op, Program};
+use crate::program::{Budget, Program};
 use crate::verdict::{Check, Problem, Sizes};
 
 /// What the checks of an instance share.

@@ -1,5 +1,6 @@
 //! What is surely before what, over all ranks and several runs.
 
+use std::cell::RefCell;
 use std::collections::{BinaryHeap, HashSet};
 
 use super::graph::{Graph, end, start};
@@ -25,6 +26,26 @@ pub(crate) struct Orders {
     /// The streams that each rank uses, one bit each.
     used: Vec<u64>,
     layout: Layout,
+    seen: RefCell<Seen>,
+}
+
+/// Which nodes a search has seen: those that bear its number.
+#[derive(Default)]
+struct Seen {
+    nodes: Vec<u32>,
+    turn: u32,
+}
+
+impl Seen {
+    /// Nothing is seen again.
+    fn next(&mut self, nodes: usize) -> (&mut [u32], u32) {
+        if self.nodes.len() != nodes || self.turn == u32::MAX {
+            self.nodes = vec![0; nodes];
+            self.turn = 0;
+        }
+        self.turn += 1;
+        (&mut self.nodes, self.turn)
+    }
 }
 
 /// How far from a rank a reason may be looked for: along each axis, so far around a ring, or between two
@@ -112,7 +133,18 @@ impl Orders {
             used[unit.rank as usize] |= 1 << unit.stream;
         }
         let layout = program.layout.clone();
-        Self { clocks, back, places, units, near, ranks, streams, used, layout }
+        Self {
+            clocks,
+            back,
+            places,
+            units,
+            near,
+            ranks,
+            streams,
+            used,
+            layout,
+            seen: RefCell::default(),
+        }
     }
 
     /// Which of the units at `wanted`, all of one rank, have surely ended when `target` starts. `None` where looking took too long.
@@ -165,7 +197,8 @@ impl Orders {
         let from = self.ranks[of(target)];
         let mut frontier = vec![0; self.clocks.streams()];
         let mut left = self.used[rank as usize];
-        let mut seen = HashSet::new();
+        let mut seen = self.seen.borrow_mut();
+        let (seen, turn) = seen.next(self.places.len());
         let mut open = BinaryHeap::new();
         open.push((self.places[start(target) as usize], start(target)));
         while left != 0
@@ -187,7 +220,8 @@ impl Orders {
                 let is_near = self.near.axes.is_empty()
                     || earlier / 2 >= units
                     || self.near.allows(&self.layout, from, rank, self.ranks[of(earlier / 2)]);
-                if is_near && seen.insert(earlier) {
+                let is_new = std::mem::replace(&mut seen[earlier as usize], turn) != turn;
+                if is_new && is_near {
                     open.push((self.places[earlier as usize], earlier));
                 }
             }

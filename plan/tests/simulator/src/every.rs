@@ -14,6 +14,7 @@ use typed_nccl_plan::verdict::{Check, ProblemKind, Rejected, Sizes};
 use crate::differ::{Difference, against, in_threads};
 use crate::dump::dump;
 use crate::generate;
+use crate::outcome::Outcome;
 use crate::random::Random;
 use crate::shrink::shrink;
 use crate::simulate;
@@ -74,6 +75,9 @@ fn named(plan: &Plan, rejected: &Rejected) -> Option<(Difference, Sizes)> {
             && sizes.extents.iter().product::<i64>() <= MOST
         {
             let outcome = simulate(plan, sizes);
+            if outcome.malformed.is_some() {
+                continue;
+            }
             let one = Rejected { problems: vec![problem.clone()], ..rejected.clone() };
             if let Some(difference) = against(&one, &outcome) {
                 return Some((difference, sizes.clone()));
@@ -81,6 +85,12 @@ fn named(plan: &Plan, rejected: &Rejected) -> Option<(Difference, Sizes)> {
         }
     }
     None
+}
+
+/// The first rule that is broken. A number without a value counts as a place outside.
+fn wrong(outcome: &Outcome) -> Option<Check> {
+    let outside = outcome.malformed.as_ref().map(|_| Check::Bounds);
+    outside.or_else(|| outcome.notes.keys().next().copied())
 }
 
 /// Compares so many random plans, for all of their sizes: those up to `most` ranks are simulated.
@@ -126,8 +136,8 @@ fn plan(seed: u64, most: i64, seen: &mut Every) {
             for sizes in generate::sizes(&plan, most.min(MOST)) {
                 seen.instances += 1;
                 let outcome = simulate(&plan, &sizes);
-                if let Some(rule) = outcome.notes.keys().next() {
-                    return tell(Difference::Accepted(*rule), &sizes, seen);
+                if let Some(rule) = wrong(&outcome) {
+                    return tell(Difference::Accepted(rule), &sizes, seen);
                 }
             }
         }
@@ -157,13 +167,11 @@ fn plan(seed: u64, most: i64, seen: &mut Every) {
 /// Whether a plan still shows a difference at these sizes.
 fn shows(plan: &Plan, sizes: &Sizes, difference: &Difference) -> bool {
     let outcome = simulate(plan, sizes);
-    if outcome.malformed.is_some() || !plan.validate().is_empty() {
+    if !plan.validate().is_empty() {
         return false;
     }
     match (verdict(plan), difference) {
-        (Verdict::Accepted, Difference::Accepted(rule)) => {
-            outcome.notes.keys().next() == Some(rule)
-        }
+        (Verdict::Accepted, Difference::Accepted(rule)) => wrong(&outcome) == Some(*rule),
         (Verdict::Rejected(rejected), _) => {
             named(plan, &rejected).is_some_and(|(found, _)| found == *difference)
         }
