@@ -339,6 +339,21 @@ fn not_when_something_between_waits_for_the_first() {
 }
 
 #[test]
+fn two_copies_carry_over_two_runs() {
+    let mut plan = PlanBuilder::new("swapped");
+    plan.ranks(1..);
+    let x = plan.swapped().in_out::<f32>("x", 4);
+    let y = plan.output::<f32>("y", 4);
+    let (one, other) = (plan.stream("one"), plan.stream("other"));
+    plan.on(one).run("use").reads(x).writes(y);
+    plan.on(other).run("fill").reads(x).writes(x);
+    let plan = plan.unchecked().expect("a plan");
+    let schedule = verify(&plan, &sizes(&plan, 1, &[]));
+    assert_eq!(schedule.ranks[0].calls[0].carried.len(), 1);
+    assert!(schedule.why_waits.iter().any(|wait| wait.carried && wait.why == "both use `x`"));
+}
+
+#[test]
 fn independent_work_between_does_not_matter() {
     let mut plan = PlanBuilder::new("apart");
     plan.ranks(1..);
