@@ -10,6 +10,7 @@
 mod arith;
 pub mod build;
 pub mod check;
+pub mod cost;
 pub mod draw;
 pub mod ir;
 pub mod json;

@@ -2,6 +2,7 @@
 //! its place.
 
 mod generated;
+mod plans;
 mod sample;
 
 use generated::Random;
@@ -37,6 +38,16 @@ fn sample_reads_back() {
     let text = plan.to_json();
     assert_eq!(read(&text), plan);
     assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+}
+
+#[test]
+fn built_ones_read_back() {
+    let good = plans::good().into_iter();
+    let near_misses = plans::near_misses().into_iter().map(|(name, miss)| (name, miss.plan));
+    for (name, plan) in good.chain(near_misses) {
+        let plan = plan.unchecked().unwrap_or_else(|refused| panic!("{name}: {refused}"));
+        assert_eq!(read(&plan.to_json()), plan, "{name}");
+    }
 }
 
 proptest! {

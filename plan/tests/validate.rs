@@ -235,6 +235,12 @@ fn statements() {
         let inner = step(repeat(0, 1, vec![]), 100);
         plan.steps.push(step(repeat(0, 1, vec![inner]), 99));
     });
+    told(100, "a loop counts with `i` inside a loop that does", |plan| {
+        plan.counters.push(named("i", 29));
+        let StepKind::Loop(inner) = repeat(0, 1, vec![]) else { unreachable!() };
+        let inner = StepKind::Loop(Loop { counter: LoopId(1), ..inner });
+        plan.steps.push(step(repeat(0, 1, vec![step(inner, 100)]), 99));
+    });
     told(99, "the end of a loop mentions `i`, which counts nothing around it", {
         add(repeat(0, i(), vec![]))
     });

@@ -17,7 +17,7 @@ const ASSUMPTIONS: usize = 200;
 ///
 /// Clone it to assume something for a while. Polynomials and views of one go with its clones too: what
 /// they mean does not depend on what is assumed. Assumptions that contradict each other prove
-/// everything.
+/// everything about what they mention.
 ///
 /// An instance whose promises cannot be evaluated, because of a division by zero, is no instance: a
 /// promise `len % parts == 0` says that `parts` is above zero.

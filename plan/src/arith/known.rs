@@ -77,7 +77,11 @@ impl Facts {
     /// What is known of the atoms of a goal, and of the atoms in what is known of them; without what is
     /// known of remainders and quotients from `before` on.
     pub(super) fn known(&self, goal: &Poly, before: Option<Atom>) -> Rc<Known> {
-        let key = (before, goal.atoms());
+        self.known_of(goal.atoms(), before)
+    }
+
+    pub(super) fn known_of(&self, atoms: Vec<Atom>, before: Option<Atom>) -> Rc<Known> {
+        let key = (before, atoms);
         if let Some(known) = self.memory.borrow().known.get(&key) {
             return known.clone();
         }

@@ -4,7 +4,7 @@
 //! quotients and remainders. [`Facts`] are what a plan declares, and what is assumed on the way into
 //! its guards and loops; they prove that a polynomial is not negative, that two numbers are equal or
 //! different, that two regions are apart. A [`View`] is the rank and the iteration that an expression is
-//! seen from. [`sample`] gives small instances.
+//! seen from. [`sample()`] gives small instances.
 //!
 //! What is proved holds in every instance in which the expressions have values. What is not proved may
 //! hold all the same. Sums and products of whole numbers are meant here, not those of a machine: that

@@ -86,7 +86,16 @@ impl Facts {
         proved
     }
 
-    /// The same, without what is known of remainders and quotients from this one on. (What an atom is
+    /// Whether the assumptions are proved to contradict each other: nothing gets here.
+    pub(crate) fn impossible(&self) -> bool {
+        let atoms = self.assumptions.iter().flat_map(|assumed| assumed.about.iter().copied());
+        let mut atoms: Vec<Atom> = atoms.collect();
+        atoms.sort_unstable();
+        atoms.dedup();
+        self.known_of(atoms, None).linear(&Poly::from(-1))
+    }
+
+    /// Whether `poly >= 0` is proved without what is known of remainders and quotients from this one on. (What an atom is
     /// made of came before it: so that nothing is looked for while it is being looked for.)
     pub(super) fn known_before(&self, atom: Atom, poly: &Poly) -> bool {
         self.search(&self.rewritten(poly), Some(atom))
@@ -169,9 +178,6 @@ impl Search<'_> {
         let at_lower = lower.iter().any(|goal| self.prove(goal, depth - 1));
         if at_lower && self.prove(&slope, depth - 1) {
             return true;
-        }
-        if at_lower && !linear {
-            return false;
         }
         let at_upper = upper.iter().any(|goal| self.prove(goal, depth - 1));
         at_upper && ((linear && at_lower) || self.prove(&-&slope, depth - 1))

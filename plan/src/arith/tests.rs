@@ -330,6 +330,118 @@ fn an_array_of_buffers_and_its_lengths() {
     assert!(!facts.has_value(&(i() % i()), &inside));
 }
 
+#[test]
+fn around_a_torus() {
+    let axes = [("rows", Values::AtLeast(2)), ("columns", Values::AtLeast(2))];
+    let mut facts = Facts::of(&plan(&axes, &[("len", Values::AtLeast(0))], vec![]));
+    let r = facts.rank();
+    let size = facts.poly(&Expr::Size, &r);
+    let number = facts.poly(&Expr::Rank, &r);
+    let mut seen = vec![number];
+    for (axis, by) in [(0, 1), (1, 1), (1, -1)] {
+        let hops = [Hop { axis: AxisId(axis), by: by.into(), wrap: true }];
+        let there = facts.hop(&r, &hops);
+        seen.push(facts.poly(&Expr::Rank, &there));
+    }
+    let len = facts.poly(&param(0), &r);
+    let whole = Span::to(&size * &len);
+    let part = |number: &Poly| Span::new(number * &len, &(number + 1) * &len);
+    for (i, a) in seen.iter().enumerate() {
+        assert!(facts.prove_non_negative(a) && facts.less(a, &size), "{i}");
+        assert!(facts.contained(&part(a), &whole), "{i}");
+        for (j, b) in seen.iter().enumerate() {
+            // With two columns, the right and the left neighbour are one.
+            let apart = i != j && (i.min(j), i.max(j)) != (2, 3);
+            assert_eq!(facts.different(a, b), apart, "{i} {j}");
+            assert_eq!(facts.disjoint(&part(a), &part(b)), apart, "{i} {j}");
+        }
+    }
+}
+
+#[test]
+fn parts_that_are_not_alike() {
+    let params = [("len", Values::AtLeast(0))];
+    let mut facts = Facts::of(&ring(1, &params, vec![]));
+    let r = facts.rank();
+    let part = |index: Expr| {
+        let start = index.clone() * param(0) / Expr::Size;
+        span(&facts, &r, start, (index + 1) * param(0) / Expr::Size)
+    };
+    let whole = Span::to(facts.poly(&param(0), &r));
+    let mine = part(Expr::Rank);
+    assert!(facts.contained(&mine, &whole));
+    assert!(facts.at_most(&mine.start, &mine.end));
+    assert!(facts.disjoint(&mine, &part(Expr::Rank + 1)));
+    assert!(facts.disjoint(&mine, &part(Expr::Rank - 2)));
+    assert!(facts.equal(&part(Expr::Size - 1).end, &whole.end));
+    // The same, with what is left over at the end.
+    let each = || param(0) / Expr::Size;
+    let last = span(&facts, &r, (Expr::Size - 1) * each(), param(0));
+    assert!(facts.contained(&last, &whole));
+    assert!(facts.at_most(&last.start, &last.end));
+    assert!(facts.contained(&chunk(&facts, &r, Expr::Rank, each()), &whole));
+}
+
+#[test]
+fn pairs() {
+    let even = (Expr::Size % 2).eq(0);
+    let mut facts = Facts::of(&ring(1, &[], vec![even]));
+    let r = facts.rank();
+    facts.assume(&(Expr::Rank % 2).eq(0), &r);
+    assert_eq!(facts.decide(&(Expr::Rank + 1).lt(Expr::Size), &r), Some(true));
+    assert_eq!(facts.decide(&Expr::Size.ge(2), &r), Some(true));
+    assert_eq!(facts.decide(&((Expr::Rank + 1) % Expr::Size).eq(Expr::Rank + 1), &r), Some(true));
+}
+
+#[test]
+fn a_tree() {
+    let mut facts = Facts::of(&ring(1, &[], vec![]));
+    let r = facts.rank();
+    facts.assume(&(2 * Expr::Rank + 2).lt(Expr::Size), &r);
+    for child in [2 * Expr::Rank + 1, 2 * Expr::Rank + 2] {
+        let number = facts.poly(&child, &r);
+        let there = facts.rank_numbered(&number, &r);
+        assert!(facts.different(&number, &r.coordinate(AxisId(0))));
+        let parent = facts.poly(&((Expr::Rank - 1) / 2), &there);
+        assert!(facts.equal(&parent, &r.coordinate(AxisId(0))));
+    }
+}
+
+#[test]
+fn columns() {
+    let params =
+        [("rows", Values::AtLeast(1)), ("width", Values::AtLeast(1)), ("h", Values::AtLeast(1))];
+    let (rows, width, h) = (|| param(0), || param(1), || param(2));
+    let mut facts = Facts::of(&ring(1, &params, vec![width().ge(2 * h())]));
+    let view = View::uniform();
+    let (count, (i, j)) = (facts.poly(&rows(), &view), (LoopId(0), LoopId(1)));
+    let inside = facts.index(&view, i, &count);
+    let inside = facts.index(&inside, j, &count);
+    let start = |row: LoopId| Expr::Loop(row) * width();
+    // The left edge of one row and the right edge of any row.
+    let left = span(&facts, &inside, start(i), start(i) + h());
+    let right = span(&facts, &inside, start(j) + width() - h(), start(j) + width());
+    assert!(facts.disjoint(&left, &right));
+    let more = span(&facts, &inside, start(j) + h() - 1, start(j) + width());
+    assert!(!facts.disjoint(&left, &more));
+    assert!(facts.contained(&right, &Span::to(facts.poly(&(rows() * width()), &view))));
+}
+
+#[test]
+fn what_excludes_itself_is_impossible() {
+    let promises = vec![param(0).lt(param(1)), param(1).lt(param(0) + 2)];
+    let params = [("a", Values::AtLeast(0)), ("b", Values::AtLeast(0))];
+    let mut facts = Facts::of(&ring(1, &params, promises));
+    assert!(!facts.impossible());
+    let view = facts.rank();
+    for dead in [param(0).eq(param(1)), param(1).eq(0), Expr::Rank.ge(Expr::Size)] {
+        let mut inside = facts.clone();
+        inside.assume(&dead, &view);
+        assert!(inside.impossible(), "{dead:?}");
+        assert_eq!(inside.decide(&dead, &view), Some(true));
+    }
+}
+
 fn texts(plan: &Plan, limit: usize) -> Vec<String> {
     sample(plan, limit).into_iter().map(|sizes| sizes.text).collect()
 }

@@ -64,7 +64,6 @@ use crate::verdict::Problem;
 
 /// A plan that is being declared, or, once [checked](PlanBuilder::check), one that is right.
 #[derive(Debug)]
-#[must_use]
 pub struct PlanBuilder<S = Open> {
     plan: Plan,
     state: S,
@@ -98,6 +97,7 @@ pub trait HasProof {
 impl PlanBuilder<Open> {
     /// A plan of that name, with nothing in it. It runs again and again, call by call; [`once`](Self::once)
     /// and [`captured`](Self::captured) say otherwise.
+    #[must_use]
     #[track_caller]
     pub fn new(name: &str) -> Self {
         let plan = Plan {

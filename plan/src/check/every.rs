@@ -10,17 +10,20 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::classes::Large;
+use super::hazards::Regions;
 use super::instance::{Beyond, Depth};
-use super::lengths::{Lengths, Where};
+use super::lengths::{Kind, Lengths, Where};
 use super::orders::Near;
 use super::shape::Shape;
 use super::{Proof, UNITS, domain, problems_at};
-use crate::ir::{Expr, Plan, Step, StepKind, Values};
-use crate::program::{Budget, Op, OpKind, Statements};
+use crate::ir::{AxisId, Expr, Plan, Step, StepKind, Values};
+use crate::program::{Budget, Op, OpKind, Program, Statements};
 use crate::verdict::{Check, Problem, ProblemKind, Sizes};
 
 /// Values of a list or a range that are checked one by one, at most.
 const LISTED: usize = 64;
+/// Ranks from which on one number of them stands for all.
+const MANY: i64 = 64;
 /// Ranks up to which a counterexample is looked for where there is no proof.
 const SEARCHED: i64 = 16;
 
@@ -57,8 +60,11 @@ impl Every<'_> {
         if instances.is_empty() {
             return Err(vec![nothing(self.plan)]);
         }
+        let unbounded = vec![false; self.plan.axes.len()];
+        let axes: Vec<_> = self.plan.axes.iter().map(|axis| few(&axis.extent)).collect();
+        let fewer = self.on_fewer(&axes, &Shape::of(self.plan, &unbounded));
         for sizes in instances {
-            self.at(sizes, Depth::All)?;
+            self.at(sizes, if fewer { Depth::WithoutHazards } else { Depth::All })?;
         }
         let claim = match instances {
             [one] => one.text.clone(),
@@ -80,7 +86,8 @@ impl Every<'_> {
         let plan = self.plan;
         let unbounded: Vec<bool> = axes.iter().map(Option::is_none).collect();
         let shape = Shape::of(plan, &unbounded);
-        let reach = self.reach(&shape, axes, params)?;
+        let fewer = self.on_fewer(axes, &shape);
+        let reach = self.reach(&shape, axes, params);
         // The values that are looked at.
         let mut seen_axes = Vec::new();
         for (at, axis) in plan.axes.iter().enumerate() {
@@ -92,7 +99,8 @@ impl Every<'_> {
                     let mut values: Vec<i64> = (first..=(*apart).max(first)).collect();
                     // Where a promise or a loop depends on the extent, one may not do.
                     let more = if shape.axes[at] || promised(plan, at) { 3 } else { 0 };
-                    values.extend((*large).max(first)..=(*large).max(first) + more);
+                    let stands = (*large).max(first);
+                    values.extend(stands..=stands.saturating_add(more));
                     values.retain(|value| *value <= last);
                     values.dedup();
                     values
@@ -100,7 +108,7 @@ impl Every<'_> {
                 (None, Reach { .. }) => {
                     let first = axis.extent.first().unwrap_or(1);
                     let last = axis.extent.last().unwrap_or(i64::MAX);
-                    (first..=last.min(SEARCHED.max(first + 4))).collect()
+                    (first..=last.min(SEARCHED.max(first.saturating_add(4)))).collect()
                 }
             };
             seen_axes.push(values);
@@ -116,16 +124,47 @@ impl Every<'_> {
                 None => lengths(&param.values, &seen_axes),
             })
             .collect();
-        let instances = self.samples(&shape, &seen_axes, &seen_params, params);
+        // Lengths are proved; a few are looked at, so that what is wrong is found at a size.
+        let statements = self.statements.places.len() as i64;
+        let few = |ranks: i64| if statements.saturating_mul(ranks) <= 512 { 3 } else { 1 };
+        let instances = self.samples(&shape, &seen_axes, &seen_params, params, few);
         if instances.is_empty() {
             return Err(vec![nothing(plan)]);
         }
-        for sizes in &instances {
-            if let Err(problems) = self.at(sizes, Depth::All) {
+        let unbounded: Vec<usize> = (0..axes.len()).filter(|&at| axes[at].is_none()).collect();
+        // Those that stand for larger ones are checked with them, below.
+        let stands = |sizes: &Sizes| {
+            !unbounded.is_empty()
+                && unbounded
+                    .iter()
+                    .all(|&at| reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large))
+        };
+        for sizes in instances.iter().filter(|sizes| !stands(sizes)) {
+            // Of very many ranks, what they do to each other's windows is looked at on fewer.
+            let depth = if fewer { Depth::WithoutHazards } else { Depth::All };
+            if let Err(problems) = self.at(sizes, depth) {
                 return Err(self.smallest(sizes, axes, problems));
             }
         }
-        self.prove(&shape, axes, params, &reach, &instances)
+        self.prove(&shape, axes, params, &reach, &instances, fewer)
+    }
+
+    /// Whether what ranks do to each other's windows is proved for any number of ranks, where a plan claims very
+    /// many: then it need not be compared on all of them.
+    fn on_fewer(&self, axes: &[Option<Vec<i64>>], shape: &Shape) -> bool {
+        let is_many = |values: &Option<Vec<i64>>| {
+            values.as_ref().is_some_and(|values| values.iter().all(|value| *value > MANY))
+        };
+        if !shape.puts || !axes.iter().any(is_many) {
+            return false;
+        }
+        let mut plan = self.plan.clone();
+        for (axis, values) in plan.axes.iter_mut().zip(axes) {
+            if is_many(values) {
+                axis.extent = Values::AtLeast(MANY);
+            }
+        }
+        check(&plan).is_ok()
     }
 
     /// For each axis: how far peers are apart on it.
@@ -134,8 +173,12 @@ impl Every<'_> {
         shape: &Shape,
         axes: &[Option<Vec<i64>>],
         params: &[Option<Vec<i64>>],
-    ) -> Result<Vec<Reach>, Vec<Problem>> {
+    ) -> Vec<Reach> {
         let plan = self.plan;
+        if axes.iter().all(Option::is_some) {
+            let none = |_: &Option<Vec<i64>>| Reach { apart: 0, stands_for: None, around: 0 };
+            return axes.iter().map(none).collect();
+        }
         // Distances are numbers that do not depend on the extents; a few instances name them all.
         let probes: Vec<Vec<i64>> = plan
             .axes
@@ -146,7 +189,8 @@ impl Every<'_> {
                 None => {
                     let first = axis.extent.first().unwrap_or(1);
                     let last = axis.extent.last().unwrap_or(i64::MAX);
-                    (first..=first.saturating_add(9).min(last)).rev().step_by(4).collect()
+                    let second = first.saturating_add(5).min(last);
+                    if second > first { vec![first, second] } else { vec![first] }
                 }
             })
             .collect();
@@ -162,7 +206,7 @@ impl Every<'_> {
                 None => lengths(&param.values, &probes),
             })
             .collect();
-        let samples = self.samples(shape, &probes, &values, params);
+        let samples = self.samples(shape, &probes, &values, params, |_| 1);
         let mut found: Vec<HashMap<i64, (i64, i64)>> = vec![HashMap::new(); plan.axes.len()];
         for sizes in &samples {
             let expanded = crate::program::expand(plan, &self.statements, sizes, &mut self.budget);
@@ -183,13 +227,13 @@ impl Every<'_> {
             // Distances that grow with the extent have no bound.
             let grows = all.iter().any(|found| *found != (least, most)) && axes[axis].is_none();
             let far = most.max(least.saturating_neg());
-            let around = 2 * far + 1;
+            let around = far.saturating_mul(2).saturating_add(1);
             let ends = shape.opens[axis];
             let large = match (shape.puts, ends) {
                 // Three ranks at least: members that differ from a first one and from each other.
-                (false, false) => (most - least + 1).max(3),
-                (false, true) => 4 * far + 2,
-                (true, _) => (2 * around + 2 * far + 2).max(4 * far + 2),
+                (false, false) => most.saturating_sub(least).saturating_add(1).max(3),
+                (false, true) => far.saturating_mul(4).saturating_add(2),
+                (true, _) => around.saturating_mul(3).saturating_add(1),
             };
             let first = plan.axes[axis].extent.first().unwrap_or(1);
             let fits = !grows && far <= 64 && large <= 512;
@@ -203,7 +247,7 @@ impl Every<'_> {
                 around,
             }
         };
-        Ok((0..plan.axes.len()).map(reach).collect())
+        (0..plan.axes.len()).map(reach).collect()
     }
 
     /// Instances of these values: all extents and structural parameters, and of lengths the first few that
@@ -214,6 +258,7 @@ impl Every<'_> {
         axes: &[Vec<i64>],
         params: &[Vec<i64>],
         bounded: &[Option<Vec<i64>>],
+        most: impl Fn(i64) -> usize,
     ) -> Vec<Sizes> {
         let Some(all) = domain::instances(self.plan, axes, params) else {
             // Too many together: fewer of each.
@@ -231,7 +276,7 @@ impl Every<'_> {
             .filter(|sizes| {
                 let taken = taken.entry(structure(sizes)).or_default();
                 *taken += 1;
-                *taken <= 3
+                *taken <= most(sizes.extents.iter().product())
             })
             .collect()
     }
@@ -272,10 +317,16 @@ impl Every<'_> {
         params: &[Option<Vec<i64>>],
         reach: &[Reach],
         instances: &[Sizes],
+        fewer: bool,
     ) -> Result<Proof, Vec<Problem>> {
         let plan = self.plan;
         let unbounded: Vec<usize> = (0..axes.len()).filter(|&at| axes[at].is_none()).collect();
         let mut undecided = Vec::new();
+        let stands = |sizes: &Sizes| {
+            unbounded
+                .iter()
+                .all(|&at| reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large))
+        };
         if let Some((at, what)) = shape.by_rank
             && !unbounded.is_empty()
         {
@@ -330,28 +381,31 @@ impl Every<'_> {
         );
         undecided.extend(proof.problems().iter().cloned());
         if !undecided.is_empty() {
+            for sizes in instances.iter().filter(|sizes| stands(sizes)) {
+                if let Err(problems) = self.at(sizes, Depth::All) {
+                    return Err(self.smallest(sizes, axes, problems));
+                }
+            }
             return Err(undecided);
         }
         // One instance for each structure stands for the larger ones.
-        let memo = RefCell::new(HashMap::new());
-        let places = |op: &Op, is_target: bool| -> Where {
+        let kinds = RefCell::new(Kinds::default());
+        let region = |op: &Op, is_target: bool| -> u32 {
             let part = if op.kind.is_access() { op.part } else { u16::from(is_target) };
-            (op.statement, part)
+            let is_put = op.kind == OpKind::Put && is_target;
+            kinds.borrow_mut().number(&proof, (op.statement, part), is_put)
         };
-        let may_overlap = |put: &Op, other: &Op, writes: bool| {
-            if put.target.object != other.target.object && put.target.object != other.source.object
-            {
-                return false;
-            }
-            let is_put = other.kind == OpKind::Put && writes;
-            let key = (places(put, true), places(other, writes), is_put);
-            *memo.borrow_mut().entry(key).or_insert_with(|| proof.may_overlap(key.0, key.1, key.2))
+        let memo = RefCell::new(HashMap::new());
+        let may_overlap = |put: u32, other: u32| {
+            *memo.borrow_mut().entry((put, other)).or_insert_with(|| {
+                let kinds = kinds.borrow();
+                let ((put, _), (other, is_put)) =
+                    (kinds.first[put as usize], kinds.first[other as usize]);
+                proof.may_overlap(put, other, is_put)
+            })
         };
-        for sizes in instances {
-            let stands = unbounded
-                .iter()
-                .all(|&at| reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large));
-            if !stands {
+        for sizes in instances.iter().filter(|sizes| stands(sizes)) {
+            if fewer || (unbounded.is_empty() && !shape.puts) {
                 continue;
             }
             let larges = unbounded.iter().map(|&axis| Large {
@@ -363,18 +417,34 @@ impl Every<'_> {
                 let ends = shape.opens[axis];
                 (axis as u32, (!ends).then_some(reach[axis].around))
             });
-            let beyond = Beyond {
-                larges: larges.collect(),
-                near: Near { axes: near.collect() },
-                may_overlap: &may_overlap,
+            let larges: Vec<Large> = larges.collect();
+            let all_wrap = larges.iter().all(|large| large.wraps && !shape.opens[large.axis]);
+            let middles = larges.clone();
+            let is_asked = move |program: &Program, rank: u32| {
+                let at =
+                    |axis: usize| program.layout.coordinate(rank as usize, AxisId(axis as u32));
+                !all_wrap || middles.iter().all(|large| at(large.axis) == large.middle)
             };
-            self.covered(sizes, &proof)?;
+            let beyond = Beyond {
+                larges,
+                near: Near { axes: near.collect() },
+                regions: Regions {
+                    is_asked: &is_asked,
+                    region: &region,
+                    may_overlap: &may_overlap,
+                },
+            };
             if let Err(problems) = self.at(sizes, Depth::Beyond(&beyond)) {
+                // What is wrong here is told as such; what is only not proved for more, as that.
+                if let Err(problems) = self.at(sizes, Depth::All) {
+                    return Err(self.smallest(sizes, axes, problems));
+                }
                 return Err(problems
                     .into_iter()
                     .map(|problem| unproved(problem, self.ranks()))
                     .collect());
             }
+            self.covered(sizes, &proof)?;
         }
         Ok(Proof { claims: self.claims(axes, params, reach) })
     }
@@ -427,6 +497,28 @@ impl Every<'_> {
             None => format!("{}: for all values at once", param.name),
         });
         axes.chain(params).collect()
+    }
+}
+
+/// Regions that are written alike, numbered.
+#[derive(Default)]
+struct Kinds<'a> {
+    known: HashMap<(Where, bool), u32>,
+    kinds: HashMap<Kind<'a>, u32>,
+    first: Vec<(Where, bool)>,
+}
+
+impl<'a> Kinds<'a> {
+    fn number(&mut self, proof: &Lengths<'a>, at: Where, is_put: bool) -> u32 {
+        if let Some(&number) = self.known.get(&(at, is_put)) {
+            return number;
+        }
+        let number = *self.kinds.entry(proof.kind(at, is_put)).or_insert_with(|| {
+            self.first.push((at, is_put));
+            self.first.len() as u32 - 1
+        });
+        self.known.insert((at, is_put), number);
+        number
     }
 }
 

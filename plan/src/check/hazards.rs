@@ -3,14 +3,15 @@
 //! On one rank, memory itself orders the units that touch it. What is left are puts: they write another
 //! rank's memory, and only signals order them with what is done there.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use super::instance::Instance;
 use super::links::Links;
 use super::orders::Orders;
 use super::report::Report;
 use crate::ir::Plan;
-use crate::program::{Budget, Op, OpKind, Program, Span};
+use crate::program::{Budget, NONE, Op, OpKind, Program, Span};
 use crate::verdict::Check;
 
 /// Whether there is something to ask.
@@ -49,6 +50,16 @@ struct Incoming {
     arrival: Option<u32>,
 }
 
+/// Regions as they are written, for sizes that are not looked at.
+pub(crate) struct Regions<'a> {
+    /// The number of an operation's region: its target, or else its source.
+    pub(crate) region: &'a dyn Fn(&Op, bool) -> u32,
+    /// Whether a rank's memory is to be looked at.
+    pub(crate) is_asked: &'a dyn Fn(&Program, u32) -> bool,
+    /// Whether a put's target and another region may have elements in common.
+    pub(crate) may_overlap: &'a dyn Fn(u32, u32) -> bool,
+}
+
 #[derive(Default)]
 struct Uses {
     own: Vec<Access>,
@@ -59,19 +70,20 @@ pub(crate) fn check(
     instance: &Instance<'_>,
     links: &Links,
     orders: &Orders,
-    may_overlap: &dyn Fn(&Op, &Op, bool) -> bool,
+    regions: Option<&Regions<'_>>,
     budget: &mut Budget,
     report: &mut Report<'_>,
 ) {
     let program = instance.program;
     let runs = runs(instance);
     let uses = collect(program, links, runs);
-    for ((rank, _), uses) in &uses {
+    // Around rings every rank's memory is used alike: one rank's is enough.
+    let is_asked = |rank: u32| regions.is_none_or(|regions| (regions.is_asked)(program, rank));
+    for ((rank, _), uses) in uses.iter().filter(|((rank, _), _)| is_asked(*rank)) {
         let mut found = Vec::new();
-        for incoming in &uses.puts {
-            if !of_put(program, incoming, uses, orders, may_overlap, budget, report, &mut found) {
-                return report.too_large("what may happen to windows at the same time");
-            }
+        let compare = Comparison { program, orders, regions, rank: *rank };
+        if !compare.all(uses, budget, report, &mut found) {
+            return report.too_large("what may happen to windows at the same time");
         }
         // Who uses the memory is told before who else puts there: it is often the cause.
         found.sort_by_key(|(_, other): &(_, Access)| {
@@ -126,109 +138,167 @@ fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32)
     uses
 }
 
-/// Compares a put with every other use of its object. `false` where that took too long.
-#[expect(clippy::too_many_arguments, reason = "one step of `check`, written apart for its length")]
-fn of_put(
-    program: &Program,
-    put: &Incoming,
-    uses: &Uses,
-    orders: &Orders,
-    may_overlap: &dyn Fn(&Op, &Op, bool) -> bool,
-    budget: &mut Budget,
-    report: &mut Report<'_>,
-    found: &mut Vec<(Incoming, Access)>,
-) -> bool {
-    let units = orders.units;
-    let first_run = |unit: u32| unit < units;
-    let meets = |other: &Access| {
-        let ops = [put.access.op, other.op].map(|op| &program.ops[op as usize]);
-        other.span.overlaps(put.access.span) || may_overlap(ops[0], ops[1], other.writes)
-    };
-    // What must have ended before the put starts, as nothing else orders it.
-    let mut own: Vec<&Access> = Vec::new();
-    for access in &uses.own {
-        if !budget.take(1) {
-            return false;
-        }
-        // Two later runs are to each other as two earlier ones.
-        if !(first_run(access.unit) || first_run(put.access.unit)) || !meets(access) {
-            continue;
-        }
-        let arrived = put.arrival.is_some_and(|wait| {
-            let stream = program.units[(wait % units) as usize].stream;
-            orders.clocks.ended(wait, stream, access.unit)
-        });
-        if !arrived {
-            own.push(access);
-        }
-    }
-    let others = uses.puts.iter().filter(|other| {
-        (other.access.unit, other.access.op) != (put.access.unit, put.access.op)
-            && (first_run(other.access.unit) || first_run(put.access.unit))
-            && meets(&other.access)
-    });
-    let others: Vec<&Incoming> = others.collect();
-    if !budget.take(uses.puts.len() as u64) {
-        return false;
-    }
-    // On one stream of the rank, the last one having ended says that all have.
-    let mut last: HashMap<u16, u32> = HashMap::new();
-    for access in &own {
-        let stream = program.units[(access.unit % units) as usize].stream;
-        let last = last.entry(stream).or_insert(access.unit);
-        if orders.clocks.place(*last) < orders.clocks.place(access.unit) {
-            *last = access.unit;
-        }
-    }
-    let mut wanted: HashSet<u32> = last.into_values().collect();
-    wanted.extend(others.iter().filter_map(|other| other.arrival));
-    let Some(mut ended) = orders.ended(put.access.unit, &wanted, budget) else { return false };
-    let all: HashSet<u32> = own.iter().map(|access| access.unit).collect();
-    if !own.is_empty() && !wanted.is_subset(&ended) {
-        let Some(more) = orders.ended(put.access.unit, &all, budget) else { return false };
-        ended.extend(more);
-    } else {
-        ended.extend(all);
-    }
-    for access in own {
-        if ended.contains(&access.unit) {
-            continue;
-        }
-        let arrived = match put.arrival {
-            None => false,
-            Some(wait) => match orders.ended(access.unit, &HashSet::from([wait]), budget) {
-                None => return false,
-                Some(found) => !found.is_empty(),
-            },
-        };
-        if !arrived && access.span.overlaps(put.access.span) {
-            found.push((*put, *access));
-        } else if !arrived {
-            report.undecided(Check::Hazards);
-        }
-    }
-    for other in others {
-        let before = other.arrival.is_some_and(|wait| ended.contains(&wait));
-        let after = || match put.arrival {
-            None => Some(false),
-            Some(wait) => orders
-                .ended(other.access.unit, &HashSet::from([wait]), budget)
-                .map(|found| !found.is_empty()),
-        };
-        if before {
-            continue;
-        }
-        let mut after = after;
-        match after() {
-            None => return false,
-            Some(true) => {}
-            Some(false) if other.access.span.overlaps(put.access.span) => {
-                found.push((*put, other.access));
+/// Uses of one object that are alike: of one stream of one rank, of the same elements. In the order in which
+/// they are issued, so that what has ended before some moment is a first part of them.
+struct Alike {
+    span: Span,
+    region: u32,
+    uses: Vec<Incoming>,
+}
+
+/// What own accesses, or puts, are alike by.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    rank: u32,
+    stream: u16,
+    communicator: u16,
+    signal: u32,
+    start: u64,
+    end: u64,
+    region: u32,
+    writes: bool,
+}
+
+impl Comparison<'_> {
+    fn alike(&self, uses: impl Iterator<Item = Incoming>, is_put: bool) -> Vec<Alike> {
+        let mut places: HashMap<Key, usize> = HashMap::new();
+        let mut all: Vec<Alike> = Vec::new();
+        for (at, using) in uses.enumerate() {
+            let Access { unit, op, span, writes } = using.access;
+            let unit = &self.program.units[(unit % self.orders.units) as usize];
+            let op = &self.program.ops[op as usize];
+            let region = self.regions.map_or(0, |regions| (regions.region)(op, writes));
+            // Puts with a signal are awaited in their order; of those without, each is for itself.
+            let alone = is_put && op.signal == NONE;
+            let key = Key {
+                rank: unit.rank,
+                stream: unit.stream,
+                communicator: if is_put { op.communicator } else { 0 },
+                signal: if alone { NONE - 1 - at as u32 } else { op.signal },
+                start: span.start,
+                end: span.end,
+                region,
+                writes,
+            };
+            let new = all.len();
+            let place = *places.entry(key).or_insert(new);
+            if place == new {
+                all.push(Alike { span, region, uses: Vec::new() });
             }
-            Some(false) => report.undecided(Check::Hazards),
+            all[place].uses.push(using);
         }
+        all
     }
-    true
+}
+
+struct Comparison<'a> {
+    program: &'a Program,
+    orders: &'a Orders,
+    regions: Option<&'a Regions<'a>>,
+    rank: u32,
+}
+
+/// How far each stream of a rank has surely come when a unit starts, for the units that were asked so far.
+type Frontiers = HashMap<u32, Vec<u32>>;
+
+impl Comparison<'_> {
+    fn frontier<'f>(
+        &self,
+        unit: u32,
+        known: &'f mut Frontiers,
+        budget: &mut Budget,
+    ) -> Option<&'f Vec<u32>> {
+        Some(match known.entry(unit) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(self.orders.frontier(unit, self.rank, budget)?),
+        })
+    }
+
+    fn stream(&self, unit: u32) -> usize {
+        usize::from(self.program.units[(unit % self.orders.units) as usize].stream)
+    }
+
+    /// Whether a unit of this rank has ended when so much has.
+    fn is_in(&self, unit: u32, frontier: &[u32]) -> bool {
+        self.orders.clocks.place(unit) <= frontier[self.stream(unit)]
+    }
+
+    fn meet(&self, put: &Alike, other: &Alike) -> bool {
+        put.span.overlaps(other.span)
+            || self.regions.is_some_and(|regions| (regions.may_overlap)(put.region, other.region))
+    }
+
+    /// Compares every put with every other use of its object. `false` where that took too long.
+    fn all(
+        &self,
+        uses: &Uses,
+        budget: &mut Budget,
+        report: &mut Report<'_>,
+        found: &mut Vec<(Incoming, Access)>,
+    ) -> bool {
+        let mut known = Frontiers::new();
+        let own = uses.own.iter().map(|&access| Incoming { access, arrival: None });
+        let own = self.alike(own, false);
+        let puts = self.alike(uses.puts.iter().copied(), true);
+        for of in &puts {
+            for (others, are_puts) in [(&own, false), (&puts, true)] {
+                for other in others.iter().filter(|other| self.meet(of, other)) {
+                    for put in &of.uses {
+                        match self.pair(put, other, are_puts, &mut known, budget) {
+                            None => return false,
+                            Some(None) => {}
+                            Some(Some(clash)) if other.span.overlaps(of.span) => {
+                                found.push((*put, clash));
+                            }
+                            Some(Some(_)) => report.undecided(Check::Hazards),
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// The first of some uses that is alike and in no order with a put. `None` where that took too long.
+    fn pair(
+        &self,
+        put: &Incoming,
+        other: &Alike,
+        are_puts: bool,
+        known: &mut Frontiers,
+        budget: &mut Budget,
+    ) -> Option<Option<Access>> {
+        let units = self.orders.units;
+        let first_run = |unit: u32| unit < units;
+        // Two later runs are to each other as two earlier ones.
+        let considered = if first_run(put.access.unit) {
+            other.uses.len()
+        } else {
+            other.uses.partition_point(|using| first_run(using.access.unit))
+        };
+        if !budget.take(8) {
+            return None;
+        }
+        let frontier = self.frontier(put.access.unit, known, budget)?;
+        let before = other.uses[..considered].partition_point(|using| {
+            let end = if are_puts { using.arrival } else { Some(using.access.unit) };
+            end.is_some_and(|unit| self.is_in(unit, frontier))
+        });
+        let is_itself = |using: &Incoming| {
+            are_puts && (using.access.unit, using.access.op) == (put.access.unit, put.access.op)
+        };
+        let mut rest = other.uses[before..considered].iter().filter(|using| !is_itself(using));
+        let Some(next) = rest.next() else { return Some(None) };
+        let Some(wait) = put.arrival else { return Some(Some(next.access)) };
+        if !are_puts {
+            let stream = self.stream(wait) as u16;
+            if self.orders.clocks.ended(wait, stream, next.access.unit) {
+                return Some(None);
+            }
+        }
+        let frontier = self.frontier(next.access.unit, known, budget)?;
+        Some((!self.is_in(wait, frontier)).then_some(next.access))
+    }
 }
 
 fn tell(

@@ -1,6 +1,7 @@
 //! All checks of one instance.
 
 use super::classes::{self, Large};
+use super::hazards::Regions;
 use super::links::Links;
 use super::orders::{Near, Orders};
 use super::report::Report;
@@ -9,7 +10,7 @@ use super::{
     units,
 };
 use crate::ir::Plan;
-use crate::program::{Budget, Op, Program};
+use crate::program::{Budget, Program};
 use crate::verdict::{Check, Problem, Sizes};
 
 /// What the checks of an instance share.
@@ -24,6 +25,8 @@ pub(crate) struct Instance<'a> {
 pub(crate) enum Depth<'a> {
     /// All of it, as it is.
     All,
+    /// All but those that compare every access with every other: A9 and A10.
+    WithoutHazards,
     /// All of it, and for every larger number of ranks too.
     Beyond(&'a Beyond<'a>),
 }
@@ -32,9 +35,7 @@ pub(crate) enum Depth<'a> {
 pub(crate) struct Beyond<'a> {
     pub(crate) larges: Vec<Large>,
     pub(crate) near: Near,
-    /// Whether two operations' regions may overlap for some sizes: the first one's target with the second
-    /// one's source or target.
-    pub(crate) may_overlap: &'a dyn Fn(&Op, &Op, bool) -> bool,
+    pub(crate) regions: Regions<'a>,
 }
 
 /// Everything that is wrong with an instance.
@@ -71,7 +72,7 @@ pub(crate) fn problems(
             report.undecided(Check::CapturedCredit);
         }
     }
-    let needs_hazards = hazards::is_asked(instance);
+    let needs_hazards = !matches!(depth, Depth::WithoutHazards) && hazards::is_asked(instance);
     if needs_order || needs_hazards {
         let ordered = if instance.plan.replayed { 2 } else { 1 };
         let runs = if needs_hazards { hazards::runs(instance) } else { ordered };
@@ -80,8 +81,8 @@ pub(crate) fn problems(
             report.too_large("comparing the accesses of all ranks");
             return report.finish();
         }
-        let (near, may_overlap) = match depth {
-            Depth::Beyond(beyond) => (beyond.near.clone(), Some(beyond.may_overlap)),
+        let (near, regions) = match depth {
+            Depth::Beyond(beyond) => (beyond.near.clone(), Some(&beyond.regions)),
             _ => (Near::default(), None),
         };
         let orders = Orders::new(instance, &links, runs, near);
@@ -89,8 +90,7 @@ pub(crate) fn problems(
             order::check(instance, &orders, ordered, budget, &mut report);
         }
         if needs_hazards {
-            let may_overlap = may_overlap.unwrap_or(&|_, _, _| false);
-            hazards::check(instance, &links, &orders, may_overlap, budget, &mut report);
+            hazards::check(instance, &links, &orders, regions, budget, &mut report);
         }
     }
     postcondition::check(instance, &links, budget, &mut report);

@@ -15,6 +15,15 @@ use crate::verdict::{Check, Problem, ProblemKind};
 /// Where a region stands: the statement's number, and which of its regions.
 pub(crate) type Where = (u32, u16);
 
+/// A region as it is written, with the loops around it, and the peer that it is put at.
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Kind<'a> {
+    region: Option<&'a Region>,
+    peer: Option<&'a Peer>,
+    is_put: bool,
+    loops: Vec<&'a crate::ir::Loop>,
+}
+
 /// A region of a statement, seen from the rank whose memory it is in.
 struct Seen<'a> {
     region: &'a Region,
@@ -82,6 +91,16 @@ impl<'a> Lengths<'a> {
         }
         proof.initialised();
         proof
+    }
+
+    /// What a region is by how it is written: regions of one kind are the same elements.
+    pub(crate) fn kind(&self, at: Where, is_put: bool) -> Kind<'a> {
+        Kind {
+            region: self.regions.get(&at).copied(),
+            peer: if is_put { self.peers.get(&at.0).copied() } else { None },
+            is_put,
+            loops: self.loops.get(&at.0).cloned().unwrap_or_default(),
+        }
     }
 
     pub(crate) fn problems(&self) -> &[Problem] {

@@ -105,6 +105,11 @@ impl Clocks {
         self.places.len()
     }
 
+    /// How many streams a rank has.
+    pub(crate) fn streams(&self) -> usize {
+        self.streams
+    }
+
     /// A unit's place on its stream.
     pub(crate) fn place(&self, unit: u32) -> u32 {
         self.places[unit as usize]
@@ -138,6 +143,25 @@ pub(crate) fn reason(program: &Program, first: u32, second: u32) -> Option<Reaso
         }
     }
     None
+}
+
+/// Tells why each unit of a rank waits for which earlier ones, over several runs: unit, earlier, why.
+pub(crate) fn reasons(
+    program: &Program,
+    rank: usize,
+    runs: usize,
+    mut each: impl FnMut(u32, u32, Reason),
+) {
+    let mut state = State::new(program);
+    let mut before = Vec::new();
+    for run in 0..runs {
+        for unit in program.of_rank(rank) {
+            let id = (run * program.units.len() + unit) as u32;
+            state.step(program, run, &program.units[unit], id, &mut before, |(earlier, why)| {
+                each(id, earlier, why);
+            });
+        }
+    }
 }
 
 /// Which streams used an object since it was last written, as bits.

@@ -103,14 +103,19 @@ fn directions(messages: &[Message], report: &mut Report<'_>) {
     let several = |of: fn(&Message) -> u32| {
         let mut distances = messages.iter().map(|message| shift(of(message)));
         let first = distances.find(|&distance| distance != NONE);
-        distances.any(|distance| distance != NONE && Some(distance) != first)
+        first.is_some_and(|first| {
+            distances.any(|distance| distance != NONE && !same(program, first, distance))
+        })
     };
     if messages.is_empty() || !(several(|of| of.send_op) || several(|of| of.receive_op)) {
         return;
     }
     for message in messages {
         let (sent, received) = (shift(message.send_op), shift(message.receive_op));
-        if sent == NONE || received == NONE || program.shifts[sent as usize].back == received {
+        if sent == NONE
+            || received == NONE
+            || same(program, program.shifts[sent as usize].back, received)
+        {
             continue;
         }
         let (send, receive) =
@@ -135,7 +140,7 @@ fn directions(messages: &[Message], report: &mut Report<'_>) {
         let title = format!(
             "the neighbours at {} and at {} are the same rank, and take each other's messages",
             distance(program, sent),
-            distance(program, received)
+            distance(program, program.shifts[received as usize].back)
         );
         let bound = apart(program, messages);
         let help = [
@@ -148,6 +153,13 @@ fn directions(messages: &[Message], report: &mut Report<'_>) {
         let help: Vec<&str> = help.iter().map(String::as_str).collect();
         return report.tell(Check::Matching, program.place(send.statement), title, story, &help);
     }
+}
+
+/// Whether two distances are as far, around a ring or not.
+fn same(program: &Program, a: u32, b: u32) -> bool {
+    let (a, b) = (&program.shifts[a as usize].hops, &program.shifts[b as usize].hops);
+    a.len() == b.len()
+        && a.iter().zip(b).all(|((axis, by, _), (other, far, _))| (axis, by) == (other, far))
 }
 
 /// A distance for people: `+1`.
@@ -198,22 +210,9 @@ fn agreement(program: &Program, message: &Message, report: &mut Report<'_>) {
         report.line(from, send, format!("{}: {}", report.does(send), what(elements.0, lens.0))),
         report.line(to, receive, format!("{}: {}", report.does(receive), what(elements.1, lens.1))),
     ];
-    let two = two_peers(program, message);
-    let title = match two {
-        Some(()) => format!(
-            "rank {from} and rank {to} exchange messages of several statements, which match in the \
-             order of the calls, and these differ"
-        ),
-        None => "the two halves of a message differ".to_owned(),
-    };
+    let title = "the two halves of a message differ";
     let help = ["make both halves of one type and one length"];
     report.tell(Check::Agreement, program.place(send.statement), title, story, &help);
-}
-
-fn two_peers(program: &Program, message: &Message) -> Option<()> {
-    let send = &program.ops[message.send_op as usize];
-    let receive = &program.ops[message.receive_op as usize];
-    (send.statement != receive.statement).then_some(())
 }
 
 /// The messages between two ranks are parted into groups alike at both ends.

@@ -25,9 +25,12 @@ mod signals;
 mod units;
 
 use crate::ir::Plan;
-use crate::program::{Budget, Statements, expand};
+use crate::program::{Budget, Program, Statements, expand};
 use crate::verdict::{Problem, Rejected, Sizes};
 use instance::{Depth, Instance};
+pub(crate) use links::Links;
+
+pub(crate) use local::{Clocks, Local, Reason as LocalReason, bits, reasons as local_reasons};
 
 /// What was proved of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,10 +70,33 @@ pub fn check_at(plan: &Plan, sizes: &Sizes) -> Result<(), Rejected> {
     if problems.is_empty() { Ok(()) } else { Err(rejected(plan, problems)) }
 }
 
-/// How much work a check does at most: about this many units are written out or compared.
-const UNITS: u64 = 100_000_000;
+/// An instance that has passed the checks, written out.
+pub(crate) fn checked(plan: &Plan, sizes: &Sizes) -> Result<Program, Rejected> {
+    check_at(plan, sizes)?;
+    let (statements, mut budget) = (Statements::new(plan), Budget::new(UNITS));
+    expand(plan, &statements, sizes, &mut budget).map_err(|problems| rejected(plan, problems))
+}
 
-fn rejected(plan: &Plan, problems: Vec<Problem>) -> Rejected {
+/// Everything that is wrong with an instance that is written out already.
+pub(crate) fn problems_of(plan: &Plan, program: &Program, sizes: &Sizes) -> Vec<Problem> {
+    instance::problems(&Instance { plan, program, sizes }, Depth::All, &mut Budget::new(UNITS))
+}
+
+/// What belongs together across the ranks of an instance that has passed the checks.
+pub(crate) fn links_of(plan: &Plan, program: &Program, sizes: &Sizes) -> Links {
+    let instance = Instance { plan, program, sizes };
+    let mut report = report::Report::new(&instance);
+    Links {
+        messages: messages::check(&instance, &mut report),
+        collectives: collectives::check(&instance, &mut report),
+        signals: signals::check(&instance, &mut report),
+    }
+}
+
+/// How much work a check does at most: about this many units are written out or compared.
+const UNITS: u64 = 40_000_000;
+
+pub(crate) fn rejected(plan: &Plan, problems: Vec<Problem>) -> Rejected {
     Rejected { plan: plan.name.clone(), files: plan.files.clone(), problems }
 }
 

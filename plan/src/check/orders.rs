@@ -1,5 +1,6 @@
 //! What is surely before what, over all ranks and several runs.
 
+use std::cell::RefCell;
 use std::collections::{BinaryHeap, HashSet};
 
 use super::graph::{Graph, end, start};
@@ -21,7 +22,30 @@ pub(crate) struct Orders {
     near: Near,
     /// The rank of each unit of a run, and the coordinates of each rank.
     ranks: Vec<u32>,
+    streams: Vec<u16>,
+    /// The streams that each rank uses, one bit each.
+    used: Vec<u64>,
     layout: Layout,
+    seen: RefCell<Seen>,
+}
+
+/// Which nodes a search has seen: those that bear its number.
+#[derive(Default)]
+struct Seen {
+    nodes: Vec<u32>,
+    turn: u32,
+}
+
+impl Seen {
+    /// Nothing is seen again.
+    fn next(&mut self, nodes: usize) -> (&mut [u32], u32) {
+        if self.nodes.len() != nodes || self.turn == u32::MAX {
+            self.nodes = vec![0; nodes];
+            self.turn = 0;
+        }
+        self.turn += 1;
+        (&mut self.nodes, self.turn)
+    }
 }
 
 /// How far from a rank a reason may be looked for: along each axis, so far around a ring, or between two
@@ -103,7 +127,24 @@ impl Orders {
         }
         let back = Graph::new(nodes, |edge| each(&mut |from, to| edge(to, from)));
         let ranks = program.units.iter().map(|unit| unit.rank).collect();
-        Self { clocks, back, places, units, near, ranks, layout: program.layout.clone() }
+        let streams = program.units.iter().map(|unit| unit.stream).collect();
+        let mut used = vec![0; program.ranks()];
+        for unit in &program.units {
+            used[unit.rank as usize] |= 1 << unit.stream;
+        }
+        let layout = program.layout.clone();
+        Self {
+            clocks,
+            back,
+            places,
+            units,
+            near,
+            ranks,
+            streams,
+            used,
+            layout,
+            seen: RefCell::default(),
+        }
     }
 
     /// Which of the units at `wanted`, all of one rank, have surely ended when `target` starts. `None` where looking took too long.
@@ -146,6 +187,46 @@ impl Orders {
             }
         }
         Some(found)
+    }
+
+    /// How far each stream of a rank has surely come when `target` starts: the place of the last unit that has
+    /// ended, or 0. `None` where looking took too long.
+    pub(crate) fn frontier(&self, target: u32, rank: u32, budget: &mut Budget) -> Option<Vec<u32>> {
+        let units = self.units_in_all();
+        let of = |unit: u32| (unit % self.units) as usize;
+        let from = self.ranks[of(target)];
+        let mut frontier = vec![0; self.clocks.streams()];
+        let mut left = self.used[rank as usize];
+        let mut seen = self.seen.borrow_mut();
+        let (seen, turn) = seen.next(self.places.len());
+        let mut open = BinaryHeap::new();
+        open.push((self.places[start(target) as usize], start(target)));
+        while left != 0
+            && let Some((_, node)) = open.pop()
+        {
+            let unit = node / 2;
+            if unit < units && node % 2 == 1 && self.ranks[of(unit)] == rank {
+                // The first one that is met on a stream is its last, and says what it knows of the others.
+                let stream = usize::from(self.streams[of(unit)]);
+                let place = self.clocks.place(unit);
+                frontier[stream] = frontier[stream].max(place);
+                left &= !(1 << stream);
+            }
+            let before = self.back.after(node);
+            if !budget.take(1 + before.len() as u64) {
+                return None;
+            }
+            for &earlier in before {
+                let is_near = self.near.axes.is_empty()
+                    || earlier / 2 >= units
+                    || self.near.allows(&self.layout, from, rank, self.ranks[of(earlier / 2)]);
+                let is_new = std::mem::replace(&mut seen[earlier as usize], turn) != turn;
+                if is_new && is_near {
+                    open.push((self.places[earlier as usize], earlier));
+                }
+            }
+        }
+        Some(frontier)
     }
 
     fn units_in_all(&self) -> u32 {

@@ -85,6 +85,11 @@ impl<'a> Links<'a> {
         self.members.of(of, rank)
     }
 
+    /// The first of them: it names this one of the communicator's instances.
+    pub(crate) fn first(&self, of: CommunicatorId, rank: u32) -> u32 {
+        self.members.first(of, rank)
+    }
+
     /// The order on each rank: streams, events, and one queue for each communicator.
     fn local(&mut self) {
         let mut rank = u32::MAX;
@@ -133,8 +138,7 @@ impl<'a> Links<'a> {
                 match operation {
                     Operation::Collective { among, .. } => {
                         let place = places.entry((*among, rank)).or_default();
-                        let first = self.members.of(*among, rank).first().copied();
-                        let key = (*among, first.unwrap_or(rank), *place);
+                        let key = (*among, self.members.first(*among, rank), *place);
                         meetings.entry(key).or_default().push(port);
                         *place += 1;
                     }
@@ -191,6 +195,14 @@ impl Members {
         let layout = layout.filter(|layout| layout.size == schedule.ranks.len());
         let ranks = schedule.ranks.len() as u32;
         Self { layout, communicators: plan.communicators.len(), ranks }
+    }
+
+    fn first(&self, communicator: CommunicatorId, rank: u32) -> u32 {
+        let index = communicator.index();
+        match &self.layout {
+            Some(layout) if index < self.communicators => layout.first(index, rank as usize) as u32,
+            _ => 0,
+        }
     }
 
     fn of(&self, communicator: CommunicatorId, rank: u32) -> Vec<u32> {

@@ -34,7 +34,7 @@ mod timeline;
 mod width;
 
 pub(crate) use clock::{Clock, Pace};
-pub(crate) use links::{Links, Pair, Port};
+pub(crate) use links::Links;
 
 use crate::ir::Plan;
 use crate::lower::Schedule;

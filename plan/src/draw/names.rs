@@ -87,10 +87,11 @@ impl<'a> Names<'a> {
                 if detail != Detail::Least && !what.is_empty() {
                     line = format!("{line} {what}");
                 }
-                if detail == Detail::Full && self.plan.communicators.len() > 1 {
-                    if let Some(communicator) = self.plan.communicators.get(among.index()) {
-                        line = format!("{line} on {}", clean(&communicator.name));
-                    }
+                let communicator = self.plan.communicators.get(among.index());
+                if let Some(communicator) = communicator
+                    .filter(|_| detail == Detail::Full && self.plan.communicators.len() > 1)
+                {
+                    line = format!("{line} on {}", clean(&communicator.name));
                 }
                 vec![line]
             }

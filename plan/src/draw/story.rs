@@ -72,10 +72,10 @@ impl<'a> Story<'a> {
         let mut story = Self { problem, ranks, lines, more, arrows: Vec::new(), circle: false };
         match problem.check() {
             Some(Check::Deadlock | Check::CapturedCredit) => story.waits(),
-            Some(Check::Hazards | Check::ReplayHazards | Check::CommunicatorOrder) => {
-                if story.lines.len() == 2 {
-                    story.arrows.push(Arrow { from: 0, to: 1, kind: ArrowKind::NoOrder });
-                }
+            Some(Check::Hazards | Check::ReplayHazards | Check::CommunicatorOrder)
+                if story.lines.len() == 2 =>
+            {
+                story.arrows.push(Arrow { from: 0, to: 1, kind: ArrowKind::NoOrder });
             }
             _ => {}
         }

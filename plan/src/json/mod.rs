@@ -46,6 +46,9 @@
 //! array, then takes one after the other, in the order of their declarations; with `nth`, from 1, it takes
 //! that one. In a number the name means the loop around it.
 //!
+//! A plan needs `name`, `axes`, `communicators` and `steps`; whatever else is missing is empty, or what
+//! [`Plan`] says. `replayed` is true unless it is said, `launch` is `"eager"`, `order` is `"declared"`.
+//!
 //! Without a list `files`, a file has its places in its own text: what is wrong with the plan is told with
 //! the lines of the JSON. Push its path onto [`Plan::files`] to have that named as well.
 

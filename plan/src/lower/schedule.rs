@@ -6,6 +6,21 @@ use crate::ir::{CollectiveKind, CommunicatorId, Location, SignalId, StreamId};
 use crate::verdict::Sizes;
 
 /// An instance of a plan, ready to run: the same units as the plan's, joined where nothing is lost.
+///
+/// # Runs
+///
+/// A rank's host makes its calls in order, and never waits. Before a call, its stream waits for the events
+/// in [`waits`](Call::waits), which calls before it recorded in this run, and for those in
+/// [`carried`](Call::carried), which calls after it recorded in the run before. In CUDA both are one thing:
+/// `cuStreamWaitEvent` takes an event as it was recorded last, and does nothing before the first time. So
+/// runs follow one another without a barrier, and overlap as far as memory and `after` allow. The two copies
+/// of a buffer swap between runs, and [`Part::next`] names the other one in either.
+///
+/// What NCCL orders itself has no events: operations of one communicator run in the order of the calls, on
+/// whatever stream. A captured plan carries nothing, as one graph launch follows another whole; whoever
+/// captures it forks all its streams from one and joins them again.
+///
+/// In serialized form, `carried` and `why_waits` may be missing: then they are empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     /// The plan's name.
@@ -18,6 +33,9 @@ pub struct Schedule {
     pub warm_ups: Vec<WarmUp>,
     /// Why steps were joined, or not.
     pub reasons: Vec<Reason>,
+    /// Why streams wait for each other.
+    #[serde(default)]
+    pub why_waits: Vec<WhyWait>,
 }
 
 /// One rank's calls, in the order of its host.
@@ -34,8 +52,12 @@ pub struct RankSchedule {
 pub struct Call {
     /// Its stream.
     pub stream: StreamId,
-    /// Events that the stream waits for first.
+    /// Events that the stream waits for first: recorded earlier in this run.
     pub waits: Vec<Event>,
+    /// Events of the run before that the stream waits for first: recorded by calls that stand later in this
+    /// list. In the first run there is nothing to wait for.
+    #[serde(default)]
+    pub carried: Vec<Event>,
     /// What runs.
     pub work: Work,
     /// The event that is recorded after it, where somebody waits for it.
@@ -89,7 +111,7 @@ pub struct Part {
 pub enum Operation {
     /// A collective. `in_place` says that it runs where `send` and `recv` overlap as NCCL wants it.
     Collective {
-        /// Which one; its root, if it has one, is a number.
+        /// Which one; its root, if it has one, is a number: a rank of the communicator.
         kind: CollectiveKind,
         /// Among whom.
         among: CommunicatorId,
@@ -175,6 +197,23 @@ pub struct Reason {
     pub second: Location,
     /// Whether they are one group now.
     pub joined: bool,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// Why a stream waits for another, on some rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhyWait {
+    /// The call that waits.
+    pub waiter: Location,
+    /// The call whose event it waits for.
+    pub recorder: Location,
+    /// The stream that waits.
+    pub stream: StreamId,
+    /// The stream that it waits for.
+    pub other: StreamId,
+    /// Whether the event is the run before's.
+    pub carried: bool,
     /// Why, in one sentence.
     pub why: String,
 }

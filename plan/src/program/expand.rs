@@ -45,6 +45,9 @@ impl<'a> Statements<'a> {
     }
 }
 
+/// Operations of one instance at most, over all ranks: more is refused by name.
+const MOST_OPERATIONS: usize = 8_000_000;
+
 /// Writes an instance out.
 pub(crate) fn expand(
     plan: &Plan,
@@ -102,6 +105,7 @@ pub(crate) fn expand(
         problems: Vec::new(),
         stopped: false,
         shifts: Vec::new(),
+        turn: 0,
         bounded: vec![false; statements.places.len()],
     };
     walk.steps(&statements.steps, &Active::All);
@@ -198,6 +202,8 @@ struct Walk<'a> {
     /// Whether there is more than what is checked.
     stopped: bool,
     shifts: Vec<Shift>,
+    /// How often a statement was issued.
+    turn: u32,
     /// Statements of which a problem was told.
     bounded: Vec<bool>,
 }
@@ -354,6 +360,9 @@ impl Walk<'_> {
     /// Makes units of what is pending: one for each rank that has something.
     fn issue(&mut self, statement: u32) {
         let mut pending = std::mem::take(&mut self.pending);
+        if self.ops.len() + pending.len() > MOST_OPERATIONS {
+            self.stopped = true;
+        }
         if pending.windows(2).any(|pair| pair[0].0 > pair[1].0) {
             pending.sort_by_key(|(rank, ..)| *rank);
         }
@@ -368,6 +377,7 @@ impl Walk<'_> {
             self.units.push(Unit {
                 rank,
                 statement,
+                turn: self.turn,
                 first_op,
                 ops: (end - begin) as u32,
                 stream: first.stream,
@@ -377,6 +387,7 @@ impl Walk<'_> {
             begin = end;
         }
         pending.clear();
+        self.turn += 1;
         self.pending = pending;
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct Unit {
     pub(crate) rank: u32,
     /// The statement that it comes from.
     pub(crate) statement: u32,
+    /// Which running of a statement it belongs to, counted through all ranks alike.
+    pub(crate) turn: u32,
     pub(crate) first_op: u32,
     pub(crate) ops: u32,
     pub(crate) stream: u16,

@@ -17,7 +17,7 @@ pub(crate) struct Object {
 }
 
 /// All of a rank's memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Objects {
     pub(crate) all: Vec<Object>,
     /// Per buffer: the first object, how many in the array, how many copies.

@@ -49,7 +49,7 @@ fn declared(name: &str, ranks: impl Into<typed_nccl_plan::ir::Values>) -> (PlanB
     let mut plan = PlanBuilder::new(name);
     plan.ranks(ranks);
     let r = plan.rank();
-    let len = plan.param("len", [1, 2, 3]);
+    let len = plan.param("len", 1..);
     let x = plan.in_out("x", len);
     let net = plan.stream("net");
     (plan, Declared { r, x, net })

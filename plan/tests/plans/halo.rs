@@ -39,7 +39,6 @@ pub fn claims_two_ranks() -> NearMiss {
         .ranks([0, 1])
         .lines(include_str!("halo.rs"), ["to the left", "from the left"])
         .mend("n >= 3")
-        .by_the_claim()
 }
 
 /// That a neighbour's edge has arrived does not say that it has read ours.

@@ -37,7 +37,7 @@ macro_rules! each_good_plan {
             }
             one_f1b { listed }
             pipeline { forward }
-            ring { exchange exchange_of_all }
+            ring { exchange in_two_halves }
         }
     };
 }

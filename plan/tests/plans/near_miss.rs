@@ -21,8 +21,6 @@ pub struct NearMiss {
     pub lines: Vec<u32>,
     /// What the help says.
     pub mends: Vec<&'static str>,
-    /// Whether no instance is wrong by itself, but what the plan claims for several.
-    pub by_the_claim: bool,
 }
 
 struct Expected {
@@ -36,7 +34,7 @@ struct Expected {
 impl NearMiss {
     pub fn new(plan: PlanBuilder, breaks: Check) -> Self {
         let (ranks, lines, mends) = (Vec::new(), Vec::new(), Vec::new());
-        Self { plan, breaks, smallest: None, ranks, lines, mends, by_the_claim: false }
+        Self { plan, breaks, smallest: None, ranks, lines, mends }
     }
 
     pub fn smallest(self, extents: impl Into<Vec<i64>>) -> Self {
@@ -64,11 +62,6 @@ impl NearMiss {
         self
     }
 
-    /// No instance is wrong by itself: only what the plan claims for several is.
-    pub fn by_the_claim(self) -> Self {
-        Self { by_the_claim: true, ..self }
-    }
-
     /// Panics unless the plan is rejected as it should be.
     pub fn verify(self) {
         let breaks = self.breaks;
@@ -90,9 +83,6 @@ impl NearMiss {
 
     /// Panics unless the smallest instance of the plan that is rejected is rejected as it should be.
     pub fn verify_at_small_sizes(self) {
-        if self.by_the_claim {
-            return;
-        }
         let breaks = self.breaks;
         let (plan, expected) = self.split();
         let plan = plan.unchecked().unwrap_or_else(|refused| panic!("{refused}"));
@@ -102,7 +92,7 @@ impl NearMiss {
     }
 
     fn split(self) -> (PlanBuilder, Expected) {
-        let Self { plan, breaks, smallest, ranks, lines, mends, .. } = self;
+        let Self { plan, breaks, smallest, ranks, lines, mends } = self;
         (plan, Expected { breaks, smallest, ranks, lines, mends })
     }
 }

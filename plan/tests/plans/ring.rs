@@ -12,9 +12,9 @@ pub fn exchange() -> PlanBuilder {
     plan
 }
 
-/// For a few lengths it can also be said that `b` is filled.
-pub fn exchange_of_all() -> PlanBuilder {
-    let mut plan = PlanBuilder::new("ring exchange of a few lengths");
+/// In two messages, which fill `b` together.
+pub fn in_two_halves() -> PlanBuilder {
+    let mut plan = PlanBuilder::new("ring exchange in two halves");
     plan.ranks(1..=8);
     let len = plan.param("len", [1, 2, 3, 8]);
     let a = plan.input::<f32>("a", len);

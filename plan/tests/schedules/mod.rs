@@ -29,7 +29,8 @@ impl Sketch {
         };
         let ranks = vec![RankSchedule::default(); extents.iter().product::<i64>() as usize];
         let (warm_ups, reasons) = (Vec::new(), Vec::new());
-        let schedule = Schedule { plan: plan.name.clone(), sizes, ranks, warm_ups, reasons };
+        let (plan_name, why_waits) = (plan.name.clone(), Vec::new());
+        let schedule = Schedule { plan: plan_name, sizes, ranks, warm_ups, reasons, why_waits };
         Self { plan, schedule }
     }
 
@@ -51,7 +52,8 @@ impl Sketch {
             waits.push(event);
         }
         let from = vec![Location::new(line, 5)];
-        of.calls.push(Call { stream: StreamId(stream), waits, work, records: None, from });
+        let (stream, carried) = (StreamId(stream), Vec::new());
+        of.calls.push(Call { stream, waits, carried, work, records: None, from });
     }
 
     pub fn group(&mut self, rank: u32, after: &[u32], line: u32, operations: Vec<Operation>) {

@@ -44,9 +44,8 @@ pub(super) struct Grid {
     pub(super) labels: Vec<Vec<String>>,
     pub(super) ranks: usize,
     pub(super) steps: usize,
-    /// Per step, the width of its bars and of the gutter after them.
+    /// Per step, the width of its bars, and where they begin.
     widths: Vec<usize>,
-    pub(super) gutters: Vec<usize>,
     lefts: Vec<usize>,
     /// Where the lanes' names end.
     pub(super) left: usize,
@@ -65,7 +64,6 @@ impl Grid {
             ranks,
             steps,
             widths: vec![5 * CHAR; steps],
-            gutters: vec![0; steps],
             lefts: vec![0; steps],
             left: 0,
             rest: 0,
@@ -133,17 +131,16 @@ impl Grid {
     /// Places the steps beside each other, once the tracks of the gutters are known. Gives where they end.
     pub(super) fn place_steps(&mut self, tracks: &[usize]) -> usize {
         let mut x = self.left;
-        for step in 0..self.steps {
-            self.lefts[step] = x;
-            self.gutters[step] = 2 * HEAD + tracks[step] * GUTTER;
-            x += self.widths[step] + self.gutters[step];
+        for ((left, width), tracks) in self.lefts.iter_mut().zip(&self.widths).zip(tracks) {
+            *left = x;
+            x += width + 2 * HEAD + tracks * GUTTER;
         }
         x
     }
 
     /// Where the bars of a step begin and end.
     pub(super) fn begins(&self, step: usize) -> usize {
-        self.lefts.get(step).copied().unwrap_or_else(|| self.ends(self.steps - 1) + 2 * HEAD)
+        self.lefts[step]
     }
 
     pub(super) fn ends(&self, step: usize) -> usize {

@@ -26,8 +26,8 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
 
     let mut canvas = Canvas::default();
     let mut y = MARGIN;
-    for (nth, line) in wrap(&format!("error: {}", story.title()), room).iter().enumerate() {
-        canvas.bold(MARGIN, y, line, if nth == 0 { ALARM } else { INK });
+    for line in wrap(&format!("error: {}", story.title()), room) {
+        canvas.bold(MARGIN, y, &line, ALARM);
         y += LINE;
     }
     y += 10;
@@ -54,6 +54,9 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
     }
     let end = y.saturating_sub(DOWN).max(heads + LINE);
     lifelines(&mut canvas, story, heads, end, &left, column);
+    if !story.circle {
+        about(&mut canvas, story, &boxes, &|nth| left(nth) + column / 2);
+    }
     let wrong = !story.arrows.is_empty();
     for (area, (place, lines)) in boxes.iter().zip(&texts) {
         canvas.boxed(
@@ -111,32 +114,50 @@ fn lifelines(
     }
 }
 
+/// From each box to the rank that it is about, too.
+fn about(canvas: &mut Canvas, story: &Story<'_>, boxes: &[Area], middle: &dyn Fn(usize) -> usize) {
+    for (area, line) in boxes.iter().zip(&story.lines) {
+        let other = story.ranks.iter().position(|rank| Some(*rank) == line.other);
+        let Some(other) = other.filter(|_| line.rank.is_some() && line.rank != line.other) else {
+            continue;
+        };
+        let y = area.y + area.height / 2;
+        let to = middle(other);
+        let from = if to < area.x { area.x } else { area.x + area.width };
+        canvas.path(&[(from, y), (to, y)], FAINT, r#" stroke-dasharray="2 3""#, true);
+        canvas.dot((to, y), FAINT);
+    }
+}
+
 /// From a box to the next one below, with words beside the way.
 fn down(canvas: &mut Canvas, arrow: Arrow, from: Area, to: Area) {
     let middle = |area: Area| area.x + area.width / 2;
     let (start, end) = (from.y + from.height, to.y);
     let turn = (start + end) / 2;
-    let style = r#" stroke-width="2""#;
     let (a, b) = (middle(from), middle(to));
-    let (head, ink) = ((b, end), ALARM);
+    let ink = ALARM;
     let words = arrow.kind.text();
+    let style = if arrow.kind == ArrowKind::NoOrder {
+        r#" stroke-width="2" stroke-dasharray="6 4""#
+    } else {
+        r#" stroke-width="2""#
+    };
     if a == b {
         canvas.path(&[(a, start), (b, end - 5)], ink, style, false);
         canvas.text(a + CHAR, turn - LINE / 2, words, ink);
     } else {
-        let dash = if arrow.kind == ArrowKind::NoOrder {
-            r#" stroke-width="2" stroke-dasharray="6 4""#
-        } else {
-            style
-        };
-        canvas.path(&[(a, start), (a, turn), (b, turn), (b, end - 5)], ink, dash, false);
+        canvas.path(&[(a, start), (a, turn), (b, turn), (b, end - 5)], ink, style, false);
         // Above the level part, at its middle.
-        let x = (a + b) / 2 - measure(words) / 2;
-        canvas.text(x, turn - LINE - 1, words, ink);
+        let (width, y) = (measure(words), turn - LINE - 2);
+        let x = (a + b) / 2 - width / 2;
+        canvas.fill(Area { x: x - 2, y, width: width + 4, height: LINE }, 0, PAPER);
+        canvas.text(x, y, words, ink);
     }
-    canvas.head(head, Towards::Down, ink);
     if arrow.kind == ArrowKind::NoOrder {
         canvas.dot((a, start), ink);
+        canvas.dot((b, end), ink);
+    } else {
+        canvas.head((b, end), Towards::Down, ink);
     }
 }
 

@@ -49,6 +49,9 @@ impl End {
     }
 }
 
+/// Between two wires on one track of a gutter, lest they look like one.
+const APART: usize = 8;
+
 /// All wires between what is drawn.
 pub(super) fn collect(timeline: &Timeline<'_>, grid: &Grid) -> Vec<Wire> {
     let mut wires = Vec::new();
@@ -146,7 +149,7 @@ pub(super) fn channels(wires: &mut [Wire], grid: &mut Grid) {
             .filter(|at| mine(&wires[*at]))
             .map(|at| (wires[at].gutter, wires[at].later.map_or(0, |(step, _)| step - 1), at))
             .collect();
-        grid.lanes[lane].tracks = assign(asked, |at, track| wires[at].channel = track);
+        grid.lanes[lane].tracks = assign(asked, 0, |at, track| wires[at].channel = track);
     }
 }
 
@@ -177,7 +180,7 @@ pub(super) fn gutters(wires: &mut [Wire], grid: &Grid) -> Vec<usize> {
         }
     }
     let give = |asked| {
-        assign(asked, |at, track| {
+        assign(asked, APART, |at, track| {
             let wire = &mut wires[at / 2];
             if at % 2 == 0 { wire.track = track } else { wire.last = track }
         })
@@ -185,12 +188,18 @@ pub(super) fn gutters(wires: &mut [Wire], grid: &Grid) -> Vec<usize> {
     asked.into_iter().map(give).collect()
 }
 
-/// Gives each interval the first track where it meets no other, short ones first. Gives how many there are.
-fn assign(mut asked: Vec<(usize, usize, usize)>, mut give: impl FnMut(usize, usize)) -> usize {
+/// Gives each interval the first track where it comes near no other, short ones first. Gives how many there are.
+fn assign(
+    mut asked: Vec<(usize, usize, usize)>,
+    apart: usize,
+    mut give: impl FnMut(usize, usize),
+) -> usize {
     asked.sort_by_key(|&(low, high, at)| (high - low, low, at));
     let mut tracks: Vec<Vec<(usize, usize)>> = Vec::new();
     for (low, high, at) in asked {
-        let free = |taken: &Vec<(usize, usize)>| taken.iter().all(|&(a, b)| high < a || b < low);
+        let free = |taken: &Vec<(usize, usize)>| {
+            taken.iter().all(|&(a, b)| high + apart < a || b + apart < low)
+        };
         let track = tracks.iter().position(free).unwrap_or(tracks.len());
         if track == tracks.len() {
             tracks.push(Vec::new());

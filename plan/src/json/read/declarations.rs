@@ -85,7 +85,7 @@ fn named<'a>(fields: &Fields<'a>) -> Result<Plan, JsonError> {
             Ok(Named { name: text.text("a name")?.to_owned(), at })
         })
     };
-    for key in ["name", "axes", "communicators", "buffers", "streams", "steps"] {
+    for key in ["name", "axes", "communicators", "steps"] {
         fields.need(key)?;
     }
     Ok(Plan {

@@ -1,0 +1,114 @@
+//! What checking costs: `cargo bench -p typed-nccl-plan --bench checker`.
+//!
+//! Plans without and with puts, for every number of ranks, for 1,024 and for 16,384. Times are of one call, the
+//! best of several. At opt-level 0, as macros are built by default:
+//! `CARGO_PROFILE_BENCH_OPT_LEVEL=0 cargo bench -p typed-nccl-plan --bench checker`.
+
+use std::time::{Duration, Instant};
+
+use typed_nccl_plan::build::{Generic, PlanBuilder, ring};
+use typed_nccl_plan::check::check;
+use typed_nccl_plan::ir::Reduction::Sum;
+use typed_nccl_plan::ir::{Plan, Values};
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        println!("no measurement in a test run");
+        return;
+    }
+    let any = Values::AtLeast(3);
+    measure("1,000 steps, any n >= 3: messages", &messages(any.clone(), 1000));
+    measure("1,000 steps, any n >= 3: puts", &puts(any.clone(), 1000));
+    measure("1,000 steps, any n >= 3: collectives and compute", &collectives(any, 1000));
+    for ranks in [1024, 16_384] {
+        let n = Values::Exactly(ranks);
+        measure(&format!("100 steps, n = {ranks}: messages"), &messages(n.clone(), 100));
+        measure(&format!("100 steps, n = {ranks}: puts"), &puts(n.clone(), 100));
+        measure(&format!("100 steps, n = {ranks}: collectives"), &collectives(n, 100));
+    }
+}
+
+fn measure(what: &str, plan: &Plan) {
+    let mut best = Duration::MAX;
+    let begin = Instant::now();
+    for round in 0..10 {
+        let start = Instant::now();
+        let verdict = check(plan);
+        best = best.min(start.elapsed());
+        if let Err(rejected) = verdict {
+            println!("{what}: rejected\n{rejected}");
+            return;
+        }
+        if round > 0 && begin.elapsed() > Duration::from_secs(5) {
+            break;
+        }
+    }
+    println!("{what:<52} {:>9.2} ms   peak {:>5} MiB", best.as_secs_f64() * 1e3, peak());
+}
+
+/// The most memory that this process has had, in MiB; 0 where the system does not say.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) / 1024
+}
+
+/// A ring: each step sends what the one before received.
+fn messages(n: Values, steps: usize) -> Plan {
+    let mut plan = PlanBuilder::new("messages");
+    plan.ranks(n);
+    let len = plan.param("len", 1..);
+    let a = plan.in_out::<Generic>("a", len);
+    let b = plan.in_out::<Generic>("b", len);
+    let net = plan.stream("net");
+    for step in 0..steps {
+        let (from, to) = if step % 2 == 0 { (a, b) } else { (b, a) };
+        plan.on(net).transfer(from, ring(1), to);
+    }
+    built(plan)
+}
+
+/// Halo exchanges, one after another, each with its own signals, windows of two copies and a compute step.
+fn puts(n: Values, steps: usize) -> Plan {
+    let mut plan = PlanBuilder::new("puts");
+    plan.ranks(n);
+    let h = plan.param("h", 1..);
+    let (hi, lo) = (plan.signal("hi"), plan.signal("lo"));
+    let (net, cmp) = (plan.stream("net"), plan.stream("cmp"));
+    let u = plan.window().swapped().in_out::<Generic>("u", 4 * h);
+    let v = plan.window().swapped().in_out::<Generic>("v", 4 * h);
+    for step in 0..steps / 4 {
+        let (from, to) = if step % 2 == 0 { (u, v) } else { (v, u) };
+        plan.on(net).put(from.slice(h..2 * h), ring(-1), to.slice(3 * h..4 * h)).signal(hi);
+        plan.on(net).put(from.slice(2 * h..3 * h), ring(1), to.slice(..h)).signal(lo);
+        plan.on(net).wait([hi.from(ring(1)), lo.from(ring(-1))]);
+        plan.on(cmp).after([net]).run("edges").reads(to).writes(to.slice(h..3 * h));
+    }
+    built(plan)
+}
+
+/// All-reduces that overlap with the compute steps that make their buffers.
+fn collectives(n: Values, steps: usize) -> Plan {
+    let mut plan = PlanBuilder::new("collectives");
+    plan.ranks(n);
+    let len = plan.param("len", 1..);
+    let (net, cmp) = (plan.stream("net"), plan.stream("cmp"));
+    let buffers = [0, 1, 2, 3].map(|at| plan.in_out::<f32>(&format!("g{at}"), len));
+    for step in 0..steps / 2 {
+        let g = buffers[step % buffers.len()];
+        plan.on(cmp).run("backward").writes(g);
+        plan.on(net).after([cmp]).all_reduce_in_place(g, Sum);
+    }
+    built(plan)
+}
+
+fn built(plan: PlanBuilder) -> Plan {
+    match plan.unchecked() {
+        Ok(plan) => plan,
+        Err(refused) => {
+            println!("{refused}");
+            std::process::exit(1);
+        }
+    }
+}

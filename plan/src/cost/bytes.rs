@@ -1,0 +1,85 @@
+//! What a group takes: one launch, the latency of its farthest operation, and its bytes.
+
+use std::collections::HashMap;
+
+use super::collectives::{self, Shape};
+use super::topology::Topology;
+use crate::draw::Links;
+use crate::ir::{CommunicatorId, Launch, Plan};
+use crate::lower::{Operation, Part};
+
+/// Bytes that leave and reach a rank by messages and puts, in seconds, for each class of links.
+#[derive(Default)]
+struct Traffic {
+    out: [f64; 2],
+    into: [f64; 2],
+}
+
+/// What groups take, with how the communicators lie on nodes.
+pub(super) struct Groups<'a> {
+    plan: &'a Plan,
+    topology: &'a Topology,
+    links: &'a Links<'a>,
+    shapes: HashMap<(CommunicatorId, u32), Shape>,
+}
+
+impl<'a> Groups<'a> {
+    pub(super) fn new(plan: &'a Plan, topology: &'a Topology, links: &'a Links<'a>) -> Self {
+        Self { plan, topology, links, shapes: HashMap::new() }
+    }
+
+    /// Seconds of a group of a rank, once the other ranks are there.
+    pub(super) fn takes(&mut self, rank: u32, operations: &[Operation]) -> f64 {
+        let Self { plan, topology, links, shapes } = self;
+        let (mut latency, mut collective) = (0.0_f64, 0.0_f64);
+        let mut traffic = Traffic::default();
+        let size = |part: &Part| bytes(plan, part);
+        let class = |peer: u32| usize::from(topology.node(rank) != topology.node(peer));
+        let alpha = |peer: u32| topology.link(rank, peer).map_or(0.0, |link| link.alpha);
+        let takes =
+            |peer, part| topology.link(rank, peer).map_or(0.0, |link| link.beta * size(part));
+        for operation in operations {
+            match operation {
+                Operation::Collective { kind, among, send, recv, .. } => {
+                    let of = |part: &Option<Part>| part.as_ref().map_or(0.0, size);
+                    let shape = shapes
+                        .entry((*among, links.first(*among, rank)))
+                        .or_insert_with(|| Shape::new(topology, &links.members(*among, rank)));
+                    let bytes = of(send).max(of(recv));
+                    let parts = collectives::parts(topology, kind, shape, bytes);
+                    latency = latency.max(parts.latency);
+                    collective += parts.bytes;
+                }
+                Operation::Send { from, peer, .. } => {
+                    latency = latency.max(alpha(*peer));
+                    traffic.out[class(*peer)] += takes(*peer, from);
+                }
+                Operation::Receive { to, peer, .. } => {
+                    latency = latency.max(alpha(*peer));
+                    traffic.into[class(*peer)] += takes(*peer, to);
+                }
+                Operation::Put { from, peer, .. } => {
+                    latency = latency.max(topology.put);
+                    traffic.out[class(*peer)] += takes(*peer, from);
+                }
+                Operation::Signal { .. } => latency = latency.max(topology.signal),
+                Operation::Wait { .. } => {
+                    let captured =
+                        if plan.launch == Launch::Captured { topology.captured_wait } else { 0.0 };
+                    latency = latency.max(topology.wait + captured);
+                }
+            }
+        }
+        // Links carry both directions at once, and the classes are links of their own.
+        let all = traffic.out.into_iter().chain(traffic.into);
+        let messages = all.fold(0.0_f64, f64::max);
+        let members = topology.member * operations.len() as f64;
+        topology.launch + members + latency + collective + messages
+    }
+}
+
+/// Bytes of a part; elements of a buffer that the plan does not have count as four.
+fn bytes(plan: &Plan, part: &Part) -> f64 {
+    let element = plan.buffers.get(part.buffer as usize).map_or(4, |buffer| buffer.element.bytes());
+    part.end.saturating_sub(part.start) as f64 * element as f64
+}

@@ -1,0 +1,100 @@
+//! What a collective takes: a latency, which collectives of one group have together, and a time for its
+//! bytes, which add up.
+//!
+//! With n ranks, S bytes on each rank of the larger of its two sides, and b seconds per byte:
+//!
+//! | collective | hops | bytes |
+//! |---|---|---|
+//! | all-reduce, ring | 2 (n - 1) | 2 (n - 1) / n S b |
+//! | all-reduce, tree | 2 log2 n | 2 S b |
+//! | broadcast, reduce: a ring as a pipeline | n - 1 | S b |
+//! | all-gather, reduce-scatter: ring | n - 1 | (n - 1) / n S b |
+//! | all-to-all, gather, scatter: messages to all at once | 1 | (n - 1) / n S b |
+//!
+//! An all-reduce takes the better of both. The hops are those within a node, but for one from each node to
+//! the next. Between nodes, the rings of a communicator use the network cards of all its ranks of a node, so
+//! their b is the larger of the link's within a node and of the network's over the ranks of a node; of an
+//! all-to-all, each rank's messages to other nodes go through its own card.
+
+use super::topology::Topology;
+use crate::ir::CollectiveKind;
+
+/// Seconds of a collective's latency, and of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Parts {
+    pub(super) latency: f64,
+    pub(super) bytes: f64,
+}
+
+/// The parts of a collective among ranks that lie so, with that many bytes on the larger side.
+pub(super) fn parts(
+    topology: &Topology,
+    kind: &CollectiveKind,
+    shape: &Shape,
+    bytes: f64,
+) -> Parts {
+    if shape.ranks < 2.0 {
+        return Parts { latency: 0.0, bytes: 0.0 };
+    }
+    let share = topology.share(kind);
+    let share = if share > 0.0 { share } else { 1.0 };
+    let (ring, all) = (shape.ring(topology), shape.beta(topology) / share * bytes);
+    let but_own = (shape.ranks - 1.0) / shape.ranks;
+    match kind {
+        CollectiveKind::AllReduce(_) => {
+            let ring = Parts { latency: 2.0 * ring, bytes: 2.0 * but_own * all };
+            let tree = Parts { latency: 2.0 * shape.tree(topology), bytes: 2.0 * all };
+            if ring.latency + ring.bytes < tree.latency + tree.bytes { ring } else { tree }
+        }
+        CollectiveKind::Broadcast(_) | CollectiveKind::Reduce(..) => {
+            Parts { latency: ring, bytes: all }
+        }
+        CollectiveKind::AllGather | CollectiveKind::ReduceScatter(_) => {
+            Parts { latency: ring, bytes: but_own * all }
+        }
+        CollectiveKind::AllToAll | CollectiveKind::Gather(_) | CollectiveKind::Scatter(_) => {
+            let each = bytes / shape.ranks / share;
+            let (near, far) = (shape.on_node - 1.0, shape.ranks - shape.on_node);
+            let links = (near * topology.within.beta).max(far * topology.between.beta);
+            let hop = if shape.nodes > 1.0 { topology.hop_between } else { topology.hop_within };
+            Parts { latency: hop, bytes: links * each }
+        }
+    }
+}
+
+/// How the ranks of a communicator lie on nodes.
+pub(super) struct Shape {
+    ranks: f64,
+    nodes: f64,
+    /// The ranks on the node that has the most.
+    on_node: f64,
+}
+
+impl Shape {
+    pub(super) fn new(topology: &Topology, members: &[u32]) -> Self {
+        let mut nodes: Vec<u32> = members.iter().map(|rank| topology.node(*rank)).collect();
+        nodes.sort_unstable();
+        let on_node = nodes.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(1);
+        let many = nodes.chunk_by(|a, b| a == b).count();
+        Self { ranks: members.len() as f64, nodes: many as f64, on_node: on_node as f64 }
+    }
+
+    /// Once around, from the first rank to the last.
+    fn ring(&self, topology: &Topology) -> f64 {
+        let between = self.nodes - 1.0;
+        (self.ranks - 1.0 - between) * topology.hop_within + between * topology.hop_between
+    }
+
+    /// From the root of a tree to its leaves.
+    fn tree(&self, topology: &Topology) -> f64 {
+        self.on_node.log2().ceil() * topology.hop_within
+            + self.nodes.log2().ceil() * topology.hop_between
+    }
+
+    fn beta(&self, topology: &Topology) -> f64 {
+        // One rank on each node uses no link within one.
+        let within = if self.on_node > 1.0 { topology.within.beta } else { 0.0 };
+        let network = if self.nodes > 1.0 { topology.between.beta / self.on_node } else { 0.0 };
+        within.max(network)
+    }
+}

@@ -1,0 +1,155 @@
+//! One rank's calls, from its units.
+
+use super::events::Waits;
+use super::joined::Joined;
+use super::schedule::{Call, Event, Operation, Part, RankSchedule, Work};
+use super::words::Words;
+use crate::ir::{CollectiveKind, CommunicatorId, Expr, Location, SignalId, StreamId};
+use crate::program::{Kind, NONE, Op, OpKind, Program, Span, Unit};
+
+/// The calls of a rank. `before` is the program as it was before units were joined.
+pub(super) fn calls(
+    before: &Program,
+    joined: &Joined,
+    words: &Words<'_>,
+    rank: usize,
+    waits: &Waits,
+    arguments: Vec<Vec<i64>>,
+) -> RankSchedule {
+    let program = &joined.program;
+    let own = program.of_rank(rank);
+    let mut recorded = vec![None; own.len()];
+    for wait in waits.of.iter().flatten() {
+        recorded[wait.unit as usize] = Some(Event(0));
+    }
+    let events = recorded.iter_mut().flatten();
+    let events = (0..).zip(events).map(|(number, event)| *event = Event(number)).count() as u32;
+    let mut arguments = arguments.into_iter();
+    let calls = own.clone().enumerate().map(|(place, at)| {
+        let unit = &program.units[at];
+        let awaited = |carried: bool| {
+            let of = waits.of[place].iter().filter(|wait| wait.carried == carried);
+            let mut of: Vec<Event> = of.filter_map(|wait| recorded[wait.unit as usize]).collect();
+            of.sort_unstable();
+            of
+        };
+        let work = if unit.is_compute {
+            compute(program, words, unit, arguments.next().unwrap_or_default())
+        } else {
+            Work::Group(operations(program, unit))
+        };
+        Call {
+            stream: StreamId(unit.stream.into()),
+            waits: awaited(false),
+            carried: awaited(true),
+            work,
+            records: recorded[place],
+            from: places(before, &joined.units[at]),
+        }
+    });
+    RankSchedule { calls: calls.collect(), events }
+}
+
+/// Where units are written, each place once.
+fn places(program: &Program, units: &[u32]) -> Vec<Location> {
+    let mut places = Vec::new();
+    for &unit in units {
+        let at = program.at(unit as usize);
+        if !places.contains(&at) {
+            places.push(at);
+        }
+    }
+    places
+}
+
+fn compute(program: &Program, words: &Words<'_>, unit: &Unit, arguments: Vec<i64>) -> Work {
+    let ops = program.ops_of(unit);
+    Work::Compute {
+        name: words.compute(unit.statement).unwrap_or_default().to_owned(),
+        arguments,
+        reads: ops.iter().filter_map(|op| part(program, op.source)).collect(),
+        writes: ops.iter().filter_map(|op| part(program, op.target)).collect(),
+    }
+}
+
+fn operations(program: &Program, unit: &Unit) -> Vec<Operation> {
+    let mut all: Vec<Operation> = Vec::with_capacity(unit.ops as usize);
+    let mut waiting = None;
+    for op in program.ops_of(unit) {
+        let among = CommunicatorId(op.communicator.into());
+        let (source, target) = (part(program, op.source), part(program, op.target));
+        let signal = (op.signal != NONE).then_some(SignalId(op.signal));
+        let peer = op.peer;
+        let one = match (op.kind, source, target) {
+            (OpKind::Send, Some(from), _) => Operation::Send { from, peer, among },
+            (OpKind::Receive, _, Some(to)) => Operation::Receive { to, peer, among },
+            (OpKind::Put, Some(from), Some(to)) => Operation::Put { from, peer, to, signal, among },
+            (OpKind::Signal, ..) => match signal {
+                Some(signal) => Operation::Signal { signal, peer, among },
+                None => continue,
+            },
+            (OpKind::Wait, ..) => {
+                let Some(signal) = signal else { continue };
+                let awaited = (signal, peer, op.times);
+                // One statement is one call, whatever it waits for.
+                if waiting == Some((op.statement, op.communicator))
+                    && let Some(Operation::Wait { signals, .. }) = all.last_mut()
+                {
+                    signals.push(awaited);
+                    continue;
+                }
+                waiting = Some((op.statement, op.communicator));
+                Operation::Wait { signals: vec![awaited], among }
+            }
+            (OpKind::Collective(kind), send, recv) => {
+                let index =
+                    |rank: u32| program.layout.index(op.communicator.into(), rank as usize) as u64;
+                let in_place = in_place(kind, op, index(unit.rank));
+                let root = if peer == NONE { 0 } else { index(peer) };
+                let kind = with_root(kind, Expr::Int(root as i64));
+                Operation::Collective { kind, among, send, recv, in_place }
+            }
+            _ => continue,
+        };
+        all.push(one);
+    }
+    all
+}
+
+/// Whether a collective runs in place as NCCL defines it, on the communicator's rank of that number.
+fn in_place(kind: Kind, op: &Op, index: u64) -> bool {
+    let (send, recv) = (op.source, op.target);
+    if send.object == NONE || send.object != recv.object {
+        return false;
+    }
+    match kind {
+        Kind::AllReduce(_) | Kind::Broadcast | Kind::Reduce(_) => send == recv,
+        Kind::AllGather | Kind::Gather => send.start == recv.start + index * send.len(),
+        Kind::ReduceScatter(_) | Kind::Scatter => recv.start == send.start + index * recv.len(),
+        Kind::AllToAll => false,
+    }
+}
+
+fn with_root(kind: Kind, root: Expr) -> CollectiveKind {
+    match kind {
+        Kind::AllReduce(by) => CollectiveKind::AllReduce(by),
+        Kind::Broadcast => CollectiveKind::Broadcast(root),
+        Kind::Reduce(by) => CollectiveKind::Reduce(by, root),
+        Kind::AllGather => CollectiveKind::AllGather,
+        Kind::ReduceScatter(by) => CollectiveKind::ReduceScatter(by),
+        Kind::AllToAll => CollectiveKind::AllToAll,
+        Kind::Gather => CollectiveKind::Gather(root),
+        Kind::Scatter => CollectiveKind::Scatter(root),
+    }
+}
+
+fn part(program: &Program, span: Span) -> Option<Part> {
+    let object = program.objects.all.get(span.object as usize)?;
+    Some(Part {
+        buffer: object.buffer.0,
+        index: object.index,
+        next: object.twin < span.object,
+        start: span.start,
+        end: span.end,
+    })
+}

@@ -1,0 +1,51 @@
+//! What is collective in secret: first connections, and what the first one-sided operation sets up.
+
+use std::collections::BTreeSet;
+
+use super::schedule::WarmUp;
+use crate::ir::CommunicatorId;
+use crate::program::{Kind, OpKind, Program};
+
+/// What all ranks do before the first run: communicator by communicator, in the order of the plan.
+pub(super) fn warm_ups(program: &Program) -> Vec<WarmUp> {
+    let count = program.communicators;
+    let (mut collectives, mut one_sided) = (vec![false; count], vec![false; count]);
+    let mut pairs: Vec<BTreeSet<(u32, u32)>> = vec![BTreeSet::new(); count];
+    for unit in program.units.iter().filter(|unit| !unit.is_compute) {
+        for op in program.ops_of(unit) {
+            let among = usize::from(op.communicator);
+            let mut connect = |other: u32| {
+                if other != unit.rank {
+                    pairs[among].insert((unit.rank.min(other), unit.rank.max(other)));
+                }
+            };
+            match op.kind {
+                OpKind::Send | OpKind::Receive => connect(op.peer),
+                OpKind::Put | OpKind::Signal | OpKind::Wait => one_sided[among] = true,
+                OpKind::Collective(Kind::Gather | Kind::Scatter) => connect(op.peer),
+                OpKind::Collective(Kind::AllToAll) => {
+                    let first = program.layout.first(among, unit.rank as usize);
+                    for index in 0..program.layout.members(among) {
+                        connect(program.layout.member(among, first, index) as u32);
+                    }
+                }
+                OpKind::Collective(_) => collectives[among] = true,
+                OpKind::Read | OpKind::Write => {}
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for (among, pairs) in pairs.into_iter().enumerate() {
+        let id = CommunicatorId(among as u32);
+        if collectives[among] {
+            all.push(WarmUp::Collectives(id));
+        }
+        if !pairs.is_empty() {
+            all.push(WarmUp::Connections { among: id, pairs: pairs.into_iter().collect() });
+        }
+        if one_sided[among] {
+            all.push(WarmUp::OneSided(id));
+        }
+    }
+    all
+}

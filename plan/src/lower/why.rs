@@ -1,0 +1,60 @@
+//! Why streams wait for each other, each reason once.
+
+use std::collections::HashSet;
+
+use super::events::Waits;
+use super::schedule::WhyWait;
+use super::words::Words;
+use crate::check::LocalReason;
+use crate::ir::{Location, StreamId};
+use crate::program::Program;
+
+pub(super) struct Why<'a> {
+    program: &'a Program,
+    words: &'a Words<'a>,
+    told: HashSet<(Location, Location, bool, String)>,
+    found: Vec<WhyWait>,
+}
+
+impl<'a> Why<'a> {
+    pub(super) fn new(program: &'a Program, words: &'a Words<'a>) -> Self {
+        Self { program, words, told: HashSet::new(), found: Vec::new() }
+    }
+
+    /// Adds the waits of a rank.
+    pub(super) fn add(&mut self, rank: usize, waits: &Waits) {
+        let begin = self.program.of_rank(rank).start;
+        for (unit, waits) in waits.of.iter().enumerate() {
+            for wait in waits {
+                let (unit, other) = (begin + unit, begin + wait.unit as usize);
+                let (waiter, recorder) = (self.program.at(unit), self.program.at(other));
+                let why = self.sentence(wait.why);
+                if self.told.insert((waiter, recorder, wait.carried, why.clone())) {
+                    let stream = |unit: usize| StreamId(self.program.units[unit].stream.into());
+                    let (stream, other) = (stream(unit), stream(other));
+                    let carried = wait.carried;
+                    self.found.push(WhyWait { waiter, recorder, stream, other, carried, why });
+                }
+            }
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<WhyWait> {
+        self.found
+    }
+
+    fn sentence(&self, why: LocalReason) -> String {
+        match why {
+            LocalReason::After(stream) => {
+                format!("it is `after` stream `{}`", self.words.stream(stream))
+            }
+            LocalReason::Memory(object) => {
+                format!("both use `{}`", self.words.buffer(self.program, object))
+            }
+            LocalReason::Signals => "it uses a window after a wait for signals".to_owned(),
+            LocalReason::Stream(_) | LocalReason::Communicator(_) => {
+                "it is issued later".to_owned()
+            }
+        }
+    }
+}
