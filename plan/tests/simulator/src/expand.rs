@@ -301,7 +301,10 @@ impl Walk<'_> {
             let peer = self.peer(&one.peer, Some(wait.among))?;
             if times < 0 {
                 let rank = self.rank;
-                self.outcome.note(Check::Signals, || format!("rank {rank} waits {times} times"));
+                // No number of times: what rule that breaks is a matter of the telling.
+                for check in [Check::Signals, Check::Bounds] {
+                    self.outcome.note(check, || format!("rank {rank} waits {times} times"));
+                }
             }
             if let Some(peer) = peer
                 && times > 0
