@@ -1102,15 +1102,12 @@ fn more() {
     attack(
         o,
         "samples: too many params, first four",
-        {
-            let mut x = plan(
-                vec![exactly(2)],
-                vec![Values::Range(1, 64), Values::Range(1, 64), Values::Range(1, 64)],
-                bufs(),
-                vec![repeat(0, p() / 64, circle())],
-            );
-            x
-        },
+        plan(
+            vec![exactly(2)],
+            vec![Values::Range(1, 64), Values::Range(1, 64), Values::Range(1, 64)],
+            bufs(),
+            vec![repeat(0, p() / 64, circle())],
+        ),
         vec![2],
         vec![vec![64], vec![1], vec![1]],
     );
