@@ -297,6 +297,30 @@ fn not_when_the_second_waits_for_more() {
     let schedule = verify(&plan, &sizes(&plan, 2, &[]));
     apart_because(&schedule, "the second waits for `backward`");
     assert!(schedule.explain(&plan).contains("it is `after` stream `cmp`"));
+    // A backward step waits for the last run's all-reduce of its own bucket, and for none of this run.
+    for (i, pair) in schedule.ranks[0].calls.chunks(2).enumerate() {
+        assert_eq!(
+            (pair[0].waits.len(), &pair[0].carried[..]),
+            (0, pair[1].records.as_slice()),
+            "{i}"
+        );
+        assert_eq!(
+            (&pair[1].waits[..], pair[1].carried.len()),
+            (pair[0].records.as_slice(), 0),
+            "{i}"
+        );
+    }
+}
+
+#[test]
+fn a_halo_overlaps_with_its_interior() {
+    let plan = plans::halo::one_sided().unchecked().expect("a plan");
+    let schedule = verify(&plan, &sizes(&plan, 4, &[("m", 9), ("h", 2)]));
+    let interior = schedule.ranks[1]
+        .calls
+        .iter()
+        .find(|call| matches!(&call.work, Work::Compute { name, .. } if name == "interior"));
+    assert!(interior.is_some_and(|call| call.waits.is_empty()), "{}", schedule.explain(&plan));
 }
 
 #[test]
