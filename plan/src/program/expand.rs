@@ -680,7 +680,12 @@ impl Walk<'_> {
             let without = Env { extents: &zeroes, size: 0, ..env };
             let value =
                 if *wrap { without.eval(by).or_else(|_| env.eval(by)) } else { env.eval(by) };
-            distance.push((axis.0, value.unwrap_or(0), *wrap));
+            // No distance along an axis is none at all.
+            if let Ok(by) = value
+                && by != 0
+            {
+                distance.push((axis.0, by, *wrap));
+            }
         }
         distance.sort_unstable();
         if let Some(at) = self.shifts.iter().position(|shift| shift.hops == distance) {

@@ -84,8 +84,7 @@ pub(crate) struct Unit {
 impl Span {
     pub(crate) fn meets(&self, other: &Self) -> bool {
         (self.buffer, self.at, self.next) == (other.buffer, other.at, other.next)
-            && self.from < other.to
-            && other.from < self.to
+            && self.from.max(other.from) < self.to.min(other.to)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
