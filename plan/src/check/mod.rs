@@ -23,6 +23,7 @@ mod scale;
 mod shape;
 mod signals;
 mod units;
+mod whitelist;
 
 use crate::ir::Plan;
 use crate::program::{Budget, Program, Statements, expand};

@@ -23,6 +23,8 @@ pub(crate) struct Shape {
     pub(crate) uneven: Option<Location>,
     /// Whether there are puts.
     pub(crate) puts: bool,
+    /// Whether a collective has a root: a rank that is like no other.
+    pub(crate) rooted: bool,
     unbounded: Vec<bool>,
 }
 
@@ -88,8 +90,17 @@ impl Shape {
     }
 
     fn steps(&mut self, plan: &Plan, steps: &[Step]) {
-        for step in steps {
+        for (at, step) in steps.iter().enumerate() {
+            let loops = self.loops.len();
             self.step(plan, step);
+            // What is under way when such a loop begins would go through all of its iterations.
+            if self.loops.len() > loops {
+                let mut halves = Vec::new();
+                let none = crate::ir::LoopId(u32::MAX);
+                if !(count(&steps[..at], none, &mut halves) && balanced(&halves)) {
+                    self.uneven.get_or_insert(step.at);
+                }
+            }
         }
     }
 
@@ -129,6 +140,7 @@ impl Shape {
                 self.region(step.at, &this.send);
                 self.region(step.at, &this.recv);
                 if let Some(root) = this.kind.root() {
+                    self.rooted = true;
                     self.depends(root);
                     if root.any(self.by_place()) {
                         self.number(step.at, "the root of this collective mentions the rank");

@@ -2,14 +2,15 @@
 //!
 //! Instances were checked one by one before; here what they found is proved for all others.
 
+mod aliases;
+mod collective;
+mod written;
+
 use std::collections::{HashMap, HashSet};
 
 use super::scale;
 use crate::arith::{Facts, Poly, Span, View};
-use crate::ir::{
-    AxisId, BufferId, Collective, CollectiveKind, Coverage, Expr, Hop, Location, Peer, Plan,
-    Region, Role, Step, StepKind,
-};
+use crate::ir::{Coverage, Expr, Hop, Location, Peer, Plan, Region, Step, StepKind};
 use crate::verdict::{Check, Problem, ProblemKind};
 
 /// Where a region stands: the statement's number, and which of its regions.
@@ -50,6 +51,8 @@ pub(crate) struct Lengths<'a> {
     /// The peer of each statement that puts, or that sends in the global view.
     senders: HashMap<u32, &'a Peer>,
     collectives: HashSet<u32>,
+    /// The length of the first message's half in the local view, and whether all so far are known.
+    halves: Option<(Poly, bool)>,
     fixed: Fixed,
 }
 
@@ -74,6 +77,7 @@ impl<'a> Lengths<'a> {
             peers: HashMap::new(),
             senders: HashMap::new(),
             collectives: HashSet::new(),
+            halves: None,
             fixed: Fixed { params, axes },
         };
         let mut facts = Facts::of(plan);
@@ -208,10 +212,24 @@ impl<'a> Lengths<'a> {
     fn is_fixed(&self, region: &Region, statement: u32) -> bool {
         let len = &self.plan.buffers[region.buffer.index()].len;
         let looked_at = |expr: &Expr| self.is_looked_at(expr) && !self.counts(expr, statement);
+        if !region.index.as_ref().is_none_or(looked_at) {
+            return false;
+        }
         match &region.range {
             None => true,
             Some((start, end)) => looked_at(start) && looked_at(end) && self.is_looked_at(len),
         }
+    }
+
+    /// Whether a region's length was looked at in all cases.
+    fn is_known(&self, region: &Region, statement: u32) -> bool {
+        let buffer = &self.plan.buffers[region.buffer.index()];
+        let alike = buffer.array.as_ref().is_none_or(|array| {
+            self.is_looked_at(&array.count)
+                || !buffer.len.any(|part| *part == Expr::Loop(array.index))
+        });
+        self.is_fixed(region, statement)
+            && (region.range.is_some() || (alike && self.is_looked_at(&buffer.len)))
     }
 
     /// Whether an expression counts the iterations of a loop of which only the first were looked at.
@@ -385,16 +403,29 @@ impl<'a> Lengths<'a> {
         at: Location,
     ) {
         let lens = (self.len(facts, a, a_view), self.len(facts, b, b_view));
-        let fixed = |region: &Region| {
-            let len = &self.plan.buffers[region.buffer.index()].len;
-            self.is_fixed(region, number) && (region.range.is_some() || self.is_looked_at(len))
-        };
-        if fixed(a) && fixed(b) {
+        if self.is_known(a, number) && self.is_known(b, number) {
             return;
         }
         if !matches!(&lens, (Some(a), Some(b)) if facts.equal(a, b)) {
             let title = "whether both sides have one length cannot be decided for every size";
             self.undecided(Check::Agreement, at, title, PROMISE);
+        }
+    }
+
+    /// Proves that a half in the local view is as long as all others are: which one it meets depends on the
+    /// order of the calls.
+    fn half(&mut self, number: u32, region: &Region, facts: &Facts, view: &View, at: Location) {
+        let known = self.is_known(region, number);
+        let Some(len) = self.len(facts, region, view) else { return };
+        let Some((other, all_known)) = &mut self.halves else {
+            self.halves = Some((len, known));
+            return;
+        };
+        *all_known &= known;
+        if !*all_known && !facts.equal(&len, other) {
+            let title =
+                "whether messages have one length at both ends cannot be decided for every size";
+            self.undecided(Check::Agreement, at, title, TRANSFER);
         }
     }
 
@@ -452,6 +483,7 @@ impl<'a> Lengths<'a> {
                 let mut facts = facts.clone();
                 let Some(_) = hop(&mut facts, view, &this.peer) else { return };
                 self.inside(number, &this.from, &facts, view, at);
+                self.half(number, &this.from, &facts, view, at);
                 self.regions.insert((number, 0), &this.from);
                 see(&this.from, view, false);
             }
@@ -459,6 +491,7 @@ impl<'a> Lengths<'a> {
                 let mut facts = facts.clone();
                 let Some(_) = hop(&mut facts, view, &this.peer) else { return };
                 self.inside(number, &this.to, &facts, view, at);
+                self.half(number, &this.to, &facts, view, at);
                 self.regions.insert((number, 1), &this.to);
                 see(&this.to, view, true);
             }
@@ -477,244 +510,12 @@ impl<'a> Lengths<'a> {
             _ => {}
         }
     }
-
-    /// Proves that a collective's two regions fit, on every rank alike, and that it runs in place where it
-    /// should.
-    fn collective(
-        &mut self,
-        number: u32,
-        this: &Collective,
-        facts: &Facts,
-        view: &View,
-        at: Location,
-    ) {
-        let (Some(send), Some(recv)) =
-            (self.span(facts, &this.send, view), self.span(facts, &this.recv, view))
-        else {
-            return self.undecided(Check::Agreement, at, "a region of no known length", PROMISE);
-        };
-        let among = &self.plan.communicators[this.among.index()];
-        let size = among.axes.iter().fold(Poly::from(1), |size, &axis| &size * &facts.extent(axis));
-        let (sent, received) = (send.len(), recv.len());
-        let fits = match this.kind {
-            CollectiveKind::AllReduce(_)
-            | CollectiveKind::Broadcast(_)
-            | CollectiveKind::Reduce(..) => facts.equal(&sent, &received),
-            CollectiveKind::AllGather | CollectiveKind::Gather(_) => {
-                facts.equal(&received, &(&size * &sent))
-            }
-            CollectiveKind::ReduceScatter(_) | CollectiveKind::Scatter(_) => {
-                facts.equal(&sent, &(&size * &received))
-            }
-            CollectiveKind::AllToAll => facts.equal(&sent, &received),
-        };
-        let looked_at = |region: &Region| {
-            let len = &self.plan.buffers[region.buffer.index()].len;
-            self.is_looked_at(len) && self.is_fixed(region, number)
-        };
-        let sizes_looked_at = among.axes.iter().all(|axis| self.fixed.axes[axis.index()]);
-        let all = looked_at(&this.send) && looked_at(&this.recv) && sizes_looked_at;
-        if !fits && !all {
-            let title =
-                "whether the regions of this collective fit cannot be decided for every size";
-            self.undecided(Check::Agreement, at, title, PROMISE);
-        }
-        // The same on another rank.
-        let mut other_facts = facts.clone();
-        let other = other_facts.rank();
-        let other = self.around.iter().fold(other, |other, around| {
-            other.with(around.counter, facts.poly(&Expr::Loop(around.counter), view))
-        });
-        let theirs = self.len(&other_facts, &this.send, &other);
-        let same = theirs.is_some_and(|theirs| other_facts.equal(&theirs, &sent));
-        if !same && !all {
-            let title = "whether all ranks give this collective one length cannot be decided";
-            self.undecided(Check::Agreement, at, title, PROMISE);
-        }
-        self.in_place(this, (&send, &recv), facts, view, at, all);
-    }
-
-    fn in_place(
-        &mut self,
-        this: &Collective,
-        (send, recv): (&Span, &Span),
-        facts: &Facts,
-        view: &View,
-        at: Location,
-        all: bool,
-    ) {
-        let same_object = this.send.buffer == this.recv.buffer && this.send.next == this.recv.next;
-        if !same_object || all || facts.disjoint(send, recv) {
-            return;
-        }
-        let axes = &self.plan.communicators[this.among.index()].axes;
-        let index = axes.iter().fold(Poly::zero(), |index, &axis: &AxisId| {
-            &(&index * &facts.extent(axis)) + &view.coordinate(axis)
-        });
-        let right = match this.kind {
-            CollectiveKind::AllReduce(_)
-            | CollectiveKind::Broadcast(_)
-            | CollectiveKind::Reduce(..) => facts.same(send, recv),
-            CollectiveKind::AllGather | CollectiveKind::Gather(_) => {
-                facts.equal(&send.start, &(&recv.start + &(&index * &send.len())))
-            }
-            CollectiveKind::ReduceScatter(_) | CollectiveKind::Scatter(_) => {
-                facts.equal(&recv.start, &(&send.start + &(&index * &recv.len())))
-            }
-            CollectiveKind::AllToAll => false,
-        };
-        // Other buffers of one array are other memory.
-        let other_index = match (&this.send.index, &this.recv.index) {
-            (Some(a), Some(b)) => facts.different(&facts.poly(a, view), &facts.poly(b, view)),
-            _ => false,
-        };
-        if !right && !other_index {
-            let title = "whether this collective runs at its own place cannot be decided";
-            self.undecided(
-                Check::Initialised,
-                at,
-                title,
-                "rank r's part begins at r times its length",
-            );
-        }
-    }
-
-    /// Proves that operations of one group do not touch the same elements where one writes.
-    fn aliases(&mut self, seen: &[Seen<'_>], facts: &Facts) {
-        for (i, a) in seen.iter().enumerate() {
-            for b in &seen[i + 1..] {
-                // A collective's own two regions are its own matter.
-                if a.leaf != b.leaf || !self.collectives.contains(&a.leaf) {
-                    self.alias(a, b, facts);
-                }
-            }
-        }
-    }
-
-    fn alias(&mut self, a: &Seen<'_>, b: &Seen<'_>, facts: &Facts) {
-        if a.region.buffer != b.region.buffer
-            || a.region.next != b.region.next
-            || !(a.writes || b.writes)
-            || (self.is_fixed(a.region, a.leaf) && self.is_fixed(b.region, b.leaf))
-        {
-            return;
-        }
-        let elsewhere = match (&a.region.index, &b.region.index) {
-            (Some(x), Some(y)) => facts.different(&facts.poly(x, &a.view), &facts.poly(y, &b.view)),
-            _ => false,
-        };
-        let spans = (self.span(facts, a.region, &a.view), self.span(facts, b.region, &b.view));
-        if elsewhere || matches!(spans, (Some(x), Some(y)) if facts.disjoint(&x, &y)) {
-            return;
-        }
-        let name = &self.plan.buffers[a.region.buffer.index()].name;
-        let title = format!(
-            "whether two operations of a group touch the same elements of `{name}` cannot be decided for \
-             every size"
-        );
-        self.undecided(Check::Groups, b.at, &title, PROMISE);
-    }
-
-    /// What is read was written: proved where one earlier write holds all of it.
-    fn initialised(&mut self) {
-        let mut found: Vec<(Check, Location, String)> = Vec::new();
-        let mut writes: HashMap<BufferId, Vec<(u32, &Region)>> = HashMap::new();
-        let mut reads: Vec<(u32, &Region, Location)> = Vec::new();
-        let mut number = 0;
-        accesses(&self.plan.steps, &mut number, &mut |number, region, is_write, at| {
-            if is_write {
-                writes.entry(region.buffer).or_default().push((number, region));
-            } else {
-                reads.push((number, region, at));
-            }
-        });
-        for (number, region, at) in reads {
-            let buffer = &self.plan.buffers[region.buffer.index()];
-            if matches!(buffer.role, Role::In | Role::InOut)
-                || self.is_fixed(region, number) && {
-                    let all = writes.get(&region.buffer);
-                    all.is_none_or(|all| all.iter().all(|&(at, write)| self.is_fixed(write, at)))
-                }
-            {
-                continue;
-            }
-            let mut facts = Facts::of(self.plan);
-            let rank = facts.rank();
-            let view = self.iterations(&mut facts, number, rank.clone());
-            let held = writes.get(&region.buffer).into_iter().flatten().any(|&(writer, write)| {
-                if write.range.is_none() {
-                    return true;
-                }
-                // The writer's iterations of the loops that both are in are the reader's.
-                let mut facts = facts.clone();
-                let mut theirs = view.clone();
-                let own = self.loops.get(&number);
-                for around in self.loops.get(&writer).into_iter().flatten() {
-                    let shared = own.into_iter().flatten().any(|own| std::ptr::eq(*own, *around));
-                    if !shared {
-                        theirs = facts.enter(&theirs, around);
-                    }
-                }
-                let spans = (self.span(&facts, region, &view), self.span(&facts, write, &theirs));
-                matches!(spans, (Some(read), Some(write)) if facts.contained(&read, &write))
-            });
-            if !held {
-                let title = format!(
-                    "whether all of what is read of `{}` was written cannot be decided for every size",
-                    buffer.name
-                );
-                found.push((Check::Initialised, at, title));
-            }
-        }
-        for (check, at, title) in found {
-            self.undecided(
-                check,
-                at,
-                &title,
-                "write it as a whole before, or let the caller fill it",
-            );
-        }
-    }
 }
 
 const LIST: &str = "declare the ranks and the parameters as lists or ranges: then each is checked";
+const TRANSFER: &str =
+    "declare the messages once for both ends, as transfers, or give all one length";
 const PROMISE: &str = "say with `where` what the parameters promise";
-
-/// All regions of a plan that are read or written on the rank that names them, with the statements' numbers.
-fn accesses<'a>(
-    steps: &'a [Step],
-    number: &mut u32,
-    each: &mut dyn FnMut(u32, &'a Region, bool, Location),
-) {
-    for step in steps {
-        let own = *number;
-        *number += 1;
-        match &step.kind {
-            StepKind::Loop(this) => accesses(&this.body, number, each),
-            StepKind::When(this) => accesses(&this.body, number, each),
-            StepKind::Group(body) | StepKind::Sequence(body) => accesses(body, number, each),
-            StepKind::Compute(this) => {
-                this.reads.iter().for_each(|region| each(own, region, false, step.at));
-                this.writes.iter().for_each(|region| each(own, region, true, step.at));
-            }
-            StepKind::Collective(this) => {
-                each(own, &this.send, false, step.at);
-                each(own, &this.recv, true, step.at);
-            }
-            StepKind::Transfer(this) => {
-                each(own, &this.from, false, step.at);
-                each(own, &this.to, true, step.at);
-            }
-            StepKind::Send(this) => each(own, &this.from, false, step.at),
-            StepKind::Receive(this) => each(own, &this.to, true, step.at),
-            StepKind::Put(this) => {
-                each(own, &this.from, false, step.at);
-                each(own, &this.to, true, step.at);
-            }
-            StepKind::Signal(_) | StepKind::Wait(_) => {}
-        }
-    }
-}
 
 fn hop(facts: &mut Facts, view: &View, peer: &Peer) -> Option<View> {
     match peer {

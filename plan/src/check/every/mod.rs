@@ -6,22 +6,26 @@
 //! from where every neighbourhood of a larger one is in it. [`classes`](super::classes) proves that none of
 //! them waits in a circle, [`lengths`](super::lengths) proves what depends on lengths.
 
+mod kinds;
+mod values;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::classes::Large;
 use super::hazards::Regions;
 use super::instance::{Beyond, Depth};
-use super::lengths::{Kind, Lengths, Where};
+use super::lengths::Lengths;
 use super::orders::Near;
 use super::shape::Shape;
+use super::whitelist::Names;
 use super::{Proof, UNITS, domain, problems_at};
-use crate::ir::{AxisId, Expr, Plan, Step, StepKind, Values};
+use crate::ir::{AxisId, Param, Plan, Values};
 use crate::program::{Budget, Op, OpKind, Program, Statements};
 use crate::verdict::{Check, Problem, ProblemKind, Sizes};
+use kinds::Kinds;
+use values::{few, lengths, promised, size_guard, structural};
 
-/// Values of a list or a range that are checked one by one, at most.
-const LISTED: usize = 64;
 /// Ranks from which on one number of them stands for all.
 const MANY: i64 = 64;
 /// Ranks up to which a counterexample is looked for where there is no proof.
@@ -42,8 +46,7 @@ impl Every<'_> {
     fn check(mut self) -> Result<Proof, Vec<Problem>> {
         let plan = self.plan;
         let axes: Vec<Option<Vec<i64>>> = plan.axes.iter().map(|axis| few(&axis.extent)).collect();
-        let params: Vec<Option<Vec<i64>>> =
-            plan.params.iter().map(|param| few(&param.values)).collect();
+        let params: Vec<Option<Vec<i64>>> = plan.params.iter().map(few_of).collect();
         let is_list = plan.params.iter().any(|param| param.count.is_some());
         if !is_list && axes.iter().all(Option::is_some) && params.iter().all(Option::is_some) {
             let axes: Vec<_> = axes.iter().flatten().cloned().collect();
@@ -127,7 +130,9 @@ impl Every<'_> {
         // Lengths are proved; a few are looked at, so that what is wrong is found at a size.
         let statements = self.statements.places.len() as i64;
         let few = |ranks: i64| if statements.saturating_mul(ranks) <= 512 { 3 } else { 1 };
-        let instances = self.samples(&shape, &seen_axes, &seen_params, params, few);
+        let Some(instances) = self.samples(&shape, &seen_axes, &seen_params, params, few) else {
+            return Err(vec![too_many(plan)]);
+        };
         if instances.is_empty() {
             return Err(vec![nothing(plan)]);
         }
@@ -206,7 +211,7 @@ impl Every<'_> {
                 None => lengths(&param.values, &probes),
             })
             .collect();
-        let samples = self.samples(shape, &probes, &values, params, |_| 1);
+        let samples = self.samples(shape, &probes, &values, params, |_| 1).unwrap_or_default();
         let mut found: Vec<HashMap<i64, (i64, i64)>> = vec![HashMap::new(); plan.axes.len()];
         for sizes in &samples {
             let expanded = crate::program::expand(plan, &self.statements, sizes, &mut self.budget);
@@ -236,7 +241,8 @@ impl Every<'_> {
                 (true, _) => around.saturating_mul(3).saturating_add(1),
             };
             let first = plan.axes[axis].extent.first().unwrap_or(1);
-            let fits = !grows && far <= 64 && large <= 512;
+            let last = plan.axes[axis].extent.last().unwrap_or(i64::MAX);
+            let fits = !grows && far <= 64 && large <= 512 && large <= last;
             Reach {
                 apart: if ends {
                     large.max(first)
@@ -259,26 +265,30 @@ impl Every<'_> {
         params: &[Vec<i64>],
         bounded: &[Option<Vec<i64>>],
         most: impl Fn(i64) -> usize,
-    ) -> Vec<Sizes> {
-        let Some(all) = domain::instances(self.plan, axes, params) else {
-            // Too many together: fewer of each.
-            let fewer: Vec<Vec<i64>> =
-                params.iter().map(|values| values.iter().take(4).copied().collect()).collect();
-            return domain::instances(self.plan, axes, &fewer).unwrap_or_default();
-        };
+    ) -> Option<Vec<Sizes>> {
+        let all = domain::instances(self.plan, axes, params).or_else(|| {
+            // Too many together: of lengths, which are proved, fewer.
+            let fewer = params.iter().zip(bounded).zip(&shape.params);
+            let fewer: Vec<Vec<i64>> = fewer
+                .map(|((values, bounded), structural)| match (bounded, structural) {
+                    (None, false) => values.iter().take(6).copied().collect(),
+                    _ => values.clone(),
+                })
+                .collect();
+            domain::instances(self.plan, axes, &fewer)
+        })?;
         let mut taken: HashMap<(Vec<i64>, Vec<i64>), usize> = HashMap::new();
         let structure = |sizes: &Sizes| {
             let params = sizes.params.iter().zip(shape.params.iter().zip(bounded));
             let kept = params.filter(|(_, (structural, _))| **structural);
             (sizes.extents.clone(), kept.flat_map(|(values, _)| values.clone()).collect::<Vec<_>>())
         };
-        all.into_iter()
-            .filter(|sizes| {
-                let taken = taken.entry(structure(sizes)).or_default();
-                *taken += 1;
-                *taken <= most(sizes.extents.iter().product())
-            })
-            .collect()
+        let few = all.into_iter().filter(|sizes| {
+            let taken = taken.entry(structure(sizes)).or_default();
+            *taken += 1;
+            *taken <= most(sizes.extents.iter().product())
+        });
+        Some(few.collect())
     }
 
     /// A problem of an instance may be one of a smaller one that was not looked at.
@@ -372,12 +382,31 @@ impl Every<'_> {
                 format!("how far peers are apart along `{}` grows with it, or is far", axis.name);
             undecided.push(refused(Check::Matching, axis.at, title, self.ranks()));
         }
+        let free = |bounded: &Option<Vec<i64>>| bounded.is_none();
+        let (free_axes, free_params): (Vec<bool>, Vec<bool>) =
+            (axes.iter().map(free).collect(), params.iter().map(free).collect());
+        let names = Names { plan, axes: &free_axes, params: &free_params };
+        let declare =
+            "declare the ranks and the parameters as lists or ranges: then each is checked";
+        for doubt in names.doubts() {
+            undecided.push(refused(
+                doubt.check,
+                doubt.at,
+                doubt.title.to_owned(),
+                declare.to_owned(),
+            ));
+        }
+        if !instances.iter().any(stands) {
+            let at = plan.axes.first().map(|axis| axis.at).unwrap_or_default();
+            let title =
+                "no number of ranks that is looked at stands for the larger ones".to_owned();
+            undecided.push(refused(Check::Deadlock, at, title, self.ranks()));
+        }
         let looked_at = |bounded: &Option<Vec<i64>>| bounded.is_some();
-        let lists: Vec<bool> = plan.params.iter().map(|param| param.count.is_none()).collect();
         let proof = Lengths::prove(
             plan,
             axes.iter().map(looked_at).collect(),
-            params.iter().zip(lists).map(|(param, is_one)| looked_at(param) && is_one).collect(),
+            params.iter().map(looked_at).collect(),
         );
         undecided.extend(proof.problems().iter().cloned());
         if !undecided.is_empty() {
@@ -404,6 +433,9 @@ impl Every<'_> {
                 proof.may_overlap(put, other, is_put)
             })
         };
+        for sizes in instances {
+            self.covered(sizes, &proof)?;
+        }
         for sizes in instances.iter().filter(|sizes| stands(sizes)) {
             if fewer || (unbounded.is_empty() && !shape.puts) {
                 continue;
@@ -418,7 +450,8 @@ impl Every<'_> {
                 (axis as u32, (!ends).then_some(reach[axis].around))
             });
             let larges: Vec<Large> = larges.collect();
-            let all_wrap = larges.iter().all(|large| large.wraps && !shape.opens[large.axis]);
+            let all_wrap =
+                !shape.rooted && larges.iter().all(|large| large.wraps && !shape.opens[large.axis]);
             let middles = larges.clone();
             let is_asked = move |program: &Program, rank: u32| {
                 let at =
@@ -444,7 +477,6 @@ impl Every<'_> {
                     .map(|problem| unproved(problem, self.ranks()))
                     .collect());
             }
-            self.covered(sizes, &proof)?;
         }
         Ok(Proof { claims: self.claims(axes, params, reach) })
     }
@@ -500,28 +532,6 @@ impl Every<'_> {
     }
 }
 
-/// Regions that are written alike, numbered.
-#[derive(Default)]
-struct Kinds<'a> {
-    known: HashMap<(Where, bool), u32>,
-    kinds: HashMap<Kind<'a>, u32>,
-    first: Vec<(Where, bool)>,
-}
-
-impl<'a> Kinds<'a> {
-    fn number(&mut self, proof: &Lengths<'a>, at: Where, is_put: bool) -> u32 {
-        if let Some(&number) = self.known.get(&(at, is_put)) {
-            return number;
-        }
-        let number = *self.kinds.entry(proof.kind(at, is_put)).or_insert_with(|| {
-            self.first.push((at, is_put));
-            self.first.len() as u32 - 1
-        });
-        self.known.insert((at, is_put), number);
-        number
-    }
-}
-
 /// How far the peers along an axis are apart, and what that means.
 struct Reach {
     /// Up to here, two distances can lead to one rank, or an end be near.
@@ -532,72 +542,9 @@ struct Reach {
     around: i64,
 }
 
-/// The values, where they are few.
-fn few(values: &Values) -> Option<Vec<i64>> {
-    match values {
-        // A list that somebody wrote is checked as it is.
-        Values::OneOf(_) | Values::Exactly(_) => domain::all(values),
-        _ => domain::all(values).filter(|all| all.len() <= LISTED),
-    }
-}
-
-/// The first values of a parameter that decides what runs, and the first ones from the number of ranks on.
-fn structural(values: &Values, ranks: i64) -> Vec<i64> {
-    let first = values.first().unwrap_or(0);
-    let mut some: Vec<i64> = (0..4).map(|more| first.saturating_add(more)).collect();
-    some.extend((0..2).map(|more| ranks.saturating_add(more)));
-    kept(some, values)
-}
-
-/// Some values of a length: small ones, and multiples of the extents.
-fn lengths(values: &Values, axes: &[Vec<i64>]) -> Vec<i64> {
-    let first = values.first().unwrap_or(0);
-    let mut some: Vec<i64> =
-        [0, 1, 2, 3, 4, 7, 11, 15, 23].map(|more| first.saturating_add(more)).to_vec();
-    let ranks: Vec<i64> = axes.iter().flatten().copied().filter(|extent| *extent <= 64).collect();
-    for extent in ranks {
-        some.extend([extent, 2 * extent, 4 * extent]);
-    }
-    kept(some, values)
-}
-
-fn kept(mut some: Vec<i64>, values: &Values) -> Vec<i64> {
-    some.retain(|value| values.contains(*value));
-    some.sort_unstable();
-    some.dedup();
-    some.truncate(48);
-    some
-}
-
-/// Whether a promise speaks of an axis.
-fn promised(plan: &Plan, axis: usize) -> bool {
-    plan.promises.iter().any(|promise| {
-        promise.condition.any(&mut |part| match part {
-            Expr::Size => true,
-            Expr::Extent(of) => of.index() == axis,
-            _ => false,
-        })
-    })
-}
-
-/// A condition on sizes alone.
-fn size_guard(plan: &Plan, steps: &[Step]) -> Option<crate::ir::Location> {
-    steps.iter().find_map(|step| match &step.kind {
-        StepKind::When(this) => {
-            let mut depends = |part: &Expr| match part {
-                Expr::Param(id) | Expr::Element(id, _) => {
-                    !matches!(plan.params[id.index()].values, Values::Exactly(_))
-                }
-                Expr::Size | Expr::Extent(_) => true,
-                _ => false,
-            };
-            let of_sizes = this.condition.any(&mut depends);
-            if of_sizes { Some(step.at) } else { size_guard(plan, &this.body) }
-        }
-        StepKind::Loop(this) => size_guard(plan, &this.body),
-        StepKind::Group(body) | StepKind::Sequence(body) => size_guard(plan, body),
-        _ => None,
-    })
+/// The values of a parameter, where they are few. Of a list, only some are ever looked at.
+fn few_of(param: &Param) -> Option<Vec<i64>> {
+    if param.count.is_some() { None } else { few(&param.values) }
 }
 
 fn refused(check: Check, at: crate::ir::Location, title: String, help: String) -> Problem {
@@ -622,6 +569,20 @@ fn unproved(problem: Problem, help: String) -> Problem {
             ..problem
         },
         _ => problem,
+    }
+}
+
+fn too_many(plan: &Plan) -> Problem {
+    Problem {
+        kind: ProblemKind::TooLarge,
+        title: format!(
+            "the extents and parameters have more than {} values together",
+            domain::MOST
+        ),
+        at: plan.axes.first().map(|axis| axis.at).unwrap_or_default(),
+        sizes: None,
+        story: Vec::new(),
+        help: vec!["declare fewer values of each".to_owned()],
     }
 }
 
