@@ -1,5 +1,7 @@
 //! What waits for what on one rank: streams, communicators, `after`, memory.
 
+use std::collections::HashMap;
+
 use crate::program::{NONE, OpKind, Program, Unit};
 
 /// For every unit of every run, the earlier units of its rank that must have ended before it starts.
@@ -183,6 +185,18 @@ struct State {
     waits: u32,
     /// For each stream, which wait its last one was, from 1; 0 if it has none.
     last_wait: Vec<u32>,
+    /// The very units that used memory, where the program wants to know them.
+    exact: Option<Exact>,
+}
+
+/// Which units memory was last used by. What is written here is valid as far as [`Users`] says so.
+struct Exact {
+    /// Of each object, who wrote it last.
+    wrote: Vec<u32>,
+    /// Of each object and stream, who read it last.
+    read: HashMap<(u32, u16), u32>,
+    /// Of each stream, its last wait for signals.
+    waited: Vec<u32>,
 }
 
 impl State {
@@ -194,7 +208,28 @@ impl State {
             used: Vec::new(),
             waits: 0,
             last_wait: vec![0; program.streams],
+            exact: program.exact.then(|| Exact {
+                wrote: vec![NONE; program.objects.all.len()],
+                read: HashMap::new(),
+                waited: vec![NONE; program.streams],
+            }),
         }
+    }
+
+    /// The last unit of a stream that used an object, if the program wants to know; else the last one of all.
+    fn user(&self, object: u32, stream: usize, writes: bool) -> u32 {
+        let Some(exact) = &self.exact else { return self.on_stream[stream] };
+        // On one stream, who reads after the last write comes after it.
+        let reads = writes && self.users[object as usize].readers & 1 << stream != 0;
+        match exact.read.get(&(object, stream as u16)) {
+            Some(&reader) if reads => reader,
+            _ => exact.wrote[object as usize],
+        }
+    }
+
+    /// The last wait for signals of a stream, if the program wants to know; else its last unit.
+    fn waiter(&self, stream: usize) -> u32 {
+        self.exact.as_ref().map_or(self.on_stream[stream], |exact| exact.waited[stream])
     }
 
     fn clear(&mut self) {
@@ -249,12 +284,12 @@ impl State {
                 let users = self.users[object as usize];
                 let streams = users.writers | if writes { users.readers } else { 0 };
                 for stream in bits(streams & !(1 << own)) {
-                    add(before, self.on_stream[stream], Reason::Memory(object));
+                    add(before, self.user(object, stream, writes), Reason::Memory(object));
                 }
                 if program.objects.all[object as usize].window && self.waits > users.waits {
                     for stream in 0..self.last_wait.len() {
                         if stream != usize::from(own) && self.last_wait[stream] > users.waits {
-                            add(before, self.on_stream[stream], Reason::Signals);
+                            add(before, self.waiter(stream), Reason::Signals);
                         }
                     }
                 }
@@ -273,12 +308,20 @@ impl State {
                     } else {
                         users.readers |= 1 << own;
                     }
+                    match &mut self.exact {
+                        Some(exact) if writes => exact.wrote[object as usize] = id,
+                        Some(exact) => _ = exact.read.insert((object, own), id),
+                        None => {}
+                    }
                 }
             }
         }
         if ops.iter().any(|op| op.kind == OpKind::Wait) {
             self.waits += 1;
             self.last_wait[usize::from(own)] = self.waits;
+            if let Some(exact) = &mut self.exact {
+                exact.waited[usize::from(own)] = id;
+            }
         }
         self.on_stream[usize::from(own)] = id;
     }

@@ -31,7 +31,7 @@ use crate::verdict::{Problem, Rejected, Sizes};
 use instance::{Depth, Instance};
 pub(crate) use links::Links;
 
-pub(crate) use local::{Clocks, Local, Reason as LocalReason, bits, reasons as local_reasons};
+pub(crate) use local::{Clocks, Local, Reason as LocalReason, reasons as local_reasons};
 
 /// What was proved of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::greedy::runs;
-use crate::check::{LocalReason, bits, local_reasons};
+use crate::check::{LocalReason, local_reasons};
 use crate::ir::{Launch, Plan};
 use crate::program::Program;
 
@@ -23,47 +23,40 @@ pub(super) struct Wait {
     pub(super) why: LocalReason,
 }
 
-/// How far a stream has surely come, as another one knows it: its place in this run; 0 when it has done all
-/// of the run before, and less when not even that is known.
+/// How far each stream has surely come, as one knows it: its place in this run, from 1; the place in the run
+/// before less that run's length, so that its end is 0.
 type Known = Vec<i64>;
 
-const NOTHING: i64 = -1;
+const NOTHING: i64 = i64::MIN / 2;
+
+/// One rank's units, in the order of issue.
+struct Steps {
+    /// Of each unit, its stream and its place there, from 1.
+    at: Vec<(usize, i64)>,
+    /// Of each stream, how many units it has.
+    lens: Vec<i64>,
+    /// Of each unit, the units that must have ended, and whether those of the run before.
+    wanted: Vec<Vec<(usize, bool)>>,
+}
 
 impl Waits {
     pub(super) fn new(plan: &Plan, program: &Program, rank: usize) -> Self {
-        let own = program.of_rank(rank);
-        let (begin, count, units) = (own.start, own.len(), program.units.len());
-        let stream = |unit: usize| usize::from(program.units[begin + unit].stream);
-        // Which streams each unit must have caught up with, in any run.
-        let mut wanted: Vec<u64> = vec![0; count];
         let mut why = HashMap::new();
-        local_reasons(program, rank, runs(plan), |unit, earlier, reason| {
-            let (unit, earlier) = (unit as usize % units - begin, earlier as usize % units - begin);
-            // One stream is in order by itself, one communicator by NCCL.
-            if stream(unit) != stream(earlier) && !by_nccl(reason) {
-                wanted[unit] |= 1 << stream(earlier);
-                why.entry((unit, stream(earlier))).or_insert(reason);
-            }
-        });
-        let streams = program.streams.max(1);
-        let mut ends: Vec<Option<usize>> = vec![None; streams];
-        for unit in 0..count {
-            ends[stream(unit)] = Some(unit);
-        }
-        let carries = plan.replayed && plan.launch == Launch::Eager;
-        let steps: Vec<(usize, u64)> =
-            (0..count).map(|unit| (stream(unit), wanted[unit])).collect();
-        let walk = |begin: &[Known]| walk(&steps, &ends, carries, begin);
-        // What a run knows at its end, the next one knows when it begins. Knowledge of this run does not
-        // depend on that of the run before, so once is enough.
+        let steps = Steps::new(plan, program, rank, &mut why);
+        // What a run knows, the next one knows of the run before. What a run knows of itself does not depend
+        // on the run before, so once is enough.
+        let streams = steps.lens.len();
         let nothing = vec![vec![NOTHING; streams]; streams];
-        let (_, known, places) = walk(&nothing);
-        let begin: Vec<Known> = known.iter().map(|known| shifted(known, &places)).collect();
-        let (found, ..) = walk(&begin);
+        let (_, clocks, known) = steps.walk(&nothing, None);
+        let earlier = |all: &[Known]| -> Vec<Known> {
+            all.iter().map(|known| steps.earlier(known)).collect()
+        };
+        let (found, ..) = steps.walk(&earlier(&known), Some(&earlier(&clocks)));
         let of = found.into_iter().enumerate().map(|(unit, waits)| {
             let wait = |(other, carried): (usize, bool)| {
-                let why = why.get(&(unit, stream(other))).copied();
-                let why = why.unwrap_or_else(|| LocalReason::Stream(stream(other) as u16));
+                let stream = steps.at[other].0 as u16;
+                let why = why.get(&(unit, other, carried)).copied();
+                let why = why.unwrap_or(LocalReason::Stream(stream));
                 Wait { unit: other as u32, carried, why }
             };
             waits.into_iter().map(wait).collect()
@@ -72,67 +65,86 @@ impl Waits {
     }
 }
 
-/// Whether NCCL keeps this order itself.
-fn by_nccl(reason: LocalReason) -> bool {
-    matches!(reason, LocalReason::Communicator(_))
-}
-
-/// What was known at the end of a run, as the next one counts.
-fn shifted(known: &[i64], places: &[i64]) -> Known {
-    known
-        .iter()
-        .zip(places)
-        .map(|(&known, &len)| if len > 0 && known >= len { 0 } else { NOTHING })
-        .collect()
-}
-
-/// Runs the units once: what each waits for that its stream does not know, what each stream knows at the
-/// end, and how many units each has.
-fn walk(
-    steps: &[(usize, u64)],
-    ends: &[Option<usize>],
-    carries: bool,
-    begin: &[Known],
-) -> (Vec<Vec<(usize, bool)>>, Vec<Known>, Vec<i64>) {
-    let mut known: Vec<Known> = begin.to_vec();
-    let mut places = vec![0_i64; ends.len()];
-    let mut last: Vec<Option<usize>> = vec![None; ends.len()];
-    // What each stream knew after its unit of that number.
-    let mut clocks: Vec<Known> = Vec::with_capacity(steps.len());
-    let mut found = Vec::with_capacity(steps.len());
-    for (unit, &(own, wanted)) in steps.iter().enumerate() {
-        let mut waits = Vec::new();
-        // The latest first: what it has waited for itself need not be waited for again.
-        let mut others: Vec<usize> = bits(wanted).collect();
-        others.sort_by_key(|&other| std::cmp::Reverse(last[other]));
-        for other in others {
-            if known[own][other] >= places[other] {
-                continue;
+impl Steps {
+    fn new(
+        plan: &Plan,
+        program: &Program,
+        rank: usize,
+        why: &mut HashMap<(usize, usize, bool), LocalReason>,
+    ) -> Self {
+        let own = program.of_rank(rank);
+        let (begin, units) = (own.start, program.units.len());
+        let mut lens = vec![0_i64; program.streams.max(1)];
+        let at = program.units[own.clone()].iter().map(|unit| {
+            let stream = usize::from(unit.stream);
+            lens[stream] += 1;
+            (stream, lens[stream])
+        });
+        let at: Vec<(usize, i64)> = at.collect();
+        let mut wanted = vec![Vec::new(); own.len()];
+        local_reasons(program, rank, runs(plan), |unit, earlier, reason| {
+            let (run, other_run) = (unit as usize / units, earlier as usize / units);
+            let (unit, other) = (unit as usize % units - begin, earlier as usize % units - begin);
+            // One stream is in order by itself, one communicator by NCCL.
+            if at[unit].0 == at[other].0 || matches!(reason, LocalReason::Communicator(_)) {
+                return;
             }
-            match (last[other], ends[other]) {
-                (Some(earlier), _) => {
-                    waits.push((earlier, false));
-                    let theirs = &clocks[earlier];
-                    for (own, theirs) in known[own].iter_mut().zip(theirs) {
-                        *own = (*own).max(*theirs);
-                    }
-                }
-                (None, Some(end)) if carries => {
-                    waits.push((end, true));
-                    let theirs = &begin[other];
-                    for (own, theirs) in known[own].iter_mut().zip(theirs) {
-                        *own = (*own).max(*theirs);
-                    }
-                    known[own][other] = 0;
-                }
-                (None, _) => {}
+            let carried = match run - other_run {
+                0 => false,
+                // One graph launch follows another whole.
+                _ if plan.launch == Launch::Captured => return,
+                // This run has recorded the event again already. Its unit comes after the run before's.
+                _ => other >= unit,
+            };
+            why.entry((unit, other, carried)).or_insert(reason);
+            if !wanted[unit].contains(&(other, carried)) {
+                wanted[unit].push((other, carried));
             }
+        });
+        for wanted in &mut wanted {
+            // The latest first: what that has waited for need not be waited for again.
+            wanted.sort_by_key(|&(other, carried)| (carried, std::cmp::Reverse(other)));
         }
-        places[own] += 1;
-        known[own][own] = places[own];
-        last[own] = Some(unit);
-        clocks.push(known[own].clone());
-        found.push(waits);
+        Self { at, lens, wanted }
     }
-    (found, known, places)
+
+    /// What was known in a run, as the next one counts.
+    fn earlier(&self, known: &[i64]) -> Known {
+        known.iter().zip(&self.lens).map(|(known, len)| (known - len).max(NOTHING)).collect()
+    }
+
+    /// Runs the units once: what each waits for that its stream does not know, what each knew when it had
+    /// ended, and what each stream knows at the end. `before` is what the units knew in the run before.
+    fn walk(
+        &self,
+        begin: &[Known],
+        before: Option<&[Known]>,
+    ) -> (Vec<Vec<(usize, bool)>>, Vec<Known>, Vec<Known>) {
+        let mut known: Vec<Known> = begin.to_vec();
+        let mut clocks: Vec<Known> = Vec::with_capacity(self.at.len());
+        let mut found = Vec::with_capacity(self.at.len());
+        for (&(own, place), wanted) in self.at.iter().zip(&self.wanted) {
+            let mut waits = Vec::new();
+            for &(other, carried) in wanted {
+                let (stream, place) = self.at[other];
+                let place = if carried { place - self.lens[stream] } else { place };
+                if known[own][stream] >= place {
+                    continue;
+                }
+                waits.push((other, carried));
+                let theirs = match (carried, before) {
+                    (false, _) => Some(&clocks[other]),
+                    (true, before) => before.map(|before| &before[other]),
+                };
+                for (own, theirs) in known[own].iter_mut().zip(theirs.into_iter().flatten()) {
+                    *own = (*own).max(*theirs);
+                }
+                known[own][stream] = known[own][stream].max(place);
+            }
+            known[own][own] = place;
+            clocks.push(known[own].clone());
+            found.push(waits);
+        }
+        (found, clocks, known)
+    }
 }

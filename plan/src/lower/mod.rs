@@ -9,6 +9,11 @@
 //! first. What comes out is checked like a plan that was written so, and taken apart where it breaks a rule.
 //! Waits for signals stand alone, and so do collectives on windows, whose kernels NCCL does not fuse.
 //!
+//! On a rank, a stream waits for another where a statement is `after` it, or where memory demands it. Of the
+//! [model](crate#what-waits-for-what)'s waits for memory, the checks take the whole: all that was issued on the
+//! other stream. A schedule waits for the very call that used the memory, if the plan passes the checks so as
+//! well: a backward step then runs beside the all-reduce of the bucket before it, in every run.
+//!
 //! All ranks make their calls in the order of the plan's statements; a group stands at the place of its
 //! first one.
 
@@ -32,8 +37,9 @@ pub use schedule::{
     Call, Event, Operation, Part, RankSchedule, Reason, Schedule, WarmUp, WhyWait, Work,
 };
 
-use crate::check::{checked, rejected};
+use crate::check::{checked, problems_of, rejected};
 use crate::ir::Plan;
+use crate::program::Program;
 use crate::verdict::{Rejected, Sizes};
 
 /// The calls of every rank of an instance. The sizes need not be among those that the plan claims.
@@ -44,7 +50,7 @@ use crate::verdict::{Rejected, Sizes};
 ///
 /// Everything that is wrong with the instance: it is [checked](crate::check::check_at) first.
 pub fn lower(plan: &Plan, sizes: &Sizes) -> Result<Schedule, Rejected> {
-    let program = checked(plan, sizes)?;
+    let program = exactly(plan, sizes, checked(plan, sizes)?);
     let words = words::Words::new(plan);
     let (joined, reasons) = settle::settle(plan, sizes, &program, &words);
     let mut ranks = Vec::with_capacity(program.ranks());
@@ -64,4 +70,12 @@ pub fn lower(plan: &Plan, sizes: &Sizes) -> Result<Schedule, Rejected> {
         reasons,
         why_waits: why.finish(),
     })
+}
+
+/// Where the plan is right without more, its streams wait for the very calls whose memory they touch, and not
+/// for all that was issued there. Puts may need more: only signals and such waits order them with the rest.
+fn exactly(plan: &Plan, sizes: &Sizes, program: Program) -> Program {
+    let program = Program { exact: true, ..program };
+    let exact = problems_of(plan, &program, sizes).is_empty();
+    Program { exact, ..program }
 }

@@ -127,6 +127,7 @@ pub(crate) fn expand(
         streams: plan.streams.len(),
         communicators: plan.communicators.len(),
         shifts,
+        exact: false,
     })
 }
 

@@ -31,6 +31,9 @@ pub(crate) struct Program {
     pub(crate) communicators: usize,
     /// The distances to peers that occur.
     pub(crate) shifts: Vec<Shift>,
+    /// Whether memory makes a unit wait for the very units that used it, not for all that was issued on their
+    /// streams: what a schedule does, where it may.
+    pub(crate) exact: bool,
 }
 
 /// A distance to a peer, as it is written: a step back of one is -1, not one less than the extent.
