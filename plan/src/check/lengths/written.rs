@@ -11,6 +11,9 @@ use crate::arith::{Facts, View};
 use crate::ir::{BufferId, Location, Peer, Region, Role, Step, StepKind};
 use crate::verdict::Check;
 
+/// Writes of one buffer that are asked whether they hold what is read, at most.
+const MOST: usize = 64;
+
 /// A region that a statement reads or writes.
 struct Access<'a> {
     number: u32,
@@ -34,14 +37,23 @@ impl Lengths<'_> {
                 reads.push(access);
             }
         });
+        let fixed: HashMap<BufferId, bool> = writes
+            .iter()
+            .map(|(buffer, own)| {
+                (*buffer, own.iter().all(|write| self.is_whole(write.region, write.number)))
+            })
+            .collect();
         for read in reads {
             let region = read.region;
             let buffer = &self.plan.buffers[region.buffer.index()];
             let own = writes.get(&region.buffer).map_or(&[][..], Vec::as_slice);
-            let is_filled = matches!(buffer.role, Role::In | Role::InOut) && !region.next;
-            let all_fixed = self.is_whole(region, read.number)
-                && own.iter().all(|write| self.is_whole(write.region, write.number));
-            if is_filled || all_fixed || own.iter().any(|write| self.holds(write, &read)) {
+            if matches!(buffer.role, Role::In | Role::InOut) && !region.next {
+                continue;
+            }
+            let all_fixed = fixed.get(&region.buffer).is_none_or(|fixed| *fixed);
+            if (all_fixed && self.is_whole(region, read.number))
+                || own.iter().take(MOST).any(|write| self.holds(write, &read))
+            {
                 continue;
             }
             let title = format!(
