@@ -1246,3 +1246,82 @@ fn more() {
     );
     assert!(*o >= 6, "only {o} were wrong at all");
 }
+
+/// A plan that is wrong at these sizes, and not accepted for all.
+fn refused(plan: &Plan, extents: Vec<i64>, params: Vec<Vec<i64>>) {
+    assert!(plan.validate().is_empty(), "no plan");
+    let sizes = Sizes { extents, params, text: String::new() };
+    assert!(check_at(plan, &sizes).is_err(), "right at these sizes");
+    assert!(check(plan).is_err(), "accepted for all sizes");
+}
+
+fn of_scratch(body: Vec<Step>) -> Plan {
+    plan(vec![exactly(2)], vec![least(1)], vec![buffer("s", p(), Local)], body)
+}
+
+#[test]
+fn an_array_that_shrinks() {
+    let buffers = vec![array("u", int(70) - p(), 4, InOut)];
+    let steps = vec![compute(vec![at(0, int(5))], vec![], on(0))];
+    refused(&plan(vec![exactly(2)], vec![least(1)], buffers, steps), vec![2], vec![vec![66]]);
+}
+
+#[test]
+fn all_is_read_where_the_last_elements_are_not_written() {
+    let steps = vec![
+        compute(vec![], vec![part(0, 0, p() - p() / 64)], on(0)),
+        compute(vec![all(0)], vec![], on(0)),
+    ];
+    refused(&of_scratch(steps), vec![2], vec![vec![64]]);
+}
+
+#[test]
+fn part_of_a_sum_is_summed_again() {
+    let again = || part(1, 0, p() / 100 * int(100) / 100);
+    let sum = || CollectiveKind::AllReduce(Reduction::Sum);
+    let steps =
+        vec![collective(sum(), all(0), all(1), on(0)), collective(sum(), again(), again(), on(0))];
+    let buffers = vec![buffer("u", p(), In), buffer("v", p(), Out)];
+    let mut plan = plan(vec![exactly(2)], vec![least(1)], buffers, steps);
+    let at = Location::default();
+    plan.computes.push(Postcondition { kind: sum(), send: all(0), recv: all(1), at });
+    refused(&plan, vec![2], vec![vec![100]]);
+}
+
+#[test]
+fn a_root_beyond_the_ranks() {
+    let buffers = vec![buffer("u", 4, In), buffer("v", 4, InOut)];
+    let steps = vec![collective(CollectiveKind::Broadcast(p() / 4), all(0), all(1), on(0))];
+    let plan = plan(vec![least(4)], vec![Values::Range(0, 63)], buffers, steps);
+    refused(&plan, vec![4], vec![vec![63]]);
+}
+
+#[test]
+fn a_collective_that_is_longer_on_later_ranks() {
+    let buffers = vec![buffer("u", n() + 1, In), buffer("v", n() + 1, InOut)];
+    let some = |buffer: u32| part(buffer, 0, int(1) + r() / 64);
+    let sum = CollectiveKind::AllReduce(Reduction::Sum);
+    let steps = vec![collective(sum, some(0), some(1), on(0))];
+    refused(&plan(vec![least(1)], vec![], buffers, steps), vec![65], vec![]);
+}
+
+#[test]
+fn a_group_that_meets_itself_at_a_later_rank() {
+    let at = || int(1) + r() % 65;
+    let steps = vec![group(vec![
+        transfer(part(0, 0, 1), ring(1), part(0, at(), at() + 1), on(0)),
+        transfer(part(0, 65, 66), ring(2), part(0, 66, 67), on(0)),
+    ])];
+    refused(&plan(vec![least(70)], vec![], vec![buffer("u", 70, InOut)], steps), vec![70], vec![]);
+}
+
+#[test]
+fn a_put_far_around_a_ring() {
+    let buffers = vec![window("u", 4, In), window("v", 4, InOut)];
+    let steps = vec![
+        compute(vec![all(1)], vec![], on(0)),
+        put(all(0), ring(17), all(1), 0, on(0)),
+        wait(0, ring(-17), 1, on(0)),
+    ];
+    refused(&plan(vec![Values::Range(17, 100)], vec![], buffers, steps), vec![20], vec![]);
+}
