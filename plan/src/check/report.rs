@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
-use crate::ir::{Location, Plan};
+use crate::ir::{Location, Plan, Step, StepKind};
 use crate::program::{NONE, Op, OpKind, Program, Span};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
@@ -248,29 +248,9 @@ impl<'a> Report<'a> {
     }
 
     fn compute_name(&self, statement: u32) -> Option<&str> {
-        use crate::ir::{Step, StepKind};
-        fn find<'a>(steps: &'a [Step], left: &mut u32) -> Option<Option<&'a str>> {
-            for step in steps {
-                let here = *left == 0;
-                if here {
-                    return Some(match &step.kind {
-                        StepKind::Compute(this) => Some(&this.name),
-                        _ => None,
-                    });
-                }
-                *left -= 1;
-                let body: &[Step] = match &step.kind {
-                    StepKind::Group(body) | StepKind::Sequence(body) => body,
-                    StepKind::Loop(this) => &this.body,
-                    StepKind::When(this) => &this.body,
-                    _ => &[],
-                };
-                if let Some(found) = find(body, left) {
-                    return Some(found);
-                }
-            }
-            None
+        match &Step::nth(&self.plan.steps, statement)?.kind {
+            StepKind::Compute(this) => Some(&this.name),
+            _ => None,
         }
-        find(&self.plan.steps, &mut { statement }).flatten()
     }
 }

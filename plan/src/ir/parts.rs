@@ -27,6 +27,16 @@ impl Step {
         }
     }
 
+    /// The statement of that number: in the order in which they are written, each before what is inside it.
+    pub(crate) fn nth(steps: &[Self], number: u32) -> Option<&Self> {
+        let mut left: Vec<&Self> = steps.iter().rev().collect();
+        for _ in 0..number {
+            let step = left.pop()?;
+            left.extend(step.body().iter().rev());
+        }
+        left.pop()
+    }
+
     /// The parts of this statement, without those of the statements inside it.
     pub(super) fn parts<'a>(&'a self, each: &mut dyn FnMut(Part<'a>)) {
         let (mut place, mut peer): (Option<&'a Place>, Option<&'a Peer>) = (None, None);

@@ -4,11 +4,13 @@ mod eval;
 mod expand;
 mod layout;
 mod objects;
+mod statements;
 
 pub(crate) use eval::{Env, NoValue};
-pub(crate) use expand::{Statements, expand};
+pub(crate) use expand::expand;
 pub(crate) use layout::Layout;
 pub(crate) use objects::Objects;
+pub(crate) use statements::Statements;
 
 use std::ops::Range;
 

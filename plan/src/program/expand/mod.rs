@@ -1,49 +1,17 @@
 //! From statements to units: all ranks walk the statements in order, each by its own bounds and guards.
 
+mod peers;
+mod spans;
+
 use super::objects::NoMemory;
+use super::statements::{Numbered, Statements};
 use super::{
     Budget, Env, Kind, Layout, NONE, NoValue, Objects, Op, OpKind, Program, Shift, Span, Unit, fits,
 };
 use crate::ir::{
-    Awaited, Collective, Compute, Expr, Hop, Location, Peer, Place, Plan, Put, Region, Step,
-    StepKind, Transfer,
+    Awaited, Collective, Compute, Expr, Location, Place, Plan, Put, StepKind, Transfer,
 };
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
-
-/// A plan's statements, numbered as they are written.
-pub(crate) struct Statements<'a> {
-    steps: Vec<Numbered<'a>>,
-    pub(crate) places: Vec<Location>,
-}
-
-struct Numbered<'a> {
-    number: u32,
-    step: &'a Step,
-    body: Vec<Self>,
-}
-
-impl<'a> Statements<'a> {
-    pub(crate) fn new(plan: &'a Plan) -> Self {
-        fn number<'a>(steps: &'a [Step], places: &mut Vec<Location>) -> Vec<Numbered<'a>> {
-            let mut numbered = Vec::with_capacity(steps.len());
-            for step in steps {
-                let own = places.len() as u32;
-                places.push(step.at);
-                let body: &[Step] = match &step.kind {
-                    StepKind::Group(body) | StepKind::Sequence(body) => body,
-                    StepKind::Loop(this) => &this.body,
-                    StepKind::When(this) => &this.body,
-                    _ => &[],
-                };
-                numbered.push(Numbered { number: own, step, body: number(body, places) });
-            }
-            numbered
-        }
-        let mut places = Vec::new();
-        let steps = number(&plan.steps, &mut places);
-        Self { steps, places }
-    }
-}
 
 /// Operations of one instance at most, over all ranks: more is refused by name.
 const MOST_OPERATIONS: usize = 8_000_000;
@@ -93,6 +61,7 @@ pub(crate) fn expand(
     let ranks = layout.size;
     let mut walk = Walk {
         plan,
+        places: &statements.places,
         sizes,
         counters: vec![None; plan.counters.len()],
         objects: &objects,
@@ -188,6 +157,7 @@ enum Halves {
 
 struct Walk<'a> {
     plan: &'a Plan,
+    places: &'a [Location],
     sizes: &'a Sizes,
     counters: Vec<Option<i64>>,
     objects: &'a Objects,
@@ -607,163 +577,6 @@ impl Walk<'_> {
         }
     }
 
-    /// Who sends to each rank.
-    fn senders(&mut self, number: u32, this: &Transfer, active: &Active) -> Senders {
-        let size = self.layout.size;
-        let mut pairs = Vec::with_capacity(size);
-        for rank in (0..size).filter(|rank| active.is(*rank)) {
-            if let Some(peer) = self.peer(number, rank, &this.peer, this.among.index()) {
-                pairs.push((peer, rank as u32));
-            }
-        }
-        pairs.sort_unstable();
-        let mut begins = vec![0_u32; size + 1];
-        for (peer, _) in &pairs {
-            begins[*peer as usize + 1] += 1;
-        }
-        for rank in 0..size {
-            begins[rank + 1] += begins[rank];
-        }
-        Senders { begins, senders: pairs.into_iter().map(|(_, sender)| sender).collect() }
-    }
-
-    /// The peer's number; `None` where there is none, which is told if it should not be.
-    fn peer(&mut self, number: u32, rank: usize, peer: &Peer, among: usize) -> Option<u32> {
-        match peer {
-            Peer::Shift(hops) => {
-                let mut at = rank;
-                for Hop { axis, by, wrap } in hops {
-                    match self.env(rank).eval(by) {
-                        Ok(by) => at = self.layout.shift(at, *axis, by, *wrap)?,
-                        Err(why) => {
-                            self.no_value(number, rank, why);
-                            return None;
-                        }
-                    }
-                }
-                Some(at as u32)
-            }
-            Peer::Rank(expr) => match self.env(rank).eval(expr) {
-                Ok(at) if (0..self.layout.size as i64).contains(&at) => {
-                    let at = at as usize;
-                    if self.layout.first(among, at) == self.layout.first(among, rank) {
-                        return Some(at as u32);
-                    }
-                    let name = &self.plan.communicators[among].name;
-                    let title = format!("rank {at} is not in `{name}` with this rank");
-                    self.out_of_bounds(number, rank, title, "name a rank of the communicator");
-                    None
-                }
-                Ok(at) => {
-                    let size = self.layout.size;
-                    let title = format!("this peer is {at}, and there are {size} ranks");
-                    let help = "guard the step with a condition, or use a shift that wraps";
-                    self.out_of_bounds(number, rank, title, help);
-                    None
-                }
-                Err(why) => {
-                    self.no_value(number, rank, why);
-                    None
-                }
-            },
-        }
-    }
-
-    /// How a peer is named, among the distances so far.
-    fn shift(&mut self, rank: usize, peer: &Peer) -> u32 {
-        let Peer::Shift(hops) = peer else { return NONE };
-        let zeroes = vec![0; self.sizes.extents.len()];
-        let mut distance = Vec::with_capacity(hops.len());
-        for Hop { axis, by, wrap } in hops {
-            // A step of n - 1 around a ring of n is one of -1, whatever n is.
-            let env = self.env(rank);
-            let without = Env { extents: &zeroes, size: 0, ..env };
-            let value =
-                if *wrap { without.eval(by).or_else(|_| env.eval(by)) } else { env.eval(by) };
-            // No distance along an axis is none at all.
-            if let Ok(by) = value
-                && by != 0
-            {
-                distance.push((axis.0, by, *wrap));
-            }
-        }
-        distance.sort_unstable();
-        if let Some(at) = self.shifts.iter().position(|shift| shift.hops == distance) {
-            return at as u32;
-        }
-        let back: Vec<_> =
-            distance.iter().map(|&(axis, by, wrap)| (axis, by.saturating_neg(), wrap)).collect();
-        let at = self.shifts.len() as u32;
-        let is_own = back == distance;
-        self.shifts.push(Shift { hops: distance, back: if is_own { at } else { at + 1 } });
-        if !is_own {
-            self.shifts.push(Shift { hops: back, back: at });
-        }
-        at
-    }
-
-    fn span(&mut self, number: u32, rank: usize, region: &Region) -> Option<Span> {
-        self.span_of(number, rank, region, None)
-    }
-
-    /// The elements that a region is, for this rank; `which` names one of an array.
-    fn span_of(
-        &mut self,
-        number: u32,
-        rank: usize,
-        region: &Region,
-        which: Option<u32>,
-    ) -> Option<Span> {
-        let name = &self.plan.buffers[region.buffer.index()].name;
-        let index = match (which, &region.index) {
-            (Some(which), _) => which,
-            (None, None) => 0,
-            (None, Some(expr)) => match self.env(rank).eval(expr) {
-                Ok(index) if (0..i64::from(self.objects.count(region.buffer))).contains(&index) => {
-                    index as u32
-                }
-                Ok(index) => {
-                    let count = self.objects.count(region.buffer);
-                    let title = format!("`{name}` has {count} buffers, and this index is {index}");
-                    let help = "change the bounds of the loop, or guard the step";
-                    self.out_of_bounds(number, rank, title, help);
-                    return None;
-                }
-                Err(why) => {
-                    self.no_value(number, rank, why);
-                    return None;
-                }
-            },
-        };
-        if index >= self.objects.count(region.buffer) {
-            let title = format!("`{name}` has no buffers");
-            self.out_of_bounds(number, rank, title, "declare an array of one at least");
-            return None;
-        }
-        let object = self.objects.find(region.buffer, index, region.next);
-        let len = self.objects.all[object as usize].len;
-        let Some((start, end)) = &region.range else {
-            return Some(Span { object, start: 0, end: len });
-        };
-        let env = self.env(rank);
-        match (env.eval(start), env.eval(end)) {
-            (Ok(start), Ok(end)) if 0 <= start && start <= end && end as u64 <= len => {
-                Some(Span { object, start: start as u64, end: end as u64 })
-            }
-            (Ok(start), Ok(end)) => {
-                let title =
-                    format!("[{start}, {end}) is no part of `{name}`, which has {len} elements");
-                let help = "change the range, or say with `where` what the parameters promise";
-                self.out_of_bounds(number, rank, title, help);
-                None
-            }
-            (Err(why), _) | (_, Err(why)) => {
-                self.no_value(number, rank, why);
-                None
-            }
-        }
-    }
-
     fn no_value(&mut self, number: u32, rank: usize, why: NoValue) {
         let help = "say with `where` what the parameters promise";
         self.out_of_bounds(number, rank, why.to_string(), help);
@@ -773,10 +586,7 @@ impl Walk<'_> {
         if std::mem::replace(&mut self.bounded[number as usize], true) {
             return;
         }
-        let mut at = self.places_of(number);
-        if at == Location::default() {
-            at = self.plan.steps.first().map_or(at, |step| step.at);
-        }
+        let at = self.places[number as usize];
         self.problems.push(Problem {
             kind: ProblemKind::Broken(Check::Bounds),
             title,
@@ -785,41 +595,6 @@ impl Walk<'_> {
             story: vec![Line { rank: Some(rank), other: None, at, text: "runs this".to_owned() }],
             help: vec![help.to_owned()],
         });
-    }
-
-    fn places_of(&self, number: u32) -> Location {
-        // Numbers are those of the statements as they are written.
-        fn find(steps: &[Step], left: &mut u32) -> Option<Location> {
-            for step in steps {
-                if *left == 0 {
-                    return Some(step.at);
-                }
-                *left -= 1;
-                let body: &[Step] = match &step.kind {
-                    StepKind::Group(body) | StepKind::Sequence(body) => body,
-                    StepKind::Loop(this) => &this.body,
-                    StepKind::When(this) => &this.body,
-                    _ => &[],
-                };
-                if let Some(found) = find(body, left) {
-                    return Some(found);
-                }
-            }
-            None
-        }
-        find(&self.plan.steps, &mut { number }).unwrap_or_default()
-    }
-}
-
-/// Who sends to each rank, in the order of the senders.
-struct Senders {
-    begins: Vec<u32>,
-    senders: Vec<u32>,
-}
-
-impl Senders {
-    fn range(&self, rank: usize) -> &[u32] {
-        &self.senders[self.begins[rank] as usize..self.begins[rank + 1] as usize]
     }
 }
 

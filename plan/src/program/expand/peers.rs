@@ -1,0 +1,120 @@
+//! Which rank an operation is towards.
+
+use super::{Active, Walk};
+use crate::ir::{Hop, Peer, Transfer};
+use crate::program::{Env, NONE, Shift};
+
+/// Who sends to each rank, in the order of the senders.
+pub(super) struct Senders {
+    begins: Vec<u32>,
+    senders: Vec<u32>,
+}
+
+impl Senders {
+    pub(super) fn range(&self, rank: usize) -> &[u32] {
+        &self.senders[self.begins[rank] as usize..self.begins[rank + 1] as usize]
+    }
+}
+
+impl Walk<'_> {
+    /// Who sends to each rank.
+    pub(super) fn senders(&mut self, number: u32, this: &Transfer, active: &Active) -> Senders {
+        let size = self.layout.size;
+        let mut pairs = Vec::with_capacity(size);
+        for rank in (0..size).filter(|rank| active.is(*rank)) {
+            if let Some(peer) = self.peer(number, rank, &this.peer, this.among.index()) {
+                pairs.push((peer, rank as u32));
+            }
+        }
+        pairs.sort_unstable();
+        let mut begins = vec![0_u32; size + 1];
+        for (peer, _) in &pairs {
+            begins[*peer as usize + 1] += 1;
+        }
+        for rank in 0..size {
+            begins[rank + 1] += begins[rank];
+        }
+        Senders { begins, senders: pairs.into_iter().map(|(_, sender)| sender).collect() }
+    }
+
+    /// The peer's number; `None` where there is none, which is told if it should not be.
+    pub(super) fn peer(
+        &mut self,
+        number: u32,
+        rank: usize,
+        peer: &Peer,
+        among: usize,
+    ) -> Option<u32> {
+        match peer {
+            Peer::Shift(hops) => {
+                let mut at = rank;
+                for Hop { axis, by, wrap } in hops {
+                    match self.env(rank).eval(by) {
+                        Ok(by) => at = self.layout.shift(at, *axis, by, *wrap)?,
+                        Err(why) => {
+                            self.no_value(number, rank, why);
+                            return None;
+                        }
+                    }
+                }
+                Some(at as u32)
+            }
+            Peer::Rank(expr) => match self.env(rank).eval(expr) {
+                Ok(at) if (0..self.layout.size as i64).contains(&at) => {
+                    let at = at as usize;
+                    if self.layout.first(among, at) == self.layout.first(among, rank) {
+                        return Some(at as u32);
+                    }
+                    let name = &self.plan.communicators[among].name;
+                    let title = format!("rank {at} is not in `{name}` with this rank");
+                    self.out_of_bounds(number, rank, title, "name a rank of the communicator");
+                    None
+                }
+                Ok(at) => {
+                    let size = self.layout.size;
+                    let title = format!("this peer is {at}, and there are {size} ranks");
+                    let help = "guard the step with a condition, or use a shift that wraps";
+                    self.out_of_bounds(number, rank, title, help);
+                    None
+                }
+                Err(why) => {
+                    self.no_value(number, rank, why);
+                    None
+                }
+            },
+        }
+    }
+
+    /// How a peer is named, among the distances so far.
+    pub(super) fn shift(&mut self, rank: usize, peer: &Peer) -> u32 {
+        let Peer::Shift(hops) = peer else { return NONE };
+        let zeroes = vec![0; self.sizes.extents.len()];
+        let mut distance = Vec::with_capacity(hops.len());
+        for Hop { axis, by, wrap } in hops {
+            // A step of n - 1 around a ring of n is one of -1, whatever n is.
+            let env = self.env(rank);
+            let without = Env { extents: &zeroes, size: 0, ..env };
+            let value =
+                if *wrap { without.eval(by).or_else(|_| env.eval(by)) } else { env.eval(by) };
+            // No distance along an axis is none at all.
+            if let Ok(by) = value
+                && by != 0
+            {
+                distance.push((axis.0, by, *wrap));
+            }
+        }
+        distance.sort_unstable();
+        if let Some(at) = self.shifts.iter().position(|shift| shift.hops == distance) {
+            return at as u32;
+        }
+        let back: Vec<_> =
+            distance.iter().map(|&(axis, by, wrap)| (axis, by.saturating_neg(), wrap)).collect();
+        let at = self.shifts.len() as u32;
+        let is_own = back == distance;
+        self.shifts.push(Shift { hops: distance, back: if is_own { at } else { at + 1 } });
+        if !is_own {
+            self.shifts.push(Shift { hops: back, back: at });
+        }
+        at
+    }
+}

@@ -1,0 +1,33 @@
+//! A plan's statements by number: in the order in which they are written, each before what is inside it.
+
+use crate::ir::{Location, Plan, Step};
+
+/// A plan's statements, numbered as they are written.
+pub(crate) struct Statements<'a> {
+    pub(super) steps: Vec<Numbered<'a>>,
+    pub(crate) places: Vec<Location>,
+}
+
+/// A statement with its number, and those inside it.
+pub(super) struct Numbered<'a> {
+    pub(super) number: u32,
+    pub(super) step: &'a Step,
+    pub(super) body: Vec<Self>,
+}
+
+impl<'a> Statements<'a> {
+    pub(crate) fn new(plan: &'a Plan) -> Self {
+        fn number<'a>(steps: &'a [Step], places: &mut Vec<Location>) -> Vec<Numbered<'a>> {
+            let mut numbered = Vec::with_capacity(steps.len());
+            for step in steps {
+                let own = places.len() as u32;
+                places.push(step.at);
+                numbered.push(Numbered { number: own, step, body: number(step.body(), places) });
+            }
+            numbered
+        }
+        let mut places = Vec::new();
+        let steps = number(&plan.steps, &mut places);
+        Self { steps, places }
+    }
+}
