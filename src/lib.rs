@@ -51,6 +51,7 @@ mod world;
 
 pub mod backend;
 pub mod error;
+pub mod plan;
 
 pub use cart::Cart;
 pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank};

@@ -16,4 +16,7 @@ pub mod ir;
 pub mod json;
 pub mod lower;
 mod program;
+mod sizes;
 pub mod verdict;
+
+pub use sizes::NotClaimed;

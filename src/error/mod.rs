@@ -19,6 +19,7 @@
 mod call;
 mod device;
 mod fatal;
+mod plan;
 mod refusal;
 mod report;
 mod told;
@@ -29,6 +30,7 @@ pub(crate) use told::{told, was_told};
 pub use call::{Call, Operation};
 pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
+pub use plan::{ArgumentFault, BadArgument, BadPlan, BadStep, BoundElsewhere, PlansDiffer};
 pub use refusal::{
     BadGroups, BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank,
     NotReducible, OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable,
@@ -117,6 +119,21 @@ pub enum Error {
     /// A group whose closure failed.
     #[error("{0}")]
     GroupAbandoned(Box<GroupAbandoned>),
+    /// A plan that cannot be bound as it is asked for.
+    #[error("{0}")]
+    BadPlan(Box<BadPlan>),
+    /// The ranks bind plans that differ.
+    #[error("{0}")]
+    PlansDiffer(Box<PlansDiffer>),
+    /// A bound plan is run with another communicator.
+    #[error("{0}")]
+    BoundElsewhere(Box<BoundElsewhere>),
+    /// Memory that does not fit the plan that it is given to.
+    #[error("{0}")]
+    BadArgument(Box<BadArgument>),
+    /// A compute step that asks for what its plan does not give it.
+    #[error("{0}")]
+    BadStep(Box<BadStep>),
     /// A closure given to `Stream::launch` panicked.
     #[error("{0}")]
     Panicked(Box<Panicked>),
@@ -198,6 +215,11 @@ impl Error {
                 | Self::WaitInLaunch(_)
                 | Self::Unsupported(_)
                 | Self::NoWindow(_)
+                | Self::BadPlan(_)
+                | Self::PlansDiffer(_)
+                | Self::BoundElsewhere(_)
+                | Self::BadArgument(_)
+                | Self::BadStep(_)
         )
     }
 

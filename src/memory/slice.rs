@@ -30,7 +30,7 @@ impl Extent {
     }
 
     #[track_caller]
-    pub(super) fn narrow(self, range: Range<usize>) -> Self {
+    pub(crate) fn narrow(self, range: Range<usize>) -> Self {
         if self.bad.is_some() {
             return self;
         }

@@ -1,6 +1,6 @@
 //! A stream without its device type: what buffers and communicators keep.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,22 @@ const MARKS: usize = 32;
 pub(crate) struct StreamCore<B: Backend> {
     shared: Arc<StreamShared<B>>,
     id: u64,
-    /// How many operations were enqueued.
-    seq: Cell<u64>,
     /// The communicator that was noted last.
     last_user: Cell<u64>,
+    /// Of other streams, up to which operation this one waits for them already.
+    waited: RefCell<Vec<(u64, u64)>>,
 }
+
+/// How many other streams are remembered.
+const REMEMBERED: usize = 16;
 
 /// What buffers, marks and waits refer to.
 pub(crate) struct StreamShared<B: Backend> {
     id: u64,
     ordinal: u32,
     raw: B::Stream,
+    /// How many operations were enqueued; the owner alone counts.
+    seq: AtomicU64,
     users: Mutex<Vec<User>>,
     /// Points taken by `mark`, with the owner's sequence number.
     marks: Mutex<VecDeque<(u64, B::Point)>>,
@@ -48,10 +53,11 @@ impl<B: Backend> StreamCore<B> {
             id,
             ordinal,
             raw: B::open(ordinal)?,
+            seq: AtomicU64::new(0),
             users: Mutex::default(),
             marks: Mutex::default(),
         });
-        Ok(Self { shared, id, seq: Cell::new(0), last_user: Cell::new(0) })
+        Ok(Self { shared, id, last_user: Cell::new(0), waited: RefCell::default() })
     }
 
     #[inline]
@@ -76,7 +82,7 @@ impl<B: Backend> StreamCore<B> {
     /// The number of the next operation, from 1.
     #[inline]
     pub(crate) fn next_seq(&self) -> u64 {
-        self.seq.get() + 1
+        self.last_seq() + 1
     }
 
     /// The communicator that was noted last.
@@ -86,14 +92,15 @@ impl<B: Backend> StreamCore<B> {
     }
 
     /// The number of the last operation.
+    #[inline]
     pub(crate) fn last_seq(&self) -> u64 {
-        self.seq.get()
+        self.shared.seq.load(Relaxed)
     }
 
     /// An operation was enqueued.
     #[inline]
     pub(crate) fn bump(&self) {
-        self.seq.set(self.seq.get() + 1);
+        self.shared.seq.store(self.next_seq(), Relaxed);
     }
 
     /// Remembers that a communicator uses this stream.
@@ -116,7 +123,7 @@ impl<B: Backend> StreamCore<B> {
         if marks.len() == MARKS {
             marks.pop_front();
         }
-        marks.push_back((self.seq.get(), point.clone()));
+        marks.push_back((self.last_seq(), point.clone()));
         Ok(point)
     }
 
@@ -131,9 +138,27 @@ impl<B: Backend> StreamCore<B> {
         Ok(())
     }
 
-    /// Makes what is enqueued next wait for operation `seq` of `other`.
+    /// Makes what is enqueued next wait for operation `seq` of `other`, unless something enqueued here
+    /// before does already.
     pub(crate) fn wait_for_use(&self, other: &StreamShared<B>, seq: u64) -> Result<()> {
-        self.wait_for(other, &other.point_after(seq)?)
+        let mut waited = self.waited.borrow_mut();
+        let known = waited.iter().position(|(id, _)| *id == other.id());
+        if known.is_some_and(|at| waited[at].1 >= seq) {
+            return Ok(());
+        }
+        // A use may be booked whose operation never came: the next one has its number.
+        let seq = seq.min(other.seq.load(Relaxed));
+        self.wait_for(other, &other.point_after(seq)?)?;
+        match known {
+            Some(at) => waited[at].1 = seq,
+            None => {
+                if waited.len() == REMEMBERED {
+                    waited.remove(0);
+                }
+                waited.push((other.id(), seq));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -115,6 +115,21 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
         Slice::new(&self.allocation, Extent::whole(self.len()))
     }
 
+    /// This rank's part, and the window's number.
+    pub(crate) fn registered(
+        &self,
+    ) -> (&Arc<Allocation<<W::Device as Device>::Backend>>, WindowId) {
+        (&self.allocation, self.id)
+    }
+
+    /// Whether every rank's part has this length.
+    pub(crate) fn is_even(&self) -> bool {
+        match &self.lens {
+            Lens::Even(_) => true,
+            Lens::Uneven { own, all } => all.iter().all(|len| len == own),
+        }
+    }
+
     /// An exclusive view of this rank's part.
     pub fn local_mut(&mut self) -> SliceMut<'_, T, W::Device> {
         SliceMut::new(&self.allocation, Extent::whole(self.lens.own()))

@@ -28,6 +28,7 @@ mod whitelist;
 use crate::ir::Plan;
 use crate::program::{Budget, Program, Statements, expand};
 use crate::verdict::{Problem, Rejected, Sizes};
+pub(crate) use domain::sizes as named_sizes;
 use instance::{Depth, Instance};
 pub(crate) use links::Links;
 

@@ -64,11 +64,22 @@ fn places(program: &Program, units: &[u32]) -> Vec<Location> {
 
 fn compute(program: &Program, words: &Words<'_>, unit: &Unit, arguments: Vec<i64>) -> Work {
     let ops = program.ops_of(unit);
+    let (reads, writes) = words.regions(unit.statement);
+    let mut regions = vec![0; reads + writes];
+    for op in ops {
+        if op.source.object != NONE || op.target.object != NONE {
+            regions[usize::from(op.part)] += 1;
+        }
+    }
     Work::Compute {
         name: words.compute(unit.statement).unwrap_or_default().to_owned(),
         arguments,
         reads: ops.iter().filter_map(|op| part(program, op.source)).collect(),
         writes: ops.iter().filter_map(|op| part(program, op.target)).collect(),
+        regions: {
+            let writes = regions.split_off(reads);
+            (regions, writes)
+        },
     }
 }
 

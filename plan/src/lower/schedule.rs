@@ -85,6 +85,10 @@ pub enum Work {
         reads: Vec<Part>,
         /// What it writes.
         writes: Vec<Part>,
+        /// How many parts each region has that the statement reads, and each that it writes: one, or the
+        /// length of an array whose buffers it takes all.
+        #[serde(default)]
+        regions: (Vec<u32>, Vec<u32>),
     },
     /// Operations that NCCL launches as one; one alone needs no group.
     Group(Vec<Operation>),

@@ -1,20 +1,20 @@
 //! What statements are called in a reason.
 
-use crate::ir::{Plan, Step, StepKind};
+use crate::ir::{Compute, Plan, Step, StepKind};
 use crate::program::{OpKind, Program};
 
 /// Names of a plan's statements, by number.
 pub(super) struct Words<'a> {
     plan: &'a Plan,
-    computes: Vec<Option<&'a str>>,
+    computes: Vec<Option<&'a Compute>>,
 }
 
 impl<'a> Words<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
-        fn walk<'a>(steps: &'a [Step], computes: &mut Vec<Option<&'a str>>) {
+        fn walk<'a>(steps: &'a [Step], computes: &mut Vec<Option<&'a Compute>>) {
             for step in steps {
                 computes.push(match &step.kind {
-                    StepKind::Compute(this) => Some(&this.name),
+                    StepKind::Compute(this) => Some(this),
                     _ => None,
                 });
                 walk(step.body(), computes);
@@ -48,7 +48,13 @@ impl<'a> Words<'a> {
 
     /// A compute step's name.
     pub(super) fn compute(&self, statement: u32) -> Option<&'a str> {
-        self.computes.get(statement as usize).copied().flatten()
+        self.computes.get(statement as usize).copied().flatten().map(|this| this.name.as_str())
+    }
+
+    /// How many regions a compute step reads, and how many it writes.
+    pub(super) fn regions(&self, statement: u32) -> (usize, usize) {
+        let this = self.computes.get(statement as usize).copied().flatten();
+        this.map_or((0, 0), |this| (this.reads.len(), this.writes.len()))
     }
 
     pub(super) fn stream(&self, stream: u16) -> &'a str {

@@ -9,7 +9,7 @@ mod statements;
 pub(crate) use eval::{Env, NoValue};
 pub(crate) use expand::expand;
 pub(crate) use layout::Layout;
-pub(crate) use objects::Objects;
+pub(crate) use objects::{NoMemory, Objects};
 pub(crate) use statements::Statements;
 
 use std::ops::Range;

@@ -96,7 +96,8 @@ pub fn collective(kind: CollectiveKind, among: u32, send: Part, recv: Part) -> O
 
 pub fn compute(name: &str, argument: Option<i64>) -> Work {
     let arguments = argument.into_iter().collect();
-    Work::Compute { name: name.to_owned(), arguments, reads: Vec::new(), writes: Vec::new() }
+    let (reads, writes, regions) = (Vec::new(), Vec::new(), Default::default());
+    Work::Compute { name: name.to_owned(), arguments, reads, writes, regions }
 }
 
 /// Every rank sends to the next one.

@@ -1,0 +1,208 @@
+//! Failures of plans: when they are bound, and when they run.
+
+use std::fmt;
+
+use super::At;
+use super::refusal::UNHARMED;
+use super::report::Ranks;
+use crate::{DType, Rank};
+
+type Location = &'static std::panic::Location<'static>;
+
+/// A plan that cannot be bound as it is asked for.
+#[derive(Clone, Debug)]
+pub struct BadPlan {
+    /// The plan's name.
+    pub plan: String,
+    /// What is wrong, and what mends it.
+    pub why: String,
+    /// Where it is bound.
+    pub site: Location,
+}
+
+impl fmt::Display for BadPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { plan, why, site } = self;
+        write!(f, "plan `{plan}` cannot be bound (at {}): {why}", At(site))
+    }
+}
+
+/// The ranks bind plans that differ, or one of them cannot bind its own.
+#[derive(Clone, Debug)]
+pub struct PlansDiffer {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// What each rank binds: the plan, its sizes, its hash; or why it cannot.
+    pub parts: Vec<String>,
+    /// Where this rank does.
+    pub site: Location,
+}
+
+impl fmt::Display for PlansDiffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, parts, site } = self;
+        write!(f, "the ranks of {name} bind different plans (at {}):", At(site))?;
+        let mut groups: Vec<(&str, Vec<Rank>)> = Vec::new();
+        for (rank, part) in parts.iter().enumerate() {
+            match groups.iter_mut().find(|(known, _)| known == part) {
+                Some((_, ranks)) => ranks.push(Rank::at(rank)),
+                None => groups.push((part, vec![Rank::at(rank)])),
+            }
+        }
+        for (i, (part, ranks)) in groups.iter().enumerate() {
+            let sep = if i == 0 { "" } else { ";" };
+            write!(f, "{sep} {} {part}", Ranks(ranks))?;
+        }
+        f.write_str("; bind the same plan with the same sizes on all ranks; none is bound")
+    }
+}
+
+/// A bound plan is run with another communicator than it was bound to.
+#[derive(Clone, Debug)]
+pub struct BoundElsewhere {
+    /// The plan's name.
+    pub plan: String,
+    /// The communicator that it was bound to, and how many ranks that has.
+    pub bound: (&'static str, usize),
+    /// The one that it is run with.
+    pub found: (&'static str, usize),
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for BoundElsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { plan, bound, found, site } = self;
+        write!(f, "plan `{plan}` is bound to ")?;
+        match bound.1 == found.1 {
+            true => write!(f, "another communicator than this {}", found.0)?,
+            false => {
+                write!(f, "{} of {} ranks, and this {} has {}", bound.0, bound.1, found.0, found.1)?
+            }
+        }
+        write!(f, " (at {}): bind it again, to this one; nothing was sent", At(site))
+    }
+}
+
+/// Memory that is given to a plan and does not fit it.
+#[derive(Clone, Debug)]
+pub struct BadArgument {
+    /// The plan's name.
+    pub plan: String,
+    /// What the plan calls the memory.
+    pub buffer: String,
+    /// What is wrong with it.
+    pub why: ArgumentFault,
+    /// Where.
+    pub site: Location,
+}
+
+/// What is wrong with memory that is given to a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ArgumentFault {
+    /// It is not given.
+    Missing,
+    /// The plan has no such memory to give, or it was given already.
+    Unknown,
+    /// It is given to be read, and the plan writes it.
+    ReadOnly,
+    /// Its elements are of another type.
+    Elements {
+        /// Which.
+        found: DType,
+        /// What the plan has.
+        needed: DType,
+    },
+    /// It has another length; in an array, the buffer of that number.
+    Length {
+        /// The buffer's number in an array.
+        index: Option<usize>,
+        /// How many elements it has.
+        found: usize,
+        /// How many the plan has.
+        needed: usize,
+    },
+    /// Another number of buffers: 1 for a single one.
+    Count {
+        /// How many there are.
+        found: usize,
+        /// How many the plan has.
+        needed: usize,
+    },
+    /// The plan has a window there, and this is none; or the reverse.
+    Window {
+        /// Whether the plan has a window.
+        needed: bool,
+    },
+    /// The ranks' parts of the window differ in length.
+    Uneven,
+    /// The plan has two copies there, and this is one; or the reverse.
+    Copies {
+        /// Whether the plan has two copies.
+        needed: bool,
+    },
+}
+
+impl fmt::Display for BadArgument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { plan, buffer, why, site } = self;
+        write!(f, "plan `{plan}`: `{buffer}` ")?;
+        match why {
+            ArgumentFault::Missing => f.write_str("is not given; give all that the plan names"),
+            ArgumentFault::Unknown => f.write_str("is given twice, or is no memory of the plan's"),
+            ArgumentFault::ReadOnly => {
+                f.write_str("is written by the plan, and given to be read; give it with `write`")
+            }
+            ArgumentFault::Elements { found, needed } => {
+                write!(f, "has elements of {found}, the plan's are {needed}")
+            }
+            ArgumentFault::Length { index, found, needed } => {
+                if let Some(index) = index {
+                    write!(f, "[{index}] ")?;
+                }
+                write!(
+                    f,
+                    "has {found} elements, the plan's has {needed}: give one of that length, or bind the plan for this one"
+                )
+            }
+            ArgumentFault::Count { found, needed } => {
+                write!(f, "is {found} buffers, the plan's are {needed}")
+            }
+            ArgumentFault::Window { needed: true } => {
+                f.write_str("is a buffer, the plan's is a window: `comm.window(len)` makes one")
+            }
+            ArgumentFault::Window { needed: false } => {
+                f.write_str("is a window, the plan's is a buffer")
+            }
+            ArgumentFault::Uneven => f.write_str(
+                "is a window whose parts differ in length, the plan's are alike: `comm.window(len)`",
+            ),
+            ArgumentFault::Copies { needed: true } => {
+                f.write_str("is one, the plan's are two copies that swap: `Swapped::new(a, b)`")
+            }
+            ArgumentFault::Copies { needed: false } => {
+                f.write_str("is two copies that swap, the plan's is one")
+            }
+        }?;
+        write!(f, " (at {}); {UNHARMED}", At(site))
+    }
+}
+
+/// A compute step that asks for something that its plan does not give it.
+#[derive(Clone, Debug)]
+pub struct BadStep {
+    /// The plan's name.
+    pub plan: String,
+    /// The step's.
+    pub step: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl fmt::Display for BadStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { plan, step, why } = self;
+        write!(f, "plan `{plan}`, step `{step}`: {why}; {UNHARMED}")
+    }
+}

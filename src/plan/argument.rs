@@ -1,0 +1,116 @@
+//! Memory that a plan is given for a run.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::Swapped;
+use crate::backend::WindowId;
+use crate::communicator::Core;
+use crate::error::Error;
+use crate::memory::Allocation;
+use crate::{Buffer, DType, Device, Element, Window, World};
+
+pub(super) type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// One allocation that a plan works with.
+pub(super) struct Place<'a, W: World> {
+    pub(super) allocation: &'a Arc<Allocation<Back<W>>>,
+    /// In elements.
+    pub(super) len: usize,
+    pub(super) dtype: DType,
+    /// The window that it is.
+    pub(super) window: Option<WindowId>,
+    /// Whether the ranks' parts of it differ in length.
+    pub(super) is_uneven: bool,
+}
+
+impl<W: World> Clone for Place<'_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W: World> Copy for Place<'_, W> {}
+
+/// Takes in memory, allocation by allocation.
+#[doc(hidden)]
+pub struct Places<'p, 'a, W: World> {
+    pub(super) core: &'p Core<Back<W>>,
+    pub(super) places: &'p mut Vec<Place<'a, W>>,
+    pub(super) flips: &'p mut Vec<&'a Cell<bool>>,
+    /// A window of another communicator.
+    pub(super) error: &'p mut Option<Error>,
+}
+
+/// What a plan can be given: buffers and symmetric windows, slices and vectors of them where the plan has an
+/// array, and [`Swapped`] pairs of them where it has two copies.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no memory that a plan on `{W}` can be given",
+    label = "this lives on another device, or is neither a buffer nor a window",
+    note = "give a `Buffer`, a symmetric `Window`, a `Swapped` pair of them, or a slice of them for an array"
+)]
+pub trait PlanMemory<W: World> {
+    /// Whether it has two copies.
+    #[doc(hidden)]
+    const SWAPPED: bool = false;
+
+    /// Its allocations, the current one of two first.
+    #[doc(hidden)]
+    fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>);
+}
+
+impl<T: Element, W: World<Device = D>, D: Device, M> PlanMemory<W> for Buffer<T, D, M> {
+    fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
+        let (allocation, len) = (self.allocation(), self.len());
+        let (dtype, window, is_uneven) = (T::DTYPE, None, false);
+        places.places.push(Place { allocation, len, dtype, window, is_uneven });
+    }
+}
+
+impl<T: Element, W: World> PlanMemory<W> for Window<T, W> {
+    fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
+        if let Err(error) = places.core.resources.window(&self.key) {
+            places.error.get_or_insert(error);
+        }
+        let (allocation, window) = self.registered();
+        let (len, dtype, window) = (self.len(), T::DTYPE, Some(window));
+        let is_uneven = !self.is_even();
+        places.places.push(Place { allocation, len, dtype, window, is_uneven });
+    }
+}
+
+impl<M: PlanMemory<W>, W: World> PlanMemory<W> for Swapped<M> {
+    const SWAPPED: bool = true;
+
+    fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
+        self.current().places(places);
+        self.next().places(places);
+        places.flips.push(self.parity());
+    }
+}
+
+impl<M: PlanMemory<W>, W: World> PlanMemory<W> for [M] {
+    const SWAPPED: bool = M::SWAPPED;
+
+    fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
+        for one in self {
+            one.places(places);
+        }
+    }
+}
+
+impl<M: PlanMemory<W>, W: World> PlanMemory<W> for Vec<M> {
+    const SWAPPED: bool = M::SWAPPED;
+
+    fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
+        self.as_slice().places(places);
+    }
+}
+
+impl<M: PlanMemory<W>, W: World, const N: usize> PlanMemory<W> for [M; N] {
+    const SWAPPED: bool = M::SWAPPED;
+
+    fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
+        self.as_slice().places(places);
+    }
+}

@@ -1,0 +1,459 @@
+//! A plan, bound to a communicator.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+
+use typed_nccl_plan::check::check_at;
+use typed_nccl_plan::cost::{Estimate, Topology, estimate};
+use typed_nccl_plan::ir::{self, ElementType, Plan, Role, Version};
+use typed_nccl_plan::lower::{Schedule, lower};
+use typed_nccl_plan::verdict::Sizes;
+
+use super::agree::{agree, hash};
+use super::argument::{Back, Place};
+use super::declaration::Declaration;
+use super::local::Local;
+use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
+use super::values::Values;
+use super::warm_up::warm_up;
+use crate::communicator::{CanEnqueue, State};
+use crate::error::Site;
+use crate::stream::StreamShared;
+use crate::{Communicator, DType, Device, Host, Label, Result, Stream, World};
+
+/// The communicators of some of a plan's ranks.
+pub(super) struct Part<D = Host>(PhantomData<fn() -> D>);
+
+impl<D: Device> World for Part<D> {
+    type Device = D;
+    const NAME: &'static str = "part of a plan";
+}
+
+impl Label for Part {
+    type On<D: Device> = Part<D>;
+}
+
+/// The communicators of a plan.
+pub(super) type Children<W> = Vec<Child<W>>;
+
+/// A communicator of a plan.
+pub(super) enum Child<W: World> {
+    /// The one that the plan is bound to.
+    Whole,
+    /// One of some of its ranks, the plan's own.
+    Part(Communicator<Part<<W as World>::Device>>),
+}
+
+/// A plan that all ranks of a communicator have agreed on, ready to run.
+///
+/// It owns what it needs: streams, communicators of some of the ranks, the plan's local memory. It borrows
+/// nothing, and works with the communicator that it was bound to only.
+pub struct Bound<W: World> {
+    pub(super) fixed: Fixed<W>,
+    pub(super) moving: Moving<W>,
+}
+
+/// What stays as it is.
+pub(super) struct Fixed<W: World> {
+    pub(super) plan: Arc<Plan>,
+    schedule: Schedule,
+    sizes: Sizes,
+    /// The communicator's number, name and size.
+    pub(super) of: (u64, &'static str, usize),
+    pub(super) steps: Vec<Step>,
+    pub(super) objects: Vec<Object>,
+    /// Of each buffer, its first object.
+    pub(super) first: Vec<usize>,
+    /// The buffers that the caller gives, in the plan's order.
+    pub(super) given: Vec<usize>,
+    pub(super) locals: Vec<Local<W>>,
+    /// Of each object, where its memory comes from.
+    pub(super) sources: Vec<Source>,
+    /// The most regions that a step writes.
+    pub(super) most_written: usize,
+}
+
+/// Where an object's memory comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    /// Local memory: in runs of even number the first one, in the others the second.
+    Local {
+        /// Places among the local memory.
+        twins: [usize; 2],
+    },
+    /// Memory that the caller gives.
+    Given {
+        /// Which, of all that is given.
+        argument: usize,
+        /// Which of its allocations.
+        offset: usize,
+    },
+}
+
+fn sources<W: World>(
+    objects: &[Object],
+    first: &[usize],
+    given: &[usize],
+    locals: &[Local<W>],
+) -> Vec<Source> {
+    let source = |(at, object): (usize, &Object)| {
+        let offset = at - first[object.buffer];
+        if !object.is_local {
+            let argument = given.iter().position(|&buffer| buffer == object.buffer);
+            return Source::Given { argument: argument.unwrap_or(0), offset };
+        }
+        let twin = match (object.copies, offset % 2) {
+            (2, 0) => at + 1,
+            (2, _) => at - 1,
+            _ => at,
+        };
+        let of = |at| locals.iter().position(|local| local.object == at).unwrap_or(0);
+        Source::Local { twins: [of(at), of(twin)] }
+    };
+    objects.iter().enumerate().map(source).collect()
+}
+
+/// What runs change.
+pub(super) struct Moving<W: World> {
+    pub(super) children: Children<W>,
+    /// The plan's streams; the communicator's own for the first.
+    pub(super) streams: Vec<Option<Stream<W::Device>>>,
+    /// Where each event was recorded last: on which stream, after which operation.
+    pub(super) events: Vec<Option<(Arc<StreamShared<Back<W>>>, u64)>>,
+    /// Whether the second copies of local memory are current.
+    pub(super) flipped: bool,
+    /// Memory of the last run's table.
+    pub(super) places: Vec<Place<'static, W>>,
+    /// Of each buffer that is given, its first place.
+    pub(super) given: Vec<Option<usize>>,
+    pub(super) flips: Vec<&'static std::cell::Cell<bool>>,
+    pub(super) taken: Vec<bool>,
+}
+
+/// Binds a plan to a communicator. All ranks call it, with the same plan and the same values; the host waits
+/// for them. It [lowers](typed_nccl_plan::lower::lower) the plan for this size, which checks this instance of
+/// it once more, compares across the ranks what they are going to do, makes communicators of some of the
+/// ranks where the plan has them, and runs once what NCCL does at first use.
+///
+/// ```
+/// use typed_nccl::plan::{self, Values, build::{PlanBuilder, ring}};
+/// use typed_nccl::{Communicator, Host, Result, World, spmd};
+///
+/// fn shift<W: World>(mut comm: Communicator<W>) -> Result<()> {
+///     let mut declared = PlanBuilder::new("shift");
+///     declared.ranks(1..);
+///     let len = declared.param("len", 1..);
+///     let (a, b) = (declared.input::<f32>("a", len), declared.output::<f32>("b", len));
+///     let net = declared.stream("net");
+///     declared.on(net).transfer(a, ring(1), b);
+///     let checked = declared.check().expect("a plan for any number of ranks");
+///
+///     let mut shift = plan::bind(&mut comm, checked.plan(), &Values::new().number("len", 2))?;
+///     let a = typed_nccl::Device::from_slice(comm.device(), &[comm.rank().index() as f32; 2])?;
+///     let mut b = typed_nccl::Device::zeros::<f32>(comm.device(), 2)?;
+///     shift.on(&comm).read("a", &a).write("b", &mut b).run(&mut ())?;
+///     assert_eq!(b.to_vec()?, [comm.ring(-1).index() as f32; 2]);
+///     comm.finish()
+/// }
+///
+/// # fn main() -> Result<()> {
+/// spmd::<Host>(3, |place| shift(place.init()?))
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::BadPlan`](crate::Error::BadPlan): values that the plan does not claim, with what it claims; a plan
+/// that the checks refuse; what this library or the loaded NCCL cannot do. The other ranks get
+/// [`Error::PlansDiffer`](crate::Error::PlansDiffer), as all do whose plans or values differ. A lost peer; a
+/// passed deadline.
+#[track_caller]
+pub fn bind<W: World, S: State + CanEnqueue>(
+    comm: &mut Communicator<W, S>,
+    plan: &Plan,
+    values: &Values,
+) -> Result<Bound<W>> {
+    let (site, plan) = (Location::caller(), Arc::new(plan.clone()));
+    let name = plan.name.clone();
+    Bound::bind(comm, &name, Ok(plan), &[], values, site)
+}
+
+impl<W: World> Bound<W> {
+    /// [`bind`] for a plan of [`plan!`](crate::plan!).
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn declared<S: State + CanEnqueue>(
+        comm: &mut Communicator<W, S>,
+        name: &str,
+        declaration: &'static Declaration,
+        values: &Values,
+    ) -> Result<Self> {
+        let site = Location::caller();
+        let plan = declaration.read().cloned();
+        Self::bind(comm, name, plan, declaration.sites(), values, site)
+    }
+
+    fn bind<S: State + CanEnqueue>(
+        comm: &mut Communicator<W, S>,
+        name: &str,
+        plan: Result<Arc<Plan>, String>,
+        sites: &[Site],
+        values: &Values,
+        site: Site,
+    ) -> Result<Self> {
+        let own = plan.and_then(|plan| Draft::new(comm, plan, sites, values, site));
+        let own = own.map(|draft| {
+            let (text, hash) = (draft.sizes.text.clone(), draft.hash);
+            (draft, text, hash)
+        });
+        let draft = agree(comm, name, own, site)?;
+        draft.bind(comm)
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.fixed.plan
+    }
+
+    /// The sizes that it is bound for.
+    pub fn sizes(&self) -> &Sizes {
+        &self.fixed.sizes
+    }
+
+    /// What every rank does, as lowered: groups, streams, events, and why.
+    pub fn schedule(&self) -> &Schedule {
+        &self.fixed.schedule
+    }
+
+    /// What it does, as text: a timeline of the ranks, and why steps share a launch or do not.
+    pub fn describe(&self) -> String {
+        let Fixed { plan, schedule, .. } = &self.fixed;
+        format!("{}\n{}", schedule.to_text(plan), schedule.explain(plan))
+    }
+
+    /// The timeline as an SVG picture.
+    pub fn to_svg(&self) -> String {
+        self.fixed.schedule.to_svg(&self.fixed.plan)
+    }
+
+    /// The timeline as a Mermaid sequence diagram.
+    pub fn to_mermaid(&self) -> String {
+        self.fixed.schedule.to_mermaid(&self.fixed.plan)
+    }
+
+    /// How long a run takes, estimated for a topology.
+    pub fn estimate(&self, topology: &Topology) -> Estimate {
+        estimate(&self.fixed.plan, &self.fixed.schedule, topology)
+    }
+}
+
+/// What a rank has before the ranks have agreed.
+struct Draft<W: World> {
+    plan: Arc<Plan>,
+    sizes: Sizes,
+    schedule: Schedule,
+    steps: Vec<Step>,
+    objects: Vec<Object>,
+    first: Vec<usize>,
+    locals: Vec<Local<W>>,
+    streams: Vec<Option<Stream<W::Device>>>,
+    hash: u128,
+}
+
+impl<W: World> Draft<W> {
+    fn new<S: State + CanEnqueue>(
+        comm: &Communicator<W, S>,
+        plan: Arc<Plan>,
+        sites: &[Site],
+        values: &Values,
+        site: Site,
+    ) -> Result<Self, String> {
+        let sizes = sizes(&plan, comm.size(), values)?;
+        let dtypes = dtypes(&plan, values)?;
+        let lengths = plan.lengths(&sizes).map_err(|why| why.to_string())?;
+        let one_signal = one_signal(&plan, &sizes, comm.here().core.slots.index)?;
+        let schedule = lower(&plan, &sizes).map_err(|rejected| format!("\n{rejected}"))?;
+        let (objects, first) = objects(&plan, &lengths, &dtypes);
+        let preparing = Preparing {
+            plan: &plan,
+            extents: &sizes.extents,
+            objects: &objects,
+            first: &first,
+            rank: comm.rank().index(),
+            one_signal,
+            sites,
+            site,
+        };
+        let steps = preparing.steps(&schedule)?;
+        let hash = hash(&schedule, &dtypes, &lengths);
+        let locals = Local::buffers(comm, &objects).map_err(|error| error.to_string())?;
+        // One stream is the communicator's own; of several, the first one.
+        let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
+        let streams = (0..plan.streams.len()).map(stream).collect::<Result<_>>();
+        let streams = streams.map_err(|error| error.to_string())?;
+        Ok(Self { plan, sizes, schedule, steps, objects, first, locals, streams, hash })
+    }
+
+    /// The ranks have agreed: what only all of them can make.
+    fn bind<S: State + CanEnqueue>(self, comm: &mut Communicator<W, S>) -> Result<Bound<W>> {
+        let Self { plan, sizes, schedule, steps, objects, first, mut locals, streams, .. } = self;
+        Local::register(comm, &objects, &mut locals)?;
+        let rank = comm.rank().index();
+        let mut children = Children::new();
+        for communicator in &plan.communicators {
+            if communicator.axes.len() == plan.axes.len() {
+                children.push(Child::Whole);
+                continue;
+            }
+            let extents = &sizes.extents;
+            let place = rank_in(communicator, extents, rank);
+            // Ranks that agree in all other axes: the number that they have in those names them.
+            let others: Vec<ir::AxisId> = (0..)
+                .map(ir::AxisId)
+                .take(plan.axes.len())
+                .filter(|axis| !communicator.axes.contains(axis))
+                .collect();
+            let others = ir::Communicator { axes: others, ..communicator.clone() };
+            let color = rank_in(&others, extents, rank);
+            let (color, key) = (u32::try_from(color), i64::try_from(place));
+            let child = comm.split::<Part>(color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX))?;
+            children.push(Child::Part(child));
+        }
+        warm_up(comm, &mut children, &schedule, |among, rank| {
+            rank_in(&plan.communicators[among], &sizes.extents, rank)
+        })?;
+        let given =
+            plan.buffers.iter().enumerate().filter(|(_, buffer)| buffer.role != Role::Local);
+        let given: Vec<usize> = given.map(|(at, _)| at).collect();
+        let written = steps.iter().map(|step| match &step.work {
+            Prepared::Compute(compute) => compute.writes.len(),
+            Prepared::Group { .. } => 0,
+        });
+        let sources = sources(&objects, &first, &given, &locals);
+        let most_written = written.max().unwrap_or(0);
+        let events = schedule.ranks[rank].events as usize;
+        let of = (comm.here().core.health.id(), W::NAME, comm.size());
+        Ok(Bound {
+            moving: Moving {
+                children,
+                streams,
+                events: vec![None; events],
+                flipped: false,
+                places: Vec::new(),
+                given: vec![None; given.len()],
+                flips: Vec::new(),
+                taken: Vec::new(),
+            },
+            fixed: Fixed {
+                plan,
+                schedule,
+                sizes,
+                of,
+                steps,
+                objects,
+                first,
+                given,
+                locals,
+                sources,
+                most_written,
+            },
+        })
+    }
+}
+
+/// The instance that the values and the communicator's size give.
+fn sizes(plan: &Plan, ranks: usize, values: &Values) -> Result<Sizes, String> {
+    let known = |name: &String| plan.axes.iter().any(|axis| axis.name == *name);
+    if let Some((name, _)) = values.axes.iter().find(|(name, _)| !known(name)) {
+        return Err(format!("it has no axis `{name}`"));
+    }
+    let known = |name: &String| plan.params.iter().any(|param| param.name == *name);
+    if let Some((name, _)) = values.params.iter().find(|(name, _)| !known(name)) {
+        return Err(format!("it has no parameter `{name}`"));
+    }
+    let mut extents = Vec::new();
+    for axis in &plan.axes {
+        match values.axes.iter().find(|(name, _)| *name == axis.name) {
+            Some((_, extent)) => extents.push(*extent),
+            None if plan.axes.len() == 1 => extents.push(i64::try_from(ranks).unwrap_or(i64::MAX)),
+            None => return Err(format!("axis `{}` has no extent: it is a mesh", axis.name)),
+        }
+    }
+    let product = extents.iter().try_fold(1_i64, |size, extent| size.checked_mul(*extent));
+    let params: Vec<Vec<i64>> = plan
+        .params
+        .iter()
+        .map(|param| {
+            let given = values.params.iter().find(|(name, _)| *name == param.name);
+            given.map_or_else(Vec::new, |(_, values)| values.clone())
+        })
+        .collect();
+    let sizes = plan.sizes(&extents, &params).map_err(|why| why.to_string())?;
+    if product != i64::try_from(ranks).ok() {
+        let axes: Vec<String> =
+            plan.axes.iter().zip(&extents).map(|(a, n)| format!("{} = {n}", a.name)).collect();
+        return Err(format!(
+            "{} make {} ranks, and the communicator has {ranks}",
+            axes.join(", "),
+            product.map_or_else(|| "too many".to_owned(), |size| size.to_string())
+        ));
+    }
+    Ok(sizes)
+}
+
+/// The data types of a plan's buffers.
+fn dtypes(plan: &Plan, values: &Values) -> Result<Vec<DType>, String> {
+    let of = |buffer: &ir::Buffer| {
+        Ok(match &buffer.element {
+            ElementType::I8 => DType::I8,
+            ElementType::U8 => DType::U8,
+            ElementType::I32 => DType::I32,
+            ElementType::U32 => DType::U32,
+            ElementType::I64 => DType::I64,
+            ElementType::U64 => DType::U64,
+            ElementType::F16 => DType::F16,
+            ElementType::Bf16 => DType::Bf16,
+            ElementType::F32 => DType::F32,
+            ElementType::F64 => DType::F64,
+            ElementType::F8E4M3 => DType::F8E4M3,
+            ElementType::F8E5M2 => DType::F8E5M2,
+            ElementType::Generic(parameter) => {
+                let given = values.elements.iter().find(|(name, _)| name == parameter);
+                let Some((_, dtype)) = given else {
+                    return Err(format!(
+                        "its elements `{parameter}` have no type: `Values::new().element::<f32>(\"{parameter}\")`"
+                    ));
+                };
+                *dtype
+            }
+        })
+    };
+    plan.buffers.iter().map(of).collect()
+}
+
+/// Whether the plan's signals share the communicator's only one. NCCL before 2.31 has one for each pair of
+/// ranks, and so has a communicator that was not configured with more; a plan that awaits its signals in the
+/// order in which they are raised does not mind.
+fn one_signal(plan: &Plan, sizes: &Sizes, signals: u32) -> Result<bool, String> {
+    let needed = u32::try_from(plan.signals.len()).unwrap_or(u32::MAX);
+    if needed <= signals {
+        return Ok(false);
+    }
+    let one = Plan { target: plan.target.min(Version(2, 30, 7)), ..plan.clone() };
+    check_at(&one, sizes).map(|()| true).map_err(|rejected| {
+        format!(
+            "it has {needed} signals, and the communicator {signals}: configure `CommConfig::builder().signals({needed})`; with one signal for all it would be wrong:\n{rejected}"
+        )
+    })
+}
+
+impl<W: World> fmt::Debug for Bound<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fixed { plan, sizes, .. } = &self.fixed;
+        write!(f, "plan `{}`, bound to {} for {}", plan.name, W::NAME, sizes.text)
+    }
+}

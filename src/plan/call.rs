@@ -1,0 +1,239 @@
+//! Compute steps: what the program does between the communication.
+
+use std::fmt;
+
+use super::argument::Place;
+use super::prepare::{Computes, Region, Spot};
+use crate::error::{BadStep, Error};
+use crate::memory::Extent;
+use crate::{Device, Element, Result, Slice, SliceMut, Stream, World};
+
+/// The compute steps of a plan, for plans that are made at run time. A closure is one:
+/// `|call: &mut Call<'_, _>| ..`; `()` for a plan without compute steps.
+///
+/// For a plan of [`plan!`](crate::plan!) implement the trait `Steps` of its module.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not run the compute steps of a plan on `{W}`",
+    label = "no steps",
+    note = "implement `Steps`, or give a closure `|call: &mut Call<'_, _>| ..`; `&mut ()` for a plan without compute steps"
+)]
+pub trait Steps<W: World> {
+    /// Enqueues one step on the call's stream. The host must not wait in it.
+    ///
+    /// # Errors
+    /// Its own. What is left of the run on this rank is refused then, and the other ranks are told.
+    fn step(&mut self, call: &mut Call<'_, W>) -> Result<()>;
+}
+
+impl<W: World> Steps<W> for () {
+    fn step(&mut self, call: &mut Call<'_, W>) -> Result<()> {
+        Err(call.bad("nothing runs it: give the run its compute steps".to_owned()))
+    }
+}
+
+impl<W: World, F: FnMut(&mut Call<'_, W>) -> Result<()>> Steps<W> for F {
+    fn step(&mut self, call: &mut Call<'_, W>) -> Result<()> {
+        self(call)
+    }
+}
+
+/// One compute step of a run, with the memory that the plan says it touches.
+pub struct Call<'r, W: World> {
+    pub(super) plan: &'r str,
+    pub(super) this: &'r Computes,
+    pub(super) places: &'r [Place<'r, W>],
+    pub(super) stream: &'r Stream<W::Device>,
+    /// Of each region that is written, whether it was handed out.
+    pub(super) taken: &'r mut [bool],
+}
+
+impl<'r, W: World> Call<'r, W> {
+    /// What the plan calls it.
+    pub fn name(&self) -> &'r str {
+        &self.this.name
+    }
+
+    /// The stream that it runs on.
+    pub fn stream(&self) -> &'r Stream<W::Device> {
+        self.stream
+    }
+
+    /// Number `index` of those that the plan gives it.
+    ///
+    /// # Errors
+    /// It has no such number, or it is below zero.
+    pub fn number(&self, index: usize) -> Result<usize> {
+        match self.this.arguments.get(index).map(|number| usize::try_from(*number)) {
+            Some(Ok(number)) => Ok(number),
+            Some(Err(_)) => Err(self.bad(format!("number {index} is below zero"))),
+            None => Err(self.bad(format!("it has no number {index}"))),
+        }
+    }
+
+    /// Region `index` of those that it reads.
+    ///
+    /// # Errors
+    /// It reads no such region, or one of other elements; it also writes it: then take it with
+    /// [`write`](Self::write); it is an array: then [`reads`](Self::reads).
+    pub fn read<T: Element>(&self, index: usize) -> Result<Slice<'r, T, W::Device>> {
+        let list = self.reads(index)?;
+        match list.spots {
+            [_] => list.at(0),
+            _ => None,
+        }
+        .ok_or_else(|| self.bad(format!("region {index} of what it reads is an array")))
+    }
+
+    /// Region `index` of those that it reads, buffer by buffer, where it is a whole array.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn reads<T: Element>(&self, index: usize) -> Result<Slices<'r, T, W>> {
+        let Some(region) = self.this.reads.get(index) else {
+            return Err(self.bad(format!("it reads no region {index}")));
+        };
+        if region.is_updated {
+            return Err(self.bad(format!(
+                "region {index} of what it reads is also written: take it with `write`"
+            )));
+        }
+        self.list(region)
+    }
+
+    /// Region `index` of those that it writes.
+    ///
+    /// # Errors
+    /// It writes no such region, or one of other elements; it was taken before; it is an array: then
+    /// [`writes`](Self::writes).
+    pub fn write<T: Element>(&mut self, index: usize) -> Result<SliceMut<'r, T, W::Device>> {
+        let mut list = self.writes(index)?;
+        match list.list.spots {
+            [_] => list.next(),
+            _ => None,
+        }
+        .ok_or_else(|| self.bad(format!("region {index} of what it writes is an array")))
+    }
+
+    /// Region `index` of those that it writes, buffer by buffer, where it is a whole array.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn writes<T: Element>(&mut self, index: usize) -> Result<SlicesMut<'r, T, W>> {
+        let Some(region) = self.this.writes.get(index) else {
+            return Err(self.bad(format!("it writes no region {index}")));
+        };
+        let list = self.list(region)?;
+        match self.taken.get_mut(index) {
+            Some(taken @ false) => *taken = true,
+            _ => return Err(self.bad(format!("region {index} of what it writes is taken"))),
+        }
+        Ok(SlicesMut { list, next: 0 })
+    }
+
+    fn list<T: Element>(&self, region: &'r Region) -> Result<Slices<'r, T, W>> {
+        let list = Slices { places: self.places, spots: &region.spots, types: Default::default() };
+        let other = region.spots.iter().map(|spot| self.places[spot.object].dtype);
+        if let Some(found) = other.into_iter().find(|found| *found != T::DTYPE) {
+            return Err(self.bad(format!("it asks for {}, and the memory is {found}", T::DTYPE)));
+        }
+        Ok(list)
+    }
+
+    pub(super) fn bad(&self, why: String) -> Error {
+        let (plan, step) = (self.plan.to_owned(), self.this.name.clone());
+        Error::BadStep(Box::new(BadStep { plan, step, why }))
+    }
+}
+
+impl<W: World> fmt::Debug for Call<'_, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "step `{}` of plan `{}`, with {:?}",
+            self.this.name, self.plan, self.this.arguments
+        )
+    }
+}
+
+/// The buffers of an array, to be read.
+pub struct Slices<'r, T, W: World> {
+    places: &'r [Place<'r, W>],
+    spots: &'r [Spot],
+    types: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T, W: World> Clone for Slices<'_, T, W> {
+    fn clone(&self) -> Self {
+        Self { places: self.places, spots: self.spots, types: self.types }
+    }
+}
+
+impl<'r, T: Element, W: World> Slices<'r, T, W> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.spots.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.spots.is_empty()
+    }
+
+    /// One of them.
+    pub fn get(&self, index: usize) -> Option<Slice<'r, T, W::Device>> {
+        self.at(index)
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = Slice<'r, T, W::Device>> + use<'r, T, W> {
+        let list = self.clone();
+        (0..list.len()).filter_map(move |index| list.at(index))
+    }
+
+    fn at(&self, index: usize) -> Option<Slice<'r, T, W::Device>> {
+        let spot = self.spots.get(index)?;
+        Some(Slice::new(self.places[spot.object].allocation, self.extent(spot)))
+    }
+
+    fn extent(&self, spot: &Spot) -> Extent {
+        Extent::whole(self.places[spot.object].len).narrow(spot.start..spot.start + spot.len)
+    }
+}
+
+impl<T: Element, W: World> fmt::Debug for Slices<'_, T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} slices of {} on {}", self.len(), T::DTYPE, W::Device::KIND)
+    }
+}
+
+/// The buffers of an array, to be written: an iterator, since each is handed out once.
+pub struct SlicesMut<'r, T, W: World> {
+    list: Slices<'r, T, W>,
+    next: usize,
+}
+
+impl<'r, T: Element, W: World> Iterator for SlicesMut<'r, T, W> {
+    type Item = SliceMut<'r, T, W::Device>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let spot = self.list.spots.get(self.next)?;
+        self.next += 1;
+        // Nobody else has it: each spot of a step's writes is its own, no read shows it, and a region
+        // is handed out once, one spot after the other.
+        let extent = self.list.extent(spot);
+        Some(SliceMut::new(self.list.places[spot.object].allocation, extent))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.list.spots.len() - self.next;
+        (left, Some(left))
+    }
+}
+
+impl<T: Element, W: World> ExactSizeIterator for SlicesMut<'_, T, W> {}
+
+impl<T: Element, W: World> fmt::Debug for SlicesMut<'_, T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, to write", self.list)
+    }
+}

@@ -1,0 +1,87 @@
+//! A plan's own memory.
+
+use std::sync::Arc;
+
+use float8::{F8E4M3, F8E5M2};
+use half::{bf16, f16};
+
+use super::argument::{Back, Place};
+use super::prepare::Object;
+use crate::backend::{AllocKind, WindowId};
+use crate::communicator::{CanEnqueue, State};
+use crate::memory::Allocation;
+use crate::{Communicator, DType, Device, Result, World};
+
+/// One allocation of a plan's local memory.
+pub(super) struct Local<W: World> {
+    /// Its place in the table.
+    pub(super) object: usize,
+    allocation: Arc<Allocation<Back<W>>>,
+    len: usize,
+    dtype: DType,
+    window: Option<WindowId>,
+}
+
+impl<W: World> Local<W> {
+    /// All of it, windows not registered yet.
+    pub(super) fn buffers<S: State + CanEnqueue>(
+        comm: &Communicator<W, S>,
+        objects: &[Object],
+    ) -> Result<Vec<Self>> {
+        let ordinal = comm.device().ordinal();
+        let own = objects.iter().enumerate().filter(|(_, this)| this.is_local && !this.is_window);
+        own.map(|(object, &Object { len, dtype, .. })| {
+            let bytes = len.saturating_mul(dtype.size());
+            let allocation = Allocation::new(ordinal, bytes, AllocKind::Device)?;
+            Ok(Self { object, allocation, len, dtype, window: None })
+        })
+        .collect()
+    }
+
+    /// The windows among it: collective.
+    pub(super) fn register<S: State + CanEnqueue>(
+        comm: &mut Communicator<W, S>,
+        objects: &[Object],
+        locals: &mut Vec<Self>,
+    ) -> Result<()> {
+        for (object, this) in objects.iter().enumerate() {
+            let &Object { len, dtype, is_local: true, is_window: true, .. } = this else {
+                continue;
+            };
+            let (allocation, window) = window(comm, dtype, len)?;
+            locals.push(Self { object, allocation, len, dtype, window: Some(window) });
+        }
+        Ok(())
+    }
+
+    pub(super) fn place(&self) -> Place<'_, W> {
+        let &Self { ref allocation, len, dtype, window, .. } = self;
+        Place { allocation, len, dtype, window, is_uneven: false }
+    }
+}
+
+type Registered<W> = (Arc<Allocation<Back<W>>>, WindowId);
+
+/// A window of elements whose type is known at run time. It stays in the communicator's table, as every
+/// window does whose handle is gone.
+fn window<W: World, S: State + CanEnqueue>(
+    comm: &mut Communicator<W, S>,
+    dtype: DType,
+    len: usize,
+) -> Result<Registered<W>> {
+    macro_rules! of {
+        ($($dtype:ident => $type:ty),+) => {
+            match dtype { $(
+                DType::$dtype => {
+                    let window = comm.window::<$type>(len)?;
+                    let (allocation, id) = window.registered();
+                    Ok((allocation.clone(), id))
+                }
+            )+ }
+        };
+    }
+    of!(
+        I8 => i8, U8 => u8, I32 => i32, U32 => u32, I64 => i64, U64 => u64, F16 => f16, F32 => f32,
+        F64 => f64, Bf16 => bf16, F8E4M3 => F8E4M3, F8E5M2 => F8E5M2
+    )
+}

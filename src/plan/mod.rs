@@ -1,0 +1,28 @@
+//! Plans: whole communication schedules, declared once, checked for all ranks, run through the types.
+//!
+//! [`plan!`](crate::plan!) declares a plan in the program's text and checks it while the program compiles.
+//! [`build`] makes one at run time, [`ir::Plan::from_json`] reads one from a file. [`bind`] makes it ready on
+//! a communicator; the ranks agree there that they run the same one.
+
+mod agree;
+mod argument;
+mod bound;
+mod call;
+mod declaration;
+mod local;
+mod prepare;
+mod run;
+mod swapped;
+mod values;
+mod warm_up;
+
+pub use typed_nccl_plan::{build, check, cost, draw, ir, json, lower, verdict};
+
+pub use argument::PlanMemory;
+pub use bound::{Bound, bind};
+pub use call::{Call, Slices, SlicesMut, Steps};
+#[doc(hidden)]
+pub use declaration::{Declaration, here};
+pub use run::Run;
+pub use swapped::Swapped;
+pub use values::Values;

@@ -1,0 +1,395 @@
+//! From one rank's schedule to what a run hands to the backend.
+//!
+//! Everything that does not change between runs is computed here, once: ranks of communicators, counts,
+//! offsets, signals. A run adds the memory.
+
+use typed_nccl_plan::ir::{self, CollectiveKind, Role};
+use typed_nccl_plan::lower::{self, Operation as Lowered, Schedule, Work};
+
+use crate::backend::{Refusal, Slot};
+use crate::error::{Call, Operation, Site};
+use crate::{DType, Rank, ReductionName};
+
+/// Part of an allocation, by its place in the table of objects.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Spot {
+    pub(super) object: usize,
+    /// In elements.
+    pub(super) start: usize,
+    pub(super) len: usize,
+}
+
+/// An allocation of a plan: a buffer, one of an array, one of two copies.
+pub(super) struct Object {
+    pub(super) buffer: usize,
+    /// Its number in an array.
+    pub(super) index: Option<usize>,
+    pub(super) len: usize,
+    pub(super) dtype: DType,
+    pub(super) is_window: bool,
+    pub(super) is_local: bool,
+    pub(super) copies: usize,
+}
+
+/// One call of a rank's host.
+pub(super) struct Step {
+    /// The plan's stream.
+    pub(super) stream: usize,
+    pub(super) waits: Vec<usize>,
+    pub(super) records: Option<usize>,
+    pub(super) work: Prepared,
+}
+
+/// What it does.
+pub(super) enum Prepared {
+    Compute(Computes),
+    Group { among: usize, operations: Vec<Template>, refusals: Vec<Refusal> },
+}
+
+/// A compute step.
+pub(super) struct Computes {
+    pub(super) name: String,
+    pub(super) arguments: Vec<i64>,
+    pub(super) reads: Vec<Region>,
+    pub(super) writes: Vec<Region>,
+}
+
+/// A region of a compute step: one spot, or one for each buffer of an array.
+pub(super) struct Region {
+    pub(super) spots: Vec<Spot>,
+    /// Whether the step reads it and writes it.
+    pub(super) is_updated: bool,
+}
+
+/// An operation without its memory.
+pub(super) struct Template {
+    pub(super) call: Call,
+    pub(super) kind: TemplateKind,
+}
+
+pub(super) enum TemplateKind {
+    Collective { send: Option<Spot>, recv: Option<Spot> },
+    Transfer { peer: Rank, spot: Spot },
+    Put { peer: Rank, from: Spot, into: Spot, slot: Slot },
+    Signal { peer: Rank, slot: Slot },
+    Wait { peer: Rank, slot: Slot, count: u32 },
+}
+
+/// What a plan is prepared for.
+pub(super) struct Preparing<'a> {
+    pub(super) plan: &'a ir::Plan,
+    pub(super) extents: &'a [i64],
+    pub(super) objects: &'a [Object],
+    /// Of each buffer, its first object.
+    pub(super) first: &'a [usize],
+    pub(super) rank: usize,
+    /// Whether all signals are one counter.
+    pub(super) one_signal: bool,
+    pub(super) sites: &'a [Site],
+    pub(super) site: Site,
+}
+
+/// The table of objects, and of each buffer the first one.
+pub(super) fn objects(
+    plan: &ir::Plan,
+    lengths: &[Vec<u64>],
+    dtypes: &[DType],
+) -> (Vec<Object>, Vec<usize>) {
+    let (mut objects, mut first) = (Vec::new(), Vec::new());
+    for (at, buffer) in plan.buffers.iter().enumerate() {
+        first.push(objects.len());
+        let copies = usize::from(buffer.copies);
+        for (index, &len) in lengths[at].iter().enumerate() {
+            for _ in 0..copies {
+                objects.push(Object {
+                    buffer: at,
+                    index: buffer.array.as_ref().map(|_| index),
+                    len: usize::try_from(len).unwrap_or(usize::MAX),
+                    dtype: dtypes[at],
+                    is_window: buffer.window,
+                    is_local: buffer.role == Role::Local,
+                    copies,
+                });
+            }
+        }
+    }
+    (objects, first)
+}
+
+impl Preparing<'_> {
+    /// This rank's calls, or why this library cannot make them.
+    pub(super) fn steps(&self, schedule: &Schedule) -> Result<Vec<Step>, String> {
+        let mut steps = Vec::new();
+        for call in &schedule.ranks[self.rank].calls {
+            let waits: Vec<usize> =
+                call.waits.iter().chain(&call.carried).map(|event| event.0 as usize).collect();
+            let (stream, records) = (call.stream.index(), call.records.map(|e| e.0 as usize));
+            let site = self.site_of(call.from.first().copied().unwrap_or_default());
+            match &call.work {
+                Work::Compute { name, arguments, reads, writes, regions } => {
+                    let compute = self.compute(name, arguments, reads, writes, regions)?;
+                    let work = Prepared::Compute(compute);
+                    steps.push(Step { stream, waits, records, work });
+                }
+                Work::Group(operations) => {
+                    // NCCL's groups may span communicators, ours do not: one after the other, in the
+                    // plan's order of communicators, which is the same on all ranks.
+                    let begin = steps.len();
+                    for among in 0..self.plan.communicators.len() {
+                        let own: Vec<&Lowered> =
+                            operations.iter().filter(|one| among_of(one) == among).collect();
+                        if own.is_empty() {
+                            continue;
+                        }
+                        let work = self.group(among, &own, site)?;
+                        let waits = if steps.len() == begin { waits.clone() } else { Vec::new() };
+                        steps.push(Step { stream, waits, records: None, work });
+                    }
+                    if let Some(last) = steps[begin..].last_mut() {
+                        last.records = records;
+                    }
+                }
+            }
+        }
+        Ok(steps)
+    }
+
+    /// Where a statement stands in the program, if it does.
+    fn site_of(&self, at: ir::Location) -> Site {
+        let here = |site: &&Site| (site.line(), site.column()) == (at.line, at.column);
+        self.sites.iter().find(here).copied().unwrap_or(self.site)
+    }
+
+    fn spot(&self, part: &lower::Part) -> Spot {
+        let first = self.first[part.buffer as usize];
+        let copies = self.objects[first].copies;
+        let object = first + part.index as usize * copies + usize::from(part.next);
+        // Parts lie inside their objects, whose length fits.
+        let (start, len) = (part.start as usize, (part.end - part.start) as usize);
+        Spot { object, start, len }
+    }
+
+    fn compute(
+        &self,
+        name: &str,
+        arguments: &[i64],
+        reads: &[lower::Part],
+        writes: &[lower::Part],
+        regions: &(Vec<u32>, Vec<u32>),
+    ) -> Result<Computes, String> {
+        let split = |parts: &[lower::Part], regions: &[u32]| -> Vec<Region> {
+            let mut parts = parts.iter().map(|part| self.spot(part));
+            let mut next = |len: u32| parts.by_ref().take(len as usize).collect();
+            let regions = regions.iter();
+            regions.map(|&len| Region { spots: next(len), is_updated: false }).collect()
+        };
+        let (mut reads, writes) = (split(reads, &regions.0), split(writes, &regions.1));
+        let overlap = |a: &Spot, b: &Spot| {
+            a.object == b.object && a.start < b.start + b.len && b.start < a.start + a.len
+        };
+        let buffer = |spot: &Spot| &self.plan.buffers[self.objects[spot.object].buffer].name;
+        for (at, region) in writes.iter().enumerate() {
+            for spot in &region.spots {
+                let others = writes[..at].iter().flat_map(|other| &other.spots);
+                if others.into_iter().any(|other| overlap(spot, other)) {
+                    return Err(format!(
+                        "step `{name}` writes parts of `{}` that overlap: name them once",
+                        buffer(spot)
+                    ));
+                }
+            }
+        }
+        for read in &mut reads {
+            if writes.iter().any(|write| write.spots == read.spots) {
+                read.is_updated = true;
+                continue;
+            }
+            let written = || writes.iter().flat_map(|write| &write.spots);
+            if let Some(spot) =
+                read.spots.iter().find(|spot| written().any(|other| overlap(spot, other)))
+            {
+                return Err(format!(
+                    "step `{name}` reads a part of `{}` and writes another that overlaps it: let it read and write one region, or two that do not overlap",
+                    buffer(spot)
+                ));
+            }
+        }
+        Ok(Computes { name: name.to_owned(), arguments: arguments.to_vec(), reads, writes })
+    }
+
+    fn group(&self, among: usize, operations: &[&Lowered], site: Site) -> Result<Prepared, String> {
+        let (mut templates, mut refusals) = (Vec::new(), Vec::new());
+        for operation in operations {
+            self.operation(operation, among, site, &mut templates, &mut refusals)?;
+        }
+        Ok(Prepared::Group { among, operations: templates, refusals })
+    }
+
+    fn operation(
+        &self,
+        operation: &Lowered,
+        among: usize,
+        site: Site,
+        templates: &mut Vec<Template>,
+        refusals: &mut Vec<Refusal>,
+    ) -> Result<(), String> {
+        let call = |operation, dtype, count| Call::new(operation, dtype, count, site);
+        let peer_of = |rank: u32| Rank::at(self.rank_in(among, rank as usize));
+        let with_peer = |mut call: Call, peer: Rank| {
+            call.peer = Some(peer);
+            call
+        };
+        match operation {
+            Lowered::Collective { kind, send, recv, .. } => {
+                let (send, recv) = (send.as_ref(), recv.as_ref());
+                let send = send.map(|part| self.spot(part));
+                let recv = recv.map(|part| self.spot(part));
+                refusals.push(Refusal::Collective);
+                templates.push(self.collective(kind, send, recv, among, site)?);
+            }
+            Lowered::Send { from, peer, .. } => {
+                let (spot, peer) = (self.spot(from), peer_of(*peer));
+                let call = call(Operation::SendTo, self.objects[spot.object].dtype, spot.len);
+                let (call, kind) = (with_peer(call, peer), TemplateKind::Transfer { peer, spot });
+                refusals.push(Refusal::SendTo(peer));
+                templates.push(Template { call, kind });
+            }
+            Lowered::Receive { to, peer, .. } => {
+                let (spot, peer) = (self.spot(to), peer_of(*peer));
+                let call = call(Operation::RecvFrom, self.objects[spot.object].dtype, spot.len);
+                let (call, kind) = (with_peer(call, peer), TemplateKind::Transfer { peer, spot });
+                refusals.push(Refusal::RecvFrom(peer));
+                templates.push(Template { call, kind });
+            }
+            Lowered::Put { from, peer, to, signal, .. } => {
+                self.one_sided(among)?;
+                let Some(signal) = signal else {
+                    return Err(
+                        "it has a put without a signal, which NCCL does not have: let the put raise one"
+                            .to_owned(),
+                    );
+                };
+                let (from, into, peer) = (self.spot(from), self.spot(to), peer_of(*peer));
+                let slot = self.slot(*signal);
+                let dtype = self.objects[from.object].dtype;
+                let call = with_peer(call(Operation::PutSignal, dtype, from.len), peer);
+                refusals.push(Refusal::Signal(peer, slot));
+                let kind = TemplateKind::Put { peer, from, into, slot };
+                templates.push(Template { call, kind });
+            }
+            Lowered::Signal { signal, peer, .. } => {
+                self.one_sided(among)?;
+                let (peer, slot) = (peer_of(*peer), self.slot(*signal));
+                let call = with_peer(call(Operation::Signal, DType::U8, 0), peer);
+                refusals.push(Refusal::Signal(peer, slot));
+                templates.push(Template { call, kind: TemplateKind::Signal { peer, slot } });
+            }
+            Lowered::Wait { signals, .. } => {
+                self.one_sided(among)?;
+                for &(signal, peer, count) in signals {
+                    let (peer, slot) = (peer_of(peer), self.slot(signal));
+                    let call =
+                        with_peer(call(Operation::WaitSignal, DType::U8, count as usize), peer);
+                    let kind = TemplateKind::Wait { peer, slot, count };
+                    templates.push(Template { call, kind });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn collective(
+        &self,
+        kind: &CollectiveKind,
+        send: Option<Spot>,
+        recv: Option<Spot>,
+        among: usize,
+        site: Site,
+    ) -> Result<Template, String> {
+        let size = self.size_of(among).max(1);
+        let len = |spot: &Option<Spot>| spot.as_ref().map_or(0, |spot| spot.len);
+        let (operation, count) = match kind {
+            CollectiveKind::AllReduce(_) => (Operation::AllReduce, len(&send)),
+            CollectiveKind::Broadcast(_) => (Operation::Broadcast, len(&recv)),
+            CollectiveKind::Reduce(..) => (Operation::Reduce, len(&send)),
+            CollectiveKind::AllGather => (Operation::AllGather, len(&send)),
+            CollectiveKind::ReduceScatter(_) => (Operation::ReduceScatter, len(&recv)),
+            CollectiveKind::AllToAll => (Operation::AllToAll, len(&send) / size),
+            CollectiveKind::Gather(_) => (Operation::Gather, len(&send)),
+            CollectiveKind::Scatter(_) => (Operation::Scatter, len(&recv)),
+        };
+        let spot = send.as_ref().or(recv.as_ref());
+        let dtype = spot.map_or(DType::U8, |spot| self.objects[spot.object].dtype);
+        let mut call = Call::new(operation, dtype, count, site);
+        call.reduction = kind.reduction().map(reduction);
+        if call.reduction == Some(ReductionName::Mean) && !dtype.is_float() {
+            return Err(format!(
+                "it averages {dtype}, which NCCL would truncate: use a sum, and divide where the result is read"
+            ));
+        }
+        if let Some(ir::Expr::Int(root)) = kind.root() {
+            // The checks have seen that it is a rank of the communicator.
+            call.root = Some(Rank::at(usize::try_from(*root).unwrap_or(0)));
+        }
+        Ok(Template { call, kind: TemplateKind::Collective { send, recv } })
+    }
+
+    /// One-sided operations go through the plan's own communicator: windows are registered there.
+    fn one_sided(&self, among: usize) -> Result<(), String> {
+        match self.plan.communicators[among].axes.len() == self.plan.axes.len() {
+            true => Ok(()),
+            false => Err(format!(
+                "it puts or signals through `{}`, and windows belong to the communicator that the plan is bound to: put through all of its ranks",
+                self.plan.communicators[among].name
+            )),
+        }
+    }
+
+    fn slot(&self, signal: ir::SignalId) -> Slot {
+        Slot { context: 0, index: if self.one_signal { 0 } else { signal.0 } }
+    }
+
+    /// How many ranks a communicator of the plan has.
+    fn size_of(&self, among: usize) -> usize {
+        let axes = self.plan.communicators[among].axes.iter();
+        axes.map(|axis| self.extents[axis.index()] as usize).product()
+    }
+
+    /// The number that a rank of the plan has in a communicator.
+    fn rank_in(&self, among: usize, rank: usize) -> usize {
+        rank_in(&self.plan.communicators[among], self.extents, rank)
+    }
+}
+
+/// The number that a rank of a plan has in one of its communicators.
+pub(super) fn rank_in(communicator: &ir::Communicator, extents: &[i64], rank: usize) -> usize {
+    let mut left = rank;
+    let mut place = vec![0; extents.len()];
+    for (at, extent) in extents.iter().enumerate().rev() {
+        place[at] = left % (*extent as usize);
+        left /= *extent as usize;
+    }
+    let axes = communicator.axes.iter().map(|axis| axis.index());
+    axes.fold(0, |number, axis| number * extents[axis] as usize + place[axis])
+}
+
+fn reduction(reduction: ir::Reduction) -> ReductionName {
+    match reduction {
+        ir::Reduction::Sum => ReductionName::Add,
+        ir::Reduction::Prod => ReductionName::Multiply,
+        ir::Reduction::Min => ReductionName::Least,
+        ir::Reduction::Max => ReductionName::Greatest,
+        ir::Reduction::Avg => ReductionName::Mean,
+    }
+}
+
+fn among_of(operation: &Lowered) -> usize {
+    match operation {
+        Lowered::Collective { among, .. }
+        | Lowered::Send { among, .. }
+        | Lowered::Receive { among, .. }
+        | Lowered::Put { among, .. }
+        | Lowered::Signal { among, .. }
+        | Lowered::Wait { among, .. } => among.index(),
+    }
+}

@@ -1,0 +1,339 @@
+//! One run of a bound plan: memory in, calls out.
+//!
+//! The host makes the calls of its rank in their order and never waits. Streams wait for each other where
+//! the schedule says so; beside that, memory is put in stream order as by every other operation, so that what
+//! the program does before and after a run is ordered with it.
+
+use std::panic::Location;
+
+use super::argument::{Place, Places, PlanMemory};
+use super::bound::{Bound, Child, Fixed, Moving, Source};
+use super::call::{Call, Steps};
+use super::prepare::{Prepared, Spot, Step, Template, TemplateKind};
+use crate::backend::{Collective, Op, Put, Reduction, Signal, Span, Transfer, Wait};
+use crate::communicator::{CanEnqueue, On, State};
+use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, Site};
+use crate::{Communicator, Result, Stream, World};
+
+impl<W: World> Bound<W> {
+    /// Begins a run: give it the memory that the plan names, then [`run`](Run::run) it.
+    #[track_caller]
+    pub fn on<'a, S: State + CanEnqueue>(&'a mut self, comm: &'a Communicator<W, S>) -> Run<'a, W> {
+        let Self { fixed, moving } = self;
+        let (on, site) = (comm.here(), Location::caller());
+        let found = (on.core.health.id(), W::NAME, comm.size());
+        let elsewhere = (found.0 != fixed.of.0).then(|| {
+            let (bound, found) = ((fixed.of.1, fixed.of.2), (found.1, found.2));
+            let plan = fixed.plan.name.clone();
+            Error::BoundElsewhere(Box::new(BoundElsewhere { plan, bound, found, site }))
+        });
+        let places = recycle(std::mem::take(&mut moving.places));
+        let flips = recycle_flips(std::mem::take(&mut moving.flips));
+        moving.given.fill(None);
+        Run {
+            fixed,
+            moving,
+            on,
+            own: comm.stream(),
+            places,
+            flips,
+            next: 0,
+            elsewhere,
+            error: None,
+            site,
+        }
+    }
+}
+
+/// An empty list with another one's memory: nothing is left to map, so the allocation is used again.
+fn recycle<'a, W: World>(mut places: Vec<Place<'_, W>>) -> Vec<Place<'a, W>> {
+    places.clear();
+    places.into_iter().map_while(|_| None).collect()
+}
+
+fn recycle_flips<'a>(mut flips: Vec<&std::cell::Cell<bool>>) -> Vec<&'a std::cell::Cell<bool>> {
+    flips.clear();
+    flips.into_iter().map_while(|_| None).collect()
+}
+
+/// A run in the making: takes the plan's memory by name.
+#[must_use = "runs nothing before `run`"]
+pub struct Run<'a, W: World> {
+    fixed: &'a Fixed<W>,
+    moving: &'a mut Moving<W>,
+    on: On<'a, W>,
+    /// The communicator's own stream.
+    own: &'a Stream<W::Device>,
+    /// The memory that was given so far, allocation by allocation.
+    places: Vec<Place<'a, W>>,
+    flips: Vec<&'a std::cell::Cell<bool>>,
+    /// Where the next one's name is looked for first.
+    next: usize,
+    /// Run with another communicator: nothing is known of that.
+    elsewhere: Option<Error>,
+    error: Option<Error>,
+    site: Site,
+}
+
+impl<'a, W: World> Run<'a, W> {
+    /// Gives memory that the plan only reads.
+    pub fn read<M: PlanMemory<W> + ?Sized>(self, name: &str, memory: &'a M) -> Self {
+        self.give(name, memory, false)
+    }
+
+    /// Gives memory that the plan reads and writes.
+    pub fn write<M: PlanMemory<W> + ?Sized>(self, name: &str, memory: &'a mut M) -> Self {
+        self.give(name, memory, true)
+    }
+
+    fn give<M: PlanMemory<W> + ?Sized>(mut self, name: &str, memory: &'a M, written: bool) -> Self {
+        let fixed = self.fixed;
+        let is = |at: &usize| fixed.plan.buffers[fixed.given[*at]].name == name;
+        let all = 0..fixed.given.len();
+        let found = Some(self.next).filter(|at| all.contains(at) && is(at));
+        let free = |at: &usize| self.moving.given[*at].is_none();
+        let Some(at) = found.or_else(|| all.clone().find(is)).filter(free) else {
+            self.fault(name, ArgumentFault::Unknown);
+            return self;
+        };
+        self.next = at + 1;
+        let begin = self.places.len();
+        let mut places = Places {
+            core: self.on.core,
+            places: &mut self.places,
+            flips: &mut self.flips,
+            error: &mut self.error,
+        };
+        memory.places(&mut places);
+        self.moving.given[at] = Some(begin);
+        if let Err(why) = self.fits(at, begin, written, M::SWAPPED) {
+            self.fault(name, why);
+        }
+        self
+    }
+
+    /// Compares memory with what the plan says of it.
+    fn fits(
+        &self,
+        at: usize,
+        begin: usize,
+        written: bool,
+        swapped: bool,
+    ) -> Result<(), ArgumentFault> {
+        let buffer = self.fixed.given[at];
+        let declared = &self.fixed.plan.buffers[buffer];
+        let first = self.fixed.first[buffer];
+        let end = self.fixed.first.get(buffer + 1).copied();
+        let objects = &self.fixed.objects[first..end.unwrap_or(self.fixed.objects.len())];
+        let places = &self.places[begin..];
+        if (declared.copies == 2) != swapped {
+            return Err(ArgumentFault::Copies { needed: declared.copies == 2 });
+        }
+        if !written && declared.role != typed_nccl_plan::ir::Role::In {
+            return Err(ArgumentFault::ReadOnly);
+        }
+        if places.len() != objects.len() {
+            let copies = usize::from(declared.copies).max(1);
+            let (found, needed) = (places.len() / copies, objects.len() / copies);
+            return Err(ArgumentFault::Count { found, needed });
+        }
+        for (place, object) in places.iter().zip(objects) {
+            if place.dtype != object.dtype {
+                let (found, needed) = (place.dtype, object.dtype);
+                return Err(ArgumentFault::Elements { found, needed });
+            }
+            if place.window.is_some() != object.is_window {
+                return Err(ArgumentFault::Window { needed: object.is_window });
+            }
+            if place.is_uneven {
+                return Err(ArgumentFault::Uneven);
+            }
+            if place.len != object.len {
+                let (index, found, needed) = (object.index, place.len, object.len);
+                return Err(ArgumentFault::Length { index, found, needed });
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn fault(&mut self, buffer: &str, why: ArgumentFault) {
+        let (plan, buffer) = (self.fixed.plan.name.clone(), buffer.to_owned());
+        let bad = BadArgument { plan, buffer, why, site: self.site };
+        self.error.get_or_insert_with(|| Error::BadArgument(Box::new(bad)));
+    }
+
+    /// Enqueues this rank's part of the plan; the host does not wait. All ranks of the plan run it, the same
+    /// number of times. `steps` runs the compute steps in between; `&mut ()` where there are none.
+    ///
+    /// # Errors
+    /// Refusals, which the other ranks are told of: memory that is missing or does not fit
+    /// ([`Error::BadArgument`]), a compute step's own error. Another communicator than the plan was bound to
+    /// ([`Error::BoundElsewhere`]). A poisoned communicator.
+    pub fn run(mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<()> {
+        if let Some(elsewhere) = self.elsewhere.take() {
+            return Err(elsewhere);
+        }
+        if let Some(at) = self.moving.given.iter().position(Option::is_none) {
+            let buffer = self.fixed.plan.buffers[self.fixed.given[at]].name.clone();
+            self.fault(&buffer, ArgumentFault::Missing);
+        }
+        if let Some(error) = self.error.take() {
+            return Err(self.refuse(0, error));
+        }
+        self.table();
+        for at in 0..self.fixed.steps.len() {
+            if let Err((error, told)) = self.step(at, steps) {
+                let error = if told { error } else { self.refuse(at, error) };
+                self.keep();
+                return Err(error);
+            }
+        }
+        for flip in &self.flips {
+            flip.set(!flip.get());
+        }
+        self.moving.flipped = !self.moving.flipped;
+        self.keep();
+        Ok(())
+    }
+
+    /// Brings the places into the order of the plan's objects, local memory among them.
+    fn table(&mut self) {
+        let (fixed, given) = (self.fixed, self.places.len());
+        for source in &fixed.sources {
+            let place = match *source {
+                // The other one of two, in every other run.
+                Source::Local { twins } => {
+                    fixed.locals[twins[usize::from(self.moving.flipped)]].place()
+                }
+                Source::Given { argument, offset } => {
+                    self.places[self.moving.given[argument].unwrap_or(0) + offset]
+                }
+            };
+            self.places.push(place);
+        }
+        self.places.drain(..given);
+    }
+
+    /// Makes one call. An error of a group was told to the others already.
+    fn step(
+        &mut self,
+        at: usize,
+        steps: &mut (impl Steps<W> + ?Sized),
+    ) -> Result<(), (Error, bool)> {
+        let Step { stream, waits, records, work } = &self.fixed.steps[at];
+        let stream = self.moving.streams[*stream].as_ref().unwrap_or(self.own);
+        for &event in waits {
+            if let Some((other, seq)) = &self.moving.events[event] {
+                stream.core.wait_for_use(other, *seq).map_err(|error| (error, false))?;
+            }
+        }
+        match work {
+            Prepared::Compute(this) => {
+                let taken = &mut self.moving.taken;
+                taken.clear();
+                taken.resize(self.fixed.most_written, false);
+                let plan = &self.fixed.plan.name;
+                let mut call = Call { plan, this, places: &self.places, stream, taken };
+                steps.step(&mut call).map_err(|error| (error, false))?;
+            }
+            Prepared::Group { among, operations, refusals } => {
+                let issued = match &self.moving.children[*among] {
+                    Child::Whole => {
+                        let on: On<'_, W> =
+                            On { core: self.on.core, stream: &stream.core, device: self.on.device };
+                        issue(&on, operations, refusals, &self.places)
+                    }
+                    Child::Part(child) => {
+                        issue(&child.on(stream), operations, refusals, &self.places)
+                    }
+                };
+                issued.map_err(|error| (error, true))?;
+            }
+        }
+        if let Some(event) = *records {
+            self.moving.events[event] = Some((stream.core.shared(), stream.core.last_seq()));
+            stream.core.mark().map_err(|error| (error, false))?;
+        }
+        Ok(())
+    }
+
+    /// Books this call and all that follow as refused.
+    #[cold]
+    fn refuse(&self, from: usize, mut error: Error) -> Error {
+        for step in &self.fixed.steps[from..] {
+            if let Prepared::Group { among, refusals, .. } = &step.work {
+                error = match &self.moving.children[*among] {
+                    Child::Whole => self.on.core.refuse(refusals, error),
+                    Child::Part(child) => child.here().core.refuse(refusals, error),
+                };
+            }
+        }
+        error
+    }
+
+    /// Keeps the lists' memory for the next run.
+    fn keep(&mut self) {
+        self.moving.places = recycle(std::mem::take(&mut self.places));
+        self.moving.flips = recycle_flips(std::mem::take(&mut self.flips));
+    }
+}
+
+/// Fills a group's templates with memory and issues it.
+fn issue<W: World, V: World<Device = W::Device>>(
+    on: &On<'_, V>,
+    templates: &[Template],
+    refusals: &[crate::backend::Refusal],
+    places: &[Place<'_, W>],
+) -> Result<()> {
+    if let ([only], [refusal]) = (templates, refusals) {
+        return on.run(*refusal, Ok(fill(only, places)));
+    }
+    let mut lists = on.core.lists();
+    lists.ops.extend(templates.iter().map(|template| fill(template, places)));
+    let issued = on.issue(&lists.ops, refusals);
+    on.core.keep_lists(lists);
+    issued
+}
+
+fn fill<'a, W: World>(
+    template: &Template,
+    places: &[Place<'a, W>],
+) -> Op<'a, <W::Device as crate::Device>::Backend> {
+    let call = template.call;
+    let span = |spot: &Spot| span(spot, places);
+    match &template.kind {
+        TemplateKind::Collective { send, recv } => Op::Collective(Collective {
+            call,
+            reduction: call.reduction.map(Reduction::BuiltIn),
+            send: send.as_ref().map(span),
+            recv: recv.as_ref().map(span),
+        }),
+        TemplateKind::Transfer { peer, spot } => {
+            Op::Transfer(Transfer { call, peer: *peer, span: span(spot) })
+        }
+        TemplateKind::Put { peer, from, into, slot } => Op::Put(Put {
+            call,
+            peer: *peer,
+            span: span(from),
+            // Whatever is given for a window is one.
+            window: places[into.object].window.unwrap_or_default(),
+            offset: into.start * places[into.object].dtype.size(),
+            slot: *slot,
+        }),
+        TemplateKind::Signal { peer, slot } => {
+            Op::Signal(Signal { call, peer: *peer, slot: *slot })
+        }
+        TemplateKind::Wait { peer, slot, count } => {
+            Op::Wait(Wait { call, peer: *peer, slot: *slot, count: *count })
+        }
+    }
+}
+
+fn span<'a, W: World>(
+    spot: &Spot,
+    places: &[Place<'a, W>],
+) -> Span<'a, <W::Device as crate::Device>::Backend> {
+    let place = places[spot.object];
+    Span::new(place.allocation, spot.start * place.dtype.size(), spot.len)
+}
