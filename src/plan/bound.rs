@@ -64,55 +64,20 @@ pub(super) struct Fixed<W: World> {
     pub(super) of: (u64, &'static str, usize),
     pub(super) steps: Vec<Step>,
     pub(super) objects: Vec<Object>,
-    /// Of each buffer, its first object.
-    pub(super) first: Vec<usize>,
-    /// The buffers that the caller gives, in the plan's order.
-    pub(super) given: Vec<usize>,
+    /// The buffers that the caller gives, in the plan's order, which is that of their objects.
+    pub(super) given: Vec<Given>,
+    /// Memory of the objects after those, in runs of even number.
     pub(super) locals: Vec<Local<W>>,
-    /// Of each object, where its memory comes from.
-    pub(super) sources: Vec<Source>,
     /// The most regions that a step writes.
     pub(super) most_written: usize,
 }
 
-/// Where an object's memory comes from.
-#[derive(Clone, Copy)]
-pub(super) enum Source {
-    /// Local memory: in runs of even number the first one, in the others the second.
-    Local {
-        /// Places among the local memory.
-        twins: [usize; 2],
-    },
-    /// Memory that the caller gives.
-    Given {
-        /// Which, of all that is given.
-        argument: usize,
-        /// Which of its allocations.
-        offset: usize,
-    },
-}
-
-fn sources<W: World>(
-    objects: &[Object],
-    first: &[usize],
-    given: &[usize],
-    locals: &[Local<W>],
-) -> Vec<Source> {
-    let source = |(at, object): (usize, &Object)| {
-        let offset = at - first[object.buffer];
-        if !object.is_local {
-            let argument = given.iter().position(|&buffer| buffer == object.buffer);
-            return Source::Given { argument: argument.unwrap_or(0), offset };
-        }
-        let twin = match (object.copies, offset % 2) {
-            (2, 0) => at + 1,
-            (2, _) => at - 1,
-            _ => at,
-        };
-        let of = |at| locals.iter().position(|local| local.object == at).unwrap_or(0);
-        Source::Local { twins: [of(at), of(twin)] }
-    };
-    objects.iter().enumerate().map(source).collect()
+/// Memory that the caller gives.
+pub(super) struct Given {
+    pub(super) buffer: usize,
+    /// Its first object and the one after its last.
+    pub(super) first: usize,
+    pub(super) end: usize,
 }
 
 /// What runs change.
@@ -328,12 +293,19 @@ impl<W: World> Draft<W> {
         })?;
         let given =
             plan.buffers.iter().enumerate().filter(|(_, buffer)| buffer.role != Role::Local);
-        let given: Vec<usize> = given.map(|(at, _)| at).collect();
+        let given: Vec<Given> = given
+            .map(|(buffer, _)| {
+                let first = first[buffer];
+                let own = objects[first..].iter().take_while(|object| object.buffer == buffer);
+                Given { buffer, first, end: first + own.count() }
+            })
+            .collect();
         let written = steps.iter().map(|step| match &step.work {
             Prepared::Compute(compute) => compute.writes.len(),
             Prepared::Group { .. } => 0,
         });
-        let sources = sources(&objects, &first, &given, &locals);
+        // Windows were made last; they have their places among the others.
+        locals.sort_by_key(|local| local.object);
         let most_written = written.max().unwrap_or(0);
         let events = schedule.ranks[rank].events as usize;
         let of = (comm.here().core.health.id(), W::NAME, comm.size());
@@ -348,19 +320,7 @@ impl<W: World> Draft<W> {
                 flips: Vec::new(),
                 taken: Vec::new(),
             },
-            fixed: Fixed {
-                plan,
-                schedule,
-                sizes,
-                of,
-                steps,
-                objects,
-                first,
-                given,
-                locals,
-                sources,
-                most_written,
-            },
+            fixed: Fixed { plan, schedule, sizes, of, steps, objects, given, locals, most_written },
         })
     }
 }

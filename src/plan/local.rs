@@ -16,6 +16,8 @@ use crate::{Communicator, DType, Device, Result, World};
 pub(super) struct Local<W: World> {
     /// Its place in the table.
     pub(super) object: usize,
+    /// Whether it is the second of two copies.
+    pub(super) is_second: bool,
     allocation: Arc<Allocation<Back<W>>>,
     len: usize,
     dtype: DType,
@@ -30,10 +32,10 @@ impl<W: World> Local<W> {
     ) -> Result<Vec<Self>> {
         let ordinal = comm.device().ordinal();
         let own = objects.iter().enumerate().filter(|(_, this)| this.is_local && !this.is_window);
-        own.map(|(object, &Object { len, dtype, .. })| {
+        own.map(|(object, &Object { len, dtype, is_second, .. })| {
             let bytes = len.saturating_mul(dtype.size());
             let allocation = Allocation::new(ordinal, bytes, AllocKind::Device)?;
-            Ok(Self { object, allocation, len, dtype, window: None })
+            Ok(Self { object, is_second, allocation, len, dtype, window: None })
         })
         .collect()
     }
@@ -45,11 +47,13 @@ impl<W: World> Local<W> {
         locals: &mut Vec<Self>,
     ) -> Result<()> {
         for (object, this) in objects.iter().enumerate() {
-            let &Object { len, dtype, is_local: true, is_window: true, .. } = this else {
+            let &Object { len, dtype, is_second, is_local: true, is_window: true, .. } = this
+            else {
                 continue;
             };
             let (allocation, window) = window(comm, dtype, len)?;
-            locals.push(Self { object, allocation, len, dtype, window: Some(window) });
+            let window = Some(window);
+            locals.push(Self { object, is_second, allocation, len, dtype, window });
         }
         Ok(())
     }

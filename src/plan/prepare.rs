@@ -29,6 +29,8 @@ pub(super) struct Object {
     pub(super) is_window: bool,
     pub(super) is_local: bool,
     pub(super) copies: usize,
+    /// Whether it is the second of two.
+    pub(super) is_second: bool,
 }
 
 /// One call of a rank's host.
@@ -89,18 +91,21 @@ pub(super) struct Preparing<'a> {
     pub(super) site: Site,
 }
 
-/// The table of objects, and of each buffer the first one.
+/// The table of objects, what the caller gives before what is local; and of each buffer the first one.
 pub(super) fn objects(
     plan: &ir::Plan,
     lengths: &[Vec<u64>],
     dtypes: &[DType],
 ) -> (Vec<Object>, Vec<usize>) {
-    let (mut objects, mut first) = (Vec::new(), Vec::new());
-    for (at, buffer) in plan.buffers.iter().enumerate() {
-        first.push(objects.len());
+    let (mut objects, mut first) = (Vec::new(), vec![0; plan.buffers.len()]);
+    let mut order: Vec<usize> = (0..plan.buffers.len()).collect();
+    order.sort_by_key(|&at| plan.buffers[at].role == Role::Local);
+    for at in order {
+        let buffer = &plan.buffers[at];
+        first[at] = objects.len();
         let copies = usize::from(buffer.copies);
         for (index, &len) in lengths[at].iter().enumerate() {
-            for _ in 0..copies {
+            for copy in 0..copies {
                 objects.push(Object {
                     buffer: at,
                     index: buffer.array.as_ref().map(|_| index),
@@ -109,6 +114,7 @@ pub(super) fn objects(
                     is_window: buffer.window,
                     is_local: buffer.role == Role::Local,
                     copies,
+                    is_second: copy == 1,
                 });
             }
         }

@@ -6,10 +6,12 @@
 
 use std::panic::Location;
 
+use typed_nccl_plan::ir::Role;
+
 use super::argument::{Place, Places, PlanMemory};
-use super::bound::{Bound, Child, Fixed, Moving, Source};
+use super::bound::{Bound, Child, Fixed, Given, Moving};
 use super::call::{Call, Steps};
-use super::prepare::{Prepared, Spot, Step, Template, TemplateKind};
+use super::prepare::{Object, Prepared, Spot, Step, Template, TemplateKind};
 use crate::backend::{Collective, Op, Put, Reduction, Signal, Span, Transfer, Wait};
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, Site};
@@ -38,6 +40,7 @@ impl<W: World> Bound<W> {
             places,
             flips,
             next: 0,
+            in_order: true,
             elsewhere,
             error: None,
             site,
@@ -69,6 +72,8 @@ pub struct Run<'a, W: World> {
     flips: Vec<&'a std::cell::Cell<bool>>,
     /// Where the next one's name is looked for first.
     next: usize,
+    /// Whether memory came in the order of the plan's declarations so far.
+    in_order: bool,
     /// Run with another communicator: nothing is known of that.
     elsewhere: Option<Error>,
     error: Option<Error>,
@@ -86,16 +91,13 @@ impl<'a, W: World> Run<'a, W> {
         self.give(name, memory, true)
     }
 
+    #[inline]
     fn give<M: PlanMemory<W> + ?Sized>(mut self, name: &str, memory: &'a M, written: bool) -> Self {
-        let fixed = self.fixed;
-        let is = |at: &usize| fixed.plan.buffers[fixed.given[*at]].name == name;
-        let all = 0..fixed.given.len();
-        let found = Some(self.next).filter(|at| all.contains(at) && is(at));
-        let free = |at: &usize| self.moving.given[*at].is_none();
-        let Some(at) = found.or_else(|| all.clone().find(is)).filter(free) else {
+        let Some(at) = self.find(name) else {
             self.fault(name, ArgumentFault::Unknown);
             return self;
         };
+        self.in_order &= at == self.next;
         self.next = at + 1;
         let begin = self.places.len();
         let mut places = Places {
@@ -112,6 +114,18 @@ impl<'a, W: World> Run<'a, W> {
         self
     }
 
+    /// Which of the plan's buffers has this name, if it was not given yet.
+    #[inline]
+    fn find(&self, name: &str) -> Option<usize> {
+        let fixed = self.fixed;
+        let is = |given: &Given| fixed.plan.buffers[given.buffer].name == name;
+        let found = match fixed.given.get(self.next) {
+            Some(given) if is(given) => self.next,
+            _ => fixed.given.iter().position(is)?,
+        };
+        self.moving.given[found].is_none().then_some(found)
+    }
+
     /// Compares memory with what the plan says of it.
     fn fits(
         &self,
@@ -120,16 +134,14 @@ impl<'a, W: World> Run<'a, W> {
         written: bool,
         swapped: bool,
     ) -> Result<(), ArgumentFault> {
-        let buffer = self.fixed.given[at];
+        let &Given { buffer, first, end } = &self.fixed.given[at];
         let declared = &self.fixed.plan.buffers[buffer];
-        let first = self.fixed.first[buffer];
-        let end = self.fixed.first.get(buffer + 1).copied();
-        let objects = &self.fixed.objects[first..end.unwrap_or(self.fixed.objects.len())];
+        let objects = &self.fixed.objects[first..end];
         let places = &self.places[begin..];
         if (declared.copies == 2) != swapped {
             return Err(ArgumentFault::Copies { needed: declared.copies == 2 });
         }
-        if !written && declared.role != typed_nccl_plan::ir::Role::In {
+        if !written && declared.role != Role::In {
             return Err(ArgumentFault::ReadOnly);
         }
         if places.len() != objects.len() {
@@ -138,19 +150,12 @@ impl<'a, W: World> Run<'a, W> {
             return Err(ArgumentFault::Count { found, needed });
         }
         for (place, object) in places.iter().zip(objects) {
-            if place.dtype != object.dtype {
-                let (found, needed) = (place.dtype, object.dtype);
-                return Err(ArgumentFault::Elements { found, needed });
-            }
-            if place.window.is_some() != object.is_window {
-                return Err(ArgumentFault::Window { needed: object.is_window });
-            }
-            if place.is_uneven {
-                return Err(ArgumentFault::Uneven);
-            }
-            if place.len != object.len {
-                let (index, found, needed) = (object.index, place.len, object.len);
-                return Err(ArgumentFault::Length { index, found, needed });
+            let fits = place.dtype == object.dtype
+                && place.len == object.len
+                && place.window.is_some() == object.is_window
+                && !place.is_uneven;
+            if !fits {
+                return Err(misfit(place, object));
             }
         }
         Ok(())
@@ -175,7 +180,7 @@ impl<'a, W: World> Run<'a, W> {
             return Err(elsewhere);
         }
         if let Some(at) = self.moving.given.iter().position(Option::is_none) {
-            let buffer = self.fixed.plan.buffers[self.fixed.given[at]].name.clone();
+            let buffer = self.fixed.plan.buffers[self.fixed.given[at].buffer].name.clone();
             self.fault(&buffer, ArgumentFault::Missing);
         }
         if let Some(error) = self.error.take() {
@@ -197,22 +202,33 @@ impl<'a, W: World> Run<'a, W> {
         Ok(())
     }
 
-    /// Brings the places into the order of the plan's objects, local memory among them.
+    /// Brings the places into the order of the plan's objects: what was given, then local memory.
     fn table(&mut self) {
-        let (fixed, given) = (self.fixed, self.places.len());
-        for source in &fixed.sources {
-            let place = match *source {
-                // The other one of two, in every other run.
-                Source::Local { twins } => {
-                    fixed.locals[twins[usize::from(self.moving.flipped)]].place()
-                }
-                Source::Given { argument, offset } => {
-                    self.places[self.moving.given[argument].unwrap_or(0) + offset]
-                }
-            };
-            self.places.push(place);
+        if !self.in_order {
+            self.reorder();
         }
-        self.places.drain(..given);
+        let locals = &self.fixed.locals;
+        for (at, local) in locals.iter().enumerate() {
+            let object = &self.fixed.objects[local.object];
+            // The other one of two, in every other run.
+            let twin = match (object.copies, local.is_second) {
+                (2, false) if self.moving.flipped => at + 1,
+                (2, true) if self.moving.flipped => at - 1,
+                _ => at,
+            };
+            self.places.push(locals[twin].place());
+        }
+    }
+
+    /// Puts memory that was given in another order into that of the plan's declarations.
+    #[cold]
+    fn reorder(&mut self) {
+        let given = self.places.clone();
+        self.places.clear();
+        for (Given { first, end, .. }, begin) in self.fixed.given.iter().zip(&self.moving.given) {
+            let begin = begin.unwrap_or(0);
+            self.places.extend_from_slice(&given[begin..begin + (end - first)]);
+        }
     }
 
     /// Makes one call. An error of a group was told to the others already.
@@ -277,6 +293,20 @@ impl<'a, W: World> Run<'a, W> {
         self.moving.places = recycle(std::mem::take(&mut self.places));
         self.moving.flips = recycle_flips(std::mem::take(&mut self.flips));
     }
+}
+
+#[cold]
+fn misfit<W: World>(place: &Place<'_, W>, object: &Object) -> ArgumentFault {
+    if place.dtype != object.dtype {
+        return ArgumentFault::Elements { found: place.dtype, needed: object.dtype };
+    }
+    if place.window.is_some() != object.is_window {
+        return ArgumentFault::Window { needed: object.is_window };
+    }
+    if place.is_uneven {
+        return ArgumentFault::Uneven;
+    }
+    ArgumentFault::Length { index: object.index, found: place.len, needed: object.len }
 }
 
 /// Fills a group's templates with memory and issues it.

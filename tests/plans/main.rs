@@ -40,7 +40,7 @@ fn a_ring_runs_again_and_again() {
             }
             comm.finish()
         })
-        .unwrap();
+        .expect("every rank verifies its own numbers");
     }
 }
 
@@ -94,7 +94,7 @@ fn buckets_are_reduced_beside_backward() {
             }
             comm.finish()
         })
-        .unwrap();
+        .expect("every rank verifies its own numbers");
     }
 }
 
@@ -130,7 +130,7 @@ fn communicators_of_some_ranks() {
             }
             comm.finish()
         })
-        .unwrap();
+        .expect("every rank verifies its own numbers");
     }
 }
 
@@ -182,7 +182,7 @@ fn a_halo_in_windows_of_two_copies() {
             }
             comm.finish()
         })
-        .unwrap();
+        .expect("every rank verifies its own numbers");
     }
 }
 
@@ -204,7 +204,7 @@ fn ranks_that_bind_different_plans_are_all_told() {
         comm.finish()?;
         Ok(error)
     })
-    .unwrap();
+    .expect("every rank verifies its own numbers");
     for told in outcomes {
         assert!(told.contains("rank 1 bind `shift` for n = 3, len = 4"), "{told}");
         assert!(told.contains("ranks 0 and 2 bind `shift` for n = 3, len = 3"), "{told}");
@@ -221,7 +221,7 @@ fn a_value_that_the_plan_does_not_claim() {
         comm.finish()?;
         Ok(error)
     })
-    .unwrap();
+    .expect("every rank verifies its own numbers");
     let own = "plan `shift` cannot be bound (at tests/plans/main.rs:";
     assert!(outcomes[0].to_string().starts_with(own), "{}", outcomes[0]);
     assert!(outcomes[0].to_string().ends_with("`len` is 1, and the plan is for 2 or more"));
