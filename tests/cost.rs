@@ -8,6 +8,9 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 use null::Null;
+use typed_nccl::plan::build::{PlanBuilder, ring};
+use typed_nccl::plan::ir::Reduction;
+use typed_nccl::plan::{self, Call, Values};
 use typed_nccl::{Communicator, Device, Result, Seat, Sum};
 
 const CALLS: u64 = 1000;
@@ -104,4 +107,38 @@ fn all_reduce_on_a_stream_allocates_nothing() -> Result<()> {
     assert_eq!(allocations(|| comm.on(&stream).all_reduce(&x, &mut y, Sum))?, 0);
     assert_eq!(allocations(|| comm.on(&stream).all_reduce_in_place(&mut y, Sum))?, 0);
     comm.finish()
+}
+
+/// After its first run a plan allocates nothing: with one stream, with several, with groups and compute steps.
+#[test]
+fn a_run_of_a_plan_allocates_nothing() -> Result<()> {
+    let mut comm = alone()?;
+    let mut declared = PlanBuilder::new("measured");
+    declared.ranks(1..);
+    let g = declared.array(8).in_out::<f32>("g", |_| 16.into());
+    let (a, b) = (declared.input::<f32>("a", 16), declared.output::<f32>("b", 16));
+    let (net, compute) = (declared.stream("net"), declared.stream("compute"));
+    declared.for_each("i", ..8, |plan, i| {
+        plan.on(compute).run("backward").argument(i).writes(g.at(i));
+        plan.on(net).after([compute]).all_reduce_in_place(g.at(i), Reduction::Sum);
+    });
+    declared.on(compute).after([net]).run("apply").reads(g);
+    declared.on(net).transfer(a, ring(1), b);
+    let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+    let mut plan = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+    let mut g: Vec<_> = (0..8).map(|_| comm.device().zeros::<f32>(16)).collect::<Result<_>>()?;
+    let (a, mut b) = (comm.device().zeros::<f32>(16)?, comm.device().zeros::<f32>(16)?);
+    let mut seen = 0;
+    let mut steps = |call: &mut Call<'_, Null>| {
+        if call.name() == "backward" {
+            seen += call.number(0)? + call.write::<f32>(0)?.len();
+        }
+        Ok(())
+    };
+    let run = allocations(|| {
+        plan.on(&comm).write("g", &mut g).read("a", &a).write("b", &mut b).run(&mut steps)
+    })?;
+    assert!(seen > 0);
+    assert_eq!(run, 0);
+    Ok(())
 }

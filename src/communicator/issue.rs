@@ -39,8 +39,9 @@ impl<W: World> On<'_, W> {
                     span.allocation().order.write_again(next);
                 }
                 stream.bump();
-                // SAFETY: operations are made by drafts only, which check lengths, ranks and
-                // offsets; this stream made every earlier use of the memory.
+                // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by
+                // bound plans, whose checks have and whose memory was compared; this stream made
+                // every earlier use of the memory.
                 return unsafe {
                     <Back<W> as Operations>::issue(comm, stream.raw(), slice::from_ref(&op))
                 };
@@ -114,8 +115,9 @@ impl<B: Backend> Core<B> {
     /// Compares devices, orders memory between streams, issues.
     fn issue(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>], refusals: &[Refusal]) -> Result<()> {
         let comm = self.book(stream, ops, refusals)?;
-        // SAFETY: operations are made by drafts only, which check lengths, ranks and offsets; each
-        // use was booked after the earlier ones.
+        // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by bound
+        // plans, whose checks have and whose memory was compared; each use was booked after the
+        // earlier ones.
         unsafe { B::issue(comm, stream.raw(), ops) }?;
         self.issued(stream, ops);
         Ok(())

@@ -16,12 +16,13 @@ use super::argument::{Back, Place};
 use super::declaration::Declaration;
 use super::local::Local;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
+use super::timing::Timing;
 use super::values::Values;
 use super::warm_up::warm_up;
 use crate::communicator::{CanEnqueue, State};
 use crate::error::Site;
 use crate::stream::StreamShared;
-use crate::{Communicator, DType, Device, Host, Label, Result, Stream, World};
+use crate::{AnyDevice, Communicator, DType, Device, Host, Label, Result, Stream, World};
 
 /// The communicators of some of a plan's ranks.
 pub(super) struct Part<D = Host>(PhantomData<fn() -> D>);
@@ -95,6 +96,7 @@ pub(super) struct Moving<W: World> {
     pub(super) given: Vec<Option<usize>>,
     pub(super) flips: Vec<&'static std::cell::Cell<bool>>,
     pub(super) taken: Vec<bool>,
+    pub(super) timing: Timing,
 }
 
 /// Binds a plan to a communicator. All ranks call it, with the same plan and the same values; the host waits
@@ -192,6 +194,14 @@ impl<W: World> Bound<W> {
     /// What every rank does, as lowered: groups, streams, events, and why.
     pub fn schedule(&self) -> &Schedule {
         &self.fixed.schedule
+    }
+
+    /// Says when the operations of later runs start, as far as that is open: for tests, on the host backend.
+    pub fn set_timing(&mut self, timing: Timing) {
+        self.moving.timing = match W::Device::KIND {
+            Host::<AnyDevice>::KIND => timing,
+            _ => Timing::Early,
+        };
     }
 
     /// What it does, as text: a timeline of the ranks, and why steps share a launch or do not.
@@ -319,6 +329,7 @@ impl<W: World> Draft<W> {
                 given: vec![None; given.len()],
                 flips: Vec::new(),
                 taken: Vec::new(),
+                timing: Timing::default(),
             },
             fixed: Fixed { plan, schedule, sizes, of, steps, objects, given, locals, most_written },
         })

@@ -13,6 +13,9 @@ mod local;
 mod prepare;
 mod run;
 mod swapped;
+#[cfg(test)]
+mod tests;
+mod timing;
 mod values;
 mod warm_up;
 
@@ -25,4 +28,5 @@ pub use call::{Call, Slices, SlicesMut, Steps};
 pub use declaration::{Declaration, here};
 pub use run::Run;
 pub use swapped::Swapped;
+pub use timing::Timing;
 pub use values::Values;

@@ -244,6 +244,7 @@ impl<'a, W: World> Run<'a, W> {
                 stream.core.wait_for_use(other, *seq).map_err(|error| (error, false))?;
             }
         }
+        self.moving.timing.hold(stream).map_err(|error| (error, false))?;
         match work {
             Prepared::Compute(this) => {
                 let taken = &mut self.moving.taken;

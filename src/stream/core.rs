@@ -23,6 +23,9 @@ pub(crate) struct StreamCore<B: Backend> {
     waited: RefCell<Vec<(u64, u64)>>,
 }
 
+/// How many communicators of another stream are compared without a list of them.
+const FEW: usize = 8;
+
 /// How many other streams are remembered.
 const REMEMBERED: usize = 16;
 
@@ -120,8 +123,11 @@ impl<B: Backend> StreamCore<B> {
     pub(crate) fn mark(&self) -> Result<B::Point> {
         let point = B::point(&self.shared.raw)?;
         let mut marks = self.shared.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        if marks.len() == MARKS {
-            marks.pop_front();
+        match marks.len() {
+            // All that it will ever need.
+            0 => marks.reserve_exact(MARKS),
+            MARKS => drop(marks.pop_front()),
+            _ => {}
         }
         marks.push_back((self.last_seq(), point.clone()));
         Ok(point)
@@ -132,8 +138,10 @@ impl<B: Backend> StreamCore<B> {
     pub(crate) fn wait_for(&self, other: &StreamShared<B>, point: &B::Point) -> Result<()> {
         B::wait_for(&self.shared.raw, point)?;
         self.bump();
-        for user in other.users() {
-            self.shared.note(user);
+        if !self.shared.knows_users_of(other) {
+            for user in other.users() {
+                self.shared.note(user);
+            }
         }
         Ok(())
     }
@@ -188,6 +196,27 @@ impl<B: Backend> StreamShared<B> {
             Some(known) => known.deadline = user.deadline,
             None => users.push(user),
         }
+    }
+
+    /// Whether all communicators that a wait for `other` has to look at are this stream's too. One lock
+    /// after the other: somebody may ask the other way round.
+    fn knows_users_of(&self, other: &Self) -> bool {
+        let mut known = [None; FEW];
+        {
+            let mut theirs = other.users.lock().unwrap_or_else(PoisonError::into_inner);
+            theirs.retain(|user| !user.health.is_over());
+            if theirs.len() > known.len() {
+                return false;
+            }
+            for (known, user) in known.iter_mut().zip(theirs.iter()) {
+                *known = Some((user.health.id(), user.deadline));
+            }
+        }
+        let own = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = |(id, deadline)| {
+            own.iter().any(|user| user.health.id() == id && user.deadline == deadline)
+        };
+        known.into_iter().flatten().all(is_own)
     }
 
     /// The communicators that a wait has to look at; those that are over are forgotten.

@@ -1,5 +1,7 @@
 //! Plans made at run time, bound and run on the host backend.
 
+mod errors;
+
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
 use typed_nccl::plan::ir::Reduction::{Avg, Sum};
 use typed_nccl::plan::{self, Call, Swapped, Values};

@@ -1,0 +1,70 @@
+//! What can only be seen from inside: that shaking finds what rests on luck.
+
+use typed_nccl_plan::build::{PlanBuilder, ring};
+
+use super::prepare::{Prepared, TemplateKind};
+use super::{Swapped, Timing, Values, bind};
+use crate::{Communicator, Host, Result, World};
+
+/// Runs a put to the next rank, with its wait or without, and counts the runs that end with wrong numbers
+/// or an error.
+fn wrong<W: World>(comm: &mut Communicator<W>, waits: bool, timing: Timing) -> Result<usize> {
+    let mut plan = PlanBuilder::new("put");
+    plan.ranks(2..);
+    let u = plan.window().swapped().in_out::<f32>("u", 2);
+    let (there, back) = (plan.signal("there"), plan.signal("back"));
+    let net = plan.stream("net");
+    let out = plan.output::<f32>("out", 1);
+    plan.on(net).put(u.slice(..1), ring(1), u.slice(1..2)).signal(there);
+    plan.on(net).wait([there.from(ring(-1))]);
+    plan.on(net).transfer(u.slice(1..2), ring(1), out);
+    plan.on(net).signal(back, ring(-1));
+    plan.on(net).wait([back.from(ring(1))]);
+    let checked = plan.check().unwrap_or_else(|refused| panic!("{refused}"));
+    let mut put = bind(comm, checked.plan(), &Values::new())?;
+    put.set_timing(timing);
+    if !waits {
+        let is_wait = |work: &Prepared| {
+            matches!(work, Prepared::Group { operations, .. }
+                if operations.iter().any(|one| matches!(one.kind, TemplateKind::Wait { .. })))
+        };
+        let first = put.fixed.steps.iter().position(|step| is_wait(&step.work));
+        put.fixed.steps.remove(first.expect("a wait"));
+    }
+    let mut count = 0;
+    for run in 1..=20 {
+        let (mut a, mut b) = (comm.window::<f32>(2)?, comm.window::<f32>(2)?);
+        let mine = (comm.rank().index() * 100 + run) as f32;
+        a.copy_from(&[mine, -1.0])?;
+        b.copy_from(&[mine, -1.0])?;
+        // Nobody puts into what its neighbour still fills.
+        comm.barrier()?;
+        let mut u = Swapped::new(a, b);
+        let mut out = crate::Device::zeros::<f32>(comm.device(), 1)?;
+        let outcome = put.on(comm).write("u", &mut u).write("out", &mut out).run(&mut ());
+        let told = outcome.and_then(|()| out.to_vec());
+        let before = (comm.ring(-2).index() * 100 + run) as f32;
+        count += usize::from(!told.is_ok_and(|told| told == [before]));
+        comm.barrier()?;
+        let (first, second) = u.into_parts();
+        for window in [first, second] {
+            comm.close(window)?;
+        }
+    }
+    Ok(count)
+}
+
+#[test]
+fn shaking_finds_a_wait_that_is_missing() {
+    let counts = Host::spmd(3, |place| -> Result<[usize; 2]> {
+        let mut comm = place.init()?;
+        let rank = comm.rank().index() as u64;
+        let right = wrong(&mut comm, true, Timing::Shaken(rank))?;
+        let seed = Timing::Shaken(7 + rank);
+        let missing = wrong(&mut comm, false, seed).unwrap_or(1);
+        Ok([right, missing])
+    });
+    let counts = counts.expect("the ranks run");
+    assert!(counts.iter().all(|[right, _]| *right == 0), "{counts:?}");
+    assert!(counts.iter().any(|[_, missing]| *missing > 0), "{counts:?}");
+}

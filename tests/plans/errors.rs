@@ -1,0 +1,296 @@
+//! What a plan refuses, when it is bound and when it runs.
+
+use typed_nccl::error::ArgumentFault;
+use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
+use typed_nccl::plan::ir::Reduction::{Avg, Sum};
+use typed_nccl::plan::{self, Bound, Values};
+use typed_nccl::{Communicator, Error, Host, Result, Scoped, World, spmd};
+
+use super::{shift, steps_of};
+
+type Rank<'id> = Communicator<Host<Scoped<'id>>>;
+
+/// What one rank is told by `program`, alone.
+fn alone(program: impl for<'id> Fn(&mut Rank<'id>) -> Result<()> + Sync) -> Error {
+    let told = Host::spmd(1, |place| -> Result<Option<Error>> {
+        let mut comm = place.init()?;
+        let told = program(&mut comm).err();
+        comm.finish()?;
+        Ok(told)
+    });
+    let mut told = told.expect("a refusal does no harm");
+    told.remove(0).expect("this is refused")
+}
+
+fn bound<W: World>(comm: &mut Communicator<W>, len: usize) -> Result<Bound<W>> {
+    plan::bind(comm, shift(1).plan(), &Values::new().number("len", len))
+}
+
+fn fault(error: Error) -> (String, ArgumentFault) {
+    match error {
+        Error::BadArgument(bad) => (bad.buffer, bad.why),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn memory_that_does_not_fit() {
+    let told = |program: for<'id> fn(&mut Rank<'id>) -> Result<()>| fault(alone(program));
+    let missing = told(|comm| {
+        let a = comm.device().zeros::<f32>(4)?;
+        bound(comm, 4)?.on(comm).read("a", &a).run(&mut ())
+    });
+    assert_eq!(missing, ("b".into(), ArgumentFault::Missing));
+    let unknown = told(|comm| {
+        let a = comm.device().zeros::<f32>(4)?;
+        bound(comm, 4)?.on(comm).read("c", &a).run(&mut ())
+    });
+    assert_eq!(unknown, ("c".into(), ArgumentFault::Unknown));
+    let twice = told(|comm| {
+        let a = comm.device().zeros::<f32>(4)?;
+        bound(comm, 4)?.on(comm).read("a", &a).read("a", &a).run(&mut ())
+    });
+    assert_eq!(twice, ("a".into(), ArgumentFault::Unknown));
+    let shorter = told(|comm| {
+        let (a, mut b) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(3)?);
+        bound(comm, 4)?.on(comm).read("a", &a).write("b", &mut b).run(&mut ())
+    });
+    assert_eq!(shorter, ("b".into(), ArgumentFault::Length { index: None, found: 3, needed: 4 }));
+    let doubles = told(|comm| {
+        let (a, mut b) = (comm.device().zeros::<f64>(4)?, comm.device().zeros::<f32>(4)?);
+        bound(comm, 4)?.on(comm).read("a", &a).write("b", &mut b).run(&mut ())
+    });
+    assert!(matches!(doubles.1, ArgumentFault::Elements { .. }));
+    let shared = told(|comm| {
+        let (a, b) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+        bound(comm, 4)?.on(comm).read("a", &a).read("b", &b).run(&mut ())
+    });
+    assert_eq!(shared, ("b".into(), ArgumentFault::ReadOnly));
+    let windows = told(|comm| {
+        let (a, mut b) = (comm.window::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+        bound(comm, 4)?.on(comm).read("a", &a).write("b", &mut b).run(&mut ())
+    });
+    assert_eq!(windows, ("a".into(), ArgumentFault::Window { needed: false }));
+    let several = told(|comm| {
+        let a = [comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?];
+        bound(comm, 4)?.on(comm).read("a", &a).run(&mut ())
+    });
+    assert_eq!(several, ("a".into(), ArgumentFault::Count { found: 2, needed: 1 }));
+    let swapped = told(|comm| {
+        let two = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+        let a = plan::Swapped::new(two.0, two.1);
+        bound(comm, 4)?.on(comm).read("a", &a).run(&mut ())
+    });
+    assert_eq!(swapped, ("a".into(), ArgumentFault::Copies { needed: false }));
+}
+
+#[test]
+fn memory_in_any_order() {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init()?;
+        let mut shift = plan::bind(&mut comm, shift(1).plan(), &Values::new().number("len", 2))?;
+        let a = comm.device().from_slice(&[comm.rank().index() as f32; 2])?;
+        let mut b = comm.device().zeros::<f32>(2)?;
+        shift.on(&comm).write("b", &mut b).read("a", &a).run(&mut ())?;
+        assert_eq!(b.to_vec()?, [comm.ring(-1).index() as f32; 2]);
+        comm.finish()
+    })
+    .expect("the order does not matter");
+}
+
+/// The other ranks do not wait for one that refuses, nor does the communicator suffer.
+#[test]
+fn the_others_are_told_of_a_refusal() {
+    let told = Host::spmd(2, |place| -> Result<Option<Error>> {
+        let mut comm = place.init()?;
+        let mut shift = bound(&mut comm, 4)?;
+        let (a, mut b) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+        let mut short = comm.device().zeros::<f32>(3)?;
+        let run = match comm.rank().index() {
+            0 => shift.on(&comm).read("a", &a).write("b", &mut short).run(&mut ()),
+            _ => shift.on(&comm).read("a", &a).write("b", &mut b).run(&mut ()),
+        };
+        let told = run.and_then(|()| comm.sync(comm.stream())).err();
+        comm.barrier()?;
+        shift.on(&comm).read("a", &a).write("b", &mut b).run(&mut ())?;
+        b.to_vec()?;
+        comm.finish()?;
+        Ok(told)
+    })
+    .expect("the communicator is unharmed");
+    assert!(matches!(told[0], Some(Error::BadArgument(_))), "{:?}", told[0]);
+    assert!(matches!(told[1], Some(Error::Refused(_))), "{:?}", told[1]);
+}
+
+/// Compute, then reduce.
+fn computed() -> PlanBuilder<Checked> {
+    let mut plan = PlanBuilder::new("computed");
+    plan.ranks(1..);
+    let x = plan.in_out::<f32>("x", 4);
+    let net = plan.stream("net");
+    plan.on(net).run("fill").argument(7).reads(x).writes(x);
+    plan.on(net).all_reduce_in_place(x, Sum);
+    plan.check().expect("a plan for any number of ranks")
+}
+
+#[test]
+fn a_step_that_fails_is_told_to_the_others() {
+    let told = Host::spmd(2, |place| -> Result<Option<Error>> {
+        let mut comm = place.init()?;
+        let mut plan = plan::bind(&mut comm, computed().plan(), &Values::new())?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let fails = comm.rank().index() == 1;
+        let mut steps = steps_of(&comm, |call| match fails {
+            true => Err(call.number(3).expect_err("there is one number")),
+            false => Ok(()),
+        });
+        let run = plan.on(&comm).write("x", &mut x).run(&mut steps);
+        let told = run.and_then(|()| comm.sync(comm.stream())).err();
+        comm.barrier()?;
+        comm.finish()?;
+        Ok(told)
+    })
+    .expect("the communicator is unharmed");
+    let refused = told[0].as_ref().map(ToString::to_string).unwrap_or_default();
+    assert!(refused.contains("step `fill`: it has no number 3"), "{refused}");
+    assert!(matches!(told[1], Some(Error::BadStep(_))), "{:?}", told[1]);
+}
+
+/// What a step is handed is its own: nothing twice, nothing that is written to be read.
+#[test]
+fn a_step_gets_what_the_plan_says() {
+    let told = alone(|comm| {
+        let mut plan = plan::bind(comm, computed().plan(), &Values::new())?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let mut steps = steps_of(comm, |call| {
+            let why =
+                |error: Option<Error>| error.map(|error| error.to_string()).unwrap_or_default();
+            let updated = why(call.read::<f32>(0).err());
+            assert!(updated.contains("also written: take it with `write`"), "{updated}");
+            let other = why(call.write::<f64>(0).err());
+            assert!(other.contains("asks for f64, and the memory is f32"), "{other}");
+            let _taken = call.write::<f32>(0)?;
+            let again = why(call.write::<f32>(0).err());
+            assert!(again.contains("is taken"), "{again}");
+            assert_eq!(call.number(0)?, 7);
+            Ok(())
+        });
+        plan.on(comm).write("x", &mut x).run(&mut steps)?;
+        plan.on(comm).write("x", &mut x).run(&mut ())
+    });
+    assert!(told.to_string().contains("nothing runs it"), "{told}");
+}
+
+#[test]
+fn another_communicator_than_it_was_bound_to() {
+    let told = alone(|comm| {
+        let mut shift = bound(comm, 4)?;
+        let (a, mut b) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+        let mut other = comm.split::<Other>(0, 0)?;
+        let mut third = plan::bind(&mut other, computed().plan(), &Values::new())?;
+        let mut x = other.device().zeros::<f32>(4)?;
+        let mut fill = steps_of(&other, |_| Ok(()));
+        third.on(&other).write("x", &mut x).run(&mut fill)?;
+        let again = other.split::<Other>(0, 0)?;
+        let elsewhere = third.on(&again).write("x", &mut x).run(&mut fill);
+        assert!(matches!(elsewhere, Err(Error::BoundElsewhere(_))));
+        shift.on(comm).read("a", &a).write("b", &mut b).run(&mut ())?;
+        elsewhere
+    });
+    let text = told.to_string();
+    assert!(text.contains("plan `computed` is bound to another communicator than this"), "{text}");
+    assert!(text.ends_with("bind it again, to this one; nothing was sent"), "{text}");
+}
+
+typed_nccl::tag!(Other);
+
+/// After a split that leaves a rank out there is another number of ranks.
+#[test]
+fn a_communicator_of_another_size() {
+    let told = Host::spmd(3, |place| -> Result<String> {
+        let mut comm = place.init()?;
+        let mut first = comm.split::<Other>(0, 0)?;
+        let mut plan = plan::bind(&mut first, computed().plan(), &Values::new())?;
+        let rank = first.rank().index();
+        let color = (rank != 2).then_some(0);
+        let Some(fewer) = first.split_some::<Other>(color, 0)? else { return Ok(String::new()) };
+        let mut x = fewer.device().zeros::<f32>(4)?;
+        let told = plan.on(&fewer).write("x", &mut x).run(&mut ());
+        Ok(told.err().map(|error| error.to_string()).unwrap_or_default())
+    })
+    .expect("nothing was sent");
+    assert!(told[0].contains("bound to Other of 3 ranks, and this Other has 2"), "{}", told[0]);
+}
+
+#[test]
+fn what_cannot_be_bound() {
+    let why = |fill: fn(&mut PlanBuilder)| {
+        let mut plan = PlanBuilder::new("odd");
+        plan.ranks(1..);
+        fill(&mut plan);
+        let checked = plan.check().unwrap_or_else(|refused| panic!("{refused}"));
+        let told = alone(|comm| plan::bind(comm, checked.plan(), &Values::new()).map(drop));
+        let Error::BadPlan(told) = told else { panic!("{told}") };
+        told.why
+    };
+    let overlapping = why(|plan| {
+        let x = plan.in_out::<f32>("x", 4);
+        let s = plan.stream("s");
+        plan.on(s).run("both").writes(x.slice(0..3)).writes(x.slice(2..4));
+    });
+    assert!(overlapping.contains("step `both` writes parts of `x` that overlap"), "{overlapping}");
+    let partly = why(|plan| {
+        let x = plan.in_out::<f32>("x", 4);
+        let s = plan.stream("s");
+        plan.on(s).run("both").reads(x).writes(x.slice(2..4));
+    });
+    assert!(partly.contains("reads a part of `x` and writes another that overlaps"), "{partly}");
+    let truncated = why(|plan| {
+        let x = plan.in_out::<i32>("x", 4);
+        let s = plan.stream("s");
+        plan.on(s).all_reduce_in_place(x, Avg);
+    });
+    assert!(truncated.contains("averages i32"), "{truncated}");
+    let untyped = why(|plan| {
+        let x = plan.in_out::<plan::build::Generic>("x", 4);
+        let s = plan.stream("s");
+        plan.on(s).all_reduce_in_place(x, Sum);
+    });
+    assert!(untyped.contains("have no type"), "{untyped}");
+    let quiet = why(|plan| {
+        let (a, b) =
+            (plan.window().input::<f32>("a", 4), plan.window().swapped().in_out::<f32>("b", 4));
+        let there = plan.signal("there");
+        let s = plan.stream("s");
+        plan.on(s).put(a, ring(1), b.next());
+        plan.on(s).signal(there, ring(1));
+        plan.on(s).wait([there.from(ring(-1))]);
+        plan.on(s).signal(there, ring(-1));
+        plan.on(s).wait([there.from(ring(1))]);
+    });
+    assert!(quiet.contains("a put without a signal"), "{quiet}");
+}
+
+#[test]
+fn a_mesh_that_is_not_the_communicator() {
+    let mut plan = PlanBuilder::new("mesh");
+    let (rows, cols) = (plan.axis("rows", 1..), plan.axis("cols", 1..=4));
+    let x = plan.in_out::<f32>("x", 4);
+    let s = plan.stream("s");
+    let row = plan.communicator("row", [cols]);
+    plan.on(s).among(row).all_reduce_in_place(x, Sum);
+    let _ = rows;
+    let checked = plan.check().unwrap_or_else(|refused| panic!("{refused}"));
+    let why = |values: Values| {
+        let told = alone(|comm| plan::bind(comm, checked.plan(), &values).map(drop));
+        let Error::BadPlan(told) = told else { panic!("{told}") };
+        told.why
+    };
+    let six = why(Values::new().axis("rows", 2).axis("cols", 3));
+    assert_eq!(six, "rows = 2, cols = 3 make 6 ranks, and the communicator has 1");
+    let wide = why(Values::new().axis("rows", 1).axis("cols", 5));
+    assert_eq!(wide, "`cols` is 5 ranks, and the plan is for 1 to 4");
+    assert!(why(Values::new().axis("rows", 1)).contains("axis `cols` has no extent"));
+    assert!(why(Values::new().axis("depth", 1)).contains("no axis `depth`"));
+    assert!(why(Values::new().number("len", 1)).contains("no parameter `len`"));
+}
