@@ -14,6 +14,7 @@ mod common;
 mod errors;
 mod lifecycle;
 mod memory;
+mod plans;
 mod stress;
 mod windows;
 
@@ -73,6 +74,8 @@ const TESTS: &[Test] = tests! {
     windows::signals_need_a_window: 2, 60;
     windows::addresses_of_peers: 1, 60;
     windows::an_abort_while_a_peer_waits_for_a_signal: 2, 60;
+    plans::buckets_beside_backward: 1, 60;
+    plans::a_halo_by_puts: 2, 60;
     collectives::every_form_of_integers: 1, 300;
     collectives::every_form_of_floats: 1, 300;
     collectives::random_integer_programs: 1, 300;

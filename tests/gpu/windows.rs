@@ -7,7 +7,7 @@ use typed_nccl::{CommConfig, Communicator, Cuda, Error, LocalOnly, Result, Signa
 use crate::common::{connect, ranks, says, soon};
 
 /// Whether the loaded NCCL has one-sided operations; says so if not.
-fn one_sided() -> Result<bool> {
+pub(crate) fn one_sided() -> Result<bool> {
     let version = Cuda::nccl_version()?;
     let mut parts = version.split('.').filter_map(|part| part.parse::<u32>().ok());
     let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
