@@ -1,19 +1,27 @@
 //! What a plan's fusion is worth, on GPUs: `cargo bench --bench gpu_plan`.
 //!
 //! 64 independent all_reduces of 1 KiB: declared one after another in a plan, which makes one group of them;
-//! called one at a time; and recorded into one group by hand. All three in turn, on the same communicator, in
-//! one run; the best of several rounds, microseconds for all 64 and the host's share of it.
+//! called one at a time; recorded into one group by hand; and the last as C does it, by the functions of the
+//! same library, with a communicator of its own on the same GPUs and streams. All in turn, in one run; the best
+//! of several rounds, microseconds for all 64 and the host's share of it.
 
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::mpsc::channel;
 use std::time::Instant;
 
+use nccl_sys::{
+    Api, NCCL_COMM_NULL, cudaStream_t, ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclResult_t,
+    ncclUniqueId,
+};
 use typed_nccl::plan::build::PlanBuilder;
 use typed_nccl::plan::ir::Reduction;
 use typed_nccl::plan::{self, Values};
-use typed_nccl::{Buffer, Communicator, Cuda, Device, Result, Sum, World};
+use typed_nccl::{Buffer, Communicator, Cuda, Device, Result, Scoped, Stream, Sum, World};
 
 const COUNT: usize = 256;
 const BUFFERS: usize = 64;
 const ROUNDS: usize = 15;
+const WAYS: [&str; 4] = ["plan", "one at a time", "one group by hand", "one group from C"];
 
 fn main() -> Result<()> {
     let gpus = match Cuda::count() {
@@ -31,12 +39,13 @@ fn main() -> Result<()> {
             Cuda::nccl_version()?,
             4 * COUNT
         );
-        for (way, name) in ["plan", "one at a time", "one group by hand"].iter().enumerate() {
+        for (way, name) in WAYS.iter().enumerate() {
             println!("  {name:<18} {:9.2} us   host {:9.2} us", slowest(way), host(way));
         }
         println!("  one at a time / plan       {:8.2}", slowest(1) / slowest(0));
         println!("  plan / group by hand       {:8.3}", slowest(0) / slowest(2));
         println!("  the same, the host's share {:8.3}", host(0) / host(2));
+        println!("  plan / group from C        {:8.3}", slowest(0) / slowest(3));
     }
     Ok(())
 }
@@ -48,7 +57,10 @@ fn skip(why: &str) -> Result<()> {
 }
 
 /// Of each way, microseconds until the GPU is done and until the host is.
-fn measure<W: World>(mut comm: Communicator<W>, runs: u32) -> Result<[(f64, f64); 3]> {
+fn measure<W: World<Device: OnGpu>>(
+    mut comm: Communicator<W>,
+    runs: u32,
+) -> Result<[(f64, f64); 4]> {
     let mut declared = PlanBuilder::new("many");
     declared.ranks(1..);
     let g = declared.array(BUFFERS as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
@@ -62,19 +74,109 @@ fn measure<W: World>(mut comm: Communicator<W>, runs: u32) -> Result<[(f64, f64)
     for _ in 0..BUFFERS {
         buffers.push(comm.device().zeros::<f32>(COUNT)?);
     }
-    let mut best = [(f64::INFINITY, f64::INFINITY); 3];
+    let direct = Direct::connect(&comm, &mut buffers)?;
+    let mut best = [(f64::INFINITY, f64::INFINITY); 4];
     for _ in 0..ROUNDS {
         for (way, best) in best.iter_mut().enumerate() {
             let (all, host) = time(&mut comm, runs, |comm| match way {
                 0 => plan.on(comm).write("g", &mut buffers).run(&mut ()),
                 1 => buffers.iter_mut().try_for_each(|one| comm.all_reduce_in_place(one, Sum)),
-                _ => group(comm, &mut buffers),
+                2 => group(comm, &mut buffers),
+                _ => {
+                    direct.group();
+                    Ok(())
+                }
             })?;
             *best = (best.0.min(all), best.1.min(host));
         }
     }
     comm.finish()?;
     Ok(best)
+}
+
+/// What C does.
+struct Direct {
+    start: nccl_sys::ncclGroupStart,
+    end: nccl_sys::ncclGroupEnd,
+    all_reduce: nccl_sys::ncclAllReduce,
+    buffers: Vec<*mut c_void>,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+}
+
+impl Direct {
+    /// A communicator of the same ranks, made by NCCL's own functions.
+    fn connect<W: World<Device: OnGpu>>(
+        comm: &Communicator<W>,
+        buffers: &mut [Buffer<f32, W::Device>],
+    ) -> Result<Self> {
+        let mut pointers = Vec::new();
+        let mut stream: cudaStream_t = std::ptr::null_mut();
+        for buffer in buffers {
+            let (pointer, its_stream) = W::Device::raw(comm.stream(), buffer)?;
+            pointers.push(pointer as *mut c_void);
+            stream = its_stream as cudaStream_t;
+        }
+        // SAFETY: what this machine calls NCCL is NCCL.
+        let api = unsafe { Api::load() }.expect("NCCL is loaded already");
+        let (make, init) = (api.ncclGetUniqueId(), api.ncclCommInitRank());
+        let (make, init) = (make.expect("NCCL has it"), init.expect("NCCL has it"));
+        let (mut id, mut handle) = (ncclUniqueId::zeroed(), NCCL_COMM_NULL);
+        if comm.rank().index() == 0 {
+            // SAFETY: `id` is a place for an id.
+            let made = unsafe { make(&raw mut id) };
+            assert_eq!(made, ncclResult_t::ncclSuccess);
+        }
+        let bytes: Vec<i8> = comm.broadcast_value(&id.internal.to_vec(), 0)?;
+        for (to, from) in id.internal.iter_mut().zip(bytes) {
+            *to = from as c_char;
+        }
+        let (size, rank) = (comm.size() as c_int, comm.rank().index() as c_int);
+        // SAFETY: `handle` is a place for a handle; all ranks have the same id; the GPU is current on this
+        // thread, since the communicator was made here.
+        let joined = unsafe { init(&raw mut handle, size, id, rank) };
+        assert_eq!(joined, ncclResult_t::ncclSuccess);
+        Ok(Self {
+            start: api.ncclGroupStart().expect("NCCL has it"),
+            end: api.ncclGroupEnd().expect("NCCL has it"),
+            all_reduce: api.ncclAllReduce().expect("NCCL has it"),
+            buffers: pointers,
+            comm: handle,
+            stream,
+        })
+    }
+
+    fn group(&self) {
+        let (dtype, op) = (ncclDataType_t::ncclFloat32, ncclRedOp_t::ncclSum);
+        // SAFETY: it takes nothing; the end is below.
+        let mut well = unsafe { (self.start)() } == ncclResult_t::ncclSuccess;
+        for &at in &self.buffers {
+            // SAFETY: each buffer has `COUNT` elements and lives as long as the bench; communicator and
+            // stream are alive.
+            let result =
+                unsafe { (self.all_reduce)(at, at, COUNT, dtype, op, self.comm, self.stream) };
+            well &= result == ncclResult_t::ncclSuccess;
+        }
+        // SAFETY: the group was started on this thread.
+        well &= unsafe { (self.end)() } == ncclResult_t::ncclSuccess;
+        assert!(well, "NCCL refused the group");
+    }
+}
+
+/// Devices that have addresses.
+trait OnGpu: Device {
+    /// The addresses of a buffer and of a stream.
+    fn raw(stream: &Stream<Self>, buffer: &mut Buffer<f32, Self>) -> Result<(usize, usize)>;
+}
+
+impl OnGpu for Cuda<Scoped<'_>> {
+    fn raw(stream: &Stream<Self>, buffer: &mut Buffer<f32, Self>) -> Result<(usize, usize)> {
+        let (sender, receiver) = channel();
+        stream.launch(buffer, move |mut buffer, stream| {
+            let _ = sender.send((buffer.as_mut_ptr() as usize, stream.as_ptr() as usize));
+        })?;
+        Ok(receiver.recv().unwrap_or_default())
+    }
 }
 
 fn group<W: World>(comm: &mut Communicator<W>, all: &mut [Buffer<f32, W::Device>]) -> Result<()> {
