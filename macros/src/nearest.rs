@@ -2,12 +2,15 @@
 
 /// The nearest of the names, if one is near enough to be a slip of the hand.
 pub(crate) fn nearest<'a>(name: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let most = (name.chars().count() / 3).max(1);
+    // One letter is near to every other.
+    let letters = name.chars().count();
+    let most = (letters / 3).max(1).min(letters.saturating_sub(1));
+    let lower = name.to_lowercase();
     among
-        .map(|other| (distance(name, other), other))
-        .filter(|(distance, _)| *distance <= most)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, other)| other)
+        .map(|other| (distance(&lower, &other.to_lowercase()), distance(name, other), other))
+        .filter(|(distance, ..)| *distance <= most)
+        .min_by_key(|(distance, cased, _)| (*distance, *cased))
+        .map(|(.., other)| other)
 }
 
 /// How many letters must be changed, added, taken away or swapped with their neighbour.
@@ -36,7 +39,7 @@ mod tests {
     #[test]
     fn slips_are_near() {
         let names = ["send", "sizes", "recv", "net"];
-        for (slip, meant) in [("snd", "send"), ("size", "sizes"), ("ent", "net"), ("recv2", "recv")]
+        for (slip, meant) in [("snd", "send"), ("size", "sizes"), ("ent", "net"), ("Recv", "recv")]
         {
             assert_eq!(nearest(slip, names.into_iter()), Some(meant));
         }

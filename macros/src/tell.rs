@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use proc_macro2::Span;
 use typed_nccl_plan::ir::Location;
-use typed_nccl_plan::verdict::{Problem, Rejected};
+use typed_nccl_plan::verdict::{Problem, ProblemKind, Rejected};
 
 use crate::area::Area;
 use crate::fault::Fault;
@@ -15,7 +15,13 @@ pub(crate) fn faults(
     rejected: &Rejected,
     areas: &HashMap<Location, Area>,
 ) -> impl Iterator<Item = Fault> {
-    rejected.problems.iter().map(|problem| {
+    let problems = &rejected.problems;
+    let told = problems.iter().enumerate().filter(|(nth, problem)| {
+        // One mend is told once of one place: in place, what is sent is what is received.
+        let same = |before: &Problem| before.at == problem.at && before.help == problem.help;
+        problem.kind != ProblemKind::Malformed || !problems[..*nth].iter().rev().take(2).any(same)
+    });
+    told.map(|(_, problem)| {
         let area = areas.get(&problem.at).or_else(|| areas.get(&Location::default()));
         let area = area.copied().unwrap_or_else(|| Span::call_site().into());
         Fault { area, message: message(problem, &rejected.files) }

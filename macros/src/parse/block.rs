@@ -48,10 +48,10 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
     // What has a block says itself where it ends.
     let block_kind = match &*word.to_string() {
         "group" => Some(
-            body(cursor, "group", faults).map(|body| plain(StatementKind::Group(body.1), body.0)),
+            body(cursor, "`group`", faults).map(|body| plain(StatementKind::Group(body.1), body.0)),
         ),
         "sequence" => Some(
-            body(cursor, "sequence", faults)
+            body(cursor, "`sequence`", faults)
                 .map(|body| plain(StatementKind::Sequence(body.1), body.0)),
         ),
         "on" => Some(on(cursor, faults)),
@@ -70,13 +70,20 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
         let fault = unfinished(cursor);
         // What begins like a statement is read as one.
         let next = cursor.peek(0).map(ToString::to_string);
-        if next.is_some_and(|next| words::all().any(|word| word == next)) || cursor.is_empty() {
+        let begins = |next: String| !goes_on(cursor) && words::all().any(|word| word == next);
+        if cursor.is_empty() || next.is_some_and(begins) {
             faults.push(fault);
         } else {
             return Err(fault);
         }
     }
     Ok(Statement { docs, kind, place, area })
+}
+
+/// Whether what stands here belongs to the statement before: a word in the wrong order.
+fn goes_on(cursor: &Cursor) -> bool {
+    ["on", "signal"].iter().any(|word| cursor.is_word(0, word))
+        && cursor.span().start().line == cursor.last().end().line
 }
 
 fn unfinished(cursor: &Cursor) -> Fault {
@@ -208,7 +215,7 @@ fn plain_said(kind: StatementKind) -> Said {
 /// The statements of the block that stands next, and the span of the token before it.
 fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Span, Block)> {
     let last = cursor.last();
-    let mut inside = cursor.group(Delimiter::Brace, &format!("`{{` after `{after}`"))?;
+    let mut inside = cursor.group(Delimiter::Brace, &format!("`{{` after {after}"))?;
     Ok((last, block(&mut inside, faults)))
 }
 
@@ -220,7 +227,7 @@ fn on(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
             place.after.push(cursor.name("another stream")?);
         }
     }
-    let (last, body) = body(cursor, "on stream", faults)?;
+    let (last, body) = body(cursor, "the stream", faults)?;
     Ok((StatementKind::On(body), place, last))
 }
 
@@ -260,6 +267,9 @@ fn is_reversed(cursor: &Cursor) -> bool {
 
 fn guarded(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
     let condition = expr::expr(cursor)?;
+    if cursor.is_punct(0, "=") {
+        return Err(cursor.expected("a comparison").help("write `==` to compare"));
+    }
     let (last, then) = body(cursor, "the condition", faults)?;
     let otherwise = if !cursor.take_word("else") {
         None
@@ -270,7 +280,7 @@ fn guarded(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
         let area = crate::area::Area { first, last };
         Some(vec![Statement { docs: Default::default(), kind, place, area }])
     } else {
-        Some(body(cursor, "else", faults)?.1)
+        Some(body(cursor, "`else`", faults)?.1)
     };
     Ok(plain(StatementKind::If { condition, then, otherwise }, last))
 }

@@ -41,7 +41,8 @@ pub(crate) fn range(cursor: &mut Cursor) -> Parsed<Range> {
     if !cursor.take_punct("..") {
         return Ok(Range { from, to: None, is_range: false });
     }
-    let to = if cursor.is_empty() { None } else { Some(expr(cursor)?) };
+    let ends = cursor.is_empty() || cursor.is_group(0, Delimiter::Brace);
+    let to = if ends { None } else { Some(expr(cursor)?) };
     Ok(Range { from, to, is_range: true })
 }
 

@@ -6,6 +6,7 @@ use typed_nccl_plan::ir::Values;
 use super::{attr, block, cursor::Cursor, expr};
 use crate::ast::{Param, ParamKind, Plan, TypeParam, text};
 use crate::fault::{Fault, Parsed};
+use crate::nearest::nearest;
 
 const BOUNDS: [&str; 3] = ["Element", "Numeric", "Float"];
 
@@ -95,15 +96,17 @@ fn types(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Vec<TypeParam>>
 fn params(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Param> {
     let mut params = Vec::new();
     while !inside.is_empty() {
-        match param(inside) {
-            Ok(param) => {
-                params.push(param);
-                if inside.is_empty() || inside.take_punct(",") {
-                    continue;
-                }
-                faults.push(inside.expected("`,` between parameters"));
-            }
+        let before = faults.len();
+        match param(inside, faults) {
+            Ok(param) => params.push(param),
             Err(fault) => faults.push(fault),
+        }
+        if inside.is_empty() || inside.take_punct(",") {
+            continue;
+        }
+        // What is left of a parameter with a mistake is not told of.
+        if faults.len() == before {
+            faults.push(inside.expected("`,` between parameters"));
         }
         while !inside.is_empty() && !inside.take_punct(",") {
             inside.next();
@@ -112,28 +115,46 @@ fn params(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Param> {
     params
 }
 
-fn param(inside: &mut Cursor) -> Parsed<Param> {
+/// One parameter. Whatever is wrong behind its name, it is one: its name is used below.
+fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
     let docs = attr::docs(inside)?;
     let name = inside.name("a parameter, as in `len: usize`")?;
-    inside.punct(":", "and what the parameter is: `Ranks`, `usize` or `[usize; k]`")?;
-    let kind = if inside.take_word("Ranks") {
-        ParamKind::Ranks
-    } else if inside.take_word("usize") {
-        ParamKind::Number
-    } else if inside.is_group(0, Delimiter::Bracket) {
-        let form = "`[usize; k]`, a list of `k` numbers";
-        let mut list = inside.group(Delimiter::Bracket, form)?;
-        if !list.take_word("usize") || !list.take_punct(";") {
-            return Err(list.expected(form));
-        }
-        let count = expr::expr(&mut list)?;
-        list.end("`]`")?;
-        ParamKind::List(count)
-    } else {
-        return Err(inside.expected("what the parameter is: `Ranks`, `usize` or `[usize; k]`"));
-    };
-    let values = if inside.take_word("in") { Some(values(inside)?) } else { None };
+    let kind = kind(inside).unwrap_or_else(|fault| {
+        let written = inside.peek(0).map(ToString::to_string).unwrap_or_default();
+        let ranks = nearest(&written, ["Ranks"].into_iter());
+        faults.push(match ranks {
+            Some(_) => fault.help("did you mean `Ranks`?"),
+            None => fault,
+        });
+        if ranks.is_some() { ParamKind::Ranks } else { ParamKind::Number }
+    });
+    let values = inside.take_word("in").then(|| values(inside)).transpose();
+    let values = values.unwrap_or_else(|fault| {
+        faults.push(fault);
+        None
+    });
     Ok(Param { docs, name, kind, values })
+}
+
+fn kind(inside: &mut Cursor) -> Parsed<ParamKind> {
+    inside.punct(":", "and what the parameter is: `Ranks`, `usize` or `[usize; k]`")?;
+    if inside.take_word("Ranks") {
+        return Ok(ParamKind::Ranks);
+    }
+    if inside.take_word("usize") {
+        return Ok(ParamKind::Number);
+    }
+    if !inside.is_group(0, Delimiter::Bracket) {
+        return Err(inside.expected("what the parameter is: `Ranks`, `usize` or `[usize; k]`"));
+    }
+    let form = "`[usize; k]`, a list of `k` numbers";
+    let mut list = inside.group(Delimiter::Bracket, form)?;
+    if !list.take_word("usize") || !list.take_punct(";") {
+        return Err(list.expected(form));
+    }
+    let count = expr::expr(&mut list)?;
+    list.end("`]`")?;
+    Ok(ParamKind::List(count))
 }
 
 fn values(inside: &mut Cursor) -> Parsed<Values> {

@@ -101,7 +101,9 @@ impl Resolver<'_> {
         let near = nearest(&called, params.chain(TYPES.iter().map(|(name, _)| *name)));
         let help = match near {
             Some(near) => format!("did you mean `{near}`?"),
-            None if called.len() == 1 => format!("declare it: `plan<{called}: Element>(..)`"),
+            None if called.len() == 1 => {
+                format!("declare it: `{}<{called}: Element>(..)`", self.valid.plan.name)
+            }
             None => {
                 let names: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
                 format!("these are: {}, and the plan's type parameters", names.join(", "))

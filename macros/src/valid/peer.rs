@@ -37,6 +37,10 @@ impl Resolver<'_> {
                 Err(strange) => self.strange(strange, expr.area),
             };
         };
+        if self.valid.plan.axes.len() < 2 {
+            let fault = Fault::new(expr.area, "a plan of one axis has no steps along several");
+            return self.tell(fault.help("write the step alone: `(rank + 1) % n`"));
+        }
         let mut hops = Vec::new();
         for one in list {
             let number = self.number(one)?;

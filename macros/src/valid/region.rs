@@ -42,7 +42,7 @@ impl Resolver<'_> {
             }
             ExprKind::Index(base, index) => {
                 let (part, index) = (self.part(base), self.number(index));
-                self.index(part?, index?, base, expr.area)
+                self.index(part?, index?, expr.area)
             }
             ExprKind::Slice(base, from, to) => {
                 let part = self.part(base);
@@ -66,16 +66,17 @@ impl Resolver<'_> {
         }
     }
 
-    fn index(&mut self, mut part: Part, index: Expr, base: &ast::Expr, area: Area) -> Looked<Part> {
+    fn index(&mut self, mut part: Part, index: Expr, area: Area) -> Looked<Part> {
         let region = &mut part.region;
         let array = &self.valid.plan.buffers[region.buffer.index()].array;
         if array.is_some() && region.index.is_none() {
             region.index = Some(index);
             return Ok(part);
         }
-        let name = base.root().map(ToString::to_string).unwrap_or_default();
-        let title = format!("an index names one buffer of an array, and `{name}` is one buffer");
-        self.tell(Fault::new(area, title).help("for one of its elements write `x[i..i + 1]`"))
+        let title = "an index names one buffer of an array, and this is one buffer";
+        self.tell(
+            Fault::new(area, title).help("for one of its elements write a range: `[i..i + 1]`"),
+        )
     }
 
     /// That this is one buffer, or part of one.
