@@ -1,6 +1,6 @@
 //! What is wrong with a plan, as the user reads it.
 
-use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 
 use crate::area::Area;
 
@@ -43,7 +43,8 @@ impl Fault {
             punct.set_span(first);
             TokenTree::Punct(punct)
         };
-        let word = |name| TokenTree::Ident(Ident::new(name, first.resolved_at(Span::mixed_site())));
+        // Words that the user could have written: of others the compiler would say that a macro made them.
+        let word = |name| TokenTree::Ident(Ident::new(name, first));
         let mut message = Literal::string(&self.message);
         message.set_span(last);
         let mut body = Group::new(Delimiter::Brace, TokenTree::Literal(message).into());

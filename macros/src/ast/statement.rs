@@ -54,8 +54,9 @@ pub(crate) struct Memory {
     pub(crate) swapped: bool,
     pub(crate) window: bool,
     pub(crate) names: Vec<MemoryName>,
-    pub(crate) element: Ident,
-    pub(crate) len: Expr,
+    /// Both are there unless something was wrong with them, which was told.
+    pub(crate) element: Option<Ident>,
+    pub(crate) len: Option<Expr>,
 }
 
 /// `g[i in 0..k]`

@@ -64,7 +64,7 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
         let area = crate::area::Area { first, last };
         return Ok(Statement { docs, kind, place, area });
     }
-    let (kind, place) = simple(cursor, word)?;
+    let (kind, place) = simple(cursor, word, faults)?;
     let area = cursor.since(first);
     if !cursor.take_punct(";") {
         let fault = unfinished(cursor);
@@ -98,7 +98,7 @@ fn unfinished(cursor: &Cursor) -> Fault {
     }
 }
 
-fn simple(cursor: &mut Cursor, word: Ident) -> Parsed<Said> {
+fn simple(cursor: &mut Cursor, word: Ident, faults: &mut Vec<Fault>) -> Parsed<Said> {
     // `rail.send a to p`
     if cursor.take_punct(".") {
         let what =
@@ -106,7 +106,7 @@ fn simple(cursor: &mut Cursor, word: Ident) -> Parsed<Said> {
         return communication(cursor, Some(word), what);
     }
     match &*word.to_string() {
-        "in" | "out" | "inout" | "local" => declare::memory(cursor, &word),
+        "in" | "out" | "inout" | "local" => declare::memory(cursor, &word, faults),
         "stream" => declare::names(cursor, "stream", StatementKind::Streams),
         "signal" if !cursor.is_word(1, "to") => {
             declare::names(cursor, "signal", StatementKind::Signals)

@@ -9,7 +9,8 @@ use super::expr;
 use crate::ast::{Expr, ExprKind, Memory, MemoryName, Place, StatementKind};
 use crate::fault::{Fault, Parsed};
 
-pub(super) fn memory(cursor: &mut Cursor, role: &Ident) -> Parsed<Said> {
+/// `inout swapped window u, v: [T; m]`. Whatever is wrong behind the names, they are declared.
+pub(super) fn memory(cursor: &mut Cursor, role: &Ident, faults: &mut Vec<Fault>) -> Parsed<Said> {
     let role = match &*role.to_string() {
         "in" => Role::In,
         "out" => Role::Out,
@@ -33,6 +34,22 @@ pub(super) fn memory(cursor: &mut Cursor, role: &Ident) -> Parsed<Said> {
     while cursor.take_punct(",") {
         names.push(name(cursor)?);
     }
+    let (element, len) = match holds(cursor) {
+        Ok((element, len)) => (Some(element), Some(len)),
+        Err(fault) => {
+            faults.push(fault);
+            while !cursor.is_empty() && !cursor.is_punct(0, ";") {
+                cursor.next();
+            }
+            (None, None)
+        }
+    };
+    let memory = Memory { role, swapped, window, names, element, len };
+    Ok((StatementKind::Memory(memory), Place::default()))
+}
+
+/// The type and the number of the elements.
+fn holds(cursor: &mut Cursor) -> Parsed<(Ident, Expr)> {
     let form = "and what the memory holds, as in `a: [T; len]`";
     cursor.punct(":", form)?;
     let mut holds = cursor.group(Delimiter::Bracket, &format!("`[` {form}"))?;
@@ -40,8 +57,7 @@ pub(super) fn memory(cursor: &mut Cursor, role: &Ident) -> Parsed<Said> {
     holds.punct(";", "and the number of elements, as in `[T; len]`")?;
     let len = expr::expr(&mut holds)?;
     holds.end("`]`")?;
-    let memory = Memory { role, swapped, window, names, element, len };
-    Ok((StatementKind::Memory(memory), Place::default()))
+    Ok((element, len))
 }
 
 fn name(cursor: &mut Cursor) -> Parsed<MemoryName> {

@@ -58,8 +58,9 @@ impl Resolver<'_> {
         place: Looked<Place>,
     ) -> Looked<Compute> {
         let given: Vec<_> = arguments.iter().map(|argument| self.given(argument)).collect();
-        let given: Vec<Given> = given.into_iter().collect::<Looked<_>>()?;
+        // The method is there even if its arguments are not all known: the user has written it.
         self.declare_method(name, arguments, &given, docs, at);
+        let given: Vec<Given> = given.into_iter().collect::<Looked<_>>()?;
         let mut step = Compute {
             name: text(name),
             arguments: Vec::new(),
@@ -109,17 +110,20 @@ impl Resolver<'_> {
         &mut self,
         name: &Ident,
         arguments: &[Argument],
-        given: &[Given],
+        given: &[Looked<Given>],
         docs: &TokenStream,
         at: Location,
     ) {
         if let Some(fault) = twice(arguments, given) {
             self.faults.push(fault);
         }
-        let shapes: Vec<Shape> = given.iter().map(|one| self.shape(one)).collect();
+        let shapes =
+            arguments.iter().zip(given).map(|(argument, one)| self.shape(argument.kind, one));
+        let shapes: Vec<Shape> = shapes.collect();
         if let Some(first) = self.valid.computed.iter().find(|known| known.name == *name) {
             let (line, before) = (first.at.line, &first.arguments);
-            if !before.iter().map(|(_, shape)| shape).eq(&shapes) {
+            if given.iter().all(Result::is_ok) && !before.iter().map(|(_, shape)| shape).eq(&shapes)
+            {
                 let before: Vec<String> =
                     before.iter().map(|(_, shape)| shape.to_string()).collect();
                 let now: Vec<String> = shapes.iter().map(ToString::to_string).collect();
@@ -134,18 +138,23 @@ impl Resolver<'_> {
             return;
         }
         let names = names(arguments, given);
-        let says = given.iter().map(|one| self.says(one)).collect();
+        let says = given.iter().flatten().map(|one| self.says(one)).collect();
         let arguments = names.into_iter().zip(shapes).collect();
         let (name, docs) = (name.clone(), docs.clone());
         self.valid.computed.push(Computed { name, docs, at, arguments, says });
     }
 
-    fn shape(&self, given: &Given) -> Shape {
-        let Value::Region(region) = &given.value else { return Shape::Number };
-        let buffer = self.buffer(region.buffer);
-        let array = buffer.array.is_some() && region.index.is_none();
-        let holds = Holds { element: buffer.element.clone(), array };
-        match given.kind {
+    fn shape(&self, kind: ArgumentKind, given: &Looked<Given>) -> Shape {
+        let holds = match given {
+            Ok(Given { value: Value::Region(region), .. }) => {
+                let buffer = self.buffer(region.buffer);
+                let array = buffer.array.is_some() && region.index.is_none();
+                Holds { element: buffer.element.clone(), array }
+            }
+            _ => Holds { element: self.some_element(), array: false },
+        };
+        match kind {
+            ArgumentKind::Number => Shape::Number,
             ArgumentKind::Read => Shape::Read(holds),
             ArgumentKind::Write => Shape::Write(holds),
             _ => Shape::Update(holds),
@@ -169,10 +178,10 @@ impl Resolver<'_> {
 }
 
 /// That a region is read and written by one step, and the step does not say `update`.
-fn twice(arguments: &[Argument], given: &[Given]) -> Option<Fault> {
-    let region = |one: &Given| match &one.value {
-        Value::Region(region) => Some((one.kind, region.clone())),
-        Value::Number(_) => None,
+fn twice(arguments: &[Argument], given: &[Looked<Given>]) -> Option<Fault> {
+    let region = |one: &Looked<Given>| match one {
+        Ok(Given { kind, value: Value::Region(region) }) => Some((*kind, region.clone())),
+        _ => None,
     };
     for (nth, one) in given.iter().enumerate() {
         let Some((kind, here)) = region(one) else { continue };
@@ -198,7 +207,7 @@ fn twice(arguments: &[Argument], given: &[Given]) -> Option<Fault> {
 }
 
 /// Names for a method's arguments: those of what they are, each once.
-fn names(arguments: &[Argument], given: &[Given]) -> Vec<String> {
+fn names(arguments: &[Argument], given: &[Looked<Given>]) -> Vec<String> {
     let mut taken: HashMap<String, usize> = HashMap::from([("stream".to_owned(), 1)]);
     let mut names = Vec::new();
     for (argument, given) in arguments.iter().zip(given) {
@@ -207,7 +216,9 @@ fn names(arguments: &[Argument], given: &[Given]) -> Vec<String> {
             _ if argument.kind == ArgumentKind::Number => "number".to_owned(),
             _ => argument.value.root().map_or_else(|| "region".to_owned(), text),
         };
-        if matches!(&given.value, Value::Region(region) if region.next) && !name.ends_with("next") {
+        if matches!(given, Ok(Given { value: Value::Region(region), .. }) if region.next)
+            && !name.ends_with("next")
+        {
             name.push_str("_next");
         }
         loop {

@@ -47,10 +47,11 @@ impl Resolver<'_> {
         self.valid.areas.insert(Location::default(), plan.name.span().into());
         for param in &plan.types {
             let name = text(&param.name);
-            if self.types.insert(name, param.bound.to_string()).is_some() {
-                let title = format!("two type parameters are called `{}`", param.name);
-                self.faults.push(Fault::new(param.name.span(), title));
+            if self.types.iter().any(|(known, _)| *known == name) {
+                let title = format!("two type parameters are called `{name}`");
+                self.faults.push(Fault::new(param.name.span(), title).help("choose another name"));
             }
+            self.types.push((name, param.bound.to_string()));
         }
         plan.params.iter().for_each(|param| self.param(param));
         if self.valid.plan.axes.is_empty() && !plan.params.iter().any(is_ranks) {

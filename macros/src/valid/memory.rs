@@ -32,51 +32,48 @@ const TYPES: [(&str, ElementType); 12] = [
 ];
 
 impl Resolver<'_> {
+    /// Declares memory. What is not understood of it is taken for something, since its name is known.
     pub(super) fn memory(&mut self, memory: &ast::Memory, docs: &TokenStream) {
-        let element = self.element(&memory.element);
-        for name in &memory.names {
-            let declared = self.one(memory, name, &element, docs);
-            if declared.is_err() {
-                self.declare(&name.name, Meaning::Broken);
-            }
+        let element = memory.element.as_ref().map(|element| self.element(element));
+        let element = match element {
+            Some(Ok(element)) => element,
+            _ => self.some_element(),
+        };
+        for ast::MemoryName { name, array } in &memory.names {
+            let at = self.at(name.span());
+            let depth = self.scope.depth();
+            let array = array.as_ref().map(|(index, count)| {
+                let count = self.number(count).unwrap_or(Expr::Int(1));
+                Array { count, index: self.counter(index) }
+            });
+            let len = memory.len.as_ref().map(|len| self.number(len));
+            self.scope.leave(depth);
+            self.valid.plan.buffers.push(Buffer {
+                name: text(name),
+                element: element.clone(),
+                len: len.and_then(Result::ok).unwrap_or(Expr::Int(1)),
+                array,
+                role: memory.role,
+                window: memory.window,
+                copies: if memory.swapped { 2 } else { 1 },
+                at,
+            });
+            self.valid.memory.push(Declared { name: name.clone(), docs: docs.clone() });
+            let id = BufferId(last(&self.valid.plan.buffers));
+            self.declare(name, Meaning::Buffer(id));
         }
     }
 
-    fn one(
-        &mut self,
-        memory: &ast::Memory,
-        name: &ast::MemoryName,
-        element: &Looked<ElementType>,
-        docs: &TokenStream,
-    ) -> Looked<()> {
-        let at = self.at(name.name.span());
-        let depth = self.scope.depth();
-        let array = match &name.array {
-            Some((index, count)) => {
-                let count = self.number(count);
-                let counter = self.counter(index);
-                count.map(|count| Some(Array { count, index: counter }))
-            }
-            None => Ok(None),
-        };
-        let len = self.number(&memory.len);
-        self.scope.leave(depth);
-        // Even where its length is not known, its type is: the module has it.
-        let element = element.clone()?;
-        self.valid.plan.buffers.push(Buffer {
-            name: text(&name.name),
-            element,
-            len: len.unwrap_or(Expr::Int(1)),
-            array: array.unwrap_or(None),
-            role: memory.role,
-            window: memory.window,
-            copies: if memory.swapped { 2 } else { 1 },
-            at,
-        });
-        self.valid.memory.push(Declared { name: name.name.clone(), docs: docs.clone() });
-        let id = BufferId(last(&self.valid.plan.buffers));
-        self.declare(&name.name, Meaning::Buffer(id));
-        Ok(())
+    /// A type for elements of which nothing is known.
+    pub(super) fn some_element(&self) -> ElementType {
+        match &*self.types {
+            [(only, _)] => ElementType::Generic(only.clone()),
+            _ => ElementType::F32,
+        }
+    }
+
+    fn bound(&self, name: &str) -> Option<&str> {
+        self.types.iter().find(|(known, _)| known == name).map(|(_, bound)| &**bound)
     }
 
     /// A counter, which may be used until its block is left.
@@ -90,14 +87,14 @@ impl Resolver<'_> {
 
     fn element(&mut self, name: &Ident) -> Looked<ElementType> {
         let called = text(name);
-        if self.types.contains_key(&called) {
+        if self.bound(&called).is_some() {
             return Ok(ElementType::Generic(called));
         }
         if let Some((_, element)) = TYPES.iter().find(|(known, _)| *known == called) {
             return Ok(element.clone());
         }
         let fault = Fault::new(name.span(), format!("`{called}` is no type of elements"));
-        let params = self.types.keys().map(|name| &**name);
+        let params = self.types.iter().map(|(name, _)| &**name);
         let near = nearest(&called, params.chain(TYPES.iter().map(|(name, _)| *name)));
         let help = match near {
             Some(near) => format!("did you mean `{near}`?"),
@@ -117,7 +114,7 @@ impl Resolver<'_> {
         let name = element.to_string();
         let (bound, float) = match element {
             ElementType::Generic(name) => {
-                let bound = self.types.get(name).map_or("Element", |bound| &**bound);
+                let bound = self.bound(name).unwrap_or("Element");
                 (bound == "Element", bound == "Float")
             }
             ElementType::I8

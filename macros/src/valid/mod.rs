@@ -63,7 +63,7 @@ pub(crate) fn valid(plan: &ast::Plan, faults: &mut Vec<Fault>) -> Valid {
         faults,
         scope: Scope::default(),
         files: Vec::new(),
-        types: HashMap::new(),
+        types: Vec::new(),
     };
     resolver.header(plan);
     let around = Around::default();
@@ -85,7 +85,7 @@ struct Resolver<'f> {
     scope: Scope,
     files: Vec<String>,
     /// The type parameters, and their bounds.
-    types: HashMap<String, String>,
+    types: Vec<(String, String)>,
 }
 
 impl Resolver<'_> {
