@@ -81,7 +81,7 @@ impl<W: World> grad_sync::Steps<f32, W> for Model {
         Ok(())
     }
 
-    fn apply(&mut self, _: Slices<'_, f32, W::Device>, _: &Stream<W::Device>) -> Result<()> {
+    fn apply(&mut self, _: Slices<'_, f32, W>, _: &Stream<W::Device>) -> Result<()> {
         Ok(())
     }
 }
@@ -156,7 +156,7 @@ fn an_array_of_buffers() -> Result<()> {
         ["for i in (0..k)", "run first(i,", "all_reduce(g[i]", "run apply(read g)"].map(line);
     let [backwards, first, reduce, apply] = lines;
     let noted = format!(
-        "k = 2\nsizes = [3, 4]\nT is f32\ng\nwrite 0\nlines {backwards}, {first}, {reduce}, {apply}"
+        "grad_sync\nk = 2\nsizes = [3, 4]\nT is f32\nwrite g\nwrite 0\nlines {backwards}, {first}, {reduce}, {apply}"
     );
     assert_eq!(bound.describe(), noted);
     assert_eq!(grad_sync::plan().steps.len(), 2);
@@ -197,7 +197,7 @@ fn several_types_on_a_mesh() -> Result<()> {
     bound.run(&comm, buffers, &mut Model)?;
     let noted = bound.describe();
     assert!(
-        noted.starts_with("rows: 2 ranks\ncols: 2 ranks\nlen = 4\nA is u8\nB is f32\n"),
+        noted.starts_with("mixed\nrows: 2 ranks\ncols: 2 ranks\nlen = 4\nA is u8\nB is f32\n"),
         "{noted}"
     );
     // What is updated counts among the reads too.

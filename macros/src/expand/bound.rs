@@ -40,8 +40,26 @@ pub(super) fn bound(types: &Types<'_>, valid: &Valid) -> TokenStream {
             }
 
             /// How long a run takes on machines of that shape.
-            pub fn estimate(&self, topology: &#krate::plan::Topology) -> #krate::plan::Estimate {
+            pub fn estimate(&self, topology: &#krate::plan::cost::Topology) -> #krate::plan::cost::Estimate {
                 self.bound.estimate(topology)
+            }
+        }
+
+        /// What every bound plan has: its sizes, its schedule.
+        impl<#(#bounded,)* W: #krate::World> ::core::convert::AsRef<#krate::plan::Bound<W>>
+            for Bound<#(#names,)* W>
+        {
+            fn as_ref(&self) -> &#krate::plan::Bound<W> {
+                &self.bound
+            }
+        }
+
+        /// What can be changed of every bound plan: its timing in tests.
+        impl<#(#bounded,)* W: #krate::World> ::core::convert::AsMut<#krate::plan::Bound<W>>
+            for Bound<#(#names,)* W>
+        {
+            fn as_mut(&mut self) -> &mut #krate::plan::Bound<W> {
+                &mut self.bound
             }
         }
     }
@@ -64,6 +82,7 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
         let called = text(name);
         quote!(.element::<#name>(#called))
     });
+    let plan = &valid.plan.name;
     let lifetime = params::has_list(valid).then(|| quote!(<'_>));
     let unused = given.is_empty().then(|| quote!(let Params {} = params;));
     quote! {
@@ -74,12 +93,12 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
         /// The communicator or the numbers are not what the plan was declared for, or differ between ranks.
         #[track_caller]
         pub fn bind<#(#bounded,)* W: #krate::World>(
-            comm: &mut #krate::Communicator<W>,
+            comm: &mut #krate::Communicator<W, impl #krate::CanEnqueue>,
             params: Params #lifetime,
         ) -> #krate::Result<Bound<#(#names,)* W>> {
             #unused
             let values = #krate::plan::Values::new() #(#given)* #(#elements)*;
-            let bound = #krate::plan::Bound::declared(comm, &DECLARATION, &values)?;
+            let bound = #krate::plan::Bound::declared(comm, #plan, &DECLARATION, &values)?;
             ::core::result::Result::Ok(Bound { bound, types: ::core::marker::PhantomData })
         }
     }
@@ -88,9 +107,10 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
 fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
     let (krate, names, memory) = (types.krate, types.names(), buffers::of_run(types));
     let arguments: Vec<TokenStream> = buffers::given(valid)
-        .map(|(declared, _)| {
+        .map(|(declared, buffer)| {
             let (name, called) = (&declared.name, text(&declared.name));
-            quote!((#called, #krate::plan::Argument::from(buffers.#name)))
+            let method = if buffers::is_read(buffer) { quote!(read) } else { quote!(write) };
+            quote!(.#method(#called, buffers.#name))
         })
         .collect();
     let unused = arguments.is_empty().then(|| quote!(let Buffers {} = buffers;));
@@ -111,12 +131,12 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
         #[track_caller]
         pub fn run(
             &mut self,
-            comm: &#krate::Communicator<W>,
+            comm: &#krate::Communicator<W, impl #krate::CanEnqueue>,
             buffers: #memory
             #steps
         ) -> #krate::Result<()> {
             #unused
-            self.bound.run(comm, &[#(#arguments,)*], #runner)
+            self.bound.on(comm) #(#arguments)* .run(#runner)
         }
     }
 }

@@ -38,6 +38,11 @@ pub(super) fn buffers(types: &Types<'_>, valid: &Valid) -> TokenStream {
     }
 }
 
+/// Whether the plan only reads it. Two copies swap, which changes them even then.
+pub(super) fn is_read(buffer: &Buffer) -> bool {
+    buffer.role == Role::In && buffer.copies == 1
+}
+
 /// The type of the memory, in a signature.
 pub(super) fn of_run(types: &Types<'_>) -> TokenStream {
     let names = types.given();

@@ -1,15 +1,9 @@
 //! Documentation of the module and of what is in it.
 
-use proc_macro2::TokenStream;
-use quote::quote;
 use typed_nccl_plan::check::Proof;
 use typed_nccl_plan::ir::{Buffer, Role};
 
 use crate::valid::{Computed, Valid};
-
-pub(super) fn text(text: &str) -> TokenStream {
-    quote!(#[doc = #text])
-}
 
 /// What follows the user's own words: what was proved, and how it is used.
 pub(super) fn module(valid: &Valid, proof: Option<&Proof>) -> Vec<String> {

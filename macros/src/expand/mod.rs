@@ -93,16 +93,19 @@ fn declaration(krate: &TokenStream, valid: &Valid, proved: bool) -> TokenStream 
     let import = (!statements.is_empty()).then(|| quote!(use #krate::plan::here;));
     let sites = statements.iter().map(|area| quote_spanned!(area.first=> here()));
     let count = statements.len();
-    let title = docs::text("The plan as data: what was declared, which everything else here runs.");
     quote! {
         #import
 
-        static SITES: [#krate::plan::Site; #count] = [#(#sites),*];
+        static SITES: [&::core::panic::Location<'static>; #count] = [#(#sites),*];
         static DECLARATION: #krate::plan::Declaration = #krate::plan::Declaration::new(#json, &SITES);
 
-        #title
+        /// The plan as data.
         pub fn plan() -> &'static #krate::plan::ir::Plan {
-            DECLARATION.plan()
+            match DECLARATION.plan() {
+                ::core::option::Option::Some(plan) => plan,
+                // A plan that is refused does not compile.
+                ::core::option::Option::None => ::core::unreachable!(),
+            }
         }
     }
 }

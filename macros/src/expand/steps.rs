@@ -68,17 +68,16 @@ fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
 
 fn argument(types: &Types<'_>, shape: &Shape) -> TokenStream {
     let krate = types.krate;
-    let (Holds { element, .. }, view) = match shape {
+    let (holds, one, several) = match shape {
         Shape::Number => return quote!(usize),
-        Shape::Read(holds) if holds.array => (holds, quote!(#krate::plan::Slices)),
-        Shape::Read(holds) => (holds, quote!(#krate::Slice)),
-        Shape::Write(holds) | Shape::Update(holds) if holds.array => {
-            (holds, quote!(#krate::plan::SlicesMut))
-        }
-        Shape::Write(holds) | Shape::Update(holds) => (holds, quote!(#krate::SliceMut)),
+        Shape::Read(holds) => (holds, quote!(Slice), quote!(Slices)),
+        Shape::Write(holds) | Shape::Update(holds) => (holds, quote!(SliceMut), quote!(SlicesMut)),
     };
-    let element = types.element(element);
-    quote!(#view<'_, #element, W::Device>)
+    let element = types.element(&holds.element);
+    match holds.array {
+        true => quote!(#krate::plan::#several<'_, #element, W>),
+        false => quote!(#krate::#one<'_, #element, W::Device>),
+    }
 }
 
 /// The arm that calls a method. Numbers, reads and writes are counted apart; what is updated is both, and

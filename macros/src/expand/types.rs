@@ -4,6 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use typed_nccl_plan::ir::{Buffer, ElementType, Role};
 
+use super::buffers;
 use crate::ast::{self, text};
 use crate::valid::Valid;
 
@@ -98,9 +99,7 @@ impl<'a> Types<'a> {
         if buffer.array.is_some() {
             memory = quote!([#memory]);
         }
-        // Two copies swap, which changes them even where the plan only reads.
-        let reads = buffer.role == Role::In && buffer.copies == 1;
-        if reads { quote!(&'a #memory) } else { quote!(&'a mut #memory) }
+        if buffers::is_read(buffer) { quote!(&'a #memory) } else { quote!(&'a mut #memory) }
     }
 }
 

@@ -42,4 +42,13 @@ macro_rules! memory {
     )+};
 }
 
-memory! { Buffer<T, D>, Window<T, W>, Stream<D>, Communicator<W>, Slice<'a, T, D>, SliceMut<'a, T, D> }
+memory! { Buffer<T, D>, Window<T, W>, Stream<D>, Slice<'a, T, D>, SliceMut<'a, T, D> }
+
+pub trait State {}
+pub trait CanEnqueue: State {}
+pub struct Ready;
+
+impl State for Ready {}
+impl CanEnqueue for Ready {}
+
+pub struct Communicator<W, S = Ready>(pub PhantomData<(W, S)>);

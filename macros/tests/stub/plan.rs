@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 
-use super::{Buffer, Communicator, Element, Result, Slice, SliceMut, Stream, Window, World};
+use super::{
+    Buffer, CanEnqueue, Communicator, Element, Result, Slice, SliceMut, Stream, Window, World,
+};
 
 pub use typed_nccl_plan::ir;
 
@@ -24,8 +26,8 @@ impl Declaration {
         Self { json, sites }
     }
 
-    pub fn plan(&'static self) -> &'static ir::Plan {
-        Box::leak(Box::new(ir::Plan::from_json(self.json).expect("a plan")))
+    pub fn plan(&'static self) -> Option<&'static ir::Plan> {
+        ir::Plan::from_json(self.json).ok().map(|plan| &*Box::leak(Box::new(plan)))
     }
 }
 
@@ -68,28 +70,20 @@ pub struct Bound<W: World> {
 
 impl<W: World> Bound<W> {
     #[track_caller]
-    pub fn declared(
-        _: &mut Communicator<W>,
+    pub fn declared<S: CanEnqueue>(
+        _: &mut Communicator<W, S>,
+        name: &str,
         declaration: &'static Declaration,
         values: &Values,
     ) -> Result<Self> {
-        Ok(Self { noted: values.0.clone(), sites: declaration.sites, world: PhantomData })
+        let mut noted = vec![name.to_owned()];
+        noted.extend_from_slice(&values.0);
+        Ok(Self { noted, sites: declaration.sites, world: PhantomData })
     }
 
-    /// Calls each compute step once; what went in is the error.
     #[track_caller]
-    pub fn run<'a>(
-        &mut self,
-        _: &Communicator<W>,
-        arguments: &[(&str, Argument<'a, W>)],
-        steps: &mut impl Steps<W>,
-    ) -> Result<()> {
-        let names: Vec<&str> = arguments.iter().map(|(name, _)| *name).collect();
-        self.noted.push(names.join(", "));
-        let mut call = Call { name: "first", taken: Vec::new(), world: PhantomData };
-        steps.step(&mut call)?;
-        self.noted.push(call.taken.join(", "));
-        Ok(())
+    pub fn on<'a, S: CanEnqueue>(&'a mut self, _: &'a Communicator<W, S>) -> Run<'a, W> {
+        Run(&mut self.noted, PhantomData)
     }
 
     /// What was noted, and the lines of the statements.
@@ -106,34 +100,47 @@ impl<W: World> Bound<W> {
         String::new()
     }
 
-    pub fn estimate(&self, _: &Topology) -> Estimate {
-        Estimate
+    pub fn estimate(&self, _: &cost::Topology) -> cost::Estimate {
+        cost::Estimate
     }
 }
 
-pub struct Topology;
-pub struct Estimate;
-pub struct Swapped<M>(pub M, pub M);
-pub struct Slices<'a, T, D>(PhantomData<&'a (T, D)>);
-pub struct SlicesMut<'a, T, D>(PhantomData<&'a (T, D)>);
-pub struct Argument<'a, W>(PhantomData<&'a W>);
-
-macro_rules! from {
-    ($($memory:ty),+ $(,)?) => {$(
-        impl<'a, T, W: World> From<$memory> for Argument<'a, W> {
-            fn from(_: $memory) -> Self {
-                Self(PhantomData)
-            }
-        }
-    )+};
+pub mod cost {
+    pub struct Topology;
+    pub struct Estimate;
 }
 
-from! {
-    &'a Buffer<T, W::Device>, &'a mut Buffer<T, W::Device>,
-    &'a [Buffer<T, W::Device>], &'a mut [Buffer<T, W::Device>],
-    &'a Window<T, W>, &'a mut Window<T, W>, &'a [Window<T, W>], &'a mut [Window<T, W>],
-    &'a mut Swapped<Buffer<T, W::Device>>, &'a mut Swapped<Window<T, W>>,
-    &'a mut [Swapped<Buffer<T, W::Device>>], &'a mut [Swapped<Window<T, W>>],
+pub struct Swapped<M>(pub M, pub M);
+pub struct Slices<'a, T, W>(PhantomData<&'a (T, W)>);
+pub struct SlicesMut<'a, T, W>(PhantomData<&'a (T, W)>);
+
+pub trait PlanMemory<W: World> {}
+
+impl<T, W: World> PlanMemory<W> for Buffer<T, W::Device> {}
+impl<T, W: World> PlanMemory<W> for Window<T, W> {}
+impl<M: PlanMemory<W>, W: World> PlanMemory<W> for Swapped<M> {}
+impl<M: PlanMemory<W>, W: World> PlanMemory<W> for [M] {}
+
+/// Calls the compute step `first`, and notes what it is given.
+pub struct Run<'a, W: World>(&'a mut Vec<String>, PhantomData<fn() -> W>);
+
+impl<'a, W: World> Run<'a, W> {
+    pub fn read<M: PlanMemory<W> + ?Sized>(self, name: &str, _: &'a M) -> Self {
+        self.0.push(format!("read {name}"));
+        self
+    }
+
+    pub fn write<M: PlanMemory<W> + ?Sized>(self, name: &str, _: &'a mut M) -> Self {
+        self.0.push(format!("write {name}"));
+        self
+    }
+
+    pub fn run(self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<()> {
+        let mut call = Call { name: "first", taken: Vec::new(), world: PhantomData };
+        steps.step(&mut call)?;
+        self.0.push(call.taken.join(", "));
+        Ok(())
+    }
 }
 
 pub trait Steps<W: World> {
@@ -171,12 +178,12 @@ impl<'r, W: World> Call<'r, W> {
         Ok(SliceMut(PhantomData))
     }
 
-    pub fn reads<T: Element>(&mut self, k: usize) -> Result<Slices<'r, T, W::Device>> {
+    pub fn reads<T: Element>(&mut self, k: usize) -> Result<Slices<'r, T, W>> {
         self.taken.push(format!("reads {k}"));
         Ok(Slices(PhantomData))
     }
 
-    pub fn writes<T: Element>(&mut self, k: usize) -> Result<SlicesMut<'r, T, W::Device>> {
+    pub fn writes<T: Element>(&mut self, k: usize) -> Result<SlicesMut<'r, T, W>> {
         self.taken.push(format!("writes {k}"));
         Ok(SlicesMut(PhantomData))
     }
