@@ -92,5 +92,7 @@ pub use world::{Label, World};
 
 #[doc(hidden)]
 pub mod __private {
+    pub use typed_nccl_macros::plan;
+
     pub use crate::entry::launch;
 }

@@ -30,3 +30,12 @@ pub use run::Run;
 pub use swapped::Swapped;
 pub use timing::Timing;
 pub use values::Values;
+
+/// Declares a communication plan, and checks it while the program compiles.
+///
+#[doc = include_str!("language.md")]
+#[macro_export]
+macro_rules! plan {
+    // The crate's own name goes along, whatever the program calls it.
+    ($($tokens:tt)*) => { $crate::__private::plan! { ($crate) $($tokens)* } };
+}

@@ -1,0 +1,62 @@
+//! Numbers, conditions, regions and peers, which look alike before names are looked up.
+
+use proc_macro2::Ident;
+use typed_nccl_plan::ir::Comparison;
+
+use crate::area::Area;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Expr {
+    pub(crate) kind: ExprKind,
+    pub(crate) area: Area,
+    /// How deep its parts stand inside each other.
+    pub(crate) height: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ExprKind {
+    Int(i64),
+    Name(Ident),
+    /// `rank.rows`, `u.next`
+    Field(Box<Expr>, Ident),
+    /// `sizes[i]`, `g[i]`
+    Index(Box<Expr>, Box<Expr>),
+    /// `x[a..b]`
+    Slice(Box<Expr>, Option<Box<Expr>>, Option<Box<Expr>>),
+    /// `x.chunk(parts, index)`
+    Method(Box<Expr>, Ident, Vec<Expr>),
+    Negated(Box<Expr>),
+    Not(Box<Expr>),
+    Binary(Box<Expr>, Operator, Box<Expr>),
+    /// `[(rank.rows + 1) % rows, rank.cols - 1]`
+    List(Vec<Expr>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Operator {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Compare(Comparison),
+    And,
+    Or,
+}
+
+impl Expr {
+    /// What the expression is a part of: `u` of `u.next[a..b]`.
+    pub(crate) fn root(&self) -> Option<&Ident> {
+        let mut expr = self;
+        loop {
+            expr = match &expr.kind {
+                ExprKind::Name(name) => return Some(name),
+                ExprKind::Field(base, _)
+                | ExprKind::Index(base, _)
+                | ExprKind::Slice(base, ..)
+                | ExprKind::Method(base, ..) => base,
+                _ => return None,
+            };
+        }
+    }
+}

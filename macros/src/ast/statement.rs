@@ -1,0 +1,102 @@
+//! What stands in a plan's body.
+
+use proc_macro2::{Ident, TokenStream};
+use typed_nccl_plan::ir::Role;
+
+use super::Expr;
+use crate::area::Area;
+
+pub(crate) type Block = Vec<Statement>;
+
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) docs: TokenStream,
+    pub(crate) kind: StatementKind,
+    pub(crate) place: Place,
+    /// The whole of it; of a block, what stands before its brace.
+    pub(crate) area: Area,
+}
+
+/// `on net after cmp`
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) on: Option<Ident>,
+    pub(crate) after: Vec<Ident>,
+}
+
+#[derive(Debug)]
+pub(crate) enum StatementKind {
+    Memory(Memory),
+    Streams(Vec<Ident>),
+    Signals(Vec<Ident>),
+    Communicator { name: Ident, along: Vec<Ident> },
+    Let { name: Ident, value: Expr },
+    Covers(Expr),
+    Computes(Collective),
+    Send { through: Option<Ident>, from: Expr, peer: Expr, into: Option<Expr> },
+    Receive { through: Option<Ident>, into: Expr, peer: Expr },
+    Put { through: Option<Ident>, from: Expr, peer: Expr, into: Expr, signal: Option<Ident> },
+    Signal { through: Option<Ident>, signal: Ident, peer: Expr },
+    Wait { through: Option<Ident>, signals: Vec<Awaited> },
+    Collective(Collective),
+    Run { name: Ident, arguments: Vec<Argument> },
+    Group(Block),
+    Sequence(Block),
+    On(Block),
+    For { counter: Ident, from: Expr, to: Expr, reverse: bool, body: Block },
+    If { condition: Expr, then: Block, otherwise: Option<Block> },
+}
+
+/// `inout swapped window u, v: [T; m]`
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) role: Role,
+    pub(crate) swapped: bool,
+    pub(crate) window: bool,
+    pub(crate) names: Vec<MemoryName>,
+    /// Both are there unless something was wrong with them, which was told.
+    pub(crate) element: Option<Ident>,
+    pub(crate) len: Option<Expr>,
+}
+
+/// `g[i in 0..k]`
+#[derive(Debug)]
+pub(crate) struct MemoryName {
+    pub(crate) name: Ident,
+    pub(crate) array: Option<(Ident, Expr)>,
+}
+
+/// `rail.all_reduce(a -> b, sum)`
+#[derive(Debug)]
+pub(crate) struct Collective {
+    pub(crate) through: Option<Ident>,
+    pub(crate) name: Ident,
+    pub(crate) send: Expr,
+    /// Without one it runs in place.
+    pub(crate) recv: Option<Expr>,
+    pub(crate) reduction: Option<Ident>,
+    pub(crate) root: Option<Expr>,
+    pub(crate) area: Area,
+}
+
+/// `2 of hi from right`
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    pub(crate) times: Option<Expr>,
+    pub(crate) signal: Ident,
+    pub(crate) peer: Expr,
+}
+
+#[derive(Debug)]
+pub(crate) struct Argument {
+    pub(crate) kind: ArgumentKind,
+    pub(crate) value: Expr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ArgumentKind {
+    Number,
+    Read,
+    Write,
+    Update,
+}

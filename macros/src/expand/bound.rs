@@ -1,0 +1,142 @@
+//! Binding a plan, and running it.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::types::Types;
+use super::{buffers, params};
+use crate::ast::text;
+use crate::valid::{Kind, Known, Valid};
+
+pub(super) fn bound(types: &Types<'_>, valid: &Valid) -> TokenStream {
+    let krate = types.krate;
+    let (names, bounded) = (types.names(), types.bounded());
+    let (bind, run) = (bind(types, valid), run(types, valid));
+    quote! {
+        #bind
+
+        /// The plan, bound to a communicator.
+        pub struct Bound<#(#names,)* W: #krate::World> {
+            bound: #krate::plan::Bound<W>,
+            types: ::core::marker::PhantomData<fn() -> (#(#names,)*)>,
+        }
+
+        impl<#(#bounded,)* W: #krate::World> Bound<#(#names,)* W> {
+            #run
+
+            /// What the plan does at these sizes, on this rank and on the others, as text.
+            pub fn describe(&self) -> ::std::string::String {
+                self.bound.describe()
+            }
+
+            /// The same as a picture.
+            pub fn to_svg(&self) -> ::std::string::String {
+                self.bound.to_svg()
+            }
+
+            /// The same as a Mermaid diagram.
+            pub fn to_mermaid(&self) -> ::std::string::String {
+                self.bound.to_mermaid()
+            }
+
+            /// How long a run takes on machines of that shape.
+            pub fn estimate(&self, topology: &#krate::plan::cost::Topology) -> #krate::plan::cost::Estimate {
+                self.bound.estimate(topology)
+            }
+        }
+
+        /// What every bound plan has: its sizes, its schedule.
+        impl<#(#bounded,)* W: #krate::World> ::core::convert::AsRef<#krate::plan::Bound<W>>
+            for Bound<#(#names,)* W>
+        {
+            fn as_ref(&self) -> &#krate::plan::Bound<W> {
+                &self.bound
+            }
+        }
+
+        /// What can be changed of every bound plan: its timing in tests.
+        impl<#(#bounded,)* W: #krate::World> ::core::convert::AsMut<#krate::plan::Bound<W>>
+            for Bound<#(#names,)* W>
+        {
+            fn as_mut(&mut self) -> &mut #krate::plan::Bound<W> {
+                &mut self.bound
+            }
+        }
+    }
+}
+
+fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
+    let krate = types.krate;
+    let (names, bounded) = (types.names(), types.bounded());
+    let given: Vec<TokenStream> = params::given(valid)
+        .map(|Known { name, kind, .. }| {
+            let called = text(name);
+            match kind {
+                Kind::Axis => quote!(.axis(#called, params.#name)),
+                Kind::Number => quote!(.number(#called, params.#name)),
+                Kind::List => quote!(.list(#called, params.#name)),
+            }
+        })
+        .collect();
+    let elements = names.iter().map(|name| {
+        let called = text(name);
+        quote!(.element::<#name>(#called))
+    });
+    let plan = &valid.plan.name;
+    let lifetime = params::has_list(valid).then(|| quote!(<'_>));
+    let unused = given.is_empty().then(|| quote!(let Params {} = params;));
+    quote! {
+        /// Makes the plan ready on a communicator. Every rank calls it, with the same numbers.
+        ///
+        /// # Errors
+        ///
+        /// The communicator or the numbers are not what the plan was declared for, or differ between ranks.
+        #[track_caller]
+        pub fn bind<#(#bounded,)* W: #krate::World>(
+            comm: &mut #krate::Communicator<W, impl #krate::CanEnqueue>,
+            params: Params #lifetime,
+        ) -> #krate::Result<Bound<#(#names,)* W>> {
+            #unused
+            let values = #krate::plan::Values::new() #(#given)* #(#elements)*;
+            let bound = #krate::plan::Bound::declared(comm, #plan, &DECLARATION, &values)?;
+            ::core::result::Result::Ok(Bound { bound, types: ::core::marker::PhantomData })
+        }
+    }
+}
+
+fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
+    let (krate, names, memory) = (types.krate, types.names(), buffers::of_run(types));
+    let arguments: Vec<TokenStream> = buffers::given(valid)
+        .map(|(declared, buffer)| {
+            let (name, called) = (&declared.name, text(&declared.name));
+            let method = if buffers::is_read(buffer) { quote!(read) } else { quote!(write) };
+            quote!(.#method(#called, buffers.#name))
+        })
+        .collect();
+    let unused = arguments.is_empty().then(|| quote!(let Buffers {} = buffers;));
+    let (steps, runner) = if valid.computed.is_empty() {
+        (None, quote!(&mut ()))
+    } else {
+        (
+            Some(quote!(, steps: &mut impl Steps<#(#names,)* W>)),
+            quote!(&mut Runner(steps, ::core::marker::PhantomData)),
+        )
+    };
+    quote! {
+        /// Runs the plan once, on all ranks. The host does not wait for it.
+        ///
+        /// # Errors
+        ///
+        /// Memory does not fit the plan, a step failed, or the communicator did.
+        #[track_caller]
+        pub fn run(
+            &mut self,
+            comm: &#krate::Communicator<W, impl #krate::CanEnqueue>,
+            buffers: #memory
+            #steps
+        ) -> #krate::Result<()> {
+            #unused
+            self.bound.on(comm) #(#arguments)* .run(#runner)
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The caller's memory of one run.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use typed_nccl_plan::ir::{Buffer, Role};
+
+use super::docs;
+use super::types::Types;
+use crate::valid::{Declared, Valid};
+
+/// The memory that the caller gives: all but the plan's own.
+pub(super) fn given(valid: &Valid) -> impl Iterator<Item = (&Declared, &Buffer)> {
+    let all = valid.memory.iter().zip(&valid.plan.buffers);
+    all.filter(|(_, buffer)| buffer.role != Role::Local)
+}
+
+pub(super) fn buffers(types: &Types<'_>, valid: &Valid) -> TokenStream {
+    let krate = types.krate;
+    let given: Vec<TokenStream> = given(valid)
+        .map(|(Declared { name, docs }, buffer)| {
+            let (kind, says) = (types.memory(buffer), docs::buffer(valid, buffer));
+            quote!(#docs #[doc = #says] pub #name: #kind)
+        })
+        .collect();
+    if given.is_empty() {
+        return quote! {
+            /// The memory of one run: none.
+            #[derive(Clone, Copy, Debug, Default)]
+            pub struct Buffers {}
+        };
+    }
+    let names = types.given();
+    quote! {
+        /// The memory of one run, borrowed for the call.
+        pub struct Buffers<'a, #(#names,)* W: #krate::World> {
+            #(#given,)*
+        }
+    }
+}
+
+/// Whether the plan only reads it. Two copies swap, which changes them even then.
+pub(super) fn is_read(buffer: &Buffer) -> bool {
+    buffer.role == Role::In && buffer.copies == 1
+}
+
+/// The type of the memory, in a signature.
+pub(super) fn of_run(types: &Types<'_>) -> TokenStream {
+    let names = types.given();
+    if types.any_given { quote!(Buffers<'_, #(#names,)* W>) } else { quote!(Buffers) }
+}

@@ -1,0 +1,55 @@
+//! Documentation of the module and of what is in it.
+
+use typed_nccl_plan::check::Proof;
+use typed_nccl_plan::ir::{Buffer, Role};
+
+use crate::valid::{Computed, Valid};
+
+/// What follows the user's own words: what was proved, and how it is used.
+pub(super) fn module(valid: &Valid, proof: Option<&Proof>) -> Vec<String> {
+    let plan = &valid.plan;
+    let mut lines = vec![
+        String::new(),
+        format!("The communication plan `{}`.", plan.name),
+        String::new(),
+        "`bind` makes it ready on a communicator, together with all ranks; `Bound::run` runs it."
+            .to_owned(),
+    ];
+    if let Some(proof) = proof {
+        lines.extend([String::new(), "# Checked".to_owned(), String::new()]);
+        lines.extend(proof.claims.iter().map(|claim| format!("* {claim}")));
+    }
+    lines
+}
+
+/// What a buffer is to the caller.
+pub(super) fn buffer(valid: &Valid, buffer: &Buffer) -> String {
+    let len = valid.plan.show(&buffer.len);
+    let role = match buffer.role {
+        Role::In => "read by the plan",
+        Role::Out => "filled by the plan",
+        _ => "read and written by the plan",
+    };
+    let several = match &buffer.array {
+        Some(array) => format!("`{}` buffers of ", valid.plan.show(&array.count)),
+        None => String::new(),
+    };
+    let traits = match (buffer.copies, buffer.window) {
+        (2, true) => ", a window in two copies that swap with every run",
+        (2, false) => ", in two copies that swap with every run",
+        (_, true) => ", a window",
+        _ => "",
+    };
+    format!("`{}`: {several}`{len}` elements{traits}; {role}.", buffer.name)
+}
+
+/// What a compute step gets, and where it runs.
+pub(super) fn method(computed: &Computed) -> Vec<String> {
+    let mut says = computed.says.clone();
+    says.push("`stream`, on which it has to enqueue its work".to_owned());
+    let mut lines =
+        vec![format!("The step `{}` of the plan (line {}).", computed.name, computed.at.line)];
+    lines.push(String::new());
+    lines.push(format!("It gets, in order: {}.", says.join(", ")));
+    lines
+}

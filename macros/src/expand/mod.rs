@@ -1,0 +1,111 @@
+//! The module of a plan. After an error it is written all the same, as far as it is known, so that no second
+//! error follows where it is used.
+
+mod bound;
+mod buffers;
+mod docs;
+mod params;
+mod steps;
+mod types;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+use typed_nccl_plan::check::{Proof, check};
+
+use crate::area::Area;
+use crate::ast;
+use crate::fault::Fault;
+use crate::valid::{Valid, valid};
+use crate::{parse, tell};
+use types::Types;
+
+/// The module of the plan that the tokens declare, and what is wrong with it. The first token is a group
+/// with the path of the crate.
+pub(crate) fn plan(tokens: TokenStream) -> TokenStream {
+    let mut tokens = tokens.into_iter();
+    let krate = match tokens.next() {
+        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
+            group.stream()
+        }
+        _ => quote!(::typed_nccl),
+    };
+    let mut faults = Vec::new();
+    let Some(plan) = parse::plan(tokens.collect(), &mut faults) else { return told(faults, None) };
+    let valid = valid(&plan, &mut faults);
+    let proof = if faults.is_empty() {
+        check(&valid.plan)
+            .map_err(|rejected| faults.extend(tell::faults(&rejected, &valid.areas)))
+            .ok()
+    } else {
+        None
+    };
+    let module = module(&krate, &plan, &valid, proof.as_ref());
+    let told = told(faults, Some(&plan.conditions));
+    quote!(#told #module)
+}
+
+/// The errors, by place. What is not compiled has none.
+fn told(mut faults: Vec<Fault>, conditions: Option<&TokenStream>) -> TokenStream {
+    faults.sort_by_key(|fault| fault.area.start());
+    faults
+        .iter()
+        .map(|fault| {
+            let error = fault.tokens();
+            quote!(#conditions #error)
+        })
+        .collect()
+}
+
+fn module(
+    krate: &TokenStream,
+    plan: &ast::Plan,
+    valid: &Valid,
+    proof: Option<&Proof>,
+) -> TokenStream {
+    let ast::Plan { attributes, visibility, name, .. } = plan;
+    let types = Types::new(krate, plan, valid);
+    let docs = docs::module(valid, proof);
+    let declaration = declaration(krate, valid, proof.is_some());
+    let params = params::params(valid);
+    let buffers = buffers::buffers(&types, valid);
+    let steps = steps::steps(&types, valid);
+    let bound = bound::bound(&types, valid);
+    quote! {
+        #attributes
+        #(#[doc = #docs])*
+        #[allow(dead_code, unreachable_pub, clippy::too_many_arguments)]
+        #visibility mod #name {
+            #declaration
+            #params
+            #buffers
+            #steps
+            #bound
+        }
+    }
+}
+
+/// The plan as data, and the places of its statements for errors of a running program.
+fn declaration(krate: &TokenStream, valid: &Valid, proved: bool) -> TokenStream {
+    // Nothing runs what was refused.
+    let json = if proved { valid.plan.to_json() } else { String::new() };
+    let statements: &[Area] = if proved { &valid.statements } else { &[] };
+    // Imported, since a call has the place of its first token, and the crate's is not in the plan.
+    let import = (!statements.is_empty()).then(|| quote!(use #krate::plan::here;));
+    let sites = statements.iter().map(|area| quote_spanned!(area.first=> here()));
+    let count = statements.len();
+    quote! {
+        #import
+
+        static SITES: [&::core::panic::Location<'static>; #count] = [#(#sites),*];
+        static DECLARATION: #krate::plan::Declaration = #krate::plan::Declaration::new(#json, &SITES);
+
+        /// The plan as data.
+        pub fn plan() -> &'static #krate::plan::ir::Plan {
+            match DECLARATION.plan() {
+                ::core::option::Option::Some(plan) => plan,
+                // A plan that is refused does not compile.
+                ::core::option::Option::None => ::core::unreachable!(),
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What is known when a plan is bound.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::valid::{Kind, Known, Valid};
+
+/// The numbers that the caller gives. Of a single axis the communicator knows the extent.
+pub(super) fn given(valid: &Valid) -> impl Iterator<Item = &Known> {
+    let mesh = valid.plan.axes.len() > 1;
+    valid.params.iter().filter(move |known| mesh || known.kind != Kind::Axis)
+}
+
+pub(super) fn params(valid: &Valid) -> TokenStream {
+    let fields = given(valid).map(|Known { name, docs, kind, what }| {
+        let (kind, says) = match kind {
+            Kind::Axis => {
+                (quote!(usize), format!("How many ranks there are along `{name}`: {what}."))
+            }
+            Kind::Number => (quote!(usize), format!("`{name}`: {what}.")),
+            Kind::List => (quote!(&'a [usize]), format!("`{name}`, each of them {what}.")),
+        };
+        quote!(#docs #[doc = #says] pub #name: #kind)
+    });
+    let fields: Vec<TokenStream> = fields.collect();
+    let lifetime = lifetime(valid);
+    let default = fields.is_empty().then(|| quote!(, Default));
+    quote! {
+        /// The numbers that the plan is bound with, the same on every rank.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq #default)]
+        pub struct Params #lifetime {
+            #(#fields,)*
+        }
+    }
+}
+
+fn lifetime(valid: &Valid) -> Option<TokenStream> {
+    has_list(valid).then(|| quote!(<'a>))
+}
+
+/// Whether the numbers borrow a list.
+pub(super) fn has_list(valid: &Valid) -> bool {
+    given(valid).any(|known| known.kind == Kind::List)
+}

@@ -1,0 +1,120 @@
+//! The user's own work in a plan: a trait, and what calls its methods.
+
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::quote;
+
+use super::docs;
+use super::types::{Types, ident};
+use crate::ast::text;
+use crate::valid::{Computed, Holds, Shape, Valid};
+
+pub(super) fn steps(types: &Types<'_>, valid: &Valid) -> TokenStream {
+    if valid.computed.is_empty() {
+        return TokenStream::new();
+    }
+    let (krate, plan) = (types.krate, types.plan);
+    let (names, bounded) = (types.names(), types.bounded());
+    let methods = valid.computed.iter().map(|computed| method(types, computed));
+    let calls = valid.computed.iter().map(|computed| call(types, computed));
+    let list: Vec<String> = valid.computed.iter().map(|one| format!("`{}`", one.name)).collect();
+    let message = format!("`{{Self}}` does not compute the steps of the plan `{plan}`");
+    let note = format!("implement `{plan}::Steps` for it: {}", list.join(", "));
+    quote! {
+        /// The plan's compute steps: your own work, in stream order with the communication.
+        #[diagnostic::on_unimplemented(message = #message, label = "computes no steps of this plan", note = #note)]
+        pub trait Steps<#(#bounded,)* W: #krate::World> {
+            #(#methods)*
+        }
+
+        /// Gives each step its memory, with its type.
+        struct Runner<'s, S, #(#names,)* W>(
+            &'s mut S,
+            ::core::marker::PhantomData<fn() -> (#(#names,)* W,)>,
+        );
+
+        impl<#(#bounded,)* W, S> #krate::plan::Steps<W> for Runner<'_, S, #(#names,)* W>
+        where
+            W: #krate::World,
+            S: Steps<#(#names,)* W>,
+        {
+            fn step(&mut self, call: &mut #krate::plan::Call<'_, W>) -> #krate::Result<()> {
+                match call.name() {
+                    #(#calls)*
+                    _ => ::core::result::Result::Ok(()),
+                }
+            }
+        }
+    }
+}
+
+fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
+    let krate = types.krate;
+    let Computed { name, docs, arguments, .. } = computed;
+    let arguments = arguments.iter().map(|(name, shape)| {
+        let (name, kind) = (ident(name), argument(types, shape));
+        quote!(#name: #kind)
+    });
+    let says = docs::method(computed);
+    quote! {
+        #docs
+        #(#[doc = #says])*
+        ///
+        /// # Errors
+        ///
+        /// Whatever went wrong: the run ends with it.
+        fn #name(&mut self, #(#arguments,)* stream: &#krate::Stream<W::Device>) -> #krate::Result<()>;
+    }
+}
+
+fn argument(types: &Types<'_>, shape: &Shape) -> TokenStream {
+    let krate = types.krate;
+    let (holds, one, several) = match shape {
+        Shape::Number => return quote!(usize),
+        Shape::Read(holds) => (holds, quote!(Slice), quote!(Slices)),
+        Shape::Write(holds) | Shape::Update(holds) => (holds, quote!(SliceMut), quote!(SlicesMut)),
+    };
+    let element = types.element(&holds.element);
+    match holds.array {
+        true => quote!(#krate::plan::#several<'_, #element, W>),
+        false => quote!(#krate::#one<'_, #element, W::Device>),
+    }
+}
+
+/// The arm that calls a method. Numbers, reads and writes are counted apart; what is updated is both, and
+/// taken as it is written.
+fn call(types: &Types<'_>, computed: &Computed) -> TokenStream {
+    let name = &computed.name;
+    let called = text(name);
+    let (mut numbers, mut reads, mut writes) = (0, 0, 0);
+    let next = |count: &mut usize| {
+        *count += 1;
+        Literal::usize_unsuffixed(*count - 1)
+    };
+    let names: Vec<Ident> =
+        (0..computed.arguments.len()).map(|nth| ident(&format!("argument_{nth}"))).collect();
+    let takes = computed.arguments.iter().zip(&names).map(|((_, shape), to)| match shape {
+        Shape::Number => {
+            let nth = next(&mut numbers);
+            quote!(let #to = call.number(#nth)?;)
+        }
+        Shape::Read(Holds { element, array }) => {
+            let (nth, element) = (next(&mut reads), types.element(element));
+            let method = ident(if *array { "reads" } else { "read" });
+            quote!(let #to = call.#method::<#element>(#nth)?;)
+        }
+        Shape::Write(Holds { element, array }) | Shape::Update(Holds { element, array }) => {
+            if matches!(shape, Shape::Update(_)) {
+                reads += 1;
+            }
+            let (nth, element) = (next(&mut writes), types.element(element));
+            let method = ident(if *array { "writes" } else { "write" });
+            quote!(let #to = call.#method::<#element>(#nth)?;)
+        }
+    });
+    quote! {
+        #called => {
+            #(#takes)*
+            self.0.#name(#(#names,)* call.stream())
+        }
+    }
+}

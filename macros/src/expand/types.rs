@@ -1,0 +1,108 @@
+//! Rust types of a plan's memory, and the type parameters of its items.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use typed_nccl_plan::ir::{Buffer, ElementType, Role};
+
+use super::buffers;
+use crate::ast::{self, text};
+use crate::valid::Valid;
+
+/// The names that the module's items use.
+pub(super) struct Types<'a> {
+    pub(super) krate: &'a TokenStream,
+    pub(super) plan: &'a Ident,
+    /// The plan's type parameters with their bounds.
+    pub(super) params: Vec<(Ident, TokenStream)>,
+    /// Those of them that the caller's memory has.
+    given: Vec<bool>,
+    /// Whether the caller gives any memory.
+    pub(super) any_given: bool,
+}
+
+impl<'a> Types<'a> {
+    pub(super) fn new(krate: &'a TokenStream, plan: &'a ast::Plan, valid: &Valid) -> Self {
+        let given = valid.plan.buffers.iter().filter(|buffer| buffer.role != Role::Local);
+        let elements: Vec<&ElementType> = given.map(|buffer| &buffer.element).collect();
+        let bound = |bound: &Ident| match &*bound.to_string() {
+            "Numeric" => quote!(#krate::Numeric),
+            "Float" => quote!(#krate::Float),
+            _ => quote!(#krate::Element),
+        };
+        let is_given = |name: &Ident| {
+            let name = text(name);
+            elements.iter().any(|one| matches!(one, ElementType::Generic(given) if *given == name))
+        };
+        Self {
+            krate,
+            plan: &plan.name,
+            given: plan.types.iter().map(|param| is_given(&param.name)).collect(),
+            params: plan
+                .types
+                .iter()
+                .map(|param| (param.name.clone(), bound(&param.bound)))
+                .collect(),
+            any_given: !elements.is_empty(),
+        }
+    }
+
+    /// `T`, for each type parameter.
+    pub(super) fn names(&self) -> Vec<&Ident> {
+        self.params.iter().map(|(name, _)| name).collect()
+    }
+
+    /// `T: Float`, for each type parameter.
+    pub(super) fn bounded(&self) -> Vec<TokenStream> {
+        self.params.iter().map(|(name, bound)| quote!(#name: #bound)).collect()
+    }
+
+    /// The type parameters of the caller's memory.
+    pub(super) fn given(&self) -> Vec<&Ident> {
+        let given = self.params.iter().zip(&self.given).filter(|(_, given)| **given);
+        given.map(|((name, _), _)| name).collect()
+    }
+
+    /// The type of elements, as `T` or `f32`.
+    pub(super) fn element(&self, element: &ElementType) -> TokenStream {
+        let krate = self.krate;
+        match element {
+            ElementType::I8 => quote!(i8),
+            ElementType::U8 => quote!(u8),
+            ElementType::I32 => quote!(i32),
+            ElementType::U32 => quote!(u32),
+            ElementType::I64 => quote!(i64),
+            ElementType::U64 => quote!(u64),
+            ElementType::F16 => quote!(#krate::f16),
+            ElementType::Bf16 => quote!(#krate::bf16),
+            ElementType::F32 => quote!(f32),
+            ElementType::F64 => quote!(f64),
+            ElementType::F8E4M3 => quote!(#krate::F8E4M3),
+            ElementType::F8E5M2 => quote!(#krate::F8E5M2),
+            ElementType::Generic(name) => {
+                let known = self.params.iter().find(|(known, _)| text(known) == *name);
+                let called = known.map_or_else(|| ident(name), |(known, _)| known.clone());
+                quote!(#called)
+            }
+        }
+    }
+
+    /// What the caller gives for a buffer.
+    pub(super) fn memory(&self, buffer: &Buffer) -> TokenStream {
+        let (krate, element) = (self.krate, self.element(&buffer.element));
+        let mut memory = match buffer.window {
+            true => quote!(#krate::Window<#element, W>),
+            false => quote!(#krate::Buffer<#element, W::Device>),
+        };
+        if buffer.copies == 2 {
+            memory = quote!(#krate::plan::Swapped<#memory>);
+        }
+        if buffer.array.is_some() {
+            memory = quote!([#memory]);
+        }
+        if buffers::is_read(buffer) { quote!(&'a #memory) } else { quote!(&'a mut #memory) }
+    }
+}
+
+pub(super) fn ident(name: &str) -> Ident {
+    Ident::new(name, Span::call_site())
+}

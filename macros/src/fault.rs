@@ -1,0 +1,63 @@
+//! What is wrong with a plan, as the user reads it.
+
+use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
+
+use crate::area::Area;
+
+/// One thing that is wrong, and the tokens that it is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) area: Area,
+    pub(crate) message: String,
+}
+
+/// What a function gives whose failure was told already.
+pub(crate) type Parsed<T> = Result<T, Fault>;
+
+impl Fault {
+    pub(crate) fn new(area: impl Into<Area>, title: impl Into<String>) -> Self {
+        Self { area: area.into(), message: title.into() }
+    }
+
+    /// What mends it.
+    pub(crate) fn help(mut self, help: impl AsRef<str>) -> Self {
+        self.message.push_str("\nhelp: ");
+        self.message.push_str(help.as_ref());
+        self
+    }
+
+    /// What mends it, if anything is known to.
+    pub(crate) fn maybe_help(self, help: Option<String>) -> Self {
+        match help {
+            Some(help) => self.help(help),
+            None => self,
+        }
+    }
+
+    /// The error for the compiler: its first token has the span of the area's first one, its last that of the
+    /// last, and the compiler joins them.
+    pub(crate) fn tokens(&self) -> TokenStream {
+        let Area { first, last } = self.area;
+        let punct = |char, spacing| {
+            let mut punct = Punct::new(char, spacing);
+            punct.set_span(first);
+            TokenTree::Punct(punct)
+        };
+        // Words that the user could have written: of others the compiler would say that a macro made them.
+        let word = |name| TokenTree::Ident(Ident::new(name, first));
+        let mut message = Literal::string(&self.message);
+        message.set_span(last);
+        let mut body = Group::new(Delimiter::Brace, TokenTree::Literal(message).into());
+        body.set_span(last);
+        TokenStream::from_iter([
+            punct(':', Spacing::Joint),
+            punct(':', Spacing::Alone),
+            word("core"),
+            punct(':', Spacing::Joint),
+            punct(':', Spacing::Alone),
+            word("compile_error"),
+            punct('!', Spacing::Alone),
+            TokenTree::Group(body),
+        ])
+    }
+}

@@ -1,0 +1,114 @@
+//! Attributes: ours are read, others are passed on.
+
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use typed_nccl_plan::ir::Version;
+
+use super::cursor::Cursor;
+use crate::ast::Settings;
+use crate::fault::{Fault, Parsed};
+use crate::nearest::nearest;
+
+const OURS: [&str; 4] = ["capture", "once", "target", "order"];
+
+/// The attributes of a plan.
+#[derive(Default)]
+pub(super) struct Attributes {
+    pub(super) others: TokenStream,
+    pub(super) conditions: TokenStream,
+    pub(super) settings: Settings,
+}
+
+pub(super) fn of_plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Attributes {
+    let mut found = Attributes::default();
+    while let Some((name, mut inside, tokens)) = next(cursor) {
+        let name = name.as_ref();
+        let is = |word| name.is_some_and(|name| name == word);
+        let parsed = if is("capture") {
+            found.settings.captured = true;
+            inside.end("nothing after `capture`")
+        } else if is("once") {
+            found.settings.once = true;
+            inside.end("nothing after `once`")
+        } else if is("target") {
+            version(&mut inside).map(|version| found.settings.target = Some(version))
+        } else if is("order") {
+            found.settings.implicit_order = true;
+            order(&mut inside)
+        } else if let Some(meant) = name.and_then(slip) {
+            let area = inside.last();
+            Err(Fault::new(area, format!("a plan has no attribute `{meant}`", meant = meant.0))
+                .help(format!("did you mean `#[{}]`?", meant.1)))
+        } else {
+            if is("cfg") {
+                found.conditions.extend(tokens.clone());
+            }
+            found.others.extend(tokens);
+            Ok(())
+        };
+        faults.extend(parsed.err());
+    }
+    found
+}
+
+/// Documentation of a part of a plan.
+pub(super) fn docs(cursor: &mut Cursor) -> Parsed<TokenStream> {
+    let mut docs = TokenStream::new();
+    while let Some((name, inside, tokens)) = next(cursor) {
+        if name.is_none_or(|name| name != "doc") {
+            return Err(Fault::new(inside.last(), "attributes stand before the plan alone")
+                .help("take it away; documentation may stand here"));
+        }
+        docs.extend(tokens);
+    }
+    Ok(docs)
+}
+
+/// The next attribute: its name, what follows that inside, and all of its tokens.
+fn next(cursor: &mut Cursor) -> Option<(Option<Ident>, Cursor, TokenStream)> {
+    if !cursor.is_punct(0, "#") || !cursor.is_group(1, Delimiter::Bracket) {
+        return None;
+    }
+    let tokens: Vec<TokenTree> = [cursor.next()?, cursor.next()?].into();
+    let TokenTree::Group(group) = &tokens[1] else { return None };
+    let mut inside = Cursor::of(group);
+    let name = match inside.peek(0) {
+        Some(TokenTree::Ident(_)) => inside.name("a name").ok(),
+        _ => None,
+    };
+    Some((name, inside, tokens.into_iter().collect()))
+}
+
+fn slip(name: &Ident) -> Option<(String, &'static str)> {
+    let name = name.to_string();
+    let ours = match &*name {
+        "captured" => Some("capture"),
+        _ => nearest(&name, OURS.into_iter()),
+    };
+    ours.map(|ours| (name, ours))
+}
+
+fn version(inside: &mut Cursor) -> Parsed<Version> {
+    let form = "three numbers, as in `#[target(2, 30, 7)]`";
+    let mut numbers = inside.group(Delimiter::Parenthesis, form)?;
+    let mut parts = [0; 3];
+    for (nth, part) in parts.iter_mut().enumerate() {
+        if nth > 0 {
+            numbers.punct(",", "between the numbers of a version")?;
+        }
+        let span = numbers.span();
+        *part = u16::try_from(numbers.int(form)?)
+            .map_err(|_| Fault::new(span, format!("expected {form}")))?;
+    }
+    numbers.end("three numbers")?;
+    Ok(Version(parts[0], parts[1], parts[2]))
+}
+
+fn order(inside: &mut Cursor) -> Parsed<()> {
+    let form = "`#[order(implicit)]`, which leaves the order of several communicators to NCCL";
+    let mut which = inside.group(Delimiter::Parenthesis, form)?;
+    if which.take_word("implicit") && which.is_empty() {
+        Ok(())
+    } else {
+        Err(which.expected(&format!("`implicit`: the attribute is {form}")))
+    }
+}

@@ -1,0 +1,286 @@
+//! Statements between braces.
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
+
+use super::cursor::Cursor;
+use super::{attr, collective, declare, expr, message, words};
+use crate::ast::{Argument, ArgumentKind, Block, Place, Statement, StatementKind};
+use crate::fault::{Fault, Parsed};
+
+/// What is parsed of one statement: what it does, and where.
+pub(super) type Said = (StatementKind, Place);
+
+/// The statements up to the end. What is wrong with one is told, and the next one is read.
+pub(super) fn block(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Block {
+    let mut block = Vec::new();
+    while !cursor.is_empty() {
+        if cursor.take_punct(";") {
+            continue;
+        }
+        match statement(cursor, faults) {
+            Ok(statement) => block.push(statement),
+            Err(fault) => {
+                faults.push(fault);
+                skip(cursor);
+            }
+        }
+    }
+    block
+}
+
+/// To behind the statement that was not understood: its `;`, or its braces.
+fn skip(cursor: &mut Cursor) {
+    while let Some(token) = cursor.next() {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == ';' => return,
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => return,
+            _ => {}
+        }
+    }
+}
+
+fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> {
+    let docs = attr::docs(cursor)?;
+    let first = cursor.span();
+    let begins = "a statement: memory (`in`, `out`, `inout`, `local`), a message (`send`, `recv`, `put`), a \
+                  collective (`all_reduce`), `run`, `for`, `if`";
+    let word = cursor.name(begins)?;
+    // What has a block says itself where it ends.
+    let block_kind = match &*word.to_string() {
+        "group" => Some(
+            body(cursor, "`group`", faults).map(|body| plain(StatementKind::Group(body.1), body.0)),
+        ),
+        "sequence" => Some(
+            body(cursor, "`sequence`", faults)
+                .map(|body| plain(StatementKind::Sequence(body.1), body.0)),
+        ),
+        "on" => Some(on(cursor, faults)),
+        "for" => Some(counted(cursor, faults)),
+        "if" => Some(guarded(cursor, faults)),
+        _ => None,
+    };
+    if let Some(parsed) = block_kind {
+        let (kind, place, last) = parsed?;
+        let area = crate::area::Area { first, last };
+        return Ok(Statement { docs, kind, place, area });
+    }
+    let (kind, place) = simple(cursor, word, faults)?;
+    let area = cursor.since(first);
+    if !cursor.take_punct(";") {
+        let fault = unfinished(cursor);
+        // What begins like a statement is read as one.
+        let next = cursor.peek(0).map(ToString::to_string);
+        let begins = |next: String| !goes_on(cursor) && words::all().any(|word| word == next);
+        if cursor.is_empty() || next.is_some_and(begins) {
+            faults.push(fault);
+        } else {
+            return Err(fault);
+        }
+    }
+    Ok(Statement { docs, kind, place, area })
+}
+
+/// Whether what stands here belongs to the statement before: a word in the wrong order.
+fn goes_on(cursor: &Cursor) -> bool {
+    ["on", "signal"].iter().any(|word| cursor.is_word(0, word))
+        && cursor.span().start().line == cursor.last().end().line
+}
+
+fn unfinished(cursor: &Cursor) -> Fault {
+    let next = cursor.peek(0).map(ToString::to_string);
+    match next.as_deref() {
+        Some("on" | "after") => Fault::new(cursor.span(), "where a statement runs is said once")
+            .help("the order is `on stream after others`: `send a to p on net after cmp;`"),
+        Some("into" | "to" | "from" | "signal") => cursor.expected("`;`").help(
+            "the order is `send a to p into b;`, `put a to p into b signal s;`, `recv b from p;`",
+        ),
+        _ => Fault::new(cursor.last(), "a statement ends with `;`, which is missing after this"),
+    }
+}
+
+fn simple(cursor: &mut Cursor, word: Ident, faults: &mut Vec<Fault>) -> Parsed<Said> {
+    // `rail.send a to p`
+    if cursor.take_punct(".") {
+        let what =
+            cursor.name("what the communicator does: `send`, `put`, `all_reduce` and so on")?;
+        return communication(cursor, Some(word), what);
+    }
+    match &*word.to_string() {
+        "in" | "out" | "inout" | "local" => declare::memory(cursor, &word, faults),
+        "stream" => declare::names(cursor, "stream", StatementKind::Streams),
+        "signal" if !cursor.is_word(1, "to") => {
+            declare::names(cursor, "signal", StatementKind::Signals)
+        }
+        "comm" => declare::communicator(cursor),
+        "let" => declare::named(cursor),
+        "covers" => expr::expr(cursor).map(|region| plain_said(StatementKind::Covers(region))),
+        "computes" => {
+            let name = cursor.name("a collective, as in `computes all_gather(a -> b);`")?;
+            let computed = collective::collective(cursor, None, name)?;
+            Ok(plain_said(StatementKind::Computes(computed)))
+        }
+        "run" => run(cursor),
+        _ => communication(cursor, None, word),
+    }
+}
+
+fn communication(cursor: &mut Cursor, through: Option<Ident>, what: Ident) -> Parsed<Said> {
+    let kind = match &*what.to_string() {
+        "send" => message::send(cursor, through)?,
+        "recv" => message::receive(cursor, through)?,
+        "put" => message::put(cursor, through)?,
+        "signal" => message::signal(cursor, through)?,
+        "wait" => message::wait(cursor, through)?,
+        name if words::COLLECTIVES.contains(&name) => {
+            StatementKind::Collective(collective::collective(cursor, through, what)?)
+        }
+        name => return Err(unknown(&what, name, through.as_ref())),
+    };
+    Ok((kind, place(cursor)?))
+}
+
+fn unknown(what: &Ident, name: &str, through: Option<&Ident>) -> Fault {
+    let meant = words::meant(name);
+    match through {
+        None => Fault::new(what.span(), format!("no statement begins with `{name}`")).help(match meant {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "statements are `send`, `recv`, `put`, `signal`, `wait`, the collectives, `run`, `group`, \
+                     `sequence`, `on`, `for`, `if` and `let`"
+                .to_owned(),
+        }),
+        Some(through) => {
+            let fault = Fault::new(what.span(), format!("a communicator has no `{name}`"));
+            match meant {
+                Some(meant) => fault.help(format!("did you mean `{through}.{meant}`?")),
+                None => fault.help(
+                    "it has `send`, `recv`, `put`, `signal`, `wait` and the collectives, as `all_reduce`",
+                ),
+            }
+        }
+    }
+}
+
+fn run(cursor: &mut Cursor) -> Parsed<Said> {
+    let name = cursor.name("the name of your computation, as in `run pack(read u, write v);`")?;
+    let mut inside = cursor
+        .group(Delimiter::Parenthesis, "what the computation gets, as in `(i, read u, write v)`")?;
+    let mut arguments = Vec::new();
+    while !inside.is_empty() {
+        let kind = [
+            ("read", ArgumentKind::Read),
+            ("write", ArgumentKind::Write),
+            ("update", ArgumentKind::Update),
+        ];
+        // A number may have one of these names; then nothing that is a region follows.
+        let follows = matches!(inside.peek(1), Some(TokenTree::Ident(_)));
+        let kind = kind.iter().find(|(word, _)| follows && inside.is_word(0, word));
+        let kind = kind.map_or(ArgumentKind::Number, |(_, kind)| *kind);
+        if kind != ArgumentKind::Number {
+            inside.next();
+        }
+        arguments.push(Argument { kind, value: expr::expr(&mut inside)? });
+        if !inside.take_punct(",") {
+            inside.end("`,` or `)`")?;
+        }
+    }
+    Ok((StatementKind::Run { name, arguments }, place(cursor)?))
+}
+
+/// `on net after cmp, aux`, both of which may be missing.
+pub(super) fn place(cursor: &mut Cursor) -> Parsed<Place> {
+    let mut place = Place::default();
+    if cursor.take_word("on") {
+        place.on = Some(cursor.name("a stream after `on`")?);
+    }
+    if cursor.take_word("after") {
+        place.after.push(cursor.name("a stream after `after`")?);
+        while cursor.take_punct(",") {
+            place.after.push(cursor.name("another stream")?);
+        }
+    }
+    Ok(place)
+}
+
+/// A statement with a block: what it does, where, and where the part before the block ends.
+type WithBlock = (StatementKind, Place, Span);
+
+fn plain(kind: StatementKind, last: Span) -> WithBlock {
+    (kind, Place::default(), last)
+}
+
+fn plain_said(kind: StatementKind) -> Said {
+    (kind, Place::default())
+}
+
+/// The statements of the block that stands next, and the span of the token before it.
+fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Span, Block)> {
+    let last = cursor.last();
+    let mut inside = cursor.group(Delimiter::Brace, &format!("`{{` after {after}"))?;
+    Ok((last, block(&mut inside, faults)))
+}
+
+fn on(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
+    let mut place = Place { on: Some(cursor.name("a stream after `on`")?), after: Vec::new() };
+    if cursor.take_word("after") {
+        place.after.push(cursor.name("a stream after `after`")?);
+        while cursor.take_punct(",") {
+            place.after.push(cursor.name("another stream")?);
+        }
+    }
+    let (last, body) = body(cursor, "the stream", faults)?;
+    Ok((StatementKind::On(body), place, last))
+}
+
+fn counted(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
+    let form = "as in `for i in 0..k { .. }` or `for i in (0..k).rev() { .. }`";
+    let counter = cursor.name(&format!("a counter, {form}"))?;
+    cursor.word("in", form)?;
+    let reversed = match cursor.peek(0) {
+        Some(TokenTree::Group(group)) if is_reversed(cursor) => Some(Group::clone(group)),
+        _ => None,
+    };
+    let (reverse, range) = match reversed {
+        Some(group) => {
+            let mut inside = Cursor::of(&group);
+            (0..4).for_each(|_| drop(cursor.next()));
+            let range = expr::range(&mut inside)?;
+            inside.end("`)`")?;
+            (true, range)
+        }
+        None => (false, expr::range(cursor)?),
+    };
+    let expr::Range { from: Some(from), to: Some(to), .. } = range else {
+        return Err(Fault::new(cursor.last(), "a loop counts from a number to another")
+            .help(format!("write both ends, {form}")));
+    };
+    let (last, body) = body(cursor, "the range", faults)?;
+    Ok(plain(StatementKind::For { counter, from, to, reverse, body }, last))
+}
+
+/// Whether `(..).rev()` stands next.
+fn is_reversed(cursor: &Cursor) -> bool {
+    cursor.is_group(0, Delimiter::Parenthesis)
+        && cursor.is_punct(1, ".")
+        && cursor.is_word(2, "rev")
+        && cursor.is_group(3, Delimiter::Parenthesis)
+}
+
+fn guarded(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
+    let condition = expr::expr(cursor)?;
+    if cursor.is_punct(0, "=") {
+        return Err(cursor.expected("a comparison").help("write `==` to compare"));
+    }
+    let (last, then) = body(cursor, "the condition", faults)?;
+    let otherwise = if !cursor.take_word("else") {
+        None
+    } else if cursor.is_word(0, "if") {
+        let first = cursor.span();
+        cursor.next();
+        let (kind, place, last) = guarded(cursor, faults)?;
+        let area = crate::area::Area { first, last };
+        Some(vec![Statement { docs: Default::default(), kind, place, area }])
+    } else {
+        Some(body(cursor, "`else`", faults)?.1)
+    };
+    Ok(plain(StatementKind::If { condition, then, otherwise }, last))
+}

@@ -1,0 +1,214 @@
+//! Tokens, one after another.
+
+use std::vec;
+
+use proc_macro2::{Delimiter, Group, Ident, Literal, Spacing, Span, TokenStream, TokenTree};
+
+use crate::area::Area;
+use crate::fault::{Fault, Parsed};
+
+/// The tokens of one group, and where among them the parser is.
+pub(crate) struct Cursor {
+    left: vec::IntoIter<TokenTree>,
+    /// Where the group ends.
+    close: Span,
+    /// The token before this place.
+    last: Span,
+}
+
+impl Cursor {
+    pub(crate) fn new(tokens: TokenStream, open: Span, close: Span) -> Self {
+        let tokens: Vec<TokenTree> = tokens.into_iter().map(plain).collect();
+        Self { left: tokens.into_iter(), close, last: open }
+    }
+
+    pub(crate) fn of(group: &Group) -> Self {
+        Self::new(group.stream(), group.span_open(), group.span_close())
+    }
+
+    pub(crate) fn peek(&self, nth: usize) -> Option<&TokenTree> {
+        self.left.as_slice().get(nth)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left.as_slice().is_empty()
+    }
+
+    /// The span of the next token, or of the end.
+    pub(crate) fn span(&self) -> Span {
+        self.peek(0).map_or(self.close, TokenTree::span)
+    }
+
+    /// The span of the token before.
+    pub(crate) fn last(&self) -> Span {
+        self.last
+    }
+
+    /// From the token of that span to the one before this place.
+    pub(crate) fn since(&self, first: Span) -> Area {
+        Area { first, last: self.last }
+    }
+
+    pub(crate) fn next(&mut self) -> Option<TokenTree> {
+        let token = self.left.next();
+        if let Some(token) = &token {
+            self.last = token.span();
+        }
+        token
+    }
+
+    /// Whether the token at `nth` is this word.
+    pub(crate) fn is_word(&self, nth: usize, word: &str) -> bool {
+        matches!(self.peek(nth), Some(TokenTree::Ident(ident)) if ident == word)
+    }
+
+    pub(crate) fn take_word(&mut self, word: &str) -> bool {
+        let is = self.is_word(0, word);
+        if is {
+            self.next();
+        }
+        is
+    }
+
+    pub(crate) fn word(&mut self, word: &str, then: &str) -> Parsed<()> {
+        if self.take_word(word) { Ok(()) } else { Err(self.expected(&format!("`{word}` {then}"))) }
+    }
+
+    /// Whether this punctuation stands at `nth`, and is not the beginning of a longer one.
+    pub(crate) fn is_punct(&self, nth: usize, punct: &str) -> bool {
+        let mut chars = punct.chars().enumerate().peekable();
+        while let Some((offset, char)) = chars.next() {
+            let Some(TokenTree::Punct(found)) = self.peek(nth + offset) else { return false };
+            let joint = found.spacing() == Spacing::Joint;
+            if found.as_char() != char || (chars.peek().is_some() && !joint) {
+                return false;
+            }
+            // `.` of `..`, `-` of `->`, `<` of `<=` are other signs.
+            if chars.peek().is_none()
+                && joint
+                && let Some(TokenTree::Punct(after)) = self.peek(nth + offset + 1)
+                && matches!(
+                    (char, after.as_char()),
+                    ('.', '.') | ('-', '>') | ('<' | '>' | '!', '=')
+                )
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    pub(crate) fn take_punct(&mut self, punct: &str) -> bool {
+        let is = self.is_punct(0, punct);
+        if is {
+            punct.chars().for_each(|_| drop(self.next()));
+        }
+        is
+    }
+
+    pub(crate) fn punct(&mut self, punct: &str, then: &str) -> Parsed<()> {
+        if self.take_punct(punct) {
+            Ok(())
+        } else {
+            Err(self.expected(&format!("`{punct}` {then}")))
+        }
+    }
+
+    pub(crate) fn name(&mut self, what: &str) -> Parsed<Ident> {
+        match self.peek(0) {
+            Some(TokenTree::Ident(name)) => {
+                let name = name.clone();
+                self.next();
+                Ok(name)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    pub(crate) fn is_group(&self, nth: usize, delimiter: Delimiter) -> bool {
+        matches!(self.peek(nth), Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
+    }
+
+    pub(crate) fn group(&mut self, delimiter: Delimiter, what: &str) -> Parsed<Self> {
+        match self.peek(0) {
+            Some(TokenTree::Group(group)) if group.delimiter() == delimiter => {
+                let inside = Self::of(group);
+                self.next();
+                Ok(inside)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// The whole number that stands next.
+    pub(crate) fn int(&mut self, what: &str) -> Parsed<i64> {
+        match self.peek(0) {
+            Some(TokenTree::Literal(literal)) => {
+                let value = int(literal)?;
+                self.next();
+                Ok(value)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// Nothing is left.
+    pub(crate) fn end(&self, what: &str) -> Parsed<()> {
+        if self.is_empty() { Ok(()) } else { Err(self.expected(what)) }
+    }
+
+    /// That something else stands here than what is expected.
+    pub(crate) fn expected(&self, what: &str) -> Fault {
+        Fault::new(self.span(), format!("expected {what}, found {}", self.found()))
+    }
+
+    fn found(&self) -> String {
+        match self.peek(0) {
+            None => "the end".to_owned(),
+            Some(TokenTree::Group(group)) => match group.delimiter() {
+                Delimiter::Brace => "`{`".to_owned(),
+                Delimiter::Bracket => "`[`".to_owned(),
+                _ => "`(`".to_owned(),
+            },
+            Some(TokenTree::Punct(first)) => {
+                let mut sign = first.as_char().to_string();
+                if first.spacing() == Spacing::Joint
+                    && let Some(TokenTree::Punct(second)) = self.peek(1)
+                {
+                    sign.push(second.as_char());
+                }
+                format!("`{sign}`")
+            }
+            Some(token) => format!("`{token}`"),
+        }
+    }
+}
+
+/// What a macro of the user's passes on as one thing, as what it is where that is a single token; else as
+/// if it stood in parentheses.
+fn plain(token: TokenTree) -> TokenTree {
+    match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+            let mut inside = group.stream().into_iter();
+            match (inside.next(), inside.next()) {
+                (Some(only), None) => plain(only),
+                _ => {
+                    let mut closed = Group::new(Delimiter::Parenthesis, group.stream());
+                    closed.set_span(group.span());
+                    TokenTree::Group(closed)
+                }
+            }
+        }
+        token => token,
+    }
+}
+
+/// A literal as a whole number.
+pub(crate) fn int(literal: &Literal) -> Parsed<i64> {
+    let text = literal.to_string().replace('_', "");
+    let digits = text.trim_end_matches("usize").trim_end_matches("i64");
+    digits.parse().map_err(|_| {
+        Fault::new(literal.span(), format!("expected a whole number, found `{literal}`"))
+            .help("numbers of a plan are whole, written with digits, and fit into an i64")
+    })
+}

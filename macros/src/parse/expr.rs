@@ -1,0 +1,197 @@
+//! Numbers, conditions, regions and peers.
+
+use proc_macro2::{Delimiter, TokenTree};
+use typed_nccl_plan::ir::{Comparison, MOST_NESTING};
+
+use super::cursor::{Cursor, int};
+use crate::area::Area;
+use crate::ast::{Expr, ExprKind, Operator};
+use crate::fault::{Fault, Parsed};
+
+/// The operators, the longer before those that they begin with, and how tightly they bind.
+const OPERATORS: [(&str, Operator, u8); 13] = [
+    ("||", Operator::Or, 1),
+    ("&&", Operator::And, 2),
+    ("==", Operator::Compare(Comparison::Equal), 3),
+    ("!=", Operator::Compare(Comparison::NotEqual), 3),
+    ("<=", Operator::Compare(Comparison::LessOrEqual), 3),
+    (">=", Operator::Compare(Comparison::GreaterOrEqual), 3),
+    ("<", Operator::Compare(Comparison::Less), 3),
+    (">", Operator::Compare(Comparison::Greater), 3),
+    ("+", Operator::Add, 4),
+    ("-", Operator::Sub, 4),
+    ("*", Operator::Mul, 5),
+    ("/", Operator::Div, 5),
+    ("%", Operator::Rem, 5),
+];
+
+const COMPARES: u8 = 3;
+
+pub(crate) fn expr(cursor: &mut Cursor) -> Parsed<Expr> {
+    binary(cursor, 0)
+}
+
+/// A range as in brackets and loops: both ends may be missing.
+pub(crate) fn range(cursor: &mut Cursor) -> Parsed<Range> {
+    let from = if cursor.is_punct(0, "..") { None } else { Some(expr(cursor)?) };
+    if cursor.is_punct(0, "..=") {
+        return Err(Fault::new(cursor.span(), "ranges of a plan end before their last number")
+            .help("write `a..b + 1` for `a..=b`"));
+    }
+    if !cursor.take_punct("..") {
+        return Ok(Range { from, to: None, is_range: false });
+    }
+    let ends = cursor.is_empty() || cursor.is_group(0, Delimiter::Brace);
+    let to = if ends { None } else { Some(expr(cursor)?) };
+    Ok(Range { from, to, is_range: true })
+}
+
+/// A range, or the one number that stood where one might.
+pub(crate) struct Range {
+    pub(crate) from: Option<Expr>,
+    pub(crate) to: Option<Expr>,
+    pub(crate) is_range: bool,
+}
+
+fn binary(cursor: &mut Cursor, least: u8) -> Parsed<Expr> {
+    let mut left = unary(cursor)?;
+    while let Some((sign, operator, binds)) = operator(cursor) {
+        if binds <= least {
+            break;
+        }
+        cursor.take_punct(sign);
+        let right = binary(cursor, binds)?;
+        let area = left.area.to(right.area);
+        left = node(area, left.height.max(right.height), {
+            ExprKind::Binary(Box::new(left), operator, Box::new(right))
+        })?;
+        if binds == COMPARES && self::operator(cursor).is_some_and(|next| next.2 == COMPARES) {
+            return Err(Fault::new(cursor.span(), "comparisons do not follow one another")
+                .help("join two of them with `&&`: `0 < k && k < n`"));
+        }
+    }
+    Ok(left)
+}
+
+fn operator(cursor: &Cursor) -> Option<(&'static str, Operator, u8)> {
+    match cursor.peek(0) {
+        Some(TokenTree::Punct(_)) => {
+            OPERATORS.iter().find(|(sign, ..)| cursor.is_punct(0, sign)).copied()
+        }
+        _ => None,
+    }
+}
+
+fn unary(cursor: &mut Cursor) -> Parsed<Expr> {
+    let first = cursor.span();
+    if cursor.take_punct("-") {
+        let one = unary(cursor)?;
+        return node(
+            Area::from(first).to(one.area),
+            one.height,
+            match one.kind {
+                ExprKind::Int(value) => ExprKind::Int(-value),
+                _ => ExprKind::Negated(Box::new(one)),
+            },
+        );
+    }
+    if cursor.take_punct("!") {
+        let one = unary(cursor)?;
+        return node(Area::from(first).to(one.area), one.height, ExprKind::Not(Box::new(one)));
+    }
+    let operand = operand(cursor)?;
+    postfix(cursor, operand)
+}
+
+fn operand(cursor: &mut Cursor) -> Parsed<Expr> {
+    let first = cursor.span();
+    let kind = match cursor.peek(0) {
+        Some(TokenTree::Ident(_)) => ExprKind::Name(cursor.name("a name")?),
+        Some(TokenTree::Literal(literal)) => {
+            let value = int(literal)?;
+            cursor.next();
+            ExprKind::Int(value)
+        }
+        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
+            let mut inside = Cursor::of(group);
+            cursor.next();
+            let one = expr(&mut inside)?;
+            inside.end("`)`")?;
+            return Ok(Expr { area: first.into(), ..one });
+        }
+        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Bracket => {
+            let mut inside = Cursor::of(group);
+            cursor.next();
+            ExprKind::List(list(&mut inside)?)
+        }
+        _ => return Err(cursor.expected("a number, a name or `(`")),
+    };
+    node(first.into(), 0, kind)
+}
+
+fn postfix(cursor: &mut Cursor, mut base: Expr) -> Parsed<Expr> {
+    loop {
+        let height = base.height;
+        if cursor.is_punct(0, ".") {
+            cursor.next();
+            let name = cursor.name("a name after `.`")?;
+            let arguments = if cursor.is_group(0, Delimiter::Parenthesis) {
+                let mut inside = cursor.group(Delimiter::Parenthesis, "`(`")?;
+                Some(list(&mut inside)?)
+            } else {
+                None
+            };
+            let area = Area { first: base.area.first, last: cursor.last() };
+            base = node(
+                area,
+                height,
+                match arguments {
+                    Some(arguments) => ExprKind::Method(Box::new(base), name, arguments),
+                    None => ExprKind::Field(Box::new(base), name),
+                },
+            )?;
+        } else if cursor.is_group(0, Delimiter::Bracket) {
+            let mut inside = cursor.group(Delimiter::Bracket, "`[`")?;
+            let Range { from, to, is_range } = range(&mut inside)?;
+            inside.end("`]`")?;
+            let area = Area { first: base.area.first, last: cursor.last() };
+            let tallest = |one: &Option<Expr>| one.as_ref().map_or(0, |one| one.height);
+            let height = height.max(tallest(&from)).max(tallest(&to));
+            base = node(
+                area,
+                height,
+                match (is_range, from) {
+                    (false, Some(index)) => ExprKind::Index(Box::new(base), Box::new(index)),
+                    (_, from) => {
+                        ExprKind::Slice(Box::new(base), from.map(Box::new), to.map(Box::new))
+                    }
+                },
+            )?;
+        } else {
+            return Ok(base);
+        }
+    }
+}
+
+/// Expressions between commas, to the end.
+fn list(inside: &mut Cursor) -> Parsed<Vec<Expr>> {
+    let mut list = Vec::new();
+    while !inside.is_empty() {
+        list.push(expr(inside)?);
+        if !inside.take_punct(",") {
+            inside.end("`,` or the end of the list")?;
+        }
+    }
+    Ok(list)
+}
+
+/// An expression around others of that height. What is too deep is refused here, where a place can be
+/// named, and before anything walks it by recursion.
+fn node(area: Area, height: usize, kind: ExprKind) -> Parsed<Expr> {
+    let height = height + 1;
+    if height > MOST_NESTING {
+        return Err(Fault::new(area, "this has too many parts in one another")
+            .help("give a part of it a name of its own with `let`"));
+    }
+    Ok(Expr { kind, area, height })
+}

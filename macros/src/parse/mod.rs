@@ -1,0 +1,30 @@
+//! From tokens to what is written. A mistake in one statement does not hide those in others.
+
+mod attr;
+mod block;
+mod collective;
+mod cursor;
+mod declare;
+mod expr;
+mod header;
+mod message;
+mod words;
+
+use proc_macro2::{Span, TokenStream};
+
+use crate::ast::Plan;
+use crate::fault::Fault;
+use cursor::Cursor;
+
+/// What was understood of the tokens, and what was not.
+pub(crate) fn plan(tokens: TokenStream, faults: &mut Vec<Fault>) -> Option<Plan> {
+    let here = Span::call_site();
+    let mut cursor = Cursor::new(tokens, here, here);
+    match header::plan(&mut cursor, faults) {
+        Ok(plan) => Some(plan),
+        Err(fault) => {
+            faults.push(fault);
+            None
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Every way to write a plan wrongly that we have met, and how it reads.
+//!
+//! What is told is kept in files, so that it can be read as a user would; with `BLESS=1` they are written.
+
+use std::path::Path;
+use std::{env, fs};
+
+use super::source;
+
+fn told(file: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/mistakes");
+    let cases = fs::read_to_string(folder.join(format!("{file}.plan"))).expect("cases");
+    let mut all = String::new();
+    for case in cases.split("// ---- ").skip(1) {
+        let (title, plan) = case.split_once('\n').expect("a title");
+        let messages = source::messages(plan.parse().expect("tokens"));
+        assert!(!messages.is_empty(), "nothing is wrong with: {title}");
+        all.push_str(&format!("// ---- {title}\n"));
+        for (nth, line) in (1..).zip(plan.trim_end().lines()) {
+            all.push_str(&format!("{nth:>3} | {line}\n"));
+        }
+        all.push_str(&format!("\n{}\n", messages.join("\n")));
+    }
+    compare(&folder.join(format!("{file}.txt")), &all);
+}
+
+/// Compares with what is kept, or keeps it.
+pub(super) fn compare(kept: &Path, now: &str) {
+    if env::var_os("BLESS").is_some() {
+        return fs::write(kept, now).expect("written");
+    }
+    let before = fs::read_to_string(kept).unwrap_or_default();
+    if before != now {
+        let line = before.lines().zip(now.lines()).position(|(a, b)| a != b).unwrap_or_default();
+        let from = line.saturating_sub(5);
+        let near: Vec<&str> = now.lines().skip(from).take(20).collect();
+        panic!("{} differs near line {line}, now:\n{}", kept.display(), near.join("\n"));
+    }
+}
+
+macro_rules! files {
+    ($($file:ident)+) => {$(
+        #[test]
+        fn $file() {
+            told(stringify!($file));
+        }
+    )+};
+}
+
+files! { header statements names peers regions collectives compute checked }

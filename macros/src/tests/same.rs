@@ -1,0 +1,55 @@
+//! Plans written in the language are those that the builder makes.
+
+use serde_json::Value;
+use typed_nccl_plan::ir::Plan;
+
+use super::{plans, source};
+
+/// Everything but places, and names that the language takes from elsewhere.
+fn stripped(plan: &Plan) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.remove("at");
+                fields.values_mut().for_each(strip);
+            }
+            Value::Array(list) => list.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut plan = plan.clone();
+    plan.name = String::new();
+    plan.files = Vec::new();
+    plan.counters.iter_mut().for_each(|counter| counter.name = String::new());
+    let mut value = serde_json::to_value(&plan).expect("JSON");
+    strip(&mut value);
+    value
+}
+
+fn same(name: &str, builder: &Plan) {
+    let (written, built) = (source::ir(name), builder);
+    if stripped(&written) != stripped(built) {
+        let (left, right) = (stripped(&written), stripped(built));
+        let (left, right) = (format!("{left:#}"), format!("{right:#}"));
+        let differ = left.lines().zip(right.lines()).enumerate().find(|(_, (a, b))| a != b);
+        let (line, _) = differ.unwrap_or_default();
+        let near = |text: &str| {
+            text.lines().skip(line.saturating_sub(12)).take(24).collect::<Vec<_>>().join("\n")
+        };
+        panic!("{name}\nwritten:\n{}\nbuilt:\n{}", near(&left), near(&right));
+    }
+}
+
+#[test]
+fn good_plans() {
+    for (name, builder) in plans::good() {
+        same(name, &builder.unchecked().expect("a plan"));
+    }
+}
+
+#[test]
+fn near_misses() {
+    for (name, near_miss) in plans::near_misses() {
+        same(name, &near_miss.plan.unchecked().expect("a plan"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Plans as text.
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use typed_nccl_plan::ir::Plan;
+
+use crate::fault::Fault;
+use crate::valid::{Valid, valid};
+use crate::{parse, tell};
+
+macro_rules! sources {
+    ($($file:ident)+) => {
+        /// The plans of a file, which are those of the file of that name that the checker is tested with.
+        pub(super) fn file(name: &str) -> &'static str {
+            match name {
+                $(stringify!($file) => include_str!(concat!("plans/", stringify!($file), ".plan")),)+
+                _ => panic!("no file {name}"),
+            }
+        }
+    };
+}
+
+sources! {
+    all_gather barrier broadcast experts gradients halo halo2d hierarchical one_f1b pipeline ring
+}
+
+/// The tokens of the plan `file::name`.
+pub(super) fn plan(name: &str) -> TokenStream {
+    let (file, name) = name.split_once("::").expect("a file and a name");
+    let tokens: TokenStream = self::file(file).parse().expect("tokens");
+    let mut one = Vec::new();
+    for token in tokens {
+        let ends = is_group(&token, Delimiter::Brace);
+        one.push(token);
+        if ends {
+            let is_it = one.iter().take(12).any(|token| token.to_string() == name);
+            if is_it {
+                return one.into_iter().collect();
+            }
+            one.clear();
+        }
+    }
+    panic!("no plan {name} in {file}")
+}
+
+fn is_group(token: &TokenTree, delimiter: Delimiter) -> bool {
+    matches!(token, TokenTree::Group(group) if group.delimiter() == delimiter)
+}
+
+/// What is read from the tokens, and what is wrong with them, without asking the checker.
+pub(super) fn read(tokens: TokenStream) -> (Option<Valid>, Vec<Fault>) {
+    let mut faults = Vec::new();
+    let plan = parse::plan(tokens, &mut faults);
+    let valid = plan.map(|plan| valid(&plan, &mut faults));
+    (valid, faults)
+}
+
+/// The plan; panics if something is wrong with how it is written.
+pub(super) fn ir(name: &str) -> Plan {
+    let (valid, faults) = read(plan(name));
+    let told: Vec<String> = faults.iter().map(shown).collect();
+    assert!(told.is_empty(), "{name}:\n{}", told.join("\n"));
+    valid.expect("a plan").plan
+}
+
+/// Everything that is wrong, the checker's part with it, as it would be shown.
+pub(super) fn messages(tokens: TokenStream) -> Vec<String> {
+    let (valid, mut faults) = read(tokens);
+    if faults.is_empty()
+        && let Some(valid) = valid
+        && let Err(rejected) = typed_nccl_plan::check::check(&valid.plan)
+    {
+        faults.extend(tell::faults(&rejected, &valid.areas));
+    }
+    faults.sort_by_key(|fault| fault.area.start());
+    faults.iter().map(shown).collect()
+}
+
+fn shown(fault: &Fault) -> String {
+    let (first, last) = (fault.area.first.start(), fault.area.last.end());
+    let message = fault.message.replace('\n', "\n       ");
+    let to = if first.line == last.line {
+        format!("{}", last.column + 1)
+    } else {
+        format!("{}:{}", last.line, last.column + 1)
+    };
+    format!("error: {message}\n --> {}:{}-{to}\n", first.line, first.column + 1)
+}

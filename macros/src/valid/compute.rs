@@ -1,0 +1,248 @@
+//! Compute steps: methods of the plan's trait.
+
+use std::collections::HashMap;
+
+use proc_macro2::{Ident, TokenStream};
+use typed_nccl_plan::ir::{Compute, ElementType, Expr, Location, Place, Region};
+
+use super::{Looked, Resolver};
+use crate::ast::{self, Argument, ArgumentKind, ExprKind, text};
+use crate::fault::Fault;
+
+/// A method that the user writes.
+pub(crate) struct Computed {
+    pub(crate) name: Ident,
+    pub(crate) docs: TokenStream,
+    pub(crate) at: Location,
+    /// Its arguments' names, each once, and what they are.
+    pub(crate) arguments: Vec<(String, Shape)>,
+    /// What it gets, as its first statement says it.
+    pub(crate) says: Vec<String>,
+}
+
+/// What an argument of a method is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shape {
+    Number,
+    Read(Holds),
+    Write(Holds),
+    /// Read and written: it counts among both.
+    Update(Holds),
+}
+
+/// The elements of an argument, and whether it is an array of buffers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Holds {
+    pub(crate) element: ElementType,
+    pub(crate) array: bool,
+}
+
+/// An argument of one statement.
+struct Given {
+    kind: ArgumentKind,
+    value: Value,
+}
+
+enum Value {
+    Number(Expr),
+    Region(Region),
+}
+
+impl Resolver<'_> {
+    pub(super) fn compute(
+        &mut self,
+        name: &Ident,
+        arguments: &[Argument],
+        docs: &TokenStream,
+        at: Location,
+        place: Looked<Place>,
+    ) -> Looked<Compute> {
+        let given: Vec<_> = arguments.iter().map(|argument| self.given(argument)).collect();
+        // The method is there even if its arguments are not all known: the user has written it.
+        self.declare_method(name, arguments, &given, docs, at);
+        let given: Vec<Given> = given.into_iter().collect::<Looked<_>>()?;
+        let mut step = Compute {
+            name: text(name),
+            arguments: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            place: place?,
+        };
+        for Given { kind, value } in given {
+            match (kind, value) {
+                (_, Value::Number(number)) => step.arguments.push(number),
+                (ArgumentKind::Read, Value::Region(region)) => step.reads.push(region),
+                (ArgumentKind::Write, Value::Region(region)) => step.writes.push(region),
+                (_, Value::Region(region)) => {
+                    step.reads.push(region.clone());
+                    step.writes.push(region);
+                }
+            }
+        }
+        Ok(step)
+    }
+
+    fn given(&mut self, argument: &Argument) -> Looked<Given> {
+        let Argument { kind, value } = argument;
+        let value = match kind {
+            ArgumentKind::Number => Value::Number(self.numeric(value)?),
+            _ => Value::Region(self.region(value)?),
+        };
+        Ok(Given { kind: *kind, value })
+    }
+
+    /// A number; memory gets told what is missing before it.
+    fn numeric(&mut self, value: &ast::Expr) -> Looked<Expr> {
+        if let Some(root) = value.root()
+            && self.is_memory(root)
+        {
+            let fault =
+                Fault::new(value.area, format!("this does not say what is done with `{root}`"));
+            return self.tell(fault.help(format!(
+                "write `read {root}`, `write {root}`, or `update {root}`, which is both"
+            )));
+        }
+        self.number(value)
+    }
+
+    /// Adds the method, or compares it with what the first statement of its name says.
+    fn declare_method(
+        &mut self,
+        name: &Ident,
+        arguments: &[Argument],
+        given: &[Looked<Given>],
+        docs: &TokenStream,
+        at: Location,
+    ) {
+        if let Some(fault) = twice(arguments, given) {
+            self.faults.push(fault);
+        }
+        let shapes =
+            arguments.iter().zip(given).map(|(argument, one)| self.shape(argument.kind, one));
+        let shapes: Vec<Shape> = shapes.collect();
+        if let Some(first) = self.valid.computed.iter().find(|known| known.name == *name) {
+            let (line, before) = (first.at.line, &first.arguments);
+            if given.iter().all(Result::is_ok) && !before.iter().map(|(_, shape)| shape).eq(&shapes)
+            {
+                let before: Vec<String> =
+                    before.iter().map(|(_, shape)| shape.to_string()).collect();
+                let now: Vec<String> = shapes.iter().map(ToString::to_string).collect();
+                let title = format!("`{name}` gets other arguments here than in line {line}");
+                let help = format!(
+                    "there it gets ({}), here ({}): make them alike, or give this one another name",
+                    before.join(", "),
+                    now.join(", ")
+                );
+                self.faults.push(Fault::new(name.span(), title).help(help));
+            }
+            return;
+        }
+        let names = names(arguments, given);
+        let says = given.iter().flatten().map(|one| self.says(one)).collect();
+        let arguments = names.into_iter().zip(shapes).collect();
+        let (name, docs) = (name.clone(), docs.clone());
+        self.valid.computed.push(Computed { name, docs, at, arguments, says });
+    }
+
+    fn shape(&self, kind: ArgumentKind, given: &Looked<Given>) -> Shape {
+        let holds = match given {
+            Ok(Given { value: Value::Region(region), .. }) => {
+                let buffer = self.buffer(region.buffer);
+                let array = buffer.array.is_some() && region.index.is_none();
+                Holds { element: buffer.element.clone(), array }
+            }
+            _ => Holds { element: self.some_element(), array: false },
+        };
+        match kind {
+            ArgumentKind::Number => Shape::Number,
+            ArgumentKind::Read => Shape::Read(holds),
+            ArgumentKind::Write => Shape::Write(holds),
+            _ => Shape::Update(holds),
+        }
+    }
+
+    fn says(&self, given: &Given) -> String {
+        let plan = &self.valid.plan;
+        match &given.value {
+            Value::Number(number) => format!("`{}`", plan.show(number)),
+            Value::Region(region) => {
+                let does = match given.kind {
+                    ArgumentKind::Read => "reads",
+                    ArgumentKind::Write => "writes",
+                    _ => "updates",
+                };
+                format!("{does} `{}`", plan.show(region))
+            }
+        }
+    }
+}
+
+/// That a region is read and written by one step, and the step does not say `update`.
+fn twice(arguments: &[Argument], given: &[Looked<Given>]) -> Option<Fault> {
+    let region = |one: &Looked<Given>| match one {
+        Ok(Given { kind, value: Value::Region(region) }) => Some((*kind, region.clone())),
+        _ => None,
+    };
+    for (nth, one) in given.iter().enumerate() {
+        let Some((kind, here)) = region(one) else { continue };
+        for other in given[..nth].iter().filter_map(region) {
+            if other.1 == here {
+                let root = arguments[nth].value.root()?;
+                let title = match (other.0, kind) {
+                    (ArgumentKind::Read, ArgumentKind::Read) => continue,
+                    (ArgumentKind::Read, ArgumentKind::Write)
+                    | (ArgumentKind::Write, ArgumentKind::Read) => {
+                        format!("`{root}` is read and written by one step")
+                    }
+                    _ => format!("one step gets the same part of `{root}` twice"),
+                };
+                let help = format!(
+                    "say `update {root}` once: the step gets it once, to read and to write"
+                );
+                return Some(Fault::new(arguments[nth].value.area, title).help(help));
+            }
+        }
+    }
+    None
+}
+
+/// Names for a method's arguments: those of what they are, each once.
+fn names(arguments: &[Argument], given: &[Looked<Given>]) -> Vec<String> {
+    let mut taken: HashMap<String, usize> = HashMap::from([("stream".to_owned(), 1)]);
+    let mut names = Vec::new();
+    for (argument, given) in arguments.iter().zip(given) {
+        let mut name = match &argument.value.kind {
+            ExprKind::Name(name) => text(name),
+            _ if argument.kind == ArgumentKind::Number => "number".to_owned(),
+            _ => argument.value.root().map_or_else(|| "region".to_owned(), text),
+        };
+        if matches!(given, Ok(Given { value: Value::Region(region), .. }) if region.next)
+            && !name.ends_with("next")
+        {
+            name.push_str("_next");
+        }
+        loop {
+            let times = taken.entry(name.clone()).or_insert(0);
+            *times += 1;
+            if *times == 1 {
+                break;
+            }
+            name = format!("{name}_{times}");
+        }
+        names.push(name);
+    }
+    names
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (does, holds) = match self {
+            Self::Number => return f.write_str("a number"),
+            Self::Read(holds) => ("read", holds),
+            Self::Write(holds) => ("write", holds),
+            Self::Update(holds) => ("update", holds),
+        };
+        let array = if holds.array { "an array of " } else { "" };
+        write!(f, "{does} {array}{}", holds.element)
+    }
+}

@@ -1,0 +1,164 @@
+//! Axes, parameters, promises, streams.
+
+use typed_nccl_plan::ir::{
+    self, Axis, Communicator, Comparison, Condition, Launch, Location, Named, Order, ParamId,
+    Values,
+};
+
+use super::scope::{Meaning, last};
+use super::{Kind, Known, Resolver, Valid};
+use crate::ast::{Param, ParamKind, Plan, StatementKind, text};
+use crate::fault::Fault;
+
+pub(super) fn empty(plan: &Plan) -> Valid {
+    let settings = &plan.settings;
+    Valid {
+        plan: ir::Plan {
+            name: text(&plan.name),
+            files: Vec::new(),
+            axes: Vec::new(),
+            params: Vec::new(),
+            promises: Vec::new(),
+            communicators: Vec::new(),
+            buffers: Vec::new(),
+            signals: Vec::new(),
+            streams: Vec::new(),
+            counters: Vec::new(),
+            steps: Vec::new(),
+            launch: if settings.captured { Launch::Captured } else { Launch::Eager },
+            replayed: !settings.once,
+            target: settings.target.unwrap_or_default(),
+            order: if settings.implicit_order { Order::Implicit } else { Order::Declared },
+            covers: Vec::new(),
+            computes: Vec::new(),
+        },
+        areas: Default::default(),
+        statements: Vec::new(),
+        memory: Vec::new(),
+        computed: Vec::new(),
+        params: Vec::new(),
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn header(&mut self, plan: &Plan) {
+        let at = self.at(plan.name.span());
+        // Where nothing else is said of a place, it is the plan's name.
+        self.valid.areas.insert(Location::default(), plan.name.span().into());
+        for param in &plan.types {
+            let name = text(&param.name);
+            if self.types.iter().any(|(known, _)| *known == name) {
+                let title = format!("two type parameters are called `{name}`");
+                self.faults.push(Fault::new(param.name.span(), title).help("choose another name"));
+            }
+            self.types.push((name, param.bound.to_string()));
+        }
+        plan.params.iter().for_each(|param| self.param(param));
+        if self.valid.plan.axes.is_empty() && !plan.params.iter().any(is_ranks) {
+            let area = plan.name.span();
+            let fault = Fault::new(area, "the plan has no ranks");
+            self.faults.push(fault.help(format!("write `{}(n: Ranks)`", plan.name)));
+        }
+        let axes = (0..).zip(&self.valid.plan.axes).map(|(id, _)| ir::AxisId(id)).collect();
+        let world = Communicator { name: "world".to_owned(), axes, at };
+        self.valid.plan.communicators.push(world);
+        self.streams(plan, at);
+        for promise in &plan.promises {
+            let at = self.at(promise.area);
+            if let Ok(condition) = self.condition(promise)
+                && !self.narrows(&condition)
+            {
+                self.valid.plan.promises.push(ir::Promise { condition, at });
+            }
+        }
+    }
+
+    fn param(&mut self, param: &Param) {
+        let at = self.at(param.name.span());
+        let name = text(&param.name);
+        let values = param.values.clone().unwrap_or(Values::AtLeast(1));
+        let what = shown(&values);
+        let (kind, meaning) = match &param.kind {
+            ParamKind::Ranks => {
+                self.valid.plan.axes.push(Axis { name, extent: values, at });
+                let id = ir::AxisId(last(&self.valid.plan.axes));
+                (Kind::Axis, Meaning::Axis(id))
+            }
+            ParamKind::Number => {
+                self.valid.plan.params.push(ir::Param { name, values, count: None, at });
+                let id = ParamId(last(&self.valid.plan.params));
+                (Kind::Number, Meaning::Param(id))
+            }
+            ParamKind::List(count) => {
+                let count = self.number(count).unwrap_or(ir::Expr::Int(1));
+                self.valid.plan.params.push(ir::Param { name, values, count: Some(count), at });
+                let id = ParamId(last(&self.valid.plan.params));
+                (Kind::List, Meaning::List(id))
+            }
+        };
+        self.declare(&param.name, meaning);
+        let (name, docs) = (param.name.clone(), param.docs.clone());
+        self.valid.params.push(Known { name, docs, kind, what });
+    }
+
+    /// Streams are known before the first statement: whether one may be left out depends on how many
+    /// there are.
+    fn streams(&mut self, plan: &Plan, at: Location) {
+        for statement in &plan.body {
+            let StatementKind::Streams(names) = &statement.kind else { continue };
+            for name in names {
+                let at = self.at(name.span());
+                self.valid.plan.streams.push(Named { name: text(name), at });
+                let id = ir::StreamId(last(&self.valid.plan.streams));
+                self.declare(name, Meaning::Stream(id));
+            }
+        }
+        if self.valid.plan.streams.is_empty() {
+            self.valid.plan.streams.push(Named { name: "main".to_owned(), at });
+        }
+    }
+
+    /// Whether a promise only says where an axis or a parameter begins, which is then said of that itself.
+    fn narrows(&mut self, promise: &Condition) -> bool {
+        let Condition::Compare(left, comparison, ir::Expr::Int(first)) = promise else {
+            return false;
+        };
+        let first = match comparison {
+            Comparison::GreaterOrEqual => *first,
+            Comparison::Greater => first.saturating_add(1),
+            _ => return false,
+        };
+        let plan = &mut self.valid.plan;
+        let values = match left {
+            ir::Expr::Extent(axis) => plan.axes.get_mut(axis.index()).map(|axis| &mut axis.extent),
+            ir::Expr::Size if plan.axes.len() == 1 => Some(&mut plan.axes[0].extent),
+            ir::Expr::Param(param) => {
+                plan.params.get_mut(param.index()).map(|param| &mut param.values)
+            }
+            _ => None,
+        };
+        match values {
+            Some(Values::AtLeast(before)) => {
+                *before = first.max(*before);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn is_ranks(param: &Param) -> bool {
+    matches!(param.kind, ParamKind::Ranks)
+}
+
+fn shown(values: &Values) -> String {
+    match values {
+        Values::Exactly(only) => format!("always {only}"),
+        Values::OneOf(list) => {
+            let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+            format!("one of {}", list.join(", "))
+        }
+        Values::Range(first, last) => format!("{first} to {last}"),
+        Values::AtLeast(first) => format!("{first} or more"),
+    }
+}

@@ -1,0 +1,154 @@
+//! Memory and its elements.
+
+use proc_macro2::{Ident, TokenStream};
+use typed_nccl_plan::ir::{Array, Buffer, BufferId, ElementType, Expr, LoopId, Named};
+
+use super::scope::{Meaning, last};
+use super::{Looked, Resolver};
+use crate::area::Area;
+use crate::ast::{self, text};
+use crate::fault::Fault;
+use crate::nearest::nearest;
+
+/// A buffer's name as it is written, and its documentation.
+pub(crate) struct Declared {
+    pub(crate) name: Ident,
+    pub(crate) docs: TokenStream,
+}
+
+const TYPES: [(&str, ElementType); 12] = [
+    ("i8", ElementType::I8),
+    ("u8", ElementType::U8),
+    ("i32", ElementType::I32),
+    ("u32", ElementType::U32),
+    ("i64", ElementType::I64),
+    ("u64", ElementType::U64),
+    ("f16", ElementType::F16),
+    ("bf16", ElementType::Bf16),
+    ("f32", ElementType::F32),
+    ("f64", ElementType::F64),
+    ("F8E4M3", ElementType::F8E4M3),
+    ("F8E5M2", ElementType::F8E5M2),
+];
+
+impl Resolver<'_> {
+    /// Declares memory. What is not understood of it is taken for something, since its name is known.
+    pub(super) fn memory(&mut self, memory: &ast::Memory, docs: &TokenStream) {
+        let element = memory.element.as_ref().map(|element| self.element(element));
+        let element = match element {
+            Some(Ok(element)) => element,
+            _ => self.some_element(),
+        };
+        for ast::MemoryName { name, array } in &memory.names {
+            let at = self.at(name.span());
+            let depth = self.scope.depth();
+            let array = array.as_ref().map(|(index, count)| {
+                let count = self.number(count).unwrap_or(Expr::Int(1));
+                Array { count, index: self.counter(index) }
+            });
+            let len = memory.len.as_ref().map(|len| self.number(len));
+            self.scope.leave(depth);
+            self.valid.plan.buffers.push(Buffer {
+                name: text(name),
+                element: element.clone(),
+                len: len.and_then(Result::ok).unwrap_or(Expr::Int(1)),
+                array,
+                role: memory.role,
+                window: memory.window,
+                copies: if memory.swapped { 2 } else { 1 },
+                at,
+            });
+            self.valid.memory.push(Declared { name: name.clone(), docs: docs.clone() });
+            let id = BufferId(last(&self.valid.plan.buffers));
+            self.declare(name, Meaning::Buffer(id));
+        }
+    }
+
+    /// A type for elements of which nothing is known.
+    pub(super) fn some_element(&self) -> ElementType {
+        match &*self.types {
+            [(only, _)] => ElementType::Generic(only.clone()),
+            _ => ElementType::F32,
+        }
+    }
+
+    fn bound(&self, name: &str) -> Option<&str> {
+        self.types.iter().find(|(known, _)| known == name).map(|(_, bound)| &**bound)
+    }
+
+    /// A counter, which may be used until its block is left.
+    pub(super) fn counter(&mut self, name: &Ident) -> LoopId {
+        let at = self.at(name.span());
+        self.valid.plan.counters.push(Named { name: text(name), at });
+        let id = LoopId(last(&self.valid.plan.counters));
+        self.declare_here(name, Meaning::Counter(id));
+        id
+    }
+
+    fn element(&mut self, name: &Ident) -> Looked<ElementType> {
+        let called = text(name);
+        if self.bound(&called).is_some() {
+            return Ok(ElementType::Generic(called));
+        }
+        if let Some((_, element)) = TYPES.iter().find(|(known, _)| *known == called) {
+            return Ok(element.clone());
+        }
+        let fault = Fault::new(name.span(), format!("`{called}` is no type of elements"));
+        let params = self.types.iter().map(|(name, _)| &**name);
+        let near = nearest(&called, params.chain(TYPES.iter().map(|(name, _)| *name)));
+        let help = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if called.len() == 1 => {
+                format!("declare it: `{}<{called}: Element>(..)`", self.valid.plan.name)
+            }
+            None => {
+                let names: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
+                format!("these are: {}, and the plan's type parameters", names.join(", "))
+            }
+        };
+        self.tell(fault.help(help))
+    }
+
+    /// That elements of that type can be reduced so.
+    pub(super) fn reduces(&mut self, element: &ElementType, average: bool, by: Area) -> Looked<()> {
+        let name = element.to_string();
+        let (bound, float) = match element {
+            ElementType::Generic(name) => {
+                let bound = self.bound(name).unwrap_or("Element");
+                (bound == "Element", bound == "Float")
+            }
+            ElementType::I8
+            | ElementType::U8
+            | ElementType::I32
+            | ElementType::U32
+            | ElementType::I64
+            | ElementType::U64 => (false, false),
+            _ => (false, true),
+        };
+        let generic = matches!(element, ElementType::Generic(_));
+        if average && !float {
+            let fault = Fault::new(
+                by,
+                format!(
+                    "`avg` reduces floating-point numbers, and `{name}` is not bound to be one"
+                ),
+            );
+            let fault = if generic {
+                fault.help(format!("declare `{name}: Float`"))
+            } else {
+                Fault::new(
+                    by,
+                    format!("`avg` reduces floating-point numbers, and these are `{name}`"),
+                )
+                .help("reduce by `sum`, and divide where you read the result")
+            };
+            return self.tell(fault);
+        }
+        if bound {
+            let fault =
+                Fault::new(by, format!("a reduction needs numbers, and `{name}` is any element"));
+            return self.tell(fault.help(format!("declare `{name}: Numeric`")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! Numbers and conditions.
+
+use proc_macro2::Ident;
+use typed_nccl_plan::ir::{AxisId, Comparison, Condition, Expr};
+
+use super::scope::{Meaning, Want};
+use super::{Looked, Resolver, Told};
+use crate::area::Area;
+use crate::ast::{self, ExprKind, Operator, text};
+use crate::fault::Fault;
+
+impl Resolver<'_> {
+    pub(super) fn number(&mut self, expr: &ast::Expr) -> Looked<Expr> {
+        match &expr.kind {
+            ExprKind::Int(value) => Ok(Expr::Int(*value)),
+            ExprKind::Name(name) if name == "rank" => Ok(Expr::Rank),
+            ExprKind::Name(name) if name == "size" => Ok(Expr::Size),
+            ExprKind::Name(name) => match self.look(name, Want::Number)? {
+                Meaning::Axis(axis) => Ok(Expr::Extent(axis)),
+                Meaning::Param(param) => Ok(Expr::Param(param)),
+                Meaning::Counter(counter) => Ok(Expr::Loop(counter)),
+                Meaning::Number(number) => Ok(number),
+                Meaning::List(_) => {
+                    let title = format!("expected a number, and `{name}` is a list of numbers");
+                    let fault = Fault::new(name.span(), title);
+                    self.tell(fault.help(format!("name one of its elements: `{name}[0]`")))
+                }
+                _ => Err(Told),
+            },
+            ExprKind::Field(base, axis) => self.coordinate(base, axis, expr.area),
+            ExprKind::Index(base, index) => {
+                let ExprKind::Name(name) = &base.kind else {
+                    return self.tell(no_number(expr.area));
+                };
+                match self.look(name, Want::Number)? {
+                    Meaning::List(list) => Ok(Expr::Element(list, Box::new(self.number(index)?))),
+                    meaning => {
+                        let title = format!("`{name}` is {}, no list", meaning.what());
+                        let help = format!("declare it as one: `{name}: [usize; k]`");
+                        self.tell(Fault::new(name.span(), title).help(help))
+                    }
+                }
+            }
+            ExprKind::Negated(one) => Ok(binary(Operator::Sub, Expr::Int(0), self.number(one)?)),
+            ExprKind::Binary(left, operator, right) => {
+                if matches!(operator, Operator::Compare(_) | Operator::And | Operator::Or) {
+                    let fault = Fault::new(expr.area, "expected a number, found a condition");
+                    return self.tell(fault.help("conditions stand in `if` and in `where`"));
+                }
+                // Both sides are looked at before one of them ends this.
+                let (left, right) = (self.number(left), self.number(right));
+                Ok(binary(*operator, left?, right?))
+            }
+            _ => self.tell(no_number(expr.area)),
+        }
+    }
+
+    fn coordinate(&mut self, base: &ast::Expr, axis: &Ident, area: Area) -> Looked<Expr> {
+        match &base.kind {
+            ExprKind::Name(rank) if rank == "rank" => match self.axis(axis)? {
+                AxisId(0) if self.valid.plan.axes.len() == 1 => Ok(Expr::Rank),
+                axis => Ok(Expr::Coordinate(axis)),
+            },
+            ExprKind::Name(name) if axis == "rank" => {
+                let fault = Fault::new(area, "this is no number");
+                self.tell(
+                    fault.help(format!("this rank's place along `{0}` is `rank.{0}`", text(name))),
+                )
+            }
+            _ => self.tell(no_number(area)),
+        }
+    }
+
+    pub(super) fn condition(&mut self, expr: &ast::Expr) -> Looked<Condition> {
+        match &expr.kind {
+            ExprKind::Binary(left, Operator::Compare(comparison), right) => {
+                let (left, right) = (self.number(left), self.number(right));
+                Ok(Condition::Compare(left?, *comparison, right?))
+            }
+            ExprKind::Binary(left, operator @ (Operator::And | Operator::Or), right) => {
+                let (left, right) = (self.condition(left), self.condition(right));
+                let (left, right) = (left?, right?);
+                let and = *operator == Operator::And;
+                let mut list = Vec::new();
+                for one in [left, right] {
+                    match one {
+                        Condition::All(several) if and => list.extend(several),
+                        Condition::Any(several) if !and => list.extend(several),
+                        one => list.push(one),
+                    }
+                }
+                Ok(if and { Condition::All(list) } else { Condition::Any(list) })
+            }
+            ExprKind::Not(one) => Ok(not(self.condition(one)?)),
+            _ => {
+                let fault = Fault::new(expr.area, "expected a condition");
+                self.tell(fault.help("compare two numbers, as in `rank == 0`"))
+            }
+        }
+    }
+}
+
+/// The condition that holds where this one does not.
+pub(super) fn not(condition: Condition) -> Condition {
+    match condition {
+        Condition::Compare(left, comparison, right) => {
+            let comparison = match comparison {
+                Comparison::Equal => Comparison::NotEqual,
+                Comparison::NotEqual => Comparison::Equal,
+                Comparison::Less => Comparison::GreaterOrEqual,
+                Comparison::LessOrEqual => Comparison::Greater,
+                Comparison::Greater => Comparison::LessOrEqual,
+                Comparison::GreaterOrEqual => Comparison::Less,
+            };
+            Condition::Compare(left, comparison, right)
+        }
+        Condition::Not(one) => *one,
+        several => Condition::Not(Box::new(several)),
+    }
+}
+
+fn no_number(area: Area) -> Fault {
+    Fault::new(area, "expected a number")
+        .help("numbers are made of digits, names, `rank`, `xs[i]` and `+ - * / %`")
+}
+
+/// Two numbers made one; numbers that are written out are computed.
+pub(super) fn binary(operator: Operator, left: Expr, right: Expr) -> Expr {
+    if let (Expr::Int(left), Expr::Int(right)) = (&left, &right) {
+        let value = match operator {
+            Operator::Add => left.checked_add(*right),
+            Operator::Sub => left.checked_sub(*right),
+            Operator::Mul => left.checked_mul(*right),
+            Operator::Div if *right > 0 => left.checked_div_euclid(*right),
+            Operator::Rem if *right > 0 => left.checked_rem_euclid(*right),
+            _ => None,
+        };
+        if let Some(value) = value {
+            return Expr::Int(value);
+        }
+    }
+    match operator {
+        Operator::Sub => left - right,
+        Operator::Mul => left * right,
+        Operator::Div => left / right,
+        Operator::Rem => left % right,
+        _ => left + right,
+    }
+}

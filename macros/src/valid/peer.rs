@@ -1,0 +1,183 @@
+//! Other ranks, recognised by their form.
+
+use typed_nccl_plan::ir::{AxisId, Expr, Hop, Peer};
+
+use super::number::binary;
+use super::scope::Meaning;
+use super::{Looked, Resolver};
+use crate::area::Area;
+use crate::ast::{self, ExprKind, Operator, text};
+use crate::fault::Fault;
+
+/// Why a number is no peer.
+enum Strange {
+    /// It is made of the rank in another way.
+    Form,
+    /// On a mesh it must be said along which axis.
+    WhichAxis,
+    /// It goes along one axis, and around another.
+    OtherAxis(AxisId, AxisId),
+    /// `rank + 1 % n`
+    Precedence,
+}
+
+impl Resolver<'_> {
+    pub(super) fn peer(&mut self, expr: &ast::Expr) -> Looked<Peer> {
+        if let ExprKind::Name(name) = &expr.kind
+            && name != "rank"
+            && name != "size"
+            && let Meaning::Peer(peer) = self.look(name, super::scope::Want::Any)?
+        {
+            return Ok(peer);
+        }
+        let ExprKind::List(list) = &expr.kind else {
+            let number = self.number(expr)?;
+            return match self.recognise(&number) {
+                Ok(peer) => Ok(peer),
+                Err(strange) => self.strange(strange, expr.area),
+            };
+        };
+        if self.valid.plan.axes.len() < 2 {
+            let fault = Fault::new(expr.area, "a plan of one axis has no steps along several");
+            return self.tell(fault.help("write the step alone: `(rank + 1) % n`"));
+        }
+        let mut hops = Vec::new();
+        for one in list {
+            let number = self.number(one)?;
+            match self.recognise(&number) {
+                Ok(Peer::Shift(more)) => hops.extend(more),
+                Ok(Peer::Rank(_)) => return self.strange(Strange::WhichAxis, one.area),
+                Err(strange) => return self.strange(strange, one.area),
+            }
+        }
+        Ok(Peer::Shift(hops))
+    }
+
+    fn recognise(&self, number: &Expr) -> Result<Peer, Strange> {
+        if !number.mentions_rank() {
+            return Ok(Peer::Rank(number.clone()));
+        }
+        let alone = self.valid.plan.axes.len() == 1;
+        let (inside, around) = match number {
+            Expr::Rem(inside, ring) => match **ring {
+                Expr::Extent(axis) => (&**inside, Some(axis)),
+                Expr::Size if alone => (&**inside, Some(AxisId(0))),
+                _ => return Err(Strange::Form),
+            },
+            number => (number, None),
+        };
+        let mut terms = Vec::new();
+        flatten(inside, true, &mut terms);
+        let mut axis = None;
+        let mut by: Option<Expr> = None;
+        for (plus, term) in terms {
+            let along = match term {
+                Expr::Rank if alone => Some(AxisId(0)),
+                Expr::Rank => return Err(Strange::WhichAxis),
+                Expr::Coordinate(axis) => Some(*axis),
+                _ => None,
+            };
+            match along {
+                Some(_) if !plus || axis.is_some() => return Err(Strange::Form),
+                Some(_) => axis = along,
+                None if around.is_none() && is_around(term) => return Err(Strange::Precedence),
+                None if term.mentions_rank() => return Err(Strange::Form),
+                None => by = Some(sum(by, plus, term.clone())),
+            }
+        }
+        let Some(axis) = axis else { return Err(Strange::Form) };
+        if let Some(around) = around
+            && around != axis
+        {
+            return Err(Strange::OtherAxis(axis, around));
+        }
+        // This rank itself exists, so that it does not matter whether its axis is open.
+        let wrap = around.is_some() || by.is_none();
+        Ok(Peer::Shift(vec![Hop { axis, by: by.unwrap_or(Expr::Int(0)), wrap }]))
+    }
+
+    fn strange<T>(&mut self, strange: Strange, area: Area) -> Looked<T> {
+        let axes = &self.valid.plan.axes;
+        let name = |axis: AxisId| axes.get(axis.index()).map_or("n", |axis| &axis.name);
+        let (first, mesh) = (name(AxisId(0)), axes.len() > 1);
+        let rank = if mesh { format!("rank.{first}") } else { "rank".to_owned() };
+        let forms = format!(
+            "`({rank} + 1) % {first}` goes around the ring, `{rank} + 1` along the open chain; a rank by its \
+             number does not mention `rank`"
+        );
+        let fault = match strange {
+            Strange::Form => {
+                Fault::new(area, "this depends on the rank, and is no step from it").help(forms)
+            }
+            Strange::WhichAxis => {
+                let fault = Fault::new(
+                    area,
+                    "this plan has several axes, and this does not say along which",
+                );
+                fault.help(format!(
+                    "name the axis: `({rank} + 1) % {first}`; for several, `[{rank} + 1, rank.{} - 1]`",
+                    name(AxisId(1))
+                ))
+            }
+            Strange::OtherAxis(along, around) => {
+                let (along, around) = (name(along), name(around));
+                let title = format!("this goes along `{along}`, and around `{around}`");
+                Fault::new(area, title).help(format!("write `% {along}`"))
+            }
+            Strange::Precedence => Fault::new(area, "`%` binds tighter than `+`")
+                .help(format!("put the step in parentheses: `({rank} + 1) % {first}`")),
+        };
+        self.tell(fault)
+    }
+
+    /// What a `let` gives a name to.
+    pub(super) fn named(&mut self, value: &ast::Expr) -> Looked<Meaning> {
+        if matches!(value.kind, ExprKind::List(_)) {
+            return self.peer(value).map(Meaning::Peer);
+        }
+        if let Some(root) = value.root()
+            && !matches!(&*text(root), "rank" | "size")
+        {
+            match self.look(root, super::scope::Want::Any)? {
+                Meaning::Buffer(_) | Meaning::Region(_) => {
+                    return self.part(value).map(|part| Meaning::Region(Box::new(part)));
+                }
+                Meaning::Peer(peer) if matches!(value.kind, ExprKind::Name(_)) => {
+                    return Ok(Meaning::Peer(peer));
+                }
+                _ => {}
+            }
+        }
+        self.number(value).map(Meaning::Number)
+    }
+}
+
+/// The terms of a sum, and whether they are added.
+fn flatten<'a>(expr: &'a Expr, plus: bool, terms: &mut Vec<(bool, &'a Expr)>) {
+    match expr {
+        Expr::Add(left, right) => {
+            flatten(left, plus, terms);
+            flatten(right, plus, terms);
+        }
+        Expr::Sub(left, right) => {
+            flatten(left, plus, terms);
+            flatten(right, !plus, terms);
+        }
+        term => terms.push((plus, term)),
+    }
+}
+
+fn is_around(term: &Expr) -> bool {
+    matches!(term, Expr::Rem(_, ring) if matches!(**ring, Expr::Extent(_) | Expr::Size))
+}
+
+fn sum(before: Option<Expr>, plus: bool, term: Expr) -> Expr {
+    match before {
+        None if plus => term,
+        None => binary(Operator::Sub, Expr::Int(0), term),
+        Some(before) => {
+            let operator = if plus { Operator::Add } else { Operator::Sub };
+            binary(operator, before, term)
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Parts of memory.
+
+use proc_macro2::Ident;
+use typed_nccl_plan::ir::{BufferId, Expr, LoopId, Region};
+
+use super::number::binary;
+use super::scope::{Meaning, Want};
+use super::{Looked, Resolver, Told};
+use crate::area::Area;
+use crate::ast::{self, ExprKind, Operator};
+use crate::fault::Fault;
+
+/// A part of memory that can still be divided.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) region: Region,
+}
+
+impl Resolver<'_> {
+    pub(super) fn region(&mut self, expr: &ast::Expr) -> Looked<Region> {
+        self.part(expr).map(|part| part.region)
+    }
+
+    pub(super) fn part(&mut self, expr: &ast::Expr) -> Looked<Part> {
+        match &expr.kind {
+            ExprKind::Name(name) => match self.look(name, Want::Memory)? {
+                Meaning::Buffer(buffer) => Ok(Part { region: Region::all(buffer) }),
+                Meaning::Region(part) => Ok(*part),
+                _ => Err(Told),
+            },
+            ExprKind::Field(base, field) => {
+                let mut part = self.part(base)?;
+                if field != "next" {
+                    let fault = Fault::new(field.span(), format!("memory has no `{field}`"));
+                    return self.tell(fault.help(
+                        "`u.next` is the other copy of `swapped` memory, `u.chunk(parts, index)` one of \
+                         equal parts",
+                    ));
+                }
+                part.region.next = true;
+                Ok(part)
+            }
+            ExprKind::Index(base, index) => {
+                let (part, index) = (self.part(base), self.number(index));
+                self.index(part?, index?, expr.area)
+            }
+            ExprKind::Slice(base, from, to) => {
+                let part = self.part(base);
+                let from = from.as_ref().map(|from| self.number(from));
+                let to = to.as_ref().map(|to| self.number(to));
+                let (mut part, from, to) = (part?, from.transpose()?, to.transpose()?);
+                self.single(&part, base)?;
+                self.slice(&mut part.region, from, to);
+                Ok(part)
+            }
+            ExprKind::Method(base, method, arguments) => {
+                let part = self.part(base);
+                let numbers: Vec<_> = arguments.iter().map(|one| self.number(one)).collect();
+                let numbers: Looked<Vec<Expr>> = numbers.into_iter().collect();
+                self.chunk(part?, numbers?, base, method, expr.area)
+            }
+            _ => self.tell(
+                Fault::new(expr.area, "expected memory")
+                    .help("memory is `x`, `x[a..b]`, `g[i]`, `x.next` or `x.chunk(parts, index)`"),
+            ),
+        }
+    }
+
+    fn index(&mut self, mut part: Part, index: Expr, area: Area) -> Looked<Part> {
+        let region = &mut part.region;
+        let array = &self.valid.plan.buffers[region.buffer.index()].array;
+        if array.is_some() && region.index.is_none() {
+            region.index = Some(index);
+            return Ok(part);
+        }
+        let title = "an index names one buffer of an array, and this is one buffer";
+        self.tell(
+            Fault::new(area, title).help("for one of its elements write a range: `[i..i + 1]`"),
+        )
+    }
+
+    /// That this is one buffer, or part of one.
+    fn single(&mut self, part: &Part, base: &ast::Expr) -> Looked<()> {
+        let buffer = &self.valid.plan.buffers[part.region.buffer.index()];
+        if buffer.array.is_none() || part.region.index.is_some() {
+            return Ok(());
+        }
+        let name = base.root().map(ToString::to_string).unwrap_or_default();
+        let fault = Fault::new(base.area, format!("`{name}` is an array of buffers"));
+        self.tell(fault.help(format!("say which of them first: `{name}[0][a..b]`")))
+    }
+
+    fn slice(&self, region: &mut Region, from: Option<Expr>, to: Option<Expr>) {
+        let inside = region.range.take();
+        let end = match to {
+            None => match &inside {
+                Some((_, end)) => end.clone(),
+                None => self.len(region),
+            },
+            Some(to) => moved(inside.as_ref(), to),
+        };
+        let start = moved(inside.as_ref(), from.unwrap_or(Expr::Int(0)));
+        region.range = Some((start, end));
+    }
+
+    fn chunk(
+        &mut self,
+        mut part: Part,
+        numbers: Vec<Expr>,
+        base: &ast::Expr,
+        method: &Ident,
+        area: Area,
+    ) -> Looked<Part> {
+        if method != "chunk" {
+            let fault = Fault::new(method.span(), format!("memory has no `{method}`"));
+            return self.tell(fault.help("`x.chunk(parts, index)` is one of equal parts"));
+        }
+        let Ok([parts, index]) = <[Expr; 2]>::try_from(numbers) else {
+            let fault = Fault::new(area, "`chunk` takes two numbers");
+            return self
+                .tell(fault.help("into how many parts, and which of them: `x.chunk(n, rank)`"));
+        };
+        self.single(&part, base)?;
+        self.divide(&mut part.region, parts, index);
+        Ok(part)
+    }
+
+    /// Leaves one of so many equal parts.
+    pub(super) fn divide(&self, region: &mut Region, parts: Expr, index: Expr) {
+        let len = match &region.range {
+            Some((start, end)) => binary(Operator::Sub, end.clone(), start.clone()),
+            None => self.len(region),
+        };
+        let each = binary(Operator::Div, len, parts);
+        let after = binary(Operator::Add, index.clone(), Expr::Int(1));
+        let from = binary(Operator::Mul, index, each.clone());
+        let to = binary(Operator::Mul, after, each);
+        self.slice(region, Some(from), Some(to));
+    }
+
+    /// The length of the buffer that a region is in.
+    fn len(&self, region: &Region) -> Expr {
+        let buffer = &self.valid.plan.buffers[region.buffer.index()];
+        match (&buffer.array, &region.index) {
+            (Some(array), Some(index)) => replace(&buffer.len, array.index, index),
+            _ => buffer.len.clone(),
+        }
+    }
+
+    pub(super) fn buffer(&self, buffer: BufferId) -> &typed_nccl_plan::ir::Buffer {
+        &self.valid.plan.buffers[buffer.index()]
+    }
+}
+
+fn moved(inside: Option<&(Expr, Expr)>, by: Expr) -> Expr {
+    match inside {
+        None | Some((Expr::Int(0), _)) => by,
+        Some((start, _)) if by == Expr::Int(0) => start.clone(),
+        Some((start, _)) => binary(Operator::Add, start.clone(), by),
+    }
+}
+
+/// The number with another in the place of a counter.
+fn replace(expr: &Expr, counter: LoopId, by: &Expr) -> Expr {
+    let both = |operator, left: &Expr, right: &Expr| {
+        binary(operator, replace(left, counter, by), replace(right, counter, by))
+    };
+    match expr {
+        Expr::Loop(id) if *id == counter => by.clone(),
+        Expr::Element(list, index) => Expr::Element(*list, Box::new(replace(index, counter, by))),
+        Expr::Add(left, right) => both(Operator::Add, left, right),
+        Expr::Sub(left, right) => both(Operator::Sub, left, right),
+        Expr::Mul(left, right) => both(Operator::Mul, left, right),
+        Expr::Div(left, right) => both(Operator::Div, left, right),
+        Expr::Rem(left, right) => both(Operator::Rem, left, right),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,288 @@
+//! Names, and what they mean.
+
+use std::collections::HashMap;
+
+use proc_macro2::{Ident, Span};
+use typed_nccl_plan::ir::{
+    self, AxisId, BufferId, CommunicatorId, LoopId, ParamId, SignalId, StreamId,
+};
+
+use super::region::Part;
+use super::{Looked, Resolver, Told};
+use crate::ast::text;
+use crate::fault::Fault;
+use crate::nearest::nearest;
+
+/// What a name means.
+#[derive(Clone, Debug)]
+pub(super) enum Meaning {
+    Axis(AxisId),
+    Param(ParamId),
+    List(ParamId),
+    Buffer(BufferId),
+    Stream(StreamId),
+    Signal(SignalId),
+    Communicator(CommunicatorId),
+    Counter(LoopId),
+    Number(ir::Expr),
+    Region(Box<Part>),
+    Peer(ir::Peer),
+    /// It was declared, and what was wrong there is told already.
+    Broken,
+}
+
+/// What a name has to be where it stands.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Want {
+    Number,
+    Memory,
+    Stream,
+    Signal,
+    Communicator,
+    Axis,
+    /// A region, a number or a peer, for a `let`.
+    Any,
+}
+
+/// The names that may be used at some place.
+#[derive(Default)]
+pub(super) struct Scope {
+    plan: HashMap<String, (Meaning, Span)>,
+    /// Counters and names of blocks, the innermost last.
+    blocks: Vec<(String, Meaning)>,
+    /// Declared names in their order, for suggestions.
+    order: Vec<String>,
+}
+
+/// Names that mean something of their own.
+const RESERVED: [&str; 3] = ["rank", "size", "world"];
+
+/// Names that the fields and arguments of the plan's module cannot have.
+const KEYWORDS: [&str; 50] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "unsafe", "unsized", "use", "virtual", "where", "while",
+];
+
+impl Scope {
+    pub(super) fn depth(&self) -> usize {
+        self.blocks.len()
+    }
+
+    pub(super) fn leave(&mut self, depth: usize) {
+        self.blocks.truncate(depth);
+    }
+
+    fn look(&self, name: &str) -> Option<&Meaning> {
+        let inner = self.blocks.iter().rev().find(|(known, _)| known == name);
+        inner
+            .map(|(_, meaning)| meaning)
+            .or_else(|| self.plan.get(name).map(|(meaning, _)| meaning))
+    }
+
+    /// Those of the declared names that could stand where this is wanted.
+    fn fitting(&self, want: Want) -> impl Iterator<Item = &str> {
+        let outer = self.order.iter().filter_map(|name| Some((name, &self.plan.get(name)?.0)));
+        let inner = self.blocks.iter().map(|(name, meaning)| (name, meaning));
+        outer.chain(inner).filter(move |(_, meaning)| meaning.fits(want)).map(|(name, _)| &**name)
+    }
+}
+
+impl Meaning {
+    fn fits(&self, want: Want) -> bool {
+        match self {
+            Self::Axis(_) => matches!(want, Want::Axis | Want::Number | Want::Any),
+            Self::Param(_) | Self::List(_) | Self::Counter(_) | Self::Number(_) => {
+                matches!(want, Want::Number | Want::Any)
+            }
+            Self::Buffer(_) | Self::Region(_) => matches!(want, Want::Memory | Want::Any),
+            Self::Stream(_) => want == Want::Stream,
+            Self::Signal(_) => want == Want::Signal,
+            Self::Communicator(_) => want == Want::Communicator,
+            // A peer stands where a number that is a rank does.
+            Self::Peer(_) => matches!(want, Want::Any),
+            Self::Broken => false,
+        }
+    }
+
+    pub(super) fn what(&self) -> &'static str {
+        match self {
+            Self::Axis(_) => "an axis",
+            Self::Param(_) => "a parameter",
+            Self::List(_) => "a list of numbers",
+            Self::Buffer(_) => "memory",
+            Self::Stream(_) => "a stream",
+            Self::Signal(_) => "a signal",
+            Self::Communicator(_) => "a communicator",
+            Self::Counter(_) => "a counter",
+            Self::Number(_) => "a number",
+            Self::Region(_) => "part of memory",
+            Self::Peer(_) => "another rank",
+            Self::Broken => "wrong",
+        }
+    }
+}
+
+impl Want {
+    pub(super) fn what(self) -> &'static str {
+        match self {
+            Self::Number => "a number",
+            Self::Memory => "memory",
+            Self::Stream => "a stream",
+            Self::Signal => "a signal",
+            Self::Communicator => "a communicator",
+            Self::Axis => "an axis",
+            Self::Any => "a number, memory or another rank",
+        }
+    }
+
+    fn declare(self, name: &str) -> String {
+        match self {
+            Self::Number | Self::Any => {
+                format!("declare it as a parameter: `{name}: usize`, or with `let`")
+            }
+            Self::Memory => format!("declare it: `in {name}: [f32; len];`"),
+            Self::Stream => format!("declare it: `stream {name};`"),
+            Self::Signal => format!("declare it: `signal {name};`"),
+            Self::Communicator => format!("declare it: `comm {name} along axis;`"),
+            Self::Axis => format!("declare it: `{name}: Ranks`"),
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// Gives a name to something of the whole plan.
+    pub(super) fn declare(&mut self, name: &Ident, meaning: Meaning) {
+        let called = text(name);
+        if self.may_be_called(name, &called) {
+            self.scope.order.push(called.clone());
+            self.scope.plan.insert(called, (meaning, name.span()));
+        }
+    }
+
+    /// Gives a name to something of the block.
+    pub(super) fn declare_here(&mut self, name: &Ident, meaning: Meaning) {
+        let called = text(name);
+        if self.may_be_called(name, &called) {
+            self.scope.blocks.push((called, meaning));
+        }
+    }
+
+    fn may_be_called(&mut self, name: &Ident, called: &str) -> bool {
+        let fault = if RESERVED.contains(&called) {
+            let means = match called {
+                "rank" => "this rank's number",
+                "size" => "the number of all ranks",
+                _ => "the communicator of all ranks",
+            };
+            Fault::new(name.span(), format!("`{called}` means {means}")).help("choose another name")
+        } else if KEYWORDS.contains(&called) {
+            Fault::new(name.span(), format!("`{called}` is a keyword of Rust"))
+                .help("choose another name: it is also a field or an argument of the plan's module")
+        } else if let Some((before, span)) = self.scope.plan.get(called) {
+            let (what, line) = (before.what(), span.start().line);
+            Fault::new(
+                name.span(),
+                format!("`{called}` is {what} already, declared in line {line}"),
+            )
+            .help("choose another name")
+        } else if self.scope.blocks.iter().any(|(known, _)| known == called) {
+            Fault::new(name.span(), format!("`{called}` has a meaning here already"))
+                .help("choose another name")
+        } else {
+            return true;
+        };
+        self.faults.push(fault);
+        false
+    }
+
+    /// What a name means where that is wanted. A name that is not declared is told, and taken for the one
+    /// that was probably meant, so that nothing else is told of it.
+    pub(super) fn look(&mut self, name: &Ident, want: Want) -> Looked<Meaning> {
+        let called = text(name);
+        match self.scope.look(&called) {
+            Some(Meaning::Broken) => Err(Told),
+            Some(meaning) if meaning.fits(want) || want == Want::Any => Ok(meaning.clone()),
+            Some(meaning) => {
+                let what = meaning.what();
+                let near = nearest(&called, self.scope.fitting(want)).map(str::to_owned);
+                let fault = Fault::new(
+                    name.span(),
+                    format!("expected {}, and `{called}` is {what}", want.what()),
+                );
+                let help = near.map(|near| format!("did you mean `{near}`?"));
+                self.tell(fault.maybe_help(help.or_else(|| self.these(want))))
+            }
+            None => {
+                let near = nearest(&called, self.scope.fitting(want)).map(str::to_owned);
+                let fault = Fault::new(name.span(), format!("`{called}` is not declared"));
+                let Some(near) = near else {
+                    let these = self.these(want);
+                    let declare = want.declare(&called);
+                    let help = match these {
+                        Some(these) => format!("{these}, or {declare}"),
+                        None => declare,
+                    };
+                    return self.tell(fault.help(help));
+                };
+                self.faults.push(fault.help(format!("did you mean `{near}`?")));
+                self.scope.look(&near).cloned().ok_or(Told)
+            }
+        }
+    }
+
+    /// The declared names that are such.
+    fn these(&self, want: Want) -> Option<String> {
+        let names: Vec<&str> = self.scope.fitting(want).collect();
+        match &*names {
+            [] => None,
+            names if names.len() > 8 => None,
+            [one] => Some(format!("use `{one}`")),
+            names => Some(format!("use one of `{}`", names.join("`, `"))),
+        }
+    }
+
+    pub(super) fn is_memory(&self, name: &Ident) -> bool {
+        matches!(self.scope.look(&text(name)), Some(Meaning::Buffer(_) | Meaning::Region(_)))
+    }
+
+    pub(super) fn stream(&mut self, name: &Ident) -> Looked<StreamId> {
+        match self.look(name, Want::Stream)? {
+            Meaning::Stream(stream) => Ok(stream),
+            _ => Err(Told),
+        }
+    }
+
+    pub(super) fn signal(&mut self, name: &Ident) -> Looked<SignalId> {
+        match self.look(name, Want::Signal)? {
+            Meaning::Signal(signal) => Ok(signal),
+            _ => Err(Told),
+        }
+    }
+
+    pub(super) fn axis(&mut self, name: &Ident) -> Looked<AxisId> {
+        match self.look(name, Want::Axis)? {
+            Meaning::Axis(axis) => Ok(axis),
+            _ => Err(Told),
+        }
+    }
+
+    /// The communicator before a dot; the one of all ranks if there is none.
+    pub(super) fn among(&mut self, through: Option<&Ident>) -> Looked<CommunicatorId> {
+        let Some(name) = through else { return Ok(CommunicatorId(0)) };
+        if name == "world" {
+            return Ok(CommunicatorId(0));
+        }
+        match self.look(name, Want::Communicator)? {
+            Meaning::Communicator(communicator) => Ok(communicator),
+            _ => Err(Told),
+        }
+    }
+}
+
+/// The number of the last one in a list.
+pub(super) fn last<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX).saturating_sub(1)
+}

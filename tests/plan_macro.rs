@@ -1,0 +1,180 @@
+//! Plans of `plan!` run, and leave the numbers that they should.
+
+use typed_nccl::plan::{Slices, Swapped};
+use typed_nccl::{Communicator, Device, Host, Result, Slice, SliceMut, Stream, World, plan};
+
+plan! { pub ring<T: Element>(n: Ranks, len: usize) {
+    in a: [T; len];
+    out b: [T; len];
+    send a to (rank + 1) % n into b;
+} }
+
+plan! {
+    pub grad_sync<T: Float>(n: Ranks, k: usize, sizes: [usize; k]) {
+        inout g[i in 0..k]: [T; sizes[i]];
+        stream compute, net;
+        for i in (0..k).rev() {
+            run backward(i, write g[i]) on compute;
+            all_reduce(g[i], avg) on net after compute;
+        }
+        run apply(read g) on compute after net;
+    }
+}
+
+plan! { pub hierarchical<T: Numeric>(nodes: Ranks, local: Ranks in [2, 4, 8], len: usize)
+where
+    len % local == 0,
+{
+    comm node along local;
+    comm rail along nodes;
+    inout x: [T; len];
+    let part = x.chunk(local, rank.local);
+    node.reduce_scatter(x -> part, sum);
+    rail.all_reduce(part, sum);
+    node.all_gather(part -> x);
+} }
+
+plan! {
+    pub halo<T: Element>(n: Ranks, m: usize, h: usize) where n >= 3, m >= 4 * h {
+        inout swapped window u: [T; m];
+        signal lo, hi;
+        stream net, cmp;
+        let left = (rank - 1) % n;
+        let right = (rank + 1) % n;
+        put u[h..2 * h] to left into u[m - h..m] signal hi on net;
+        put u[m - 2 * h..m - h] to right into u[..h] signal lo on net;
+        run interior(read u[h..m - h], write u.next[2 * h..m - 2 * h]) on cmp;
+        wait hi from right, lo from left on net;
+        run edges(read u, write u.next[h..2 * h], write u.next[m - 2 * h..m - h]) on cmp after net;
+    }
+}
+
+/// Counts what it is asked to do.
+#[derive(Default)]
+struct Model {
+    order: Vec<usize>,
+    seen: usize,
+}
+
+impl<D: Device> grad_sync::Steps<f32, D> for Model {
+    fn backward(&mut self, i: usize, mut g: SliceMut<'_, f32, D>, _: &Stream<D>) -> Result<()> {
+        self.order.push(i);
+        g.copy_from(&vec![i as f32; g.len()])
+    }
+
+    fn apply(&mut self, g: Slices<'_, f32, D>, _: &Stream<D>) -> Result<()> {
+        self.seen = g.iter().map(|one| one.len()).sum();
+        Ok(())
+    }
+}
+
+/// Copies: what a neighbour sent is what it holds.
+impl<D: Device> halo::Steps<f32, D> for Model {
+    fn interior(
+        &mut self,
+        u: Slice<'_, f32, D>,
+        u_next: SliceMut<'_, f32, D>,
+        _: &Stream<D>,
+    ) -> Result<()> {
+        assert_eq!((u.len(), u_next.len()), (6, 4));
+        Ok(())
+    }
+
+    fn edges(
+        &mut self,
+        u: Slice<'_, f32, D>,
+        low: SliceMut<'_, f32, D>,
+        high: SliceMut<'_, f32, D>,
+        _: &Stream<D>,
+    ) -> Result<()> {
+        assert_eq!((u.len(), low.len(), high.len()), (8, 1, 1));
+        Ok(())
+    }
+}
+
+/// Runs it on four ranks.
+macro_rules! four {
+    (|$comm:pat_param| $body:block) => {
+        Host::spmd(4, |place| -> Result<()> {
+            let $comm = place.init()?;
+            $body
+        })
+        .expect("the ranks run");
+    };
+}
+
+#[test]
+fn around_a_ring() {
+    fn run<W: World>(mut comm: Communicator<W>) -> Result<()> {
+        let mut bound = ring::bind::<i32, _>(&mut comm, ring::Params { len: 2 })?;
+        let mine = comm.rank().index() as i32;
+        let a = comm.device().from_slice(&[mine, mine])?;
+        let mut b = comm.device().zeros(2)?;
+        bound.run(&comm, ring::Buffers { a: &a, b: &mut b })?;
+        assert_eq!(b.to_vec()?, [(mine + 3) % 4; 2]);
+        assert!(bound.describe().contains("rank 0"), "{}", bound.describe());
+        comm.finish()
+    }
+    four!(|comm| { run(comm) });
+}
+
+#[test]
+fn gradients_bucket_by_bucket() {
+    four!(|mut comm| {
+        let (sizes, mut model) = ([3, 5], Model::default());
+        let params = grad_sync::Params { k: 2, sizes: &sizes };
+        let mut bound = grad_sync::bind::<f32, _>(&mut comm, params)?;
+        let mut g = [comm.device().zeros(3)?, comm.device().zeros(5)?];
+        bound.run(&comm, grad_sync::Buffers { g: &mut g }, &mut model)?;
+        assert_eq!((&*model.order, model.seen), (&[1, 0][..], 8));
+        assert_eq!(g[1].to_vec()?, [1.0; 5]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn in_three_steps() {
+    four!(|mut comm| {
+        let params = hierarchical::Params { nodes: 2, local: 2, len: 4 };
+        let mut bound = hierarchical::bind::<f32, _>(&mut comm, params)?;
+        let mut x = comm.device().from_slice(&[comm.rank().index() as f32; 4])?;
+        bound.run(&comm, hierarchical::Buffers { x: &mut x })?;
+        assert_eq!(x.to_vec()?, [6.0; 4]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn edges_of_neighbours() {
+    four!(|mut comm| {
+        let mut bound = halo::bind::<f32, _>(&mut comm, halo::Params { m: 8, h: 1 })?;
+        let (mut first, next) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+        first.copy_from(&[comm.rank().index() as f32; 8])?;
+        comm.barrier()?;
+        let mut u = Swapped::new(first, next);
+        bound.run(&comm, halo::Buffers { u: &mut u }, &mut Model::default())?;
+        let (next, first) = u.into_parts();
+        let (left, right) = (comm.ring(-1).index() as f32, comm.ring(1).index() as f32);
+        let told = first.to_vec()?;
+        assert_eq!((told[0], told[7]), (left, right));
+        comm.close(next)?;
+        comm.close(first)?;
+        comm.finish()
+    });
+}
+
+#[test]
+fn values_that_the_plan_does_not_claim_are_named() {
+    four!(|mut comm| {
+        let params = hierarchical::Params { nodes: 2, local: 2, len: 3 };
+        let error = hierarchical::bind::<f32, _>(&mut comm, params).err().expect("refused");
+        assert!(error.to_string().contains("hierarchical"), "{error}");
+        comm.finish()
+    });
+}
+
+#[test]
+fn the_plan_as_data() {
+    assert_eq!(ring::plan().buffers.len(), 2);
+    assert!(ring::plan().files[0].ends_with("plan_macro.rs"));
+}
