@@ -2,6 +2,7 @@
 //!
 //! Everything else, lengths and ranges, changes how much is moved and not who waits for whom.
 
+use super::guards::Guards;
 use crate::ir::{Condition, Expr, Location, Peer, Plan, Region, Step, StepKind};
 
 /// What the structure of a plan depends on, and what stands in the way of a proof for every size.
@@ -21,6 +22,8 @@ pub(crate) struct Shape {
     pub(crate) by_rank: Option<(Location, &'static str)>,
     /// Loops whose number of iterations has no bound and whose body is not the same each time.
     pub(crate) uneven: Option<Location>,
+    /// Communication under a condition that tells classes of ranks apart.
+    pub(crate) guarded: Option<Location>,
     /// Whether there are puts.
     pub(crate) puts: bool,
     /// Whether a collective has a root: a rank that is like no other.
@@ -62,9 +65,10 @@ impl Shape {
         });
     }
 
-    fn depends_on(&mut self, condition: &Condition) {
+    fn depends_on(&mut self, plan: &Plan, condition: &Condition) {
         let (params, axes) = (&mut self.params, &mut self.axes);
-        condition.any(&mut |part| {
+        // How near an end a rank is, and its remainder, are looked at by classes.
+        Guards::new(plan, &self.unbounded).any_other(condition, &mut |part| {
             match part {
                 Expr::Param(id) | Expr::Element(id, _) => params[id.index()] = true,
                 Expr::Extent(axis) => axes[axis.index()] = true,
@@ -121,12 +125,20 @@ impl Shape {
                 self.steps(plan, &this.body);
             }
             StepKind::When(this) => {
-                self.depends_on(&this.condition);
-                if this.condition.any(&mut self.by_place()) && !is_compute(&this.body) {
+                self.depends_on(plan, &this.condition);
+                let guards = Guards::new(plan, &self.unbounded);
+                let is_compute = is_compute(&this.body);
+                let by_number = guards.any_other(&this.condition, &mut self.by_place());
+                let by_class = guards.tells_apart(&this.condition);
+                if by_number && !is_compute {
                     self.number(
                         step.at,
-                        "this condition mentions the rank, and guards communication",
+                        "this condition tells ranks apart by more than how near an end they are and their \
+                         remainders by numbers, and guards communication",
                     );
+                }
+                if by_class && !is_compute {
+                    self.guarded.get_or_insert(step.at);
                 }
                 self.steps(plan, &this.body);
             }
