@@ -24,6 +24,10 @@ pub(crate) struct Shape {
     pub(crate) uneven: Option<Location>,
     /// Communication under a condition that tells classes of ranks apart.
     pub(crate) guarded: Option<Location>,
+    /// Whether a collective is under a condition on the rank.
+    pub(crate) guards_collectives: bool,
+    /// Whether there are messages in the global view, and in the local one.
+    pub(crate) views: (bool, bool),
     /// Whether there are puts.
     pub(crate) puts: bool,
     /// Whether a collective has a root: a rank that is like no other.
@@ -137,6 +141,9 @@ impl Shape {
                          remainders by numbers, and guards communication",
                     );
                 }
+                if this.condition.mentions_rank() && !is_compute {
+                    self.guards_collectives |= has_collective(&this.body);
+                }
                 if by_class && !is_compute {
                     self.guarded.get_or_insert(step.at);
                 }
@@ -160,11 +167,13 @@ impl Shape {
                 }
             }
             StepKind::Transfer(this) => {
+                self.views.0 = true;
                 self.region(step.at, &this.from);
                 self.region(step.at, &this.to);
                 self.peer(step.at, &this.peer);
             }
             StepKind::Send(this) => {
+                self.views.1 = true;
                 self.region(step.at, &this.from);
                 self.peer(step.at, &this.peer);
             }
@@ -232,6 +241,16 @@ fn is_fixed(plan: &Plan, expr: &Expr) -> bool {
         Expr::Extent(axis) => !one(&plan.axes[axis.index()].extent),
         Expr::Size => plan.axes.iter().any(|axis| !one(&axis.extent)),
         Expr::Rank | Expr::Coordinate(_) => true,
+        _ => false,
+    })
+}
+
+fn has_collective(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.kind {
+        StepKind::Collective(_) => true,
+        StepKind::Group(body) | StepKind::Sequence(body) => has_collective(body),
+        StepKind::Loop(this) => has_collective(&this.body),
+        StepKind::When(this) => has_collective(&this.body),
         _ => false,
     })
 }

@@ -15,13 +15,15 @@ use std::collections::HashMap;
 use super::classes::Large;
 use super::guards::{Classes, Guards, least_common_multiple};
 use super::hazards::Regions;
-use super::instance::{Beyond, Depth};
+use super::instance::{Beyond, Depth, Instance};
 use super::lengths::Lengths;
 use super::orders::Near;
+use super::report::Report;
 use super::shape::Shape;
 use super::whitelist::Names;
 use super::{Proof, UNITS, domain, problems_at};
-use crate::ir::{AxisId, Param, Plan, Values};
+use super::{collectives, messages};
+use crate::ir::{AxisId, Param, Plan, Step, StepKind, Values};
 use crate::program::{Budget, Op, OpKind, Program, Statements};
 use crate::verdict::{Check, Problem, ProblemKind, Sizes};
 use kinds::Kinds;
@@ -258,7 +260,9 @@ impl Every<'_> {
             // What conditions tell apart near an end, whoever is looked at from there, and who those look at.
             let classes = classes[axis].map(|Classes { near, every }| Classes {
                 near: (near.max(far).max(roots).saturating_add(around))
-                    .saturating_add(far.saturating_mul(2)),
+                    .saturating_add(far.saturating_mul(2))
+                    // A whole period, so that what goes round meets each remainder once at least.
+                    .saturating_add(if every > 1 { every } else { 0 }),
                 every: least_common_multiple(every, promised[axis].every).unwrap_or(i64::MAX),
             });
             let large = match (classes, shape.puts, ends) {
@@ -495,6 +499,9 @@ impl Every<'_> {
         };
         for sizes in instances {
             self.covered(sizes, &proof)?;
+            if shape.guards_collectives || shape.views == (true, true) {
+                self.meetings(sizes, &proof)?;
+            }
         }
         for sizes in instances {
             let beyond: Vec<usize> =
@@ -560,6 +567,43 @@ impl Every<'_> {
             if !proved {
                 let title = "whether this is filled cannot be decided for every size".to_owned();
                 return Err(vec![refused(Check::Coverage, covered.at, title, self.ranks())]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Proves that members of one collective that are at different statements give it one length, and that no
+    /// half of a transfer meets another's: both halves of one were proved to be of one length.
+    fn meetings(&mut self, sizes: &Sizes, proof: &Lengths<'_>) -> Result<(), Vec<Problem>> {
+        let plan = self.plan;
+        let program = crate::program::expand(plan, &self.statements, sizes, &mut self.budget)?;
+        let instance = Instance { plan, program: &program, sizes };
+        let mut report = Report::new(&instance);
+        for message in messages::check(&instance, &mut report) {
+            let at = |op: u32| program.ops[op as usize].statement;
+            let (send, receive) = (at(message.send_op), at(message.receive_op));
+            let is_transfer = |statement: u32| {
+                let step = Step::nth(&plan.steps, statement);
+                step.is_some_and(|step| matches!(step.kind, StepKind::Transfer(_)))
+            };
+            if send != receive && (is_transfer(send) || is_transfer(receive)) {
+                let title = "this half of a transfer meets one of another statement: whether both have one \
+                             length cannot be decided for every size";
+                let (at, help) = (program.place(send), self.ranks());
+                return Err(vec![refused(Check::Agreement, at, title.to_owned(), help)]);
+            }
+        }
+        let meetings = collectives::check(&instance, &mut report);
+        for meeting in meetings {
+            let mut statements: Vec<u32> =
+                meeting.members.iter().map(|(_, op)| program.ops[*op as usize].statement).collect();
+            statements.dedup();
+            let first = statements[0];
+            if let Some(&other) = statements.iter().find(|&&other| !proof.meet(first, other)) {
+                let title = "whether the members of this collective, which are at different statements, \
+                             give it one length cannot be decided for every size";
+                let (at, help) = (program.place(other), self.ranks());
+                return Err(vec![refused(Check::Agreement, at, title.to_owned(), help)]);
             }
         }
         Ok(())
