@@ -468,6 +468,36 @@ mod lengths {
     }
 
     #[test]
+    fn a_collective_that_has_no_length_at_first() {
+        let sum = || CollectiveKind::AllReduce(Reduction::Sum);
+        let some = || part(1, 0, p() / 100);
+        let steps = || vec![when(R.eq(0), vec![collective(sum(), some(), some())])];
+        refused(&of(Values::Exactly(2), Role::InOut, steps()), 2, 100);
+        refused(&of(Values::AtLeast(2), Role::InOut, steps()), 2, 100);
+    }
+
+    #[test]
+    fn a_put_that_has_no_length_at_first() {
+        let some = |buffer: u32| part(buffer, 0, p() / 100);
+        let steps = || {
+            vec![
+                on(compute("read", vec![all(1)], vec![all(2)]), 1, &[]),
+                put(some(0), ring(1), some(1), Some(0)),
+                wait(vec![(0, ring(-1), 1)]),
+            ]
+        };
+        let windows = |axis: Values| {
+            let mut plan = with_two_streams(of(axis, Role::InOut, steps()));
+            plan.signals = vec![named("told")];
+            plan.buffers[0].window = true;
+            plan.buffers[1].window = true;
+            plan
+        };
+        refused(&windows(Values::Exactly(2)), 2, 100);
+        refused(&windows(Values::AtLeast(2)), 2, 100);
+    }
+
+    #[test]
     fn halves_of_different_ranks() {
         let some = |buffer: u32| part(buffer, 0, Expr::Int(1) + R / 64);
         let steps = vec![group(vec![send(some(0), ring(1)), receive(some(1), ring(-1))])];

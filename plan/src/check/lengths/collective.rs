@@ -53,6 +53,12 @@ impl Lengths<'_> {
             parts.any(|expr| expr.any(|part| *part == Expr::Loop(around.counter)))
         });
         self.sent.insert(number, ((!counts).then(|| sent.clone()), all));
+        // Without a length it is not issued: of some ranks alone, that may be what makes it right.
+        if !all && self.anywhere.is_some() && !facts.less(&Poly::zero(), &sent) {
+            let title = "whether this collective, which is not all ranks', has a length cannot be decided for \
+                         every size";
+            self.undecided(Check::CollectiveOrder, at, title, PROMISE);
+        }
         // The same on another rank.
         let mut other_facts = facts.clone();
         let other = self.another_rank(&mut other_facts, view);

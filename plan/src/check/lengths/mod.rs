@@ -444,10 +444,13 @@ impl<'a> Lengths<'a> {
     fn half(&mut self, number: u32, region: &Region, facts: &Facts, view: &View, at: Location) {
         let known = self.is_known(region, number);
         let Some(len) = self.len(facts, region, view) else { return };
-        let mut elsewhere = facts.clone();
-        let other = self.another_rank(&mut elsewhere, view);
-        let theirs = self.len(&elsewhere, region, &other);
-        if !known && !theirs.is_some_and(|theirs| elsewhere.equal(&theirs, &len)) {
+        let on_all_ranks = || {
+            let mut elsewhere = facts.clone();
+            let other = self.another_rank(&mut elsewhere, view);
+            let theirs = self.len(&elsewhere, region, &other);
+            theirs.is_some_and(|theirs| elsewhere.equal(&theirs, &len))
+        };
+        if !known && !on_all_ranks() {
             let title =
                 "whether messages have one length on all ranks cannot be decided for every size";
             return self.undecided(Check::Agreement, at, title, TRANSFER);
