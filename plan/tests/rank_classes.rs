@@ -233,7 +233,7 @@ fn hops_of_several_ranks() {
 
 #[test]
 fn what_goes_round_is_refused() {
-    // Two ways: none of the two waits in a circle, but together they might.
+    // One way is broken at the first rank, the other at none: in a group, all of it is right.
     let says = says(&messages(
         4,
         vec![
@@ -420,6 +420,113 @@ fn loops_without_a_bound_and_guarded_messages() {
     let work = when(R.eq(0), vec![compute("load", vec![], vec![all(0)])]);
     let body = vec![work, sequence(vec![transfer(all(0), chain(1), all(1))])];
     right(&with(messages(2, vec![repeat(0, 0, p(), body)])));
+}
+
+#[test]
+fn across_the_seam() {
+    // The last three ranks put into the first three.
+    let seam = |waits: Condition| {
+        let mut plan = windows(vec![
+            when(R.ge(N - 3), vec![put(all(0), ring(3), all(1), Some(0))]),
+            when(waits, vec![wait(vec![(0, ring(-3), 1)])]),
+            read(),
+        ]);
+        plan.axes[0].extent = Values::AtLeast(7);
+        plan
+    };
+    right(&seam(R.lt(3)));
+    wrong(&seam(R.lt(4)), 7);
+    wrong(&seam(R.le(1)), 7);
+    wrong(&seam(both(R.lt(3), R.lt(N - 50))), 7);
+    let mut far = seam(Condition::Any(vec![R.lt(3), R.eq(N - 90)]));
+    far.axes[0].extent = Values::AtLeast(93);
+    wrong(&far, 93);
+    // The last rank reads early what the first one puts there the other way round.
+    let early = |who: Condition| {
+        let mut plan = windows(vec![
+            when(who, vec![on(compute("early", vec![all(1)], vec![all(2)]), 1, &[])]),
+            when(R.lt(2), vec![put(all(0), ring(-2), all(1), Some(0))]),
+            when(R.ge(N - 2), vec![wait(vec![(0, ring(2), 1)])]),
+            read(),
+        ]);
+        plan.axes[0].extent = Values::AtLeast(5);
+        plan
+    };
+    right(&early(both(R.ge(2), R.lt(N - 2))));
+    wrong(&early(both(R.ge(2), R.lt(N - 1))), 5);
+    wrong(&early(R.eq(40)), 41);
+    wrong(&early(both(R.eq(N - 2), (R % 9).eq(8))), 10);
+}
+
+#[test]
+fn a_chain_beside_a_ring() {
+    let body = |first: Condition| {
+        vec![
+            send(all(0), chain(1)),
+            receive(all(1), chain(-1)),
+            when(first.clone(), vec![out(-1), back(1)]),
+            when(not(first), vec![back(1), out(-1)]),
+        ]
+    };
+    right(&messages(3, body(R.eq(0))));
+    right(&messages(3, body((R % 2).eq(1))));
+    wrong(&messages(2, body(R.lt(0))), 2);
+    wrong(&messages(20, body(both(R.gt(N - 20), R.lt(9)))), 28);
+}
+
+#[test]
+fn captured_signals_of_some_ranks() {
+    let twice = |some: Condition, target: Version| {
+        let mut plan = windows(vec![
+            raise(1, ring(1)),
+            when(some.clone(), vec![raise(1, ring(1))]),
+            wait(vec![(1, ring(-1), 1)]),
+            when(
+                match some {
+                    Condition::Compare(_, how, b) => Condition::Compare(R - 1, how, b),
+                    other => other,
+                },
+                vec![wait(vec![(1, ring(-1), 1)])],
+            ),
+        ]);
+        plan.streams.truncate(1);
+        plan.launch = Launch::Captured;
+        plan.target = target;
+        plan
+    };
+    let old = Version(2, 30, 7);
+    // Only the second signal of one rank waits, and its target has waited for the first.
+    assert_eq!(says(&twice(R.eq(0), Version(2, 32, 3))), Says::Right);
+    println!("{:?}", says(&twice(R.eq(0), old)));
+    wrong(&twice(R.eq(30), Version(2, 32, 3)), 31);
+}
+
+#[test]
+fn several_remainders() {
+    let by = |m: i64, c: i64| (R % m).eq(c);
+    let six = vec![
+        when(by(2, 0), vec![out(1)]),
+        when(by(2, 1), vec![back(-1)]),
+        when(by(3, 0), vec![send(all(0), ring(1)), send(all(2), ring(2))]),
+        when(by(3, 1), vec![back(-1)]),
+        when(by(3, 2), vec![receive(all(2), ring(-2))]),
+    ];
+    let of = |condition: Condition| {
+        let mut plan = promise(messages(6, six.clone()), condition);
+        plan.buffers.push(make::buffer("t", Role::InOut, 4));
+        plan
+    };
+    right(&of((N % 6).eq(0)));
+    right(&of(both((N % 2).eq(0), (N % 3).eq(0))));
+    wrong(&of((N % 2).eq(0)), 8);
+    wrong(&of((N % 3).eq(0)), 9);
+    wrong(&wrong_from(of(both((N % 6).eq(0), N.ne(12))), 60), 60);
+}
+
+/// The same, with something wrong on the rank whose number is one less.
+fn wrong_from(mut plan: Plan, n: i64) -> Plan {
+    plan.steps.push(when(R.eq(n - 1), vec![out(1)]));
+    plan
 }
 
 /// What depends on lengths, under conditions on the rank.
