@@ -56,7 +56,7 @@ fn verdicts_for_every_size_agree_with_those_of_each() {
 }
 
 /// How many plans in which not all ranks do the same are asked; more, if the environment says so.
-const GUARDED: u64 = 400;
+const GUARDED: u64 = 250;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)

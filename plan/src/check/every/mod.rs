@@ -258,8 +258,9 @@ impl Every<'_> {
             let around = far.saturating_mul(2).saturating_add(1);
             let ends = shape.opens[axis];
             // What conditions tell apart near an end, whoever is looked at from there, and who those look at.
+            let looks = if shape.puts || asks_for_order(plan) { around } else { 0 };
             let classes = classes[axis].map(|Classes { near, every }| Classes {
-                near: (near.max(far).max(roots).saturating_add(around))
+                near: (near.max(far).max(roots).saturating_add(looks))
                     .saturating_add(far.saturating_mul(2))
                     // A whole period, so that what goes round meets each remainder once at least.
                     .saturating_add(if every > 1 { every } else { 0 }),
@@ -658,6 +659,11 @@ struct Reach {
 
 impl Reach {
     const NONE: Self = Self { apart: 0, stands_for: None, around: 0, every: 1, classes: None };
+}
+
+/// Whether the order of operations of several communicators is asked for.
+fn asks_for_order(plan: &Plan) -> bool {
+    plan.communicators.len() > 1 && plan.streams.len() > 1
 }
 
 /// The smallest number above those of all roots in their communicators.
