@@ -584,6 +584,19 @@ mod lengths {
     }
 
     #[test]
+    fn an_unguarded_collective_that_has_no_length_at_first() {
+        let sum = || CollectiveKind::AllReduce(Reduction::Sum);
+        let some = || part(1, 0, p() / 100);
+        let steps = vec![
+            collective(sum(), all(2), all(2)),
+            via(on(collective(sum(), some(), some()), 1, &[]), 1),
+        ];
+        let mut plan = with_two_streams(of(Values::AtLeast(2), Role::InOut, steps));
+        plan.communicators.push(communicator("again", &[0]));
+        refused(&plan, 2, 100);
+    }
+
+    #[test]
     fn a_put_that_has_no_length_at_first() {
         let some = |buffer: u32| part(buffer, 0, p() / 100);
         let steps = || {

@@ -10,7 +10,7 @@ mod kinds;
 mod values;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::classes::Large;
 use super::guards::{Classes, Guards, least_common_multiple};
@@ -498,6 +498,7 @@ impl Every<'_> {
                 proof.may_overlap(put, other, is_put)
             })
         };
+        self.issued(instances, &proof.maybe_empty)?;
         for sizes in instances {
             self.covered(sizes, &proof)?;
             if shape.guards_collectives || shape.views == (true, true) {
@@ -571,6 +572,23 @@ impl Every<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a collective that has no length at any size that is looked at, and may have one at others.
+    fn issued(&mut self, instances: &[Sizes], maybe_empty: &[u32]) -> Result<(), Vec<Problem>> {
+        let mut left: HashSet<u32> = maybe_empty.iter().copied().collect();
+        for sizes in instances {
+            if left.is_empty() {
+                return Ok(());
+            }
+            let budget = &mut self.budget;
+            let program = crate::program::expand(self.plan, &self.statements, sizes, budget)?;
+            program.ops.iter().for_each(|op| _ = left.remove(&op.statement));
+        }
+        let Some(&first) = left.iter().min() else { return Ok(()) };
+        let at = self.statements.places[first as usize];
+        let title = "this collective has no length at all sizes that are looked at, and may have one at others";
+        Err(vec![refused(Check::CollectiveOrder, at, title.to_owned(), self.ranks())])
     }
 
     /// Proves that members of one collective that are at different statements give it one length, and that no

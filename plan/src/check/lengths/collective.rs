@@ -54,10 +54,13 @@ impl Lengths<'_> {
         });
         self.sent.insert(number, ((!counts).then(|| sent.clone()), all));
         // Without a length it is not issued: of some ranks alone, that may be what makes it right.
-        if !all && self.anywhere.is_some() && !facts.less(&Poly::zero(), &sent) {
-            let title = "whether this collective, which is not all ranks', has a length cannot be decided for \
-                         every size";
-            self.undecided(Check::CollectiveOrder, at, title, PROMISE);
+        if !all && !facts.less(&Poly::zero(), &sent) {
+            if self.anywhere.is_some() {
+                let title = "whether this collective, which is not all ranks', has a length cannot be decided \
+                             for every size";
+                self.undecided(Check::CollectiveOrder, at, title, PROMISE);
+            }
+            self.maybe_empty.push(number);
         }
         // The same on another rank.
         let mut other_facts = facts.clone();

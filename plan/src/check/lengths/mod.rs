@@ -58,6 +58,8 @@ pub(crate) struct Lengths<'a> {
     /// How much each collective sends, if that is the same in all iterations, and whether it was looked at in
     /// all cases.
     sent: HashMap<u32, (Option<Poly>, bool)>,
+    /// Collectives that may have no length at some sizes: then they are not issued.
+    pub(crate) maybe_empty: Vec<u32>,
     /// What the plan declares and promises.
     declared: Facts,
     /// What is known whatever the rank is, within a condition on it.
@@ -90,6 +92,7 @@ impl<'a> Lengths<'a> {
             collectives: HashSet::new(),
             halves: None,
             sent: HashMap::new(),
+            maybe_empty: Vec::new(),
             declared: facts.clone(),
             anywhere: None,
             fixed: Fixed { params, axes },
