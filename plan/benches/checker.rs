@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use typed_nccl_plan::build::{Generic, PlanBuilder, ring};
+use typed_nccl_plan::build::{Generic, PlanBuilder, chain, ring};
 use typed_nccl_plan::check::check;
 use typed_nccl_plan::ir::Reduction::Sum;
 use typed_nccl_plan::ir::{Plan, Values};
@@ -19,7 +19,8 @@ fn main() {
     let any = Values::AtLeast(3);
     measure("1,000 steps, any n >= 3: messages", &messages(any.clone(), 1000));
     measure("1,000 steps, any n >= 3: puts", &puts(any.clone(), 1000));
-    measure("1,000 steps, any n >= 3: collectives and compute", &collectives(any, 1000));
+    measure("1,000 steps, any n >= 3: collectives and compute", &collectives(any.clone(), 1000));
+    measure("1,000 steps, any n >= 3: messages by turns", &by_turns(any, 1000));
     for ranks in [1024, 16_384] {
         let n = Values::Exactly(ranks);
         measure(&format!("100 steps, n = {ranks}: messages"), &messages(n.clone(), 100));
@@ -65,6 +66,28 @@ fn messages(n: Values, steps: usize) -> Plan {
     for step in 0..steps {
         let (from, to) = if step % 2 == 0 { (a, b) } else { (b, a) };
         plan.on(net).transfer(from, ring(1), to);
+    }
+    built(plan)
+}
+
+/// A chain: even ranks send first, odd ranks receive first.
+fn by_turns(n: Values, steps: usize) -> Plan {
+    let mut plan = PlanBuilder::new("by turns");
+    plan.ranks(n);
+    let r = plan.rank();
+    let len = plan.param("len", 1..);
+    let (a, b) = (plan.in_out::<Generic>("a", len), plan.in_out::<Generic>("b", len));
+    let net = plan.stream("net");
+    for step in 0..steps / 4 {
+        let (from, to) = if step % 2 == 0 { (a, b) } else { (b, a) };
+        plan.when((r % 2).eq(0), |plan| {
+            plan.on(net).send(from, chain(1));
+            plan.on(net).receive(to, chain(-1));
+        });
+        plan.when((r % 2).eq(1), |plan| {
+            plan.on(net).receive(to, chain(-1));
+            plan.on(net).send(from, chain(1));
+        });
     }
     built(plan)
 }

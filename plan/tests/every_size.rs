@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_simulator::{Random, random_plan, sizes};
+use plan_simulator::{Random, random_guarded, random_plan, simulate, sizes};
 use typed_nccl_plan::check::{check, check_at};
 use typed_nccl_plan::verdict::ProblemKind;
 
@@ -53,4 +53,59 @@ fn verdicts_for_every_size_agree_with_those_of_each() {
     }
     println!("{accepted} accepted, {broken} broken, undecided: {undecided:?}");
     assert!(accepted > 200 && broken > 200, "too few of one kind");
+}
+
+/// How many plans in which not all ranks do the same are asked; more, if the environment says so.
+const GUARDED: u64 = 250;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn conditions_on_the_rank_agree_with_each_size() {
+    let (first, count) = (number("GUARDED_FROM", 0), number("GUARDED", GUARDED));
+    let (mut accepted, mut broken, mut refused, mut late) = (0, 0, BTreeMap::new(), 0);
+    for seed in first..first + count {
+        let plan = random_guarded(&mut Random::new(seed));
+        if !plan.validate().is_empty() {
+            continue;
+        }
+        match check(&plan) {
+            Ok(_) => {
+                accepted += 1;
+                let few = if plan.axes.len() == 1 { 64 } else { 96 };
+                for of in sizes(&plan, if count > GUARDED { few } else { few / 3 }) {
+                    if let Err(rejected) = check_at(&plan, &of) {
+                        panic!("seed {seed}, {}: accepted for all\n{rejected}", of.text);
+                    }
+                    let size: i64 = of.extents.iter().product();
+                    if size <= 12 || (size <= 40 && accepted % 16 == 0) {
+                        let outcome = simulate(&plan, &of);
+                        assert!(outcome.is_right(), "seed {seed}, {}: {outcome}", of.text);
+                    }
+                }
+            }
+            Err(rejected) => match rejected.problems.iter().find(|problem| problem.is_broken()) {
+                Some(problem) => {
+                    broken += 1;
+                    let Some(named) = &problem.sizes else { panic!("no size:\n{rejected}") };
+                    late += u64::from(named.extents[0] > 8);
+                    assert!(check_at(&plan, named).is_err(), "{}: accepted", named.text);
+                    if named.extents.iter().product::<i64>() <= 24 {
+                        let outcome = simulate(&plan, named);
+                        assert!(!outcome.is_right(), "seed {seed}, {}: {rejected}", named.text);
+                    }
+                }
+                None => {
+                    // Refused, though it may be right everywhere.
+                    for problem in &rejected.problems {
+                        *refused.entry(problem.title.clone()).or_insert(0) += 1;
+                    }
+                }
+            },
+        }
+    }
+    println!("{accepted} accepted, {broken} broken ({late} above 8), refused: {refused:#?}");
+    assert!(accepted > count / 20 && broken > count / 4, "too few of one kind");
 }

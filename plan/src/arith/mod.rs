@@ -31,4 +31,4 @@ pub(crate) use view::View;
 #[cfg(test)]
 mod sound;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

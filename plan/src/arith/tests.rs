@@ -7,7 +7,7 @@ use crate::ir::{
 };
 
 /// A plan of these axes, parameters and promises that does nothing.
-pub(super) fn plan(
+pub(crate) fn plan(
     axes: &[(&str, Values)],
     params: &[(&str, Values)],
     promises: Vec<Condition>,
@@ -45,7 +45,7 @@ pub(super) fn plan(
     }
 }
 
-pub(super) fn ring(least: i64, params: &[(&str, Values)], promises: Vec<Condition>) -> Plan {
+pub(crate) fn ring(least: i64, params: &[(&str, Values)], promises: Vec<Condition>) -> Plan {
     plan(&[("n", Values::AtLeast(least))], params, promises)
 }
 

@@ -1,10 +1,20 @@
-//! Deadlock for every number of ranks: one rank stands for all that lie inside.
+//! Deadlock for every number of ranks: one rank stands for all that lie inside, or one for each class of them.
 //!
 //! The events of one rank, with edges that say how far away their other end is, are a quotient of the events
 //! of all ranks. A circuit of all ranks becomes a circuit of the quotient whose distances sum up to nothing,
 //! along axes without ends; around a ring every circuit of the quotient is one, walked often enough. So
 //! there is no deadlock where the quotient has no circuit, or none that could close.
+//!
+//! Where conditions tell ranks apart, each rank near an end stands for itself, as far from that end as it is,
+//! and one rank in the middle for all others of its remainder. The instance is so large that whatever
+//! neighbours a larger one has, it has too; so each edge of a larger one is an edge between the same
+//! representatives here, equally far. A distance is the difference of two coordinates then, and a circuit of
+//! all ranks sums up to nothing, around a ring too: only an edge across the seam, from one end to the other,
+//! is of no known length, and what goes round through it is not decided.
 
+use std::collections::HashMap;
+
+use super::guards::Classes;
 use super::instance::Instance;
 use super::links::Links;
 use super::local::Local;
@@ -18,10 +28,26 @@ pub(crate) struct Large {
     pub(crate) middle: i64,
     /// Whether peers wrap around: then distances along it close.
     pub(crate) wraps: bool,
+    /// Where conditions tell ranks apart: how many at each end stand for themselves, and by which remainder
+    /// the others differ.
+    pub(crate) ends: Option<Classes>,
+}
+
+impl Large {
+    /// The coordinate that stands for this one.
+    fn stands_for(&self, coordinate: i64, extent: i64) -> i64 {
+        match self.ends {
+            None => self.middle,
+            Some(Classes { near, every }) if (near..extent - near).contains(&coordinate) => {
+                near + (coordinate - near) % every
+            }
+            Some(_) => coordinate,
+        }
+    }
 }
 
 /// An edge of the quotient: where to, how far along each large axis, and whether any distance will do.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Edge {
     to: u32,
     by: Vec<i64>,
@@ -60,42 +86,62 @@ fn quotient(
     };
     for (unit, of) in (0..).zip(&program.units) {
         if rep.is(of.rank) {
-            add(2 * unit, 2 * unit + 1, none.clone(), false);
+            let own = rep.of(unit)?;
+            add(2 * own, 2 * own + 1, none.clone(), false);
             for &earlier in local.before(unit) {
-                add(2 * earlier + 1, 2 * unit, none.clone(), false);
+                add(2 * rep.of(earlier)? + 1, 2 * own, none.clone(), false);
             }
         }
     }
     let rank = |unit: u32| program.units[unit as usize].rank;
     for message in &links.messages {
         if rep.is(rank(message.receive_unit)) && message.send_unit != message.receive_unit {
-            let by = rep.distance(message.send_op)?;
+            let along = rep.distance(message.send_op)?;
+            let (by, seam) = rep.between(message.send_unit, message.receive_unit, along);
             let back: Vec<i64> = by.iter().map(|by| -by).collect();
-            let send = rep.of(message.send_unit)?;
-            add(2 * send, 2 * message.receive_unit + 1, by, false);
-            add(2 * message.receive_unit, 2 * send + 1, back, false);
+            let (send, receive) = (rep.of(message.send_unit)?, rep.of(message.receive_unit)?);
+            add(2 * send, 2 * receive + 1, by, seam);
+            add(2 * receive, 2 * send + 1, back, seam);
         }
     }
     for raised in &links.signals.raised {
         if rep.is(rank(raised.wait_unit)) {
-            let by = rep.distance_between(raised.raise_unit, raised.wait_unit)?;
-            add(2 * rep.of(raised.raise_unit)?, 2 * raised.wait_unit + 1, by, false);
+            let along = rep.distance_between(raised.raise_unit, raised.wait_unit)?;
+            let (by, seam) = rep.between(raised.raise_unit, raised.wait_unit, along);
+            add(2 * rep.of(raised.raise_unit)?, 2 * rep.of(raised.wait_unit)? + 1, by, seam);
         }
     }
     if with_credit {
         for &(wait, raise) in &links.signals.credits {
             if rep.is(rank(wait)) {
-                let back = rep.distance_between(raise, wait)?.iter().map(|by| -by).collect();
-                add(2 * wait + 1, 2 * rep.of(raise)? + 1, back, false);
+                let (by, seam) = rep.between(raise, wait, rep.distance_between(raise, wait)?);
+                let back = by.iter().map(|by| -by).collect();
+                add(2 * rep.of(wait)? + 1, 2 * rep.of(raise)? + 1, back, seam);
             }
         }
     }
+    // Where ranks stand for others, so do the meetings that they are in.
+    let by_class = larges.iter().any(|large| large.ends.is_some());
+    let mut meetings = HashMap::new();
+    for (hub, meeting) in (2 * units as u32..).zip(&links.collectives).filter(|_| by_class) {
+        meetings.extend(meeting.members.iter().map(|&(_, op)| (op, hub)));
+    }
     for (hub, meeting) in (2 * units as u32..).zip(&links.collectives) {
         let crosses = rep.crosses(meeting.members.iter().map(|(unit, _)| rank(*unit)));
-        for &(unit, _) in meeting.members.iter().filter(|(unit, _)| rep.is(rank(*unit))) {
-            add(2 * unit, hub, none.clone(), crosses);
-            add(hub, 2 * unit + 1, none.clone(), crosses);
+        for &(unit, op) in meeting.members.iter().filter(|(unit, _)| rep.is(rank(*unit))) {
+            let own = rep.of(unit)?;
+            let first_op = |unit: u32| program.units[unit as usize].first_op;
+            let hub = match by_class {
+                true => *meetings.get(&(first_op(own) + (op - first_op(unit))))?,
+                false => hub,
+            };
+            add(2 * own, hub, none.clone(), crosses);
+            add(hub, 2 * own + 1, none.clone(), crosses);
         }
+    }
+    for of in edges.iter_mut().filter(|_| by_class) {
+        of.sort_unstable();
+        of.dedup();
     }
     Some(edges)
 }
@@ -110,19 +156,28 @@ impl Representatives<'_> {
         self.program.layout.coordinate(rank as usize, crate::ir::AxisId(axis as u32))
     }
 
+    /// Whether a rank's edges are looked at: where classes are told apart, those of all ranks, since two
+    /// neighbours of one class may be no representatives both.
     fn is(&self, rank: u32) -> bool {
-        self.larges.iter().all(|large| self.coordinate(rank, large.axis) == large.middle)
+        self.larges
+            .iter()
+            .all(|large| large.ends.is_some() || self.coordinate(rank, large.axis) == large.middle)
     }
 
-    /// The unit of the middle that stands for one of another rank: both run the same statements.
+    /// The unit that stands for one of another rank: both run the same statements.
     fn of(&self, unit: u32) -> Option<u32> {
         let program = self.program;
         let of = &program.units[unit as usize];
         let mut rank = of.rank as usize;
         for large in self.larges {
             let axis = crate::ir::AxisId(large.axis as u32);
-            let by = large.middle - self.coordinate(rank as u32, large.axis);
+            let (at, extent) =
+                (self.coordinate(rank as u32, large.axis), program.layout.extents[large.axis]);
+            let by = large.stands_for(at, extent) - at;
             rank = program.layout.shift(rank, axis, by, false)?;
+        }
+        if rank == of.rank as usize {
+            return Some(unit);
         }
         let (theirs, own) = (program.of_rank(of.rank as usize), program.of_rank(rank));
         if theirs.len() != own.len() {
@@ -146,6 +201,17 @@ impl Representatives<'_> {
             hops.map(|(_, by, _)| *by).sum()
         };
         self.larges.iter().map(along).collect()
+    }
+
+    /// How far it is from one unit to another that is so far along the axes, and whether that is across the
+    /// seam of a ring whose ends are told apart.
+    fn between(&self, from: u32, to: u32, along: Vec<i64>) -> (Vec<i64>, bool) {
+        let rank = |unit: u32| self.program.units[unit as usize].rank;
+        let seam = self.larges.iter().zip(&along).any(|(large, along)| {
+            let at = |unit: u32| self.coordinate(rank(unit), large.axis);
+            large.ends.is_some() && at(to) - at(from) != *along
+        });
+        (along, seam)
     }
 
     /// How far a unit's signal goes that this wait consumes.
@@ -228,7 +294,7 @@ fn components(edges: &[Vec<Edge>]) -> Vec<Vec<u32>> {
 /// Whether no circuit inside a component comes back to the rank where it began: along some direction, every
 /// circuit goes forward.
 fn cannot_close(edges: &[Vec<Edge>], component: &[u32], larges: &[Large]) -> bool {
-    let mut place = std::collections::HashMap::new();
+    let mut place = HashMap::new();
     for (at, &node) in component.iter().enumerate() {
         place.insert(node, at);
     }
@@ -243,7 +309,8 @@ fn cannot_close(edges: &[Vec<Edge>], component: &[u32], larges: &[Large]) -> boo
     if inside.iter().any(|(.., edge)| edge.anywhere) {
         return false;
     }
-    let open: Vec<usize> = (0..larges.len()).filter(|&at| !larges[at].wraps).collect();
+    let has_ends = |large: &Large| !large.wraps || large.ends.is_some();
+    let open: Vec<usize> = (0..larges.len()).filter(|&at| has_ends(&larges[at])).collect();
     let mut directions: Vec<Vec<(usize, i64)>> = Vec::new();
     for (i, &a) in open.iter().enumerate() {
         directions.extend([vec![(a, 1)], vec![(a, -1)]]);

@@ -76,7 +76,7 @@ pub(crate) fn check(
 ) {
     let program = instance.program;
     let runs = runs(instance);
-    let uses = collect(program, links, runs);
+    let uses = collect(program, links, runs, regions.is_some());
     // Around rings every rank's memory is used alike: one rank's is enough.
     let is_asked = |rank: u32| regions.is_none_or(|regions| (regions.is_asked)(program, rank));
     for ((rank, _), uses) in uses.iter().filter(|((rank, _), _)| is_asked(*rank)) {
@@ -95,9 +95,16 @@ pub(crate) fn check(
     }
 }
 
-/// Who uses the objects into which somebody puts, by rank and object.
-fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32), Uses> {
+/// Who uses the objects into which somebody puts, by rank and object. What is empty here need not be so at
+/// `other_sizes`.
+fn collect(
+    program: &Program,
+    links: &Links,
+    runs: usize,
+    other_sizes: bool,
+) -> BTreeMap<(u32, u32), Uses> {
     let units = program.units.len() as u32;
+    let is_none = |span: Span| span.object == NONE || (span.is_empty() && !other_sizes);
     let mut uses: BTreeMap<(u32, u32), Uses> = BTreeMap::new();
     for run in 0..runs {
         let id = |unit: u32| run as u32 * units + unit;
@@ -105,7 +112,7 @@ fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32)
             let op = &program.ops[arrival.put_op as usize];
             let object = program.objects.in_run(op.target.object, run);
             let span = Span { object, ..op.target };
-            if span.is_empty() {
+            if is_none(span) {
                 continue;
             }
             let unit = id(arrival.put_unit);
@@ -122,7 +129,7 @@ fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32)
             for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
                 let target = if op.kind == OpKind::Put { Span::NOTHING } else { op.target };
                 for (span, writes) in [(op.source, false), (target, true)] {
-                    if span.is_empty() {
+                    if is_none(span) {
                         continue;
                     }
                     let object = program.objects.in_run(span.object, run);

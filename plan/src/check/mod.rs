@@ -7,6 +7,7 @@ mod deadlock;
 mod domain;
 mod every;
 mod graph;
+mod guards;
 mod hazards;
 mod initialised;
 mod instance;

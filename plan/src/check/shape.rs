@@ -2,6 +2,7 @@
 //!
 //! Everything else, lengths and ranges, changes how much is moved and not who waits for whom.
 
+use super::guards::Guards;
 use crate::ir::{Condition, Expr, Location, Peer, Plan, Region, Step, StepKind};
 
 /// What the structure of a plan depends on, and what stands in the way of a proof for every size.
@@ -21,6 +22,12 @@ pub(crate) struct Shape {
     pub(crate) by_rank: Option<(Location, &'static str)>,
     /// Loops whose number of iterations has no bound and whose body is not the same each time.
     pub(crate) uneven: Option<Location>,
+    /// Communication under a condition that tells classes of ranks apart.
+    pub(crate) guarded: Option<Location>,
+    /// Whether a collective is under a condition on the rank.
+    pub(crate) guards_collectives: bool,
+    /// Whether there are messages in the global view, and in the local one.
+    pub(crate) views: (bool, bool),
     /// Whether there are puts.
     pub(crate) puts: bool,
     /// Whether a collective has a root: a rank that is like no other.
@@ -62,9 +69,10 @@ impl Shape {
         });
     }
 
-    fn depends_on(&mut self, condition: &Condition) {
+    fn depends_on(&mut self, plan: &Plan, condition: &Condition) {
         let (params, axes) = (&mut self.params, &mut self.axes);
-        condition.any(&mut |part| {
+        // How near an end a rank is, and its remainder, are looked at by classes.
+        Guards::new(plan, &self.unbounded).any_other(condition, &mut |part| {
             match part {
                 Expr::Param(id) | Expr::Element(id, _) => params[id.index()] = true,
                 Expr::Extent(axis) => axes[axis.index()] = true,
@@ -121,12 +129,23 @@ impl Shape {
                 self.steps(plan, &this.body);
             }
             StepKind::When(this) => {
-                self.depends_on(&this.condition);
-                if this.condition.any(&mut self.by_place()) && !is_compute(&this.body) {
+                self.depends_on(plan, &this.condition);
+                let guards = Guards::new(plan, &self.unbounded);
+                let is_compute = is_compute(&this.body);
+                let by_number = guards.any_other(&this.condition, &mut self.by_place());
+                let by_class = guards.tells_apart(&this.condition);
+                if by_number && !is_compute {
                     self.number(
                         step.at,
-                        "this condition mentions the rank, and guards communication",
+                        "this condition tells ranks apart by more than how near an end they are and their \
+                         remainders by numbers, and guards communication",
                     );
+                }
+                if this.condition.mentions_rank() && !is_compute {
+                    self.guards_collectives |= has_collective(&this.body);
+                }
+                if by_class && !is_compute {
+                    self.guarded.get_or_insert(step.at);
                 }
                 self.steps(plan, &this.body);
             }
@@ -148,11 +167,13 @@ impl Shape {
                 }
             }
             StepKind::Transfer(this) => {
+                self.views.0 = true;
                 self.region(step.at, &this.from);
                 self.region(step.at, &this.to);
                 self.peer(step.at, &this.peer);
             }
             StepKind::Send(this) => {
+                self.views.1 = true;
                 self.region(step.at, &this.from);
                 self.peer(step.at, &this.peer);
             }
@@ -220,6 +241,16 @@ fn is_fixed(plan: &Plan, expr: &Expr) -> bool {
         Expr::Extent(axis) => !one(&plan.axes[axis.index()].extent),
         Expr::Size => plan.axes.iter().any(|axis| !one(&axis.extent)),
         Expr::Rank | Expr::Coordinate(_) => true,
+        _ => false,
+    })
+}
+
+fn has_collective(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.kind {
+        StepKind::Collective(_) => true,
+        StepKind::Group(body) | StepKind::Sequence(body) => has_collective(body),
+        StepKind::Loop(this) => has_collective(&this.body),
+        StepKind::When(this) => has_collective(&this.body),
         _ => false,
     })
 }

@@ -1,6 +1,7 @@
 //! Structure that is the same at every size, by how it is written: what else depends on sizes without bound is
 //! not assumed from samples.
 
+use super::guards::Guards;
 use crate::ir::{Comparison, Condition, Expr, Hop, Location, Peer, Plan, Region, Step, StepKind};
 use crate::verdict::Check;
 
@@ -80,15 +81,17 @@ impl Names<'_> {
         (-3..=64).contains(&more) && least.saturating_add(more) >= 0
     }
 
-    /// A promise that leaves no gap among the extents without bound: that they are not below a number, or that
-    /// something else is a multiple of one.
+    /// A promise after which it is known which extents without bound are left: those from a number on, those
+    /// of some remainders by numbers, or all, where something else is a multiple of one.
     fn promise(&self, condition: &Condition) -> bool {
         let axis = |part: &Expr| match part {
             Expr::Extent(axis) => self.axes[axis.index()],
             Expr::Size => self.axes.contains(&true),
             _ => false,
         };
-        if !condition.any(&mut |part| axis(part)) {
+        if !condition.any(&mut |part| axis(part))
+            || Guards::new(self.plan, self.axes).is_promise(condition)
+        {
             return true;
         }
         match condition {
@@ -132,8 +135,11 @@ impl Names<'_> {
                     self.steps(&this.body, doubts);
                 }
                 StepKind::When(this) => {
-                    if this.condition.any(&mut |part| self.is_free(part)) {
-                        let title = "this condition depends on a rank or a size without bound";
+                    let guards = Guards::new(self.plan, self.axes);
+                    if guards.any_other(&this.condition, &mut |part| self.is_free(part)) {
+                        let title = "this condition depends on a size without bound, or on a rank by more \
+                                     than how near an end it is (`r < 2`, `r >= n - 2`) and its remainder \
+                                     by a number (`r % 2 == 0`)";
                         doubt(Check::Deadlock, title);
                     }
                     self.steps(&this.body, doubts);

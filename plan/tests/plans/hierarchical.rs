@@ -30,6 +30,18 @@ pub fn leaders_alone() -> PlanBuilder {
     plan
 }
 
+/// The first node reduces within itself, and the first rank of each node between the nodes.
+pub fn first_node_and_leaders() -> PlanBuilder {
+    let (mut plan, d) = declared("first node and leaders", 1.., 1..);
+    plan.when(d.nodes.rank().lt(1), |plan| {
+        plan.on(d.net).among(d.node).all_reduce_in_place(d.x, Sum);
+    });
+    plan.when(d.local.rank().eq(0), |plan| {
+        plan.on(d.net).among(d.rail).all_reduce_in_place(d.x, Sum);
+    });
+    plan
+}
+
 /// Only the first node takes part in a collective between the nodes.
 pub fn first_node_alone() -> NearMiss {
     let (mut plan, d) = declared("first node reduces", 1.., 1..);

@@ -6,6 +6,7 @@ pub mod near_miss;
 pub mod small;
 
 pub mod all_gather;
+pub mod apart;
 pub mod barrier;
 pub mod broadcast;
 pub mod experts;
@@ -26,6 +27,10 @@ macro_rules! each_good_plan {
     ($do:ident) => {
         $do! {
             all_gather { around_a_ring }
+            apart {
+                by_turns_in_a_chain by_turns_around_a_ring by_turns_around_any_ring by_threes token two_tokens
+                pipeline halo
+            }
             barrier { dissemination all_pairs }
             broadcast { tree }
             experts { dispatch_and_combine by_messages }
@@ -33,7 +38,7 @@ macro_rules! each_good_plan {
             halo { one_sided two_sided two_signals_counted }
             halo2d { torus }
             hierarchical {
-                all_reduce few_nodes leaders_alone two_streams_in_the_hosts_order
+                all_reduce few_nodes leaders_alone first_node_and_leaders two_streams_in_the_hosts_order
             }
             one_f1b { listed }
             pipeline { forward }
@@ -46,6 +51,11 @@ macro_rules! each_good_plan {
 macro_rules! each_near_miss {
     ($do:ident) => {
         $do! {
+            apart {
+                all_send_first every_second_is_silent token_that_nobody_has token_that_all_have
+                token_of_the_fifth_rank pipeline_loads_at_the_wrong_end halo_awaited_across_the_ends
+                halo_in_one_copy
+            }
             all_gather { with_a_hole covered_twice past_the_end }
             barrier { one_is_silent waits_first }
             broadcast { a_round_too_few everyone_is_the_root }

@@ -10,17 +10,20 @@ mod kinds;
 mod values;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::classes::Large;
+use super::guards::{Classes, Guards, least_common_multiple};
 use super::hazards::Regions;
-use super::instance::{Beyond, Depth};
+use super::instance::{Beyond, Depth, Instance};
 use super::lengths::Lengths;
 use super::orders::Near;
+use super::report::Report;
 use super::shape::Shape;
 use super::whitelist::Names;
 use super::{Proof, UNITS, domain, problems_at};
-use crate::ir::{AxisId, Param, Plan, Values};
+use super::{collectives, messages};
+use crate::ir::{AxisId, Param, Plan, Step, StepKind, Values};
 use crate::program::{Budget, Op, OpKind, Program, Statements};
 use crate::verdict::{Check, Problem, ProblemKind, Sizes};
 use kinds::Kinds;
@@ -28,6 +31,8 @@ use values::{few, lengths, promised, size_guard, structural};
 
 /// Ranks from which on one number of them stands for all.
 const MANY: i64 = 64;
+/// Ranks along an axis that are looked at, at most, to stand for larger numbers.
+const LARGEST: i64 = 512;
 /// Ranks up to which a counterexample is looked for where there is no proof.
 const SEARCHED: i64 = 16;
 
@@ -96,15 +101,17 @@ impl Every<'_> {
         for (at, axis) in plan.axes.iter().enumerate() {
             let values = match (&axes[at], &reach[at]) {
                 (Some(all), _) => all.clone(),
-                (None, Reach { stands_for: Some(large), apart, .. }) => {
+                (None, Reach { stands_for: Some(large), apart, every, .. }) => {
                     let first = axis.extent.first().unwrap_or(1);
                     let last = axis.extent.last().unwrap_or(i64::MAX);
                     let mut values: Vec<i64> = (first..=(*apart).max(first)).collect();
-                    // Where a promise or a loop depends on the extent, one may not do.
-                    let more = if shape.axes[at] || promised(plan, at) { 3 } else { 0 };
+                    // Where a promise or a loop depends on the extent, one may not do; where remainders
+                    // decide, each has its own.
+                    let more = if shape.axes[at] || promised(plan, at) { 4 } else { 1 };
                     let stands = (*large).max(first);
-                    values.extend(stands..=stands.saturating_add(more));
+                    values.extend(stands..stands.saturating_add(every.saturating_mul(more)));
                     values.retain(|value| *value <= last);
+                    values.sort_unstable();
                     values.dedup();
                     values
                 }
@@ -181,9 +188,11 @@ impl Every<'_> {
     ) -> Vec<Reach> {
         let plan = self.plan;
         if axes.iter().all(Option::is_some) {
-            let none = |_: &Option<Vec<i64>>| Reach { apart: 0, stands_for: None, around: 0 };
-            return axes.iter().map(none).collect();
+            return axes.iter().map(|_| Reach::NONE).collect();
         }
+        let endless: Vec<bool> = axes.iter().map(Option::is_none).collect();
+        let guards = Guards::new(plan, &endless);
+        let (promised, classes) = (guards.promised(), guards.classes());
         // Distances are numbers that do not depend on the extents; a few instances name them all.
         let probes: Vec<Vec<i64>> = plan
             .axes
@@ -195,7 +204,16 @@ impl Every<'_> {
                     let first = axis.extent.first().unwrap_or(1);
                     let last = axis.extent.last().unwrap_or(i64::MAX);
                     let second = first.saturating_add(5).min(last);
-                    if second > first { vec![first, second] } else { vec![first] }
+                    let mut some = if second > first { vec![first, second] } else { vec![first] };
+                    // Some of which the promises leave one.
+                    let Classes { near, every } = promised[at];
+                    if (near, every) != (0, 1) && near <= LARGEST && every <= LARGEST {
+                        some.extend((first.max(near)..).take(every as usize));
+                        some.retain(|value| *value <= last);
+                        some.sort_unstable();
+                        some.dedup();
+                    }
+                    some
                 }
             })
             .collect();
@@ -213,6 +231,8 @@ impl Every<'_> {
             .collect();
         let samples = self.samples(shape, &probes, &values, params, |_| 1).unwrap_or_default();
         let mut found: Vec<HashMap<i64, (i64, i64)>> = vec![HashMap::new(); plan.axes.len()];
+        // A root is like no other rank.
+        let mut roots = 0;
         for sizes in &samples {
             let expanded = crate::program::expand(plan, &self.statements, sizes, &mut self.budget);
             // What is wrong with an instance is told when it is checked.
@@ -224,6 +244,9 @@ impl Every<'_> {
                     (*least, *most) = ((*least).min(by), (*most).max(by));
                 }
             }
+            if shape.rooted && classes.iter().any(Option::is_some) {
+                roots = roots.max(past_roots(&program));
+            }
         }
         let reach = |axis: usize| {
             let all: Vec<(i64, i64)> = found[axis].values().copied().collect();
@@ -234,23 +257,45 @@ impl Every<'_> {
             let far = most.max(least.saturating_neg());
             let around = far.saturating_mul(2).saturating_add(1);
             let ends = shape.opens[axis];
-            let large = match (shape.puts, ends) {
+            // What conditions tell apart near an end, whoever is looked at from there, and who those look at.
+            let looks = if shape.puts || asks_for_order(plan) { around } else { 0 };
+            let classes = classes[axis].map(|Classes { near, every }| Classes {
+                near: (near.max(far).max(roots).saturating_add(looks))
+                    .saturating_add(far.saturating_mul(2))
+                    // A whole period, so that what goes round meets each remainder once at least.
+                    .saturating_add(if every > 1 { every } else { 0 }),
+                every: least_common_multiple(every, promised[axis].every).unwrap_or(i64::MAX),
+            });
+            let large = match (classes, shape.puts, ends) {
+                // Between those near the ends, each class with its neighbours.
+                (Some(Classes { near, every }), ..) => {
+                    near.saturating_mul(2).saturating_add(every).saturating_add(far + 1)
+                }
                 // Three ranks at least: members that differ from a first one and from each other.
-                (false, false) => most.saturating_sub(least).saturating_add(1).max(3),
-                (false, true) => far.saturating_mul(4).saturating_add(2),
-                (true, _) => around.saturating_mul(3).saturating_add(1),
+                (None, false, false) => most.saturating_sub(least).saturating_add(1).max(3),
+                (None, false, true) => far.saturating_mul(4).saturating_add(2),
+                (None, true, _) => around.saturating_mul(3).saturating_add(1),
             };
+            let large = large.max(promised[axis].near);
             let first = plan.axes[axis].extent.first().unwrap_or(1);
             let last = plan.axes[axis].extent.last().unwrap_or(i64::MAX);
-            let fits = !grows && far <= 64 && large <= 512 && large <= last;
+            let every = classes.unwrap_or(promised[axis]).every;
+            let fits = !samples.is_empty()
+                && !grows
+                && far <= 64
+                && large <= LARGEST
+                && large <= last
+                && every <= 64;
             Reach {
-                apart: if ends {
+                apart: if ends || classes.is_some() {
                     large.max(first)
                 } else {
                     most.saturating_sub(least).clamp(2, 64)
                 },
                 stands_for: (axes[axis].is_none() && fits).then_some(large),
                 around,
+                every,
+                classes,
             }
         };
         (0..plan.axes.len()).map(reach).collect()
@@ -331,12 +376,13 @@ impl Every<'_> {
     ) -> Result<Proof, Vec<Problem>> {
         let plan = self.plan;
         let unbounded: Vec<usize> = (0..axes.len()).filter(|&at| axes[at].is_none()).collect();
+        let endless: Vec<bool> = axes.iter().map(Option::is_none).collect();
+        let guards = Guards::new(plan, &endless);
         let mut undecided = Vec::new();
-        let stands = |sizes: &Sizes| {
-            unbounded
-                .iter()
-                .all(|&at| reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large))
+        let is_large = |at: usize, sizes: &Sizes| {
+            reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large)
         };
+        let stands = |sizes: &Sizes| unbounded.iter().all(|&at| is_large(at, sizes));
         if let Some((at, what)) = shape.by_rank
             && !unbounded.is_empty()
         {
@@ -366,8 +412,19 @@ impl Every<'_> {
                     title,
                     format!("declare the values of `{name}` as a list or a range"),
                 ));
-            } else if let Some(at) = size_guard(plan, &plan.steps) {
+            } else if let Some(at) = size_guard(plan, &guards, &plan.steps) {
                 let title = format!("this condition depends on `{name}`, which has no bound");
+                undecided.push(refused(
+                    Check::Deadlock,
+                    at,
+                    title,
+                    format!("declare the values of `{name}` as a list or a range"),
+                ));
+            } else if let Some(at) = shape.guarded.filter(|_| !shape.loops.is_empty()) {
+                let title = format!(
+                    "this condition tells ranks apart and guards communication, and how often a loop runs \
+                     depends on `{name}`, which has no bound"
+                );
                 undecided.push(refused(
                     Check::Deadlock,
                     at,
@@ -378,8 +435,16 @@ impl Every<'_> {
         }
         if let Some(&at) = unbounded.iter().find(|&&at| reach[at].stands_for.is_none()) {
             let axis = &plan.axes[at];
-            let title =
-                format!("how far peers are apart along `{}` grows with it, or is far", axis.name);
+            let told_apart = reach[at]
+                .classes
+                .is_some_and(|Classes { near, every }| near > LARGEST / 4 || every > 64);
+            let title = match told_apart {
+                true => format!("conditions tell very many ranks along `{}` apart", axis.name),
+                false => format!(
+                    "how far peers are apart along `{}` grows with it, or is far",
+                    axis.name
+                ),
+            };
             undecided.push(refused(Check::Matching, axis.at, title, self.ranks()));
         }
         let free = |bounded: &Option<Vec<i64>>| bounded.is_none();
@@ -433,25 +498,35 @@ impl Every<'_> {
                 proof.may_overlap(put, other, is_put)
             })
         };
+        self.issued(instances, &proof.maybe_empty)?;
         for sizes in instances {
             self.covered(sizes, &proof)?;
+            if shape.guards_collectives || shape.views == (true, true) {
+                self.meetings(sizes, &proof)?;
+            }
         }
-        for sizes in instances.iter().filter(|sizes| stands(sizes)) {
-            if fewer || (unbounded.is_empty() && !shape.puts) {
+        for sizes in instances {
+            let beyond: Vec<usize> =
+                unbounded.iter().copied().filter(|&axis| is_large(axis, sizes)).collect();
+            // Of several endless axes, one may be large and another small.
+            let is_asked = stands(sizes) || !beyond.is_empty();
+            if !is_asked || fewer || (unbounded.is_empty() && !shape.puts) {
                 continue;
             }
-            let larges = unbounded.iter().map(|&axis| Large {
+            let larges = beyond.iter().map(|&axis| Large {
                 axis,
                 middle: sizes.extents[axis] / 2,
                 wraps: shape.wraps[axis] || !shape.opens[axis],
+                ends: reach[axis].classes,
             });
-            let near = unbounded.iter().map(|&axis| {
-                let ends = shape.opens[axis];
+            let near = beyond.iter().map(|&axis| {
+                let ends = shape.opens[axis] && reach[axis].classes.is_none();
                 (axis as u32, (!ends).then_some(reach[axis].around))
             });
             let larges: Vec<Large> = larges.collect();
-            let all_wrap =
-                !shape.rooted && larges.iter().all(|large| large.wraps && !shape.opens[large.axis]);
+            let is_alike =
+                |large: &Large| large.wraps && !shape.opens[large.axis] && large.ends.is_none();
+            let all_wrap = !shape.rooted && larges.iter().all(is_alike);
             let middles = larges.clone();
             let is_asked = move |program: &Program, rank: u32| {
                 let at =
@@ -499,6 +574,60 @@ impl Every<'_> {
         Ok(())
     }
 
+    /// Refuses a collective that has no length at any size that is looked at, and may have one at others.
+    fn issued(&mut self, instances: &[Sizes], maybe_empty: &[u32]) -> Result<(), Vec<Problem>> {
+        let mut left: HashSet<u32> = maybe_empty.iter().copied().collect();
+        for sizes in instances {
+            if left.is_empty() {
+                return Ok(());
+            }
+            let budget = &mut self.budget;
+            let program = crate::program::expand(self.plan, &self.statements, sizes, budget)?;
+            program.ops.iter().for_each(|op| _ = left.remove(&op.statement));
+        }
+        let Some(&first) = left.iter().min() else { return Ok(()) };
+        let at = self.statements.places[first as usize];
+        let title = "this collective has no length at all sizes that are looked at, and may have one at others";
+        Err(vec![refused(Check::CollectiveOrder, at, title.to_owned(), self.ranks())])
+    }
+
+    /// Proves that members of one collective that are at different statements give it one length, and that no
+    /// half of a transfer meets another's: both halves of one were proved to be of one length.
+    fn meetings(&mut self, sizes: &Sizes, proof: &Lengths<'_>) -> Result<(), Vec<Problem>> {
+        let plan = self.plan;
+        let program = crate::program::expand(plan, &self.statements, sizes, &mut self.budget)?;
+        let instance = Instance { plan, program: &program, sizes };
+        let mut report = Report::new(&instance);
+        for message in messages::check(&instance, &mut report) {
+            let at = |op: u32| program.ops[op as usize].statement;
+            let (send, receive) = (at(message.send_op), at(message.receive_op));
+            let is_transfer = |statement: u32| {
+                let step = Step::nth(&plan.steps, statement);
+                step.is_some_and(|step| matches!(step.kind, StepKind::Transfer(_)))
+            };
+            if send != receive && (is_transfer(send) || is_transfer(receive)) {
+                let title = "this half of a transfer meets one of another statement: whether both have one \
+                             length cannot be decided for every size";
+                let (at, help) = (program.place(send), self.ranks());
+                return Err(vec![refused(Check::Agreement, at, title.to_owned(), help)]);
+            }
+        }
+        let meetings = collectives::check(&instance, &mut report);
+        for meeting in meetings {
+            let mut statements: Vec<u32> =
+                meeting.members.iter().map(|(_, op)| program.ops[*op as usize].statement).collect();
+            statements.dedup();
+            let first = statements[0];
+            if let Some(&other) = statements.iter().find(|&&other| !proof.meet(first, other)) {
+                let title = "whether the members of this collective, which are at different statements, \
+                             give it one length cannot be decided for every size";
+                let (at, help) = (program.place(other), self.ranks());
+                return Err(vec![refused(Check::Agreement, at, title.to_owned(), help)]);
+            }
+        }
+        Ok(())
+    }
+
     fn ranks(&self) -> String {
         match self.plan.axes.as_slice() {
             [axis] => format!("declare `{}` as a list or a range: then each is checked", axis.name),
@@ -540,6 +669,29 @@ struct Reach {
     stands_for: Option<i64>,
     /// How far around a rank reasons are looked for.
     around: i64,
+    /// So many numbers of ranks, one after another, differ in what their remainders decide.
+    every: i64,
+    /// Where conditions tell ranks apart: those near an end, each for itself, and the others.
+    classes: Option<Classes>,
+}
+
+impl Reach {
+    const NONE: Self = Self { apart: 0, stands_for: None, around: 0, every: 1, classes: None };
+}
+
+/// Whether the order of operations of several communicators is asked for.
+fn asks_for_order(plan: &Plan) -> bool {
+    plan.communicators.len() > 1 && plan.streams.len() > 1
+}
+
+/// The smallest number above those of all roots in their communicators.
+fn past_roots(program: &Program) -> i64 {
+    let rooted = program
+        .ops
+        .iter()
+        .filter(|op| matches!(op.kind, OpKind::Collective(_)) && op.peer != crate::program::NONE);
+    let index = |op: &Op| program.layout.index(op.communicator.into(), op.peer as usize);
+    rooted.map(|op| index(op) as i64 + 1).max().unwrap_or(0)
 }
 
 /// The values of a parameter, where they are few. Of a list, only some are ever looked at.

@@ -1,6 +1,7 @@
 //! Which values of extents and parameters are looked at.
 
 use crate::check::domain;
+use crate::check::guards::Guards;
 use crate::ir::{Expr, Location, Plan, Step, StepKind, Values};
 
 /// Values of a list or a range that are checked one by one, at most.
@@ -55,7 +56,7 @@ pub(super) fn promised(plan: &Plan, axis: usize) -> bool {
 }
 
 /// A condition on sizes alone.
-pub(super) fn size_guard(plan: &Plan, steps: &[Step]) -> Option<Location> {
+pub(super) fn size_guard(plan: &Plan, guards: &Guards<'_>, steps: &[Step]) -> Option<Location> {
     steps.iter().find_map(|step| match &step.kind {
         StepKind::When(this) => {
             let mut depends = |part: &Expr| match part {
@@ -65,11 +66,11 @@ pub(super) fn size_guard(plan: &Plan, steps: &[Step]) -> Option<Location> {
                 Expr::Size | Expr::Extent(_) => true,
                 _ => false,
             };
-            let of_sizes = this.condition.any(&mut depends);
-            if of_sizes { Some(step.at) } else { size_guard(plan, &this.body) }
+            let of_sizes = guards.any_other(&this.condition, &mut depends);
+            if of_sizes { Some(step.at) } else { size_guard(plan, guards, &this.body) }
         }
-        StepKind::Loop(this) => size_guard(plan, &this.body),
-        StepKind::Group(body) | StepKind::Sequence(body) => size_guard(plan, body),
+        StepKind::Loop(this) => size_guard(plan, guards, &this.body),
+        StepKind::Group(body) | StepKind::Sequence(body) => size_guard(plan, guards, body),
         _ => None,
     })
 }

@@ -25,6 +25,9 @@ impl Lengths<'_> {
         {
             return;
         }
+        // Of two regions that are received, the conditions are those of the senders.
+        let anywhere = self.anywhere.as_ref().filter(|_| a.elsewhere && b.elsewhere);
+        let facts = anywhere.unwrap_or(facts);
         let elsewhere = match (&a.region.index, &b.region.index) {
             (Some(x), Some(y)) => facts.different(&facts.poly(x, &a.view), &facts.poly(y, &b.view)),
             _ => false,

@@ -47,12 +47,24 @@ impl Lengths<'_> {
                 "whether the regions of this collective fit cannot be decided for every size";
             self.undecided(Check::Agreement, at, title, PROMISE);
         }
+        let counts = self.around.iter().any(|around| {
+            let range = this.send.range.iter().flat_map(|(start, end)| [start, end]);
+            let mut parts = range.chain(&this.send.index);
+            parts.any(|expr| expr.any(|part| *part == Expr::Loop(around.counter)))
+        });
+        self.sent.insert(number, ((!counts).then(|| sent.clone()), all));
+        // Without a length it is not issued: of some ranks alone, that may be what makes it right.
+        if !all && !facts.less(&Poly::zero(), &sent) {
+            if self.anywhere.is_some() {
+                let title = "whether this collective, which is not all ranks', has a length cannot be decided \
+                             for every size";
+                self.undecided(Check::CollectiveOrder, at, title, PROMISE);
+            }
+            self.maybe_empty.push(number);
+        }
         // The same on another rank.
         let mut other_facts = facts.clone();
-        let other = other_facts.rank();
-        let other = self.around.iter().fold(other, |other, around| {
-            other.with(around.counter, facts.poly(&Expr::Loop(around.counter), view))
-        });
+        let other = self.another_rank(&mut other_facts, view);
         let theirs = self.len(&other_facts, &this.send, &other);
         let same = theirs.is_some_and(|theirs| other_facts.equal(&theirs, &sent));
         if !same && !all {
@@ -60,6 +72,15 @@ impl Lengths<'_> {
             self.undecided(Check::Agreement, at, title, PROMISE);
         }
         self.in_place(this, (&send, &recv), facts, view, at, all);
+    }
+
+    /// Whether two collectives that meet, though different statements, have one length at every size.
+    pub(crate) fn meet(&self, one: u32, other: u32) -> bool {
+        match (self.sent.get(&one), self.sent.get(&other)) {
+            (Some((_, true)), Some((_, true))) => true,
+            (Some((Some(a), _)), Some((Some(b), _))) => self.declared.equal(a, b),
+            _ => false,
+        }
     }
 
     fn in_place(

@@ -34,6 +34,8 @@ struct Seen<'a> {
     at: Location,
     /// The operation within a group.
     leaf: u32,
+    /// Whether another rank's conditions decide that it is there: that of the sender, of what is received.
+    elsewhere: bool,
 }
 
 /// The proofs of a plan.
@@ -53,6 +55,15 @@ pub(crate) struct Lengths<'a> {
     collectives: HashSet<u32>,
     /// The length of the first message's half in the local view, and whether all so far are known.
     halves: Option<(Poly, bool)>,
+    /// How much each collective sends, if that is the same in all iterations, and whether it was looked at in
+    /// all cases.
+    sent: HashMap<u32, (Option<Poly>, bool)>,
+    /// Collectives that may have no length at some sizes: then they are not issued.
+    pub(crate) maybe_empty: Vec<u32>,
+    /// What the plan declares and promises.
+    declared: Facts,
+    /// What is known whatever the rank is, within a condition on it.
+    anywhere: Option<Facts>,
     fixed: Fixed,
 }
 
@@ -67,6 +78,8 @@ impl<'a> Lengths<'a> {
     ///
     /// `axes` and `params` are those whose values were all checked one by one.
     pub(crate) fn prove(plan: &'a Plan, axes: Vec<bool>, params: Vec<bool>) -> Self {
+        let mut facts = Facts::of(plan);
+        let rank = facts.rank();
         let mut proof = Self {
             plan,
             problems: Vec::new(),
@@ -78,10 +91,12 @@ impl<'a> Lengths<'a> {
             senders: HashMap::new(),
             collectives: HashSet::new(),
             halves: None,
+            sent: HashMap::new(),
+            maybe_empty: Vec::new(),
+            declared: facts.clone(),
+            anywhere: None,
             fixed: Fixed { params, axes },
         };
-        let mut facts = Facts::of(plan);
-        let rank = facts.rank();
         for buffer in &plan.buffers {
             proof.buffer(buffer, &facts);
         }
@@ -304,9 +319,16 @@ impl<'a> Lengths<'a> {
                     outer.extend(one);
                 }
                 StepKind::When(this) => {
+                    let is_outermost = this.condition.mentions_rank() && self.anywhere.is_none();
+                    if is_outermost {
+                        self.anywhere = Some(facts.clone());
+                    }
                     let mut facts = facts.clone();
                     facts.assume(&this.condition, view);
                     self.steps(&this.body, &facts, view, group);
+                    if is_outermost {
+                        self.anywhere = None;
+                    }
                 }
                 StepKind::Group(body) => {
                     let mut inside = Some(Vec::new());
@@ -325,6 +347,14 @@ impl<'a> Lengths<'a> {
                 }
             }
         }
+    }
+
+    /// Another rank, in the same iterations.
+    fn another_rank(&self, facts: &mut Facts, view: &View) -> View {
+        let other = facts.rank();
+        self.around.iter().fold(other, |other, around| {
+            other.with(around.counter, facts.poly(&Expr::Loop(around.counter), view))
+        })
     }
 
     /// Proves that a region lies inside its buffer.
@@ -412,11 +442,22 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// Proves that a half in the local view is as long as all others are: which one it meets depends on the
-    /// order of the calls.
+    /// Proves that a half in the local view is as long as all others are, on every rank: which one it meets
+    /// depends on the order of the calls.
     fn half(&mut self, number: u32, region: &Region, facts: &Facts, view: &View, at: Location) {
         let known = self.is_known(region, number);
         let Some(len) = self.len(facts, region, view) else { return };
+        let on_all_ranks = || {
+            let mut elsewhere = facts.clone();
+            let other = self.another_rank(&mut elsewhere, view);
+            let theirs = self.len(&elsewhere, region, &other);
+            theirs.is_some_and(|theirs| elsewhere.equal(&theirs, &len))
+        };
+        if !known && !on_all_ranks() {
+            let title =
+                "whether messages have one length on all ranks cannot be decided for every size";
+            return self.undecided(Check::Agreement, at, title, TRANSFER);
+        }
         let Some((other, all_known)) = &mut self.halves else {
             self.halves = Some((len, known));
             return;
@@ -440,7 +481,7 @@ impl<'a> Lengths<'a> {
         let at = step.at;
         let leaf = number;
         let mut see = |region: &'a Region, view: &View, writes: bool| {
-            seen.push(Seen { region, view: view.clone(), writes, at, leaf });
+            seen.push(Seen { region, view: view.clone(), writes, at, leaf, elsewhere: false });
         };
         match &step.kind {
             StepKind::Compute(this) => {
@@ -477,6 +518,7 @@ impl<'a> Lengths<'a> {
                     // What this rank receives is computed by the one that sends it.
                     let sender = facts.hop(view, &backwards(hops));
                     see(&this.to, &sender, true);
+                    seen.last_mut().into_iter().for_each(|seen| seen.elsewhere = true);
                 }
             }
             StepKind::Send(this) => {

@@ -30,7 +30,9 @@ impl Lengths<'_> {
     pub(super) fn initialised(&mut self) {
         let mut writes: HashMap<BufferId, Vec<Access<'_>>> = HashMap::new();
         let mut reads = Vec::new();
-        accesses(&self.plan.steps, &mut 0, &mut Vec::new(), &mut |access, is_write| {
+        let apart = tells_ranks_apart(&self.plan.steps);
+        let mut walk = Walk { number: 0, around: Vec::new(), tells_ranks_apart: apart };
+        accesses(&self.plan.steps, &mut walk, &mut |access, is_write| {
             if is_write {
                 writes.entry(access.region.buffer).or_default().push(access);
             } else {
@@ -104,17 +106,19 @@ impl Lengths<'_> {
     }
 }
 
+/// Where a plan is read.
+struct Walk<'a> {
+    number: u32,
+    around: Vec<&'a Step>,
+    tells_ranks_apart: bool,
+}
+
 /// All regions of a plan that are read or written on the rank that names them, with the statements' numbers.
-fn accesses<'a>(
-    steps: &'a [Step],
-    number: &mut u32,
-    around: &mut Vec<&'a Step>,
-    each: &mut dyn FnMut(Access<'a>, bool),
-) {
+fn accesses<'a>(steps: &'a [Step], walk: &mut Walk<'a>, each: &mut dyn FnMut(Access<'a>, bool)) {
     for step in steps {
-        let own = *number;
-        *number += 1;
-        let path = around.clone();
+        let own = walk.number;
+        walk.number += 1;
+        let path = walk.around.clone();
         let access = |region: &'a Region, everywhere: bool| Access {
             number: own,
             region,
@@ -124,17 +128,17 @@ fn accesses<'a>(
         };
         match &step.kind {
             StepKind::Loop(this) => {
-                around.push(step);
-                accesses(&this.body, number, around, each);
-                around.pop();
+                walk.around.push(step);
+                accesses(&this.body, walk, each);
+                walk.around.pop();
             }
             StepKind::When(this) => {
-                around.push(step);
-                accesses(&this.body, number, around, each);
-                around.pop();
+                walk.around.push(step);
+                accesses(&this.body, walk, each);
+                walk.around.pop();
             }
             StepKind::Group(body) | StepKind::Sequence(body) => {
-                accesses(body, number, around, each);
+                accesses(body, walk, each);
             }
             StepKind::Compute(this) => {
                 this.reads.iter().for_each(|region| each(access(region, true), false));
@@ -147,17 +151,41 @@ fn accesses<'a>(
             // What comes from another rank is computed there: it counts where the ranks do not differ.
             StepKind::Transfer(this) => {
                 each(access(&this.from, true), false);
-                each(access(&this.to, wraps(&this.peer) && !by_rank(&this.to)), true);
+                let everywhere =
+                    wraps(&this.peer) && !by_rank(&this.to) && !is_guarded(&walk.around);
+                each(access(&this.to, everywhere), true);
             }
             StepKind::Send(this) => each(access(&this.from, true), false),
             StepKind::Receive(this) => each(access(&this.to, wraps(&this.peer)), true),
+            // A put has arrived when its signal is consumed: where not all ranks run the same, not all may
+            // have waited for it when they come here.
             StepKind::Put(this) => {
                 each(access(&this.from, true), false);
-                each(access(&this.to, wraps(&this.peer) && !by_rank(&this.to)), true);
+                let everywhere = wraps(&this.peer) && !by_rank(&this.to) && !walk.tells_ranks_apart;
+                each(access(&this.to, everywhere), true);
             }
             StepKind::Signal(_) | StepKind::Wait(_) => {}
         }
     }
+}
+
+/// Whether only some ranks come here: what these send, others receive.
+fn is_guarded(around: &[&Step]) -> bool {
+    around.iter().any(|step| match &step.kind {
+        StepKind::When(this) => this.condition.mentions_rank(),
+        StepKind::Loop(this) => this.from.mentions_rank() || this.to.mentions_rank(),
+        _ => false,
+    })
+}
+
+/// Whether not all ranks run the same statements.
+fn tells_ranks_apart(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.kind {
+        StepKind::When(this) => this.condition.mentions_rank() || tells_ranks_apart(&this.body),
+        StepKind::Loop(this) => tells_ranks_apart(&this.body),
+        StepKind::Group(body) | StepKind::Sequence(body) => tells_ranks_apart(body),
+        _ => false,
+    })
 }
 
 fn wraps(peer: &Peer) -> bool {

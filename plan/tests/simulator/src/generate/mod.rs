@@ -1,5 +1,6 @@
 //! Random plans: right ones put together from parts that work, then bent.
 
+mod apart;
 mod bend;
 mod maker;
 mod one_sided;
@@ -51,6 +52,29 @@ pub fn plan(random: &mut Random, endless: bool) -> Plan {
         for _ in 0..bends {
             bend::bend(&mut plan, random);
         }
+    }
+    plan
+}
+
+/// A plan of one axis without a last size, or two, in which not all ranks do the same.
+pub fn guarded(random: &mut Random) -> Plan {
+    let mut maker = Maker::new(random, true);
+    let parts = 1 + maker.random.below(3);
+    for _ in 0..parts {
+        match maker.random.below(8) {
+            0 => two_sided::part(&mut maker),
+            1 => together::part(&mut maker),
+            2 => one_sided::part(&mut maker),
+            3 => maker.work(),
+            _ => apart::part(&mut maker),
+        }
+    }
+    if maker.random.chance(1, 3) {
+        apart::wrap(&mut maker);
+    }
+    let mut plan = maker.finish();
+    if random.chance(1, 4) {
+        bend::bend(&mut plan, random);
     }
     plan
 }
