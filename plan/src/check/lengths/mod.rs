@@ -3,6 +3,7 @@
 //! Instances were checked one by one before; here what they found is proved for all others.
 
 mod aliases;
+mod arguments;
 mod collective;
 mod written;
 
@@ -444,6 +445,9 @@ impl<'a> Lengths<'a> {
         };
         match &step.kind {
             StepKind::Compute(this) => {
+                for argument in &this.arguments {
+                    self.argument(number, argument, facts, view, at);
+                }
                 for (part, region) in (0..).zip(this.reads.iter().chain(&this.writes)) {
                     if region.index.is_some()
                         || self.plan.buffers[region.buffer.index()].array.is_none()

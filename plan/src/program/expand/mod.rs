@@ -9,7 +9,7 @@ use super::{
     Budget, Env, Kind, Layout, NONE, NoValue, Objects, Op, OpKind, Program, Shift, Span, Unit, fits,
 };
 use crate::ir::{
-    Awaited, Collective, Compute, Expr, Location, Place, Plan, Put, StepKind, Transfer,
+    Awaited, Collective, Compute, Condition, Expr, Location, Place, Plan, Put, StepKind, Transfer,
 };
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
@@ -210,18 +210,7 @@ impl Walk<'_> {
                 if !self.spend(self.layout.size as u64) {
                     return;
                 }
-                let some = (0..self.layout.size)
-                    .map(|rank| {
-                        active.is(rank)
-                            && match self.env(rank).holds(&this.condition) {
-                                Ok(holds) => holds,
-                                Err(why) => {
-                                    self.no_value(number, rank, why);
-                                    false
-                                }
-                            }
-                    })
-                    .collect();
+                let some = self.guarded(number, &this.condition, active);
                 self.steps(&step.body, &Active::Some(some));
             }
             StepKind::Group(_) => {
@@ -240,6 +229,19 @@ impl Walk<'_> {
         }
     }
 
+    /// The ranks among those for which a condition holds.
+    fn guarded(&mut self, number: u32, condition: &Condition, active: &Active) -> Vec<bool> {
+        let ranks = 0..self.layout.size;
+        let mut holds = |rank: usize| match self.env(rank).holds(condition) {
+            Ok(holds) => holds,
+            Err(why) => {
+                self.no_value(number, rank, why);
+                false
+            }
+        };
+        ranks.map(|rank| active.is(rank) && holds(rank)).collect()
+    }
+
     /// A rank receives from lower ones first, then runs its own, then receives from higher ones. Each
     /// statement is a unit.
     fn sequence(&mut self, body: &[Numbered<'_>], active: &Active) {
@@ -255,12 +257,7 @@ impl Walk<'_> {
             }
             match &step.step.kind {
                 StepKind::When(this) => {
-                    let some = (0..self.layout.size)
-                        .map(|rank| {
-                            active.is(rank)
-                                && self.env(rank).holds(&this.condition).unwrap_or(false)
-                        })
-                        .collect();
+                    let some = self.guarded(step.number, &this.condition, active);
                     self.halves(&step.body, &Active::Some(some), halves);
                 }
                 StepKind::Transfer(_) => {
@@ -435,6 +432,11 @@ impl Walk<'_> {
     }
 
     fn compute(&mut self, number: u32, rank: usize, this: &Compute) {
+        for argument in &this.arguments {
+            if let Err(why) = self.env(rank).eval(argument) {
+                return self.no_value(number, rank, why);
+            }
+        }
         let kinds = [(OpKind::Read, &this.reads), (OpKind::Write, &this.writes)];
         let mut any = false;
         let mut part = 0;
@@ -582,6 +584,19 @@ impl Walk<'_> {
         self.out_of_bounds(number, rank, why.to_string(), help);
     }
 
+    /// In which iteration of the loops around it a statement runs, for people.
+    fn iteration(&self) -> String {
+        let counters = self.plan.counters.iter().zip(&self.counters);
+        let values = counters.filter_map(|(counter, value)| {
+            value.map(|value| format!("`{}` = {value}", counter.name))
+        });
+        let values: Vec<String> = values.collect();
+        if values.is_empty() {
+            return "runs this".to_owned();
+        }
+        format!("runs this, with {}", values.join(", "))
+    }
+
     fn out_of_bounds(&mut self, number: u32, rank: usize, title: String, help: &str) {
         if std::mem::replace(&mut self.bounded[number as usize], true) {
             return;
@@ -592,7 +607,7 @@ impl Walk<'_> {
             title,
             at,
             sizes: Some(self.sizes.clone()),
-            story: vec![Line { rank: Some(rank), other: None, at, text: "runs this".to_owned() }],
+            story: vec![Line { rank: Some(rank), other: None, at, text: self.iteration() }],
             help: vec![help.to_owned()],
         });
     }
