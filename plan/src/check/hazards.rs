@@ -70,16 +70,20 @@ pub(crate) fn check(
     instance: &Instance<'_>,
     links: &Links,
     orders: &Orders,
-    regions: Option<&Regions<'_>>,
+    (regions, symmetric): (Option<&Regions<'_>>, bool),
     budget: &mut Budget,
     report: &mut Report<'_>,
 ) {
     let program = instance.program;
     let runs = runs(instance);
-    let uses = collect(program, links, runs);
     // Around rings every rank's memory is used alike: one rank's is enough.
-    let is_asked = |rank: u32| regions.is_none_or(|regions| (regions.is_asked)(program, rank));
-    for ((rank, _), uses) in uses.iter().filter(|((rank, _), _)| is_asked(*rank)) {
+    let is_asked = |rank: u32| match regions {
+        Some(regions) => (regions.is_asked)(program, rank),
+        None => rank == 0 || !symmetric,
+    };
+    let asked: Vec<bool> = (0..program.ranks() as u32).map(is_asked).collect();
+    let uses = collect(program, links, runs, &asked);
+    for ((rank, _), uses) in &uses {
         let mut found = Vec::new();
         let compare = Comparison { program, orders, regions, rank: *rank };
         if !compare.all(uses, budget, report, &mut found) {
@@ -95,8 +99,13 @@ pub(crate) fn check(
     }
 }
 
-/// Who uses the objects into which somebody puts, by rank and object.
-fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32), Uses> {
+/// Who uses the objects of the ranks that are asked for into which somebody puts, by rank and object.
+fn collect(
+    program: &Program,
+    links: &Links,
+    runs: usize,
+    asked: &[bool],
+) -> BTreeMap<(u32, u32), Uses> {
     let units = program.units.len() as u32;
     let mut uses: BTreeMap<(u32, u32), Uses> = BTreeMap::new();
     for run in 0..runs {
@@ -105,7 +114,7 @@ fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32)
             let op = &program.ops[arrival.put_op as usize];
             let object = program.objects.in_run(op.target.object, run);
             let span = Span { object, ..op.target };
-            if span.is_empty() {
+            if span.is_empty() || !asked[op.peer as usize] {
                 continue;
             }
             let unit = id(arrival.put_unit);
@@ -119,6 +128,9 @@ fn collect(program: &Program, links: &Links, runs: usize) -> BTreeMap<(u32, u32)
     }
     for run in 0..runs {
         for (at, unit) in (0..).zip(&program.units) {
+            if !asked[unit.rank as usize] {
+                continue;
+            }
             for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
                 let target = if op.kind == OpKind::Put { Span::NOTHING } else { op.target };
                 for (span, writes) in [(op.source, false), (target, true)] {

@@ -42,7 +42,13 @@ impl Ranges {
     }
 }
 
-pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Report<'_>) {
+/// Checks every rank, or the first one where it stands for all.
+pub(crate) fn check(
+    instance: &Instance<'_>,
+    signals: &Signals,
+    symmetric: bool,
+    report: &mut Report<'_>,
+) {
     let program = instance.program;
     let objects = &program.objects.all;
     let mut arrivals: HashMap<u32, Vec<Span>> = HashMap::new();
@@ -53,7 +59,7 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
     }
     let mut written = vec![false; instance.plan.buffers.len()];
     let mut ranges: HashMap<u32, Ranges> = HashMap::new();
-    for rank in 0..program.ranks() {
+    for rank in 0..if symmetric { 1 } else { program.ranks() } {
         ranges.clear();
         for at in program.of_rank(rank) {
             let unit = &program.units[at];
@@ -98,6 +104,17 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
             }
             for span in arrivals.get(&(at as u32)).into_iter().flatten() {
                 ranges.entry(span.object).or_default().add(span.start, span.end);
+            }
+        }
+    }
+    if symmetric {
+        // What runs in place has a place of its own on each rank.
+        for rank in 1..program.ranks() {
+            for unit in &program.units[program.of_rank(rank)] {
+                program
+                    .ops_of(unit)
+                    .iter()
+                    .for_each(|op| in_place(instance, unit.rank, op, report));
             }
         }
     }

@@ -7,7 +7,7 @@ use super::orders::{Near, Orders};
 use super::report::Report;
 use super::{
     collectives, coverage, deadlock, hazards, initialised, messages, order, postcondition, signals,
-    units,
+    symmetry, units,
 };
 use crate::ir::Plan;
 use crate::program::{Budget, Program};
@@ -52,7 +52,8 @@ pub(crate) fn problems(
     let messages = messages::check(instance, &mut report);
     let collectives = collectives::check(instance, &mut report);
     let signals = signals::check(instance, &mut report);
-    initialised::check(instance, &signals, &mut report);
+    let symmetric = symmetry::is_symmetric(instance.program);
+    initialised::check(instance, &signals, symmetric, &mut report);
     coverage::check(instance, &mut report);
     if report.is_unmatched() {
         return report.finish();
@@ -90,7 +91,7 @@ pub(crate) fn problems(
             order::check(instance, &orders, ordered, budget, &mut report);
         }
         if needs_hazards {
-            hazards::check(instance, &links, &orders, regions, budget, &mut report);
+            hazards::check(instance, &links, &orders, (regions, symmetric), budget, &mut report);
         }
     }
     postcondition::check(instance, &links, budget, &mut report);

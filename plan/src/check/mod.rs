@@ -14,6 +14,7 @@ mod lengths;
 mod links;
 mod local;
 mod messages;
+mod models;
 mod order;
 mod orders;
 mod postcondition;
@@ -22,6 +23,7 @@ mod report;
 mod scale;
 mod shape;
 mod signals;
+mod symmetry;
 mod units;
 mod whitelist;
 

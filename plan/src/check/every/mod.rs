@@ -6,6 +6,7 @@
 //! from where every neighbourhood of a larger one is in it. [`classes`](super::classes) proves that none of
 //! them waits in a circle, [`lengths`](super::lengths) proves what depends on lengths.
 
+mod distances;
 mod kinds;
 mod values;
 
@@ -184,6 +185,9 @@ impl Every<'_> {
             let none = |_: &Option<Vec<i64>>| Reach { apart: 0, stands_for: None, around: 0 };
             return axes.iter().map(none).collect();
         }
+        if let Some(written) = distances::written(plan) {
+            return self.reach_of(shape, axes, &written);
+        }
         // Distances are numbers that do not depend on the extents; a few instances name them all.
         let probes: Vec<Vec<i64>> = plan
             .axes
@@ -225,8 +229,21 @@ impl Every<'_> {
                 }
             }
         }
+        let found: Vec<Vec<(i64, i64)>> =
+            found.into_iter().map(|of| of.into_values().collect()).collect();
+        self.reach_of(shape, axes, &found)
+    }
+
+    /// The same, of the least and the largest distances along each axis, at some of its extents.
+    fn reach_of(
+        &self,
+        shape: &Shape,
+        axes: &[Option<Vec<i64>>],
+        found: &[Vec<(i64, i64)>],
+    ) -> Vec<Reach> {
+        let plan = self.plan;
         let reach = |axis: usize| {
-            let all: Vec<(i64, i64)> = found[axis].values().copied().collect();
+            let all = &found[axis];
             let (least, most) =
                 all.iter().fold((0, 0), |(least, most), (a, b)| (least.min(*a), most.max(*b)));
             // Distances that grow with the extent have no bound.

@@ -5,6 +5,7 @@
 mod aliases;
 mod arguments;
 mod collective;
+mod places;
 mod written;
 
 use std::collections::{HashMap, HashSet};
@@ -54,6 +55,10 @@ pub(crate) struct Lengths<'a> {
     collectives: HashSet<u32>,
     /// The length of the first message's half in the local view, and whether all so far are known.
     halves: Option<(Poly, bool)>,
+    /// Statements that were looked at, and the loops and conditions around them, by a number.
+    known: HashSet<(u32, &'a StepKind)>,
+    context: u32,
+    contexts: u32,
     fixed: Fixed,
 }
 
@@ -79,6 +84,9 @@ impl<'a> Lengths<'a> {
             senders: HashMap::new(),
             collectives: HashSet::new(),
             halves: None,
+            known: HashSet::new(),
+            context: 0,
+            contexts: 0,
             fixed: Fixed { params, axes },
         };
         let mut facts = Facts::of(plan);
@@ -276,13 +284,13 @@ impl<'a> Lengths<'a> {
                     let inside = facts.enter(view, this);
                     self.around.push(this);
                     let Some(outer) = group else {
-                        self.steps(&this.body, &facts, &inside, &mut None);
+                        self.within(|proof| proof.steps(&this.body, &facts, &inside, &mut None));
                         self.around.pop();
                         continue;
                     };
                     let first = self.number;
                     let mut one = Some(Vec::new());
-                    self.steps(&this.body, &facts, &inside, &mut one);
+                    self.within(|proof| proof.steps(&this.body, &facts, &inside, &mut one));
                     // Another iteration of the same group.
                     let mut apart = facts.clone();
                     let other = apart.enter(view, this);
@@ -293,7 +301,7 @@ impl<'a> Lengths<'a> {
                     );
                     self.number = first;
                     let mut two = Some(Vec::new());
-                    self.steps(&this.body, &apart, &other, &mut two);
+                    self.within(|proof| proof.steps(&this.body, &apart, &other, &mut two));
                     self.around.pop();
                     let (one, two) = (one.unwrap_or_default(), two.unwrap_or_default());
                     self.aliases(&one, &facts);
@@ -307,7 +315,7 @@ impl<'a> Lengths<'a> {
                 StepKind::When(this) => {
                     let mut facts = facts.clone();
                     facts.assume(&this.condition, view);
-                    self.steps(&this.body, &facts, view, group);
+                    self.within(|proof| proof.steps(&this.body, &facts, view, group));
                 }
                 StepKind::Group(body) => {
                     let mut inside = Some(Vec::new());
@@ -317,6 +325,10 @@ impl<'a> Lengths<'a> {
                 StepKind::Sequence(body) => self.steps(body, facts, view, &mut None),
                 _ => {
                     self.loops.insert(number, self.around.clone());
+                    self.register(number, step);
+                    if group.is_none() && self.is_known_already(step) {
+                        continue;
+                    }
                     let mut own = Vec::new();
                     self.leaf(number, step, facts, view, &mut own);
                     match group {
@@ -448,21 +460,17 @@ impl<'a> Lengths<'a> {
                 for argument in &this.arguments {
                     self.argument(number, argument, facts, view, at);
                 }
-                for (part, region) in (0..).zip(this.reads.iter().chain(&this.writes)) {
+                for region in this.reads.iter().chain(&this.writes) {
                     if region.index.is_some()
                         || self.plan.buffers[region.buffer.index()].array.is_none()
                     {
                         self.inside(number, region, facts, view, at);
                     }
-                    self.regions.insert((number, part), region);
                 }
             }
             StepKind::Collective(this) => {
                 self.inside(number, &this.send, facts, view, at);
                 self.inside(number, &this.recv, facts, view, at);
-                self.regions.insert((number, 0), &this.send);
-                self.regions.insert((number, 1), &this.recv);
-                self.collectives.insert(number);
                 self.collective(number, this, facts, view, at);
                 see(&this.send, view, false);
                 see(&this.recv, view, true);
@@ -473,9 +481,6 @@ impl<'a> Lengths<'a> {
                 self.inside(number, &this.from, &facts, view, at);
                 self.inside(number, &this.to, &facts, view, at);
                 self.alike(number, (&this.from, view), (&this.to, view), &facts, at);
-                self.regions.insert((number, 0), &this.from);
-                self.regions.insert((number, 1), &this.to);
-                self.senders.insert(number, &this.peer);
                 see(&this.from, view, false);
                 if let Peer::Shift(hops) = &this.peer {
                     // What this rank receives is computed by the one that sends it.
@@ -488,7 +493,6 @@ impl<'a> Lengths<'a> {
                 let Some(_) = hop(&mut facts, view, &this.peer) else { return };
                 self.inside(number, &this.from, &facts, view, at);
                 self.half(number, &this.from, &facts, view, at);
-                self.regions.insert((number, 0), &this.from);
                 see(&this.from, view, false);
             }
             StepKind::Receive(this) => {
@@ -496,7 +500,6 @@ impl<'a> Lengths<'a> {
                 let Some(_) = hop(&mut facts, view, &this.peer) else { return };
                 self.inside(number, &this.to, &facts, view, at);
                 self.half(number, &this.to, &facts, view, at);
-                self.regions.insert((number, 1), &this.to);
                 see(&this.to, view, true);
             }
             StepKind::Put(this) => {
@@ -505,10 +508,6 @@ impl<'a> Lengths<'a> {
                 self.inside(number, &this.from, &facts, view, at);
                 self.inside(number, &this.to, &facts, view, at);
                 self.alike(number, (&this.from, view), (&this.to, view), &facts, at);
-                self.regions.insert((number, 0), &this.from);
-                self.regions.insert((number, 1), &this.to);
-                self.peers.insert(number, &this.peer);
-                self.senders.insert(number, &this.peer);
                 see(&this.from, view, false);
             }
             _ => {}
