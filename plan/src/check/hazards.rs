@@ -253,6 +253,9 @@ impl Comparison<'_> {
         let own = self.alike(own, false);
         let puts = self.alike(uses.puts.iter().copied(), true);
         for of in &puts {
+            if !budget.take(1 + (own.len() + puts.len()) as u64 / 16) {
+                return false;
+            }
             for (others, are_puts) in [(&own, false), (&puts, true)] {
                 for other in others.iter().filter(|other| self.meet(of, other)) {
                     for put in &of.uses {

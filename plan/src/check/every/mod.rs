@@ -20,7 +20,8 @@ use super::lengths::Lengths;
 use super::orders::Near;
 use super::shape::Shape;
 use super::whitelist::Names;
-use super::{Proof, UNITS, domain, problems_at};
+use super::{Proof, STEPS, UNITS, domain, problems_at};
+use crate::arith::Fuel;
 use crate::ir::{AxisId, Param, Plan, Values};
 use crate::program::{Budget, Op, OpKind, Program, Statements};
 use crate::verdict::{Check, Problem, ProblemKind, Sizes};
@@ -32,19 +33,25 @@ const MANY: i64 = 64;
 /// Ranks up to which a counterexample is looked for where there is no proof.
 const SEARCHED: i64 = 16;
 
-pub(super) fn check(plan: &Plan) -> Result<Proof, Vec<Problem>> {
-    let every = Every { plan, statements: Statements::new(plan), budget: Budget::new(UNITS) };
-    every.check()
+/// The verdict, with a share of the work at most, and how much it was.
+pub(super) fn check(plan: &Plan, share: u64) -> (Result<Proof, Vec<Problem>>, u64) {
+    let (budget, fuel) = (Budget::new(UNITS / share.max(1)), Fuel::new(STEPS / share.max(1)));
+    let statements = Statements::new(plan);
+    let mut every = Every { plan, statements, budget, fuel };
+    let verdict = every.check();
+    (verdict, every.budget.spent() + every.fuel.spent())
 }
 
 struct Every<'a> {
     plan: &'a Plan,
     statements: Statements<'a>,
     budget: Budget,
+    /// What proofs may still take.
+    fuel: Fuel,
 }
 
 impl Every<'_> {
-    fn check(mut self) -> Result<Proof, Vec<Problem>> {
+    fn check(&mut self) -> Result<Proof, Vec<Problem>> {
         let plan = self.plan;
         let axes: Vec<Option<Vec<i64>>> = plan.axes.iter().map(|axis| few(&axis.extent)).collect();
         let params: Vec<Option<Vec<i64>>> = plan.params.iter().map(few_of).collect();
@@ -157,7 +164,7 @@ impl Every<'_> {
 
     /// Whether what ranks do to each other's windows is proved for any number of ranks, where a plan claims very
     /// many: then it need not be compared on all of them.
-    fn on_fewer(&self, axes: &[Option<Vec<i64>>], shape: &Shape) -> bool {
+    fn on_fewer(&mut self, axes: &[Option<Vec<i64>>], shape: &Shape) -> bool {
         let is_many = |values: &Option<Vec<i64>>| {
             values.as_ref().is_some_and(|values| values.iter().all(|value| *value > MANY))
         };
@@ -170,7 +177,11 @@ impl Every<'_> {
                 axis.extent = Values::AtLeast(MANY);
             }
         }
-        check(&plan).is_ok()
+        let (statements, fuel) = (Statements::new(&plan), self.fuel.clone());
+        let mut every = Every { plan: &plan, statements, budget: self.budget.clone(), fuel };
+        let verdict = every.check();
+        self.budget = every.budget;
+        verdict.is_ok()
     }
 
     /// For each axis: how far peers are apart on it.
@@ -424,6 +435,7 @@ impl Every<'_> {
             plan,
             axes.iter().map(looked_at).collect(),
             params.iter().map(looked_at).collect(),
+            &self.fuel,
         );
         undecided.extend(proof.problems().iter().cloned());
         if !undecided.is_empty() {

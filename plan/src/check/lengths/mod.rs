@@ -11,9 +11,12 @@ mod written;
 use std::collections::{HashMap, HashSet};
 
 use super::scale;
-use crate::arith::{Facts, Poly, Span, View};
+use crate::arith::{Facts, Fuel, Poly, Span, View};
 use crate::ir::{Coverage, Expr, Hop, Location, Peer, Plan, Region, Step, StepKind};
 use crate::verdict::{Check, Problem, ProblemKind};
+
+/// How many problems are told at most.
+const MOST: usize = 100;
 
 /// Where a region stands: the statement's number, and which of its regions.
 pub(crate) type Where = (u32, u16);
@@ -59,6 +62,7 @@ pub(crate) struct Lengths<'a> {
     known: HashSet<(u32, &'a StepKind)>,
     context: u32,
     contexts: u32,
+    fuel: Fuel,
     fixed: Fixed,
 }
 
@@ -72,7 +76,7 @@ impl<'a> Lengths<'a> {
     /// Proves what there is to prove; what could not be is among [`problems`](Self::problems).
     ///
     /// `axes` and `params` are those whose values were all checked one by one.
-    pub(crate) fn prove(plan: &'a Plan, axes: Vec<bool>, params: Vec<bool>) -> Self {
+    pub(crate) fn prove(plan: &'a Plan, axes: Vec<bool>, params: Vec<bool>, fuel: &Fuel) -> Self {
         let mut proof = Self {
             plan,
             problems: Vec::new(),
@@ -87,9 +91,10 @@ impl<'a> Lengths<'a> {
             known: HashSet::new(),
             context: 0,
             contexts: 0,
+            fuel: fuel.clone(),
             fixed: Fixed { params, axes },
         };
-        let mut facts = Facts::of(plan);
+        let mut facts = Facts::within(plan, fuel);
         let rank = facts.rank();
         for buffer in &plan.buffers {
             proof.buffer(buffer, &facts);
@@ -130,7 +135,10 @@ impl<'a> Lengths<'a> {
         if self.is_fixed(target, put.0) && self.is_fixed(region, other.0) {
             return false;
         }
-        let mut facts = Facts::of(self.plan);
+        if !self.may_prove() {
+            return true;
+        }
+        let mut facts = Facts::within(self.plan, &self.fuel);
         // The rank into whose window is put, and who puts there.
         let owner = facts.rank();
         let from = |facts: &mut Facts, statement: u32, owner: &View| -> Option<View> {
@@ -156,7 +164,10 @@ impl<'a> Lengths<'a> {
     /// Whether a declared region is filled by these, one after another, at every size: receives and puts in
     /// the order in which they lie.
     pub(crate) fn covers(&self, covered: &Coverage, parts: &[(Where, bool)]) -> bool {
-        let mut facts = Facts::of(self.plan);
+        if !self.may_prove() {
+            return false;
+        }
+        let mut facts = Facts::within(self.plan, &self.fuel);
         let owner = facts.rank();
         let Some(whole) = self.span(&facts, &covered.region, &owner) else { return false };
         let mut at = whole.start.clone();
@@ -190,7 +201,10 @@ impl<'a> Lengths<'a> {
 
     fn undecided(&mut self, check: Check, at: Location, title: &str, help: &str) {
         let kind = ProblemKind::Undecided(check);
-        if self.problems.iter().any(|problem| problem.kind == kind && problem.at == at) {
+        let mut told = self.problems.iter();
+        if self.problems.len() >= MOST
+            || told.any(|problem| problem.kind == kind && problem.at == at)
+        {
             return;
         }
         self.problems.push(Problem {
@@ -276,10 +290,16 @@ impl<'a> Lengths<'a> {
         group: &mut Option<Vec<Seen<'a>>>,
     ) {
         for step in steps {
+            if !self.fuel.take(1) {
+                let title = "the proof for every size takes more than what is checked";
+                return self.undecided(Check::Bounds, step.at, title, "make the plan smaller");
+            }
             let number = self.number;
             self.number += 1;
             match &step.kind {
                 StepKind::Loop(this) => {
+                    // In a group, the body is looked at twice, and so on inwards.
+                    self.fuel.take(64 + 8 * self.around.len() as u64);
                     let mut facts = facts.clone();
                     let inside = facts.enter(view, this);
                     self.around.push(this);
@@ -306,6 +326,9 @@ impl<'a> Lengths<'a> {
                     let (one, two) = (one.unwrap_or_default(), two.unwrap_or_default());
                     self.aliases(&one, &facts);
                     for a in &one {
+                        if !self.may_compare(two.len(), step.at) {
+                            break;
+                        }
                         for b in &two {
                             self.alias(a, b, &apart);
                         }

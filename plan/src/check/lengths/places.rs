@@ -46,6 +46,11 @@ impl<'a> Lengths<'a> {
         alone && !self.known.insert((self.context, &step.kind))
     }
 
+    /// Whether there may be one more proof that begins with all that the plan promises.
+    pub(super) fn may_prove(&self) -> bool {
+        self.fuel.take(1 + self.plan.promises.len() as u64)
+    }
+
     /// Inside a loop or a condition of its own.
     pub(super) fn within(&mut self, inside: impl FnOnce(&mut Self)) {
         self.contexts += 1;
