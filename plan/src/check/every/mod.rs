@@ -8,6 +8,7 @@
 
 mod distances;
 mod kinds;
+mod positions;
 mod values;
 
 use std::cell::RefCell;
@@ -358,6 +359,11 @@ impl Every<'_> {
         fewer: bool,
     ) -> Result<Proof, Vec<Problem>> {
         let plan = self.plan;
+        if let [None] = axes
+            && positions::are_common(plan)
+        {
+            return self.by_positions(instances);
+        }
         let unbounded: Vec<usize> = (0..axes.len()).filter(|&at| axes[at].is_none()).collect();
         let mut undecided = Vec::new();
         let stands = |sizes: &Sizes| {
@@ -508,6 +514,31 @@ impl Every<'_> {
             }
         }
         Ok(Proof { claims: self.claims(axes, params, reach) })
+    }
+
+    /// Every number of ranks, where places in the program are common to them: the first ones are looked at.
+    fn by_positions(&mut self, instances: &[Sizes]) -> Result<Proof, Vec<Problem>> {
+        let first = self.plan.axes.first().and_then(|axis| axis.extent.first()).unwrap_or(1);
+        let mut params: Vec<&Vec<Vec<i64>>> = instances.iter().map(|sizes| &sizes.params).collect();
+        params.sort_unstable();
+        params.dedup();
+        for extent in first..=SEARCHED {
+            for params in params.iter().take(3) {
+                self.at(&domain::sizes(self.plan, &[extent], params), Depth::All)?;
+            }
+        }
+        let none = vec![false; self.plan.params.len()];
+        let proof = Lengths::prove(self.plan, vec![false], none, &self.fuel);
+        if !proof.problems().is_empty() {
+            return Err(proof.problems().to_vec());
+        }
+        let axes = self.plan.axes.iter().map(|axis| {
+            let first = axis.extent.first().unwrap_or(1);
+            format!("{} >= {first}: up to {SEARCHED} one by one, above for all at once", axis.name)
+        });
+        let params = self.plan.params.iter();
+        let params = params.map(|param| format!("{}: for all values at once", param.name));
+        Ok(Proof { claims: axes.chain(params).collect() })
     }
 
     /// Proves that the regions that are declared as filled are, at every size, as they are at this one.
