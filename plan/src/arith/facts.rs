@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::atom::{Atom, Atoms, Kind};
+use super::fuel::Fuel;
 use super::poly::{Monomial, Poly, Term};
 use super::prove::Memory;
 use super::view::View;
@@ -32,6 +33,7 @@ pub(crate) struct Facts {
     /// one's polynomial, never the other way round.
     pub(super) solved: HashMap<Atom, Poly>,
     pub(super) memory: RefCell<Memory>,
+    pub(super) fuel: Fuel,
 }
 
 /// Something that is not negative.
@@ -51,8 +53,14 @@ struct Declared {
 }
 
 impl Facts {
-    /// What a plan's axes, parameters and promises say.
+    /// What a plan's axes, parameters and promises say; proofs take as much as they like.
+    #[cfg(test)]
     pub(crate) fn of(plan: &Plan) -> Self {
+        Self::within(plan, &Fuel::new(u64::MAX))
+    }
+
+    /// What a plan's axes, parameters and promises say, for proofs that together take so much.
+    pub(crate) fn within(plan: &Plan, fuel: &Fuel) -> Self {
         let declared = Declared {
             extents: plan.axes.iter().map(|axis| axis.extent.clone()).collect(),
             params: plan.params.iter().map(|param| param.values.clone()).collect(),
@@ -65,6 +73,7 @@ impl Facts {
             non_zero: Vec::new(),
             solved: HashMap::new(),
             memory: RefCell::default(),
+            fuel: fuel.clone(),
         };
         for axis in facts.axes() {
             facts.extent(axis);
@@ -108,6 +117,10 @@ impl Facts {
     }
 
     fn suppose(&mut self, condition: &Condition, holds: bool, view: &View) {
+        // What is assumed is compared with all that was.
+        if !self.fuel.take(16) {
+            return;
+        }
         match (condition, holds) {
             (Condition::Compare(a, by, b), _) => {
                 let by = if holds { *by } else { opposite(*by) };
@@ -143,6 +156,9 @@ impl Facts {
 
     /// Assumes `poly >= 0`.
     pub(crate) fn assume_non_negative(&mut self, poly: &Poly) {
+        if !self.fuel.take(1 + self.non_zero.len() as u64) {
+            return;
+        }
         self.remember(poly);
         // What was only known to differ may now be known to be larger.
         for known in std::mem::take(&mut self.non_zero) {
@@ -190,6 +206,10 @@ impl Facts {
             self.remember(&-zero);
             return;
         };
+        // Everything that is known is said anew.
+        if !self.fuel.take(1 + self.assumptions.len() as u64 + self.non_zero.len() as u64) {
+            return;
+        }
         // What was known of the atom by its nature is now to be known of its value.
         let mut known = self.definition(atom);
         known.extend(std::mem::take(&mut self.assumptions).into_iter().map(|old| old.fact));

@@ -13,6 +13,7 @@
 mod apart;
 mod atom;
 mod facts;
+mod fuel;
 mod known;
 mod linear;
 mod models;
@@ -24,6 +25,7 @@ mod view;
 
 pub(crate) use apart::Span;
 pub(crate) use facts::Facts;
+pub(crate) use fuel::Fuel;
 pub(crate) use poly::Poly;
 pub(crate) use sample::sample;
 pub(crate) use view::View;

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use super::atom::{Atom, common};
 use super::facts::Facts;
+use super::fuel::Fuel;
 use super::known::Known;
 use super::poly::{Poly, Term};
 
@@ -35,6 +36,7 @@ pub(super) struct Memory {
 /// One search: what it may use, and what it tried.
 struct Search<'a> {
     known: &'a Known,
+    fuel: &'a Fuel,
     /// How many more goals it may try.
     goals: u32,
     /// Goals that were not proved in so many replacements.
@@ -102,11 +104,15 @@ impl Facts {
     }
 
     fn search(&self, goal: &Poly, before: Option<Atom>) -> bool {
+        if !self.fuel.take(1) {
+            return false;
+        }
         let known = self.known(goal, before);
         if known.linear(goal) {
             return true;
         }
-        let mut search = Search { known: &known, goals: 0, failed: HashMap::new() };
+        let mut search =
+            Search { known: &known, fuel: &self.fuel, goals: 0, failed: HashMap::new() };
         ROUNDS.iter().any(|&(depth, goals)| {
             search.goals = goals;
             search.prove(goal, depth)
@@ -128,6 +134,9 @@ impl Search<'_> {
             return false;
         }
         self.goals -= 1;
+        if !self.fuel.take(8) {
+            return false;
+        }
         if before.is_none() && self.known.linear(goal)
             || depth > 0 && (self.by_factors(goal, depth) || self.by_bounds(goal, depth))
         {

@@ -127,6 +127,15 @@ impl Facts {
     /// What an expression amounts to.
     pub(crate) fn poly(&self, expr: &Expr, view: &View) -> Poly {
         let axes: Vec<AxisId> = self.axes().collect();
+        // A large number is said in many steps.
+        let mut size = 0_u64;
+        expr.any(|_| {
+            size += 1;
+            false
+        });
+        if size > 64 && !self.fuel.take(size / 8) {
+            return Poly::UNKNOWN;
+        }
         convert(expr, view, &axes, &mut self.atoms.borrow_mut(), 0)
     }
 }

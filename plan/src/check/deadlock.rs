@@ -29,12 +29,7 @@ pub(crate) fn check(instance: &Instance<'_>, links: &Links, report: &mut Report<
 pub(super) fn blocks(program: &Program, links: &Links, local: &Local, with_credit: bool) -> Graph {
     let units = program.units.len() as u32;
     Graph::new(2 * units as usize + links.collectives.len(), |edge| {
-        for unit in 0..units {
-            edge(start(unit), end(unit));
-            for &earlier in local.before(unit) {
-                edge(end(earlier), start(unit));
-            }
-        }
+        local.edges(edge);
         for message in &links.messages {
             if message.send_unit != message.receive_unit {
                 edge(start(message.send_unit), end(message.receive_unit));

@@ -12,7 +12,8 @@ pub(crate) const MOST: usize = 4096;
 pub(crate) fn instances(plan: &Plan, axes: &[Vec<i64>], params: &[Vec<i64>]) -> Option<Vec<Sizes>> {
     let mut found = Vec::new();
     let mut extents = Vec::new();
-    let mut left = 64 * MOST;
+    let promises = plan.promises.iter().map(|promise| promise.condition.size());
+    let mut left = Left { visits: 64 * MOST, each: 1 + promises.sum::<usize>() / 64 };
     walk(plan, axes, params, &mut extents, &mut Vec::new(), &mut found, &mut left)?;
     let weight =
         |sizes: &Sizes| sizes.extents.iter().map(|&extent| i128::from(extent)).product::<i128>();
@@ -21,6 +22,13 @@ pub(crate) fn instances(plan: &Plan, axes: &[Vec<i64>], params: &[Vec<i64>]) -> 
         (weight(sizes), sizes.extents.clone(), rest)
     });
     Some(found)
+}
+
+/// How much is left of what trying values may take.
+struct Left {
+    visits: usize,
+    /// What asking all promises takes, once.
+    each: usize,
 }
 
 /// The values, where they are finite and few.
@@ -48,9 +56,9 @@ fn walk(
     extents: &mut Vec<i64>,
     params: &mut Vec<Vec<i64>>,
     found: &mut Vec<Sizes>,
-    left: &mut usize,
+    left: &mut Left,
 ) -> Option<()> {
-    *left = left.checked_sub(1)?;
+    left.visits = left.visits.checked_sub(left.each)?;
     if extents.len() < axes.len() {
         for &extent in &axes[extents.len()] {
             extents.push(extent);
@@ -95,7 +103,10 @@ fn walk(
         if found.len() == MOST {
             return None;
         }
-        found.push(sizes(plan, extents, params));
+        let sizes = sizes(plan, extents, params);
+        let parts = sizes.params.iter().map(|values| 1 + values.len()).sum::<usize>();
+        left.visits = left.visits.checked_sub((parts + sizes.text.len() / 16) / 16)?;
+        found.push(sizes);
     }
     Some(())
 }

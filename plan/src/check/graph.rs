@@ -19,16 +19,21 @@ pub(crate) fn end(unit: u32) -> u32 {
 impl Graph {
     /// The graph of the edges that `each` gives, the same ones each time that it is called.
     pub(crate) fn new(nodes: usize, mut each: impl FnMut(&mut dyn FnMut(u32, u32))) -> Self {
+        // Slices: where nothing is inlined, as in macros, an index into a vector is a call.
         let mut begins = vec![0_u32; nodes + 1];
-        each(&mut |from, _| begins[from as usize + 1] += 1);
-        for node in 0..nodes {
-            begins[node + 1] += begins[node];
+        let counts = begins.as_mut_slice();
+        each(&mut |from, _| counts[from as usize + 1] += 1);
+        let mut sum = 0;
+        for count in counts.iter_mut() {
+            sum += *count;
+            *count = sum;
         }
-        let mut edges = vec![0; begins[nodes] as usize];
+        let mut edges = vec![0; sum as usize];
         let mut next = begins.clone();
+        let (slots, places) = (next.as_mut_slice(), edges.as_mut_slice());
         each(&mut |from, to| {
-            let slot = &mut next[from as usize];
-            edges[*slot as usize] = to;
+            let slot = &mut slots[from as usize];
+            places[*slot as usize] = to;
             *slot += 1;
         });
         Self { begins, edges }
@@ -46,23 +51,39 @@ impl Graph {
 
     /// The nodes in an order that every edge follows; those on circuits, and behind them, are missing.
     pub(crate) fn sorted(&self) -> Vec<u32> {
-        let mut waits = vec![0_u32; self.nodes()];
-        for &to in &self.edges {
+        let nodes = self.nodes();
+        let (begins, edges) = (self.begins.as_slice(), self.edges.as_slice());
+        let mut counts = vec![0_u32; nodes];
+        let waits = counts.as_mut_slice();
+        for &to in edges {
             waits[to as usize] += 1;
         }
-        let mut ready: Vec<u32> =
-            (0..self.nodes() as u32).filter(|&node| waits[node as usize] == 0).collect();
+        let mut sorted = vec![0_u32; nodes];
+        let ready = sorted.as_mut_slice();
+        let mut found = 0;
+        for (node, &waits) in (0..).zip(&*waits) {
+            if waits == 0 {
+                ready[found] = node;
+                found += 1;
+            }
+        }
         let mut at = 0;
-        while at < ready.len() {
-            for &to in self.after(ready[at]) {
-                waits[to as usize] -= 1;
-                if waits[to as usize] == 0 {
-                    ready.push(to);
+        while at < found {
+            let node = ready[at] as usize;
+            let (mut edge, end) = (begins[node] as usize, begins[node + 1] as usize);
+            while edge < end {
+                let to = edges[edge] as usize;
+                waits[to] -= 1;
+                if waits[to] == 0 {
+                    ready[found] = to as u32;
+                    found += 1;
                 }
+                edge += 1;
             }
             at += 1;
         }
-        ready
+        sorted.truncate(found);
+        sorted
     }
 
     /// A short circuit among the nodes that `sorted` left out, in the order of its edges.

@@ -70,16 +70,20 @@ pub(crate) fn check(
     instance: &Instance<'_>,
     links: &Links,
     orders: &Orders,
-    regions: Option<&Regions<'_>>,
+    (regions, symmetric): (Option<&Regions<'_>>, bool),
     budget: &mut Budget,
     report: &mut Report<'_>,
 ) {
     let program = instance.program;
     let runs = runs(instance);
-    let uses = collect(program, links, runs, regions.is_some());
     // Around rings every rank's memory is used alike: one rank's is enough.
-    let is_asked = |rank: u32| regions.is_none_or(|regions| (regions.is_asked)(program, rank));
-    for ((rank, _), uses) in uses.iter().filter(|((rank, _), _)| is_asked(*rank)) {
+    let is_asked = |rank: u32| match regions {
+        Some(regions) => (regions.is_asked)(program, rank),
+        None => rank == 0 || !symmetric,
+    };
+    let asked: Vec<bool> = (0..program.ranks() as u32).map(is_asked).collect();
+    let uses = collect(program, links, runs, regions.is_some(), &asked);
+    for ((rank, _), uses) in &uses {
         let mut found = Vec::new();
         let compare = Comparison { program, orders, regions, rank: *rank };
         if !compare.all(uses, budget, report, &mut found) {
@@ -95,13 +99,14 @@ pub(crate) fn check(
     }
 }
 
-/// Who uses the objects into which somebody puts, by rank and object. What is empty here need not be so at
-/// `other_sizes`.
+/// Who uses the objects of the ranks that are asked for into which somebody puts, by rank and object. What is
+/// empty here need not be so at `other_sizes`.
 fn collect(
     program: &Program,
     links: &Links,
     runs: usize,
     other_sizes: bool,
+    asked: &[bool],
 ) -> BTreeMap<(u32, u32), Uses> {
     let units = program.units.len() as u32;
     let is_none = |span: Span| span.object == NONE || (span.is_empty() && !other_sizes);
@@ -112,7 +117,7 @@ fn collect(
             let op = &program.ops[arrival.put_op as usize];
             let object = program.objects.in_run(op.target.object, run);
             let span = Span { object, ..op.target };
-            if is_none(span) {
+            if is_none(span) || !asked[op.peer as usize] {
                 continue;
             }
             let unit = id(arrival.put_unit);
@@ -126,6 +131,9 @@ fn collect(
     }
     for run in 0..runs {
         for (at, unit) in (0..).zip(&program.units) {
+            if !asked[unit.rank as usize] {
+                continue;
+            }
             for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
                 let target = if op.kind == OpKind::Put { Span::NOTHING } else { op.target };
                 for (span, writes) in [(op.source, false), (target, true)] {
@@ -248,6 +256,9 @@ impl Comparison<'_> {
         let own = self.alike(own, false);
         let puts = self.alike(uses.puts.iter().copied(), true);
         for of in &puts {
+            if !budget.take(1 + (own.len() + puts.len()) as u64 / 16) {
+                return false;
+            }
             for (others, are_puts) in [(&own, false), (&puts, true)] {
                 for other in others.iter().filter(|other| self.meet(of, other)) {
                     for put in &of.uses {

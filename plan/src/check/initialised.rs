@@ -42,7 +42,13 @@ impl Ranges {
     }
 }
 
-pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Report<'_>) {
+/// Checks every rank, or the first one where it stands for all.
+pub(crate) fn check(
+    instance: &Instance<'_>,
+    signals: &Signals,
+    symmetric: bool,
+    report: &mut Report<'_>,
+) {
     let program = instance.program;
     let objects = &program.objects.all;
     let mut arrivals: HashMap<u32, Vec<Span>> = HashMap::new();
@@ -53,7 +59,7 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
     }
     let mut written = vec![false; instance.plan.buffers.len()];
     let mut ranges: HashMap<u32, Ranges> = HashMap::new();
-    for rank in 0..program.ranks() {
+    for rank in 0..if symmetric { 1 } else { program.ranks() } {
         ranges.clear();
         for at in program.of_rank(rank) {
             let unit = &program.units[at];
@@ -80,7 +86,10 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
                 }
                 let object = &objects[span.object as usize];
                 written[object.buffer.index()] |= !span.is_empty();
-                if object.role == Role::In && !span.is_empty() {
+                if object.role == Role::In
+                    && !span.is_empty()
+                    && !report.knows(Check::Initialised, op)
+                {
                     let title = format!("this writes {}, which is an input", report.name(span));
                     let story = vec![report.line(unit.rank, op, report.does(op))];
                     let help = ["declare the buffer as `inout`, or write another one"];
@@ -101,8 +110,25 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
             }
         }
     }
-    for (buffer, written) in instance.plan.buffers.iter().zip(written) {
-        if buffer.role == Role::Out && !written && !is_empty(instance, &buffer.name) {
+    if symmetric {
+        // What runs in place has a place of its own on each rank.
+        for rank in 1..program.ranks() {
+            for unit in &program.units[program.of_rank(rank)] {
+                program
+                    .ops_of(unit)
+                    .iter()
+                    .for_each(|op| in_place(instance, unit.rank, op, report));
+            }
+        }
+    }
+    let mut filled = vec![false; instance.plan.buffers.len()];
+    for object in objects {
+        filled[object.buffer.index()] |= object.len > 0;
+    }
+    for (buffer, (written, filled)) in
+        instance.plan.buffers.iter().zip(written.into_iter().zip(filled))
+    {
+        if buffer.role == Role::Out && !written && filled {
             let title = format!("output `{}` is never written", buffer.name);
             let text = format!("is the first of {} ranks, and none writes it", program.ranks());
             let story = vec![Line { rank: Some(0), other: None, at: buffer.at, text }];
@@ -117,15 +143,10 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
     }
 }
 
-/// Whether a buffer has no elements at these sizes.
-fn is_empty(instance: &Instance<'_>, name: &str) -> bool {
-    let objects = &instance.program.objects.all;
-    let of =
-        objects.iter().filter(|object| instance.plan.buffers[object.buffer.index()].name == name);
-    of.map(|object| object.len).all(|len| len == 0)
-}
-
 fn uninitialised(rank: u32, op: &Op, element: u64, report: &mut Report<'_>) {
+    if report.knows(Check::Initialised, op) {
+        return;
+    }
     let name = report.object_name(op.source.object);
     let title =
         format!("this reads element {element} of {name}, which nothing has written in this run");
@@ -151,7 +172,7 @@ fn in_place(instance: &Instance<'_>, rank: u32, op: &Op, report: &mut Report<'_>
         }
         Kind::AllToAll => false,
     };
-    if right {
+    if right || report.knows(Check::Initialised, op) {
         return;
     }
     let title = format!("this {} runs in place, but not at its own place", kind.name());

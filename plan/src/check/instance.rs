@@ -7,7 +7,7 @@ use super::orders::{Near, Orders};
 use super::report::Report;
 use super::{
     collectives, coverage, deadlock, hazards, initialised, messages, order, postcondition, signals,
-    units,
+    symmetry, units,
 };
 use crate::ir::Plan;
 use crate::program::{Budget, Program};
@@ -38,6 +38,9 @@ pub(crate) struct Beyond<'a> {
     pub(crate) regions: Regions<'a>,
 }
 
+/// Units of all runs times streams, at most: what bounds the memory that orders take.
+const MOST_WAITS: u64 = 1 << 24;
+
 /// Everything that is wrong with an instance.
 ///
 /// The later checks rest on the earlier ones: what cannot be matched is not asked whether it ends, and what
@@ -52,12 +55,23 @@ pub(crate) fn problems(
     let messages = messages::check(instance, &mut report);
     let collectives = collectives::check(instance, &mut report);
     let signals = signals::check(instance, &mut report);
-    initialised::check(instance, &signals, &mut report);
-    coverage::check(instance, &mut report);
+    let symmetric = symmetry::is_symmetric(instance.program);
+    initialised::check(instance, &signals, symmetric, &mut report);
+    let program = instance.program;
+    let regions = instance.plan.covers.len() as u64;
+    if budget.take(regions.saturating_mul((program.ops.len() + program.ranks()) as u64 / 8)) {
+        coverage::check(instance, &mut report);
+    } else {
+        report.too_large("what fills so many regions");
+    }
     if report.is_unmatched() {
         return report.finish();
     }
     let links = Links { messages, collectives, signals };
+    if !fits(instance.program, 1) {
+        report.too_large("what waits for what on all ranks");
+        return report.finish();
+    }
     deadlock::check(instance, &links, &mut report);
     if report.hangs() {
         return report.finish();
@@ -77,7 +91,7 @@ pub(crate) fn problems(
         let ordered = if instance.plan.replayed { 2 } else { 1 };
         let runs = if needs_hazards { hazards::runs(instance) } else { ordered };
         let work = instance.program.units.len() as u64 * runs as u64;
-        if !budget.take(work) {
+        if !fits(instance.program, runs) || !budget.take(work) {
             report.too_large("comparing the accesses of all ranks");
             return report.finish();
         }
@@ -90,9 +104,15 @@ pub(crate) fn problems(
             order::check(instance, &orders, ordered, budget, &mut report);
         }
         if needs_hazards {
-            hazards::check(instance, &links, &orders, regions, budget, &mut report);
+            hazards::check(instance, &links, &orders, (regions, symmetric), budget, &mut report);
         }
     }
     postcondition::check(instance, &links, budget, &mut report);
     report.finish()
+}
+
+/// Whether there is room for what each unit waits for on each stream of its rank, over so many runs.
+fn fits(program: &Program, runs: usize) -> bool {
+    let units = program.units.len() as u64 * runs as u64;
+    units.saturating_mul(program.streams.max(1) as u64) <= MOST_WAITS
 }

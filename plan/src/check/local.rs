@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::graph::{end, start};
+use super::models::{Models, issue_alike};
 use crate::program::{NONE, OpKind, Program, Unit};
 
 /// For every unit of every run, the earlier units of its rank that must have ended before it starts.
@@ -23,39 +25,47 @@ pub(crate) struct Clocks {
 
 impl Local {
     pub(crate) fn new(program: &Program, runs: usize) -> Self {
+        let mut models = Models::new(program, runs);
+        let of_rank: Vec<usize> = (0..program.ranks()).map(|rank| models.of(rank)).collect();
         let units = program.units.len();
-        let mut begins = vec![0_u32; units * runs + 1];
-        let mut found: Vec<(u32, u32)> = Vec::with_capacity(units * runs * 2);
-        let mut state = State::new(program);
-        let mut before = Vec::new();
-        for rank in 0..program.ranks() {
-            state.clear();
-            for run in 0..runs {
-                for unit in program.of_rank(rank) {
-                    let id = (run * units + unit) as u32;
-                    state.step(program, run, &program.units[unit], id, &mut before, |_| ());
-                    begins[id as usize + 1] = before.len() as u32;
-                    found.extend(before.iter().map(|&earlier| (id, earlier)));
-                }
+        let mut begins = Vec::with_capacity(units * runs + 1);
+        let mut before = Vec::with_capacity(units * runs * 2);
+        begins.push(0);
+        for run in 0..runs {
+            for (rank, &model) in of_rank.iter().enumerate() {
+                // The units of alike ranks wait for each other alike, that many units further.
+                let model = &models.all[model];
+                let by = program.begins[rank] - program.begins[model.rank];
+                let rows = program.of_rank(rank).len();
+                let rows = &model.begins[run * rows..=(run + 1) * rows];
+                let (first, last) = (rows[0], rows[rows.len() - 1]);
+                let moved = before.len() as u32 - first;
+                begins.extend(rows[1..].iter().map(|row| row + moved));
+                let theirs = &model.before[first as usize..last as usize];
+                before.extend(theirs.iter().map(|earlier| earlier + by));
             }
         }
-        for id in 0..units * runs {
-            begins[id + 1] += begins[id];
-        }
-        let mut sorted = vec![0; found.len()];
-        let mut next = begins.clone();
-        for (id, earlier) in found {
-            let slot = &mut next[id as usize];
-            sorted[*slot as usize] = earlier;
-            *slot += 1;
-        }
-        Self { begins, before: sorted }
+        Self { begins, before }
     }
 
     /// The units that must have ended before this one starts.
     pub(crate) fn before(&self, unit: u32) -> &[u32] {
         let unit = unit as usize;
         &self.before[self.begins[unit] as usize..self.begins[unit + 1] as usize]
+    }
+
+    /// The edges between the events of one rank: a unit ends after it starts, and starts after others ended.
+    pub(crate) fn edges(&self, edge: &mut dyn FnMut(u32, u32)) {
+        let (begins, before) = (self.begins.as_slice(), self.before.as_slice());
+        let mut at = 0;
+        for unit in 0..self.len() as u32 {
+            let last = begins[unit as usize + 1] as usize;
+            edge(start(unit), end(unit));
+            while at < last {
+                edge(end(before[at]), start(unit));
+                at += 1;
+            }
+        }
     }
 
     /// How many units there are, over all runs.
@@ -70,7 +80,19 @@ impl Clocks {
         let mut places = vec![0; units * runs];
         let mut ended = vec![0; units * runs * streams];
         let mut last = vec![0; streams];
+        let mut model = 0;
         for rank in 0..program.ranks() {
+            if rank > 0 && issue_alike(program, model, rank) {
+                for run in 0..runs {
+                    let of = |rank: usize| run * units + program.begins[rank] as usize;
+                    let (from, to) = (of(model), of(rank));
+                    let end = from + program.of_rank(rank).len();
+                    places.copy_within(from..end, to);
+                    ended.copy_within(from * streams..end * streams, to * streams);
+                }
+                continue;
+            }
+            model = rank;
             last.fill(0);
             for run in 0..runs {
                 for unit in program.of_rank(rank) {
@@ -176,7 +198,7 @@ struct Users {
 }
 
 /// What a rank has issued so far.
-struct State {
+pub(super) struct State {
     on_stream: Vec<u32>,
     on_communicator: Vec<u32>,
     users: Vec<Users>,
@@ -200,7 +222,7 @@ struct Exact {
 }
 
 impl State {
-    fn new(program: &Program) -> Self {
+    pub(super) fn new(program: &Program) -> Self {
         Self {
             on_stream: vec![NONE; program.streams],
             on_communicator: vec![NONE; program.communicators],
@@ -232,7 +254,7 @@ impl State {
         self.exact.as_ref().map_or(self.on_stream[stream], |exact| exact.waited[stream])
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.on_stream.fill(NONE);
         self.on_communicator.fill(NONE);
         self.last_wait.fill(0);
@@ -243,7 +265,7 @@ impl State {
     }
 
     /// Issues a unit: `before` becomes the units that it waits for.
-    fn step(
+    pub(super) fn step(
         &mut self,
         program: &Program,
         run: usize,

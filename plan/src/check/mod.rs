@@ -15,6 +15,7 @@ mod lengths;
 mod links;
 mod local;
 mod messages;
+mod models;
 mod order;
 mod orders;
 mod postcondition;
@@ -23,12 +24,13 @@ mod report;
 mod scale;
 mod shape;
 mod signals;
+mod symmetry;
 mod units;
 mod whitelist;
 
-use crate::ir::Plan;
-use crate::program::{Budget, Program, Statements, expand};
-use crate::verdict::{Problem, Rejected, Sizes};
+use crate::ir::{Location, Plan};
+use crate::program::{Budget, DOES_NOT_FIT, Program, Statements, expand, fits};
+use crate::verdict::{Problem, ProblemKind, Rejected, Sizes};
 pub(crate) use domain::sizes as named_sizes;
 use instance::{Depth, Instance};
 pub(crate) use links::Links;
@@ -52,7 +54,37 @@ pub fn check(plan: &Plan) -> Result<Proof, Rejected> {
     if !malformed.is_empty() {
         return Err(rejected(plan, malformed));
     }
-    every::check(plan).map_err(|problems| rejected(plan, problems))
+    if !fits(plan) {
+        return Err(rejected(plan, vec![too_wide()]));
+    }
+    every::check(plan, 1).0.map_err(|problems| rejected(plan, problems))
+}
+
+/// The same with a part of the work: a `share`-th of what it may be at most. With how much it was: about so many
+/// units were written out or compared, or steps of proofs made. For tests: what the numbers count may change.
+#[doc(hidden)]
+pub fn check_counted(plan: &Plan, share: u64) -> (Result<Proof, Rejected>, u64) {
+    let malformed = plan.validate();
+    if !malformed.is_empty() || !fits(plan) {
+        return (check(plan), 0);
+    }
+    let (verdict, work) = every::check(plan, share);
+    (verdict.map_err(|problems| rejected(plan, problems)), work)
+}
+
+/// The most that [`check_counted`] counts, for a share of one.
+#[doc(hidden)]
+pub const MOST_WORK: u64 = UNITS + STEPS;
+
+fn too_wide() -> Problem {
+    Problem {
+        kind: ProblemKind::TooLarge,
+        title: DOES_NOT_FIT.to_owned(),
+        at: Location::default(),
+        sizes: None,
+        story: Vec::new(),
+        help: vec!["declare fewer: values of one kind can be one list".to_owned()],
+    }
 }
 
 /// Checks one instance of a plan: the sizes need not be among those that it claims.
@@ -62,6 +94,9 @@ pub fn check(plan: &Plan) -> Result<Proof, Rejected> {
 /// Everything that is wrong with it.
 pub fn check_at(plan: &Plan, sizes: &Sizes) -> Result<(), Rejected> {
     let mut problems = plan.validate();
+    if problems.is_empty() && !fits(plan) {
+        problems = vec![too_wide()];
+    }
     if problems.is_empty() {
         problems = domain::misfit(plan, sizes);
     }
@@ -97,7 +132,10 @@ pub(crate) fn links_of(plan: &Plan, program: &Program, sizes: &Sizes) -> Links {
 }
 
 /// How much work a check does at most: about this many units are written out or compared.
-const UNITS: u64 = 16_000_000;
+const UNITS: u64 = 8_000_000;
+
+/// Steps of proofs at most, for every size: about as long as the units take.
+const STEPS: u64 = 1_000_000;
 
 pub(crate) fn rejected(plan: &Plan, problems: Vec<Problem>) -> Rejected {
     Rejected { plan: plan.name.clone(), files: plan.files.clone(), problems }

@@ -84,12 +84,7 @@ impl Orders {
         let clocks = Clocks::new(program, &local, runs);
         let nodes = 2 * local.len() + links.collectives.len() * runs;
         let each = |edge: &mut dyn FnMut(u32, u32)| {
-            for unit in 0..local.len() as u32 {
-                edge(start(unit), end(unit));
-                for &earlier in local.before(unit) {
-                    edge(end(earlier), start(unit));
-                }
-            }
+            local.edges(edge);
             let mut hub = 2 * local.len() as u32;
             for run in 0..runs as u32 {
                 let of = |unit: u32| run * units + unit;
@@ -120,12 +115,12 @@ impl Orders {
                 }
             }
         };
-        let forward = Graph::new(nodes, each);
+        // Sorted against the edges, the last comes first.
+        let back = Graph::new(nodes, |edge| each(&mut |from, to| edge(to, from)));
         let mut places = vec![0; nodes];
-        for (place, node) in (0..).zip(forward.sorted()) {
+        for (place, &node) in (0..).zip(back.sorted().iter().rev()) {
             places[node as usize] = place;
         }
-        let back = Graph::new(nodes, |edge| each(&mut |from, to| edge(to, from)));
         let ranks = program.units.iter().map(|unit| unit.rank).collect();
         let streams = program.units.iter().map(|unit| unit.stream).collect();
         let mut used = vec![0; program.ranks()];

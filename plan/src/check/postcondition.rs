@@ -27,7 +27,15 @@ enum Value {
 struct Values {
     all: Vec<Value>,
     known: HashMap<Value, u32>,
+    /// Terms of one value at most: no claim is of more than one of each rank, and terms never become fewer.
+    most: usize,
+    /// Terms in all values, and whether there were too many.
+    terms: usize,
+    too_many: bool,
 }
+
+/// Terms in all values at most: what bounds the memory.
+const MOST_TERMS: usize = 4_000_000;
 
 impl Values {
     fn id(&mut self, value: Value) -> u32 {
@@ -47,9 +55,18 @@ impl Values {
         let mut terms = Vec::new();
         for &part in parts {
             match &self.all[part as usize] {
-                Value::Of(how, more) if more.len() == 1 || *how == by => terms.extend(more),
+                Value::Of(how, more)
+                    if (more.len() == 1 || *how == by) && terms.len() + more.len() <= self.most =>
+                {
+                    terms.extend(more);
+                }
                 _ => return self.id(Value::Unknown(unit, element)),
             }
+        }
+        self.terms += terms.len();
+        if self.terms > MOST_TERMS {
+            self.too_many = true;
+            return self.id(Value::Unknown(unit, element));
         }
         terms.sort_unstable();
         self.id(Value::Of(by, terms))
@@ -74,12 +91,15 @@ pub(crate) fn check(
     let moved = program.ops.iter().map(|op| op.source.len().max(op.target.len()));
     let moved = moved.fold(0_u64, u64::saturating_add);
     let work = elements.saturating_mul(program.ranks() as u64).saturating_add(moved);
-    if work > 1 << 24 || !budget.take(work) {
+    if work > 1 << 20 || !budget.take(work) {
         return report.too_large("following every element of the buffers");
     }
-    let mut values = Values::default();
+    let mut values = Values { most: program.ranks().max(64), ..Values::default() };
     let memory = run(instance, links, &mut values);
     for claim in &instance.plan.computes {
+        if values.too_many || !budget.take(work) {
+            return report.too_large("following every element of the buffers");
+        }
         compare(instance, claim, &memory, &mut values, report);
     }
 }

@@ -32,8 +32,7 @@ impl<'a> Report<'a> {
         story: Vec<Line>,
         help: &[&str],
     ) {
-        let of_rule = self.problems.iter().filter(|problem| problem.check() == Some(check));
-        if of_rule.count() >= MOST || !self.told.insert((check, at)) {
+        if self.is_full(check) || !self.told.insert((check, at)) {
             return;
         }
         self.problems.push(Problem {
@@ -46,6 +45,16 @@ impl<'a> Report<'a> {
         });
     }
 
+    /// Whether a problem with an operation's statement was told, or enough of them: then no words are made.
+    pub(crate) fn knows(&self, check: Check, op: &Op) -> bool {
+        self.is_full(check) || self.told.contains(&(check, self.program.place(op.statement)))
+    }
+
+    fn is_full(&self, check: Check) -> bool {
+        let of_rule = self.problems.iter().filter(|problem| problem.check() == Some(check));
+        of_rule.count() >= MOST
+    }
+
     /// A check that cannot be decided for all the sizes that the plan claims.
     pub(crate) fn undecided(&mut self, check: Check) {
         let what = match check {
@@ -54,8 +63,12 @@ impl<'a> Report<'a> {
             Check::CommunicatorOrder => "whether two communicators have one order for every size",
             _ => "whether nobody writes what another uses, for every size",
         };
+        let kind = ProblemKind::Undecided(check);
+        if self.problems.iter().any(|problem| problem.kind == kind) {
+            return;
+        }
         self.problems.push(Problem {
-            kind: ProblemKind::Undecided(check),
+            kind,
             title: format!("{what} cannot be decided"),
             at: self.plan.steps.first().map(|step| step.at).unwrap_or_default(),
             sizes: None,

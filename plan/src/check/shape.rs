@@ -2,6 +2,8 @@
 //!
 //! Everything else, lengths and ranges, changes how much is moved and not who waits for whom.
 
+use std::collections::HashMap;
+
 use super::guards::Guards;
 use crate::ir::{Condition, Expr, Location, Peer, Plan, Region, Step, StepKind};
 
@@ -98,16 +100,20 @@ impl Shape {
     }
 
     fn steps(&mut self, plan: &Plan, steps: &[Step]) {
-        for (at, step) in steps.iter().enumerate() {
-            let loops = self.loops.len();
+        let none = crate::ir::LoopId(u32::MAX);
+        let loops = steps.iter().any(|step| !step.body().is_empty());
+        let (mut before, mut even) = (Balance::default(), loops);
+        for step in steps {
+            let known = self.loops.len();
             self.step(plan, step);
             // What is under way when such a loop begins would go through all of its iterations.
-            if self.loops.len() > loops {
+            if self.loops.len() > known && !(even && before.is_even()) {
+                self.uneven.get_or_insert(step.at);
+            }
+            if even {
                 let mut halves = Vec::new();
-                let none = crate::ir::LoopId(u32::MAX);
-                if !(count(&steps[..at], none, &mut halves) && balanced(&halves)) {
-                    self.uneven.get_or_insert(step.at);
-                }
+                even = count(std::slice::from_ref(step), none, &mut halves);
+                before.add(&halves);
             }
         }
     }
@@ -336,10 +342,32 @@ fn count(
 }
 
 fn balanced(halves: &[(bool, u32, Peer, i64)]) -> bool {
-    halves.iter().all(|(kind, id, peer, _)| {
-        let same = halves.iter().filter(|other| (&other.0, &other.1, &other.2) == (kind, id, peer));
-        same.map(|(.., times)| times).sum::<i64>() == 0
-    })
+    let mut balance = Balance::default();
+    balance.add(halves);
+    balance.is_even()
+}
+
+/// How much more is sent, or raised, than received or awaited: by kind, communicator or signal, and peer.
+#[derive(Default)]
+struct Balance {
+    of: HashMap<(bool, u32, Peer), i64>,
+    /// How many of them are not zero.
+    uneven: usize,
+}
+
+impl Balance {
+    fn add(&mut self, halves: &[(bool, u32, Peer, i64)]) {
+        for (kind, id, peer, times) in halves {
+            let of = self.of.entry((*kind, *id, peer.clone())).or_default();
+            self.uneven -= usize::from(*of != 0);
+            *of = of.saturating_add(*times);
+            self.uneven += usize::from(*of != 0);
+        }
+    }
+
+    fn is_even(&self) -> bool {
+        self.uneven == 0
+    }
 }
 
 /// The way back, simplified where it is a number.

@@ -1,6 +1,6 @@
 //! A11: signals are raised as often as they are awaited; which wait consumes which.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::instance::Instance;
 use super::links::{Arrival, Raised, Signals};
@@ -69,26 +69,33 @@ fn of_channel(
     report: &mut Report<'_>,
 ) {
     let name = |of: &Use| program.ops[of.1 as usize].signal;
-    let mut names: Vec<u32> = uses.raises.iter().chain(&uses.waits).map(name).collect();
-    names.sort_unstable();
-    names.dedup();
-    for &signal in &names {
-        let raised = uses.raises.iter().filter(|of| name(of) == signal).count() as u64;
-        let awaited = uses.waits.iter().filter(|of| name(of) == signal);
-        let awaited = awaited.map(|of| u64::from(program.ops[of.1 as usize].times)).sum::<u64>();
+    // By signal: which raises, which waits.
+    let mut by_name: BTreeMap<u32, (Vec<usize>, Vec<Use>)> = BTreeMap::new();
+    for (at, raise) in uses.raises.iter().enumerate() {
+        by_name.entry(name(raise)).or_default().0.push(at);
+    }
+    for wait in &uses.waits {
+        by_name.entry(name(wait)).or_default().1.push(*wait);
+    }
+    for (&signal, (raises, waits)) in &by_name {
+        let raised = raises.len() as u64;
+        let awaited = waits.iter().map(|of| u64::from(program.ops[of.1 as usize].times));
+        let awaited = awaited.sum::<u64>();
         if raised != awaited {
             return unbalanced(program, channel, uses, signal, raised, awaited, report);
         }
     }
     // What each raise is consumed by: per signal, or all signals in one order.
     let mut consumers: Vec<u32> = vec![0; uses.raises.len()];
-    let groups: Vec<Option<u32>> =
-        if collapse { vec![None] } else { names.iter().copied().map(Some).collect() };
-    for group in groups {
-        let ours = |of: &Use| group.is_none_or(|signal| name(of) == signal);
-        let mut raises = (0..uses.raises.len()).filter(|&at| ours(&uses.raises[at]));
+    let groups: Vec<(Vec<usize>, Vec<Use>)> = if collapse {
+        vec![((0..uses.raises.len()).collect(), uses.waits.clone())]
+    } else {
+        by_name.into_values().collect()
+    };
+    for (raises, waits) in groups {
+        let mut raises = raises.into_iter();
         let mut before: Option<u32> = None;
-        for wait in uses.waits.iter().filter(|of| ours(of)) {
+        for wait in &waits {
             for _ in 0..program.ops[wait.1 as usize].times {
                 let Some(at) = raises.next() else { break };
                 consumers[at] = wait.0;

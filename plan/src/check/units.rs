@@ -1,5 +1,7 @@
 //! A8: what may stand in one group.
 
+use std::collections::HashMap;
+
 use super::instance::Instance;
 use super::report::Report;
 use crate::program::{NONE, Op, OpKind, Unit};
@@ -62,9 +64,18 @@ fn waits_alone(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
 fn queues(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
     let messages = |op: &Op| matches!(op.kind, OpKind::Send | OpKind::Receive);
     let collective = |op: &Op| matches!(op.kind, OpKind::Collective(kind) if kind.is_messages());
+    // The first message of each communicator.
+    let mut first: HashMap<u16, &Op> = HashMap::new();
+    if ops.iter().any(collective) {
+        for op in ops.iter().rev().filter(|op| messages(op)) {
+            first.insert(op.communicator, op);
+        }
+    }
     for op in ops.iter().filter(|op| collective(op)) {
-        let same = |other: &&Op| other.communicator == op.communicator;
-        if let Some(other) = ops.iter().filter(same).find(|op| messages(op)) {
+        if let Some(other) = first.get(&op.communicator) {
+            if report.knows(Check::Groups, op) {
+                continue;
+            }
             let OpKind::Collective(kind) = op.kind else { continue };
             let title =
                 format!("{} shares a group with a message of the same communicator", kind.name());

@@ -16,6 +16,42 @@ pub(super) enum Part<'a> {
     Entries(usize),
 }
 
+impl Part<'_> {
+    fn size(&self) -> usize {
+        let number = |expr: &Expr| {
+            let mut size = 0;
+            expr.any(|_| {
+                size += 1;
+                false
+            });
+            size
+        };
+        match self {
+            Self::Number(expr) => number(expr),
+            Self::Peer(Peer::Rank(expr)) => number(expr),
+            Self::Truth(condition) => condition.size(),
+            Self::Region(region) => {
+                let range = region.range.iter().flat_map(|(start, end)| [start, end]);
+                1 + region.index.iter().chain(range).map(number).sum::<usize>()
+            }
+            Self::Peer(Peer::Shift(hops)) => hops.iter().map(|hop| 1 + number(&hop.by)).sum(),
+            Self::Entries(len) => *len,
+        }
+    }
+}
+
+impl Condition {
+    /// How many numbers and operators this has.
+    pub(crate) fn size(&self) -> usize {
+        let number = |expr: &Expr| Part::Number(expr).size();
+        1 + match self {
+            Self::Compare(a, _, b) => number(a) + number(b),
+            Self::All(list) | Self::Any(list) => list.iter().map(Self::size).sum(),
+            Self::Not(one) => one.size(),
+        }
+    }
+}
+
 impl Step {
     /// The statements inside this one.
     pub(crate) fn body(&self) -> &[Self] {
@@ -35,6 +71,13 @@ impl Step {
             left.extend(step.body().iter().rev());
         }
         left.pop()
+    }
+
+    /// How many numbers, operators and entries this statement has, without the statements inside it.
+    pub(crate) fn size(&self) -> usize {
+        let mut size = 0;
+        self.parts(&mut |part| size += part.size());
+        size
     }
 
     /// The parts of this statement, without those of the statements inside it.

@@ -222,11 +222,17 @@ impl Program {
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     left: u64,
+    whole: u64,
 }
 
 impl Budget {
     pub(crate) const fn new(units: u64) -> Self {
-        Self { left: units }
+        Self { left: units, whole: units }
+    }
+
+    /// How much was taken.
+    pub(crate) fn spent(&self) -> u64 {
+        self.whole - self.left
     }
 
     /// Takes that much, if it is there.
@@ -247,7 +253,16 @@ impl Budget {
 /// How many streams and communicators a plan may have: they are counted in the bits of a word.
 pub(crate) const MOST_STREAMS: usize = 64;
 
-/// Whether a plan's streams and communicators can be counted so.
+/// How many parameters a plan may have that is checked: their values are written into every instance.
+const MOST_PARAMS: usize = 1024;
+
+/// Whether a plan's streams, communicators and parameters are few enough for that.
 pub(crate) fn fits(plan: &Plan) -> bool {
-    plan.streams.len() <= MOST_STREAMS && plan.communicators.len() <= MOST_STREAMS
+    plan.streams.len() <= MOST_STREAMS
+        && plan.communicators.len() <= MOST_STREAMS
+        && plan.params.len() <= MOST_PARAMS
 }
+
+/// What a plan that does not fit is told.
+pub(crate) const DOES_NOT_FIT: &str =
+    "the plan has more than 64 streams or communicators, or more than 1,024 parameters";

@@ -12,6 +12,8 @@ pub(crate) struct Statements<'a> {
 pub(super) struct Numbered<'a> {
     pub(super) number: u32,
     pub(super) step: &'a Step,
+    /// How much work it is for one rank: about the number of its parts.
+    pub(super) weight: u64,
     pub(super) body: Vec<Self>,
 }
 
@@ -22,7 +24,8 @@ impl<'a> Statements<'a> {
             for step in steps {
                 let own = places.len() as u32;
                 places.push(step.at);
-                numbered.push(Numbered { number: own, step, body: number(step.body(), places) });
+                let (weight, body) = (weight(step), number(step.body(), places));
+                numbered.push(Numbered { number: own, step, weight, body });
             }
             numbered
         }
@@ -30,4 +33,9 @@ impl<'a> Statements<'a> {
         let steps = number(&plan.steps, &mut places);
         Self { steps, places }
     }
+}
+
+/// One for every so many parts of a statement, those inside it aside: ordinary statements are of one.
+fn weight(step: &Step) -> u64 {
+    1 + step.size() as u64 / 32
 }

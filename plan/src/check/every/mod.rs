@@ -6,7 +6,9 @@
 //! from where every neighbourhood of a larger one is in it. [`classes`](super::classes) proves that none of
 //! them waits in a circle, [`lengths`](super::lengths) proves what depends on lengths.
 
+mod distances;
 mod kinds;
+mod positions;
 mod values;
 
 use std::cell::RefCell;
@@ -21,8 +23,9 @@ use super::orders::Near;
 use super::report::Report;
 use super::shape::Shape;
 use super::whitelist::Names;
-use super::{Proof, UNITS, domain, problems_at};
+use super::{Proof, STEPS, UNITS, domain, problems_at};
 use super::{collectives, messages};
+use crate::arith::Fuel;
 use crate::ir::{AxisId, Param, Plan, Step, StepKind, Values};
 use crate::program::{Budget, Op, OpKind, Program, Statements};
 use crate::verdict::{Check, Problem, ProblemKind, Sizes};
@@ -36,19 +39,25 @@ const LARGEST: i64 = 512;
 /// Ranks up to which a counterexample is looked for where there is no proof.
 const SEARCHED: i64 = 16;
 
-pub(super) fn check(plan: &Plan) -> Result<Proof, Vec<Problem>> {
-    let every = Every { plan, statements: Statements::new(plan), budget: Budget::new(UNITS) };
-    every.check()
+/// The verdict, with a share of the work at most, and how much it was.
+pub(super) fn check(plan: &Plan, share: u64) -> (Result<Proof, Vec<Problem>>, u64) {
+    let (budget, fuel) = (Budget::new(UNITS / share.max(1)), Fuel::new(STEPS / share.max(1)));
+    let statements = Statements::new(plan);
+    let mut every = Every { plan, statements, budget, fuel };
+    let verdict = every.check();
+    (verdict, every.budget.spent() + every.fuel.spent())
 }
 
 struct Every<'a> {
     plan: &'a Plan,
     statements: Statements<'a>,
     budget: Budget,
+    /// What proofs may still take.
+    fuel: Fuel,
 }
 
 impl Every<'_> {
-    fn check(mut self) -> Result<Proof, Vec<Problem>> {
+    fn check(&mut self) -> Result<Proof, Vec<Problem>> {
         let plan = self.plan;
         let axes: Vec<Option<Vec<i64>>> = plan.axes.iter().map(|axis| few(&axis.extent)).collect();
         let params: Vec<Option<Vec<i64>>> = plan.params.iter().map(few_of).collect();
@@ -163,7 +172,7 @@ impl Every<'_> {
 
     /// Whether what ranks do to each other's windows is proved for any number of ranks, where a plan claims very
     /// many: then it need not be compared on all of them.
-    fn on_fewer(&self, axes: &[Option<Vec<i64>>], shape: &Shape) -> bool {
+    fn on_fewer(&mut self, axes: &[Option<Vec<i64>>], shape: &Shape) -> bool {
         let is_many = |values: &Option<Vec<i64>>| {
             values.as_ref().is_some_and(|values| values.iter().all(|value| *value > MANY))
         };
@@ -176,7 +185,11 @@ impl Every<'_> {
                 axis.extent = Values::AtLeast(MANY);
             }
         }
-        check(&plan).is_ok()
+        let (statements, fuel) = (Statements::new(&plan), self.fuel.clone());
+        let mut every = Every { plan: &plan, statements, budget: self.budget.clone(), fuel };
+        let verdict = every.check();
+        self.budget = every.budget;
+        verdict.is_ok()
     }
 
     /// For each axis: how far peers are apart on it.
@@ -193,6 +206,14 @@ impl Every<'_> {
         let endless: Vec<bool> = axes.iter().map(Option::is_none).collect();
         let guards = Guards::new(plan, &endless);
         let (promised, classes) = (guards.promised(), guards.classes());
+        let has_classes = classes.iter().any(Option::is_some);
+        // Where ranks are told apart, samples show the roots as well.
+        if !(has_classes && shape.rooted)
+            && let Some(found) = distances::written(plan)
+        {
+            let seen = Seen { found, roots: 0, any: true };
+            return self.reach_of(shape, axes, &seen, &guards);
+        }
         // Distances are numbers that do not depend on the extents; a few instances name them all.
         let probes: Vec<Vec<i64>> = plan
             .axes
@@ -244,12 +265,26 @@ impl Every<'_> {
                     (*least, *most) = ((*least).min(by), (*most).max(by));
                 }
             }
-            if shape.rooted && classes.iter().any(Option::is_some) {
+            if shape.rooted && has_classes {
                 roots = roots.max(past_roots(&program));
             }
         }
+        let found = found.into_iter().map(|of| of.into_values().collect()).collect();
+        self.reach_of(shape, axes, &Seen { found, roots, any: !samples.is_empty() }, &guards)
+    }
+
+    /// The same, of what was seen of the plan.
+    fn reach_of(
+        &self,
+        shape: &Shape,
+        axes: &[Option<Vec<i64>>],
+        &Seen { ref found, roots, any }: &Seen,
+        guards: &Guards<'_>,
+    ) -> Vec<Reach> {
+        let plan = self.plan;
+        let (promised, classes) = (guards.promised(), guards.classes());
         let reach = |axis: usize| {
-            let all: Vec<(i64, i64)> = found[axis].values().copied().collect();
+            let all = &found[axis];
             let (least, most) =
                 all.iter().fold((0, 0), |(least, most), (a, b)| (least.min(*a), most.max(*b)));
             // Distances that grow with the extent have no bound.
@@ -280,12 +315,8 @@ impl Every<'_> {
             let first = plan.axes[axis].extent.first().unwrap_or(1);
             let last = plan.axes[axis].extent.last().unwrap_or(i64::MAX);
             let every = classes.unwrap_or(promised[axis]).every;
-            let fits = !samples.is_empty()
-                && !grows
-                && far <= 64
-                && large <= LARGEST
-                && large <= last
-                && every <= 64;
+            let fits =
+                any && !grows && far <= 64 && large <= LARGEST && large <= last && every <= 64;
             Reach {
                 apart: if ends || classes.is_some() {
                     large.max(first)
@@ -375,6 +406,11 @@ impl Every<'_> {
         fewer: bool,
     ) -> Result<Proof, Vec<Problem>> {
         let plan = self.plan;
+        if let [None] = axes
+            && positions::are_common(plan)
+        {
+            return self.by_positions(instances);
+        }
         let unbounded: Vec<usize> = (0..axes.len()).filter(|&at| axes[at].is_none()).collect();
         let endless: Vec<bool> = axes.iter().map(Option::is_none).collect();
         let guards = Guards::new(plan, &endless);
@@ -472,6 +508,7 @@ impl Every<'_> {
             plan,
             axes.iter().map(looked_at).collect(),
             params.iter().map(looked_at).collect(),
+            &self.fuel,
         );
         undecided.extend(proof.problems().iter().cloned());
         if !undecided.is_empty() {
@@ -498,7 +535,7 @@ impl Every<'_> {
                 proof.may_overlap(put, other, is_put)
             })
         };
-        self.issued(instances, &proof.maybe_empty)?;
+        self.issued(instances, &proof.may_be_empty)?;
         for sizes in instances {
             self.covered(sizes, &proof)?;
             if shape.guards_collectives || shape.views == (true, true) {
@@ -556,6 +593,31 @@ impl Every<'_> {
         Ok(Proof { claims: self.claims(axes, params, reach) })
     }
 
+    /// Every number of ranks, where places in the program are common to them: the first ones are looked at.
+    fn by_positions(&mut self, instances: &[Sizes]) -> Result<Proof, Vec<Problem>> {
+        let first = self.plan.axes.first().and_then(|axis| axis.extent.first()).unwrap_or(1);
+        let mut params: Vec<&Vec<Vec<i64>>> = instances.iter().map(|sizes| &sizes.params).collect();
+        params.sort_unstable();
+        params.dedup();
+        for extent in first..=SEARCHED {
+            for params in params.iter().take(3) {
+                self.at(&domain::sizes(self.plan, &[extent], params), Depth::All)?;
+            }
+        }
+        let none = vec![false; self.plan.params.len()];
+        let proof = Lengths::prove(self.plan, vec![false], none, &self.fuel);
+        if !proof.problems().is_empty() {
+            return Err(proof.problems().to_vec());
+        }
+        let axes = self.plan.axes.iter().map(|axis| {
+            let first = axis.extent.first().unwrap_or(1);
+            format!("{} >= {first}: up to {SEARCHED} one by one, above for all at once", axis.name)
+        });
+        let params = self.plan.params.iter();
+        let params = params.map(|param| format!("{}: for all values at once", param.name));
+        Ok(Proof { claims: axes.chain(params).collect() })
+    }
+
     /// Proves that the regions that are declared as filled are, at every size, as they are at this one.
     fn covered(&mut self, sizes: &Sizes, proof: &Lengths<'_>) -> Result<(), Vec<Problem>> {
         if self.plan.covers.is_empty() {
@@ -575,8 +637,12 @@ impl Every<'_> {
     }
 
     /// Refuses a collective that has no length at any size that is looked at, and may have one at others.
-    fn issued(&mut self, instances: &[Sizes], maybe_empty: &[u32]) -> Result<(), Vec<Problem>> {
-        let mut left: HashSet<u32> = maybe_empty.iter().copied().collect();
+    fn issued(
+        &mut self,
+        instances: &[Sizes],
+        may_be_empty: &HashSet<u32>,
+    ) -> Result<(), Vec<Problem>> {
+        let mut left = may_be_empty.clone();
         for sizes in instances {
             if left.is_empty() {
                 return Ok(());
@@ -659,6 +725,16 @@ impl Every<'_> {
         });
         axes.chain(params).collect()
     }
+}
+
+/// What is known of a plan's distances and roots.
+struct Seen {
+    /// The least and the largest distances along each axis, at some of its extents.
+    found: Vec<Vec<(i64, i64)>>,
+    /// How many ranks from either end the roots are.
+    roots: i64,
+    /// Whether there was anything to see.
+    any: bool,
 }
 
 /// How far the peers along an axis are apart, and what that means.

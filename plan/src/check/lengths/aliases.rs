@@ -2,12 +2,16 @@
 
 use super::{Lengths, PROMISE, Seen};
 use crate::arith::Facts;
+use crate::ir::Location;
 use crate::verdict::Check;
 
 impl Lengths<'_> {
     /// Proves that operations of one group do not touch the same elements where one writes.
     pub(super) fn aliases(&mut self, seen: &[Seen<'_>], facts: &Facts) {
         for (i, a) in seen.iter().enumerate() {
+            if !self.may_compare(seen.len() - i, a.at) {
+                return;
+            }
             for b in &seen[i + 1..] {
                 // A collective's own two regions are its own matter.
                 if a.leaf != b.leaf || !self.collectives.contains(&a.leaf) {
@@ -15,6 +19,16 @@ impl Lengths<'_> {
                 }
             }
         }
+    }
+
+    /// Whether one more may be compared with so many; told where not.
+    pub(super) fn may_compare(&mut self, others: usize, at: Location) -> bool {
+        let may = self.fuel.take(others as u64 / 8);
+        if !may {
+            let title = "comparing the operations of this group is more than what is checked";
+            self.undecided(Check::Groups, at, title, "make several groups");
+        }
+        may
     }
 
     pub(super) fn alias(&mut self, a: &Seen<'_>, b: &Seen<'_>, facts: &Facts) {

@@ -60,7 +60,7 @@ impl Lengths<'_> {
                              for every size";
                 self.undecided(Check::CollectiveOrder, at, title, PROMISE);
             }
-            self.maybe_empty.push(number);
+            self.may_be_empty.insert(number);
         }
         // The same on another rank.
         let mut other_facts = facts.clone();

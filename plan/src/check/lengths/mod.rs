@@ -3,15 +3,20 @@
 //! Instances were checked one by one before; here what they found is proved for all others.
 
 mod aliases;
+mod arguments;
 mod collective;
+mod places;
 mod written;
 
 use std::collections::{HashMap, HashSet};
 
 use super::scale;
-use crate::arith::{Facts, Poly, Span, View};
+use crate::arith::{Facts, Fuel, Poly, Span, View};
 use crate::ir::{Coverage, Expr, Hop, Location, Peer, Plan, Region, Step, StepKind};
 use crate::verdict::{Check, Problem, ProblemKind};
+
+/// How many problems are told at most.
+const MOST: usize = 100;
 
 /// Where a region stands: the statement's number, and which of its regions.
 pub(crate) type Where = (u32, u16);
@@ -59,11 +64,16 @@ pub(crate) struct Lengths<'a> {
     /// all cases.
     sent: HashMap<u32, (Option<Poly>, bool)>,
     /// Collectives that may have no length at some sizes: then they are not issued.
-    pub(crate) maybe_empty: Vec<u32>,
+    pub(crate) may_be_empty: HashSet<u32>,
     /// What the plan declares and promises.
     declared: Facts,
     /// What is known whatever the rank is, within a condition on it.
     anywhere: Option<Facts>,
+    /// Statements that were looked at first, by the loops and conditions around them and what they say.
+    known: HashMap<(u32, &'a StepKind), u32>,
+    context: u32,
+    contexts: u32,
+    fuel: Fuel,
     fixed: Fixed,
 }
 
@@ -77,8 +87,8 @@ impl<'a> Lengths<'a> {
     /// Proves what there is to prove; what could not be is among [`problems`](Self::problems).
     ///
     /// `axes` and `params` are those whose values were all checked one by one.
-    pub(crate) fn prove(plan: &'a Plan, axes: Vec<bool>, params: Vec<bool>) -> Self {
-        let mut facts = Facts::of(plan);
+    pub(crate) fn prove(plan: &'a Plan, axes: Vec<bool>, params: Vec<bool>, fuel: &Fuel) -> Self {
+        let mut facts = Facts::within(plan, fuel);
         let rank = facts.rank();
         let mut proof = Self {
             plan,
@@ -92,9 +102,13 @@ impl<'a> Lengths<'a> {
             collectives: HashSet::new(),
             halves: None,
             sent: HashMap::new(),
-            maybe_empty: Vec::new(),
+            may_be_empty: HashSet::new(),
             declared: facts.clone(),
             anywhere: None,
+            known: HashMap::new(),
+            context: 0,
+            contexts: 0,
+            fuel: fuel.clone(),
             fixed: Fixed { params, axes },
         };
         for buffer in &plan.buffers {
@@ -136,7 +150,10 @@ impl<'a> Lengths<'a> {
         if self.is_fixed(target, put.0) && self.is_fixed(region, other.0) {
             return false;
         }
-        let mut facts = Facts::of(self.plan);
+        if !self.may_prove() {
+            return true;
+        }
+        let mut facts = Facts::within(self.plan, &self.fuel);
         // The rank into whose window is put, and who puts there.
         let owner = facts.rank();
         let from = |facts: &mut Facts, statement: u32, owner: &View| -> Option<View> {
@@ -162,7 +179,10 @@ impl<'a> Lengths<'a> {
     /// Whether a declared region is filled by these, one after another, at every size: receives and puts in
     /// the order in which they lie.
     pub(crate) fn covers(&self, covered: &Coverage, parts: &[(Where, bool)]) -> bool {
-        let mut facts = Facts::of(self.plan);
+        if !self.may_prove() {
+            return false;
+        }
+        let mut facts = Facts::within(self.plan, &self.fuel);
         let owner = facts.rank();
         let Some(whole) = self.span(&facts, &covered.region, &owner) else { return false };
         let mut at = whole.start.clone();
@@ -196,7 +216,10 @@ impl<'a> Lengths<'a> {
 
     fn undecided(&mut self, check: Check, at: Location, title: &str, help: &str) {
         let kind = ProblemKind::Undecided(check);
-        if self.problems.iter().any(|problem| problem.kind == kind && problem.at == at) {
+        let mut told = self.problems.iter();
+        if self.problems.len() >= MOST
+            || told.any(|problem| problem.kind == kind && problem.at == at)
+        {
             return;
         }
         self.problems.push(Problem {
@@ -282,21 +305,27 @@ impl<'a> Lengths<'a> {
         group: &mut Option<Vec<Seen<'a>>>,
     ) {
         for step in steps {
+            if !self.fuel.take(1) {
+                let title = "the proof for every size takes more than what is checked";
+                return self.undecided(Check::Bounds, step.at, title, "make the plan smaller");
+            }
             let number = self.number;
             self.number += 1;
             match &step.kind {
                 StepKind::Loop(this) => {
+                    // In a group, the body is looked at twice, and so on inwards.
+                    self.fuel.take(64 + 8 * self.around.len() as u64);
                     let mut facts = facts.clone();
                     let inside = facts.enter(view, this);
                     self.around.push(this);
                     let Some(outer) = group else {
-                        self.steps(&this.body, &facts, &inside, &mut None);
+                        self.within(|proof| proof.steps(&this.body, &facts, &inside, &mut None));
                         self.around.pop();
                         continue;
                     };
                     let first = self.number;
                     let mut one = Some(Vec::new());
-                    self.steps(&this.body, &facts, &inside, &mut one);
+                    self.within(|proof| proof.steps(&this.body, &facts, &inside, &mut one));
                     // Another iteration of the same group.
                     let mut apart = facts.clone();
                     let other = apart.enter(view, this);
@@ -307,11 +336,14 @@ impl<'a> Lengths<'a> {
                     );
                     self.number = first;
                     let mut two = Some(Vec::new());
-                    self.steps(&this.body, &apart, &other, &mut two);
+                    self.within(|proof| proof.steps(&this.body, &apart, &other, &mut two));
                     self.around.pop();
                     let (one, two) = (one.unwrap_or_default(), two.unwrap_or_default());
                     self.aliases(&one, &facts);
                     for a in &one {
+                        if !self.may_compare(two.len(), step.at) {
+                            break;
+                        }
                         for b in &two {
                             self.alias(a, b, &apart);
                         }
@@ -325,7 +357,7 @@ impl<'a> Lengths<'a> {
                     }
                     let mut facts = facts.clone();
                     facts.assume(&this.condition, view);
-                    self.steps(&this.body, &facts, view, group);
+                    self.within(|proof| proof.steps(&this.body, &facts, view, group));
                     if is_outermost {
                         self.anywhere = None;
                     }
@@ -338,6 +370,10 @@ impl<'a> Lengths<'a> {
                 StepKind::Sequence(body) => self.steps(body, facts, view, &mut None),
                 _ => {
                     self.loops.insert(number, self.around.clone());
+                    self.register(number, step);
+                    if group.is_none() && self.is_known_already(number, step) {
+                        continue;
+                    }
                     let mut own = Vec::new();
                     self.leaf(number, step, facts, view, &mut own);
                     match group {
@@ -485,21 +521,20 @@ impl<'a> Lengths<'a> {
         };
         match &step.kind {
             StepKind::Compute(this) => {
-                for (part, region) in (0..).zip(this.reads.iter().chain(&this.writes)) {
+                for argument in &this.arguments {
+                    self.argument(number, argument, facts, view, at);
+                }
+                for region in this.reads.iter().chain(&this.writes) {
                     if region.index.is_some()
                         || self.plan.buffers[region.buffer.index()].array.is_none()
                     {
                         self.inside(number, region, facts, view, at);
                     }
-                    self.regions.insert((number, part), region);
                 }
             }
             StepKind::Collective(this) => {
                 self.inside(number, &this.send, facts, view, at);
                 self.inside(number, &this.recv, facts, view, at);
-                self.regions.insert((number, 0), &this.send);
-                self.regions.insert((number, 1), &this.recv);
-                self.collectives.insert(number);
                 self.collective(number, this, facts, view, at);
                 see(&this.send, view, false);
                 see(&this.recv, view, true);
@@ -510,9 +545,6 @@ impl<'a> Lengths<'a> {
                 self.inside(number, &this.from, &facts, view, at);
                 self.inside(number, &this.to, &facts, view, at);
                 self.alike(number, (&this.from, view), (&this.to, view), &facts, at);
-                self.regions.insert((number, 0), &this.from);
-                self.regions.insert((number, 1), &this.to);
-                self.senders.insert(number, &this.peer);
                 see(&this.from, view, false);
                 if let Peer::Shift(hops) = &this.peer {
                     // What this rank receives is computed by the one that sends it.
@@ -526,7 +558,6 @@ impl<'a> Lengths<'a> {
                 let Some(_) = hop(&mut facts, view, &this.peer) else { return };
                 self.inside(number, &this.from, &facts, view, at);
                 self.half(number, &this.from, &facts, view, at);
-                self.regions.insert((number, 0), &this.from);
                 see(&this.from, view, false);
             }
             StepKind::Receive(this) => {
@@ -534,7 +565,6 @@ impl<'a> Lengths<'a> {
                 let Some(_) = hop(&mut facts, view, &this.peer) else { return };
                 self.inside(number, &this.to, &facts, view, at);
                 self.half(number, &this.to, &facts, view, at);
-                self.regions.insert((number, 1), &this.to);
                 see(&this.to, view, true);
             }
             StepKind::Put(this) => {
@@ -543,10 +573,6 @@ impl<'a> Lengths<'a> {
                 self.inside(number, &this.from, &facts, view, at);
                 self.inside(number, &this.to, &facts, view, at);
                 self.alike(number, (&this.from, view), (&this.to, view), &facts, at);
-                self.regions.insert((number, 0), &this.from);
-                self.regions.insert((number, 1), &this.to);
-                self.peers.insert(number, &this.peer);
-                self.senders.insert(number, &this.peer);
                 see(&this.from, view, false);
             }
             _ => {}

@@ -83,11 +83,12 @@ impl Lengths<'_> {
             || !write.everywhere
             || write.region.next != read.region.next
             || !write.around.iter().all(is_around)
+            || !self.may_prove()
         {
             return false;
         }
         // All of the writer's loops are the reader's: both are seen from one iteration.
-        let mut facts = Facts::of(self.plan);
+        let mut facts = Facts::within(self.plan, &self.fuel);
         let rank = facts.rank();
         let view = self.iterations(&mut facts, read.number, rank);
         let same = match (&write.region.index, &read.region.index) {

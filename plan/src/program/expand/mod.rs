@@ -3,18 +3,24 @@
 mod peers;
 mod spans;
 
+use std::collections::HashMap;
+
 use super::objects::NoMemory;
 use super::statements::{Numbered, Statements};
 use super::{
-    Budget, Env, Kind, Layout, NONE, NoValue, Objects, Op, OpKind, Program, Shift, Span, Unit, fits,
+    Budget, DOES_NOT_FIT, Env, Kind, Layout, NONE, NoValue, Objects, Op, OpKind, Program, Shift,
+    Span, Unit, fits,
 };
 use crate::ir::{
-    Awaited, Collective, Compute, Expr, Location, Place, Plan, Put, StepKind, Transfer,
+    Awaited, Collective, Compute, Condition, Expr, Location, Place, Plan, Put, StepKind, Transfer,
 };
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
 /// Operations of one instance at most, over all ranks: more is refused by name.
-const MOST_OPERATIONS: usize = 8_000_000;
+const MOST_OPERATIONS: usize = 3_500_000;
+
+/// Buffers on a rank at most, each of an array and each copy counted.
+const MOST_OBJECTS: u64 = 1 << 20;
 
 /// Writes an instance out.
 pub(crate) fn expand(
@@ -34,12 +40,18 @@ pub(crate) fn expand(
         }]
     };
     if !fits(plan) {
-        return Err(too_large("the plan has more than 64 streams or communicators".to_owned()));
+        return Err(too_large(DOES_NOT_FIT.to_owned()));
+    }
+    // What is laid out for every instance, however little it does.
+    let ranks = sizes.extents.iter().fold(1_u64, |all, &extent| all.saturating_mul(extent as u64));
+    let members = ranks.saturating_mul(plan.communicators.len() as u64);
+    if !budget.take((members / 8).saturating_add(statements.places.len() as u64 / 32)) {
+        return Err(too_large("this is more than what is checked".to_owned()));
     }
     let Some(layout) = Layout::new(plan, &sizes.extents) else {
         return Err(too_large("there are more than 4,194,304 ranks".to_owned()));
     };
-    let objects = Objects::new(plan, &sizes.extents, &sizes.params, 1 << 20);
+    let objects = Objects::new(plan, &sizes.extents, &sizes.params, MOST_OBJECTS);
     let objects = objects.map_err(|why| {
         let (buffer, title) = match why {
             NoMemory::TooMany => {
@@ -58,6 +70,9 @@ pub(crate) fn expand(
             help: vec!["say with `where` what the parameters promise".to_owned()],
         }]
     })?;
+    if !budget.take(objects.all.len() as u64) {
+        return Err(too_large("this is more than what is checked".to_owned()));
+    }
     let ranks = layout.size;
     let mut walk = Walk {
         plan,
@@ -74,6 +89,7 @@ pub(crate) fn expand(
         problems: Vec::new(),
         stopped: false,
         shifts: Vec::new(),
+        known_shifts: HashMap::new(),
         turn: 0,
         bounded: vec![false; statements.places.len()],
     };
@@ -173,6 +189,8 @@ struct Walk<'a> {
     /// Whether there is more than what is checked.
     stopped: bool,
     shifts: Vec<Shift>,
+    /// Their places in the list.
+    known_shifts: HashMap<Vec<(u32, i64, bool)>, u32>,
     /// How often a statement was issued.
     turn: u32,
     /// Statements of which a problem was told.
@@ -207,21 +225,7 @@ impl Walk<'_> {
                 self.repeat(step, bounds, this.counter.index(), this.reverse, active);
             }
             StepKind::When(this) => {
-                if !self.spend(self.layout.size as u64) {
-                    return;
-                }
-                let some = (0..self.layout.size)
-                    .map(|rank| {
-                        active.is(rank)
-                            && match self.env(rank).holds(&this.condition) {
-                                Ok(holds) => holds,
-                                Err(why) => {
-                                    self.no_value(number, rank, why);
-                                    false
-                                }
-                            }
-                    })
-                    .collect();
+                let some = self.guarded(step, &this.condition, active);
                 self.steps(&step.body, &Active::Some(some));
             }
             StepKind::Group(_) => {
@@ -240,6 +244,27 @@ impl Walk<'_> {
         }
     }
 
+    /// The ranks among those for which a condition holds.
+    fn guarded(
+        &mut self,
+        step: &Numbered<'_>,
+        condition: &Condition,
+        active: &Active,
+    ) -> Vec<bool> {
+        let (number, ranks) = (step.number, 0..self.layout.size);
+        if !self.spend(step.weight.saturating_mul(self.layout.size as u64)) {
+            return vec![false; self.layout.size];
+        }
+        let mut holds = |rank: usize| match self.env(rank).holds(condition) {
+            Ok(holds) => holds,
+            Err(why) => {
+                self.no_value(number, rank, why);
+                false
+            }
+        };
+        ranks.map(|rank| active.is(rank) && holds(rank)).collect()
+    }
+
     /// A rank receives from lower ones first, then runs its own, then receives from higher ones. Each
     /// statement is a unit.
     fn sequence(&mut self, body: &[Numbered<'_>], active: &Active) {
@@ -255,12 +280,7 @@ impl Walk<'_> {
             }
             match &step.step.kind {
                 StepKind::When(this) => {
-                    let some = (0..self.layout.size)
-                        .map(|rank| {
-                            active.is(rank)
-                                && self.env(rank).holds(&this.condition).unwrap_or(false)
-                        })
-                        .collect();
+                    let some = self.guarded(step, &this.condition, active);
                     self.halves(&step.body, &Active::Some(some), halves);
                 }
                 StepKind::Transfer(_) => {
@@ -285,8 +305,12 @@ impl Walk<'_> {
         active: &Active,
     ) {
         let varies = from.mentions_rank() || to.mentions_rank();
-        let mut bounds = Vec::new();
-        for rank in 0..if varies { self.layout.size } else { 1 } {
+        let ranks = if varies { self.layout.size } else { 1 };
+        if !self.spend(step.weight.saturating_mul(ranks as u64)) {
+            return;
+        }
+        let mut bounds = Vec::with_capacity(ranks);
+        for rank in 0..ranks {
             let env = self.env(rank);
             match (env.eval(from), env.eval(to)) {
                 (Ok(from), Ok(to)) => bounds.push((from, to)),
@@ -331,9 +355,6 @@ impl Walk<'_> {
     /// Makes units of what is pending: one for each rank that has something.
     fn issue(&mut self, statement: u32) {
         let mut pending = std::mem::take(&mut self.pending);
-        if self.ops.len() + pending.len() > MOST_OPERATIONS {
-            self.stopped = true;
-        }
         if pending.windows(2).any(|pair| pair[0].0 > pair[1].0) {
             pending.sort_by_key(|(rank, ..)| *rank);
         }
@@ -363,7 +384,7 @@ impl Walk<'_> {
     }
 
     fn leaf(&mut self, step: &Numbered<'_>, active: &Active, halves: Halves) {
-        if !self.spend(self.layout.size as u64) {
+        if !self.spend(step.weight.saturating_mul(self.layout.size as u64)) {
             return;
         }
         let number = step.number;
@@ -383,6 +404,9 @@ impl Walk<'_> {
                 };
                 let shift = shifts.first().copied().unwrap_or(NONE);
                 for rank in (0..self.layout.size).filter(|rank| active.is(*rank)) {
+                    if self.stopped {
+                        return;
+                    }
                     match kind {
                         StepKind::Compute(this) => self.compute(number, rank, this),
                         StepKind::Collective(this) => self.collective(number, rank, this),
@@ -430,11 +454,20 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, rank: usize, op: Op, place: &Place) {
+        if self.ops.len() + self.pending.len() >= MOST_OPERATIONS {
+            self.stopped = true;
+            return;
+        }
         let after = place.after.iter().fold(0, |set, stream| set | 1 << stream.0);
         self.pending.push((rank as u32, op, after));
     }
 
     fn compute(&mut self, number: u32, rank: usize, this: &Compute) {
+        for argument in &this.arguments {
+            if let Err(why) = self.env(rank).eval(argument) {
+                return self.no_value(number, rank, why);
+            }
+        }
         let kinds = [(OpKind::Read, &this.reads), (OpKind::Write, &this.writes)];
         let mut any = false;
         let mut part = 0;
@@ -582,6 +615,19 @@ impl Walk<'_> {
         self.out_of_bounds(number, rank, why.to_string(), help);
     }
 
+    /// In which iteration of the loops around it a statement runs, for people.
+    fn iteration(&self) -> String {
+        let counters = self.plan.counters.iter().zip(&self.counters);
+        let values = counters.filter_map(|(counter, value)| {
+            value.map(|value| format!("`{}` = {value}", counter.name))
+        });
+        let values: Vec<String> = values.collect();
+        if values.is_empty() {
+            return "runs this".to_owned();
+        }
+        format!("runs this, with {}", values.join(", "))
+    }
+
     fn out_of_bounds(&mut self, number: u32, rank: usize, title: String, help: &str) {
         if std::mem::replace(&mut self.bounded[number as usize], true) {
             return;
@@ -592,7 +638,7 @@ impl Walk<'_> {
             title,
             at,
             sizes: Some(self.sizes.clone()),
-            story: vec![Line { rank: Some(rank), other: None, at, text: "runs this".to_owned() }],
+            story: vec![Line { rank: Some(rank), other: None, at, text: self.iteration() }],
             help: vec![help.to_owned()],
         });
     }

@@ -104,13 +104,19 @@ impl Walk<'_> {
             }
         }
         distance.sort_unstable();
-        if let Some(at) = self.shifts.iter().position(|shift| shift.hops == distance) {
-            return at as u32;
+        if let Some(&at) = self.known_shifts.get(&distance) {
+            return at;
         }
+        // Remembering a distance takes as much as a few operations.
+        self.spend(16);
         let back: Vec<_> =
             distance.iter().map(|&(axis, by, wrap)| (axis, by.saturating_neg(), wrap)).collect();
         let at = self.shifts.len() as u32;
         let is_own = back == distance;
+        self.known_shifts.insert(distance.clone(), at);
+        if !is_own {
+            self.known_shifts.insert(back.clone(), at + 1);
+        }
         self.shifts.push(Shift { hops: distance, back: if is_own { at } else { at + 1 } });
         if !is_own {
             self.shifts.push(Shift { hops: back, back: at });
