@@ -63,6 +63,10 @@ fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
         quote!(#name: #kind)
     });
     let says = docs::method(computed);
+    // Where the compiler points at the method, it points at the step.
+    let definition = quote_spanned! {name.span()=>
+        fn #name(&mut self, #(#arguments,)* stream: &#krate::Stream<W::Device>) -> #krate::Result<()>;
+    };
     quote! {
         #docs
         #(#[doc = #says])*
@@ -70,7 +74,7 @@ fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
         /// # Errors
         ///
         /// Whatever went wrong: the run ends with it.
-        fn #name(&mut self, #(#arguments,)* stream: &#krate::Stream<W::Device>) -> #krate::Result<()>;
+        #definition
     }
 }
 
