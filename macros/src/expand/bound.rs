@@ -1,7 +1,7 @@
 //! Binding a plan, and running it.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Ident, TokenStream};
+use quote::{quote, quote_spanned};
 
 use super::types::Types;
 use super::{buffers, params};
@@ -114,14 +114,17 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
         })
         .collect();
     let unused = arguments.is_empty().then(|| quote!(let Buffers {} = buffers;));
+    // One identifier: those of two spans may be two variables.
+    let given = Ident::new("steps", types.plan.span());
     let (steps, runner) = if valid.computed.is_empty() {
         (None, quote!(&mut ()))
     } else {
         (
-            Some(quote!(, steps: &mut impl Steps<#(#names,)* W>)),
-            quote!(&mut Runner(steps, ::core::marker::PhantomData)),
+            Some(quote_spanned!(types.plan.span()=> , #given: &mut impl Steps<#(#names,)* W>)),
+            quote!(&mut Runner(#given, ::core::marker::PhantomData)),
         )
     };
+    let name = Ident::new("run", types.plan.span());
     quote! {
         /// Runs the plan once, on all ranks. The host does not wait for it.
         ///
@@ -129,7 +132,7 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
         ///
         /// Memory does not fit the plan, a step failed, or the communicator did.
         #[track_caller]
-        pub fn run(
+        pub fn #name(
             &mut self,
             comm: &#krate::Communicator<W, impl #krate::CanEnqueue>,
             buffers: #memory

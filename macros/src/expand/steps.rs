@@ -1,7 +1,7 @@
 //! The user's own work in a plan: a trait, and what calls its methods.
 
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
 
 use super::docs;
 use super::types::{Types, ident};
@@ -19,12 +19,20 @@ pub(super) fn steps(types: &Types<'_>, valid: &Valid) -> TokenStream {
     let list: Vec<String> = valid.computed.iter().map(|one| format!("`{}`", one.name)).collect();
     let message = format!("`{{Self}}` does not compute the steps of the plan `{plan}`");
     let note = format!("implement `{plan}::Steps` for it: {}", list.join(", "));
-    quote! {
-        /// The plan's compute steps: your own work, in stream order with the communication.
-        #[diagnostic::on_unimplemented(message = #message, label = "computes no steps of this plan", note = #note)]
+    // Where the compiler points at the trait, it points at the plan's name.
+    let definition = quote_spanned! {plan.span()=>
         pub trait Steps<#(#bounded,)* W: #krate::World> {
             #(#methods)*
         }
+    };
+    quote! {
+        /// The plan's compute steps: your own work, in stream order with the communication.
+        #[diagnostic::on_unimplemented(
+            message = #message,
+            label = "computes no steps of this plan",
+            note = #note,
+        )]
+        #definition
 
         /// Gives each step its memory, with its type.
         struct Runner<'s, S, #(#names,)* W>(
@@ -55,6 +63,10 @@ fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
         quote!(#name: #kind)
     });
     let says = docs::method(computed);
+    // Where the compiler points at the method, it points at the step.
+    let definition = quote_spanned! {name.span()=>
+        fn #name(&mut self, #(#arguments,)* stream: &#krate::Stream<W::Device>) -> #krate::Result<()>;
+    };
     quote! {
         #docs
         #(#[doc = #says])*
@@ -62,7 +74,7 @@ fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
         /// # Errors
         ///
         /// Whatever went wrong: the run ends with it.
-        fn #name(&mut self, #(#arguments,)* stream: &#krate::Stream<W::Device>) -> #krate::Result<()>;
+        #definition
     }
 }
 

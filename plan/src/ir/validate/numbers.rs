@@ -121,7 +121,11 @@ impl Found<'_> {
             }
             if region.next && buffer.copies != 2 {
                 let title = format!("{what} is the next copy of `{name}`, which has one");
-                self.say(at, title, format!("declare `{name}` with 2 copies, or leave out `next`"));
+                self.say(
+                    at,
+                    title,
+                    format!("declare `{name}` swapped, with two copies, or leave out `next`"),
+                );
             }
         }
         if let Some(index) = &region.index {

@@ -65,7 +65,7 @@ impl Found<'_> {
         }
         if inside.uneven && matches!(step.kind, StepKind::Transfer(_)) {
             let title = "a transfer stands in a loop whose bounds mention the rank";
-            let help = "write its two halves, `send` and `receive`, or give the loop the same bounds on \
+            let help = "write its two halves, a send and a receive, or give the loop the same bounds on \
                         every rank and guard the transfer";
             self.say(at, title, help);
         }
