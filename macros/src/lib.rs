@@ -1,8 +1,8 @@
 //! The macros of `typed-nccl`. Use them through that crate, which passes on its own name.
 //!
-//! `plan!` goes through stages, each of which knows only what it needs: [`parse`] turns tokens into an
-//! [`ast`], [`valid`] looks names up and makes the plan that the checker knows, [`tell`] says what the checker
-//! found, and [`expand`] writes the module. No rule about plans is written here twice: what can be decided
+//! `plan!` goes through stages, each of which knows only what it needs: `parse` turns tokens into an
+//! `ast`, `valid` looks names up and makes the plan that the checker knows, `tell` says what the checker
+//! found, and `expand` writes the module. No rule about plans is written here twice: what can be decided
 //! about a plan as data is decided by `typed_nccl_plan::check`.
 
 mod area;

@@ -11,6 +11,7 @@ mod types;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use typed_nccl_plan::check::{Proof, check};
+use typed_nccl_plan::json::MOST_BYTES;
 
 use crate::area::Area;
 use crate::ast;
@@ -39,7 +40,14 @@ pub(crate) fn plan(tokens: TokenStream) -> TokenStream {
     } else {
         None
     };
-    let module = module(&krate, &plan, &valid, proof.as_ref());
+    let json = proof.as_ref().map(|_| valid.plan.to_json()).unwrap_or_default();
+    if json.len() > MOST_BYTES {
+        let title =
+            format!("this plan is {} bytes as data, and {MOST_BYTES} can be read", json.len());
+        let fault = Fault::new(plan.name.span(), title);
+        faults.push(fault.help("make two plans of it, or say with loops what is alike"));
+    }
+    let module = module(&krate, &plan, &valid, proof.as_ref(), &json);
     let told = told(faults, Some(&plan.conditions));
     quote!(#told #module)
 }
@@ -61,11 +69,12 @@ fn module(
     plan: &ast::Plan,
     valid: &Valid,
     proof: Option<&Proof>,
+    json: &str,
 ) -> TokenStream {
     let ast::Plan { attributes, visibility, name, .. } = plan;
     let types = Types::new(krate, plan, valid);
     let docs = docs::module(valid, proof);
-    let declaration = declaration(krate, valid, proof.is_some());
+    let declaration = declaration(krate, valid, json);
     let params = params::params(valid);
     let buffers = buffers::buffers(&types, valid);
     let steps = steps::steps(&types, valid);
@@ -85,10 +94,9 @@ fn module(
 }
 
 /// The plan as data, and the places of its statements for errors of a running program.
-fn declaration(krate: &TokenStream, valid: &Valid, proved: bool) -> TokenStream {
-    // Nothing runs what was refused.
-    let json = if proved { valid.plan.to_json() } else { String::new() };
-    let statements: &[Area] = if proved { &valid.statements } else { &[] };
+fn declaration(krate: &TokenStream, valid: &Valid, json: &str) -> TokenStream {
+    // Nothing runs what was refused: then there is no data.
+    let statements: &[Area] = if json.is_empty() { &[] } else { &valid.statements };
     // Imported, since a call has the place of its first token, and the crate's is not in the plan.
     let import = (!statements.is_empty()).then(|| quote!(use #krate::plan::here;));
     let sites = statements.iter().map(|area| quote_spanned!(area.first=> here()));
