@@ -1,7 +1,7 @@
 //! Memory that a plan is given for a run.
 
-use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::Swapped;
 use crate::backend::WindowId;
@@ -37,7 +37,7 @@ impl<W: World> Copy for Place<'_, W> {}
 pub struct Places<'p, 'a, W: World> {
     pub(super) core: &'p Core<Back<W>>,
     pub(super) places: &'p mut Vec<Place<'a, W>>,
-    pub(super) flips: &'p mut Vec<&'a Cell<bool>>,
+    pub(super) flips: &'p mut Vec<&'a AtomicBool>,
     /// A window of another communicator.
     pub(super) error: &'p mut Option<Error>,
 }

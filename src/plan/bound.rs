@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use typed_nccl_plan::check::check_at;
 use typed_nccl_plan::cost::{Estimate, Topology, estimate};
@@ -94,7 +95,7 @@ pub(super) struct Moving<W: World> {
     pub(super) places: Vec<Place<'static, W>>,
     /// Of each buffer that is given, its first place.
     pub(super) given: Vec<Option<usize>>,
-    pub(super) flips: Vec<&'static std::cell::Cell<bool>>,
+    pub(super) flips: Vec<&'static AtomicBool>,
     pub(super) taken: Vec<bool>,
     pub(super) timing: Timing,
 }
@@ -427,4 +428,16 @@ impl<W: World> fmt::Debug for Bound<W> {
         let Fixed { plan, sizes, .. } = &self.fixed;
         write!(f, "plan `{}`, bound to {} for {}", plan.name, W::NAME, sizes.text)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+    use super::Bound;
+    use crate::Host;
+
+    // It goes with its communicator, from thread to thread, and serves one.
+    assert_impl_all!(Bound<Host>: Send);
+    assert_not_impl_any!(Bound<Host>: Sync);
 }

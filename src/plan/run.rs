@@ -5,6 +5,7 @@
 //! the program does before and after a run is ordered with it.
 
 use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use typed_nccl_plan::ir::Role;
 
@@ -54,7 +55,7 @@ fn recycle<'a, W: World>(mut places: Vec<Place<'_, W>>) -> Vec<Place<'a, W>> {
     places.into_iter().map_while(|_| None).collect()
 }
 
-fn recycle_flips<'a>(mut flips: Vec<&std::cell::Cell<bool>>) -> Vec<&'a std::cell::Cell<bool>> {
+fn recycle_flips<'a>(mut flips: Vec<&AtomicBool>) -> Vec<&'a AtomicBool> {
     flips.clear();
     flips.into_iter().map_while(|_| None).collect()
 }
@@ -69,7 +70,7 @@ pub struct Run<'a, W: World> {
     own: &'a Stream<W::Device>,
     /// The memory that was given so far, allocation by allocation.
     places: Vec<Place<'a, W>>,
-    flips: Vec<&'a std::cell::Cell<bool>>,
+    flips: Vec<&'a AtomicBool>,
     /// Where the next one's name is looked for first.
     next: usize,
     /// Whether memory came in the order of the plan's declarations so far.
@@ -195,7 +196,7 @@ impl<'a, W: World> Run<'a, W> {
             }
         }
         for flip in &self.flips {
-            flip.set(!flip.get());
+            flip.fetch_xor(true, Relaxed);
         }
         self.moving.flipped = !self.moving.flipped;
         self.keep();
