@@ -178,3 +178,21 @@ fn the_plan_as_data() {
     assert_eq!(ring::plan().buffers.len(), 2);
     assert!(ring::plan().files[0].ends_with("plan_macro.rs"));
 }
+
+/// For which numbers of ranks a plan is can be asked while a program compiles.
+#[test]
+fn what_a_plan_claims_is_a_constant() {
+    const { assert!(ring::claims(1) && !ring::claims(0)) }
+    const { assert!(halo::claims(3) && !halo::claims(2)) }
+    plan! { even<T: Element>(n: Ranks in [2, 3, 4, 8], len: usize)
+    where
+        n % 2 == 0,
+        !(n * 3 > 20) || len > 4,
+        len >= n,
+    {
+        in a: [T; len];
+        out b: [T; len];
+        send a to (rank + 1) % n into b;
+    } }
+    const { assert!(even::claims(2) && even::claims(8) && !even::claims(3) && !even::claims(6)) }
+}

@@ -3,6 +3,7 @@
 
 mod bound;
 mod buffers;
+mod claims;
 mod docs;
 mod params;
 mod steps;
@@ -79,6 +80,7 @@ fn module(
     let buffers = buffers::buffers(&types, valid);
     let steps = steps::steps(&types, valid);
     let bound = bound::bound(&types, valid);
+    let claims = claims::claims(&valid.plan);
     quote! {
         #attributes
         #(#[doc = #docs])*
@@ -89,6 +91,7 @@ fn module(
             #buffers
             #steps
             #bound
+            #claims
         }
     }
 }

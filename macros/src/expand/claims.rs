@@ -1,0 +1,129 @@
+//! For which numbers of ranks a plan is, as a constant function: so that a program whose number of ranks is a
+//! constant can ask while it compiles.
+
+use proc_macro2::{Literal, TokenStream};
+use quote::quote;
+use typed_nccl_plan::ir::{AxisId, Comparison, Condition, Expr, Plan, Values};
+
+/// The function, for a plan of one axis.
+pub(super) fn claims(plan: &Plan) -> TokenStream {
+    let [axis] = &plan.axes[..] else { return TokenStream::new() };
+    let values = values(&axis.extent);
+    let promises: Vec<TokenStream> =
+        plan.promises.iter().filter_map(|promise| condition(&promise.condition)).collect();
+    let name = &axis.name;
+    let docs = format!(
+        "Whether the plan is for `{name}` ranks, as far as that depends on nothing else. What depends on \
+         parameters, `bind` asks."
+    );
+    quote! {
+        #[doc = #docs]
+        ///
+        /// A program whose number of ranks is a constant asks while it compiles:
+        /// `const { assert!(claims(RANKS)) }`.
+        #[allow(clippy::all)]
+        pub const fn claims(ranks: usize) -> bool {
+            let n = ranks as i128;
+            n >= 1 && (#values) #(&& (#promises))*
+        }
+    }
+}
+
+fn number(value: i64) -> TokenStream {
+    let value = Literal::i128_suffixed(value.into());
+    quote!((#value))
+}
+
+fn values(values: &Values) -> TokenStream {
+    match values {
+        Values::Exactly(only) => {
+            let only = number(*only);
+            quote!(n == #only)
+        }
+        Values::OneOf(list) => {
+            let list = list.iter().map(|value| number(*value));
+            quote!(#(n == #list)||*)
+        }
+        Values::Range(first, last) => {
+            let (first, last) = (number(*first), number(*last));
+            quote!(n >= #first && n <= #last)
+        }
+        Values::AtLeast(first) => {
+            let first = number(*first);
+            quote!(n >= #first)
+        }
+    }
+}
+
+/// A condition on the number of ranks alone.
+fn condition(this: &Condition) -> Option<TokenStream> {
+    let all = |list: &[Condition]| list.iter().map(condition).collect::<Option<Vec<_>>>();
+    Some(match this {
+        Condition::Compare(a, comparison, b) => {
+            let (a, b) = (expr(a)?, expr(b)?);
+            match comparison {
+                Comparison::Equal => quote!(#a == #b),
+                Comparison::NotEqual => quote!(#a != #b),
+                Comparison::Less => quote!(#a < #b),
+                Comparison::LessOrEqual => quote!(#a <= #b),
+                Comparison::Greater => quote!(#a > #b),
+                Comparison::GreaterOrEqual => quote!(#a >= #b),
+            }
+        }
+        Condition::All(list) => {
+            let list = all(list)?;
+            quote!(true #(&& (#list))*)
+        }
+        Condition::Any(list) => {
+            let list = all(list)?;
+            quote!(false #(|| (#list))*)
+        }
+        Condition::Not(one) => {
+            let one = condition(one)?;
+            quote!(!(#one))
+        }
+    })
+}
+
+/// A number of the number of ranks alone, which 128 bits hold: the factors are small, or it is left to `bind`.
+fn expr(this: &Expr) -> Option<TokenStream> {
+    Some(match this {
+        Expr::Int(value) => number(*value),
+        Expr::Size | Expr::Extent(AxisId(0)) => quote!(n),
+        Expr::Add(a, b) => {
+            let (a, b) = (expr(a)?, expr(b)?);
+            quote!((#a + #b))
+        }
+        Expr::Sub(a, b) => {
+            let (a, b) = (expr(a)?, expr(b)?);
+            quote!((#a - #b))
+        }
+        // One factor alone that may be large.
+        Expr::Mul(a, b) => match (&**a, &**b) {
+            (Expr::Int(factor), other) | (other, Expr::Int(factor)) if !is_product(other) => {
+                let (factor, other) = (number(*factor), expr(other)?);
+                quote!((#factor * #other))
+            }
+            _ => return None,
+        },
+        Expr::Div(a, b) => match &**b {
+            Expr::Int(by) if *by > 0 => {
+                let (a, by) = (expr(a)?, number(*by));
+                quote!((#a.div_euclid(#by)))
+            }
+            _ => return None,
+        },
+        Expr::Rem(a, b) => match &**b {
+            Expr::Int(by) if *by > 0 => {
+                let (a, by) = (expr(a)?, number(*by));
+                quote!((#a.rem_euclid(#by)))
+            }
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+fn is_product(this: &Expr) -> bool {
+    this.any(|part| matches!(part, Expr::Mul(..)))
+}
