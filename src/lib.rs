@@ -52,6 +52,7 @@ mod world;
 pub mod backend;
 pub mod error;
 pub mod plan;
+pub mod plans;
 
 pub use cart::Cart;
 pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank};
