@@ -91,6 +91,16 @@ pub use window::{
 };
 pub use world::{Label, World};
 
+/// What the documentation outside of the code shows compiles and runs.
+#[cfg(doctest)]
+mod shown {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+
+    #[doc = include_str!("../docs/plans.md")]
+    mod plans {}
+}
+
 #[doc(hidden)]
 pub mod __private {
     pub use typed_nccl_macros::plan;
