@@ -505,7 +505,7 @@ fn one_forward_one_backward() {
                             let out = through(n, run, i, at);
                             let label = (100 * run + i) as u64;
                             (rank..n).rev().fold(label, |grad, rank| {
-                                let act = rank.checked_sub(1).map_or(fed(run, i, at), |at| out[at]);
+                                let act = if rank == 0 { fed(run, i, at) } else { out[rank - 1] };
                                 backward(act, out[rank], grad)
                             })
                         });
