@@ -1,6 +1,6 @@
-//! The main job: ranks exchange halos, reduce gradients in two precisions, pass a ring around and run a
-//! plan; every number is checked. `cargo run --release --example quickstart` runs it as 8 ranks on this machine,
-//! `.. -- --device cuda --ranks 2` on GPUs.
+//! The main job: ranks exchange halos, reduce gradients in two precisions, pass a ring around and run
+//! a plan; every number is checked. `cargo run --release --example quickstart` runs it as 8 ranks on
+//! this machine, `.. -- --device cuda --ranks 2` on GPUs.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ const LEN: usize = 1 << 20;
 const EDGE: usize = 1 << 14;
 
 plan! {
-    /// Half of `a` to the right, half of it to the left: one launch on each rank, checked for any number of
-    /// ranks while this compiles.
+    /// Half of `a` to the right, half of it to the left: one launch on each rank, checked for any
+    /// number of ranks while this compiles.
     both_ways<T: Element>(n: Ranks, len: usize) where len % 2 == 0 {
         in a: [T; len];
         out b: [T; len];

@@ -1,5 +1,5 @@
-//! Every plan of the library, at every size that it claims up to eight ranks: several runs in a row with
-//! nothing between them, early and shaken, beside plain Rust that computes the same.
+//! Every plan of the library, for every number of ranks that it claims up to eight: several runs in a
+//! row with nothing between them, early and shaken, beside plain Rust that computes the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -349,7 +349,7 @@ fn gradients_in_buckets() {
     }
 }
 
-/// A stage of a pipeline forward, and backward below: numbers that show who computed them, and in which order.
+/// A stage of a pipeline. What it computes shows who did, and in which order.
 struct Stage {
     rank: u64,
 }

@@ -3,11 +3,12 @@
 use crate::plan;
 
 plan! {
-    /// A barrier in stream order: what comes after it on a rank's stream starts when all that came before it on
-    /// the streams of all ranks has ended. No host waits, unlike in `comm.barrier()`.
+    /// A barrier in stream order: what comes after it on a rank's stream starts when all that came
+    /// before it on the streams of all ranks has ended. No host waits, unlike in `comm.barrier()`.
     ///
-    /// All ranks run it, 16 at most. In round `k` each rank signals the one `2^k` ahead and waits for the one `2^k`
-    /// behind; after the last round it has heard of everybody. On GPUs it needs an NCCL with one-sided operations.
+    /// All ranks run it, 16 at most. In round `k` each rank signals the one `2^k` ahead and waits
+    /// for the one `2^k` behind; after the last round it has heard of everybody. On GPUs signals
+    /// take NCCL 2.29 or newer.
     ///
     /// ```
     /// use typed_nccl::plans::barrier;

@@ -3,10 +3,12 @@
 use crate::plan;
 
 plan! {
-    /// Averages gradients over all ranks, bucket by bucket: while a bucket travels, backward makes the next one.
+    /// Averages gradients over all ranks, bucket by bucket: while a bucket travels, backward makes
+    /// the next one.
     ///
-    /// All ranks run it. `g` is `k` buffers, of which number `i` has `sizes[i]` elements. Backward makes the last
-    /// bucket first, as it meets the layers. When all have been averaged, `apply` reads them.
+    /// All ranks run it. `g` is `k` buffers, of which number `i` has `sizes[i]` elements. Backward
+    /// makes the last bucket first, as it meets the layers. When all have been averaged, `apply`
+    /// reads them.
     ///
     /// ```
     /// use typed_nccl::plan::Slices;

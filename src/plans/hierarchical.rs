@@ -3,13 +3,14 @@
 use crate::plan;
 
 plan! {
-    /// Sums `x` over all ranks in three steps: within each node, between the nodes, within each node. Only a
-    /// `local`-th of `x` crosses between nodes.
+    /// Sums `x` over all ranks in three steps: within each node, between the nodes, within each
+    /// node. Only a `local`-th of `x` crosses between nodes.
     ///
-    /// All ranks run it; rank `r` is number `r % local` of node `r / local`. `x` has `len` elements, of which each
-    /// rank of a node takes an equal part: `local` divides `len`. The plan makes the communicators of a node and of
-    /// the ranks of one number when it is bound. On a single machine, or where NCCL knows the network, a plain
-    /// `comm.all_reduce` is likely as good: measure.
+    /// All ranks run it; rank `r` is number `r % local` of node `r / local`. `x` has `len`
+    /// elements, of which each rank of a node takes an equal part: `local` divides `len`. The plan
+    /// makes the communicators of a node and of the ranks of one number when it is bound. On a
+    /// single machine, or where NCCL knows the network, a plain `comm.all_reduce` is likely as
+    /// good: measure.
     ///
     /// ```
     /// use typed_nccl::plans::hierarchical_all_reduce;

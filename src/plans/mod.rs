@@ -1,9 +1,9 @@
 //! Plans that are ready to use, and to start from.
 //!
-//! Each is declared with [`plan!`](crate::plan!), checked for all sizes that it names when this crate was
-//! compiled, and used as a plan of your own: its `bind` makes it ready on a communicator, with all ranks
-//! together, and `Bound::run` runs it as often as you like. The host waits for no run, and nothing has to
-//! stand between two.
+//! Each is declared with [`plan!`](crate::plan!), was checked for all sizes that it names when this
+//! crate was compiled, and is used as a plan of your own: its `bind` makes it ready on a communicator,
+//! with all ranks together, and `Bound::run` runs it as often as you like. The host waits for no run,
+//! and nothing has to stand between two.
 //!
 //! | | what | ranks | your steps |
 //! |---|---|---|---|

@@ -3,22 +3,24 @@
 use crate::plan;
 
 plan! {
-    /// A training step of a pipeline, one forward, one backward (1F1B): after a warm-up each rank takes turns,
-    /// so that it keeps the activations of at most as many micro-batches as there are ranks behind it, not of all.
+    /// A training step of a pipeline, one forward, one backward (1F1B): after a warm-up each rank
+    /// takes turns, so that it keeps the activations of at most as many micro-batches as there are
+    /// ranks behind it, not of all.
     ///
-    /// All ranks run it; for 2 to 8 or 16 ranks, and the numbers of micro-batches that are listed, at least as many
-    /// as ranks. Each of the four arrays is `mb` buffers of `k` elements. The caller fills `act` on the first rank
-    /// and `grad` on the last: there it is what the loss needs, such as the labels. Elsewhere they are what the
-    /// neighbours send. `out` goes to the next rank, `gin`, the gradient of `act`, to the one before.
+    /// All ranks run it; for 2 to 8 or 16 ranks, and the numbers of micro-batches that are listed,
+    /// at least as many as ranks. Each of the four arrays is `mb` buffers of `k` elements. The
+    /// caller fills `act` on the first rank and `grad` on the last: there it is what the loss
+    /// needs, such as the labels. Elsewhere they are what the neighbours send. `out` goes to the
+    /// next rank, `gin`, the gradient of `act`, to the one before.
     ///
-    /// Receiving one micro-batch and sending another share a group at both ends: without it the ranks would wait
-    /// for each other in a circle, and the plan would not compile.
+    /// Receiving one micro-batch and sending another share a group at both ends: without it the
+    /// ranks would wait for each other in a circle, and the plan would not compile.
     ///
     /// ```
     /// use typed_nccl::plans::one_f1b;
     /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream, launch};
     ///
-    /// /// A stage that doubles; the loss on the last one is half of the squared distance to a label.
+    /// /// A stage that doubles; the loss is half of the squared distance to a label.
     /// struct Stage {
     ///     is_last: bool,
     /// }
@@ -111,8 +113,8 @@ plan! {
                 send out[w + j] to rank + 1 on net;
                 recv grad[j] from rank + 1 on net;
             }
-            /// This rank's stage, backward, on micro-batch `j`: what it was given, what it made of it, and the
-            /// gradient of that, or on the last rank whatever `grad` holds there.
+            /// This rank's stage, backward, on micro-batch `j`: what it was given, what it made of
+            /// it, and the gradient of that, or on the last rank whatever `grad` holds there.
             run bwd(j, read act[j], read out[j], read grad[j], write gin[j]) on compute;
             group {
                 send gin[j] to rank - 1 on net;

@@ -3,12 +3,15 @@
 use crate::plan;
 
 plan! {
-    /// The forward pass of a pipeline: micro-batches go from rank to rank, each a stage of the model.
+    /// The forward pass of a pipeline: micro-batches go from rank to rank, each a stage of the
+    /// model.
     ///
-    /// All ranks run it, two or more. `inp` and `out` are `mb` buffers of `k` elements. The caller fills `inp` on
-    /// the first rank; on the others it is what the rank before sent. `out` of the last rank is the result.
+    /// All ranks run it, two or more. `inp` and `out` are `mb` buffers of `k` elements. The caller
+    /// fills `inp` on the first rank; on the others it is what the rank before sent. `out` of the
+    /// last rank is the result.
     ///
-    /// A stage computes a micro-batch while others travel. What a step reads, it waits for; nothing else is said.
+    /// A stage computes a micro-batch while others travel. What a step reads, it waits for; nothing
+    /// else is said.
     ///
     /// ```
     /// use typed_nccl::plans::pipeline_forward;

@@ -3,10 +3,11 @@
 use crate::plan;
 
 plan! {
-    /// Every rank sends `a` to the next rank around the ring, and receives `b` from the one before it.
+    /// Every rank sends `a` to the next rank around the ring, and receives `b` from the one before
+    /// it.
     ///
-    /// One group of a send and a receive on each rank: nobody waits for the others in turn. A ring of one
-    /// rank sends to itself.
+    /// One group of a send and a receive on each rank: nobody waits for the others in turn. A ring
+    /// of one rank sends to itself.
     ///
     /// All ranks run it. `a` and `b` have `len` elements.
     ///
@@ -15,7 +16,8 @@ plan! {
     /// use typed_nccl::{Communicator, Device, Result, launch};
     ///
     /// fn shift<D: Device>(mut comm: Communicator<D>) -> Result<()> {
-    ///     let mut ring = ring_exchange::bind::<f32, _>(&mut comm, ring_exchange::Params { len: 4 })?;
+    ///     let params = ring_exchange::Params { len: 4 };
+    ///     let mut ring = ring_exchange::bind::<f32, _>(&mut comm, params)?;
     ///     let a = comm.device().from_slice(&[comm.rank().index() as f32; 4])?;
     ///     let mut b = comm.device().zeros(4)?;
     ///     ring.run(&comm, ring_exchange::Buffers { a: &a, b: &mut b })?;

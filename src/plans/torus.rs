@@ -3,15 +3,17 @@
 use crate::plan;
 
 plan! {
-    /// A step of a stencil on a periodic plane that is cut into one tile a rank: each rank puts its four edges
-    /// into its neighbours' halos, one-sided, while the interior is computed.
+    /// A step of a stencil on a periodic plane that is cut into one tile a rank: each rank puts its
+    /// four edges into its neighbours' halos, one-sided, while the interior is computed.
     ///
-    /// All ranks run it; rank `r` has row `r / cols` and column `r % cols` of the grid. `u`, the tile, has `m`
-    /// elements in any layout: only the steps look into it. An edge has `h` elements; what is shorter leaves the
-    /// rest alone. Windows for the edges and the halos are the plan's own, so that `u` is any buffer.
+    /// All ranks run it; rank `r` has row `r / cols` and column `r % cols` of the grid. `u`, the
+    /// tile, has `m` elements in any layout: only the steps look into it. An edge has `h` elements;
+    /// what is shorter leaves the rest alone. Windows for the edges and the halos are the plan's
+    /// own, so that `u` is any buffer.
     ///
-    /// `interior` runs beside the puts, `finish` when all four halos are there. It gets them one by one: from the
-    /// rank above, below, before (on the left) and behind (on the right).
+    /// `interior` runs beside the puts, `finish` when all four halos are there. It gets them one by
+    /// one: from the rank above, below, before (on the left) and behind (on the right). On GPUs the
+    /// puts take NCCL 2.29 or newer.
     ///
     /// ```
     /// use typed_nccl::plans::halo_2d;

@@ -5,8 +5,8 @@ use crate::plan;
 plan! {
     /// Rank 0's `x` on all ranks, along a binomial tree: in each round all who have it send it on.
     ///
-    /// All ranks run it, 16 at most. `x` has `len` elements. `comm.broadcast` does the same with NCCL's own
-    /// algorithm; this is one to start from where the tree matters.
+    /// All ranks run it, 16 at most. `x` has `len` elements. `comm.broadcast` does the same with
+    /// NCCL's own algorithm; this is one to start from where the tree matters.
     ///
     /// ```
     /// use typed_nccl::plans::tree_broadcast;

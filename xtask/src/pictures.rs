@@ -1,5 +1,6 @@
-//! Pictures of the library's plans: each as it runs at one small size, drawn for `docs/plans` and, as text,
-//! for the documentation of the plan itself.
+//! Pictures of the library's plans: each as it runs at one small size, drawn for `docs/plans` and, as
+//! text, for the documentation of the plan itself. They tell the lines of the plan's statements, so
+//! they change when these move.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -41,9 +42,12 @@ fn files(subject: &Subject) -> Check<[(PathBuf, String); 2]> {
     let params: Vec<Vec<i64>> = params.iter().map(|list| list.to_vec()).collect();
     let sizes = plan.sizes(extents, &params).map_err(|why| failed(why.to_string()))?;
     let schedule = lower(plan, &sizes).map_err(|why| failed(why.to_string()))?;
+    // As in documentation comments, whose lines begin with a space, which rustdoc takes away.
+    let indented = |line: &str| if line.is_empty() { "\n".into() } else { format!(" {line}\n") };
+    let text = schedule.to_text(plan).lines().map(indented).collect();
     Ok([
         (root().join(format!("docs/plans/{name}.svg")), schedule.to_svg(plan)),
-        (root().join(format!("src/plans/timelines/{name}.txt")), schedule.to_text(plan)),
+        (root().join(format!("src/plans/timelines/{name}.txt")), text),
     ])
 }
 
