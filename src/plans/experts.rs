@@ -13,7 +13,7 @@ plan! {
     ///
     /// ```
     /// use typed_nccl::plans::expert_exchange;
-    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream, launch};
+    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream, spmd};
     ///
     /// /// Multiplies by its number.
     /// struct Expert(f32);
@@ -47,7 +47,7 @@ plan! {
     /// }
     ///
     /// fn main() -> Result<()> {
-    ///     launch!(route)
+    ///     spmd::<Host>(4, |place| route(place.init()?))
     /// }
     /// ```
     ///

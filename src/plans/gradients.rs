@@ -13,7 +13,7 @@ plan! {
     /// ```
     /// use typed_nccl::plan::Slices;
     /// use typed_nccl::plans::grad_sync;
-    /// use typed_nccl::{Communicator, Host, Result, SliceMut, Stream, launch};
+    /// use typed_nccl::{Communicator, Host, Result, SliceMut, Stream, spmd};
     ///
     /// struct Model {
     ///     rank: usize,
@@ -55,7 +55,7 @@ plan! {
     /// }
     ///
     /// fn main() -> Result<()> {
-    ///     launch!(train)
+    ///     spmd::<Host>(4, |place| train(place.init()?))
     /// }
     /// ```
     ///

@@ -14,7 +14,7 @@ plan! {
     ///
     /// ```
     /// use typed_nccl::plans::hierarchical_all_reduce;
-    /// use typed_nccl::{Communicator, Device, Result, launch};
+    /// use typed_nccl::{Communicator, Device, Host, Result, spmd};
     ///
     /// fn sum<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     ///     let params = hierarchical_all_reduce::Params { nodes: 2, local: 2, len: 6 };
@@ -26,7 +26,7 @@ plan! {
     /// }
     ///
     /// fn main() -> Result<()> {
-    ///     launch!(sum)
+    ///     spmd::<Host>(4, |place| sum(place.init()?))
     /// }
     /// ```
     ///

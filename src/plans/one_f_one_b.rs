@@ -18,7 +18,7 @@ plan! {
     ///
     /// ```
     /// use typed_nccl::plans::one_f1b;
-    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream, launch};
+    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream, spmd};
     ///
     /// /// A stage that doubles; the loss is half of the squared distance to a label.
     /// struct Stage {
@@ -76,7 +76,7 @@ plan! {
     /// }
     ///
     /// fn main() -> Result<()> {
-    ///     launch!(step)
+    ///     spmd::<Host>(4, |place| step(place.init()?))
     /// }
     /// ```
     ///

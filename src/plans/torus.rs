@@ -17,7 +17,7 @@ plan! {
     ///
     /// ```
     /// use typed_nccl::plans::halo_2d;
-    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream, launch};
+    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream, spmd};
     ///
     /// /// A tile of one element: it becomes the sum of its four neighbours.
     /// struct Sums;
@@ -67,7 +67,7 @@ plan! {
     /// }
     ///
     /// fn main() -> Result<()> {
-    ///     launch!(steps)
+    ///     spmd::<Host>(4, |place| steps(place.init()?))
     /// }
     /// ```
     ///
