@@ -1,16 +1,27 @@
-//! The main job: ranks exchange halos, reduce gradients in two precisions and pass a ring around; every
-//! number is checked. `cargo run --release --example quickstart` runs it as 8 ranks on this machine,
-//! `.. -- --device cuda --ranks 2` on GPUs.
+//! The main job: ranks exchange halos, reduce gradients in two precisions, pass a ring around and run
+//! a plan; every number is checked. `cargo run --release --example quickstart` runs it as 8 ranks on
+//! this machine, `.. -- --device cuda --ranks 2` on GPUs.
 
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    Avg, Communicator, Cuda, Device, Element, Error, Host, Result, Signals, Sum, bf16,
+    Avg, Communicator, Cuda, Device, Element, Error, Host, Result, Signals, Sum, bf16, plan,
 };
 
 type Row = (&'static str, Result<Duration>);
 const LEN: usize = 1 << 20;
 const EDGE: usize = 1 << 14;
+
+plan! {
+    /// Half of `a` to the right, half of it to the left: one launch on each rank, checked for any
+    /// number of ranks while this compiles.
+    both_ways<T: Element>(n: Ranks, len: usize) where len % 2 == 0 {
+        in a: [T; len];
+        out b: [T; len];
+        send a.chunk(2, 0) to (rank + 1) % n into b.chunk(2, 0);
+        send a.chunk(2, 1) to (rank - 1) % n into b.chunk(2, 1);
+    }
+}
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -80,8 +91,16 @@ fn job<D: Device>(mut comm: Communicator<D>) -> Result<Vec<Row>> {
         comm.group(|g| g.send(&mine, right).and_then(|()| g.recv(&mut theirs, left)))
     })?;
     check(&theirs.to_vec()?, |_| left.index() as i32);
+
+    // The same in both directions at once, declared above.
+    let mut plan = both_ways::bind::<i32, _>(&mut comm, both_ways::Params { len: LEN })?;
+    let both = timed(&mut comm, "plan: both ways around a ring, 4 MiB i32", |comm| {
+        plan.run(comm, both_ways::Buffers { a: &mine, b: &mut theirs })
+    })?;
+    let ranks = [left.index() as i32, right.index() as i32];
+    check(&theirs.to_vec()?, |i| ranks[i / (LEN / 2)]);
     comm.finish()?;
-    Ok(vec![halos, mean, sums, ring])
+    Ok(vec![halos, mean, sums, ring, both])
 }
 
 /// How long it takes, or why this NCCL does not do it.

@@ -52,6 +52,7 @@ mod world;
 pub mod backend;
 pub mod error;
 pub mod plan;
+pub mod plans;
 
 pub use cart::Cart;
 pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank};
@@ -89,6 +90,16 @@ pub use window::{
     Symmetric, SymmetricStrict, Team, Window, WindowKind, WindowPlace, WindowSlice,
 };
 pub use world::{Label, World};
+
+/// What the documentation outside of the code shows compiles and runs.
+#[cfg(doctest)]
+mod shown {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+
+    #[doc = include_str!("../docs/plans.md")]
+    mod plans {}
+}
 
 #[doc(hidden)]
 pub mod __private {

@@ -1,6 +1,7 @@
 //! Checks that need more than the compiler: `cargo run -p xtask -- <check>`.
 //!
 //! * `cost`: what a typed call costs beside a direct one, in instructions.
+//! * `pictures`: draws the plans of the library, for `docs/plans` and for their documentation.
 //! * `plans [seed] [count]`: random plans, the checker beside a simulator.
 //! * `sanitize [address|thread]`: the test suite under AddressSanitizer and ThreadSanitizer.
 //! * `abi-check [2.32.3 ..]`: the declarations of `nccl-sys` beside the headers of released NCCLs;
@@ -26,6 +27,7 @@ mod abi {
     }
 }
 mod cost;
+mod pictures;
 mod plans;
 mod sanitize;
 mod symbols;
@@ -37,7 +39,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | fetch-nccl | \
-     plans [seed] [count] | sanitize [address|thread] | symbols [version..]";
+     pictures | plans [seed] [count] | sanitize [address|thread] | symbols [version..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         ["abi-check", ref names @ ..] => wheels::named(names).and_then(|which| abi::run(&which)),
         ["cost"] => cost::run(),
         ["fetch-nccl"] => wheels::fetch_tested(),
+        ["pictures"] => pictures::run(),
         ["plans", ref arguments @ ..] if arguments.len() <= 2 => plans::run(arguments),
         ["sanitize"] => sanitize::run(&sanitize::ALL),
         ["sanitize", "address"] => sanitize::run(&[sanitize::ADDRESS]),

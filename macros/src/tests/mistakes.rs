@@ -47,4 +47,25 @@ macro_rules! files {
     )+};
 }
 
-files! { header statements names peers regions collectives compute checked }
+files! { header statements names peers regions collectives compute checked checks }
+
+/// The table of the documentation quotes what is said, for every check.
+#[test]
+fn the_documentation_quotes_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let said = fs::read_to_string(root.join("src/tests/mistakes/checks.txt")).expect("kept");
+    let page = fs::read_to_string(root.join("../docs/plans.md")).expect("the documentation");
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| A"))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    for row in &rows {
+        let quoted = row[2].trim_matches('`').trim();
+        // Of code that ends with a name in backticks, the last one was taken away too.
+        assert!(said.contains(&format!("error: {quoted}")), "nothing says: {quoted}");
+    }
+    for check in 1..=15 {
+        assert!(rows.iter().any(|row| row[1] == format!("A{check}")), "A{check} is not there");
+    }
+}

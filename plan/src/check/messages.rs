@@ -90,7 +90,7 @@ fn unpaired(sends: &[Half], receives: &[Half], matched: usize, report: &mut Repo
     });
     let help = [
         if wants == "receive" { "add the receive" } else { "add the send" },
-        "or declare the message once for both ends",
+        "or say both ends in one statement, a transfer: `send .. to .. into ..`",
     ];
     report.tell(Check::Matching, program.place(op.statement), title, story, &help);
 }

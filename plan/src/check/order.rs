@@ -80,7 +80,7 @@ fn tell(first: u32, second: u32, units: u32, report: &mut Report<'_>) {
     let help = format!("put both on one stream, or write `after {}` at the second", streams[0]);
     let help = [
         help.as_str(),
-        "or let NCCL take the order of the calls: NCCL_LAUNCH_ORDER_IMPLICIT=1, and declare that order",
+        "or let NCCL take the order of the calls: NCCL_LAUNCH_ORDER_IMPLICIT=1, and `#[order(implicit)]` before the plan",
     ];
     report.tell(Check::CommunicatorOrder, program.at(second as usize), title, story, &help);
 }

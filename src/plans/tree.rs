@@ -1,0 +1,52 @@
+//! A broadcast along a tree.
+
+use crate::plan;
+
+plan! {
+    /// Rank 0's `x` on all ranks, along a binomial tree: in each round all who have it send it on.
+    ///
+    /// All ranks run it, 16 at most. `x` has `len` elements. `comm.broadcast` does the same with
+    /// NCCL's own algorithm; this is one to start from where the tree matters.
+    ///
+    /// ```
+    /// use typed_nccl::plans::tree_broadcast;
+    /// use typed_nccl::{Communicator, Device, Result, launch};
+    ///
+    /// fn settings<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    ///     let params = tree_broadcast::Params { len: 2 };
+    ///     let mut broadcast = tree_broadcast::bind::<i32, _>(&mut comm, params)?;
+    ///     let mine = comm.rank().index() as i32;
+    ///     let mut x = comm.device().from_slice(&[7 + mine, 8 + mine])?;
+    ///     broadcast.run(&comm, tree_broadcast::Buffers { x: &mut x })?;
+    ///     assert_eq!(x.to_vec()?, [7, 8]);
+    ///     comm.finish()
+    /// }
+    ///
+    /// fn main() -> Result<()> {
+    ///     launch!(settings)
+    /// }
+    /// ```
+    ///
+    /// On four ranks:
+    ///
+    /// ```text
+    #[doc = include_str!("timelines/tree_broadcast.txt")]
+    /// ```
+    pub tree_broadcast<T: Element>(n: Ranks in 1..=16, len: usize) {
+        inout x: [T; len];
+        stream net;
+        if rank < 1 {
+            send x to rank + 1 into x;
+        }
+        if rank < 2 {
+            send x to rank + 2 into x;
+        }
+        if rank < 4 {
+            send x to rank + 4 into x;
+        }
+        if rank < 8 {
+            send x to rank + 8 into x;
+        }
+        computes broadcast(x, root = 0);
+    }
+}
