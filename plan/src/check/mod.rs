@@ -5,6 +5,7 @@ mod collectives;
 mod coverage;
 mod deadlock;
 mod domain;
+mod evenness;
 mod every;
 mod graph;
 mod guards;

@@ -2,8 +2,7 @@
 //!
 //! Everything else, lengths and ranges, changes how much is moved and not who waits for whom.
 
-use std::collections::HashMap;
-
+use super::evenness::{Balance, count, is_even};
 use super::guards::Guards;
 use crate::ir::{Condition, Expr, Location, Peer, Plan, Region, Step, StepKind};
 
@@ -99,10 +98,10 @@ impl Shape {
         self.by_rank.get_or_insert((at, what));
     }
 
-    fn steps(&mut self, plan: &Plan, steps: &[Step]) {
+    fn steps<'a>(&mut self, plan: &'a Plan, steps: &'a [Step]) {
         let none = crate::ir::LoopId(u32::MAX);
         let loops = steps.iter().any(|step| !step.body().is_empty());
-        let (mut before, mut even) = (Balance::default(), loops);
+        let (mut before, mut even) = (Balance::of(plan), loops);
         for step in steps {
             let known = self.loops.len();
             self.step(plan, step);
@@ -112,13 +111,13 @@ impl Shape {
             }
             if even {
                 let mut halves = Vec::new();
-                even = count(std::slice::from_ref(step), none, &mut halves);
-                before.add(&halves);
+                even = count(plan, std::slice::from_ref(step), none, &mut halves);
+                before.add(halves);
             }
         }
     }
 
-    fn step(&mut self, plan: &Plan, step: &Step) {
+    fn step<'a>(&mut self, plan: &'a Plan, step: &'a Step) {
         match &step.kind {
             StepKind::Loop(this) => {
                 self.depends(&this.from);
@@ -128,7 +127,7 @@ impl Shape {
                 }
                 if !(is_fixed(plan, &this.from) && is_fixed(plan, &this.to)) {
                     self.loops.push(step.at);
-                    if !is_even(&this.body, this.counter) {
+                    if !is_even(plan, &this.body, this.counter) {
                         self.uneven.get_or_insert(step.at);
                     }
                 }
@@ -268,122 +267,4 @@ fn is_compute(steps: &[Step]) -> bool {
         StepKind::When(this) => is_compute(&this.body),
         _ => false,
     })
-}
-
-/// Whether every iteration does the same: what it sends is received in it, what it raises is awaited in it.
-fn is_even(body: &[Step], counter: crate::ir::LoopId) -> bool {
-    let mut halves: Vec<(bool, u32, Peer, i64)> = Vec::new();
-    count(body, counter, &mut halves) && balanced(&halves)
-}
-
-/// Counts the halves of what a body sends and signals: kind, communicator or signal, peer as seen from the
-/// sender, and one more or one less. `false` where an iteration differs from another.
-fn count(
-    body: &[Step],
-    counter: crate::ir::LoopId,
-    halves: &mut Vec<(bool, u32, Peer, i64)>,
-) -> bool {
-    let mentions = |expr: &Expr| expr.any(|part| *part == Expr::Loop(counter));
-    let peer_is_even = |peer: &Peer| match peer {
-        Peer::Shift(hops) => !hops.iter().any(|hop| mentions(&hop.by)),
-        Peer::Rank(expr) => !mentions(expr),
-    };
-    for step in body {
-        let fine = match &step.kind {
-            StepKind::Compute(_) | StepKind::Collective(_) => true,
-            StepKind::Transfer(this) => peer_is_even(&this.peer),
-            StepKind::Send(this) => {
-                halves.push((false, this.among.0, this.peer.clone(), 1));
-                peer_is_even(&this.peer)
-            }
-            StepKind::Receive(this) => {
-                halves.push((false, this.among.0, back(&this.peer), -1));
-                peer_is_even(&this.peer)
-            }
-            // Puts of different iterations may meet in one window: they are compared where the regions of an
-            // iteration are those of every other.
-            StepKind::Put(this) => {
-                let region = |region: &Region| {
-                    let mut parts = region.range.iter().flat_map(|(a, b)| [a, b]);
-                    !parts.any(&mentions) && !region.index.iter().any(&mentions)
-                };
-                if let Some(signal) = this.signal {
-                    halves.push((true, signal.0, this.peer.clone(), 1));
-                }
-                peer_is_even(&this.peer) && region(&this.from) && region(&this.to)
-            }
-            StepKind::Signal(this) => {
-                halves.push((true, this.signal.0, this.peer.clone(), 1));
-                peer_is_even(&this.peer)
-            }
-            StepKind::Wait(this) => this.signals.iter().all(|awaited| {
-                let Expr::Int(times) = awaited.times else { return false };
-                halves.push((true, awaited.signal.0, back(&awaited.peer), -times));
-                peer_is_even(&awaited.peer)
-            }),
-            StepKind::Group(body) | StepKind::Sequence(body) => count(body, counter, halves),
-            StepKind::When(this) => {
-                !this.condition.any(&mut |part| *part == Expr::Loop(counter))
-                    && count(&this.body, counter, halves)
-            }
-            StepKind::Loop(this) => {
-                let mut inner = Vec::new();
-                !mentions(&this.from)
-                    && !mentions(&this.to)
-                    && count(&this.body, counter, &mut inner)
-                    && balanced(&inner)
-            }
-        };
-        if !fine {
-            return false;
-        }
-    }
-    true
-}
-
-fn balanced(halves: &[(bool, u32, Peer, i64)]) -> bool {
-    let mut balance = Balance::default();
-    balance.add(halves);
-    balance.is_even()
-}
-
-/// How much more is sent, or raised, than received or awaited: by kind, communicator or signal, and peer.
-#[derive(Default)]
-struct Balance {
-    of: HashMap<(bool, u32, Peer), i64>,
-    /// How many of them are not zero.
-    uneven: usize,
-}
-
-impl Balance {
-    fn add(&mut self, halves: &[(bool, u32, Peer, i64)]) {
-        for (kind, id, peer, times) in halves {
-            let of = self.of.entry((*kind, *id, peer.clone())).or_default();
-            self.uneven -= usize::from(*of != 0);
-            *of = of.saturating_add(*times);
-            self.uneven += usize::from(*of != 0);
-        }
-    }
-
-    fn is_even(&self) -> bool {
-        self.uneven == 0
-    }
-}
-
-/// The way back, simplified where it is a number.
-fn back(peer: &Peer) -> Peer {
-    match peer {
-        Peer::Shift(hops) => Peer::Shift(
-            hops.iter()
-                .map(|hop| {
-                    let by = match &hop.by {
-                        Expr::Int(by) => Expr::Int(by.saturating_neg()),
-                        other => Expr::Int(0) - other.clone(),
-                    };
-                    crate::ir::Hop { by, ..hop.clone() }
-                })
-                .collect(),
-        ),
-        Peer::Rank(_) => peer.clone(),
-    }
 }

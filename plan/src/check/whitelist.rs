@@ -73,9 +73,13 @@ impl Names<'_> {
         let Some(more) = to_more.checked_sub(from) else { return false };
         let mut least = 0;
         to.any(|part| {
-            if let Expr::Param(id) = part {
-                least = self.plan.params[id.index()].values.first().unwrap_or(0);
-            }
+            let values = match part {
+                Expr::Param(id) => &self.plan.params[id.index()].values,
+                Expr::Extent(axis) => &self.plan.axes[axis.index()].extent,
+                Expr::Size => &self.plan.axes[0].extent,
+                _ => return false,
+            };
+            least = values.first().unwrap_or(0);
             false
         });
         (-3..=64).contains(&more) && least.saturating_add(more) >= 0

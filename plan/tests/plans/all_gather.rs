@@ -16,6 +16,22 @@ pub fn around_a_ring() -> PlanBuilder {
     plan
 }
 
+/// The same for any number of ranks: that all parts come, each once.
+pub fn around_any_ring() -> PlanBuilder {
+    let mut plan = PlanBuilder::new("all-gather around any ring");
+    let n = plan.ranks(1..);
+    let r = plan.rank();
+    let len = plan.param("len", 1..);
+    let a = plan.input::<Generic>("a", len);
+    let b = plan.in_out::<Generic>("b", n * len);
+    let net = plan.stream("net");
+    let all = Declared { n, r, a, b, net };
+    all.own_part(&mut plan);
+    all.steps(&mut plan, n - 1);
+    plan.covers(b);
+    plan
+}
+
 /// A step too few.
 pub fn with_a_hole() -> NearMiss {
     let (mut plan, d) = declared("all-gather with a hole", 1, false);

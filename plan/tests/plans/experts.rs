@@ -36,6 +36,24 @@ pub fn by_messages() -> PlanBuilder {
     plan
 }
 
+/// The same for any number of ranks: that every place is filled once.
+pub fn by_messages_of_any_number() -> PlanBuilder {
+    let mut plan = PlanBuilder::new("experts by messages of any number");
+    let n = plan.ranks(1..);
+    let r = plan.rank();
+    let c = plan.param("capacity", 1..);
+    let a = plan.input::<Generic>("a", n * c);
+    let b = plan.output::<Generic>("b", n * c);
+    let net = plan.stream("net");
+    plan.on(net).group(|net| {
+        net.for_each("k", ..n, |net, k| {
+            net.transfer(a.chunk(n, (r + k) % n), ring(k), b.chunk(n, r));
+        });
+    });
+    plan.covers(b);
+    plan
+}
+
 /// Every token goes to the right rank, and there to the place of another sender.
 pub fn at_anothers_place() -> NearMiss {
     let (mut plan, d) = declared("experts by messages, shifted");

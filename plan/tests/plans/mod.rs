@@ -26,14 +26,14 @@ pub use near_miss::NearMiss;
 macro_rules! each_good_plan {
     ($do:ident) => {
         $do! {
-            all_gather { around_a_ring }
+            all_gather { around_a_ring around_any_ring }
             apart {
                 by_turns_in_a_chain by_turns_around_a_ring by_turns_around_any_ring by_threes token two_tokens
                 pipeline halo
             }
             barrier { dissemination all_pairs }
             broadcast { tree }
-            experts { dispatch_and_combine by_messages }
+            experts { dispatch_and_combine by_messages by_messages_of_any_number }
             gradients { buckets }
             halo { one_sided two_sided two_signals_counted }
             halo2d { torus }

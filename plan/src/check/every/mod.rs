@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use super::classes::Large;
+use super::coverage::Parts;
 use super::guards::{Classes, Guards, least_common_multiple};
 use super::hazards::Regions;
 use super::instance::{Beyond, Depth, Instance};
@@ -362,7 +363,8 @@ impl Every<'_> {
         let few = all.into_iter().filter(|sizes| {
             let taken = taken.entry(structure(sizes)).or_default();
             *taken += 1;
-            *taken <= most(sizes.extents.iter().product())
+            *taken
+                <= most(sizes.extents.iter().fold(1, |ranks, extent| ranks.saturating_mul(*extent)))
         });
         Some(few.collect())
     }
@@ -536,8 +538,8 @@ impl Every<'_> {
             })
         };
         self.issued(instances, &proof.may_be_empty)?;
+        self.covered(instances, &proof)?;
         for sizes in instances {
-            self.covered(sizes, &proof)?;
             if shape.guards_collectives || shape.views == (true, true) {
                 self.meetings(sizes, &proof)?;
             }
@@ -609,6 +611,7 @@ impl Every<'_> {
         if !proof.problems().is_empty() {
             return Err(proof.problems().to_vec());
         }
+        self.covered(instances, &proof)?;
         let axes = self.plan.axes.iter().map(|axis| {
             let first = axis.extent.first().unwrap_or(1);
             format!("{} >= {first}: up to {SEARCHED} one by one, above for all at once", axis.name)
@@ -618,19 +621,27 @@ impl Every<'_> {
         Ok(Proof { claims: axes.chain(params).collect() })
     }
 
-    /// Proves that the regions that are declared as filled are, at every size, as they are at this one.
-    fn covered(&mut self, sizes: &Sizes, proof: &Lengths<'_>) -> Result<(), Vec<Problem>> {
-        if self.plan.covers.is_empty() {
-            return Ok(());
-        }
-        let program = crate::program::expand(self.plan, &self.statements, sizes, &mut self.budget)?;
+    /// Proves that the regions that are declared as filled are, at every size, as they are at these.
+    fn covered(&mut self, instances: &[Sizes], proof: &Lengths<'_>) -> Result<(), Vec<Problem>> {
         for covered in &self.plan.covers {
-            let all = super::coverage::parts(self.plan, &program, sizes, covered);
-            let proved =
-                all.is_some_and(|all| all.iter().all(|parts| proof.covers(covered, parts)));
-            if !proved {
-                let title = "whether this is filled cannot be decided for every size".to_owned();
-                return Err(vec![refused(Check::Coverage, covered.at, title, self.ranks())]);
+            if proof.covers_by_chunks(covered) {
+                continue;
+            }
+            // Instances have most of what they show in common.
+            let mut proved = HashSet::new();
+            for sizes in instances {
+                let budget = &mut self.budget;
+                let program = crate::program::expand(self.plan, &self.statements, sizes, budget)?;
+                let all = super::coverage::parts(self.plan, &program, sizes, covered);
+                let covers = |parts: Parts| {
+                    proved.contains(&parts)
+                        || (proof.covers(covered, &parts) && proved.insert(parts))
+                };
+                if !all.is_some_and(|all| all.into_iter().all(covers)) {
+                    let title = "whether this is filled cannot be decided for every size";
+                    let (at, help) = (covered.at, self.ranks());
+                    return Err(vec![refused(Check::Coverage, at, title.to_owned(), help)]);
+                }
             }
         }
         Ok(())

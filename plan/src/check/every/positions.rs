@@ -15,14 +15,14 @@
 //! * On one rank, a unit waits for units of earlier places alone.
 //!
 //! Every edge leads to a later place, or from the starts to the ends of one: no circuit. Without puts, and with
-//! one communicator, nothing else is left but lengths, which are proved as for all plans, and what is written
-//! and read.
+//! one communicator, nothing else is left but lengths and what is filled, which are proved as for all plans, and
+//! what is written and read.
 
 use std::collections::HashSet;
 
 use crate::ir::{
-    AxisId, Expr, Hop, Launch, Loop, LoopId, Peer, Plan, Region, Role, Step, StepKind, Transfer,
-    Values, Version,
+    AxisId, BufferId, Coverage, Expr, Hop, Launch, Loop, LoopId, Peer, Plan, Region, Role, Step,
+    StepKind, Transfer, Values, Version,
 };
 
 /// From this NCCL on, a captured signal does not wait for the one before it.
@@ -36,20 +36,27 @@ pub(super) fn are_common(plan: &Plan) -> bool {
     let credit = plan.launch == Launch::Captured && plan.target < UNLIMITED;
     // From one or a few ranks on, without a gap: the first ones are looked at one by one.
     let first = matches!(axis.extent, Values::AtLeast(first) if (1..=4).contains(&first));
-    let mut walk = Walk { plan, raises: Vec::new(), waits: Vec::new(), counts: false };
+    let mut walk =
+        Walk { plan, raises: Vec::new(), waits: Vec::new(), read: HashSet::new(), counts: false };
     first
         && !credit
         && among.axes == [AxisId(0)]
         && plan.promises.is_empty()
-        && plan.covers.is_empty()
         && plan.computes.is_empty()
-        && plan.buffers.iter().all(|buffer| {
-            // Written by the caller, so that nothing is read too early, and never left unwritten.
-            matches!(buffer.role, Role::In | Role::InOut)
-                && buffer.copies == 1
-                && buffer.array.is_none()
-        })
+        && plan.buffers.iter().all(|buffer| buffer.copies == 1 && buffer.array.is_none())
         && walk.steps(&plan.steps, None)
+        && (0..).zip(&plan.buffers).all(|(id, buffer)| match buffer.role {
+            // Written by the caller, so that nothing is read too early, and never left unwritten.
+            Role::In | Role::InOut => true,
+            // Filled as a whole, which is proved, and never read.
+            Role::Out => {
+                let is_it = |covered: &Coverage| {
+                    covered.region.buffer == BufferId(id) && covered.region.range.is_none()
+                };
+                plan.covers.iter().any(is_it) && !walk.read.contains(&BufferId(id))
+            }
+            Role::Local => false,
+        })
         && walk.counts
         && walk.waits_for_what_is_raised()
 }
@@ -60,6 +67,8 @@ struct Walk<'a> {
     raises: Vec<Round<'a>>,
     /// Signals that are awaited, and by how far they are away from who raises them.
     waits: Vec<Round<'a>>,
+    /// Buffers that something reads.
+    read: HashSet<BufferId>,
     /// Whether some distance counts with a loop: else one rank stands for the others.
     counts: bool,
 }
@@ -141,7 +150,10 @@ impl<'a> Walk<'a> {
     }
 
     /// A region that may be read or written: inputs are not written, at whichever size.
-    fn region(&self, region: &Region, writes: bool) -> bool {
+    fn region(&mut self, region: &Region, writes: bool) -> bool {
+        if !writes {
+            self.read.insert(region.buffer);
+        }
         let role = self.plan.buffers[region.buffer.index()].role;
         region.index.is_none() && !region.next && !(writes && role == Role::In)
     }
@@ -184,12 +196,15 @@ fn grouped<'a>(
     })
 }
 
-/// A loop from one of the first numbers to before the number of ranks, or to a small number: the first numbers
-/// of ranks show each of its statements.
+/// A loop from one of the first numbers to about the number of ranks, or to a small number: the first numbers of
+/// ranks show each of its statements.
 fn over_ranks(this: &Loop) -> bool {
     let small = |expr: &Expr| matches!(expr, Expr::Int(value) if (0..=4).contains(value));
-    small(&this.from)
-        && (small(&this.to) || matches!(this.to, Expr::Size | Expr::Extent(AxisId(0))))
+    let to = match &this.to {
+        Expr::Add(to, more) | Expr::Sub(to, more) if small(more) => to,
+        to => to,
+    };
+    small(&this.from) && (small(&this.to) || matches!(to, Expr::Size | Expr::Extent(AxisId(0))))
 }
 
 /// How far around the ring a peer is: some times the counter, and a number. The same on every rank.
