@@ -174,7 +174,13 @@ fn agree<'a>(
         let told = |op: &Op, count: &Result<u64, String>, report: &Report<'_>| {
             let count = count.as_ref().map_or(0, |count| *count);
             let root = if op.peer == NONE { String::new() } else { format!(", root {}", op.peer) };
-            format!("{}: {count} {}{root}", report.does(op), elements_of(program, op).0)
+            let by = match op.kind {
+                OpKind::Collective(kind) => {
+                    kind.reduction().map_or_else(String::new, |by| format!(", {by}"))
+                }
+                _ => String::new(),
+            };
+            format!("{}: {count} {}{by}{root}", report.does(op), elements_of(program, op).0)
         };
         let OpKind::Collective(theirs) = other.kind else { continue };
         if kind.name() != theirs.name() {
@@ -202,7 +208,9 @@ fn agree<'a>(
                 report.communicator(op),
                 kind.name()
             );
-            let help: &[&str] = if op.statement == other.statement {
+            let help: &[&str] = if kind != theirs {
+                &["use one reduction on every member"]
+            } else if op.statement == other.statement {
                 &["the length and the root of a collective must not depend on the rank"]
             } else {
                 &["run the collectives in the same order on every member"]

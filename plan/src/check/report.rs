@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
-use crate::ir::{Location, Plan, Step, StepKind};
+use crate::ir::{BufferId, Location, Plan, Role, Step, StepKind};
 use crate::program::{NONE, Op, OpKind, Program, Span};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
@@ -16,12 +16,21 @@ pub(crate) struct Report<'a> {
     sizes: &'a Sizes,
     problems: Vec<Problem>,
     told: HashSet<(Check, Location)>,
+    /// Whether memory is named without its ranges.
+    pub(crate) without_ranges: bool,
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn new(instance: &Instance<'a>) -> Self {
         let &Instance { plan, program, sizes } = instance;
-        Self { plan, program, sizes, problems: Vec::new(), told: HashSet::new() }
+        Self {
+            plan,
+            program,
+            sizes,
+            problems: Vec::new(),
+            told: HashSet::new(),
+            without_ranges: false,
+        }
     }
 
     pub(crate) fn tell(
@@ -43,6 +52,20 @@ impl<'a> Report<'a> {
             story,
             help: help.iter().map(|&line| line.to_owned()).collect(),
         });
+    }
+
+    /// Whether a clash of some use of memory was told already; then the put at `at` is told with it.
+    pub(crate) fn same_use(&mut self, check: Check, of: Location, at: Location) -> bool {
+        let same = |problem: &&mut Problem| {
+            problem.check() == Some(check)
+                && problem.story.first().is_some_and(|line| line.at == of)
+        };
+        let Some(known) = self.problems.iter_mut().find(same) else { return false };
+        if known.at != at && self.told.insert((check, at)) {
+            let text = "and the same holds for this put".to_owned();
+            known.story.push(Line { rank: None, other: None, at, text });
+        }
+        true
     }
 
     /// Whether a problem with an operation's statement was told, or enough of them: then no words are made.
@@ -156,10 +179,43 @@ impl<'a> Report<'a> {
             name += ".next";
         }
         name += "`";
-        if span.start != 0 || span.end != object.len {
+        if !self.without_ranges && (span.start != 0 || span.end != object.len) {
             name += &format!(" [{}, {})", span.start, span.end);
         }
         name
+    }
+
+    /// How a buffer is declared whose copies swap.
+    pub(crate) fn declaration(&self, buffer: BufferId) -> String {
+        let buffer = &self.plan.buffers[buffer.index()];
+        let role = match buffer.role {
+            Role::In => "in",
+            Role::Out => "out",
+            Role::InOut => "inout",
+            Role::Local => "local",
+        };
+        let window = if buffer.window { " window" } else { "" };
+        format!("`{role} swapped{window} {}`", buffer.name)
+    }
+
+    /// How a rank at a distance is written: `(rank + 1) % n`.
+    pub(crate) fn peer(&self, shift: u32) -> String {
+        let alone = self.plan.axes.len() == 1;
+        let hops = self.program.shifts[shift as usize].hops.iter().map(|&(axis, by, wraps)| {
+            let axis = &self.plan.axes[axis as usize].name;
+            let rank = if alone { "rank".to_owned() } else { format!("rank.{axis}") };
+            let step = match by {
+                0 => rank,
+                1.. => format!("{rank} + {by}"),
+                _ => format!("{rank} - {}", by.unsigned_abs()),
+            };
+            if wraps && by != 0 { format!("({step}) % {axis}") } else { step }
+        });
+        match hops.collect::<Vec<_>>().as_slice() {
+            [] => "rank".to_owned(),
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        }
     }
 
     pub(crate) fn communicator(&self, op: &Op) -> &str {
