@@ -183,7 +183,7 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
         (Check::CapturedCredit, _) => vec![
             "wait for each signal right behind its put".to_owned(),
             "or take `#[capture]` away, so that it is launched call by call".to_owned(),
-            "or, if it runs on NCCL 2.32 or later, write `#[target(2, 32, 0)]`".to_owned(),
+            "or write `#[target(2, 32, 0)]`, if it runs on NCCL 2.32 or later".to_owned(),
         ],
         (_, Kinds { collective: Some((rank, name, lines)), .. }) => {
             vec![match lines {

@@ -349,6 +349,9 @@ impl Clash<'_> {
         let (op, theirs) = self.ops();
         let (at, runs) = (self.program.place(op.statement), self.runs());
         let check = if runs.0 == runs.1 { Check::Hazards } else { Check::ReplayHazards };
+        if report.knows(check, op) {
+            return;
+        }
         let is_put = theirs.kind == OpKind::Put;
         // Puts that the same reader must be protected from have one mend.
         if !is_put && report.same_use(check, self.program.place(theirs.statement), at) {
@@ -358,7 +361,7 @@ impl Clash<'_> {
         let source = self.unit(self.put.access.unit).rank;
         let other_rank = self.unit(self.other.unit).rank;
         let within = |run: u32, other: u32| if run > other { "in the next run " } else { "" };
-        let story = vec![
+        let mut story = vec![
             report.line(
                 other_rank,
                 theirs,
@@ -386,7 +389,6 @@ impl Clash<'_> {
             "rank {source} puts into {} of rank {rank}, and {does}",
             report.name(Span { object: self.put.access.span.object, ..self.put.access.span })
         );
-        let mut story = story;
         let help = if runs.0 == runs.1 {
             self.mend_run(is_put, report)
         } else {
@@ -418,7 +420,10 @@ impl Clash<'_> {
             _ => format!(" on {}", report.stream(self.unit(unit).stream)),
         };
         let (theirs, ours) = (on(self.other.unit), on(self.put.access.unit));
-        Some(format!("`signal done to {to}{theirs};` and `wait done from {from}{ours};`"))
+        let line = self.program.place(op.statement).line;
+        Some(format!(
+            "for the put in line {line} `signal done to {to}{theirs};` and `wait done from {from}{ours};`"
+        ))
     }
 
     /// What mends a clash within one run.
@@ -452,7 +457,7 @@ impl Clash<'_> {
                 let how = self.done(report).map_or_else(String::new, |done| format!(": {done}"));
                 vec![
                     format!(
-                        "raise a signal behind line {line}, and wait for it before the put{how}"
+                        "raise a signal behind line {line}, and wait for it before each put{how}"
                     ),
                     format!(
                         "or wait for a signal of the put before line {line}, if that is to read what it brings"
@@ -478,7 +483,7 @@ impl Clash<'_> {
             if !waits_already {
                 swap = format!(
                     "let the put wait for the reader: declare two copies that swap, {name}, and write \
-                     `after {stream}` at the put"
+                     `after {stream}` at each put"
                 );
             }
             let how = self.done(report).map_or_else(String::new, |done| format!(": {done}"));

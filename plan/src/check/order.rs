@@ -50,6 +50,10 @@ pub(crate) fn check(
                         }
                         Some(found) if found.is_empty() => {
                             let units = units as u32;
+                            // More are not told.
+                            if pairs.len() == 64 {
+                                break;
+                            }
                             pairs.push(Pair {
                                 first: earlier % units,
                                 second: unit % units,

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
-use crate::ir::{BufferId, Location, Plan, Role, Step, StepKind};
-use crate::program::{NONE, Op, OpKind, Program, Span};
+use crate::ir::{BufferId, Expr, Location, Peer, Plan, Step, StepKind};
+use crate::program::{Env, NONE, Op, OpKind, Program, Span};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
 /// How many problems of one rule are told.
@@ -185,15 +185,67 @@ impl<'a> Report<'a> {
         name
     }
 
+    /// What an object's buffer is called, without anything else.
+    pub(crate) fn buffer_name(&self, object: u32) -> &str {
+        let object = &self.program.objects.all[object as usize];
+        &self.plan.buffers[object.buffer.index()].name
+    }
+
+    /// That a buffer falls into equal parts, as what is promised of its length.
+    pub(crate) fn even(&self, object: u32) -> Option<String> {
+        let object = &self.program.objects.all[object as usize];
+        let len = &self.plan.buffers[object.buffer.index()].len;
+        let (Expr::Param(_), [axis]) = (len, self.plan.axes.as_slice()) else { return None };
+        let (len, n) = (self.plan.show(len), &axis.name);
+        Some(format!(
+            "say `where {len} % {n} == 0`: then no part is empty, or shorter than another"
+        ))
+    }
+
+    /// The half that a message lacks, where it is written along an open chain: its place, its peer, and its
+    /// peer around the ring.
+    pub(crate) fn open_end(&self, op: &Op) -> Option<(Location, String, String)> {
+        if op.shift == NONE {
+            return None;
+        }
+        let back = &self.program.shifts[self.program.shifts[op.shift as usize].back as usize];
+        let [(axis, by, _)] = back.hops.as_slice() else { return None };
+        let mut nth = 0;
+        while let Some(step) = Step::nth(&self.plan.steps, nth) {
+            nth += 1;
+            let peer = match &step.kind {
+                StepKind::Receive(this) if op.kind == OpKind::Send => &this.peer,
+                StepKind::Send(this) if op.kind == OpKind::Receive => &this.peer,
+                _ => continue,
+            };
+            let Peer::Shift(hops) = peer else { continue };
+            let [hop] = hops.as_slice() else { continue };
+            let env = Env {
+                extents: &self.sizes.extents,
+                size: self.program.ranks() as i64,
+                params: &self.sizes.params,
+                counters: &vec![None; self.plan.counters.len()],
+                rank: 0,
+            };
+            if hop.wrap || hop.axis.0 != *axis || env.eval(&hop.by) != Ok(*by) {
+                continue;
+            }
+            let rank = match self.plan.axes.len() {
+                1 => "rank".to_owned(),
+                _ => format!("rank.{}", self.plan.axes[hop.axis.index()].name),
+            };
+            let sign = if *by < 0 { '-' } else { '+' };
+            let written = format!("{rank} {sign} {}", by.unsigned_abs());
+            let closed = format!("({written}) % {}", self.plan.axes[hop.axis.index()].name);
+            return Some((step.at, written, closed));
+        }
+        None
+    }
+
     /// How a buffer is declared whose copies swap.
     pub(crate) fn declaration(&self, buffer: BufferId) -> String {
         let buffer = &self.plan.buffers[buffer.index()];
-        let role = match buffer.role {
-            Role::In => "in",
-            Role::Out => "out",
-            Role::InOut => "inout",
-            Role::Local => "local",
-        };
+        let role = buffer.role.word();
         let window = if buffer.window { " window" } else { "" };
         format!("`{role} swapped{window} {}`", buffer.name)
     }
