@@ -85,6 +85,8 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
     let plan = &valid.plan.name;
     let lifetime = params::has_list(valid).then(|| quote!(<'_>));
     let unused = given.is_empty().then(|| quote!(let Params {} = params;));
+    // Where the compiler points at it, it points at the plan's name.
+    let name = Ident::new("bind", types.plan.span());
     quote! {
         /// Makes the plan ready on a communicator. Every rank calls it, with the same numbers.
         ///
@@ -92,7 +94,7 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
         ///
         /// The communicator or the numbers are not what the plan was declared for, or differ between ranks.
         #[track_caller]
-        pub fn bind<#(#bounded,)* W: #krate::World>(
+        pub fn #name<#(#bounded,)* W: #krate::World>(
             comm: &mut #krate::Communicator<W, impl #krate::CanEnqueue>,
             params: Params #lifetime,
         ) -> #krate::Result<Bound<#(#names,)* W>> {

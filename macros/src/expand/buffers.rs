@@ -1,17 +1,23 @@
 //! The caller's memory of one run.
 
+use std::collections::HashSet;
+
 use proc_macro2::TokenStream;
 use quote::quote;
 use typed_nccl_plan::ir::{Buffer, Role};
 
 use super::docs;
 use super::types::Types;
+use crate::ast::text;
 use crate::valid::{Declared, Valid};
 
-/// The memory that the caller gives: all but the plan's own.
+/// The memory that the caller gives: all but the plan's own. Of two with one name, which was told, the first.
 pub(super) fn given(valid: &Valid) -> impl Iterator<Item = (&Declared, &Buffer)> {
     let all = valid.memory.iter().zip(&valid.plan.buffers);
-    all.filter(|(_, buffer)| buffer.role != Role::Local)
+    let mut known = HashSet::new();
+    all.filter(move |(declared, buffer)| {
+        buffer.role != Role::Local && known.insert(text(&declared.name))
+    })
 }
 
 pub(super) fn buffers(types: &Types<'_>, valid: &Valid) -> TokenStream {

@@ -1,14 +1,22 @@
 //! What is known when a plan is bound.
 
+use std::collections::HashSet;
+
 use proc_macro2::TokenStream;
 use quote::quote;
 
+use crate::ast::text;
 use crate::valid::{Kind, Known, Valid};
 
-/// The numbers that the caller gives. Of a single axis the communicator knows the extent.
+/// The numbers that the caller gives. Of a single axis the communicator knows the extent; of two with one
+/// name, which was told, the first is given.
 pub(super) fn given(valid: &Valid) -> impl Iterator<Item = &Known> {
     let mesh = valid.plan.axes.len() > 1;
-    valid.params.iter().filter(move |known| mesh || known.kind != Kind::Axis)
+    let mut names = HashSet::new();
+    valid
+        .params
+        .iter()
+        .filter(move |known| (mesh || known.kind != Kind::Axis) && names.insert(text(&known.name)))
 }
 
 pub(super) fn params(valid: &Valid) -> TokenStream {

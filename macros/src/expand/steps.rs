@@ -3,8 +3,11 @@
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
 
+use typed_nccl_plan::ir::ElementType;
+
 use super::docs;
 use super::types::{Types, ident};
+use crate::area::Area;
 use crate::ast::text;
 use crate::valid::{Computed, Holds, Shape, Valid};
 
@@ -16,9 +19,8 @@ pub(super) fn steps(types: &Types<'_>, valid: &Valid) -> TokenStream {
     let (names, bounded) = (types.names(), types.bounded());
     let methods = valid.computed.iter().map(|computed| method(types, computed));
     let calls = valid.computed.iter().map(|computed| call(types, computed));
-    let list: Vec<String> = valid.computed.iter().map(|one| format!("`{}`", one.name)).collect();
     let message = format!("`{{Self}}` does not compute the steps of the plan `{plan}`");
-    let note = format!("implement `{plan}::Steps` for it: {}", list.join(", "));
+    let note = note(types, valid);
     // Where the compiler points at the trait, it points at the plan's name.
     let definition = quote_spanned! {plan.span()=>
         pub trait Steps<#(#bounded,)* W: #krate::World> {
@@ -55,17 +57,56 @@ pub(super) fn steps(types: &Types<'_>, valid: &Valid) -> TokenStream {
     }
 }
 
+/// What the user has to write: the whole of it, with the types of this call.
+fn note(types: &Types<'_>, valid: &Valid) -> String {
+    let plan = types.plan;
+    let generic = |name: &Ident| format!("{{{name}}}");
+    let names: String = types.names().into_iter().map(|name| generic(name) + ", ").collect();
+    let methods = valid.computed.iter().map(|Computed { name, arguments, .. }| {
+        let arguments = arguments.iter().map(|(name, shape)| {
+            let (holds, one) = match shape {
+                Shape::Number => return format!("{name}: usize, "),
+                Shape::Read(holds) => (holds, "Slice"),
+                Shape::Write(holds) | Shape::Update(holds) => (holds, "SliceMut"),
+            };
+            let element = match &holds.element {
+                ElementType::Generic(name) => format!("{{{name}}}"),
+                ElementType::F16 => "f16".to_owned(),
+                ElementType::Bf16 => "bf16".to_owned(),
+                element => element.to_string(),
+            };
+            let (one, world) = match (holds.array, one) {
+                (false, one) => (one, "W::Device"),
+                (true, "Slice") => ("plan::Slices", "W"),
+                (true, _) => ("plan::SlicesMut", "W"),
+            };
+            format!("{name}: {one}<'_, {element}, {world}>, ")
+        });
+        let arguments: String = arguments.collect();
+        format!(
+            "    fn {name}(&mut self, {arguments}stream: &Stream<W::Device>) -> Result<()> {{{{ .. }}}}\n"
+        )
+    });
+    let methods: String = methods.collect();
+    format!(
+        "write `impl<W: World> {plan}::Steps<{names}W> for {{Self}}` with\n{}",
+        methods.trim_end()
+    )
+}
+
 fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
     let krate = types.krate;
-    let Computed { name, docs, arguments, .. } = computed;
+    let Computed { name, docs, arguments, area, .. } = computed;
     let arguments = arguments.iter().map(|(name, shape)| {
         let (name, kind) = (ident(name), argument(types, shape));
         quote!(#name: #kind)
     });
     let says = docs::method(computed);
     // Where the compiler points at the method, it points at the step.
-    let definition = quote_spanned! {name.span()=>
-        fn #name(&mut self, #(#arguments,)* stream: &#krate::Stream<W::Device>) -> #krate::Result<()>;
+    let Area { first, last } = area;
+    let begin = quote_spanned!(*first=> fn #name);
+    let definition = quote_spanned! {*last=>
+        #begin(&mut self, #(#arguments,)* stream: &#krate::Stream<W::Device>) -> #krate::Result<()>;
     };
     quote! {
         #docs

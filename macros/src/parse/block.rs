@@ -33,7 +33,12 @@ fn skip(cursor: &mut Cursor) {
     while let Some(token) = cursor.next() {
         match token {
             TokenTree::Punct(punct) if punct.as_char() == ';' => return,
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => return,
+            // What follows an `if` belongs to it.
+            TokenTree::Group(group)
+                if group.delimiter() == Delimiter::Brace && !cursor.is_word(0, "else") =>
+            {
+                return;
+            }
             _ => {}
         }
     }
@@ -82,8 +87,12 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
 
 /// Whether what stands here belongs to the statement before: a word in the wrong order.
 fn goes_on(cursor: &Cursor) -> bool {
-    ["on", "signal"].iter().any(|word| cursor.is_word(0, word))
-        && cursor.span().start().line == cursor.last().end().line
+    ["on", "signal"].iter().any(|word| cursor.is_word(0, word)) && on_this_line(cursor)
+}
+
+/// Whether what stands here is in the line of what is before it.
+fn on_this_line(cursor: &Cursor) -> bool {
+    cursor.span().start().line == cursor.last().end().line
 }
 
 fn unfinished(cursor: &Cursor) -> Fault {
@@ -109,7 +118,13 @@ fn simple(cursor: &mut Cursor, word: Ident, faults: &mut Vec<Fault>) -> Parsed<S
         "in" | "out" | "inout" | "local" => declare::memory(cursor, &word, faults),
         "stream" => declare::names(cursor, "stream", StatementKind::Streams),
         "signal" if !cursor.is_word(1, "to") => {
-            declare::names(cursor, "signal", StatementKind::Signals)
+            let names = declare::names(cursor, "signal", StatementKind::Signals)?;
+            if on_this_line(cursor) && !cursor.is_empty() && !cursor.is_punct(0, ";") {
+                return Err(cursor.expected("`;` or `to` and a rank").help(
+                    "`signal s;` declares a signal, and `signal s to (rank + 1) % n;` raises it",
+                ));
+            }
+            Ok(names)
         }
         "comm" => declare::communicator(cursor),
         "let" => declare::named(cursor),
@@ -133,6 +148,12 @@ fn communication(cursor: &mut Cursor, through: Option<Ident>, what: Ident) -> Pa
         "wait" => message::wait(cursor, through)?,
         name if words::COLLECTIVES.contains(&name) => {
             StatementKind::Collective(collective::collective(cursor, through, what)?)
+        }
+        name if through.is_none() && cursor.is_punct(0, ":") => {
+            let title = "a declaration begins with `in`, `out`, `inout` or `local`";
+            return Err(Fault::new(what.span(), title).help(format!(
+                "as in `inout {name}: ..`: the caller fills it, and the plan writes it"
+            )));
         }
         name => return Err(unknown(&what, name, through.as_ref())),
     };

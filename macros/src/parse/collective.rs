@@ -27,8 +27,18 @@ pub(super) fn collective(
     let send = expr::expr(&mut inside)?;
     let recv = if inside.take_punct("->") { Some(expr::expr(&mut inside)?) } else { None };
     let (mut reduction, mut root) = (None, None);
+    let example = words::example(&text);
+    if inside.is_punct(0, "=>") {
+        return Err(inside.expected("`->`").help("write `->`"));
+    }
+    let then = match &*text {
+        "all_reduce" | "reduce_scatter" => "and a reduction",
+        "broadcast" | "gather" | "scatter" => "and a root",
+        "reduce" => "and a reduction or a root",
+        _ => "or `)`",
+    };
     while !inside.is_empty() {
-        inside.punct(",", "and a reduction or a root, as in `reduce(a -> b, sum, root = 0)`")?;
+        inside.punct(",", &format!("{then}, as in `{example}`"))?;
         if inside.is_empty() {
             break;
         }
@@ -43,7 +53,7 @@ pub(super) fn collective(
             let by = inside.name("a reduction (`sum`) or a root (`root = 0`)")?;
             if inside.is_punct(0, "->") {
                 return Err(Fault::new(by.span(), "the memory stands first")
-                    .help("as in `all_reduce(a -> b, sum)`"));
+                    .help(format!("as in `{example}`")));
             }
             if reduction.replace(by).is_some() {
                 return Err(Fault::new(said, "a collective has one reduction"));

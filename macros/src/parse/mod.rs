@@ -8,7 +8,7 @@ mod declare;
 mod expr;
 mod header;
 mod message;
-mod words;
+pub(crate) mod words;
 
 use proc_macro2::{Span, TokenStream};
 

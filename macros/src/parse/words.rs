@@ -19,6 +19,20 @@ pub(crate) const COLLECTIVES: [&str; 8] = [
     "scatter",
 ];
 
+/// How a collective is written.
+pub(crate) fn example(collective: &str) -> &'static str {
+    match collective {
+        "all_reduce" => "all_reduce(x, sum)",
+        "reduce" => "reduce(a -> b, sum, root = 0)",
+        "reduce_scatter" => "reduce_scatter(a -> b, sum)",
+        "broadcast" => "broadcast(x, root = 0)",
+        "gather" => "gather(a -> b, root = 0)",
+        "scatter" => "scatter(a -> b, root = 0)",
+        "all_to_all" => "all_to_all(a -> b)",
+        _ => "all_gather(a -> b)",
+    }
+}
+
 /// Words of other languages, and what is ours for them.
 const FOREIGN: [(&str, &str); 8] = [
     ("receive", "recv"),

@@ -4,10 +4,11 @@ use proc_macro2::Ident;
 use typed_nccl_plan::ir::{CollectiveKind, CommunicatorId, Expr, Reduction, Region};
 
 use super::number::binary;
-use super::{Looked, Resolver};
+use super::{Looked, Resolver, Told};
 use crate::ast::{self, Operator};
 use crate::fault::Fault;
 use crate::nearest::nearest;
+use crate::parse::words::example;
 
 /// A collective whose names are looked up.
 pub(super) struct Meant {
@@ -33,17 +34,13 @@ const REDUCTIONS: [(&str, Reduction); 5] = [
 ];
 
 fn form(name: &str) -> Form {
-    let (reduction, root, example) = match name {
-        "all_reduce" => (true, false, "all_reduce(x, sum)"),
-        "reduce" => (true, true, "reduce(a -> b, sum, root = 0)"),
-        "reduce_scatter" => (true, false, "reduce_scatter(a -> b, sum)"),
-        "broadcast" => (false, true, "broadcast(x, root = 0)"),
-        "gather" => (false, true, "gather(a -> b, root = 0)"),
-        "scatter" => (false, true, "scatter(a -> b, root = 0)"),
-        "all_to_all" => (false, false, "all_to_all(a -> b)"),
-        _ => (false, false, "all_gather(a -> b)"),
+    let (reduction, root) = match name {
+        "all_reduce" | "reduce_scatter" => (true, false),
+        "reduce" => (true, true),
+        "broadcast" | "gather" | "scatter" => (false, true),
+        _ => (false, false),
     };
-    Form { reduction, root, example }
+    Form { reduction, root, example: example(name) }
 }
 
 impl Resolver<'_> {
@@ -131,6 +128,8 @@ impl Resolver<'_> {
         let (name, example) = (&written.name, form.example);
         match &written.reduction {
             Some(by) if form.reduction => self.operator(by),
+            // It was meant as the root, which is told.
+            Some(_) if form.root && written.root.is_none() => Err(Told),
             Some(by) => {
                 let fault = Fault::new(by.span(), format!("`{name}` has no reduction"));
                 self.tell(fault.help(format!("write it as `{example}`")))
@@ -169,11 +168,14 @@ impl Resolver<'_> {
                 self.tell(fault.help(format!("write it as `{example}`")))
             }
             None if form.root => {
-                let fault = Fault::new(
-                    written.area,
-                    format!("`{name}` does not say which rank is its root"),
-                );
-                self.tell(fault.help(format!("write it as `{example}`")))
+                let meant = written.reduction.as_ref().filter(|_| !form.reduction);
+                let area = meant.map_or(written.area, |by| by.span().into());
+                let help = match meant {
+                    Some(by) => format!("write `root = {by}`, as in `{example}`"),
+                    None => format!("write it as `{example}`"),
+                };
+                let title = format!("`{name}` does not say which rank is its root");
+                self.tell(Fault::new(area, title).help(help))
             }
             None => Ok(Expr::Int(0)),
         }

@@ -6,6 +6,7 @@ use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir::{Compute, ElementType, Expr, Location, Place, Region};
 
 use super::{Looked, Resolver};
+use crate::area::Area;
 use crate::ast::{self, Argument, ArgumentKind, ExprKind, text};
 use crate::fault::Fault;
 
@@ -14,6 +15,8 @@ pub(crate) struct Computed {
     pub(crate) name: Ident,
     pub(crate) docs: TokenStream,
     pub(crate) at: Location,
+    /// The first statement that runs it, from its first token to its last.
+    pub(crate) area: Area,
     /// Its arguments' names, each once, and what they are.
     pub(crate) arguments: Vec<(String, Shape)>,
     /// What it gets, as its first statement says it.
@@ -141,7 +144,8 @@ impl Resolver<'_> {
         let says = given.iter().flatten().map(|one| self.says(one)).collect();
         let arguments = names.into_iter().zip(shapes).collect();
         let (name, docs) = (name.clone(), docs.clone());
-        self.valid.computed.push(Computed { name, docs, at, arguments, says });
+        let area = self.valid.areas.get(&at).copied().unwrap_or_else(|| name.span().into());
+        self.valid.computed.push(Computed { name, docs, at, area, arguments, says });
     }
 
     fn shape(&self, kind: ArgumentKind, given: &Looked<Given>) -> Shape {

@@ -3,7 +3,7 @@
 use super::instance::Instance;
 use super::links::Meeting;
 use super::report::Report;
-use crate::program::{Kind, NONE, Op, OpKind, Program};
+use crate::program::{Kind, NONE, Op, OpKind, Program, Span};
 use crate::verdict::{Check, Line};
 
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Meeting> {
@@ -133,6 +133,16 @@ fn count(kind: Kind, op: &Op, size: u64, is_root: bool) -> Result<u64, String> {
     }
 }
 
+/// How many elements the whole must have of which the other region is a part, and where it is.
+fn needs(kind: Kind, op: &Op, size: u64) -> Option<(u64, Span)> {
+    let (part, whole) = match kind {
+        Kind::AllGather | Kind::Gather => (op.source, op.target),
+        Kind::ReduceScatter(_) | Kind::Scatter => (op.target, op.source),
+        _ => return None,
+    };
+    Some((part.len().checked_mul(size)?, whole))
+}
+
 fn agree<'a>(
     program: &Program,
     ranks: &[usize],
@@ -146,7 +156,15 @@ fn agree<'a>(
         let own = count(kind, op, size, op.peer == rank as u32);
         let rank = rank as u32;
         if let Err(why) = &own {
-            let title = format!("the regions of this {} do not fit: {why}", kind.name());
+            let title = match needs(kind, op, size) {
+                Some((needed, span)) => format!(
+                    "this {} needs {needed} elements in {}, which has {}",
+                    kind.name(),
+                    report.name(span),
+                    span.len()
+                ),
+                None => format!("the regions of this {} do not fit: {why}", kind.name()),
+            };
             let story = vec![report.line(rank, op, report.does(op))];
             let help =
                 ["a part has one length on every rank: the whole is the size times the part"];
@@ -174,7 +192,13 @@ fn agree<'a>(
         let told = |op: &Op, count: &Result<u64, String>, report: &Report<'_>| {
             let count = count.as_ref().map_or(0, |count| *count);
             let root = if op.peer == NONE { String::new() } else { format!(", root {}", op.peer) };
-            format!("{}: {count} {}{root}", report.does(op), elements_of(program, op).0)
+            let by = match op.kind {
+                OpKind::Collective(kind) => {
+                    kind.reduction().map_or_else(String::new, |by| format!(", {by}"))
+                }
+                _ => String::new(),
+            };
+            format!("{}: {count} {}{by}{root}", report.does(op), elements_of(program, op).0)
         };
         let OpKind::Collective(theirs) = other.kind else { continue };
         if kind.name() != theirs.name() {
@@ -202,7 +226,9 @@ fn agree<'a>(
                 report.communicator(op),
                 kind.name()
             );
-            let help: &[&str] = if op.statement == other.statement {
+            let help: &[&str] = if kind != theirs {
+                &["use one reduction on every member"]
+            } else if op.statement == other.statement {
                 &["the length and the root of a collective must not depend on the rank"]
             } else {
                 &["run the collectives in the same order on every member"]

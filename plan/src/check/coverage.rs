@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::instance::Instance;
 use super::lengths::Where;
 use super::report::Report;
-use crate::ir::{Coverage, Location, Plan};
+use crate::ir::{Coverage, Location, Plan, StepKind};
 use crate::program::{Env, OpKind, Program};
 use crate::verdict::{Check, Line, Sizes};
 
@@ -72,8 +72,20 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
                     text: format!("gets [{from}, {to})"),
                 };
                 let story = parts.iter().take(8).map(line).collect();
-                let help =
-                    ["change the ranges of the messages and puts, or the region that is declared"];
+                let mut help = vec![
+                    "change the ranges of the messages and puts, or the region that is declared"
+                        .to_owned(),
+                ];
+                let mut loops = plan.steps.iter().filter_map(|step| match step.kind {
+                    StepKind::Loop(_) => Some(step.at.line),
+                    _ => None,
+                });
+                if what == "nothing fills"
+                    && let (Some(line), None) = (loops.next(), loops.next())
+                {
+                    help.push(format!("or let the loop run further (line {line})"));
+                }
+                let help: Vec<&str> = help.iter().map(String::as_str).collect();
                 report.tell(Check::Coverage, covered.at, title, story, &help);
                 break;
             }

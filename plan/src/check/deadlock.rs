@@ -53,6 +53,16 @@ pub(super) fn blocks(program: &Program, links: &Links, local: &Local, with_credi
     })
 }
 
+/// What a circle of waiting consists of.
+#[derive(Default)]
+struct Kinds {
+    messages: bool,
+    waits: bool,
+    /// A rank that has come to a collective, the collective's name, and the lines of what the missing rank
+    /// does first and of its own call.
+    collective: Option<(u32, &'static str, Option<(u32, u32)>)>,
+}
+
 /// The story of a circuit: its units in order, each with what it waits for.
 fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report: &mut Report<'_>) {
     let units = 2 * program.units.len() as u32;
@@ -70,8 +80,10 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
     }) {
         nodes.rotate_left(first);
     }
+    report.without_ranges = check == Check::CapturedCredit;
     let mut story = Vec::new();
     let mut ranks = Vec::new();
+    let mut kinds = Kinds::default();
     let at = |index: usize| nodes[index % len];
     for index in 0..len {
         let node = at(index);
@@ -96,10 +108,25 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
                 text: format!("{does}, which needs rank {other}"),
             });
             ranks.push(rank);
+            kinds.collective.get_or_insert_with(|| (rank, meeting.kind.name(), None));
+            // What the other does first, before it comes.
+            let first = at(index + 3);
+            if let Some((.., lines)) = &mut kinds.collective
+                && lines.is_none()
+                && first < units
+                && first / 2 != missing
+            {
+                let line = |unit: u32| program.at(unit as usize).line;
+                *lines = Some((line(first / 2), line(missing)));
+            }
         } else if node % 2 == 1 && next / 2 != unit {
             let other_unit = next / 2;
             let other = program.units[other_unit as usize].rank;
             let text = waits(program, unit, other_unit, report);
+            let ops = program.ops_of(&program.units[unit as usize]);
+            kinds.waits |= ops.iter().any(|op| op.kind == OpKind::Wait);
+            kinds.messages |=
+                ops.iter().any(|op| matches!(op.kind, OpKind::Send | OpKind::Receive));
             story.push(Line {
                 rank: Some(rank as usize),
                 other: Some(other as usize),
@@ -143,6 +170,7 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
     let who = match ranks[..] {
         [one] => format!("rank {one} waits for itself"),
         [a, b] => format!("rank {a} and rank {b} wait for each other"),
+        [a, b, c] => format!("ranks {a}, {b} and {c} wait in a circle"),
         _ => format!("{} ranks wait for one another in a circle", ranks.len()),
     };
     let title = match check {
@@ -151,17 +179,38 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
         ),
         _ => who,
     };
-    let help: &[&str] = if check == Check::CapturedCredit {
-        &["wait for each signal before the next is raised", "or launch the plan call by call"]
-    } else if story.iter().any(|line| line.text.contains("sends") || line.text.contains("receives"))
-    {
-        &["put what the ranks send each other and receive into one group, at both ends"]
-    } else {
-        &["change the order of the statements so that one of them can go first"]
+    let help = match (check, kinds) {
+        (Check::CapturedCredit, _) => vec![
+            "wait for each signal right behind its put".to_owned(),
+            "or take `#[capture]` away, so that it is launched call by call".to_owned(),
+            "or write `#[target(2, 32, 0)]`, if it runs on NCCL 2.32 or later".to_owned(),
+        ],
+        (_, Kinds { collective: Some((rank, name, lines)), .. }) => {
+            vec![match lines {
+                Some((first, second)) if first != second => format!(
+                    "exchange lines {first} and {second}, in one order on all ranks: rank {rank} begins with \
+                     the {name}"
+                ),
+                _ => format!(
+                    "run them in one order on all ranks: rank {rank} begins with the {name}"
+                ),
+            }]
+        }
+        (_, Kinds { waits: true, .. }) => vec![
+            "change the order: wait behind the `put` or `signal` that the other rank waits for"
+                .to_owned(),
+        ],
+        (_, Kinds { messages: true, .. }) => vec![
+            "put what the ranks send each other and receive into one group, at both ends"
+                .to_owned(),
+        ],
+        _ => vec!["change the order of the statements so that one of them can go first".to_owned()],
     };
+    let help: Vec<&str> = help.iter().map(String::as_str).collect();
+    report.without_ranges = false;
     let place = story.first().map_or_else(Default::default, |line| line.at);
     story.truncate(24);
-    report.tell(check, place, title, story, help);
+    report.tell(check, place, title, story, &help);
 }
 
 fn place(program: &Program, unit: u32) -> String {
@@ -179,9 +228,13 @@ fn waits(program: &Program, unit: u32, other: u32, report: &Report<'_>) -> Strin
     let does = towards.map_or_else(|| report.unit_does(unit), |op| report.does(op));
     let line = program.at(other as usize).line;
     match towards.map(|op| op.kind) {
-        Some(OpKind::Send) => format!("{does} and waits until it receives (line {line})"),
-        Some(OpKind::Receive) => format!("{does} and waits until it sends (line {line})"),
-        Some(OpKind::Wait) => format!("{does}, which it raises in line {line}"),
+        Some(OpKind::Send) => {
+            format!("{does} and waits until rank {} receives (line {line})", theirs.rank)
+        }
+        Some(OpKind::Receive) => {
+            format!("{does} and waits until rank {} sends (line {line})", theirs.rank)
+        }
+        Some(OpKind::Wait) => format!("{does}, which rank {} raises in line {line}", theirs.rank),
         _ => format!("{does} and waits for rank {} (line {line})", theirs.rank),
     }
 }

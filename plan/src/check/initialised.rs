@@ -7,7 +7,7 @@ use super::links::Signals;
 use super::report::Report;
 use crate::ir::Role;
 use crate::program::{Kind, NONE, Op, OpKind, Span};
-use crate::verdict::{Check, Line};
+use crate::verdict::Check;
 
 /// Elements that were written, as disjoint ranges: start and end.
 #[derive(Clone, Default)]
@@ -125,20 +125,26 @@ pub(crate) fn check(
     for object in objects {
         filled[object.buffer.index()] |= object.len > 0;
     }
-    for (buffer, (written, filled)) in
-        instance.plan.buffers.iter().zip(written.into_iter().zip(filled))
+    for (at, (buffer, (written, filled))) in
+        instance.plan.buffers.iter().zip(written.into_iter().zip(filled)).enumerate()
     {
         if buffer.role == Role::Out && !written && filled {
             let title = format!("output `{}` is never written", buffer.name);
-            let text = format!("is the first of {} ranks, and none writes it", program.ranks());
-            let story = vec![Line { rank: Some(0), other: None, at: buffer.at, text }];
-            report.tell(
-                Check::Initialised,
-                buffer.at,
-                title,
-                story,
-                &["write it, or take it away"],
-            );
+            let empty = program.units.iter().find_map(|unit| {
+                let writes = |op: &&Op| {
+                    op.target.object != NONE
+                        && program.objects.all[op.target.object as usize].buffer.index() == at
+                };
+                program.ops_of(unit).iter().find(writes).map(|op| (unit.rank, op))
+            });
+            let mut help = vec!["write it, or take it away".to_owned()];
+            let story = empty.map(|(rank, op)| {
+                help.splice(0..0, report.even(op.target.object));
+                report.line(rank, op, format!("{}, which is empty", report.does(op)))
+            });
+            let help: Vec<&str> = help.iter().map(String::as_str).collect();
+            let story = story.into_iter().collect();
+            report.tell(Check::Initialised, buffer.at, title, story, &help);
         }
     }
 }

@@ -74,6 +74,9 @@ fn unpaired(sends: &[Half], receives: &[Half], matched: usize, report: &mut Repo
         None => (&receives[matched], "this message is never sent", "send"),
     };
     let op = &program.ops[half.2 as usize];
+    if report.knows(Check::Matching, op) {
+        return;
+    }
     let rank = program.units[half.1 as usize].rank;
     let mut story = vec![report.line(rank, op, report.does(op))];
     let (from, to) = (sends.len(), receives.len());
@@ -84,15 +87,45 @@ fn unpaired(sends: &[Half], receives: &[Half], matched: usize, report: &mut Repo
         other: Some(rank as usize),
         at: program.place(op.statement),
         text: format!(
-            "has no {wants} left for it: from rank {sender} to rank {receiver} there are {from} \
-             sends and {to} receives"
+            "has no {wants} left for it: from rank {sender} to rank {receiver} there {} {}, {}",
+            if from == 1 { "is" } else { "are" },
+            count(from, "send"),
+            count(to, "receive"),
         ),
     });
-    let help = [
-        if wants == "receive" { "add the receive" } else { "add the send" },
-        "or say both ends in one statement, a transfer: `send .. to .. into ..`",
-    ];
+    let open = report.open_end(op);
+    let mut help = Vec::new();
+    if let Some((at, written, closed)) = open {
+        story.push(Line {
+            rank: None,
+            other: None,
+            at,
+            text: format!("on rank {}, `{written}` is no rank", op.peer),
+        });
+        help.push(format!("write `{closed}` in line {} to close the ring", at.line));
+    }
+    help.push(format!("{}add the {wants}", if help.is_empty() { "" } else { "or " }));
+    help.push(match wants {
+        "receive" => format!(
+            "or write both ends at once: `send {} to .. into b;`",
+            report.buffer_name(op.source.object)
+        ),
+        _ => format!(
+            "or write both ends at once: `send a to .. into {};`",
+            report.buffer_name(op.target.object)
+        ),
+    });
+    let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Matching, program.place(op.statement), title, story, &help);
+}
+
+/// So many, for people: `1 send`, `no receive`.
+fn count(many: usize, what: &str) -> String {
+    match many {
+        0 => format!("no {what}"),
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}s"),
+    }
 }
 
 /// Where several distances lead to one rank, the messages match in the order of the calls: each must be
@@ -210,8 +243,18 @@ fn agreement(program: &Program, message: &Message, report: &mut Report<'_>) {
         report.line(from, send, format!("{}: {}", report.does(send), what(elements.0, lens.0))),
         report.line(to, receive, format!("{}: {}", report.does(receive), what(elements.1, lens.1))),
     ];
-    let title = "the two halves of a message differ";
-    let help = ["make both halves of one type and one length"];
+    let title = format!(
+        "{} and {} of one message differ: {} and {}",
+        report.name(send.source),
+        report.name(receive.target),
+        what(elements.0, lens.0),
+        what(elements.1, lens.1)
+    );
+    let mut help = vec!["make both halves of one type and one length".to_owned()];
+    if elements.0 == elements.1 && lens.0.min(lens.1) == 0 {
+        help.splice(0..0, report.even(send.source.object));
+    }
+    let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Agreement, program.place(send.statement), title, story, &help);
 }
 

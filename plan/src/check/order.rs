@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
+use super::local::bits;
 use super::orders::Orders;
 use super::report::Report;
 use crate::ir::Order;
@@ -24,6 +25,7 @@ pub(crate) fn check(
 ) {
     let program = instance.program;
     for rank in 0..program.ranks() {
+        let mut pairs: Vec<Pair> = Vec::new();
         // Neighbours in the order of issue are enough: order is transitive.
         let mut before: Option<(u32, u64)> = None;
         let units = program.units.len();
@@ -42,9 +44,21 @@ pub(crate) fn check(
                 let stream = program.units[earlier as usize % units].stream;
                 if !orders.clocks.ended(earlier, stream, unit) {
                     match orders.ended(unit, &HashSet::from([earlier]), budget) {
-                        None => return report.too_large("the order of several communicators"),
+                        None => {
+                            tell(&pairs, report);
+                            return report.too_large("the order of several communicators");
+                        }
                         Some(found) if found.is_empty() => {
-                            tell(earlier, unit, units as u32, report);
+                            let units = units as u32;
+                            // More are not told.
+                            if pairs.len() == 64 {
+                                break;
+                            }
+                            pairs.push(Pair {
+                                first: earlier % units,
+                                second: unit % units,
+                                later: earlier / units < unit / units,
+                            });
                         }
                         Some(_) => {}
                     }
@@ -52,35 +66,91 @@ pub(crate) fn check(
             }
             before = Some((unit, among));
         }
+        tell(&pairs, report);
     }
 }
 
-fn tell(first: u32, second: u32, units: u32, report: &mut Report<'_>) {
+/// Two units of one rank without an order, by their numbers in a run; and whether the second is the next run's.
+#[derive(Clone, Copy)]
+struct Pair {
+    first: u32,
+    second: u32,
+    later: bool,
+}
+
+/// Tells of two statements once, whichever of them comes first.
+fn tell(pairs: &[Pair], report: &mut Report<'_>) {
+    let statement = |unit: u32| report.program.units[unit as usize].statement;
+    let of = |pair: &Pair| (statement(pair.first), statement(pair.second));
+    let mut known: Vec<(Pair, Option<Pair>)> = Vec::new();
+    for pair in pairs {
+        let (first, second) = of(pair);
+        let theirs = known.iter_mut().find(|(other, _)| {
+            let other = of(other);
+            other == (first, second) || other == (second, first)
+        });
+        match theirs {
+            None => known.push((*pair, None)),
+            Some((other, back)) if of(other) != (first, second) => _ = back.get_or_insert(*pair),
+            Some(_) => {}
+        }
+    }
+    for (pair, back) in known {
+        match back {
+            // In the order of one run.
+            Some(back) if pair.later && !back.later => tell_pair(back, Some(pair), report),
+            back => tell_pair(pair, back, report),
+        }
+    }
+}
+
+fn tell_pair(pair: Pair, back: Option<Pair>, report: &mut Report<'_>) {
     let program = report.program;
-    let later = if first / units < second / units { "in the next run " } else { "" };
-    let (first, second) = (first % units, second % units);
-    let rank = program.units[second as usize].rank;
-    let streams =
-        [first, second].map(|unit| report.stream(program.units[unit as usize].stream).to_owned());
-    let story = vec![
-        report.unit_line(first, format!("{} on stream `{}`", report.unit_does(first), streams[0])),
-        report.unit_line(
-            second,
-            format!(
-                "{later}{} on stream `{}`, in no order with it",
-                report.unit_does(second),
-                streams[1]
-            ),
-        ),
-    ];
+    let rank = program.units[pair.second as usize].rank;
+    let stream = |unit: u32| report.stream(program.units[unit as usize].stream);
+    let line = |unit: u32| program.at(unit as usize).line;
+    let second = |pair: Pair, end: &str| {
+        let later = if pair.later { "in the next run " } else { "" };
+        let does = report.unit_does(pair.second);
+        let text = format!("{later}{does} on stream `{}`, {end}", stream(pair.second));
+        report.unit_line(pair.second, text)
+    };
+    let begins = format!("{} on stream `{}`", report.unit_does(pair.first), stream(pair.first));
+    let mut story = vec![report.unit_line(pair.first, begins), second(pair, "in no order with it")];
+    story.extend(back.map(|back| second(back, "in no order with that either")));
+    let among = [pair.first, pair.second]
+        .map(|unit| program.communicators_of(&program.units[unit as usize]));
+    let names: Vec<String> = bits(among[0] | among[1])
+        .map(|communicator| format!("`{}`", report.communicator_name(communicator as u16)))
+        .collect();
+    let names = match names.as_slice() {
+        [some @ .., last] if !some.is_empty() => format!("{} and {last}", some.join(", ")),
+        names => names.join(", "),
+    };
     let title = format!(
-        "operations of two communicators have no order on rank {rank}: one rank may begin with the one, \
-         another with the other, and both wait"
+        "on rank {rank} nothing orders {names}: one rank may begin with the one, another with the other, and \
+         both wait for ever"
     );
-    let help = format!("put both on one stream, or write `after {}` at the second", streams[0]);
+    let (earlier, later) = (stream(pair.first), stream(pair.second));
+    let after = |pair: Pair| {
+        let (first, second) = (stream(pair.first), stream(pair.second));
+        format!("`on {second} after {first}` in line {}", line(pair.second))
+    };
+    let orders = match back {
+        Some(back) => {
+            format!("or order them in this run and the next: {} and {}", after(pair), after(back))
+        }
+        None => format!("or order them: {}", after(pair)),
+    };
+    let one = format!(
+        "run both on one stream: `on {earlier}` in line {} instead of `on {later}`",
+        line(pair.second)
+    );
     let help = [
-        help.as_str(),
-        "or let NCCL take the order of the calls: NCCL_LAUNCH_ORDER_IMPLICIT=1, and `#[order(implicit)]` before the plan",
+        one.as_str(),
+        orders.as_str(),
+        "or let NCCL take the order of the calls: set NCCL_LAUNCH_ORDER_IMPLICIT=1, and declare \
+         `#[order(implicit)]`",
     ];
-    report.tell(Check::CommunicatorOrder, program.at(second as usize), title, story, &help);
+    report.tell(Check::CommunicatorOrder, program.at(pair.second as usize), title, story, &help);
 }

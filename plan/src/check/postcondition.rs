@@ -7,7 +7,7 @@ use super::instance::Instance;
 use super::links::Links;
 use super::report::Report;
 use crate::ir::Postcondition;
-use crate::program::{Budget, Env, Kind, NONE, OpKind, Program, Span};
+use crate::program::{Budget, Env, Kind, NONE, OpKind, Program, Span, Unit};
 use crate::verdict::{Check, Line};
 
 /// One term: the rank, the object and the element that it was when the run began.
@@ -100,7 +100,7 @@ pub(crate) fn check(
         if values.too_many || !budget.take(work) {
             return report.too_large("following every element of the buffers");
         }
-        compare(instance, claim, &memory, &mut values, report);
+        compare(instance, links, claim, &memory, &mut values, report);
     }
 }
 
@@ -259,6 +259,7 @@ fn collective(
 
 fn compare(
     instance: &Instance<'_>,
+    links: &Links,
     claim: &Postcondition,
     memory: &Memory,
     values: &mut Values,
@@ -356,13 +357,67 @@ fn compare(
                 line(format!("has in element {at} of it: {is}")),
                 line(format!("should have there: {should}")),
             ];
-            let help = [
-                "follow that element through the plan",
-                "or change what the plan says it computes",
-            ];
-            return report.tell(Check::Postcondition, claim.at, title, story, &help);
+            let element = recv.start + at as u64;
+            let mut story = story;
+            let writer = writer(program, links, rank as u32, recv.object, element, report);
+            let line = writer.as_ref().map(|(line, _)| line.at.line);
+            let help = match (&writer, line) {
+                (Some((_, true)), Some(line)) => {
+                    format!("mend the range after `into` in line {line}, or the `computes` line")
+                }
+                (Some(_), Some(line)) => format!("mend line {line}, or the `computes` line"),
+                _ => format!(
+                    "nothing writes it: let a message or a collective do it, or mend what the plan says it \
+                     computes, {}",
+                    kind.name()
+                ),
+            };
+            story.extend(writer.map(|(line, _)| line));
+            return report.tell(Check::Postcondition, claim.at, title, story, &[&help]);
         }
     }
+}
+
+/// The last statement that writes an element, as a line, and whether that says where it writes at the sender.
+fn writer(
+    program: &Program,
+    links: &Links,
+    rank: u32,
+    object: u32,
+    element: u64,
+    report: &Report<'_>,
+) -> Option<(Line, bool)> {
+    let covers = |span: Span| span.object == object && (span.start..span.end).contains(&element);
+    let ops = |unit: &Unit| (unit.first_op..).zip(program.ops_of(unit));
+    let own = program.units[program.of_rank(rank as usize)].iter().flat_map(ops);
+    let own = own.filter(|(_, op)| op.kind != OpKind::Put && covers(op.target)).last();
+    if let Some((at, op)) = own {
+        let message = links.messages.iter().find(|message| message.receive_op == at);
+        return Some(match message {
+            Some(message) => {
+                let send = &program.ops[message.send_op as usize];
+                let from = program.units[message.send_unit as usize].rank;
+                let text = format!(
+                    "sends its {} to rank {rank} into {}",
+                    report.name(send.source),
+                    report.name(op.target)
+                );
+                // Where the two halves are two statements, the receive says where it writes.
+                let is_one = send.statement == op.statement;
+                let at = program.place(op.statement);
+                (Line { at, ..report.line(from, send, text) }, is_one)
+            }
+            None => (report.line(rank, op, report.does(op)), false),
+        });
+    }
+    let mut puts = links.signals.arrivals.iter().rev();
+    let put = puts.find(|put| {
+        let op = &program.ops[put.put_op as usize];
+        op.peer == rank && covers(op.target)
+    })?;
+    let op = &program.ops[put.put_op as usize];
+    let from = program.units[put.put_unit as usize].rank;
+    Some((report.line(from, op, report.does(op)), true))
 }
 
 fn describe(value: &Value, report: &Report<'_>) -> String {

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
-use crate::ir::{Location, Plan, Step, StepKind};
-use crate::program::{NONE, Op, OpKind, Program, Span};
+use crate::ir::{BufferId, Expr, Location, Peer, Plan, Step, StepKind};
+use crate::program::{Env, NONE, Op, OpKind, Program, Span};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
 /// How many problems of one rule are told.
@@ -16,12 +16,21 @@ pub(crate) struct Report<'a> {
     sizes: &'a Sizes,
     problems: Vec<Problem>,
     told: HashSet<(Check, Location)>,
+    /// Whether memory is named without its ranges.
+    pub(crate) without_ranges: bool,
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn new(instance: &Instance<'a>) -> Self {
         let &Instance { plan, program, sizes } = instance;
-        Self { plan, program, sizes, problems: Vec::new(), told: HashSet::new() }
+        Self {
+            plan,
+            program,
+            sizes,
+            problems: Vec::new(),
+            told: HashSet::new(),
+            without_ranges: false,
+        }
     }
 
     pub(crate) fn tell(
@@ -43,6 +52,20 @@ impl<'a> Report<'a> {
             story,
             help: help.iter().map(|&line| line.to_owned()).collect(),
         });
+    }
+
+    /// Whether a clash of some use of memory was told already; then the put at `at` is told with it.
+    pub(crate) fn same_use(&mut self, check: Check, of: Location, at: Location) -> bool {
+        let same = |problem: &&mut Problem| {
+            problem.check() == Some(check)
+                && problem.story.first().is_some_and(|line| line.at == of)
+        };
+        let Some(known) = self.problems.iter_mut().find(same) else { return false };
+        if known.at != at && self.told.insert((check, at)) {
+            let text = "and the same holds for this put".to_owned();
+            known.story.push(Line { rank: None, other: None, at, text });
+        }
+        true
     }
 
     /// Whether a problem with an operation's statement was told, or enough of them: then no words are made.
@@ -156,10 +179,95 @@ impl<'a> Report<'a> {
             name += ".next";
         }
         name += "`";
-        if span.start != 0 || span.end != object.len {
+        if !self.without_ranges && (span.start != 0 || span.end != object.len) {
             name += &format!(" [{}, {})", span.start, span.end);
         }
         name
+    }
+
+    /// What an object's buffer is called, without anything else.
+    pub(crate) fn buffer_name(&self, object: u32) -> &str {
+        let object = &self.program.objects.all[object as usize];
+        &self.plan.buffers[object.buffer.index()].name
+    }
+
+    /// That a buffer falls into equal parts, as what is promised of its length.
+    pub(crate) fn even(&self, object: u32) -> Option<String> {
+        let object = &self.program.objects.all[object as usize];
+        let len = &self.plan.buffers[object.buffer.index()].len;
+        let (Expr::Param(_), [axis]) = (len, self.plan.axes.as_slice()) else { return None };
+        let (len, n) = (self.plan.show(len), &axis.name);
+        Some(format!(
+            "say `where {len} % {n} == 0`: then no part is empty, or shorter than another"
+        ))
+    }
+
+    /// The half that a message lacks, where it is written along an open chain: its place, its peer, and its
+    /// peer around the ring.
+    pub(crate) fn open_end(&self, op: &Op) -> Option<(Location, String, String)> {
+        if op.shift == NONE {
+            return None;
+        }
+        let back = &self.program.shifts[self.program.shifts[op.shift as usize].back as usize];
+        let [(axis, by, _)] = back.hops.as_slice() else { return None };
+        let mut nth = 0;
+        while let Some(step) = Step::nth(&self.plan.steps, nth) {
+            nth += 1;
+            let peer = match &step.kind {
+                StepKind::Receive(this) if op.kind == OpKind::Send => &this.peer,
+                StepKind::Send(this) if op.kind == OpKind::Receive => &this.peer,
+                _ => continue,
+            };
+            let Peer::Shift(hops) = peer else { continue };
+            let [hop] = hops.as_slice() else { continue };
+            let env = Env {
+                extents: &self.sizes.extents,
+                size: self.program.ranks() as i64,
+                params: &self.sizes.params,
+                counters: &vec![None; self.plan.counters.len()],
+                rank: 0,
+            };
+            if hop.wrap || hop.axis.0 != *axis || env.eval(&hop.by) != Ok(*by) {
+                continue;
+            }
+            let rank = match self.plan.axes.len() {
+                1 => "rank".to_owned(),
+                _ => format!("rank.{}", self.plan.axes[hop.axis.index()].name),
+            };
+            let sign = if *by < 0 { '-' } else { '+' };
+            let written = format!("{rank} {sign} {}", by.unsigned_abs());
+            let closed = format!("({written}) % {}", self.plan.axes[hop.axis.index()].name);
+            return Some((step.at, written, closed));
+        }
+        None
+    }
+
+    /// How a buffer is declared whose copies swap.
+    pub(crate) fn declaration(&self, buffer: BufferId) -> String {
+        let buffer = &self.plan.buffers[buffer.index()];
+        let role = buffer.role.word();
+        let window = if buffer.window { " window" } else { "" };
+        format!("`{role} swapped{window} {}`", buffer.name)
+    }
+
+    /// How a rank at a distance is written: `(rank + 1) % n`.
+    pub(crate) fn peer(&self, shift: u32) -> String {
+        let alone = self.plan.axes.len() == 1;
+        let hops = self.program.shifts[shift as usize].hops.iter().map(|&(axis, by, wraps)| {
+            let axis = &self.plan.axes[axis as usize].name;
+            let rank = if alone { "rank".to_owned() } else { format!("rank.{axis}") };
+            let step = match by {
+                0 => rank,
+                1.. => format!("{rank} + {by}"),
+                _ => format!("{rank} - {}", by.unsigned_abs()),
+            };
+            if wraps && by != 0 { format!("({step}) % {axis}") } else { step }
+        });
+        match hops.collect::<Vec<_>>().as_slice() {
+            [] => "rank".to_owned(),
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        }
     }
 
     pub(crate) fn communicator(&self, op: &Op) -> &str {

@@ -6,7 +6,7 @@ use super::instance::Instance;
 use super::links::{Arrival, Raised, Signals};
 use super::report::Report;
 use crate::ir::{Launch, Version};
-use crate::program::{NONE, OpKind, Program};
+use crate::program::{NONE, Op, OpKind, Program};
 use crate::verdict::{Check, Line};
 
 /// From this NCCL on, signals have numbers of their own; before, a pair of ranks has one counter.
@@ -53,19 +53,22 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Signals
     let collapse = instance.plan.target < NUMBERED;
     let credit = instance.plan.launch == Launch::Captured && instance.plan.target < UNLIMITED;
     let mut signals = Signals::default();
+    let mut uneven = Vec::new();
     for (channel, uses) in &ordered {
-        of_channel(program, *channel, uses, collapse, credit, &mut signals, report);
+        let rules = (collapse, credit);
+        of_channel(program, *channel, uses, rules, &mut signals, &mut uneven, report);
     }
+    tell(program, &uneven, report);
     signals
 }
 
-fn of_channel(
+fn of_channel<'a>(
     program: &Program,
     channel: Channel,
-    uses: &Uses,
-    collapse: bool,
-    credit: bool,
+    uses: &'a Uses,
+    (collapse, credit): (bool, bool),
     signals: &mut Signals,
+    uneven: &mut Vec<Uneven<'a>>,
     report: &mut Report<'_>,
 ) {
     let name = |of: &Use| program.ops[of.1 as usize].signal;
@@ -82,7 +85,7 @@ fn of_channel(
         let awaited = waits.iter().map(|of| u64::from(program.ops[of.1 as usize].times));
         let awaited = awaited.sum::<u64>();
         if raised != awaited {
-            return unbalanced(program, channel, uses, signal, raised, awaited, report);
+            return uneven.push(Uneven { channel, uses, signal, raised, awaited });
         }
     }
     // What each raise is consumed by: per signal, or all signals in one order.
@@ -126,15 +129,92 @@ fn of_channel(
     }
 }
 
-fn unbalanced(
-    program: &Program,
-    (_, source, target): Channel,
-    uses: &Uses,
+/// A signal that is not raised as often as it is awaited.
+#[derive(Clone, Copy)]
+struct Uneven<'a> {
+    channel: Channel,
+    uses: &'a Uses,
     signal: u32,
     raised: u64,
     awaited: u64,
+}
+
+/// Tells what is uneven. A signal that is awaited from another rank than the one that raises it is one problem.
+fn tell(program: &Program, uneven: &[Uneven<'_>], report: &mut Report<'_>) {
+    // Around a ring many pairs are alike: what is told once of a statement is not looked for again.
+    let mut told: Vec<(u32, u32)> = Vec::new();
+    let last = |one: &Uneven<'_>, uses: &[Use]| {
+        uses.iter().rfind(|of| program.ops[of.1 as usize].signal == one.signal).map(|of| of.1)
+    };
+    let statement = |op: u32| program.ops[op as usize].statement;
+    let mut awaited_of: HashMap<(u16, u32, u32), &Uneven<'_>> = HashMap::new();
+    for one in uneven.iter().filter(|one| one.raised == 0) {
+        awaited_of.entry((one.channel.0, one.channel.2, one.signal)).or_insert(one);
+    }
+    for raised in uneven.iter().filter(|one| one.awaited == 0) {
+        let (among, source, target) = raised.channel;
+        let Some(awaited) = awaited_of.get(&(among, target, raised.signal)) else { continue };
+        let (Some(raise), Some(wait)) =
+            (last(raised, &raised.uses.raises), last(awaited, &awaited.uses.waits))
+        else {
+            continue;
+        };
+        let pair = (statement(raise), statement(wait));
+        if told.contains(&pair) {
+            continue;
+        }
+        // More are not told.
+        if told.len() == 8 {
+            break;
+        }
+        told.push(pair);
+        elsewhere(program, (source, raise), (target, wait), awaited.channel.1, report);
+    }
+    for one in uneven {
+        let mut ops = last(one, &one.uses.raises).into_iter().chain(last(one, &one.uses.waits));
+        if !ops.any(|op| told.iter().any(|&(a, b)| [a, b].contains(&statement(op)))) {
+            unbalanced(program, one, report);
+        }
+    }
+}
+
+/// A signal that is awaited from another rank than the one that raises it.
+fn elsewhere(
+    program: &Program,
+    (source, raise): (u32, u32),
+    (target, wait): (u32, u32),
+    meant: u32,
     report: &mut Report<'_>,
 ) {
+    let (raise, wait) = (&program.ops[raise as usize], &program.ops[wait as usize]);
+    let signal = report.signal(wait.signal);
+    let title =
+        format!("rank {target} awaits `{signal}` of rank {meant}, but rank {source} raises it");
+    let story = vec![
+        report.line(source, raise, report.does(raise)),
+        report.line(target, wait, report.does(wait)),
+    ];
+    let back = |op: &Op| {
+        let shift = program.shifts.get(op.shift as usize)?;
+        Some(report.peer(shift.back))
+    };
+    let lines = (program.place(raise.statement).line, program.place(wait.statement).line);
+    let help = [
+        match back(raise) {
+            Some(from) => format!("wait for it from `{from}` in line {}", lines.1),
+            None => format!("wait for it from rank {source} in line {}", lines.1),
+        },
+        match back(wait) {
+            Some(to) => format!("or raise it at `{to}` in line {}", lines.0),
+            None => format!("or raise it on rank {meant}"),
+        },
+    ];
+    let help: Vec<&str> = help.iter().map(String::as_str).collect();
+    report.tell(Check::Signals, program.place(wait.statement), title, story, &help);
+}
+
+fn unbalanced(program: &Program, one: &Uneven<'_>, report: &mut Report<'_>) {
+    let &Uneven { channel: (_, source, target), uses, signal, raised, awaited } = one;
     let ours = |of: &&Use| program.ops[of.1 as usize].signal == signal;
     let last_raise = uses.raises.iter().rfind(ours);
     let last_wait = uses.waits.iter().rfind(ours);
@@ -170,9 +250,14 @@ fn unbalanced(
     }
     let signal = report.signal(signal);
     let title = format!(
-        "rank {source} raises signal `{signal}` at rank {target} {} in a run, and it is awaited {}",
-        times(raised),
-        times(awaited)
+        "rank {source} {} signal `{signal}` at rank {target}{} in a run, and {}",
+        if raised == 0 { "never raises" } else { "raises" },
+        if raised == 0 { String::new() } else { format!(" {}", times(raised)) },
+        if awaited == 0 {
+            "it is never awaited".to_owned()
+        } else {
+            format!("it is awaited {}", times(awaited))
+        },
     );
     let help = if awaited > raised {
         ["raise it once more for each wait", "or wait for fewer"]

@@ -144,8 +144,11 @@ fn aliases(unit: &Unit, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Rep
             let name = if writes { second.target } else { second.source };
             let title =
                 format!("two operations of one group touch {}, and one writes", report.name(name));
-            let help =
-                ["use two buffers, or make two groups: operations of one group have no order"];
+            let help = if first.statement == second.statement {
+                ["use two buffers: both ends of it run at once, in no order"]
+            } else {
+                ["use two buffers, or make two groups: operations of one group have no order"]
+            };
             return report.tell(
                 Check::Groups,
                 report.program.place(second.statement),

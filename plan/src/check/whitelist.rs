@@ -16,7 +16,15 @@ pub(crate) struct Names<'a> {
 pub(crate) struct Doubt {
     pub(crate) check: Check,
     pub(crate) at: Location,
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
+    /// What mends it, if it is more than to declare less.
+    pub(crate) help: Option<String>,
+}
+
+impl Doubt {
+    fn new(check: Check, at: Location, title: &str) -> Self {
+        Self { check, at, title: title.to_owned(), help: None }
+    }
 }
 
 impl Names<'_> {
@@ -119,7 +127,7 @@ impl Names<'_> {
         for promise in &self.plan.promises {
             if !self.promise(&promise.condition) {
                 let title = "this promise leaves out some numbers of ranks, without bound";
-                doubts.push(Doubt { check: Check::Deadlock, at: promise.at, title });
+                doubts.push(Doubt::new(Check::Deadlock, promise.at, title));
             }
         }
         self.steps(&self.plan.steps, &mut doubts);
@@ -128,7 +136,7 @@ impl Names<'_> {
 
     fn steps(&self, steps: &[Step], doubts: &mut Vec<Doubt>) {
         for step in steps {
-            let mut doubt = |check, title| doubts.push(Doubt { check, at: step.at, title });
+            let mut doubt = |check, title| doubts.push(Doubt::new(check, step.at, title));
             match &step.kind {
                 StepKind::Loop(this) => {
                     if !self.bounds(&this.from, &this.to) {
@@ -186,11 +194,9 @@ impl Names<'_> {
                 StepKind::Wait(this) => {
                     for awaited in &this.signals {
                         if self.free(&awaited.times) {
-                            doubts.push(Doubt {
-                                check: Check::Signals,
-                                at: step.at,
-                                title: "how often this waits depends on a rank or a size without bound",
-                            });
+                            let title =
+                                "how often this waits depends on a rank or a size without bound";
+                            doubts.push(Doubt::new(Check::Signals, step.at, title));
                         }
                         self.peer(&awaited.peer, step.at, doubts);
                     }
@@ -206,7 +212,25 @@ impl Names<'_> {
         };
         if !fine {
             let title = "which peer this is depends on a rank or a size without bound";
-            doubts.push(Doubt { check: Check::Matching, at, title });
+            let mut doubt = Doubt::new(Check::Matching, at, title);
+            let endless = (0..).zip(&self.plan.axes).find(|(nth, _)| self.axes[*nth]);
+            // Of many, the first few are told in their words: showing takes the names of the whole plan.
+            let few = doubts.len() < 8;
+            if let (Peer::Rank(expr), Some((_, axis)), true) = (peer, endless, few) {
+                let (name, number) = (&axis.name, self.plan.show(expr));
+                doubt.title = format!(
+                    "`{number}` as a rank cannot be checked for every `{name}`: `{name}` has no upper bound"
+                );
+                let rank = match self.plan.axes.len() {
+                    1 => "rank".to_owned(),
+                    _ => format!("rank.{name}"),
+                };
+                doubt.help = Some(format!(
+                    "name the peer from `rank`, as in `({rank} - 1) % {name}`, or bound the ranks: `{name}: \
+                     Ranks in 2..=8`"
+                ));
+            }
+            doubts.push(doubt);
         }
     }
 
@@ -215,7 +239,7 @@ impl Names<'_> {
         if region.index.as_ref().is_some_and(|index| self.free(index)) {
             let title =
                 "which buffer of an array this is depends on a rank or a size without bound";
-            doubts.push(Doubt { check: Check::Hazards, at, title });
+            doubts.push(Doubt::new(Check::Hazards, at, title));
         }
         let buffer = &self.plan.buffers[region.buffer.index()];
         if let Some(array) = &buffer.array
@@ -223,7 +247,7 @@ impl Names<'_> {
             && (region.range.is_some() && self.free(&array.count))
         {
             let title = "this is a part of every buffer of an array without bound";
-            doubts.push(Doubt { check: Check::Bounds, at, title });
+            doubts.push(Doubt::new(Check::Bounds, at, title));
         }
     }
 }

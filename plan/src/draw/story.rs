@@ -73,7 +73,7 @@ impl<'a> Story<'a> {
         match problem.check() {
             Some(Check::Deadlock | Check::CapturedCredit) => story.waits(),
             Some(Check::Hazards | Check::ReplayHazards | Check::CommunicatorOrder)
-                if story.lines.len() == 2 =>
+                if story.lines.len() >= 2 =>
             {
                 story.arrows.push(Arrow { from: 0, to: 1, kind: ArrowKind::NoOrder });
             }

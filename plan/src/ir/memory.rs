@@ -41,6 +41,18 @@ pub enum Role {
     Local,
 }
 
+impl Role {
+    /// What the language calls it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::In => "in",
+            Self::Out => "out",
+            Self::InOut => "inout",
+            Self::Local => "local",
+        }
+    }
+}
+
 /// Memory that the plan names. Every rank has its own, of the same length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -171,6 +171,20 @@ impl Kind {
         }
     }
 
+    /// By what it reduces.
+    pub(crate) fn reduction(self) -> Option<&'static str> {
+        match self {
+            Self::AllReduce(by) | Self::Reduce(by) | Self::ReduceScatter(by) => Some(match by {
+                Reduction::Sum => "sum",
+                Reduction::Prod => "prod",
+                Reduction::Min => "min",
+                Reduction::Max => "max",
+                Reduction::Avg => "avg",
+            }),
+            _ => None,
+        }
+    }
+
     /// Whether NCCL makes messages of it.
     pub(crate) fn is_messages(self) -> bool {
         matches!(self, Self::AllToAll | Self::Gather | Self::Scatter)

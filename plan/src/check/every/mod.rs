@@ -491,13 +491,17 @@ impl Every<'_> {
         let names = Names { plan, axes: &free_axes, params: &free_params };
         let declare =
             "declare the ranks and the parameters as lists or ranges: then each is checked";
+        // What is said in the words of the statement is said of it alone.
+        let mut in_words = Vec::new();
         for doubt in names.doubts() {
-            undecided.push(refused(
-                doubt.check,
-                doubt.at,
-                doubt.title.to_owned(),
-                declare.to_owned(),
-            ));
+            if doubt.help.is_some() && !in_words.contains(&doubt.at) {
+                in_words.push(doubt.at);
+                undecided.retain(|other| other.at != doubt.at);
+            } else if in_words.contains(&doubt.at) {
+                continue;
+            }
+            let help = doubt.help.unwrap_or_else(|| declare.to_owned());
+            undecided.push(refused(doubt.check, doubt.at, doubt.title, help));
         }
         if !instances.iter().any(stands) {
             let at = plan.axes.first().map(|axis| axis.at).unwrap_or_default();
@@ -512,7 +516,8 @@ impl Every<'_> {
             params.iter().map(looked_at).collect(),
             &self.fuel,
         );
-        undecided.extend(proof.problems().iter().cloned());
+        let proofs = proof.problems().iter().filter(|one| !in_words.contains(&one.at));
+        undecided.extend(proofs.cloned());
         if !undecided.is_empty() {
             for sizes in instances.iter().filter(|sizes| stands(sizes)) {
                 if let Err(problems) = self.at(sizes, Depth::All) {

@@ -543,13 +543,28 @@ impl Walk<'_> {
         let Some(peer) = self.peer(number, rank, &this.peer, this.among.index()) else { return };
         let Some(source) = self.span(number, rank, &this.from) else { return };
         let Some(target) = self.span(number, rank, &this.to) else { return };
-        for (region, what) in [(&this.from, "reads from"), (&this.to, "writes into")] {
-            let buffer = &self.plan.buffers[region.buffer.index()];
-            if !buffer.window {
-                let title = format!("a put {what} `{}`, which is no window", buffer.name);
-                let help = "declare it as a window: puts read and write registered memory";
-                return self.out_of_bounds(number, rank, title, help);
+        let ends = [&this.from, &this.to].map(|region| &self.plan.buffers[region.buffer.index()]);
+        let [(from, declare_from), (to, declare_to)] = ends.map(|buffer| {
+            let role = buffer.role.word();
+            let swapped = if buffer.copies == 2 { " swapped" } else { "" };
+            (&buffer.name, format!("`{role}{swapped} window {}`", buffer.name))
+        });
+        let wrong = match ends.map(|buffer| buffer.window) {
+            [true, true] => None,
+            [false, false] if from != to => Some((
+                format!("a put reads from `{from}` and writes into `{to}`, which are no windows"),
+                format!("{declare_from} and {declare_to}"),
+            )),
+            [false, _] => {
+                Some((format!("a put reads from `{from}`, which is no window"), declare_from))
             }
+            [true, false] => {
+                Some((format!("a put writes into `{to}`, which is no window"), declare_to))
+            }
+        };
+        if let Some((title, declare)) = wrong {
+            let help = format!("declare {declare}: puts read and write registered memory");
+            return self.out_of_bounds(number, rank, title, &help);
         }
         let op = op(OpKind::Put, number, this.among.0, &this.place);
         let signal = this.signal.map_or(NONE, |signal| signal.0);
@@ -633,12 +648,15 @@ impl Walk<'_> {
             return;
         }
         let at = self.places[number as usize];
+        let text = self.iteration();
+        // What the sentence says already is no story.
+        let story = vec![Line { rank: Some(rank), other: None, at, text }];
         self.problems.push(Problem {
             kind: ProblemKind::Broken(Check::Bounds),
             title,
             at,
             sizes: Some(self.sizes.clone()),
-            story: vec![Line { rank: Some(rank), other: None, at, text: self.iteration() }],
+            story,
             help: vec![help.to_owned()],
         });
     }

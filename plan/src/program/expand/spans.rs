@@ -54,9 +54,22 @@ impl Walk<'_> {
                 Some(Span { object, start: start as u64, end: end as u64 })
             }
             (Ok(start), Ok(end)) => {
-                let title =
-                    format!("[{start}, {end}) is no part of `{name}`, which has {len} elements");
-                let help = "change the range, or say with `where` what the parameters promise";
+                let wrong = if start > end {
+                    "ends before it begins, in"
+                } else if start < 0 {
+                    "begins before the first element of"
+                } else {
+                    "is past the end of"
+                };
+                let elements = if len == 1 { "element" } else { "elements" };
+                let title = format!(
+                    "`{name}[{start}..{end}]` on rank {rank} {wrong} `{name}`, which has {len} {elements}"
+                );
+                let help = if start < 0 || start > end {
+                    "change the range, or exclude this case with `where`"
+                } else {
+                    "make it longer, change the range, or exclude this case with `where`"
+                };
                 self.out_of_bounds(number, rank, title, help);
                 None
             }
