@@ -1,6 +1,6 @@
 //! A plan that is bound to one communicator is run with another.
 
-use typed_nccl::{Communicator, Device, Result, plan, tag};
+use typed_nccl::{Communicator, Host, Result, plan, tag};
 
 tag!(pub Pipeline);
 
@@ -12,7 +12,7 @@ plan! {
     }
 }
 
-fn run<D: Device>(comm: &mut Communicator<D>, other: &Communicator<Pipeline<D>>) -> Result<()> {
+fn run(comm: &mut Communicator<Host>, other: &Communicator<Pipeline>) -> Result<()> {
     let mut ring = ring::bind::<f32, _>(comm, ring::Params { len: 3 })?;
     let (a, mut b) = (comm.device().zeros::<f32>(3)?, comm.device().zeros::<f32>(3)?);
     ring.run(other, ring::Buffers { a: &a, b: &mut b })
