@@ -14,7 +14,6 @@ use nccl_sys::{
     ncclUniqueId,
 };
 use typed_nccl::plan::build::PlanBuilder;
-use typed_nccl::plan::ir::Reduction;
 use typed_nccl::plan::{self, Values};
 use typed_nccl::{Buffer, Communicator, Cuda, Device, Result, Scoped, Stream, Sum, World};
 
@@ -66,7 +65,7 @@ fn measure<W: World<Device: OnGpu>>(
     let g = declared.array(BUFFERS as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
     let net = declared.stream("net");
     declared.for_each("i", ..BUFFERS as i64, |plan, i| {
-        plan.on(net).all_reduce_in_place(g.at(i), Reduction::Sum);
+        plan.on(net).all_reduce_in_place(g.at(i), Sum);
     });
     let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
     let mut plan = plan::bind(&mut comm, checked.plan(), &Values::new())?;

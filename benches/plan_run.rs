@@ -12,7 +12,6 @@ use std::time::Instant;
 
 use null::Null;
 use typed_nccl::plan::build::{PlanBuilder, ring};
-use typed_nccl::plan::ir::Reduction;
 use typed_nccl::plan::{self, Bound, Call, Values};
 use typed_nccl::{Buffer, Communicator, Device, Result, Seat, Stream, Sum};
 
@@ -99,7 +98,7 @@ fn one(runs: u64) -> Result<Versus> {
     let mut plan = bound(&mut comm, |plan| {
         let x = plan.in_out::<f32>("x", COUNT as i64);
         let net = plan.stream("net");
-        plan.on(net).all_reduce_in_place(x, Reduction::Sum);
+        plan.on(net).all_reduce_in_place(x, Sum);
     })?;
     let (mut a, mut b) = (comm.device().zeros::<f32>(COUNT)?, comm.device().zeros::<f32>(COUNT)?);
     versus(
@@ -117,7 +116,7 @@ fn grouped(runs: u64, count: usize) -> Result<Versus> {
         let g = plan.array(count as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
         let net = plan.stream("net");
         plan.for_each("i", ..count as i64, |plan, i| {
-            plan.on(net).all_reduce_in_place(g.at(i), Reduction::Sum);
+            plan.on(net).all_reduce_in_place(g.at(i), Sum);
         });
     })?;
     let (mut a, mut b) = (buffers(&comm, count)?, buffers(&comm, count)?);
@@ -167,7 +166,7 @@ fn overlapped(runs: u64, count: usize) -> Result<Versus> {
         let (net, compute) = (plan.stream("net"), plan.stream("compute"));
         plan.for_each("i", ..count as i64, |plan, i| {
             plan.on(compute).run("backward").argument(i).writes(g.at(i));
-            plan.on(net).after([compute]).all_reduce_in_place(g.at(i), Reduction::Sum);
+            plan.on(net).after([compute]).all_reduce_in_place(g.at(i), Sum);
         });
         plan.on(compute).after([net]).run("apply").reads(g);
     })?;

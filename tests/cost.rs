@@ -9,7 +9,6 @@ use std::hint::black_box;
 
 use null::Null;
 use typed_nccl::plan::build::{PlanBuilder, ring};
-use typed_nccl::plan::ir::Reduction;
 use typed_nccl::plan::{self, Call, Values};
 use typed_nccl::{Communicator, Device, Result, Seat, Sum};
 
@@ -120,7 +119,7 @@ fn a_run_of_a_plan_allocates_nothing() -> Result<()> {
     let (net, compute) = (declared.stream("net"), declared.stream("compute"));
     declared.for_each("i", ..8, |plan, i| {
         plan.on(compute).run("backward").argument(i).writes(g.at(i));
-        plan.on(net).after([compute]).all_reduce_in_place(g.at(i), Reduction::Sum);
+        plan.on(net).after([compute]).all_reduce_in_place(g.at(i), Sum);
     });
     declared.on(compute).after([net]).run("apply").reads(g);
     declared.on(net).transfer(a, ring(1), b);

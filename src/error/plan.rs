@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::At;
 use super::refusal::UNHARMED;
-use super::report::Ranks;
-use crate::{DType, Rank};
+use super::report::texts_by_ranks;
+use crate::DType;
 
 type Location = &'static std::panic::Location<'static>;
 
@@ -42,17 +42,7 @@ impl fmt::Display for PlansDiffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, parts, site } = self;
         write!(f, "the ranks of {name} bind different plans (at {}):", At(site))?;
-        let mut groups: Vec<(&str, Vec<Rank>)> = Vec::new();
-        for (rank, part) in parts.iter().enumerate() {
-            match groups.iter_mut().find(|(known, _)| known == part) {
-                Some((_, ranks)) => ranks.push(Rank::at(rank)),
-                None => groups.push((part, vec![Rank::at(rank)])),
-            }
-        }
-        for (i, (part, ranks)) in groups.iter().enumerate() {
-            let sep = if i == 0 { "" } else { ";" };
-            write!(f, "{sep} {} {part}", Ranks(ranks))?;
-        }
+        texts_by_ranks(f, parts)?;
         f.write_str("; bind the same plan with the same sizes on all ranks; none is bound")
     }
 }
@@ -108,7 +98,7 @@ pub enum ArgumentFault {
     /// It is given to be read, and the plan writes it.
     ReadOnly,
     /// Its elements are of another type.
-    Elements {
+    DataType {
         /// Which.
         found: DType,
         /// What the plan has.
@@ -131,7 +121,7 @@ pub enum ArgumentFault {
         needed: usize,
     },
     /// The plan has a window there, and this is none; or the reverse.
-    Window {
+    Registration {
         /// Whether the plan has a window.
         needed: bool,
     },
@@ -154,7 +144,7 @@ impl fmt::Display for BadArgument {
             ArgumentFault::ReadOnly => {
                 f.write_str("is written by the plan, and given to be read; give it with `write`")
             }
-            ArgumentFault::Elements { found, needed } => {
+            ArgumentFault::DataType { found, needed } => {
                 write!(f, "has elements of {found}, the plan's are {needed}")
             }
             ArgumentFault::Length { index, found, needed } => {
@@ -169,10 +159,10 @@ impl fmt::Display for BadArgument {
             ArgumentFault::Count { found, needed } => {
                 write!(f, "is {found} buffers, the plan's are {needed}")
             }
-            ArgumentFault::Window { needed: true } => {
+            ArgumentFault::Registration { needed: true } => {
                 f.write_str("is a buffer, the plan's is a window: `comm.window(len)` makes one")
             }
-            ArgumentFault::Window { needed: false } => {
+            ArgumentFault::Registration { needed: false } => {
                 f.write_str("is a window, the plan's is a buffer")
             }
             ArgumentFault::Uneven => f.write_str(

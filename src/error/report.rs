@@ -21,23 +21,47 @@ pub struct Mismatch {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {} differs between ranks:", self.what, self.name)?;
-        let mut groups: Vec<(&Call, Vec<Rank>)> = Vec::new();
-        for (rank, call) in &self.calls {
-            match groups.iter_mut().find(|(c, _)| c.matches(call) && c.site == call.site) {
-                Some((_, ranks)) => ranks.push(*rank),
-                None => groups.push((call, vec![*rank])),
-            }
-        }
-        for (i, (call, ranks)) in groups.iter().enumerate() {
-            let sep = if i == 0 { "" } else { ";" };
-            write!(f, "{sep} {} called {call}", Ranks(ranks))?;
-        }
+        let calls = self.calls.iter().map(|(rank, call)| (*rank, call));
+        by_ranks(
+            f,
+            calls,
+            |a, b| a.matches(b) && a.site == b.site,
+            |f, call| write!(f, "called {call}"),
+        )?;
         let after = if self.ended { "has ended" } else { "goes on" };
         write!(
             f,
             "; all ranks must make the same calls in the same order; the outputs are unspecified, the communicator {after}"
         )
     }
+}
+
+/// Writes ` rank 1 x; ranks 0 and 2 y`: ranks that say the same are named together.
+pub(super) fn by_ranks<'a, T: ?Sized + 'a>(
+    f: &mut fmt::Formatter<'_>,
+    said: impl IntoIterator<Item = (Rank, &'a T)>,
+    same: impl Fn(&T, &T) -> bool,
+    write: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    let mut groups: Vec<(&T, Vec<Rank>)> = Vec::new();
+    for (rank, part) in said {
+        match groups.iter_mut().find(|(known, _)| same(known, part)) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => groups.push((part, vec![rank])),
+        }
+    }
+    for (i, (part, ranks)) in groups.iter().enumerate() {
+        let sep = if i == 0 { "" } else { ";" };
+        write!(f, "{sep} {} ", Ranks(ranks))?;
+        write(f, part)?;
+    }
+    Ok(())
+}
+
+/// [`by_ranks`] of one text for each rank, in their order.
+pub(super) fn texts_by_ranks(f: &mut fmt::Formatter<'_>, texts: &[String]) -> fmt::Result {
+    let texts = texts.iter().enumerate().map(|(rank, text)| (Rank::at(rank), text.as_str()));
+    by_ranks(f, texts, |a, b| a == b, |f, text| f.write_str(text))
 }
 
 /// Another rank refused its part of an operation.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::At;
 use super::refusal::UNHARMED;
+use super::report::texts_by_ranks;
 use crate::{DType, Rank};
 
 type Location = &'static std::panic::Location<'static>;
@@ -51,17 +52,7 @@ impl fmt::Display for WindowsDiffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, parts, site } = self;
         write!(f, "the ranks of {name} register different windows (at {}):", At(site))?;
-        let mut groups: Vec<(&str, Vec<Rank>)> = Vec::new();
-        for (rank, part) in parts.iter().enumerate() {
-            match groups.iter_mut().find(|(known, _)| known == part) {
-                Some((_, ranks)) => ranks.push(Rank::at(rank)),
-                None => groups.push((part, vec![Rank::at(rank)])),
-            }
-        }
-        for (i, (part, ranks)) in groups.iter().enumerate() {
-            let sep = if i == 0 { "" } else { ";" };
-            write!(f, "{sep} {} {part}", super::report::Ranks(ranks))?;
-        }
+        texts_by_ranks(f, parts)?;
         f.write_str("; register the same on all ranks in the same order, or lengths that differ with `window_uneven`; nothing was registered")
     }
 }

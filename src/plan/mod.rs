@@ -1,12 +1,13 @@
 //! Plans: whole communication schedules, declared once, checked for all ranks, run through the types.
 //!
 //! [`plan!`](crate::plan!) declares a plan in the program's text and checks it while the program compiles.
-//! [`build`] makes one at run time, [`ir::Plan::from_json`] reads one from a file. [`bind`] makes it ready on
+//! [`build`] makes one at run time, [`Plan::from_json`] reads one from a file. [`bind`] makes it ready on
 //! a communicator; the ranks agree there that they run the same one.
 
 mod agree;
 mod argument;
 mod bound;
+pub mod build;
 mod call;
 mod declaration;
 mod local;
@@ -19,7 +20,12 @@ mod timing;
 mod values;
 mod warm_up;
 
-pub use typed_nccl_plan::{build, check, cost, draw, ir, json, lower, verdict};
+// Single names: what they would bring along is called as things of this crate are (see `build`).
+pub use typed_nccl_plan::check::{Proof, check};
+pub use typed_nccl_plan::ir::Plan;
+pub use typed_nccl_plan::json::JsonError;
+pub use typed_nccl_plan::lower::{Schedule, lower};
+pub use typed_nccl_plan::{cost, verdict};
 
 pub use argument::PlanMemory;
 pub use bound::{Bound, bind};

@@ -300,10 +300,10 @@ impl<'a, W: World> Run<'a, W> {
 #[cold]
 fn misfit<W: World>(place: &Place<'_, W>, object: &Object) -> ArgumentFault {
     if place.dtype != object.dtype {
-        return ArgumentFault::Elements { found: place.dtype, needed: object.dtype };
+        return ArgumentFault::DataType { found: place.dtype, needed: object.dtype };
     }
     if place.window.is_some() != object.is_window {
-        return ArgumentFault::Window { needed: object.is_window };
+        return ArgumentFault::Registration { needed: object.is_window };
     }
     if place.is_uneven {
         return ArgumentFault::Uneven;

@@ -11,6 +11,8 @@ mod runner;
 mod basics;
 mod collectives;
 mod common;
+#[path = "../plans/declared.rs"]
+mod declared;
 mod errors;
 mod lifecycle;
 mod memory;

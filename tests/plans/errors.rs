@@ -2,11 +2,11 @@
 
 use typed_nccl::error::ArgumentFault;
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
-use typed_nccl::plan::ir::Reduction::{Avg, Sum};
 use typed_nccl::plan::{self, Bound, Values};
-use typed_nccl::{Communicator, Error, Host, Result, Scoped, World, spmd};
+use typed_nccl::{Avg, Communicator, Error, Host, Result, Scoped, Sum, World, spmd};
 
-use super::{shift, steps_of};
+use super::declared::{checked, steps_of};
+use super::shift;
 
 type Rank<'id> = Communicator<Host<Scoped<'id>>>;
 
@@ -60,7 +60,7 @@ fn memory_that_does_not_fit() {
         let (a, mut b) = (comm.device().zeros::<f64>(4)?, comm.device().zeros::<f32>(4)?);
         bound(comm, 4)?.on(comm).read("a", &a).write("b", &mut b).run(&mut ())
     });
-    assert!(matches!(doubles.1, ArgumentFault::Elements { .. }));
+    assert!(matches!(doubles.1, ArgumentFault::DataType { .. }));
     let shared = told(|comm| {
         let (a, b) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
         bound(comm, 4)?.on(comm).read("a", &a).read("b", &b).run(&mut ())
@@ -70,7 +70,7 @@ fn memory_that_does_not_fit() {
         let (a, mut b) = (comm.window::<f32>(4)?, comm.device().zeros::<f32>(4)?);
         bound(comm, 4)?.on(comm).read("a", &a).write("b", &mut b).run(&mut ())
     });
-    assert_eq!(windows, ("a".into(), ArgumentFault::Window { needed: false }));
+    assert_eq!(windows, ("a".into(), ArgumentFault::Registration { needed: false }));
     let several = told(|comm| {
         let a = [comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?];
         bound(comm, 4)?.on(comm).read("a", &a).run(&mut ())
@@ -228,7 +228,7 @@ fn what_cannot_be_bound() {
         let mut plan = PlanBuilder::new("odd");
         plan.ranks(1..);
         fill(&mut plan);
-        let checked = plan.check().unwrap_or_else(|refused| panic!("{refused}"));
+        let checked = checked(plan);
         let told = alone(|comm| plan::bind(comm, checked.plan(), &Values::new()).map(drop));
         let Error::BadPlan(told) = told else { panic!("{told}") };
         told.why
@@ -280,7 +280,7 @@ fn a_mesh_that_is_not_the_communicator() {
     let row = plan.communicator("row", [cols]);
     plan.on(s).among(row).all_reduce_in_place(x, Sum);
     let _ = rows;
-    let checked = plan.check().unwrap_or_else(|refused| panic!("{refused}"));
+    let checked = checked(plan);
     let why = |values: Values| {
         let told = alone(|comm| plan::bind(comm, checked.plan(), &values).map(drop));
         let Error::BadPlan(told) = told else { panic!("{told}") };

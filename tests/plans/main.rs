@@ -1,11 +1,13 @@
 //! Plans made at run time, bound and run on the host backend.
 
+mod declared;
 mod errors;
 
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
-use typed_nccl::plan::ir::Reduction::{Avg, Sum};
-use typed_nccl::plan::{self, Call, Swapped, Values};
-use typed_nccl::{Buffer, Communicator, Device, Error, Host, Result, Window, World, spmd};
+use typed_nccl::plan::{self, Swapped, Values};
+use typed_nccl::{Buffer, Communicator, Device, Error, Host, Result, Sum, Window, World, spmd};
+
+use declared::{checked, grad_sync, halo, steps_of};
 
 /// Every rank sends `len` elements to the next one.
 fn shift(len: i64) -> PlanBuilder<Checked> {
@@ -49,25 +51,13 @@ fn a_ring_runs_again_and_again() {
 /// Buckets of different lengths, reduced while the next one is computed.
 #[test]
 fn buckets_are_reduced_beside_backward() {
-    let mut declared = PlanBuilder::new("grad_sync");
-    declared.ranks(1..);
-    let k = declared.param("k", 1..);
-    let sizes = declared.list("sizes", k, 1..);
-    let g = declared.array(k).in_out::<f32>("g", |i| sizes.at(i));
-    let (compute, net) = (declared.stream("compute"), declared.stream("net"));
-    declared.for_each_reversed("i", ..k, |plan, i| {
-        plan.on(compute).run("backward").argument(i).writes(g.at(i));
-        plan.on(net).after([compute]).all_reduce_in_place(g.at(i), Avg);
-    });
-    declared.on(compute).after([net]).run("apply").reads(g);
-    let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
-
+    let sync = grad_sync();
     let sizes = [5_usize, 1, 64];
     for n in [1, 2, 4] {
         spmd::<Host>(n, |place| {
             let mut comm = place.init()?;
             let values = Values::new().number("k", sizes.len()).list("sizes", &sizes);
-            let mut sync = plan::bind(&mut comm, checked.plan(), &values)?;
+            let mut sync = plan::bind(&mut comm, sync.plan(), &values)?;
             let mut grads = Vec::new();
             for len in sizes {
                 grads.push(comm.device().zeros::<f32>(len)?);
@@ -115,13 +105,13 @@ fn communicators_of_some_ranks() {
     declared.on(net).among(node).reduce_scatter(x, part, Sum);
     declared.on(net).among(rail).all_reduce_in_place(part, Sum);
     declared.on(net).among(node).all_gather(part, x);
-    let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+    let hierarchical = checked(declared);
     for (nodes, local) in [(1, 2), (2, 2), (3, 2), (2, 4)] {
         let n = nodes * local;
         spmd::<Host>(n, |place| {
             let mut comm = place.init()?;
             let values = Values::new().axis("nodes", nodes).axis("local", local).number("len", 8);
-            let mut reduce = plan::bind(&mut comm, checked.plan(), &values)?;
+            let mut reduce = plan::bind(&mut comm, hierarchical.plan(), &values)?;
             for round in 0..2 {
                 let own: Vec<f64> =
                     (0..8).map(|at| (comm.rank().index() + at + round) as f64).collect();
@@ -139,18 +129,7 @@ fn communicators_of_some_ranks() {
 /// Neighbours put their edges into each other's windows, whose two copies swap.
 #[test]
 fn a_halo_in_windows_of_two_copies() {
-    let mut declared = PlanBuilder::new("halo");
-    declared.ranks(3..);
-    let (m, h) = (declared.param("m", 1..), declared.param("h", 1..));
-    declared.promise(m.ge(4 * h));
-    let u = declared.window().swapped().in_out::<f32>("u", m);
-    let (lo, hi) = (declared.signal("lo"), declared.signal("hi"));
-    let (net, cmp) = (declared.stream("net"), declared.stream("cmp"));
-    declared.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi);
-    declared.on(net).put(u.slice(m - 2 * h..m - h), ring(1), u.slice(..h)).signal(lo);
-    declared.on(net).wait([hi.from(ring(1)), lo.from(ring(-1))]);
-    declared.on(cmp).after([net]).run("step").reads(u).writes(u.next().slice(h..m - h));
-    let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+    let halo = halo::<f32>(3);
     let (m, h) = (12_usize, 2);
     for n in 3..=6 {
         spmd::<Host>(n, |place| {
@@ -163,7 +142,7 @@ fn a_halo_in_windows_of_two_copies() {
             first.copy_from(&start)?;
             let mut u = Swapped::new(first, second);
             let values = Values::new().number("m", m).number("h", h);
-            let mut halo = plan::bind(&mut comm, checked.plan(), &values)?;
+            let mut halo = plan::bind(&mut comm, halo.plan(), &values)?;
             // The whole ring as one rank would compute it: each element becomes the sum of itself and the
             // one two places further on.
             let mut whole: Vec<f32> = (0..n * own).map(|at| (at + h) as f32).collect();
@@ -186,14 +165,6 @@ fn a_halo_in_windows_of_two_copies() {
         })
         .expect("every rank verifies its own numbers");
     }
-}
-
-/// Steps of this communicator's world.
-fn steps_of<W: World, F: FnMut(&mut Call<'_, W>) -> Result<()>>(
-    _: &Communicator<W>,
-    steps: F,
-) -> F {
-    steps
 }
 
 #[test]

@@ -5,8 +5,7 @@
 use std::path::PathBuf;
 use std::{fs, io};
 
-use typed_nccl::plan::ir::Plan;
-use typed_nccl::plan::lower::lower;
+use typed_nccl::plan::{Plan, lower};
 use typed_nccl::plans;
 
 use crate::{Check, Failure, root};

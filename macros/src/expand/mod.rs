@@ -111,7 +111,7 @@ fn declaration(krate: &TokenStream, valid: &Valid, json: &str) -> TokenStream {
         static DECLARATION: #krate::plan::Declaration = #krate::plan::Declaration::new(#json, &SITES);
 
         /// The plan as data.
-        pub fn plan() -> &'static #krate::plan::ir::Plan {
+        pub fn plan() -> &'static #krate::plan::Plan {
             match DECLARATION.plan() {
                 ::core::option::Option::Some(plan) => plan,
                 // A plan that is refused does not compile.

@@ -7,7 +7,7 @@ use super::{
     Buffer, CanEnqueue, Communicator, Element, Result, Slice, SliceMut, Stream, Window, World,
 };
 
-pub use typed_nccl_plan::ir;
+pub use typed_nccl_plan::ir::Plan;
 
 pub type Site = &'static Location<'static>;
 
@@ -26,8 +26,8 @@ impl Declaration {
         Self { json, sites }
     }
 
-    pub fn plan(&'static self) -> Option<&'static ir::Plan> {
-        ir::Plan::from_json(self.json).ok().map(|plan| &*Box::leak(Box::new(plan)))
+    pub fn plan(&'static self) -> Option<&'static Plan> {
+        Plan::from_json(self.json).ok().map(|plan| &*Box::leak(Box::new(plan)))
     }
 }
 

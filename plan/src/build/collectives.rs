@@ -9,18 +9,18 @@ use crate::ir::{Collective, CollectiveKind, Reduction, Region, StepKind};
 impl On<'_> {
     /// Everyone's `send`, combined, is what everyone receives.
     #[track_caller]
-    pub fn all_reduce<A, B>(&mut self, send: A, recv: B, by: Reduction)
+    pub fn all_reduce<A, B>(&mut self, send: A, recv: B, by: impl Into<Reduction>)
     where
         A: Part,
         B: Part,
         B::Element: SameElement<A::Element>,
     {
-        self.collective(CollectiveKind::AllReduce(by), send, recv);
+        self.collective(CollectiveKind::AllReduce(by.into()), send, recv);
     }
 
     /// Everyone's `x`, combined, in its place.
     #[track_caller]
-    pub fn all_reduce_in_place(&mut self, x: impl Part, by: Reduction) {
+    pub fn all_reduce_in_place(&mut self, x: impl Part, by: impl Into<Reduction>) {
         self.all_reduce(x, x, by);
     }
 
@@ -44,14 +44,19 @@ impl On<'_> {
 
     /// Everyone's `send`, combined, is what the root receives.
     #[track_caller]
-    pub fn reduce<A, B>(&mut self, send: A, recv: B, by: Reduction, root: impl Into<Number>)
-    where
+    pub fn reduce<A, B>(
+        &mut self,
+        send: A,
+        recv: B,
+        by: impl Into<Reduction>,
+        root: impl Into<Number>,
+    ) where
         A: Part,
         B: Part,
         B::Element: SameElement<A::Element>,
     {
         let root = self.plan.expr(root.into());
-        self.collective(CollectiveKind::Reduce(by, root), send, recv);
+        self.collective(CollectiveKind::Reduce(by.into(), root), send, recv);
     }
 
     /// Everyone's `send`, one after another, is what everyone receives. In place, `send` is this rank's part
@@ -69,13 +74,13 @@ impl On<'_> {
     /// Everyone's `send`, combined, of which everyone receives its part. In place, `recv` is this rank's part
     /// of `send`.
     #[track_caller]
-    pub fn reduce_scatter<A, B>(&mut self, send: A, recv: B, by: Reduction)
+    pub fn reduce_scatter<A, B>(&mut self, send: A, recv: B, by: impl Into<Reduction>)
     where
         A: Part,
         B: Part,
         B::Element: SameElement<A::Element>,
     {
-        self.collective(CollectiveKind::ReduceScatter(by), send, recv);
+        self.collective(CollectiveKind::ReduceScatter(by.into()), send, recv);
     }
 
     /// Part number q of rank p's `send` is part number p of rank q's `recv`.
