@@ -20,6 +20,7 @@ use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::timing::Timing;
 use super::values::Values;
 use super::warm_up::warm_up;
+use super::whole::through_all;
 use crate::communicator::{CanEnqueue, State};
 use crate::error::Site;
 use crate::stream::StreamShared;
@@ -182,7 +183,8 @@ impl<W: World> Bound<W> {
         draft.bind(comm)
     }
 
-    /// The plan.
+    /// The plan as it runs: puts and signals go through the communicator that it is bound to, also those that
+    /// it sends through one of some of the ranks.
     pub fn plan(&self) -> &Plan {
         &self.fixed.plan
     }
@@ -249,6 +251,7 @@ impl<W: World> Draft<W> {
         site: Site,
     ) -> Result<Self, String> {
         let sizes = sizes(&plan, comm.size(), values)?;
+        let plan = through_all(plan, &sizes)?;
         let dtypes = dtypes(&plan, values)?;
         let lengths = plan.lengths(&sizes).map_err(|why| why.to_string())?;
         let one_signal = one_signal(&plan, &sizes, comm.here().core.slots.index)?;

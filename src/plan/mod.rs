@@ -19,6 +19,7 @@ mod tests;
 mod timing;
 mod values;
 mod warm_up;
+mod whole;
 
 // Single names: what they would bring along is called as things of this crate are (see `build`).
 pub use typed_nccl_plan::check::{Proof, check};

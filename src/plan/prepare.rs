@@ -268,7 +268,6 @@ impl Preparing<'_> {
                 templates.push(Template { call, kind });
             }
             Lowered::Put { from, peer, to, signal, .. } => {
-                self.one_sided(among)?;
                 let Some(signal) = signal else {
                     return Err(
                         "it has a put without a signal, which NCCL does not have: let the put raise one"
@@ -284,14 +283,12 @@ impl Preparing<'_> {
                 templates.push(Template { call, kind });
             }
             Lowered::Signal { signal, peer, .. } => {
-                self.one_sided(among)?;
                 let (peer, slot) = (peer_of(*peer), self.slot(*signal));
                 let call = with_peer(call(Operation::Signal, DType::U8, 0), peer);
                 refusals.push(Refusal::Signal(peer, slot));
                 templates.push(Template { call, kind: TemplateKind::Signal { peer, slot } });
             }
             Lowered::Wait { signals, .. } => {
-                self.one_sided(among)?;
                 for &(signal, peer, count) in signals {
                     let (peer, slot) = (peer_of(peer), self.slot(signal));
                     let call =
@@ -338,17 +335,6 @@ impl Preparing<'_> {
             call.root = Some(Rank::at(usize::try_from(*root).unwrap_or(0)));
         }
         Ok(Template { call, kind: TemplateKind::Collective { send, recv } })
-    }
-
-    /// One-sided operations go through the plan's own communicator: windows are registered there.
-    fn one_sided(&self, among: usize) -> Result<(), String> {
-        match self.plan.communicators[among].axes.len() == self.plan.axes.len() {
-            true => Ok(()),
-            false => Err(format!(
-                "it puts or signals through `{}`, and windows belong to the communicator that the plan is bound to: put through all of its ranks",
-                self.plan.communicators[among].name
-            )),
-        }
     }
 
     fn slot(&self, signal: ir::SignalId) -> Slot {

@@ -2,6 +2,7 @@
 
 mod declared;
 mod errors;
+mod parts;
 
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
 use typed_nccl::plan::{self, Swapped, Values};
