@@ -34,6 +34,11 @@ impl Fault {
         }
     }
 
+    /// Whether this says the same of the same place.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.area.start() == other.area.start() && self.message == other.message
+    }
+
     /// The error for the compiler: its first token has the span of the area's first one, its last that of the
     /// last, and the compiler joins them.
     pub(crate) fn tokens(&self) -> TokenStream {

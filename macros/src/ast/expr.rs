@@ -59,4 +59,24 @@ impl Expr {
             };
         }
     }
+
+    /// Whether this name is anywhere in it.
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        match &self.kind {
+            ExprKind::Int(_) => false,
+            ExprKind::Name(one) => one == name,
+            ExprKind::Field(base, _) => base.mentions(name),
+            ExprKind::Index(base, index) => base.mentions(name) || index.mentions(name),
+            ExprKind::Slice(base, from, to) => {
+                let mut ends = from.iter().chain(to);
+                base.mentions(name) || ends.any(|end| end.mentions(name))
+            }
+            ExprKind::Method(base, _, arguments) => {
+                base.mentions(name) || arguments.iter().any(|one| one.mentions(name))
+            }
+            ExprKind::Negated(one) | ExprKind::Not(one) => one.mentions(name),
+            ExprKind::Binary(left, _, right) => left.mentions(name) || right.mentions(name),
+            ExprKind::List(parts) => parts.iter().any(|part| part.mentions(name)),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod expr;
 mod header;
+mod show;
 mod statement;
 
 pub(crate) use expr::{Expr, ExprKind, Operator};

@@ -67,14 +67,15 @@ pub(crate) struct MemoryName {
 }
 
 /// `rail.all_reduce(a -> b, sum)`
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Collective {
     pub(crate) through: Option<Ident>,
     pub(crate) name: Ident,
     pub(crate) send: Expr,
     /// Without one it runs in place.
     pub(crate) recv: Option<Expr>,
-    pub(crate) reduction: Option<Ident>,
+    /// What stands between commas besides the root: the reduction, or something in its place.
+    pub(crate) others: Vec<Expr>,
     pub(crate) root: Option<Expr>,
     pub(crate) area: Area,
 }

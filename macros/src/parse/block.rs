@@ -3,8 +3,9 @@
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
 
 use super::cursor::Cursor;
-use super::{attr, collective, declare, expr, message, words};
-use crate::ast::{Argument, ArgumentKind, Block, Place, Statement, StatementKind};
+use super::unfinished::{on_this_line, unfinished};
+use super::{attr, collective, declare, expr, message, run, words};
+use crate::ast::{Block, Place, Statement, StatementKind};
 use crate::fault::{Fault, Parsed};
 
 /// What is parsed of one statement: what it does, and where.
@@ -72,7 +73,7 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
     let (kind, place) = simple(cursor, word, faults)?;
     let area = cursor.since(first);
     if !cursor.take_punct(";") {
-        let fault = unfinished(cursor);
+        let fault = unfinished(cursor, &kind, &place);
         // What begins like a statement is read as one.
         let next = cursor.peek(0).map(ToString::to_string);
         let begins = |next: String| !goes_on(cursor) && words::all().any(|word| word == next);
@@ -90,23 +91,6 @@ fn goes_on(cursor: &Cursor) -> bool {
     ["on", "signal"].iter().any(|word| cursor.is_word(0, word)) && on_this_line(cursor)
 }
 
-/// Whether what stands here is in the line of what is before it.
-fn on_this_line(cursor: &Cursor) -> bool {
-    cursor.span().start().line == cursor.last().end().line
-}
-
-fn unfinished(cursor: &Cursor) -> Fault {
-    let next = cursor.peek(0).map(ToString::to_string);
-    match next.as_deref() {
-        Some("on" | "after") => Fault::new(cursor.span(), "where a statement runs is said once")
-            .help("the order is `on stream after others`: `send a to p on net after cmp;`"),
-        Some("into" | "to" | "from" | "signal") => cursor.expected("`;`").help(
-            "the order is `send a to p into b;`, `put a to p into b signal s;`, `recv b from p;`",
-        ),
-        _ => Fault::new(cursor.last(), "a statement ends with `;`, which is missing after this"),
-    }
-}
-
 fn simple(cursor: &mut Cursor, word: Ident, faults: &mut Vec<Fault>) -> Parsed<Said> {
     // `rail.send a to p`
     if cursor.take_punct(".") {
@@ -116,9 +100,9 @@ fn simple(cursor: &mut Cursor, word: Ident, faults: &mut Vec<Fault>) -> Parsed<S
     }
     match &*word.to_string() {
         "in" | "out" | "inout" | "local" => declare::memory(cursor, &word, faults),
-        "stream" => declare::names(cursor, "stream", StatementKind::Streams),
+        "stream" => declare::names(cursor, "stream", StatementKind::Streams, faults),
         "signal" if !cursor.is_word(1, "to") => {
-            let names = declare::names(cursor, "signal", StatementKind::Signals)?;
+            let names = declare::names(cursor, "signal", StatementKind::Signals, faults)?;
             if on_this_line(cursor) && !cursor.is_empty() && !cursor.is_punct(0, ";") {
                 return Err(cursor.expected("`;` or `to` and a rank").help(
                     "`signal s;` declares a signal, and `signal s to (rank + 1) % n;` raises it",
@@ -134,7 +118,7 @@ fn simple(cursor: &mut Cursor, word: Ident, faults: &mut Vec<Fault>) -> Parsed<S
             let computed = collective::collective(cursor, None, name)?;
             Ok(plain_said(StatementKind::Computes(computed)))
         }
-        "run" => run(cursor),
+        "run" => run::run(cursor),
         _ => communication(cursor, None, word),
     }
 }
@@ -179,32 +163,6 @@ fn unknown(what: &Ident, name: &str, through: Option<&Ident>) -> Fault {
             }
         }
     }
-}
-
-fn run(cursor: &mut Cursor) -> Parsed<Said> {
-    let name = cursor.name("the name of your computation, as in `run pack(read u, write v);`")?;
-    let mut inside = cursor
-        .group(Delimiter::Parenthesis, "what the computation gets, as in `(i, read u, write v)`")?;
-    let mut arguments = Vec::new();
-    while !inside.is_empty() {
-        let kind = [
-            ("read", ArgumentKind::Read),
-            ("write", ArgumentKind::Write),
-            ("update", ArgumentKind::Update),
-        ];
-        // A number may have one of these names; then nothing that is a region follows.
-        let follows = matches!(inside.peek(1), Some(TokenTree::Ident(_)));
-        let kind = kind.iter().find(|(word, _)| follows && inside.is_word(0, word));
-        let kind = kind.map_or(ArgumentKind::Number, |(_, kind)| *kind);
-        if kind != ArgumentKind::Number {
-            inside.next();
-        }
-        arguments.push(Argument { kind, value: expr::expr(&mut inside)? });
-        if !inside.take_punct(",") {
-            inside.end("`,` or `)`")?;
-        }
-    }
-    Ok((StatementKind::Run { name, arguments }, place(cursor)?))
 }
 
 /// `on net after cmp, aux`, both of which may be missing.

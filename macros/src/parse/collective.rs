@@ -21,13 +21,13 @@ pub(super) fn collective(
         });
     }
     let first = through.as_ref().map_or_else(|| name.span(), Ident::span);
-    let mut inside =
-        cursor.group(Delimiter::Parenthesis, &format!("`(` and the memory of `{text}`"))?;
+    let example = words::example(&text);
+    let begins = format!("`(` and the memory of `{text}`, as in `{example}`");
+    let mut inside = cursor.group(Delimiter::Parenthesis, &begins)?;
     let area = cursor.since(first);
     let send = expr::expr(&mut inside)?;
     let recv = if inside.take_punct("->") { Some(expr::expr(&mut inside)?) } else { None };
-    let (mut reduction, mut root) = (None, None);
-    let example = words::example(&text);
+    let (mut others, mut root) = (Vec::new(), None);
     if inside.is_punct(0, "=>") {
         return Err(inside.expected("`->`").help("write `->`"));
     }
@@ -50,15 +50,16 @@ pub(super) fn collective(
                 return Err(Fault::new(said, "a collective has one root"));
             }
         } else {
-            let by = inside.name("a reduction (`sum`) or a root (`root = 0`)")?;
+            if matches!(inside.peek(0), Some(proc_macro2::TokenTree::Punct(_))) {
+                return Err(inside.expected("a reduction (`sum`) or a root (`root = 0`)"));
+            }
+            let other = expr::expr(&mut inside)?;
             if inside.is_punct(0, "->") {
-                return Err(Fault::new(by.span(), "the memory stands first")
+                return Err(Fault::new(other.area, "the memory stands first")
                     .help(format!("as in `{example}`")));
             }
-            if reduction.replace(by).is_some() {
-                return Err(Fault::new(said, "a collective has one reduction"));
-            }
+            others.push(other);
         }
     }
-    Ok(Collective { through, name, send, recv, reduction, root, area })
+    Ok(Collective { through, name, send, recv, others, root, area })
 }

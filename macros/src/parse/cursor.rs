@@ -8,6 +8,7 @@ use crate::area::Area;
 use crate::fault::{Fault, Parsed};
 
 /// The tokens of one group, and where among them the parser is.
+#[derive(Clone)]
 pub(crate) struct Cursor {
     left: vec::IntoIter<TokenTree>,
     /// Where the group ends.

@@ -1,16 +1,18 @@
 //! Declarations of memory, streams, signals, communicators and names.
 
-use proc_macro2::{Delimiter, Ident};
+use proc_macro2::{Delimiter, Ident, Span, TokenTree};
 use typed_nccl_plan::ir::Role;
 
 use super::block::Said;
 use super::cursor::Cursor;
 use super::expr;
-use crate::ast::{Expr, ExprKind, Memory, MemoryName, Place, StatementKind};
+use crate::ast::{Expr, ExprKind, Memory, MemoryName, Place, StatementKind, text};
 use crate::fault::{Fault, Parsed};
+use crate::nearest::nearest;
 
 /// `inout swapped window u, v: [T; m]`. Whatever is wrong behind the names, they are declared.
 pub(super) fn memory(cursor: &mut Cursor, role: &Ident, faults: &mut Vec<Fault>) -> Parsed<Said> {
+    let role_word = role;
     let role = match &*role.to_string() {
         "in" => Role::In,
         "out" => Role::Out,
@@ -19,19 +21,28 @@ pub(super) fn memory(cursor: &mut Cursor, role: &Ident, faults: &mut Vec<Fault>)
     };
     let (mut swapped, mut window) = (false, false);
     // The words are names where a name's colon, comma or bracket follows.
-    while matches!(cursor.peek(1), Some(proc_macro2::TokenTree::Ident(_))) {
+    while matches!(cursor.peek(1), Some(TokenTree::Ident(_))) {
         if cursor.take_word("swapped") {
             swapped = true;
         } else if cursor.take_word("window") {
             window = true;
+        } else if let Some(fault) = no_word(cursor) {
+            faults.push(fault);
+            cursor.next();
         } else {
-            let word = cursor.name("a name")?;
-            return Err(Fault::new(word.span(), format!("memory is not `{word}`"))
-                .help("before its name stand a role, then `swapped`, then `window`: `inout swapped window u: [T; m];`"));
+            break;
         }
     }
     let mut names = vec![name(cursor)?];
-    while cursor.take_punct(",") {
+    let mut apart: Option<Span> = None;
+    loop {
+        if !cursor.take_punct(",") {
+            // `a b: [T; len]`
+            if !matches!(cursor.peek(0), Some(TokenTree::Ident(_))) {
+                break;
+            }
+            apart.get_or_insert_with(|| cursor.span());
+        }
         names.push(name(cursor)?);
     }
     let (element, len) = match holds(cursor) {
@@ -44,8 +55,35 @@ pub(super) fn memory(cursor: &mut Cursor, role: &Ident, faults: &mut Vec<Fault>)
             (None, None)
         }
     };
+    if let Some(span) = apart {
+        let fault = Fault::new(span, "names are separated by `,`");
+        let all: Vec<String> = names.iter().map(|one| text(&one.name)).collect();
+        let element = element.as_ref().map_or_else(|| "T".to_owned(), text);
+        let len = len.as_ref().map_or_else(|| "len".to_owned(), ToString::to_string);
+        let all = all.join(", ");
+        // With an array among them the names alone are not all there is to write.
+        let help = format!("write `{role_word} {all}: [{element}; {len}];`");
+        let plain = names.iter().all(|one| one.array.is_none());
+        faults.push(fault.maybe_help(plain.then_some(help)));
+    }
     let memory = Memory { role, swapped, window, names, element, len };
     Ok((StatementKind::Memory(memory), Place::default()))
+}
+
+/// That the word that stands here is none of those before a name, where it was meant as one.
+fn no_word(cursor: &Cursor) -> Option<Fault> {
+    const FOREIGN: [&str; 7] =
+        ["symmetric", "registered", "shared", "mut", "const", "double", "static"];
+    let word = cursor.peek(0)?.to_string();
+    let near = nearest(&word, ["swapped", "window"].into_iter());
+    let fault = Fault::new(cursor.span(), format!("memory is not `{word}`"));
+    match near {
+        Some(near) => Some(fault.help(format!("did you mean `{near}`?"))),
+        None if FOREIGN.contains(&&*word) => Some(fault.help(
+            "before its name stand a role, then `swapped`, then `window`: `inout swapped window u: [T; m];`",
+        )),
+        None => None,
+    }
 }
 
 /// The type and the number of the elements.
@@ -87,9 +125,19 @@ pub(super) fn names(
     cursor: &mut Cursor,
     what: &str,
     kind: impl FnOnce(Vec<Ident>) -> StatementKind,
+    faults: &mut Vec<Fault>,
 ) -> Parsed<Said> {
     let mut names = vec![cursor.name(&format!("the name of a {what}"))?];
-    while cursor.take_punct(",") {
+    loop {
+        if !cursor.take_punct(",") {
+            // `stream net cmp;`
+            let apart = matches!(cursor.peek(0), Some(TokenTree::Ident(_)))
+                && (cursor.is_punct(1, ";") || cursor.is_punct(1, ","));
+            if !apart {
+                break;
+            }
+            faults.push(Fault::new(cursor.span(), "names are separated by `,`"));
+        }
         names.push(cursor.name(&format!("the name of another {what}"))?);
     }
     Ok((kind(names), Place::default()))

@@ -8,6 +8,8 @@ mod declare;
 mod expr;
 mod header;
 mod message;
+mod run;
+mod unfinished;
 pub(crate) mod words;
 
 use proc_macro2::{Span, TokenStream};

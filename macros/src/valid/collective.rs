@@ -5,7 +5,7 @@ use typed_nccl_plan::ir::{CollectiveKind, CommunicatorId, Expr, Reduction, Regio
 
 use super::number::binary;
 use super::{Looked, Resolver, Told};
-use crate::ast::{self, Operator};
+use crate::ast::{self, ExprKind, Operator};
 use crate::fault::Fault;
 use crate::nearest::nearest;
 use crate::parse::words::example;
@@ -47,6 +47,10 @@ impl Resolver<'_> {
     pub(super) fn collective(&mut self, written: &ast::Collective) -> Looked<Meant> {
         let name = written.name.to_string();
         let form = form(&name);
+        // Memory that stands behind a comma is one mistake, whatever follows from it.
+        if let Some(fault) = self.memory_behind(written, &form) {
+            return self.tell(fault);
+        }
         let among = self.among(written.through.as_ref());
         let send = self.region(&written.send);
         let recv = written.recv.as_ref().map(|recv| self.region(recv));
@@ -56,7 +60,7 @@ impl Resolver<'_> {
         let (reduction, root) = (reduction?, root?);
         if form.reduction {
             let element = self.buffer(send.buffer).element.clone();
-            let by = written.reduction.as_ref().map_or(written.area, |by| by.span().into());
+            let by = written.others.first().map_or(written.area, |by| by.area);
             self.reduces(&element, reduction == Reduction::Avg, by)?;
         }
         let kind = match &*name {
@@ -126,32 +130,45 @@ impl Resolver<'_> {
     /// The reduction; anything, where the collective has none.
     fn reduction(&mut self, written: &ast::Collective, form: &Form) -> Looked<Reduction> {
         let (name, example) = (&written.name, form.example);
-        match &written.reduction {
-            Some(by) if form.reduction => self.operator(by),
-            // It was meant as the root, which is told.
-            Some(_) if form.root && written.root.is_none() => Err(Told),
-            Some(by) => {
-                let fault = Fault::new(by.span(), format!("`{name}` has no reduction"));
-                self.tell(fault.help(format!("write it as `{example}`")))
-            }
-            None if form.reduction => {
-                let fault =
-                    Fault::new(written.area, format!("`{name}` does not say by what it reduces"));
-                self.tell(fault.help(format!(
-                    "write it as `{example}`; the reductions are `sum`, `prod`, `min`, `max` and `avg`"
-                )))
-            }
-            None => Ok(Reduction::Sum),
+        let mut others = written.others.iter();
+        if !form.reduction {
+            return match others.find(|other| reduction(other).is_some()) {
+                // It was meant as the root, which is told.
+                Some(_) if form.root && written.root.is_none() => Err(Told),
+                Some(by) => {
+                    let fault = Fault::new(by.area, format!("`{name}` has no reduction"));
+                    self.tell(fault.help(format!("write it as `{example}`")))
+                }
+                None => Ok(Reduction::Sum),
+            };
         }
+        let Some(first) = others.next() else {
+            let fault =
+                Fault::new(written.area, format!("`{name}` does not say by what it reduces"));
+            return self.tell(fault.help(format!(
+                "write it as `{example}`; the reductions are `sum`, `prod`, `min`, `max` and `avg`"
+            )));
+        };
+        if let Some(other) = others.find(|other| reduction(other).is_some()) {
+            if reduction(first).is_some() {
+                return self.tell(Fault::new(other.area, "a collective has one reduction"));
+            }
+            let fault = Fault::new(first.area, format!("`{first}` is no reduction"));
+            let only = ast::Collective { others: vec![other.clone()], ..written.clone() };
+            return self.tell(
+                fault.help(format!("the memory says how many elements there are: write `{only}`")),
+            );
+        }
+        self.operator(first)
     }
 
-    fn operator(&mut self, by: &Ident) -> Looked<Reduction> {
-        let name = by.to_string();
-        if let Some((_, reduction)) = REDUCTIONS.iter().find(|(known, _)| *known == name) {
-            return Ok(*reduction);
+    fn operator(&mut self, by: &ast::Expr) -> Looked<Reduction> {
+        if let Some(reduction) = reduction(by) {
+            return Ok(reduction);
         }
-        let fault = Fault::new(by.span(), format!("`{name}` is no reduction"));
-        let near = nearest(&name.to_lowercase(), REDUCTIONS.iter().map(|(name, _)| *name));
+        let fault = Fault::new(by.area, format!("`{by}` is no reduction"));
+        let written = by.to_string().to_lowercase();
+        let near = nearest(&written, REDUCTIONS.iter().map(|(name, _)| *name));
         self.tell(fault.help(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "these are: `sum`, `prod`, `min`, `max` and `avg`".to_owned(),
@@ -161,23 +178,100 @@ impl Resolver<'_> {
     /// The root; anything, where the collective has none.
     fn root(&mut self, written: &ast::Collective, form: &Form) -> Looked<Expr> {
         let (name, example) = (&written.name, form.example);
-        match &written.root {
-            Some(root) if form.root => self.number(root),
-            Some(root) => {
-                let fault = Fault::new(root.area, format!("`{name}` has no root"));
-                self.tell(fault.help(format!("write it as `{example}`")))
-            }
-            None if form.root => {
-                let meant = written.reduction.as_ref().filter(|_| !form.reduction);
-                let area = meant.map_or(written.area, |by| by.span().into());
-                let help = match meant {
-                    Some(by) => format!("write `root = {by}`, as in `{example}`"),
-                    None => format!("write it as `{example}`"),
-                };
-                let title = format!("`{name}` does not say which rank is its root");
-                self.tell(Fault::new(area, title).help(help))
-            }
-            None => Ok(Expr::Int(0)),
+        let behind = written.others.get(usize::from(form.reduction)..).unwrap_or_default();
+        let spare = behind.iter().find(|other| !form.reduction || reduction(other).is_none());
+        let Some(root) = &written.root else {
+            return match spare {
+                None if !form.root => Ok(Expr::Int(0)),
+                // A reduction is told of where reductions are.
+                Some(spare) if !form.root && reduction(spare).is_some() => Ok(Expr::Int(0)),
+                Some(spare) if !form.root => {
+                    let fault = Fault::new(spare.area, format!("`{name}` does not take `{spare}`"));
+                    self.tell(fault.help(format!("write it as `{example}`")))
+                }
+                spare => self.no_root(written, spare, example),
+            };
+        };
+        if !form.root {
+            let fault = Fault::new(root.area, format!("`{name}` has no root"));
+            return self.tell(fault.help(format!("write it as `{example}`")));
+        }
+        match spare {
+            None => self.number(root),
+            Some(spare) if reduction(spare).is_some() => Err(Told),
+            Some(spare) => self.tell(Fault::new(spare.area, "a collective has one root")),
         }
     }
+
+    /// That the root is missing; `spare` was perhaps meant to be it.
+    fn no_root(
+        &mut self,
+        written: &ast::Collective,
+        spare: Option<&ast::Expr>,
+        example: &str,
+    ) -> Looked<Expr> {
+        let help = match spare.filter(|by| reduction(by).is_none()) {
+            Some(by) if self.number(by)?.mentions_rank() => {
+                format!("name one rank, the same on all of them, as in `{example}`")
+            }
+            Some(by) => format!("write `root = {by}`, as in `{example}`"),
+            None => format!("write it as `{example}`"),
+        };
+        let title = format!("`{}` does not say which rank is its root", written.name);
+        let area = spare.map_or(written.area, |by| by.area);
+        self.tell(Fault::new(area, title).help(help))
+    }
+
+    /// That memory stands where the reduction or the root does: what is received was meant.
+    fn memory_behind(&self, written: &ast::Collective, form: &Form) -> Option<Fault> {
+        let is_memory = |one: &ast::Expr| one.root().is_some_and(|root| self.is_memory(root));
+        let mut others = written.others.iter();
+        let memory = others.find(|one| reduction(one).is_none() && is_memory(one))?;
+        let title = match (form.reduction, form.root) {
+            (true, false) => format!("`{memory}` is memory, not a reduction"),
+            (true, true) => format!("`{memory}` is memory, and neither a reduction nor a root"),
+            (false, true) => format!("`{memory}` is memory, not a root"),
+            (false, false) => format!("what `{}` receives into stands behind `->`", written.name),
+        };
+        let mut meant = written.clone();
+        meant.others.retain(|one| reduction(one).is_some() && form.reduction);
+        if form.reduction && meant.others.is_empty() {
+            meant.others.push(named("sum", memory));
+        }
+        if form.root && meant.root.is_none() {
+            meant.root = Some(ast::Expr { kind: ExprKind::Int(0), ..memory.clone() });
+        }
+        // `all_reduce(sum, x)`, of a `sum` that is not declared
+        let swapped = reduction(&written.send).is_some() && !is_memory(&written.send);
+        let same = written.send.to_string() == memory.to_string();
+        let help = match written.recv {
+            Some(_) => format!("write `{meant}`"),
+            None if swapped => {
+                meant.others = vec![written.send.clone()];
+                meant.send = memory.clone();
+                format!("the memory stands first: `{meant}`")
+            }
+            None if same && written.name == "all_to_all" => {
+                "from one buffer into another: `all_to_all(a -> b)`".to_owned()
+            }
+            None if same => format!("in place: `{meant}`"),
+            None => {
+                meant.recv = Some(memory.clone());
+                format!("from one buffer into another: `{meant}`")
+            }
+        };
+        Some(Fault::new(memory.area, title).help(help))
+    }
+}
+
+/// The reduction of that name.
+fn reduction(written: &ast::Expr) -> Option<Reduction> {
+    let ExprKind::Name(name) = &written.kind else { return None };
+    let known = REDUCTIONS.iter().find(|(known, _)| name == known);
+    known.map(|(_, reduction)| *reduction)
+}
+
+fn named(name: &str, at: &ast::Expr) -> ast::Expr {
+    let kind = ExprKind::Name(Ident::new(name, at.area.first));
+    ast::Expr { kind, ..at.clone() }
 }

@@ -6,7 +6,7 @@ use typed_nccl_plan::ir::{
 };
 
 use super::scope::{Meaning, last};
-use super::{Kind, Known, Resolver, Valid};
+use super::{Kind, Known, Resolver, Valid, rings};
 use crate::ast::{Param, ParamKind, Plan, StatementKind, text};
 use crate::fault::Fault;
 
@@ -53,12 +53,9 @@ impl Resolver<'_> {
             }
             self.types.push((name, param.bound.to_string()));
         }
-        plan.params.iter().for_each(|param| self.param(param));
-        if self.valid.plan.axes.is_empty() && !plan.params.iter().any(is_ranks) {
-            let area = plan.name.span();
-            let fault = Fault::new(area, "the plan has no ranks");
-            self.faults.push(fault.help(format!("write `{}(n: Ranks)`", plan.name)));
-        }
+        self.scope.same = true;
+        let missing = self.ranks(plan);
+        plan.params.iter().for_each(|param| self.param(param, missing == Some(text(&param.name))));
         let axes = (0..).zip(&self.valid.plan.axes).map(|(id, _)| ir::AxisId(id)).collect();
         let world = Communicator { name: "world".to_owned(), axes, at };
         self.valid.plan.communicators.push(world);
@@ -71,19 +68,43 @@ impl Resolver<'_> {
                 self.valid.plan.promises.push(ir::Promise { condition, at });
             }
         }
+        self.scope.same = false;
     }
 
-    fn param(&mut self, param: &Param) {
+    /// That no parameter is ranks. The name of the one that was meant so, if one is, which is then taken for
+    /// them, so that nothing else is told of it.
+    fn ranks(&mut self, plan: &Plan) -> Option<String> {
+        if plan.params.iter().any(|param| matches!(param.kind, ParamKind::Ranks)) {
+            return None;
+        }
+        let fault = |area| Fault::new(area, "the plan has no ranks");
+        let numbers = plan.params.iter().filter(|param| matches!(param.kind, ParamKind::Number));
+        let numbers: Vec<&Param> = numbers.collect();
+        let around = rings::names(&plan.body);
+        let named = |known: &[String]| {
+            numbers.iter().find(|param| known.contains(&text(&param.name))).copied()
+        };
+        let usual = ["n", "ranks", "nranks", "n_ranks", "world_size", "p"].map(str::to_owned);
+        let Some(meant) = named(&around).or_else(|| named(&usual)) else {
+            let fault = fault(plan.name.span());
+            let rest = if plan.params.is_empty() { "" } else { ", .." };
+            self.faults.push(fault.help(format!("write `{}(n: Ranks{rest})`", plan.name)));
+            return None;
+        };
+        let name = text(&meant.name);
+        let help = format!("write `{name}: Ranks` instead of `{name}: usize`");
+        self.faults.push(fault(meant.name.span()).help(help));
+        Some(name)
+    }
+
+    fn param(&mut self, param: &Param, is_ranks: bool) {
         let at = self.at(param.name.span());
         let name = text(&param.name);
         let values = param.values.clone().unwrap_or(Values::AtLeast(1));
         let what = shown(&values);
         let (kind, meaning) = match &param.kind {
-            ParamKind::Ranks => {
-                self.valid.plan.axes.push(Axis { name, extent: values, at });
-                let id = ir::AxisId(last(&self.valid.plan.axes));
-                (Kind::Axis, Meaning::Axis(id))
-            }
+            ParamKind::Number if is_ranks => self.ranks_of(name, values, at),
+            ParamKind::Ranks => self.ranks_of(name, values, at),
             ParamKind::Number => {
                 self.valid.plan.params.push(ir::Param { name, values, count: None, at });
                 let id = ParamId(last(&self.valid.plan.params));
@@ -99,6 +120,11 @@ impl Resolver<'_> {
         self.declare(&param.name, meaning);
         let (name, docs) = (param.name.clone(), param.docs.clone());
         self.valid.params.push(Known { name, docs, kind, what });
+    }
+
+    fn ranks_of(&mut self, name: String, extent: Values, at: Location) -> (Kind, Meaning) {
+        self.valid.plan.axes.push(Axis { name, extent, at });
+        (Kind::Axis, Meaning::Axis(ir::AxisId(last(&self.valid.plan.axes))))
     }
 
     /// Streams are known before the first statement: whether one may be left out depends on how many
@@ -145,10 +171,6 @@ impl Resolver<'_> {
             _ => false,
         }
     }
-}
-
-fn is_ranks(param: &Param) -> bool {
-    matches!(param.kind, ParamKind::Ranks)
 }
 
 fn shown(values: &Values) -> String {

@@ -39,6 +39,8 @@ impl Resolver<'_> {
             Some(Ok(element)) => element,
             _ => self.some_element(),
         };
+        // Lengths are the same on all ranks.
+        self.scope.same = true;
         for ast::MemoryName { name, array } in &memory.names {
             let at = self.at(name.span());
             let depth = self.scope.depth();
@@ -62,6 +64,7 @@ impl Resolver<'_> {
             let id = BufferId(last(&self.valid.plan.buffers));
             self.declare(name, Meaning::Buffer(id));
         }
+        self.scope.same = false;
     }
 
     /// A type for elements of which nothing is known.

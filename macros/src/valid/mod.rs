@@ -10,6 +10,7 @@ mod number;
 mod peer;
 mod place;
 mod region;
+mod rings;
 mod scope;
 mod statement;
 

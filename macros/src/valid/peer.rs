@@ -3,8 +3,8 @@
 use typed_nccl_plan::ir::{AxisId, Expr, Hop, Peer};
 
 use super::number::binary;
-use super::scope::Meaning;
-use super::{Looked, Resolver};
+use super::scope::{Meaning, Want};
+use super::{Looked, Resolver, Told};
 use crate::area::Area;
 use crate::ast::{self, ExprKind, Operator, text};
 use crate::fault::Fault;
@@ -17,8 +17,8 @@ enum Strange {
     WhichAxis,
     /// It goes along one axis, and around another.
     OtherAxis(AxisId, AxisId),
-    /// `rank + 1 % n`
-    Precedence,
+    /// `rank + 1 % n`: the operator, and the step with its parentheses.
+    Precedence(char, String),
 }
 
 impl Resolver<'_> {
@@ -26,7 +26,7 @@ impl Resolver<'_> {
         if let ExprKind::Name(name) = &expr.kind
             && name != "rank"
             && name != "size"
-            && let Meaning::Peer(peer) = self.look(name, super::scope::Want::Any)?
+            && let Meaning::Peer(peer) = self.look(name, Want::Peer)?
         {
             return Ok(peer);
         }
@@ -34,7 +34,15 @@ impl Resolver<'_> {
             let number = self.number(expr)?;
             return match self.recognise(&number) {
                 Ok(peer) => Ok(peer),
-                Err(strange) => self.strange(strange, expr.area),
+                Err(strange) => {
+                    // What binds otherwise than it seems does so where a `let` gives it its name.
+                    let binds = matches!(strange, Strange::Precedence(..));
+                    let written = match &expr.kind {
+                        ExprKind::Name(name) if binds => self.scope.written(&text(name)),
+                        _ => None,
+                    };
+                    self.strange(strange, written.unwrap_or(expr.area))
+                }
             };
         };
         if self.valid.plan.axes.len() < 2 {
@@ -80,7 +88,9 @@ impl Resolver<'_> {
             match along {
                 Some(_) if !plus || axis.is_some() => return Err(Strange::Form),
                 Some(_) => axis = along,
-                None if around.is_none() && is_around(term) => return Err(Strange::Precedence),
+                None if around.is_none() && is_around(term) => {
+                    return Err(self.precedence(number, plus, term));
+                }
                 None if term.mentions_rank() => return Err(Strange::Form),
                 None => by = Some(sum(by, plus, term.clone())),
             }
@@ -94,6 +104,23 @@ impl Resolver<'_> {
         // This rank itself exists, so that it does not matter whether its axis is open.
         let wrap = around.is_some() || by.is_none();
         Ok(Peer::Shift(vec![Hop { axis, by: by.unwrap_or(Expr::Int(0)), wrap }]))
+    }
+
+    /// `rank + 1 % n` is meant as `(rank + 1) % n`.
+    fn precedence(&self, number: &Expr, plus: bool, term: &Expr) -> Strange {
+        let plan = &self.valid.plan;
+        let sign = if plus { '+' } else { '-' };
+        let Expr::Rem(by, ring) = term else { return Strange::Form };
+        let mut terms = Vec::new();
+        flatten(number, true, &mut terms);
+        let rank = match terms.iter().find(|(_, term)| term.mentions_rank()) {
+            Some((_, Expr::Coordinate(axis))) => {
+                format!("rank.{}", plan.show(&Expr::Extent(*axis)))
+            }
+            _ => "rank".to_owned(),
+        };
+        let (by, ring) = (plan.show(&**by), plan.show(&**ring));
+        Strange::Precedence(sign, format!("({rank} {sign} {by}) % {ring}"))
     }
 
     fn strange<T>(&mut self, strange: Strange, area: Area) -> Looked<T> {
@@ -124,10 +151,13 @@ impl Resolver<'_> {
                 let title = format!("this goes along `{along}`, and around `{around}`");
                 Fault::new(area, title).help(format!("write `% {along}`"))
             }
-            Strange::Precedence => Fault::new(area, "`%` binds tighter than `+`")
-                .help(format!("put the step in parentheses: `({rank} + 1) % {first}`")),
+            Strange::Precedence(sign, step) => {
+                Fault::new(area, format!("`%` binds tighter than `{sign}`"))
+                    .help(format!("put the step in parentheses: `{step}`"))
+            }
         };
-        self.tell(fault)
+        // What a `let` stands for is told once, however often it is used.
+        if self.faults.iter().any(|told| told.is(&fault)) { Err(Told) } else { self.tell(fault) }
     }
 
     /// What a `let` gives a name to.
@@ -138,7 +168,7 @@ impl Resolver<'_> {
         if let Some(root) = value.root()
             && !matches!(&*text(root), "rank" | "size")
         {
-            match self.look(root, super::scope::Want::Any)? {
+            match self.look(root, Want::Any)? {
                 Meaning::Buffer(_) | Meaning::Region(_) => {
                     return self.part(value).map(|part| Meaning::Region(Box::new(part)));
                 }

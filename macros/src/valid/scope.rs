@@ -9,6 +9,7 @@ use typed_nccl_plan::ir::{
 
 use super::region::Part;
 use super::{Looked, Resolver, Told};
+use crate::area::Area;
 use crate::ast::text;
 use crate::fault::Fault;
 use crate::nearest::nearest;
@@ -40,6 +41,8 @@ pub(super) enum Want {
     Signal,
     Communicator,
     Axis,
+    /// A peer, or the number of one.
+    Peer,
     /// A region, a number or a peer, for a `let`.
     Any,
 }
@@ -52,6 +55,10 @@ pub(super) struct Scope {
     blocks: Vec<(String, Meaning)>,
     /// Declared names in their order, for suggestions.
     order: Vec<String>,
+    /// What a `let` stands for, where it is written.
+    written: HashMap<String, Area>,
+    /// Whether what is read now is the same on all ranks: it does not mention the rank.
+    pub(super) same: bool,
 }
 
 /// Names that mean something of their own.
@@ -75,6 +82,15 @@ impl Scope {
         self.blocks.truncate(depth);
     }
 
+    pub(super) fn write(&mut self, name: String, area: Area) {
+        self.written.insert(name, area);
+    }
+
+    /// Where that stands which a `let` calls so.
+    pub(super) fn written(&self, name: &str) -> Option<Area> {
+        self.written.get(name).copied()
+    }
+
     fn look(&self, name: &str) -> Option<&Meaning> {
         let inner = self.blocks.iter().rev().find(|(known, _)| known == name);
         inner
@@ -88,21 +104,31 @@ impl Scope {
         let inner = self.blocks.iter().map(|(name, meaning)| (name, meaning));
         outer.chain(inner).filter(move |(_, meaning)| meaning.fits(want)).map(|(name, _)| &**name)
     }
+
+    /// The names of other ranks.
+    fn peers(&self) -> impl Iterator<Item = &str> {
+        let peers = self.blocks.iter().filter(|(_, meaning)| match meaning {
+            Meaning::Peer(_) => true,
+            Meaning::Number(number) => number.mentions_rank(),
+            _ => false,
+        });
+        peers.map(|(name, _)| &**name)
+    }
 }
 
 impl Meaning {
     fn fits(&self, want: Want) -> bool {
         match self {
-            Self::Axis(_) => matches!(want, Want::Axis | Want::Number | Want::Any),
+            Self::Axis(_) => matches!(want, Want::Axis | Want::Number | Want::Peer | Want::Any),
             Self::Param(_) | Self::List(_) | Self::Counter(_) | Self::Number(_) => {
-                matches!(want, Want::Number | Want::Any)
+                matches!(want, Want::Number | Want::Peer | Want::Any)
             }
             Self::Buffer(_) | Self::Region(_) => matches!(want, Want::Memory | Want::Any),
             Self::Stream(_) => want == Want::Stream,
             Self::Signal(_) => want == Want::Signal,
             Self::Communicator(_) => want == Want::Communicator,
             // A peer stands where a number that is a rank does.
-            Self::Peer(_) => matches!(want, Want::Any),
+            Self::Peer(_) => matches!(want, Want::Peer | Want::Any),
             Self::Broken => false,
         }
     }
@@ -134,13 +160,14 @@ impl Want {
             Self::Signal => "a signal",
             Self::Communicator => "a communicator",
             Self::Axis => "an axis",
+            Self::Peer => "another rank",
             Self::Any => "a number, memory or another rank",
         }
     }
 
     fn declare(self, name: &str) -> String {
         match self {
-            Self::Number | Self::Any => {
+            Self::Number | Self::Peer | Self::Any => {
                 format!("declare it as a parameter: `{name}: usize`, or with `let`")
             }
             Self::Memory => format!("declare it: `in {name}: [f32; len];`"),
@@ -213,29 +240,84 @@ impl Resolver<'_> {
                     format!("expected {}, and `{called}` is {what}", want.what()),
                 );
                 let help = near.map(|near| format!("did you mean `{near}`?"));
-                self.tell(fault.maybe_help(help.or_else(|| self.these(want))))
+                let help = help.or_else(|| match (want, meaning) {
+                    (Want::Stream, Meaning::Communicator(_)) => Some(format!(
+                        "a communicator stands in front, as in `{called}.all_reduce(x, sum);`"
+                    )),
+                    (Want::Communicator, Meaning::Stream(_)) => Some(format!(
+                        "a stream stands behind, as in `all_reduce(x, sum) on {called};`"
+                    )),
+                    _ => self.these(want),
+                });
+                let help = help.or_else(|| {
+                    (want == Want::Peer)
+                        .then(|| format!("another rank is, for example, `{}`", self.a_step()))
+                });
+                self.tell(fault.maybe_help(help))
             }
             None => {
-                let near = nearest(&called, self.scope.fitting(want)).map(str::to_owned);
+                let own = self.own_words(want).iter().copied();
+                let near = nearest(&called, own.chain(self.scope.fitting(want)));
+                let near = near.map(str::to_owned);
                 let fault = Fault::new(name.span(), format!("`{called}` is not declared"));
                 let Some(near) = near else {
                     let these = self.these(want);
-                    let declare = want.declare(&called);
+                    let declare = match want {
+                        Want::Peer => {
+                            let back = ["left", "prev", "pred", "before", "above", "up"];
+                            let back = back.iter().any(|word| called.starts_with(word));
+                            let step = self.a_step();
+                            let step = if back { step.replace(" + ", " - ") } else { step };
+                            format!("declare it: `let {called} = {step};`")
+                        }
+                        _ => want.declare(&called),
+                    };
                     let help = match these {
                         Some(these) => format!("{these}, or {declare}"),
                         None => declare,
                     };
                     return self.tell(fault.help(help));
                 };
-                self.faults.push(fault.help(format!("did you mean `{near}`?")));
-                self.scope.look(&near).cloned().ok_or(Told)
+                let fault = fault.help(format!("did you mean `{near}`?"));
+                // A name alone may be another rank or a number, and is looked up as both.
+                if !self.faults.iter().any(|told| told.is(&fault)) {
+                    self.faults.push(fault);
+                }
+                match &*near {
+                    "rank" => Ok(Meaning::Number(ir::Expr::Rank)),
+                    "size" => Ok(Meaning::Number(ir::Expr::Size)),
+                    near => self.scope.look(near).cloned().ok_or(Told),
+                }
             }
+        }
+    }
+
+    /// Names that are not declared, and that are such.
+    fn own_words(&self, want: Want) -> &'static [&'static str] {
+        match want {
+            Want::Number | Want::Peer if self.scope.same => &["size"],
+            Want::Number | Want::Peer => &["rank", "size"],
+            _ => &[],
+        }
+    }
+
+    /// A step to another rank, as it is written in this plan.
+    fn a_step(&self) -> String {
+        match &*self.valid.plan.axes {
+            [] => "(rank + 1) % n".to_owned(),
+            [only] => format!("(rank + 1) % {}", only.name),
+            [first, ..] => format!("(rank.{0} + 1) % {0}", first.name),
         }
     }
 
     /// The declared names that are such.
     fn these(&self, want: Want) -> Option<String> {
-        let names: Vec<&str> = self.scope.fitting(want).collect();
+        let own = (want == Want::Number && !self.scope.same).then_some("rank");
+        let names: Vec<&str> = match want {
+            // Of numbers, those that were declared as a rank are meant.
+            Want::Peer => self.scope.peers().collect(),
+            _ => own.into_iter().chain(self.scope.fitting(want)).collect(),
+        };
         match &*names {
             [] => None,
             names if names.len() > 8 => None,

@@ -38,6 +38,7 @@ impl Resolver<'_> {
             StatementKind::Let { name, value } => {
                 let meaning = self.named(value).unwrap_or(Meaning::Broken);
                 self.declare_here(name, meaning);
+                self.scope.write(text(name), value.area);
                 Ok(())
             }
             kind if is_declaration(kind) => {

@@ -150,8 +150,8 @@ impl Names<'_> {
                     let guards = Guards::new(self.plan, self.axes);
                     if guards.any_other(&this.condition, &mut |part| self.is_free(part)) {
                         let title = "this condition depends on a size without bound, or on a rank by more \
-                                     than how near an end it is (`r < 2`, `r >= n - 2`) and its remainder \
-                                     by a number (`r % 2 == 0`)";
+                                     than how near an end it is (`rank < 2`, `rank >= n - 2`) and its remainder \
+                                     by a number (`rank % 2 == 0`)";
                         doubt(Check::Deadlock, title);
                     }
                     self.steps(&this.body, doubts);

@@ -51,9 +51,14 @@ impl Found<'_> {
                     };
                     if !open {
                         let title = "a transfer in a sequence does not go along one open axis";
-                        let help =
-                            "send to a rank further along one axis, as in `r + 1`, without `%`";
-                        self.say(at, title, help);
+                        let rank = match self.plan.axes.as_slice() {
+                            [first, _, ..] => format!("rank.{}", first.name),
+                            _ => "rank".to_owned(),
+                        };
+                        let help = format!(
+                            "send to a rank further along one axis, as in `{rank} + 1`, without `%`"
+                        );
+                        self.say(at, title, &help);
                     }
                 }
                 _ => {

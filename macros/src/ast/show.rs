@@ -1,0 +1,139 @@
+//! Expressions and messages as they are written, for what mends them.
+
+use std::fmt::{self, Display, Formatter};
+
+use typed_nccl_plan::ir::Comparison;
+
+use super::{Awaited, Collective, Expr, ExprKind, Operator, StatementKind, text};
+
+/// How tightly an expression binds; a part that binds less stands in parentheses.
+fn binds(expr: &Expr) -> u8 {
+    match &expr.kind {
+        ExprKind::Binary(_, operator, _) => match operator {
+            Operator::Or => 1,
+            Operator::And => 2,
+            Operator::Compare(_) => 3,
+            Operator::Add | Operator::Sub => 4,
+            Operator::Mul | Operator::Div | Operator::Rem => 5,
+        },
+        ExprKind::Negated(_) | ExprKind::Not(_) => 6,
+        _ => 7,
+    }
+}
+
+fn part(expr: &Expr, least: u8, f: &mut Formatter<'_>) -> fmt::Result {
+    if binds(expr) < least { write!(f, "({expr})") } else { write!(f, "{expr}") }
+}
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ExprKind::Int(value) => write!(f, "{value}"),
+            ExprKind::Name(name) => f.write_str(&text(name)),
+            ExprKind::Field(base, name) => {
+                part(base, 7, f)?;
+                write!(f, ".{}", text(name))
+            }
+            ExprKind::Index(base, index) => write!(f, "{base}[{index}]"),
+            ExprKind::Slice(base, from, to) => {
+                write!(f, "{base}[")?;
+                from.iter().try_for_each(|from| write!(f, "{from}"))?;
+                f.write_str("..")?;
+                to.iter().try_for_each(|to| write!(f, "{to}"))?;
+                f.write_str("]")
+            }
+            ExprKind::Method(base, name, arguments) => {
+                part(base, 7, f)?;
+                write!(f, ".{}(", text(name))?;
+                list(arguments, f)?;
+                f.write_str(")")
+            }
+            ExprKind::Negated(one) => {
+                f.write_str("-")?;
+                part(one, 6, f)
+            }
+            ExprKind::Not(one) => {
+                f.write_str("!")?;
+                part(one, 6, f)
+            }
+            ExprKind::Binary(left, operator, right) => {
+                part(left, binds(self), f)?;
+                write!(f, " {operator} ")?;
+                part(right, binds(self) + 1, f)
+            }
+            ExprKind::List(parts) => {
+                f.write_str("[")?;
+                list(parts, f)?;
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+fn list(parts: &[Expr], f: &mut Formatter<'_>) -> fmt::Result {
+    for (nth, part) in parts.iter().enumerate() {
+        write!(f, "{}{part}", if nth == 0 { "" } else { ", " })?;
+    }
+    Ok(())
+}
+
+impl Display for Operator {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Add => "+",
+            Self::Sub => "-",
+            Self::Mul => "*",
+            Self::Div => "/",
+            Self::Rem => "%",
+            Self::And => "&&",
+            Self::Or => "||",
+            Self::Compare(comparison) => match comparison {
+                Comparison::Equal => "==",
+                Comparison::NotEqual => "!=",
+                Comparison::Less => "<",
+                Comparison::LessOrEqual => "<=",
+                Comparison::Greater => ">",
+                Comparison::GreaterOrEqual => ">=",
+            },
+        })
+    }
+}
+
+impl Display for Collective {
+    /// Without its communicator.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({}", self.name, self.send)?;
+        self.recv.iter().try_for_each(|recv| write!(f, " -> {recv}"))?;
+        self.others.iter().try_for_each(|other| write!(f, ", {other}"))?;
+        self.root.iter().try_for_each(|root| write!(f, ", root = {root}"))?;
+        f.write_str(")")
+    }
+}
+
+impl StatementKind {
+    /// A message or a collective without its communicator, if it is one that is written on one line.
+    pub(crate) fn message(&self) -> Option<String> {
+        Some(match self {
+            Self::Send { from, peer, into, .. } => match into {
+                Some(into) => format!("send {from} to {peer} into {into}"),
+                None => format!("send {from} to {peer}"),
+            },
+            Self::Receive { into, peer, .. } => format!("recv {into} from {peer}"),
+            Self::Put { from, peer, into, signal, .. } => {
+                let signal = signal.as_ref().map(|signal| format!(" signal {}", text(signal)));
+                format!("put {from} to {peer} into {into}{}", signal.unwrap_or_default())
+            }
+            Self::Signal { signal, peer, .. } => format!("signal {} to {peer}", text(signal)),
+            Self::Wait { signals, .. } => {
+                let one = |one: &Awaited| {
+                    let times = one.times.as_ref().map(|times| format!("{times} of "));
+                    let signal = text(&one.signal);
+                    format!("{}{signal} from {}", times.unwrap_or_default(), one.peer)
+                };
+                format!("wait {}", signals.iter().map(one).collect::<Vec<_>>().join(", "))
+            }
+            Self::Collective(collective) => collective.to_string(),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! What stands where a statement could end, and is not its `;`.
+
+use proc_macro2::TokenTree;
+
+use super::cursor::Cursor;
+use super::{expr, words};
+use crate::ast::{Place, StatementKind, text};
+use crate::fault::Fault;
+use crate::nearest::nearest;
+
+/// Words with which other languages say among which ranks something is.
+const AMONG: [&str; 7] = ["among", "over", "through", "via", "within", "comm", "along"];
+
+/// That a statement, of which this much was understood, does not end here.
+pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &Place) -> Fault {
+    let next = cursor.peek(0).map(ToString::to_string).unwrap_or_default();
+    if let Some(fault) = among(cursor, kind, &next) {
+        return fault;
+    }
+    match &*next {
+        "on" | "after" if is_placed(kind) => {
+            return Fault::new(cursor.span(), "where a statement runs is said once")
+                .help("the order is `on stream after others`: `send a to p on net after cmp;`");
+        }
+        "into" | "to" | "from" | "signal" => {
+            return cursor.expected("`;`").help(
+                "the order is `send a to p into b;`, `put a to p into b signal s;`, `recv b from p;`",
+            );
+        }
+        _ => {}
+    }
+    let clauses = clauses(kind, place);
+    let near = nearest(&next, clauses.iter().copied());
+    let arrow = cursor.is_punct(0, "->") && clauses.contains(&"into");
+    let word = matches!(cursor.peek(0), Some(TokenTree::Ident(_)))
+        && on_this_line(cursor)
+        && !words::all().any(|word| word == next);
+    let list = !place.after.is_empty();
+    if near.is_none() && !arrow && !(word && (list || !clauses.is_empty())) {
+        let title = "a statement ends with `;`, which is missing after this";
+        return Fault::new(cursor.last(), title);
+    }
+    let mut expected: Vec<String> = clauses.iter().map(|clause| format!("`{clause}`")).collect();
+    expected.extend(list.then(|| "`,`".to_owned()));
+    let fault = if expected.is_empty() {
+        cursor.expected("`;`")
+    } else {
+        cursor.expected(&format!("{} or `;`", expected.join(", ")))
+    };
+    let arrow = arrow.then(|| into(cursor, kind)).flatten();
+    let help = near.map(|near| format!("did you mean `{near}`?")).or(arrow);
+    fault.maybe_help(help.or_else(|| list.then(|| "names are separated by `,`".to_owned())))
+}
+
+/// Whether what stands here is in the line of what is before it.
+pub(super) fn on_this_line(cursor: &Cursor) -> bool {
+    cursor.span().start().line == cursor.last().end().line
+}
+
+fn is_placed(kind: &StatementKind) -> bool {
+    kind.message().is_some() || matches!(kind, StatementKind::Run { .. })
+}
+
+/// What this statement may still say.
+fn clauses(kind: &StatementKind, place: &Place) -> Vec<&'static str> {
+    let mut clauses = Vec::new();
+    if !is_placed(kind) {
+        return clauses;
+    }
+    let placed = place.on.is_some() || !place.after.is_empty();
+    match kind {
+        StatementKind::Send { into: None, .. } if !placed => clauses.push("into"),
+        StatementKind::Put { signal: None, .. } if !placed => clauses.push("signal"),
+        _ => {}
+    }
+    if !placed {
+        clauses.push("on");
+    }
+    if place.after.is_empty() {
+        clauses.push("after");
+    }
+    clauses
+}
+
+/// `send a to p -> b`, as it is written.
+fn into(cursor: &Cursor, kind: &StatementKind) -> Option<String> {
+    let mut ahead = cursor.clone();
+    ahead.take_punct("->");
+    let into = expr::expr(&mut ahead).ok()?;
+    Some(format!("write `{} into {into};`", kind.message()?))
+}
+
+/// `all_reduce(x, sum) among node`
+fn among(cursor: &Cursor, kind: &StatementKind, next: &str) -> Option<Fault> {
+    let message = kind.message()?;
+    let Some(TokenTree::Ident(name)) = cursor.peek(1) else { return None };
+    if !AMONG.contains(&next) || !on_this_line(cursor) {
+        return None;
+    }
+    let area = crate::area::Area { first: cursor.span(), last: name.span() };
+    let name = text(name);
+    let help = match next {
+        "along" => format!(
+            "declare one along that axis, and write it in front: `comm part along {name};`, `part.{message};`"
+        ),
+        _ => format!("write `{name}.{message};`"),
+    };
+    Some(Fault::new(area, "a communicator stands in front").help(help))
+}

@@ -1,0 +1,42 @@
+//! Names around which a plan goes, as `n` in `(rank + 1) % n`: they are meant to be ranks.
+
+use crate::ast::{Block, Expr, ExprKind, Operator, StatementKind, text};
+
+pub(super) fn names(block: &Block) -> Vec<String> {
+    let mut names = Vec::new();
+    walk(block, &mut names);
+    names
+}
+
+fn walk(block: &Block, names: &mut Vec<String>) {
+    for statement in block {
+        match &statement.kind {
+            StatementKind::Let { value, .. } => ring(value, names),
+            StatementKind::Send { peer, .. }
+            | StatementKind::Receive { peer, .. }
+            | StatementKind::Put { peer, .. }
+            | StatementKind::Signal { peer, .. } => ring(peer, names),
+            StatementKind::Wait { signals, .. } => {
+                signals.iter().for_each(|one| ring(&one.peer, names));
+            }
+            StatementKind::Group(body)
+            | StatementKind::Sequence(body)
+            | StatementKind::On(body)
+            | StatementKind::For { body, .. } => walk(body, names),
+            StatementKind::If { then, otherwise, .. } => {
+                walk(then, names);
+                otherwise.iter().for_each(|block| walk(block, names));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn ring(peer: &Expr, names: &mut Vec<String>) {
+    if let ExprKind::Binary(step, Operator::Rem, around) = &peer.kind
+        && step.mentions("rank")
+        && let ExprKind::Name(name) = &around.kind
+    {
+        names.push(text(name));
+    }
+}
