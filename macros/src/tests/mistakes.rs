@@ -24,6 +24,18 @@ fn told(file: &str) {
     compare(&folder.join(format!("{file}.txt")), &all);
 }
 
+/// Plans to which was done what a help says, to the letter.
+#[test]
+fn mended_as_told() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/mistakes");
+    let cases = fs::read_to_string(folder.join("mended.plan")).expect("cases");
+    for case in cases.split("// ---- ").skip(1) {
+        let (title, plan) = case.split_once('\n').expect("a title");
+        let messages = source::messages(plan.parse().expect("tokens"));
+        assert!(messages.is_empty(), "{title}\n{}", messages.join("\n"));
+    }
+}
+
 /// Compares with what is kept, or keeps it.
 pub(super) fn compare(kept: &Path, now: &str) {
     if env::var_os("BLESS").is_some() {
@@ -47,7 +59,7 @@ macro_rules! files {
     )+};
 }
 
-files! { header statements names peers regions collectives compute checked checks }
+files! { hazards header statements names peers regions collectives compute checked checks }
 
 /// The table of the documentation quotes what is said, for every check.
 #[test]

@@ -10,6 +10,9 @@ use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 /// How many problems of one rule are told.
 const MOST: usize = 8;
 
+/// What is in the middle of a signal to who puts, and the wait for it: each put needs such.
+pub(crate) const EXCHANGE: &str = ";` `wait ";
+
 pub(crate) struct Report<'a> {
     plan: &'a Plan,
     pub(crate) program: &'a Program,
@@ -33,6 +36,14 @@ impl<'a> Report<'a> {
         }
     }
 
+    pub(crate) fn plan(&self) -> &'a Plan {
+        self.plan
+    }
+
+    pub(crate) fn sizes(&self) -> &'a Sizes {
+        self.sizes
+    }
+
     pub(crate) fn tell(
         &mut self,
         check: Check,
@@ -54,8 +65,23 @@ impl<'a> Report<'a> {
         });
     }
 
-    /// Whether a clash of some use of memory was told already; then the put at `at` is told with it.
-    pub(crate) fn same_use(&mut self, check: Check, of: Location, at: Location) -> bool {
+    /// Whether a problem at that place was told whose story begins at the other place: the same of a pair.
+    pub(crate) fn tells_both(&self, check: Check, at: Location, first: Location) -> bool {
+        self.problems.iter().any(|problem| {
+            problem.check() == Some(check)
+                && problem.at == at
+                && problem.story.first().is_some_and(|line| line.at == first)
+        })
+    }
+
+    /// Whether a clash of some use of memory was told already; then the put at `at` is told with it, and what
+    /// else it takes to mend it.
+    pub(crate) fn same_use(
+        &mut self,
+        check: Check,
+        (of, at): (Location, Location),
+        mend: impl FnOnce() -> Option<String>,
+    ) -> bool {
         let same = |problem: &&mut Problem| {
             problem.check() == Some(check)
                 && problem.story.first().is_some_and(|line| line.at == of)
@@ -64,6 +90,10 @@ impl<'a> Report<'a> {
         if known.at != at && self.told.insert((check, at)) {
             let text = "and the same holds for this put".to_owned();
             known.story.push(Line { rank: None, other: None, at, text });
+            let wants = known.help.iter_mut().find(|help| help.contains(EXCHANGE));
+            if let Some((help, mend)) = wants.zip(mend()) {
+                *help += &format!(", {mend}");
+            }
         }
         true
     }
@@ -294,6 +324,28 @@ impl<'a> Report<'a> {
 
     pub(crate) fn signal(&self, signal: u32) -> &str {
         &self.plan.signals[signal as usize].name
+    }
+
+    /// A name for one more signal: this one, unless something is called so.
+    pub(crate) fn free_signal(&self, name: &str) -> String {
+        let plan = self.plan;
+        let taken = |name: &str| {
+            plan.signals
+                .iter()
+                .chain(&plan.streams)
+                .chain(&plan.counters)
+                .any(|one| one.name == name)
+                || plan.buffers.iter().any(|one| one.name == name)
+                || plan.params.iter().any(|one| one.name == name)
+                || plan.axes.iter().any(|one| one.name == name)
+        };
+        let mut free = name.to_owned();
+        let mut more = 2;
+        while taken(&free) {
+            free = format!("{name}{more}");
+            more += 1;
+        }
+        free
     }
 
     pub(crate) fn stream(&self, stream: u16) -> &str {

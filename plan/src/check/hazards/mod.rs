@@ -3,6 +3,10 @@
 //! On one rank, memory itself orders the units that touch it. What is left are puts: they write another
 //! rank's memory, and only signals order them with what is done there.
 
+mod clash;
+mod mend;
+mod turns;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,8 +15,8 @@ use super::links::Links;
 use super::orders::Orders;
 use super::report::Report;
 use crate::ir::Plan;
-use crate::program::{Budget, NONE, Op, OpKind, Program, Span, Unit};
-use crate::verdict::{Check, Line};
+use crate::program::{Budget, NONE, Op, OpKind, Program, Span};
+use crate::verdict::Check;
 
 /// Whether there is something to ask.
 pub(crate) fn is_asked(instance: &Instance<'_>) -> bool {
@@ -327,224 +331,4 @@ struct Clash<'a> {
     rank: u32,
     put: &'a Incoming,
     other: &'a Access,
-}
-
-impl Clash<'_> {
-    fn unit(&self, unit: u32) -> &Unit {
-        &self.program.units[(unit % self.orders.units) as usize]
-    }
-
-    /// In which runs the put and the other use are.
-    fn runs(&self) -> (u32, u32) {
-        let units = self.orders.units;
-        (self.put.access.unit / units, self.other.unit / units)
-    }
-
-    fn ops(&self) -> (&Op, &Op) {
-        let ops = &self.program.ops;
-        (&ops[self.put.access.op as usize], &ops[self.other.op as usize])
-    }
-
-    fn tell(&self, report: &mut Report<'_>) {
-        let (op, theirs) = self.ops();
-        let (at, runs) = (self.program.place(op.statement), self.runs());
-        let check = if runs.0 == runs.1 { Check::Hazards } else { Check::ReplayHazards };
-        if report.knows(check, op) {
-            return;
-        }
-        let is_put = theirs.kind == OpKind::Put;
-        // Puts that the same reader must be protected from have one mend.
-        if !is_put && report.same_use(check, self.program.place(theirs.statement), at) {
-            return;
-        }
-        let rank = self.rank;
-        let source = self.unit(self.put.access.unit).rank;
-        let other_rank = self.unit(self.other.unit).rank;
-        let within = |run: u32, other: u32| if run > other { "in the next run " } else { "" };
-        let mut story = vec![
-            report.line(
-                other_rank,
-                theirs,
-                format!("{}{}", within(runs.1, runs.0), report.does_in(theirs, runs.1)),
-            ),
-            report.line(
-                source,
-                op,
-                format!(
-                    "{}{}, in no order with it",
-                    within(runs.0, runs.1),
-                    report.does_in(op, runs.0)
-                ),
-            ),
-        ];
-        let does = match (is_put, self.other.writes) {
-            (true, _) => format!("rank {other_rank} puts there too"),
-            (false, true) => format!("rank {rank} writes there"),
-            (false, false) if self.is_early() => {
-                format!("rank {rank} may read before it has arrived")
-            }
-            (false, false) => format!("rank {rank} may not have finished reading"),
-        };
-        let title = format!(
-            "rank {source} puts into {} of rank {rank}, and {does}",
-            report.name(Span { object: self.put.access.span.object, ..self.put.access.span })
-        );
-        let help = if runs.0 == runs.1 {
-            self.mend_run(is_put, report)
-        } else {
-            self.mend_replay(is_put, &mut story, report)
-        };
-        let help: Vec<&str> = help.iter().map(String::as_str).collect();
-        report.tell(check, at, title, story, &help);
-    }
-
-    /// Whether the memory is used for what the put brings, and not for what was there before.
-    fn is_early(&self) -> bool {
-        let runs = self.runs();
-        match self.put.arrival {
-            Some(wait) => self.other.unit > wait,
-            None => runs.1 >= runs.0 && self.ops().0.signal == NONE,
-        }
-    }
-
-    /// The reader raises a signal, and who puts waits for it.
-    fn done(&self, report: &Report<'_>) -> Option<String> {
-        let op = self.ops().0;
-        if op.shift == NONE {
-            return None;
-        }
-        let back = self.program.shifts[op.shift as usize].back;
-        let (to, from) = (report.peer(back), report.peer(op.shift));
-        let on = |unit: u32| match self.program.streams {
-            0 | 1 => String::new(),
-            _ => format!(" on {}", report.stream(self.unit(unit).stream)),
-        };
-        let (theirs, ours) = (on(self.other.unit), on(self.put.access.unit));
-        let line = self.program.place(op.statement).line;
-        Some(format!(
-            "for the put in line {line} `signal done to {to}{theirs};` and `wait done from {from}{ours};`"
-        ))
-    }
-
-    /// What mends a clash within one run.
-    fn mend_run(&self, is_put: bool, report: &Report<'_>) -> Vec<String> {
-        let (op, theirs) = self.ops();
-        let line = self.program.place(theirs.statement).line;
-        let stream = |unit: u32| report.stream(self.unit(unit).stream).to_owned();
-        if is_put {
-            return vec![
-                "put into parts that do not overlap, or wait for a signal of the one put before the other"
-                    .to_owned(),
-            ];
-        }
-        if op.signal == NONE && self.put.arrival.is_none() {
-            return vec![format!(
-                "raise a signal with the put, `signal s` behind `into ..`, and wait for it before line {line}"
-            )];
-        }
-        match self.put.arrival {
-            Some(wait) if self.is_early() => {
-                let (waits, uses) = (stream(wait), stream(self.other.unit));
-                if waits == uses {
-                    vec![format!("wait for a signal of the put before line {line}")]
-                } else {
-                    vec![format!(
-                        "let line {line} wait until it has arrived: write `on {uses} after {waits}` there"
-                    )]
-                }
-            }
-            _ => {
-                let how = self.done(report).map_or_else(String::new, |done| format!(": {done}"));
-                vec![
-                    format!(
-                        "raise a signal behind line {line}, and wait for it before each put{how}"
-                    ),
-                    format!(
-                        "or wait for a signal of the put before line {line}, if that is to read what it brings"
-                    ),
-                ]
-            }
-        }
-    }
-
-    /// What mends a clash with another run.
-    fn mend_replay(&self, is_put: bool, story: &mut Vec<Line>, report: &Report<'_>) -> Vec<String> {
-        let program = self.program;
-        let (op, theirs) = self.ops();
-        let (put, user) = (self.unit(self.put.access.unit), self.unit(self.other.unit));
-        let object = &program.objects.all[self.put.access.span.object as usize];
-        let stream = report.stream(user.stream);
-        let is_swapped = object.twin != self.put.access.span.object;
-        let waits_already =
-            is_put || put.stream == user.stream || put.after & 1 << user.stream != 0;
-        if !is_swapped {
-            let name = report.declaration(object.buffer);
-            let mut swap = format!("give it two copies that swap: declare {name}");
-            if !waits_already {
-                swap = format!(
-                    "let the put wait for the reader: declare two copies that swap, {name}, and write \
-                     `after {stream}` at each put"
-                );
-            }
-            let how = self.done(report).map_or_else(String::new, |done| format!(": {done}"));
-            let signal = format!(
-                "or raise a signal behind the reader, and wait for it at the end of the run{how}"
-            );
-            return vec![swap, signal];
-        }
-        let waits = program.units[program.of_rank(put.rank as usize)]
-            .iter()
-            .flat_map(|unit| program.ops_of(unit))
-            .find(|of| {
-                let ours = (of.kind, of.peer, of.communicator);
-                ours == (OpKind::Wait, self.rank, op.communicator)
-            });
-        let Some(wait) = waits else {
-            // Two copies do not help where a rank may be two runs ahead.
-            let how = self.done(report).map_or_else(String::new, |done| format!(", {done}"));
-            return vec![format!(
-                "wait once in every run for a signal of the rank that is put at{how}: without one, this rank \
-                 may be several runs ahead of it"
-            )];
-        };
-        let signal = report.signal(wait.signal);
-        let runs = self.runs();
-        let raise = (0..).zip(&program.units).find_map(|(at, unit)| {
-            let raises = |op: &&Op| {
-                op.signal == wait.signal
-                    && op.peer == put.rank
-                    && matches!(op.kind, OpKind::Put | OpKind::Signal)
-            };
-            let op = program.ops_of(unit).iter().find(raises)?;
-            (unit.rank == self.rank).then_some((at, unit, op))
-        });
-        // By the run before, the reader's signal must say that it has read.
-        let next = runs.0.saturating_sub(1) * self.orders.units;
-        match raise {
-            Some((at, raising, op))
-                if !is_put
-                    && runs.0 > runs.1
-                    && !self.orders.clocks.ended(self.other.unit, user.stream, at + next) =>
-            {
-                let reader = program.place(theirs.statement).line;
-                let does = if self.other.writes { "written" } else { "read" };
-                let text = format!(
-                    "raises the signal `{signal}`, which rank {} awaits, before line {reader} has {does} {}",
-                    put.rank,
-                    report.object_name(self.other.span.object)
-                );
-                story.push(report.line(self.rank, op, text));
-                let line = program.place(op.statement).line;
-                vec![if raising.stream == user.stream || raising.after & 1 << user.stream != 0 {
-                    format!("raise it behind the reader: exchange lines {line} and {reader}")
-                } else {
-                    format!("raise it after the reader: write `after {stream}` in line {line}")
-                }]
-            }
-            _ => vec![format!(
-                "put only behind the wait for `{signal}` (line {}): on its stream, or `after` it",
-                program.place(wait.statement).line
-            )],
-        }
-    }
 }

@@ -1,0 +1,102 @@
+//! In which turns of a loop two uses of the same memory are.
+
+use super::super::report::Report;
+use super::Clash;
+use crate::ir::{Loop, Step, StepKind};
+use crate::program::Env;
+
+/// A put and another use, both in one loop.
+pub(super) struct Turns<'a> {
+    around: &'a Loop,
+    /// How often the loop ran before, for the put and for the other use, where that is known.
+    turns: Option<(i64, i64)>,
+    /// Whether the put is in a later turn, or the other use is.
+    pub(super) later: (bool, bool),
+}
+
+impl Clash<'_> {
+    /// The innermost loop around both, and the turns of it that they are in. `None` where no loop is.
+    pub(super) fn turns<'a>(&self, report: &Report<'a>) -> Option<Turns<'a>> {
+        let plan = report.plan();
+        let (put, other) = (self.put.access.unit, self.other.unit);
+        let statements = (self.ops().0.statement, self.ops().1.statement);
+        let around = around(&plan.steps, statements)?;
+        let turns = self.turn(around, put, report).zip(self.turn(around, other, report));
+        let units = (self.unit(put), self.unit(other));
+        // What is written behind and runs before is in another turn.
+        let later = match turns {
+            Some((put, other)) => (put > other, other > put),
+            None => (
+                statements.0 < statements.1 && units.0.turn > units.1.turn,
+                statements.1 < statements.0 && units.1.turn > units.0.turn,
+            ),
+        };
+        Some(Turns { around, turns, later })
+    }
+
+    /// How often a loop ran before a unit did, if each turn of it runs the unit's statement once.
+    fn turn(&self, around: &Loop, unit: u32, report: &Report<'_>) -> Option<i64> {
+        let unit = unit % self.orders.units;
+        let of = self.unit(unit);
+        let count = bounds(around, of.rank, report).map(|(from, to)| to - from)?;
+        let own = self.program.of_rank(of.rank as usize);
+        let alike = own.filter(|&at| self.program.units[at].statement == of.statement);
+        let alike: Vec<usize> = alike.collect();
+        let nth = alike.iter().position(|&at| at == unit as usize)?;
+        (alike.len() as i64 == count).then_some(nth as i64)
+    }
+}
+
+impl Turns<'_> {
+    /// When that of both is which is in a later turn, before what it does: `in the next turn of the loop
+    /// (step = 1), `.
+    pub(super) fn when(&self, rank: u32, report: &Report<'_>) -> String {
+        let Some((put, other)) = self.turns else {
+            return "in a later turn of the loop ".to_owned();
+        };
+        let (turn, away) = (put.max(other), (put - other).abs());
+        let which = if away == 1 { "the next" } else { "a later" };
+        let counter = &report.plan().counters[self.around.counter.index()].name;
+        let value = bounds(self.around, rank, report).map(|(from, to)| match self.around.reverse {
+            true => to - 1 - turn,
+            false => from + turn,
+        });
+        match value {
+            Some(value) => format!("in {which} turn of the loop ({counter} = {value}) "),
+            None => format!("in {which} turn of the loop "),
+        }
+    }
+}
+
+fn bounds(around: &Loop, rank: u32, report: &Report<'_>) -> Option<(i64, i64)> {
+    let counters = vec![None; report.plan().counters.len()];
+    let env = Env {
+        extents: &report.sizes().extents,
+        size: report.program.ranks() as i64,
+        params: &report.sizes().params,
+        counters: &counters,
+        rank: i64::from(rank),
+    };
+    env.eval(&around.from).ok().zip(env.eval(&around.to).ok())
+}
+
+/// The innermost loop that holds both statements, by their numbers.
+fn around(steps: &[Step], (a, b): (u32, u32)) -> Option<&Loop> {
+    let mut number = 0;
+    inside(steps, (a, b), &mut number)
+}
+
+fn inside<'a>(steps: &'a [Step], (a, b): (u32, u32), number: &mut u32) -> Option<&'a Loop> {
+    for step in steps {
+        let first = *number;
+        *number += 1;
+        let inner = inside(step.body(), (a, b), number);
+        let holds = |one: u32| (first + 1..*number).contains(&one);
+        match &step.kind {
+            _ if inner.is_some() => return inner,
+            StepKind::Loop(this) if holds(a) && holds(b) => return Some(this),
+            _ => {}
+        }
+    }
+    None
+}
