@@ -2,6 +2,7 @@
 
 use super::instance::Instance;
 use super::links::Meeting;
+use super::parts::Parts;
 use super::report::Report;
 use crate::program::{Kind, NONE, Op, OpKind, Program, Span};
 use crate::verdict::{Check, Line};
@@ -77,7 +78,6 @@ fn absent(
 ) {
     let op = &program.ops[op as usize];
     let OpKind::Collective(kind) = op.kind else { return };
-    let name = report.communicator(op).to_owned();
     let at = program.place(op.statement);
     let story = vec![
         report.line(caller as u32, op, report.does(op)),
@@ -85,10 +85,15 @@ fn absent(
             rank: Some(missing),
             other: Some(caller),
             at,
-            text: format!("is a member of `{name}` and never runs it"),
+            text: match op.communicator {
+                0 => "never runs it".to_owned(),
+                node => {
+                    format!("is a member of {} and never runs it", report.communicator_name(node))
+                }
+            },
         },
     ];
-    let title = format!("not all members of `{name}` run this {}", kind.name());
+    let title = format!("not all {} run this {}", report.members(op), kind.name());
     let help = [
         "take the condition away, or make one that holds for all members or for none",
         "or use a communicator of those ranks alone",
@@ -123,7 +128,8 @@ fn count(kind: Kind, op: &Op, size: u64, is_root: bool) -> Result<u64, String> {
             Err(format!("it sends {sent} and receives {received}"))
         }
         Kind::AllToAll if sent % size != 0 => {
-            Err(format!("{sent} elements do not fall into {size} parts"))
+            let (s, do_not) = if sent == 1 { ("", "does not") } else { ("s", "do not") };
+            Err(format!("{sent} element{s} {do_not} fall into {size} parts"))
         }
         Kind::AllToAll => Ok(sent / size),
         Kind::Gather if is_root => parts(received, sent, "what the root receives does not fit"),
@@ -158,17 +164,23 @@ fn agree<'a>(
         if let Err(why) = &own {
             let title = match needs(kind, op, size) {
                 Some((needed, span)) => format!(
-                    "this {} needs {needed} elements in {}, which has {}",
+                    "this {} needs {needed} element{} in {}, which has {}",
                     kind.name(),
+                    if needed == 1 { "" } else { "s" },
                     report.name(span),
                     span.len()
                 ),
                 None => format!("the regions of this {} do not fit: {why}", kind.name()),
             };
             let story = vec![report.line(rank, op, report.does(op))];
-            let help =
-                ["a part has one length on every rank: the whole is the size times the part"];
-            report.tell(Check::Agreement, program.place(op.statement), title, story, &help);
+            let help = match kind {
+                Kind::AllToAll => report.even(op.source.object),
+                _ => Parts::of(op, report).and_then(|parts| parts.lengths()),
+            };
+            let help = help.unwrap_or_else(|| {
+                "a part has one length on every rank: the whole is the size times the part".into()
+            });
+            report.tell(Check::Agreement, program.place(op.statement), title, story, &[&help]);
             return false;
         }
         let elements = elements_of(program, op);
@@ -221,11 +233,7 @@ fn agree<'a>(
                 report.line(*first, other, told(other, count, report)),
                 report.line(rank, op, told(op, &own, report)),
             ];
-            let title = format!(
-                "the members of `{}` disagree about this {}",
-                report.communicator(op),
-                kind.name()
-            );
+            let title = format!("the {} disagree about this {}", report.members(op), kind.name());
             let help: &[&str] = if kind != theirs {
                 &["use one reduction on every member"]
             } else if op.statement == other.statement {

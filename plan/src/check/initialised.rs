@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::instance::Instance;
 use super::links::Signals;
+use super::parts::Parts;
 use super::report::Report;
 use crate::ir::Role;
 use crate::program::{Kind, NONE, Op, OpKind, Span};
@@ -181,16 +182,20 @@ fn in_place(instance: &Instance<'_>, rank: u32, op: &Op, report: &mut Report<'_>
     if right || report.knows(Check::Initialised, op) {
         return;
     }
-    let title = format!("this {} runs in place, but not at its own place", kind.name());
-    let story =
-        vec![report.line(rank, op, format!("{} of {}", report.does(op), report.name(source)))];
-    let help = match kind {
-        Kind::AllToAll => "use two buffers: an all_to_all does not run in place",
-        Kind::AllGather | Kind::Gather => "rank r's part begins at r times its length in the whole",
-        Kind::ReduceScatter(_) | Kind::Scatter => {
-            "rank r's part begins at r times its length in the whole"
-        }
-        _ => "send and receive the same region, or two that do not overlap",
+    let title = match kind {
+        Kind::AllToAll => "an all_to_all does not run in place".to_owned(),
+        _ => format!("this {} runs in place, but not at its own place", kind.name()),
     };
-    report.tell(Check::Initialised, report.program.place(op.statement), title, story, &[help]);
+    let story =
+        vec![report.line(rank, op, format!("{}, of {}", report.does(op), report.name(source)))];
+    let rule = "rank r's part begins at r times its length in the whole";
+    let help = match (kind, Parts::of(op, report)) {
+        (Kind::AllToAll, _) => "use two buffers: it reads one while it fills the other".to_owned(),
+        (_, Some(parts)) => format!("{}: {rule}", parts.own_place()),
+        (Kind::AllGather | Kind::Gather | Kind::ReduceScatter(_) | Kind::Scatter, None) => {
+            rule.to_owned()
+        }
+        _ => "send and receive the same region, or two that do not overlap".to_owned(),
+    };
+    report.tell(Check::Initialised, report.program.place(op.statement), title, story, &[&help]);
 }

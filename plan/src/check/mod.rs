@@ -19,6 +19,7 @@ mod messages;
 mod models;
 mod order;
 mod orders;
+mod parts;
 mod postcondition;
 mod regions;
 mod report;
@@ -28,6 +29,7 @@ mod signals;
 mod symmetry;
 mod units;
 mod whitelist;
+mod written;
 
 use crate::ir::{Location, Plan};
 use crate::program::{Budget, DOES_NOT_FIT, Program, Statements, expand, fits};

@@ -120,8 +120,14 @@ fn tell_pair(pair: Pair, back: Option<Pair>, report: &mut Report<'_>) {
     story.extend(back.map(|back| second(back, "in no order with that either")));
     let among = [pair.first, pair.second]
         .map(|unit| program.communicators_of(&program.units[unit as usize]));
-    let names: Vec<String> = bits(among[0] | among[1])
-        .map(|communicator| format!("`{}`", report.communicator_name(communicator as u16)))
+    // The one of all ranks has no name, and comes last.
+    let among = among[0] | among[1];
+    let names: Vec<String> = bits(among & !1)
+        .chain(bits(among & 1))
+        .map(|communicator| match communicator {
+            0 => "what all ranks do together".to_owned(),
+            other => report.communicator_name(other as u16),
+        })
         .collect();
     let names = match names.as_slice() {
         [some @ .., last] if !some.is_empty() => format!("{} and {last}", some.join(", ")),

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
-use crate::ir::{BufferId, Expr, Location, Peer, Plan, Step, StepKind};
-use crate::program::{Env, NONE, Op, OpKind, Program, Span};
+use crate::ir::{BufferId, Expr, Location, Plan, Step, StepKind};
+use crate::program::{NONE, Op, OpKind, Program, Span};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
 /// How many problems of one rule are told.
@@ -96,6 +96,11 @@ impl<'a> Report<'a> {
             }
         }
         true
+    }
+
+    /// That the problem at a place was told with another one.
+    pub(crate) fn is_told(&mut self, check: Check, at: Location) {
+        self.told.insert((check, at));
     }
 
     /// Whether a problem with an operation's statement was told, or enough of them: then no words are made.
@@ -215,12 +220,6 @@ impl<'a> Report<'a> {
         name
     }
 
-    /// What an object's buffer is called, without anything else.
-    pub(crate) fn buffer_name(&self, object: u32) -> &str {
-        let object = &self.program.objects.all[object as usize];
-        &self.plan.buffers[object.buffer.index()].name
-    }
-
     /// That a buffer falls into equal parts, as what is promised of its length.
     pub(crate) fn even(&self, object: u32) -> Option<String> {
         let object = &self.program.objects.all[object as usize];
@@ -230,46 +229,6 @@ impl<'a> Report<'a> {
         Some(format!(
             "say `where {len} % {n} == 0`: then no part is empty, or shorter than another"
         ))
-    }
-
-    /// The half that a message lacks, where it is written along an open chain: its place, its peer, and its
-    /// peer around the ring.
-    pub(crate) fn open_end(&self, op: &Op) -> Option<(Location, String, String)> {
-        if op.shift == NONE {
-            return None;
-        }
-        let back = &self.program.shifts[self.program.shifts[op.shift as usize].back as usize];
-        let [(axis, by, _)] = back.hops.as_slice() else { return None };
-        let mut nth = 0;
-        while let Some(step) = Step::nth(&self.plan.steps, nth) {
-            nth += 1;
-            let peer = match &step.kind {
-                StepKind::Receive(this) if op.kind == OpKind::Send => &this.peer,
-                StepKind::Send(this) if op.kind == OpKind::Receive => &this.peer,
-                _ => continue,
-            };
-            let Peer::Shift(hops) = peer else { continue };
-            let [hop] = hops.as_slice() else { continue };
-            let env = Env {
-                extents: &self.sizes.extents,
-                size: self.program.ranks() as i64,
-                params: &self.sizes.params,
-                counters: &vec![None; self.plan.counters.len()],
-                rank: 0,
-            };
-            if hop.wrap || hop.axis.0 != *axis || env.eval(&hop.by) != Ok(*by) {
-                continue;
-            }
-            let rank = match self.plan.axes.len() {
-                1 => "rank".to_owned(),
-                _ => format!("rank.{}", self.plan.axes[hop.axis.index()].name),
-            };
-            let sign = if *by < 0 { '-' } else { '+' };
-            let written = format!("{rank} {sign} {}", by.unsigned_abs());
-            let closed = format!("({written}) % {}", self.plan.axes[hop.axis.index()].name);
-            return Some((step.at, written, closed));
-        }
-        None
     }
 
     /// How a buffer is declared whose copies swap.
@@ -300,8 +259,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    pub(crate) fn communicator(&self, op: &Op) -> &str {
-        &self.plan.communicators[usize::from(op.communicator)].name
+    /// Who belongs to an operation's communicator: "the ranks", "the members of `node`".
+    pub(crate) fn members(&self, op: &Op) -> String {
+        match op.communicator {
+            0 => "ranks".to_owned(),
+            other => format!("members of {}", self.communicator_name(other)),
+        }
     }
 
     /// The axis along which a distance is, if it is along one.
@@ -312,8 +275,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    pub(crate) fn communicator_name(&self, communicator: u16) -> &str {
-        &self.plan.communicators[usize::from(communicator)].name
+    /// What a communicator is called: the one of all ranks needs no name in a plan.
+    pub(crate) fn communicator_name(&self, communicator: u16) -> String {
+        match communicator {
+            0 => "all ranks".to_owned(),
+            other => format!("`{}`", self.plan.communicators[usize::from(other)].name),
+        }
     }
 
     /// What an object is called.
@@ -393,7 +360,8 @@ impl<'a> Report<'a> {
                 op.peer
             ),
             OpKind::Collective(kind) => {
-                format!("runs {} on `{}`", kind.name(), self.communicator(op))
+                let among = if op.communicator == 0 { "among" } else { "on" };
+                format!("runs {} {among} {}", kind.name(), self.communicator_name(op.communicator))
             }
         }
     }

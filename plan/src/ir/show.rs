@@ -51,18 +51,21 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The same as it is written in `plan!`: `rank` for `r`, `u[..h]` for `u[0 .. h]`.
+    pub(crate) fn spelled<'a>(&'a self, what: impl Into<Shown<'a>>) -> String {
+        let names = Names::new(self);
+        let mut text = String::new();
+        Writer { to: &mut text, names: &names, depth: 0, spelled: true }.all(what.into());
+        text
+    }
+}
+
 /// [`Plan::show`] with names that are made once.
 pub(crate) fn show(names: &Names<'_>, what: Shown<'_>) -> String {
     let mut text = String::new();
-    let mut writer = Writer { to: &mut text, names, depth: 0 };
-    // Writing to a string does not fail.
-    let _ = match what {
-        Shown::Number(expr) => writer.number(expr, Binds::Sum),
-        Shown::Condition(condition) => writer.condition(condition, false),
-        Shown::Region(region) => writer.region(region),
-        Shown::Peer(peer) => writer.peer(peer),
-        Shown::Hop(hop) => writer.hop(hop),
-    };
+    let mut writer = Writer { to: &mut text, names, depth: 0, spelled: false };
+    writer.all(what);
     text
 }
 
@@ -81,9 +84,25 @@ struct Writer<'a, 'n> {
     to: &'a mut String,
     names: &'a Names<'n>,
     depth: usize,
+    spelled: bool,
 }
 
 impl Writer<'_, '_> {
+    fn all(&mut self, what: Shown<'_>) {
+        // Writing to a string does not fail.
+        let _ = match what {
+            Shown::Number(expr) => self.number(expr, Binds::Sum),
+            Shown::Condition(condition) => self.condition(condition, false),
+            Shown::Region(region) => self.region(region),
+            Shown::Peer(peer) => self.peer(peer),
+            Shown::Hop(hop) => self.hop(hop),
+        };
+    }
+
+    fn rank(&self) -> &'static str {
+        if self.spelled { "rank" } else { "r" }
+    }
+
     /// Runs it unless this is too deep.
     fn deeper(&mut self, run: impl FnOnce(&mut Self) -> fmt::Result) -> fmt::Result {
         if self.depth == DEEPEST {
@@ -98,7 +117,7 @@ impl Writer<'_, '_> {
     fn number(&mut self, expr: &Expr, least: Binds) -> fmt::Result {
         let (a, sign, b, binds, tighter) = match expr {
             Expr::Int(value) => return write!(self.to, "{value}"),
-            Expr::Rank => return self.to.write_char('r'),
+            Expr::Rank => return self.to.write_str(self.rank()),
             Expr::Size => return self.to.write_str("size"),
             Expr::Coordinate(axis) => return self.coordinate(*axis),
             Expr::Extent(axis) => return self.names.write(Meaning::Axis(*axis), self.to),
@@ -138,8 +157,10 @@ impl Writer<'_, '_> {
         }
         if let Some((start, end)) = &region.range {
             self.to.write_char('[')?;
-            self.number(start, Binds::Sum)?;
-            self.to.write_str(" .. ")?;
+            if !self.spelled || *start != Expr::Int(0) {
+                self.number(start, Binds::Sum)?;
+            }
+            self.to.write_str(if self.spelled { ".." } else { " .. " })?;
             self.number(end, Binds::Sum)?;
             self.to.write_char(']')?;
         }
@@ -149,7 +170,7 @@ impl Writer<'_, '_> {
     fn peer(&mut self, peer: &Peer) -> fmt::Result {
         match peer {
             Peer::Rank(expr) => self.number(expr, Binds::Sum),
-            Peer::Shift(hops) if hops.is_empty() => self.to.write_char('r'),
+            Peer::Shift(hops) if hops.is_empty() => self.to.write_str(self.rank()),
             Peer::Shift(hops) => hops.iter().enumerate().try_for_each(|(nth, hop)| {
                 self.to.write_str(if nth == 0 { "" } else { ", " })?;
                 self.hop(hop)
@@ -171,8 +192,8 @@ impl Writer<'_, '_> {
     /// This rank's place along an axis: `r.local`.
     fn coordinate(&mut self, axis: AxisId) -> fmt::Result {
         match self.names.plan.axes.get(axis.index()) {
-            Some(axis) => write!(self.to, "r.{}", Quoted(&axis.name)),
-            None => write!(self.to, "r.axis#{}", axis.0),
+            Some(axis) => write!(self.to, "{}.{}", self.rank(), Quoted(&axis.name)),
+            None => write!(self.to, "{}.axis#{}", self.rank(), axis.0),
         }
     }
 
@@ -204,7 +225,7 @@ impl Writer<'_, '_> {
     /// Where this rank is on an axis, which goes without saying where there is one alone.
     fn place(&mut self, axis: AxisId) -> fmt::Result {
         match axis {
-            AxisId(0) if self.names.plan.axes.len() == 1 => self.to.write_char('r'),
+            AxisId(0) if self.names.plan.axes.len() == 1 => self.to.write_str(self.rank()),
             axis => self.coordinate(axis),
         }
     }

@@ -1,5 +1,7 @@
 //! A5 and A6: nobody waits in a circle.
 
+mod turned;
+
 use super::graph::{Graph, end, start};
 use super::instance::Instance;
 use super::links::Links;
@@ -84,6 +86,7 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
     let mut story = Vec::new();
     let mut ranks = Vec::new();
     let mut kinds = Kinds::default();
+    let mut blocked = Vec::new();
     let at = |index: usize| nodes[index % len];
     for index in 0..len {
         let node = at(index);
@@ -136,12 +139,19 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
             ranks.push(rank);
         } else if node % 2 == 0 && next / 2 != unit {
             let earlier = next / 2;
+            blocked.push((earlier, unit));
             let why = match reason(program, earlier, unit) {
+                Some(Reason::Stream(_)) if program.streams == 1 => {
+                    "the plan has one stream".to_owned()
+                }
                 Some(Reason::Stream(stream)) => {
                     format!("on stream `{}`", report.stream(stream))
                 }
+                Some(Reason::Communicator(0)) => {
+                    "what goes among all ranks runs in order".to_owned()
+                }
                 Some(Reason::Communicator(among)) => format!(
-                    "operations of one communicator, `{}`, run in order",
+                    "operations of one communicator, {}, run in order",
                     report.communicator_name(among)
                 ),
                 Some(Reason::After(stream)) => {
@@ -200,10 +210,7 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
             "change the order: wait behind the `put` or `signal` that the other rank waits for"
                 .to_owned(),
         ],
-        (_, Kinds { messages: true, .. }) => vec![
-            "put what the ranks send each other and receive into one group, at both ends"
-                .to_owned(),
-        ],
+        (_, Kinds { messages: true, .. }) => turned::mends(program, &blocked),
         _ => vec!["change the order of the statements so that one of them can go first".to_owned()],
     };
     let help: Vec<&str> = help.iter().map(String::as_str).collect();

@@ -1,0 +1,77 @@
+//! Both halves of a message are of one type and one length, and those to oneself are in one group.
+
+use super::super::links::Message;
+use super::super::report::Report;
+use crate::ir::{Step, StepKind};
+use crate::program::Program;
+use crate::verdict::Check;
+
+pub(super) fn check(program: &Program, message: &Message, report: &mut Report<'_>) {
+    let (send, receive) =
+        (&program.ops[message.send_op as usize], &program.ops[message.receive_op as usize]);
+    let (from, to) = (
+        program.units[message.send_unit as usize].rank,
+        program.units[message.receive_unit as usize].rank,
+    );
+    let elements = (
+        program.objects.element(send.source.object),
+        program.objects.element(receive.target.object),
+    );
+    let lens = (send.source.len(), receive.target.len());
+    if elements.0 == elements.1 && lens.0 == lens.1 {
+        if from == to && message.send_unit != message.receive_unit {
+            to_oneself(program, message, report);
+        }
+        return;
+    }
+    let what = |element: &crate::ir::ElementType, len| format!("{len} {element}");
+    let story = vec![
+        report.line(from, send, format!("{}: {}", report.does(send), what(elements.0, lens.0))),
+        report.line(to, receive, format!("{}: {}", report.does(receive), what(elements.1, lens.1))),
+    ];
+    let (differ, alike) = match (elements.0 == elements.1, lens.0 == lens.1) {
+        (false, true) => (format!("{} and {}", elements.0, elements.1), "of one type"),
+        (true, _) => (format!("{} and {} elements", lens.0, lens.1), "of one length"),
+        _ => (
+            format!("{} and {}", what(elements.0, lens.0), what(elements.1, lens.1)),
+            "of one type and one length",
+        ),
+    };
+    let title = format!(
+        "{} and {} of one message differ: {differ}",
+        report.region(send).unwrap_or_else(|| report.name(send.source)),
+        report.region(receive).unwrap_or_else(|| report.name(receive.target)),
+    );
+    let mut help = vec![format!("make both halves {alike}")];
+    if elements.0 == elements.1 && lens.0.min(lens.1) == 0 {
+        help.splice(0..0, report.even(send.source.object));
+    }
+    let help: Vec<&str> = help.iter().map(String::as_str).collect();
+    report.tell(Check::Agreement, program.place(send.statement), title, story, &help);
+}
+
+/// A3: what a rank sends to itself waits for its receive.
+fn to_oneself(program: &Program, message: &Message, report: &mut Report<'_>) {
+    let (send, receive) =
+        (&program.ops[message.send_op as usize], &program.ops[message.receive_op as usize]);
+    let of = |unit: u32| &program.units[unit as usize];
+    let (sends, receives) = (of(message.send_unit), of(message.receive_unit));
+    let when = if message.send_unit < message.receive_unit { "later" } else { "earlier" };
+    let story = vec![
+        report.line(sends.rank, send, report.does(send)),
+        report.line(receives.rank, receive, format!("{when} {}", report.does(receive))),
+    ];
+    let is_group = |statement: u32| {
+        let step = Step::nth(&report.plan().steps, statement);
+        step.is_some_and(|step| matches!(step.kind, StepKind::Group(_)))
+    };
+    let title = if is_group(sends.statement) || is_group(receives.statement) {
+        "a rank sends to itself, and receives in another group".to_owned()
+    } else {
+        let article = if when == "later" { "a" } else { "an" };
+        format!("a rank sends to itself, and receives in {article} {when} statement")
+    };
+    let help = ["put both halves in one group: alone, the first waits for the second"];
+    let at = program.place(send.statement);
+    report.tell(Check::SelfMessages, at, title, story, &help);
+}

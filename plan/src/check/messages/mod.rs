@@ -1,0 +1,158 @@
+//! A1, A2, A3 and the grouping of A8 for messages: both halves, alike, grouped alike.
+
+mod agreement;
+mod groups;
+mod unpaired;
+
+use super::instance::Instance;
+use super::links::Message;
+use super::report::Report;
+use crate::program::{NONE, OpKind, Program};
+use crate::verdict::Check;
+
+/// One half: communicator, sender, receiver in one key; unit; operation.
+type Half = (u64, u32, u32);
+
+pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Message> {
+    let (mut sends, mut receives) = halves(instance.program);
+    // Within a key the order of issue is the order of the operations.
+    sends.sort_unstable();
+    receives.sort_unstable();
+    let mut messages = Vec::with_capacity(sends.len());
+    let mut alone = Vec::new();
+    let (mut s, mut r) = (0, 0);
+    while s < sends.len() || r < receives.len() {
+        let key = match (sends.get(s), receives.get(r)) {
+            (Some(send), Some(receive)) => send.0.min(receive.0),
+            (Some(half), None) | (None, Some(half)) => half.0,
+            (None, None) => break,
+        };
+        let s_end = s + sends[s..].iter().take_while(|half| half.0 == key).count();
+        let r_end = r + receives[r..].iter().take_while(|half| half.0 == key).count();
+        let first = messages.len();
+        messages.extend(sends[s..s_end].iter().zip(&receives[r..r_end]).map(|(send, receive)| {
+            Message {
+                send_unit: send.1,
+                send_op: send.2,
+                receive_unit: receive.1,
+                receive_op: receive.2,
+            }
+        }));
+        let matched = messages.len() - first;
+        if s_end - s != r_end - r {
+            alone.push(unpaired::Unpaired::new(&sends[s..s_end], &receives[r..r_end], matched));
+        } else {
+            directions(&messages[first..], report);
+        }
+        (s, r) = (s_end, r_end);
+    }
+    unpaired::tell(&alone, report);
+    for message in &messages {
+        agreement::check(instance.program, message, report);
+    }
+    if !report.is_unmatched() {
+        groups::check(instance.program, &messages, report);
+    }
+    messages
+}
+
+fn halves(program: &Program) -> (Vec<Half>, Vec<Half>) {
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    for (at, unit) in (0..).zip(&program.units) {
+        for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
+            let key = |from: u32, to: u32| {
+                u64::from(op.communicator) << 48 | u64::from(from) << 24 | u64::from(to)
+            };
+            match op.kind {
+                OpKind::Send => sends.push((key(unit.rank, op.peer), at, op_at)),
+                OpKind::Receive => receives.push((key(op.peer, unit.rank), at, op_at)),
+                _ => {}
+            }
+        }
+    }
+    (sends, receives)
+}
+
+/// Where several distances lead to one rank, the messages match in the order of the calls: each must be
+/// received as what it was sent.
+fn directions(messages: &[Message], report: &mut Report<'_>) {
+    let program = report.program;
+    let shift = |op: u32| program.ops[op as usize].shift;
+    let several = |of: fn(&Message) -> u32| {
+        let mut distances = messages.iter().map(|message| shift(of(message)));
+        let first = distances.find(|&distance| distance != NONE);
+        first.is_some_and(|first| {
+            distances.any(|distance| distance != NONE && !same(program, first, distance))
+        })
+    };
+    if messages.is_empty() || !(several(|of| of.send_op) || several(|of| of.receive_op)) {
+        return;
+    }
+    for message in messages {
+        let (sent, received) = (shift(message.send_op), shift(message.receive_op));
+        if sent == NONE
+            || received == NONE
+            || same(program, program.shifts[sent as usize].back, received)
+        {
+            continue;
+        }
+        let (send, receive) =
+            (&program.ops[message.send_op as usize], &program.ops[message.receive_op as usize]);
+        let (from, to) = (
+            program.units[message.send_unit as usize].rank,
+            program.units[message.receive_unit as usize].rank,
+        );
+        let story = vec![
+            report.line(from, send, format!("{}, its neighbour at {}", report.does(send), distance(program, sent))),
+            report.line(
+                to,
+                receive,
+                format!(
+                    "{}, its neighbour at {}, and gets that message: NCCL has no tags, messages between \
+                     two ranks match in order",
+                    report.does(receive),
+                    distance(program, received)
+                ),
+            ),
+        ];
+        let title = format!(
+            "the neighbours at {} and at {} are the same rank, and take each other's messages",
+            distance(program, sent),
+            distance(program, program.shifts[received as usize].back)
+        );
+        let bound = apart(program, messages);
+        let help = [
+            format!(
+                "declare the plan for more ranks: `where {} >= {bound}`",
+                report.axis_name(sent)
+            ),
+            "or put the two directions in two steps".to_owned(),
+        ];
+        let help: Vec<&str> = help.iter().map(String::as_str).collect();
+        return report.tell(Check::Matching, program.place(send.statement), title, story, &help);
+    }
+}
+
+/// Whether two distances are as far, around a ring or not.
+fn same(program: &Program, a: u32, b: u32) -> bool {
+    let (a, b) = (&program.shifts[a as usize].hops, &program.shifts[b as usize].hops);
+    a.len() == b.len()
+        && a.iter().zip(b).all(|((axis, by, _), (other, far, _))| (axis, by) == (other, far))
+}
+
+/// A distance for people: `+1`.
+fn distance(program: &Program, shift: u32) -> String {
+    let hops = program.shifts[shift as usize].hops.iter();
+    hops.map(|(_, by, _)| format!("{by:+}")).collect::<Vec<_>>().join(", ")
+}
+
+/// From how many ranks on the distances of these messages lead to different ranks.
+fn apart(program: &Program, messages: &[Message]) -> i64 {
+    let shifts = messages.iter().map(|message| program.ops[message.send_op as usize].shift);
+    let by: Vec<i64> = shifts
+        .filter(|shift| *shift != NONE)
+        .flat_map(|shift| program.shifts[shift as usize].hops.iter().map(|(_, by, _)| *by))
+        .collect();
+    let (least, most) = (by.iter().min().copied(), by.iter().max().copied());
+    most.zip(least).map_or(0, |(most, least)| most.saturating_sub(least).saturating_add(1))
+}

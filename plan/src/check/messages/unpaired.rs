@@ -1,0 +1,195 @@
+//! A1: halves of messages that have no other half.
+
+use std::collections::HashMap;
+
+use super::super::report::Report;
+use super::Half;
+use crate::program::{Op, OpKind, Program};
+use crate::verdict::{Check, Line};
+
+/// The first half between two ranks that is left over, and how many there are of each.
+pub(super) struct Unpaired {
+    half: Half,
+    sends: usize,
+    receives: usize,
+}
+
+/// Communicator, and how far away the other half is looked for.
+type Distance = (u16, Vec<(u32, i64)>);
+
+impl Unpaired {
+    pub(super) fn new(sends: &[Half], receives: &[Half], matched: usize) -> Self {
+        let half = sends.get(matched).copied().unwrap_or_else(|| receives[matched]);
+        Self { half, sends: sends.len(), receives: receives.len() }
+    }
+
+    fn op<'p>(&self, program: &'p Program) -> &'p Op {
+        &program.ops[self.half.2 as usize]
+    }
+
+    fn rank(&self, program: &Program) -> u32 {
+        program.units[self.half.1 as usize].rank
+    }
+}
+
+/// Tells of all of them. What is sent to one side and received from the same side is one mistake.
+pub(super) fn tell(alone: &[Unpaired], report: &mut Report<'_>) {
+    let program = report.program;
+    let mut receives: HashMap<Distance, Vec<&Unpaired>> = HashMap::new();
+    for one in alone.iter().filter(|one| one.op(program).kind == OpKind::Receive) {
+        if let Some(distance) = distance(program, one.op(program)) {
+            receives.entry(distance).or_default().push(one);
+        }
+    }
+    for one in alone {
+        let op = one.op(program);
+        if report.knows(Check::Matching, op) {
+            continue;
+        }
+        let sides = distance(program, op).and_then(|distance| receives.get(&distance));
+        let sides = sides.filter(|_| op.kind == OpKind::Send && report.open_end(op).is_none());
+        let alike = |other: &&&Unpaired| is_alike(program, op, other.op(program));
+        let same_side = sides.and_then(|sides| {
+            let on_it = |other: &&&Unpaired| other.rank(program) == op.peer;
+            let mut fitting = sides.iter().filter(alike);
+            fitting.clone().find(on_it).or_else(|| fitting.next())
+        });
+        match same_side {
+            Some(other) => one_side(one, other, report),
+            None => half(one, report),
+        }
+    }
+}
+
+fn distance(program: &Program, op: &Op) -> Option<Distance> {
+    let hops = &program.shifts.get(op.shift as usize)?.hops;
+    Some((op.communicator, hops.iter().map(|&(axis, by, _)| (axis, by)).collect()))
+}
+
+/// Whether a send and a receive could be halves of one message.
+fn is_alike(program: &Program, send: &Op, receive: &Op) -> bool {
+    let (source, target) = (send.source, receive.target);
+    source.len() == target.len()
+        && program.objects.element(source.object) == program.objects.element(target.object)
+}
+
+/// A message that is sent to one side, and received from the same side.
+fn one_side(send: &Unpaired, receive: &Unpaired, report: &mut Report<'_>) {
+    let program = report.program;
+    let (sends, receives) = (send.op(program), receive.op(program));
+    let (at, other) = (program.place(sends.statement), program.place(receives.statement));
+    let story = vec![
+        report.line(send.rank(program), sends, report.does(sends)),
+        report.line(receive.rank(program), receives, report.does(receives)),
+    ];
+    let title = format!(
+        "this message is never received, and that which line {} receives is never sent",
+        other.line
+    );
+    let back = |op: &Op| report.peer(program.shifts[op.shift as usize].back);
+    let help = [
+        format!("receive it from `{}` in line {}", back(sends), other.line),
+        format!("or send it to `{}` in line {}", back(receives), at.line),
+    ];
+    let help: Vec<&str> = help.iter().map(String::as_str).collect();
+    report.tell(Check::Matching, at, title, story, &help);
+    report.is_told(Check::Matching, other);
+}
+
+/// A half whose other half is nowhere.
+fn half(one: &Unpaired, report: &mut Report<'_>) {
+    let program = report.program;
+    let (op, rank) = (one.op(program), one.rank(program));
+    let is_send = op.kind == OpKind::Send;
+    let (title, wants) = match is_send {
+        true => ("this message is never received", "receive"),
+        false => ("this message is never sent", "send"),
+    };
+    let (sender, receiver) = if is_send { (rank, op.peer) } else { (op.peer, rank) };
+    let mut story = vec![report.line(rank, op, report.does(op))];
+    story.push(Line {
+        rank: Some(op.peer as usize),
+        other: Some(rank as usize),
+        at: program.place(op.statement),
+        text: format!(
+            "has no {wants} left for it: from rank {sender} to rank {receiver} there {} {}, {}",
+            if one.sends > 1 { "are" } else { "is" },
+            count(one.sends, "send"),
+            count(one.receives, "receive"),
+        ),
+    });
+    let mut help = Vec::new();
+    let open = report.open_end(op);
+    let elsewhere = other_half(program, op);
+    let mut region = elsewhere.and_then(|other| report.region(other));
+    if let Some(open) = open {
+        story.push(Line {
+            rank: None,
+            other: None,
+            at: open.at,
+            text: format!("on rank {}, `{}` is no rank", op.peer, open.written),
+        });
+        help.push(format!("write `{}` in line {} to close the ring", open.closed, open.at.line));
+        region = Some(open.region);
+    }
+    let back = program.shifts.get(op.shift as usize).map(|shift| report.peer(shift.back));
+    let or = if help.is_empty() { "" } else { "or " };
+    help.push(match (elsewhere, back) {
+        (Some(other), _) if is_missing(one) => {
+            let line = program.place(other.statement).line;
+            format!("{or}let rank {} {wants} too, as in line {line}", op.peer)
+        }
+        (_, Some(back)) => {
+            let side = if is_send { "from" } else { "to" };
+            format!("{or}add the {wants}, {side} `{back}`")
+        }
+        _ => format!("{or}add the {wants} on rank {}", op.peer),
+    });
+    let own = report.region(op);
+    if let (Some(own), Some(other), true) = (own, region, program.shifts.len() > op.shift as usize)
+    {
+        let shift = &program.shifts[op.shift as usize];
+        let to = if is_send { report.peer(op.shift) } else { report.peer(shift.back) };
+        // What stands in backticks has none inside.
+        let bare = |name: &str| name.trim_matches('`').to_owned();
+        let (from, into) = if is_send { (own, other) } else { (other, own) };
+        help.push(format!(
+            "or write both ends at once: `send {} to {to} into {};`",
+            bare(&from),
+            bare(&into)
+        ));
+    }
+    let help: Vec<&str> = help.iter().map(String::as_str).collect();
+    report.tell(Check::Matching, program.place(op.statement), title, story, &help);
+}
+
+/// Whether nothing at all comes from the other end.
+fn is_missing(one: &Unpaired) -> bool {
+    one.sends.min(one.receives) == 0
+}
+
+/// A half between other ranks that could be the other half of this one: as far away, of the same elements.
+fn other_half<'p>(program: &'p Program, op: &Op) -> Option<&'p Op> {
+    let back = &program.shifts[program.shifts.get(op.shift as usize)?.back as usize].hops;
+    let back = |other: &Op| {
+        let shift = program.shifts.get(other.shift as usize);
+        shift.is_some_and(|shift| shift.hops == *back)
+    };
+    program.ops.iter().find(|other| {
+        let fits = match (op.kind, other.kind) {
+            (OpKind::Send, OpKind::Receive) => is_alike(program, op, other),
+            (OpKind::Receive, OpKind::Send) => is_alike(program, other, op),
+            _ => false,
+        };
+        fits && other.communicator == op.communicator && back(other)
+    })
+}
+
+/// So many, for people: `1 send`, `no receive`.
+fn count(many: usize, what: &str) -> String {
+    match many {
+        0 => format!("no {what}"),
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}s"),
+    }
+}

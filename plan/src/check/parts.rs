@@ -1,0 +1,104 @@
+//! Parts of a whole among the ranks of a communicator, as a plan writes them: what mends a collective whose part
+//! is elsewhere, or of another length.
+
+use super::report::Report;
+use crate::ir::{BufferId, Collective, CollectiveKind, Expr, Plan, Region, Step, StepKind};
+use crate::program::Op;
+
+/// A collective of a plan, one of whose regions is a rank's part of the other.
+pub(super) struct Parts<'a> {
+    plan: &'a Plan,
+    part: &'a Region,
+    whole: &'a Region,
+    /// How many parts there are.
+    size: Expr,
+    /// Which one is this rank's, as it is written.
+    rank: String,
+    sends_part: bool,
+}
+
+impl<'a> Parts<'a> {
+    /// `None` where no region is a part of the other, or where it takes more than a name to say which.
+    pub(super) fn of(op: &Op, report: &Report<'a>) -> Option<Self> {
+        let plan = report.plan();
+        let StepKind::Collective(this) = &Step::nth(&plan.steps, op.statement)?.kind else {
+            return None;
+        };
+        let (part, whole, sends_part) = match this.kind {
+            CollectiveKind::AllGather | CollectiveKind::Gather(_) => (&this.send, &this.recv, true),
+            CollectiveKind::ReduceScatter(_) | CollectiveKind::Scatter(_) => {
+                (&this.recv, &this.send, false)
+            }
+            _ => return None,
+        };
+        let (size, rank) = members(plan, this)?;
+        Some(Self { plan, part, whole, size, rank, sends_part })
+    }
+
+    /// The part at its own place: "send `b.chunk(n, rank)`".
+    pub(super) fn own_place(&self) -> String {
+        let verb = if self.sends_part { "send" } else { "receive into" };
+        let (whole, size) = (self.plan.spelled(self.whole), self.plan.spelled(&self.size));
+        format!("{verb} `{whole}.chunk({size}, {})`", self.rank)
+    }
+
+    /// What makes the whole as long as its parts.
+    pub(super) fn lengths(&self) -> Option<String> {
+        let plan = self.plan;
+        let size = plan.spelled(&self.size);
+        let len = |of: BufferId| &plan.buffers[of.index()].len;
+        // A part that is rounded down is one of equal parts where nothing is left over.
+        if let Some((_, end)) = &self.part.range
+            && let Some((whole, by)) = divided(end)
+            && *by == self.size
+            && whole == len(self.whole.buffer)
+        {
+            return Some(format!("declare `where {} % {size} == 0`", factor(plan, whole)));
+        }
+        if self.part.range.is_some() || self.whole.range.is_some() || self.part.index.is_some() {
+            return None;
+        }
+        let buffer = &plan.buffers[self.whole.buffer.index()];
+        if buffer.array.is_some() || self.part.buffer == self.whole.buffer {
+            return None;
+        }
+        Some(format!(
+            "declare `{}` with room for all parts: `[{}; {size} * {}]`",
+            buffer.name,
+            buffer.element,
+            factor(plan, len(self.part.buffer))
+        ))
+    }
+}
+
+/// A number as it stands beside `*` or `%`.
+fn factor(plan: &Plan, number: &Expr) -> String {
+    let text = plan.spelled(number);
+    match number {
+        Expr::Int(_) | Expr::Param(_) | Expr::Extent(_) | Expr::Size | Expr::Element(..) => text,
+        _ => format!("({text})"),
+    }
+}
+
+/// Of `(i + 1) * (whole / parts)`: the whole, and into how many parts it falls.
+fn divided(end: &Expr) -> Option<(&Expr, &Expr)> {
+    match end {
+        Expr::Div(whole, parts) => Some((whole, parts)),
+        Expr::Mul(_, each) => divided(each),
+        _ => None,
+    }
+}
+
+/// How many members there are, and which one this rank is.
+fn members(plan: &Plan, this: &Collective) -> Option<(Expr, String)> {
+    let axes = &plan.communicators[this.among.index()].axes;
+    match (axes.as_slice(), plan.axes.len()) {
+        ([only], 1) => Some((Expr::Extent(*only), "rank".to_owned())),
+        ([only], _) => {
+            let name = &plan.axes[only.index()].name;
+            Some((Expr::Extent(*only), format!("rank.{name}")))
+        }
+        (all, count) if all.len() == count => Some((Expr::Size, "rank".to_owned())),
+        _ => None,
+    }
+}

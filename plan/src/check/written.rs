@@ -1,0 +1,77 @@
+//! What a plan says of an operation, as it is written there.
+
+use super::report::Report;
+use crate::ir::{Location, Peer, Step, StepKind};
+use crate::program::{Env, NONE, Op, OpKind};
+
+/// A half of a message along an open chain.
+pub(crate) struct OpenEnd {
+    pub(crate) at: Location,
+    /// Its peer, and its peer around the ring.
+    pub(crate) written: String,
+    pub(crate) closed: String,
+    /// Its memory.
+    pub(crate) region: String,
+}
+
+impl Report<'_> {
+    /// The memory that a message is sent from or received into: `u[..h]`.
+    pub(crate) fn region(&self, op: &Op) -> Option<String> {
+        let plan = self.plan();
+        let region = match &Step::nth(&plan.steps, op.statement)?.kind {
+            StepKind::Send(this) => &this.from,
+            StepKind::Receive(this) => &this.to,
+            StepKind::Transfer(this) if op.kind == OpKind::Send => &this.from,
+            StepKind::Transfer(this) => &this.to,
+            _ => return None,
+        };
+        Some(format!("`{}`", plan.spelled(region)))
+    }
+
+    /// The half that a message lacks, where it is written along an open chain.
+    pub(crate) fn open_end(&self, op: &Op) -> Option<OpenEnd> {
+        if op.shift == NONE {
+            return None;
+        }
+        let plan = self.plan();
+        let back = &self.program.shifts[self.program.shifts[op.shift as usize].back as usize];
+        let [(axis, by, _)] = back.hops.as_slice() else { return None };
+        let mut nth = 0;
+        while let Some(step) = Step::nth(&plan.steps, nth) {
+            nth += 1;
+            let (peer, region) = match &step.kind {
+                StepKind::Receive(this) if op.kind == OpKind::Send => (&this.peer, &this.to),
+                StepKind::Send(this) if op.kind == OpKind::Receive => (&this.peer, &this.from),
+                _ => continue,
+            };
+            let Peer::Shift(hops) = peer else { continue };
+            let [hop] = hops.as_slice() else { continue };
+            let env = Env {
+                extents: &self.sizes().extents,
+                size: self.program.ranks() as i64,
+                params: &self.sizes().params,
+                counters: &vec![None; plan.counters.len()],
+                rank: 0,
+            };
+            if hop.wrap || hop.axis.0 != *axis || env.eval(&hop.by) != Ok(*by) {
+                continue;
+            }
+            // It ends there: where it does not, something else keeps the half away.
+            let extent = self.sizes().extents[hop.axis.index()];
+            let at = self.program.layout.coordinate(op.peer as usize, hop.axis);
+            if (0..extent).contains(&(at + by)) {
+                continue;
+            }
+            let rank = match plan.axes.len() {
+                1 => "rank".to_owned(),
+                _ => format!("rank.{}", plan.axes[hop.axis.index()].name),
+            };
+            let sign = if *by < 0 { '-' } else { '+' };
+            let written = format!("{rank} {sign} {}", by.unsigned_abs());
+            let closed = format!("({written}) % {}", plan.axes[hop.axis.index()].name);
+            let region = format!("`{}`", plan.spelled(region));
+            return Some(OpenEnd { at: step.at, written, closed, region });
+        }
+        None
+    }
+}
