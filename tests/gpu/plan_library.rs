@@ -88,9 +88,9 @@ pub(crate) fn without_steps() -> Result<()> {
         }
 
         if signals {
-            let mut here = barrier::bind(&mut comm, barrier::Params {})?;
+            let mut here = barrier::bind(&mut comm)?;
             for _ in 0..RUNS {
-                here.run(&comm, barrier::Buffers {})?;
+                here.run(&comm)?;
             }
             comm.stream().sync()?;
         }
