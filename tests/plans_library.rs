@@ -609,7 +609,7 @@ fn all_streams_meet() {
     for n in (1..=8).chain([13, 16]) {
         let arrived = Arc::new(AtomicUsize::new(0));
         ranks!(n, |comm| {
-            let mut here = barrier::bind(&mut comm, barrier::Params {})?;
+            let mut here = barrier::bind(&mut comm)?;
             // The barrier's own window brings the signals that it needs.
             comm.signal(comm.ring(1))?;
             comm.wait_signal(comm.ring(-1))?;
@@ -626,7 +626,7 @@ fn all_streams_meet() {
                         }
                         counter.fetch_add(1, Ordering::SeqCst);
                     })?;
-                    here.run(&comm, barrier::Buffers {})?;
+                    here.run(&comm)?;
                     let counter = arrived.clone();
                     comm.stream().launch((), move |(), ()| {
                         let found = counter.load(Ordering::SeqCst);
@@ -651,7 +651,7 @@ fn sizes_that_are_not_claimed_are_refused_by_name() {
         assert!(told_odd.contains("len % local == 0"), "{told_odd}");
     });
     ranks!(17, |comm| {
-        let told = told(barrier::bind(&mut comm, barrier::Params {}).err());
+        let told = told(barrier::bind(&mut comm).err());
         assert!(told.contains("`n` is 17 ranks, and the plan is for 1 to 16"), "{told}");
     });
 }

@@ -184,8 +184,8 @@ fn two_copies_that_swap() -> Result<()> {
 #[test]
 fn nothing_to_give() -> Result<()> {
     let mut comm = comm();
-    let mut bound = barrier::bind(&mut comm, barrier::Params {})?;
-    bound.run(&comm, barrier::Buffers {})
+    let mut bound = barrier::bind(&mut comm)?;
+    bound.run(&comm)
 }
 
 #[test]

@@ -254,7 +254,8 @@ impl<W: World> Draft<W> {
         let plan = through_all(plan, &sizes)?;
         let dtypes = dtypes(&plan, values)?;
         let lengths = plan.lengths(&sizes).map_err(|why| why.to_string())?;
-        let one_signal = one_signal(&plan, &sizes, comm.here().core.slots.index)?;
+        let signals = comm.here().core.slots.index;
+        let one_signal = one_signal(&plan, &sizes, signals)?;
         let schedule = lower(&plan, &sizes).map_err(|rejected| format!("\n{rejected}"))?;
         let (objects, first) = objects(&plan, &lengths, &dtypes);
         let preparing = Preparing {
@@ -264,6 +265,7 @@ impl<W: World> Draft<W> {
             first: &first,
             rank: comm.rank().index(),
             one_signal,
+            signals,
             sites,
             site,
         };

@@ -26,6 +26,7 @@ pub use typed_nccl_plan::check::{Proof, check};
 pub use typed_nccl_plan::ir::Plan;
 pub use typed_nccl_plan::json::JsonError;
 pub use typed_nccl_plan::lower::{Schedule, lower};
+pub use typed_nccl_plan::verdict::Sizes;
 pub use typed_nccl_plan::{cost, verdict};
 
 pub use argument::PlanMemory;

@@ -87,6 +87,8 @@ pub(super) struct Preparing<'a> {
     pub(super) rank: usize,
     /// Whether all signals are one counter.
     pub(super) one_signal: bool,
+    /// How many signals the communicator has.
+    pub(super) signals: u32,
     pub(super) sites: &'a [Site],
     pub(super) site: Site,
 }
@@ -268,14 +270,8 @@ impl Preparing<'_> {
                 templates.push(Template { call, kind });
             }
             Lowered::Put { from, peer, to, signal, .. } => {
-                let Some(signal) = signal else {
-                    return Err(
-                        "it has a put without a signal, which NCCL does not have: let the put raise one"
-                            .to_owned(),
-                    );
-                };
                 let (from, into, peer) = (self.spot(from), self.spot(to), peer_of(*peer));
-                let slot = self.slot(*signal);
+                let slot = signal.map_or_else(|| self.unheard(), |signal| Ok(self.slot(signal)))?;
                 let dtype = self.objects[from.object].dtype;
                 let call = with_peer(call(Operation::PutSignal, dtype, from.len), peer);
                 refusals.push(Refusal::Signal(peer, slot));
@@ -339,6 +335,18 @@ impl Preparing<'_> {
 
     fn slot(&self, signal: ir::SignalId) -> Slot {
         Slot { context: 0, index: if self.one_signal { 0 } else { signal.0 } }
+    }
+
+    /// A put without a signal, which NCCL does not have, raises one that nobody awaits.
+    fn unheard(&self) -> Result<Slot, String> {
+        let index = u32::try_from(self.plan.signals.len()).unwrap_or(u32::MAX);
+        if index < self.signals {
+            return Ok(Slot { context: 0, index });
+        }
+        Err(format!(
+            "it has a put without a signal, which takes one that nobody awaits: configure `CommConfig::builder().signals({})`, or let the put raise a signal of the plan's",
+            index.saturating_add(1)
+        ))
     }
 
     /// How many ranks a communicator of the plan has.

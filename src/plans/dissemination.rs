@@ -15,10 +15,10 @@ plan! {
     /// use typed_nccl::{Communicator, Device, Result, launch};
     ///
     /// fn phases<D: Device>(mut comm: Communicator<D>) -> Result<()> {
-    ///     let mut all_here = barrier::bind(&mut comm, barrier::Params {})?;
+    ///     let mut all_here = barrier::bind(&mut comm)?;
     ///     for _ in 0..3 {
     ///         // Whatever the phase enqueues on `comm.stream()`, then:
-    ///         all_here.run(&comm, barrier::Buffers {})?;
+    ///         all_here.run(&comm)?;
     ///     }
     ///     comm.finish()
     /// }

@@ -14,8 +14,10 @@ mod common;
 #[path = "../plans/declared.rs"]
 mod declared;
 mod errors;
+mod kernel;
 mod lifecycle;
 mod memory;
+mod plan_library;
 mod plans;
 mod stress;
 mod windows;
@@ -78,6 +80,11 @@ const TESTS: &[Test] = tests! {
     windows::an_abort_while_a_peer_waits_for_a_signal: 2, 60;
     plans::buckets_beside_backward: 1, 60;
     plans::a_halo_by_puts: 2, 60;
+    plan_library::without_steps: 1, 60;
+    plan_library::pipelines: 1, 60;
+    plan_library::experts: 1, 60;
+    plan_library::a_line: 1, 60;
+    plan_library::a_torus: 1, 60;
     collectives::every_form_of_integers: 1, 300;
     collectives::every_form_of_floats: 1, 300;
     collectives::random_integer_programs: 1, 300;

@@ -1,11 +1,12 @@
 //! What a plan refuses, when it is bound and when it runs.
 
 use typed_nccl::error::ArgumentFault;
-use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
+use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Bound, Values};
 use typed_nccl::{Avg, Communicator, Error, Host, Result, Scoped, Sum, World, spmd};
 
 use super::declared::{checked, steps_of};
+use super::one_sided::quiet_put;
 use super::shift;
 
 type Rank<'id> = Communicator<Host<Scoped<'id>>>;
@@ -257,18 +258,8 @@ fn what_cannot_be_bound() {
         plan.on(s).all_reduce_in_place(x, Sum);
     });
     assert!(untyped.contains("have no type"), "{untyped}");
-    let quiet = why(|plan| {
-        let (a, b) =
-            (plan.window().input::<f32>("a", 4), plan.window().swapped().in_out::<f32>("b", 4));
-        let there = plan.signal("there");
-        let s = plan.stream("s");
-        plan.on(s).put(a, ring(1), b.next());
-        plan.on(s).signal(there, ring(1));
-        plan.on(s).wait([there.from(ring(-1))]);
-        plan.on(s).signal(there, ring(-1));
-        plan.on(s).wait([there.from(ring(1))]);
-    });
-    assert!(quiet.contains("a put without a signal"), "{quiet}");
+    let quiet = why(quiet_put);
+    assert!(quiet.contains("`CommConfig::builder().signals(2)`"), "{quiet}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod declared;
 mod errors;
-mod parts;
+mod one_sided;
 
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
 use typed_nccl::plan::{self, Swapped, Values};

@@ -43,9 +43,20 @@ pub(super) fn bound(types: &Types<'_>, valid: &Valid) -> TokenStream {
             pub fn estimate(&self, topology: &#krate::plan::cost::Topology) -> #krate::plan::cost::Estimate {
                 self.bound.estimate(topology)
             }
+
+            /// The numbers that it is bound for.
+            pub fn sizes(&self) -> &#krate::plan::Sizes {
+                self.bound.sizes()
+            }
+
+            /// When the operations of later runs start, as far as that is open: for tests, on the host
+            /// backend.
+            pub fn set_timing(&mut self, timing: #krate::plan::Timing) {
+                self.bound.set_timing(timing);
+            }
         }
 
-        /// What every bound plan has: its sizes, its schedule.
+        /// What every bound plan has, such as its schedule.
         impl<#(#bounded,)* W: #krate::World> ::core::convert::AsRef<#krate::plan::Bound<W>>
             for Bound<#(#names,)* W>
         {
@@ -54,7 +65,7 @@ pub(super) fn bound(types: &Types<'_>, valid: &Valid) -> TokenStream {
             }
         }
 
-        /// What can be changed of every bound plan: its timing in tests.
+        /// The same, to be changed.
         impl<#(#bounded,)* W: #krate::World> ::core::convert::AsMut<#krate::plan::Bound<W>>
             for Bound<#(#names,)* W>
         {
@@ -84,7 +95,7 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
     });
     let plan = &valid.plan.name;
     let lifetime = params::has_list(valid).then(|| quote!(<'_>));
-    let unused = given.is_empty().then(|| quote!(let Params {} = params;));
+    let params = (!given.is_empty()).then(|| quote!(, params: Params #lifetime));
     // Where the compiler points at it, it points at the plan's name.
     let name = Ident::new("bind", types.plan.span());
     quote! {
@@ -95,10 +106,9 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
         /// The communicator or the numbers are not what the plan was declared for, or differ between ranks.
         #[track_caller]
         pub fn #name<#(#bounded,)* W: #krate::World>(
-            comm: &mut #krate::Communicator<W, impl #krate::CanEnqueue>,
-            params: Params #lifetime,
+            comm: &mut #krate::Communicator<W, impl #krate::CanEnqueue>
+            #params
         ) -> #krate::Result<Bound<#(#names,)* W>> {
-            #unused
             let values = #krate::plan::Values::new() #(#given)* #(#elements)*;
             let bound = #krate::plan::Bound::declared(comm, #plan, &DECLARATION, &values)?;
             ::core::result::Result::Ok(Bound { bound, types: ::core::marker::PhantomData })
@@ -107,7 +117,7 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
 }
 
 fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
-    let (krate, names, memory) = (types.krate, types.names(), buffers::of_run(types));
+    let (krate, names) = (types.krate, types.names());
     let arguments: Vec<TokenStream> = buffers::given(valid)
         .map(|(declared, buffer)| {
             let (name, called) = (&declared.name, text(&declared.name));
@@ -115,7 +125,7 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
             quote!(.#method(#called, buffers.#name))
         })
         .collect();
-    let unused = arguments.is_empty().then(|| quote!(let Buffers {} = buffers;));
+    let memory = buffers::of_run(types).map(|memory| quote!(, buffers: #memory));
     // One identifier: those of two spans may be two variables.
     let given = Ident::new("steps", types.plan.span());
     let (steps, runner) = if valid.computed.is_empty() {
@@ -136,11 +146,10 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
         #[track_caller]
         pub fn #name(
             &mut self,
-            comm: &#krate::Communicator<W, impl #krate::CanEnqueue>,
-            buffers: #memory
+            comm: &#krate::Communicator<W, impl #krate::CanEnqueue>
+            #memory
             #steps
         ) -> #krate::Result<()> {
-            #unused
             self.bound.on(comm) #(#arguments)* .run(#runner)
         }
     }

@@ -29,11 +29,7 @@ pub(super) fn buffers(types: &Types<'_>, valid: &Valid) -> TokenStream {
         })
         .collect();
     if given.is_empty() {
-        return quote! {
-            /// The memory of one run: none.
-            #[derive(Clone, Copy, Debug, Default)]
-            pub struct Buffers {}
-        };
+        return TokenStream::new();
     }
     let names = types.given();
     quote! {
@@ -49,8 +45,8 @@ pub(super) fn is_read(buffer: &Buffer) -> bool {
     buffer.role == Role::In && buffer.copies == 1
 }
 
-/// The type of the memory, in a signature.
-pub(super) fn of_run(types: &Types<'_>) -> TokenStream {
+/// The type of the memory, in a signature, if there is any.
+pub(super) fn of_run(types: &Types<'_>) -> Option<TokenStream> {
     let names = types.given();
-    if types.any_given { quote!(Buffers<'_, #(#names,)* W>) } else { quote!(Buffers) }
+    types.any_given.then(|| quote!(Buffers<'_, #(#names,)* W>))
 }

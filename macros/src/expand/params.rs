@@ -32,10 +32,12 @@ pub(super) fn params(valid: &Valid) -> TokenStream {
     });
     let fields: Vec<TokenStream> = fields.collect();
     let lifetime = lifetime(valid);
-    let default = fields.is_empty().then(|| quote!(, Default));
+    if fields.is_empty() {
+        return TokenStream::new();
+    }
     quote! {
         /// The numbers that the plan is bound with, the same on every rank.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq #default)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Params #lifetime {
             #(#fields,)*
         }

@@ -3,6 +3,11 @@
 #[path = "../../../plan/tests/plans/mod.rs"]
 mod plans;
 
+#[path = "../../../plan/tests/simulator/src/random.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the simulator asks for more, as a crate")]
+mod random;
+
 mod mistakes;
+mod mutated;
 mod same;
 mod source;

@@ -26,20 +26,24 @@ sources! {
 /// The tokens of the plan `file::name`.
 pub(super) fn plan(name: &str) -> TokenStream {
     let (file, name) = name.split_once("::").expect("a file and a name");
+    let is_it = |plan: &TokenStream| {
+        plan.clone().into_iter().take(12).any(|token| token.to_string() == name)
+    };
+    plans(file).into_iter().find(is_it).unwrap_or_else(|| panic!("no plan {name} in {file}"))
+}
+
+/// The tokens of each plan of a file.
+pub(super) fn plans(file: &str) -> Vec<TokenStream> {
     let tokens: TokenStream = self::file(file).parse().expect("tokens");
-    let mut one = Vec::new();
+    let (mut plans, mut one) = (Vec::new(), Vec::new());
     for token in tokens {
         let ends = is_group(&token, Delimiter::Brace);
         one.push(token);
         if ends {
-            let is_it = one.iter().take(12).any(|token| token.to_string() == name);
-            if is_it {
-                return one.into_iter().collect();
-            }
-            one.clear();
+            plans.push(one.drain(..).collect());
         }
     }
-    panic!("no plan {name} in {file}")
+    plans
 }
 
 fn is_group(token: &TokenTree, delimiter: Delimiter) -> bool {

@@ -1,8 +1,8 @@
-//! One-sided operations through communicators of some of the ranks.
+//! One-sided operations that NCCL has in another form: through some of the ranks, without a signal.
 
-use typed_nccl::plan::build::{Checked, PlanBuilder};
+use typed_nccl::plan::build::{Checked, Open, PlanBuilder, ring};
 use typed_nccl::plan::{self, Swapped, Values};
-use typed_nccl::{Error, Host, Result, spmd};
+use typed_nccl::{CommConfig, Communicator, Error, Host, Result, spmd};
 
 use super::declared::{checked, steps_of};
 
@@ -95,5 +95,46 @@ fn what_is_wrong_through_all_ranks_is_refused() {
         let told = told.to_string();
         assert!(told.contains("its puts and signals through `row` go through all ranks"), "{told}");
         assert!(told.contains("rank 1 puts into `b` of rank 0"), "{told}");
+    }
+}
+
+/// Two puts, of which only the second raises a signal, and an answer that lets the next run begin.
+pub(super) fn quiet_put(plan: &mut PlanBuilder<Open>) {
+    let a = plan.window().input::<f32>("a", 4);
+    let b = plan.window().swapped().in_out::<f32>("b", 4);
+    let there = plan.signal("there");
+    let s = plan.stream("s");
+    plan.on(s).put(a.slice(..2), ring(1), b.next().slice(..2));
+    plan.on(s).put(a.slice(2..), ring(1), b.next().slice(2..)).signal(there);
+    plan.on(s).wait([there.from(ring(-1))]);
+    plan.on(s).signal(there, ring(-1));
+    plan.on(s).wait([there.from(ring(1))]);
+}
+
+#[test]
+fn a_put_without_a_signal() {
+    let mut quiet = PlanBuilder::new("quiet");
+    quiet.ranks(1..);
+    quiet_put(&mut quiet);
+    let quiet = checked(quiet);
+    for n in 1..=5 {
+        spmd::<Host>(n, |place| {
+            let (seat, device) = place.into_parts();
+            let config = CommConfig::builder().signals(2).build();
+            let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+            let mut comm = comm.connect()?;
+            let (rank, before) = (comm.rank().index() as f32, comm.ring(-1).index() as f32);
+            let mut a = comm.window::<f32>(4)?;
+            let mut b = Swapped::new(comm.window::<f32>(4)?, comm.window::<f32>(4)?);
+            let mut quiet = plan::bind(&mut comm, quiet.plan(), &Values::new())?;
+            for run in 0..5_u8 {
+                let run = f32::from(run);
+                a.copy_from(&[rank, run, rank, run])?;
+                quiet.on(&comm).read("a", &a).write("b", &mut b).run(&mut ())?;
+                assert_eq!(b.current().to_vec()?, [before, run, before, run]);
+            }
+            comm.finish()
+        })
+        .expect("every rank verifies its own numbers");
     }
 }

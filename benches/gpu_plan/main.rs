@@ -3,7 +3,9 @@
 //! 64 independent all_reduces of 1 KiB: declared one after another in a plan, which makes one group of them;
 //! called one at a time; recorded into one group by hand; and the last as C does it, by the functions of the
 //! same library, with a communicator of its own on the same GPUs and streams. All in turn, in one run; the best
-//! of several rounds, microseconds for all 64 and the host's share of it.
+//! of several rounds, microseconds for all 64 and the host's share of it. Then small plans beside the calls by hand.
+
+mod small;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::mpsc::channel;
@@ -30,7 +32,12 @@ fn main() -> Result<()> {
     };
     let runs = if std::env::args().any(|argument| argument == "--bench") { 200 } else { 5 };
     for n in [1, 2, 4, 8].into_iter().filter(|&n| n <= gpus) {
-        let ranks = Cuda::spmd(n, |place| measure(place.init()?, runs))?;
+        let ranks = Cuda::spmd(n, |place| -> Result<_> {
+            let mut comm = place.init()?;
+            let small = small::measure(&mut comm, runs)?;
+            Ok((measure(comm, runs)?, small))
+        })?;
+        let (ranks, small): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
         let slowest = |way: usize| ranks.iter().map(|rank| rank[way].0).fold(0.0, f64::max);
         let host = |way: usize| ranks.iter().map(|rank| rank[way].1).fold(0.0, f64::max);
         println!(
@@ -45,6 +52,20 @@ fn main() -> Result<()> {
         println!("  plan / group by hand       {:8.3}", slowest(0) / slowest(2));
         println!("  the same, the host's share {:8.3}", host(0) / host(2));
         println!("  plan / group from C        {:8.3}", slowest(0) / slowest(3));
+        for (shape, name) in small::SHAPES.iter().enumerate() {
+            let most = |way: usize, pick: fn((f64, f64)) -> f64| {
+                small.iter().map(|rank| pick(rank[shape][way])).fold(0.0, f64::max)
+            };
+            let (all, host) =
+                ([0, 1].map(|way| most(way, |t| t.0)), [0, 1].map(|way| most(way, |t| t.1)));
+            println!(
+                "  {name:<26} plan {:8.2} us   by hand {:8.2} us   ratio {:.3}   host's share {:.3}",
+                all[0],
+                all[1],
+                all[0] / all[1],
+                host[0] / host[1]
+            );
+        }
     }
     Ok(())
 }
