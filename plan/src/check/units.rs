@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::instance::Instance;
 use super::report::Report;
+use crate::ir::ElementType;
 use crate::program::{NONE, Op, OpKind, Unit};
 use crate::verdict::Check;
 
@@ -91,6 +92,21 @@ fn queues(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
     }
 }
 
+/// In what two regions differ, and what they should be.
+pub(super) fn difference(
+    elements: (&ElementType, &ElementType),
+    lens: (u64, u64),
+) -> (String, &'static str) {
+    match (elements.0 == elements.1, lens.0 == lens.1) {
+        (false, true) => (format!("{} and {}", elements.0, elements.1), "of one type"),
+        (true, _) => (format!("{} and {} elements", lens.0, lens.1), "of one length"),
+        _ => (
+            format!("{} {} and {} {}", lens.0, elements.0, lens.1, elements.1),
+            "of one type and one length",
+        ),
+    }
+}
+
 /// A2 for puts: what is read here and what is written there are alike.
 fn put(unit: &Unit, op: &Op, report: &mut Report<'_>) {
     let element = |object| report.program.objects.element(object);
@@ -99,9 +115,14 @@ fn put(unit: &Unit, op: &Op, report: &mut Report<'_>) {
     if elements.0 == elements.1 && lens.0 == lens.1 {
         return;
     }
-    let title = format!("this puts {} {} into {} {}", lens.0, elements.0, lens.1, elements.1);
+    let (differ, alike) = difference(elements, lens);
+    let title = format!(
+        "{} and {} of one put differ: {differ}",
+        report.region(op).unwrap_or_else(|| report.name(op.source)),
+        report.target(op).unwrap_or_else(|| report.name(op.target)),
+    );
     let story = vec![report.line(unit.rank, op, report.does(op))];
-    let help = ["make both regions of one type and one length"];
+    let help = [&*format!("make both regions {alike}")];
     report.tell(Check::Agreement, report.program.place(op.statement), title, story, &help);
 }
 
@@ -144,11 +165,14 @@ fn aliases(unit: &Unit, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Rep
             let name = if writes { second.target } else { second.source };
             let title =
                 format!("two operations of one group touch {}, and one writes", report.name(name));
-            let help = if first.statement == second.statement {
-                ["use two buffers: both ends of it run at once, in no order"]
+            let mut help = vec![if first.statement == second.statement {
+                "use two buffers: both ends of it run at once, in no order"
             } else {
-                ["use two buffers, or make two groups: operations of one group have no order"]
-            };
+                "use two buffers, or make two groups: operations of one group have no order"
+            }];
+            if [first, second].into_iter().any(|op| report.is_placed_by_sender(op)) {
+                help.push("or change the part behind `into`: `rank` there is the sender's");
+            }
             return report.tell(
                 Check::Groups,
                 report.program.place(second.statement),

@@ -217,7 +217,7 @@ impl Names<'_> {
             // Of many, the first few are told in their words: showing takes the names of the whole plan.
             let few = doubts.len() < 8;
             if let (Peer::Rank(expr), Some((_, axis)), true) = (peer, endless, few) {
-                let (name, number) = (&axis.name, self.plan.show(expr));
+                let (name, number) = (&axis.name, self.plan.spelled(expr));
                 doubt.title = format!(
                     "`{number}` as a rank cannot be checked for every `{name}`: `{name}` has no upper bound"
                 );

@@ -15,10 +15,27 @@ pub(crate) struct OpenEnd {
 }
 
 impl Report<'_> {
-    /// The memory that a message is sent from or received into: `u[..h]`.
+    /// Whether an operation is the receiving end of a transfer whose sender computes where it goes.
+    pub(crate) fn is_placed_by_sender(&self, op: &Op) -> bool {
+        let step = Step::nth(&self.plan().steps, op.statement);
+        let Some(StepKind::Transfer(this)) = step.map(|step| &step.kind) else { return false };
+        let range = this.to.range.iter().flat_map(|(start, end)| [start, end]);
+        op.kind == OpKind::Receive && range.chain(&this.to.index).any(|expr| expr.mentions_rank())
+    }
+
+    /// Where a put writes.
+    pub(crate) fn target(&self, op: &Op) -> Option<String> {
+        match &Step::nth(&self.plan().steps, op.statement)?.kind {
+            StepKind::Put(this) => Some(format!("`{}`", self.plan().spelled(&this.to))),
+            _ => None,
+        }
+    }
+
+    /// The memory that a message is sent or put from, or received into: `u[..h]`.
     pub(crate) fn region(&self, op: &Op) -> Option<String> {
         let plan = self.plan();
         let region = match &Step::nth(&plan.steps, op.statement)?.kind {
+            StepKind::Put(this) => &this.from,
             StepKind::Send(this) => &this.from,
             StepKind::Receive(this) => &this.to,
             StepKind::Transfer(this) if op.kind == OpKind::Send => &this.from,

@@ -22,7 +22,7 @@ impl Lengths<'_> {
         }
         let title = format!(
             "whether the argument {} has a value cannot be decided for every size",
-            self.plan.show(argument)
+            self.plan.spelled(argument)
         );
         self.undecided(Check::Bounds, at, &title, PROMISE);
     }

@@ -1,4 +1,4 @@
-//! What is read was written before: proved where one write holds all of it.
+//! What is read was written before: proved where one write holds all of it, or several that follow one another.
 //!
 //! That some write comes first was seen at the sizes that were looked at. For the others, one is looked for
 //! that is there whenever the read is: an earlier statement, on every rank, under no condition and in no loop
@@ -7,12 +7,15 @@
 use std::collections::HashMap;
 
 use super::Lengths;
-use crate::arith::{Facts, View};
+use crate::arith::{Facts, Span, View};
 use crate::ir::{BufferId, Location, Peer, Region, Role, Step, StepKind};
 use crate::verdict::Check;
 
 /// Writes of one buffer that are asked whether they hold what is read, at most.
 const MOST: usize = 64;
+
+/// Writes that are asked whether they hold together what is read, at most.
+const MOST_TOGETHER: usize = 16;
 
 /// A region that a statement reads or writes.
 struct Access<'a> {
@@ -55,6 +58,7 @@ impl Lengths<'_> {
             let all_fixed = fixed.get(&region.buffer).is_none_or(|fixed| *fixed);
             if (all_fixed && self.is_whole(region, read.number))
                 || own.iter().take(MOST).any(|write| self.holds(write, &read))
+                || self.hold_together(own, &read)
             {
                 continue;
             }
@@ -77,33 +81,72 @@ impl Lengths<'_> {
         all && self.is_fixed(region, statement) && bounds.all(|bound| self.is_looked_at(bound))
     }
 
-    fn holds(&self, write: &Access<'_>, read: &Access<'_>) -> bool {
+    /// Whether a write is there whenever the read is.
+    fn is_before(&self, write: &Access<'_>, read: &Access<'_>) -> bool {
         let is_around = |step: &&Step| read.around.iter().any(|other| std::ptr::eq(*other, *step));
-        if write.number >= read.number
-            || !write.everywhere
-            || write.region.next != read.region.next
-            || !write.around.iter().all(is_around)
-            || !self.may_prove()
-        {
+        write.number < read.number
+            && write.everywhere
+            && write.region.next == read.region.next
+            && write.around.iter().all(is_around)
+            && self.may_prove()
+    }
+
+    fn holds(&self, write: &Access<'_>, read: &Access<'_>) -> bool {
+        if !self.is_before(write, read) {
             return false;
         }
-        // All of the writer's loops are the reader's: both are seen from one iteration.
+        let (facts, view) = self.seen_from(read);
+        if !same_buffer(&facts, write, read, &view) {
+            return false;
+        }
+        let span = |region| self.span(&facts, region, &view);
+        write.region.range.is_none()
+            || span(read.region)
+                .zip(span(write.region))
+                .is_some_and(|(read, write)| facts.contained(&read, &write))
+    }
+
+    /// All of the writer's loops are the reader's: both are seen from one iteration.
+    fn seen_from(&self, read: &Access<'_>) -> (Facts, View) {
         let mut facts = Facts::within(self.plan, &self.fuel);
         let rank = facts.rank();
         let view = self.iterations(&mut facts, read.number, rank);
-        let same = match (&write.region.index, &read.region.index) {
-            (None, None) => true,
-            (Some(a), Some(b)) => facts.equal(&facts.poly(a, &view), &facts.poly(b, &view)),
-            // All of an array's buffers.
-            (None, Some(_)) => true,
-            (Some(_), None) => false,
-        };
-        same && (write.region.range.is_none() || self.contains(&facts, write, read, &view))
+        (facts, view)
     }
 
-    fn contains(&self, facts: &Facts, write: &Access<'_>, read: &Access<'_>, view: &View) -> bool {
-        let spans = (self.span(facts, read.region, view), self.span(facts, write.region, view));
-        matches!(spans, (Some(read), Some(write)) if facts.contained(&read, &write))
+    /// Whether writes that follow one another hold what is read: each begins where those before it end, or
+    /// earlier.
+    fn hold_together(&self, own: &[Access<'_>], read: &Access<'_>) -> bool {
+        let before = own.iter().take(MOST).filter(|write| self.is_before(write, read));
+        let before: Vec<&Access<'_>> = before.collect();
+        if !(2..=MOST_TOGETHER).contains(&before.len()) {
+            return false;
+        }
+        let (facts, view) = self.seen_from(read);
+        let spans = before.into_iter().filter(|write| same_buffer(&facts, write, read, &view));
+        let mut left: Vec<Span> =
+            spans.filter_map(|write| self.span(&facts, write.region, &view)).collect();
+        let Some(wanted) = self.span(&facts, read.region, &view) else { return false };
+        let mut reached = wanted.start;
+        while !facts.at_most(&wanted.end, &reached) {
+            let next = left.iter().position(|span| {
+                facts.at_most(&span.start, &reached) && facts.at_most(&reached, &span.end)
+            });
+            let Some(next) = next else { return false };
+            reached = left.swap_remove(next).end;
+        }
+        true
+    }
+}
+
+/// Whether both are of one buffer of an array.
+fn same_buffer(facts: &Facts, write: &Access<'_>, read: &Access<'_>, view: &View) -> bool {
+    match (&write.region.index, &read.region.index) {
+        (None, None) => true,
+        (Some(a), Some(b)) => facts.equal(&facts.poly(a, view), &facts.poly(b, view)),
+        // All of an array's buffers.
+        (None, Some(_)) => true,
+        (Some(_), None) => false,
     }
 }
 

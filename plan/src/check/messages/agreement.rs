@@ -2,6 +2,7 @@
 
 use super::super::links::Message;
 use super::super::report::Report;
+use super::super::units::difference;
 use crate::ir::{Step, StepKind};
 use crate::program::Program;
 use crate::verdict::Check;
@@ -29,14 +30,7 @@ pub(super) fn check(program: &Program, message: &Message, report: &mut Report<'_
         report.line(from, send, format!("{}: {}", report.does(send), what(elements.0, lens.0))),
         report.line(to, receive, format!("{}: {}", report.does(receive), what(elements.1, lens.1))),
     ];
-    let (differ, alike) = match (elements.0 == elements.1, lens.0 == lens.1) {
-        (false, true) => (format!("{} and {}", elements.0, elements.1), "of one type"),
-        (true, _) => (format!("{} and {} elements", lens.0, lens.1), "of one length"),
-        _ => (
-            format!("{} and {}", what(elements.0, lens.0), what(elements.1, lens.1)),
-            "of one type and one length",
-        ),
-    };
+    let (differ, alike) = difference(elements, lens);
     let title = format!(
         "{} and {} of one message differ: {differ}",
         report.region(send).unwrap_or_else(|| report.name(send.source)),

@@ -72,7 +72,8 @@ impl Walk<'_> {
                 }
                 Ok(at) => {
                     let size = self.layout.size;
-                    let title = format!("this peer is {at}, and there are {size} ranks");
+                    let are = if size == 1 { "is 1 rank" } else { &format!("are {size} ranks") };
+                    let title = format!("this peer is {at}, and there {are}");
                     let help = "guard the step with a condition, or use a shift that wraps";
                     self.out_of_bounds(number, rank, title, help);
                     None

@@ -27,7 +27,9 @@ impl Walk<'_> {
                 }
                 Ok(index) => {
                     let count = self.objects.count(region.buffer);
-                    let title = format!("`{name}` has {count} buffers, and this index is {index}");
+                    let buffers = if count == 1 { "buffer" } else { "buffers" };
+                    let title =
+                        format!("`{name}` has {count} {buffers}, and this index is {index}");
                     let help = "change the bounds of the loop, or guard the step";
                     self.out_of_bounds(number, rank, title, help);
                     return None;
