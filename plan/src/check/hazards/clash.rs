@@ -113,9 +113,15 @@ impl Clash<'_> {
             None if self.ops().0.signal == NONE && (runs.1 > runs.0 || self.is_between(report)) => {
                 Reads::TooEarly
             }
-            Some(_) if self.is_between(report) => Reads::TooEarly,
+            Some(_) if self.is_between(report) || self.is_later(report) => Reads::TooEarly,
             _ => Reads::Before,
         }
+    }
+
+    /// Whether the other use is in a later turn of a loop than the put.
+    fn is_later(&self, report: &Report<'_>) -> bool {
+        let (puts, uses) = self.runs();
+        puts == uses && self.turns(report).is_some_and(|turns| turns.later.1)
     }
 
     /// Whether the other use is written behind the put, and before the wait for it: all in one run and, where

@@ -93,11 +93,16 @@ impl Clash<'_> {
             (_, None) if op.signal == NONE && op.statement < theirs.statement => {
                 vec![self.with_signal(&format!("before line {line}"), report)]
             }
-            (Reads::TooEarly, Some(wait)) => {
+            (Reads::TooEarly, Some(wait)) if !later.1 => {
                 vec![self.wait_first(wait, report), self.put_last(report)]
             }
             _ if later.0 => vec![self.with_done(&end, report)],
-            _ if later.1 || op.statement > theirs.statement => {
+            _ if later.1 => {
+                vec![format!(
+                    "wait for the put's signal at the end of the loop's body, before line {line} comes again"
+                )]
+            }
+            _ if op.statement > theirs.statement => {
                 vec![self.with_done(&format!("between line {line} and the put"), report)]
             }
             _ => vec![format!("wait for a signal of the put before line {line}")],
