@@ -1,15 +1,13 @@
 //! Schedules: they do what their plans say, in as few groups as that allows.
 
 mod apart;
-mod machine;
-mod memory;
 #[path = "../plans/mod.rs"]
 mod plans;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use machine::{Machine, Random, communicator};
+use plan_simulator::schedule::{communicator, run_schedule};
 use typed_nccl_plan::build::{Guard, Number, PlanBuilder, Slice, Stream, at, chain, ring};
 use typed_nccl_plan::ir::{Launch, Location, Plan, Reduction};
 use typed_nccl_plan::lower::{Operation, Part, Schedule, WarmUp, Work, lower};
@@ -80,13 +78,10 @@ fn verify(plan: &Plan, sizes: &Sizes) -> Schedule {
     }
     grouped_alike(&schedule);
     let runs = if plan.replayed { RUNS } else { 1 };
-    let mut reference = Machine::new(&plain_plan, &plain, runs);
-    reference.run(&mut Random(1));
-    let reference = reference.memory.all();
+    let reference = run_schedule(&plain_plan, &plain, runs, 1);
     for seed in 0..8 {
-        let mut machine = Machine::new(plan, &schedule, runs);
-        machine.run(&mut Random(seed));
-        assert!(machine.memory.all() == reference, "other memory, {}", sizes.text);
+        let left = run_schedule(plan, &schedule, runs, seed);
+        assert!(left == reference, "other memory, {}", sizes.text);
     }
     schedule
 }
