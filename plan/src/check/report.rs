@@ -210,9 +210,7 @@ impl<'a> Report<'a> {
         }
         let back = &self.program.shifts[self.program.shifts[op.shift as usize].back as usize];
         let [(axis, by, _)] = back.hops.as_slice() else { return None };
-        let mut nth = 0;
-        while let Some(step) = Step::nth(&self.plan.steps, nth) {
-            nth += 1;
+        for step in Step::all(&self.plan.steps) {
             let peer = match &step.kind {
                 StepKind::Receive(this) if op.kind == OpKind::Send => &this.peer,
                 StepKind::Send(this) if op.kind == OpKind::Receive => &this.peer,
