@@ -76,13 +76,12 @@ impl Every<'_> {
         let program = expand(plan, &self.statements, sizes, &mut self.budget)?;
         let instance = Instance { plan, program: &program, sizes };
         let mut report = Report::new(&instance);
+        let steps: Vec<&Step> = Step::all(&plan.steps).collect();
         for message in messages::check(&instance, &mut report) {
             let at = |op: u32| program.ops[op as usize].statement;
             let (send, receive) = (at(message.send_op), at(message.receive_op));
-            let is_transfer = |statement: u32| {
-                let step = Step::nth(&plan.steps, statement);
-                step.is_some_and(|step| matches!(step.kind, StepKind::Transfer(_)))
-            };
+            let is_transfer =
+                |statement: u32| matches!(steps[statement as usize].kind, StepKind::Transfer(_));
             if send != receive && (is_transfer(send) || is_transfer(receive)) {
                 let title = "this half of a transfer meets one of another statement: whether both have one \
                              length cannot be decided for every size";
