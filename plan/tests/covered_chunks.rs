@@ -7,9 +7,10 @@ use typed_nccl_plan::check::{check, check_at};
 use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::verdict::Sizes;
 
-/// The last number of ranks that is looked at, and that is simulated.
-const LAST: i64 = 64;
+/// The last number of ranks that is simulated.
 const SIMULATED: i64 = 12;
+/// Larger numbers of ranks that are looked at: primes, even ones, powers of two and those beside them.
+const LARGER: [i64; 9] = [13, 15, 16, 17, 24, 31, 32, 47, 64];
 
 fn sizes(plan: &Plan, n: i64, len: i64) -> Sizes {
     let params = plan.params.iter().map(|_| vec![len]).collect();
@@ -35,7 +36,8 @@ fn accepted(plan: PlanBuilder) {
     let plan = built(plan);
     let proof = check(&plan).unwrap_or_else(|rejected| panic!("{rejected}"));
     assert!(proof.claims[0].contains("above for all at once"), "{:?}", proof.claims);
-    (first(&plan)..=LAST).for_each(|n| assert!(is_right(&plan, n), "n = {n}"));
+    let all = (first(&plan)..=SIMULATED).chain(LARGER);
+    all.for_each(|n| assert!(is_right(&plan, n), "n = {n}"));
 }
 
 /// A plan that is wrong from some number of ranks on, which is named if it is small.

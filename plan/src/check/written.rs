@@ -53,9 +53,7 @@ impl Report<'_> {
         let plan = self.plan();
         let back = &self.program.shifts[self.program.shifts[op.shift as usize].back as usize];
         let [(axis, by, _)] = back.hops.as_slice() else { return None };
-        let mut nth = 0;
-        while let Some(step) = Step::nth(&plan.steps, nth) {
-            nth += 1;
+        for step in Step::all(&plan.steps) {
             let (peer, region) = match &step.kind {
                 StepKind::Receive(this) if op.kind == OpKind::Send => (&this.peer, &this.to),
                 StepKind::Send(this) if op.kind == OpKind::Receive => (&this.peer, &this.from),

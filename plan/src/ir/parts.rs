@@ -63,14 +63,24 @@ impl Step {
         }
     }
 
-    /// The statement of that number: in the order in which they are written, each before what is inside it.
+    /// All statements, in the order in which they are written, each before what is inside it.
+    pub(crate) fn all(steps: &[Self]) -> impl Iterator<Item = &Self> {
+        let mut left = vec![steps.iter()];
+        std::iter::from_fn(move || {
+            loop {
+                let Some(step) = left.last_mut()?.next() else {
+                    left.pop();
+                    continue;
+                };
+                left.push(step.body().iter());
+                return Some(step);
+            }
+        })
+    }
+
+    /// The statement of that number, as [`all`](Self::all) counts them.
     pub(crate) fn nth(steps: &[Self], number: u32) -> Option<&Self> {
-        let mut left: Vec<&Self> = steps.iter().rev().collect();
-        for _ in 0..number {
-            let step = left.pop()?;
-            left.extend(step.body().iter().rev());
-        }
-        left.pop()
+        Self::all(steps).nth(number as usize)
     }
 
     /// How many numbers, operators and entries this statement has, without the statements inside it.

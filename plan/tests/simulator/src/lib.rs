@@ -20,6 +20,7 @@ mod order;
 mod outcome;
 mod random;
 mod rules;
+pub mod schedule;
 mod shrink;
 mod unit;
 mod value;

@@ -2,24 +2,24 @@
 
 use std::collections::HashMap;
 
-use typed_nccl_plan::ir::{Expr, Plan};
-use typed_nccl_plan::lower::{Part, Schedule, Work};
+use typed_nccl_plan::ir::Plan;
+use typed_nccl_plan::lower::{Part, Work};
 
 /// Rank, buffer, which of an array, which copy.
-pub(crate) type Place = (u32, u32, u32, bool);
+pub(super) type Place = (u32, u32, u32, bool);
 
 /// What stands in an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(super) enum Value {
     Is(u64),
     /// Somebody is writing it.
     Torn,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Memory(HashMap<Place, Vec<Value>>);
+pub(super) struct Memory(HashMap<Place, Vec<Value>>);
 
-pub(crate) fn hash(parts: &[u64]) -> u64 {
+fn hash(parts: &[u64]) -> u64 {
     parts.iter().fold(0xcbf2_9ce4_8422_2325, |hash, part| {
         let mixed = (hash ^ part).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         mixed ^ (mixed >> 29)
@@ -42,7 +42,7 @@ impl Memory {
         (rank, part.buffer, part.index, part.next ^ (run % 2 == 1))
     }
 
-    pub(crate) fn read(&mut self, plan: &Plan, rank: u32, part: &Part, run: usize) -> Vec<u64> {
+    pub(super) fn read(&mut self, plan: &Plan, rank: u32, part: &Part, run: usize) -> Vec<u64> {
         let swaps = plan.buffers[part.buffer as usize].copies == 2;
         let place = Self::place(rank, part, if swaps { run } else { 0 });
         let object = self.of(place, part.end);
@@ -54,7 +54,7 @@ impl Memory {
         values.iter().map(of).collect()
     }
 
-    pub(crate) fn write(
+    pub(super) fn write(
         &mut self,
         plan: &Plan,
         rank: u32,
@@ -71,56 +71,15 @@ impl Memory {
     }
 
     /// Everything, in order.
-    pub(crate) fn all(&self) -> Vec<(Place, Vec<Value>)> {
+    pub(super) fn all(&self) -> Vec<(Place, Vec<Value>)> {
         let mut all: Vec<_> = self.0.iter().map(|(place, of)| (*place, of.clone())).collect();
         all.sort_by_key(|(place, _)| *place);
         all
     }
 }
 
-/// Whether two parts of one rank have elements in common.
-pub(crate) fn overlap(a: &Part, b: &Part) -> bool {
-    (a.buffer, a.index, a.next) == (b.buffer, b.index, b.next)
-        && a.start.max(b.start) < a.end.min(b.end)
-}
-
-/// The ranks of each rank's communicator, in order: those that agree in every axis that it has not.
-pub(crate) fn members(plan: &Plan, schedule: &Schedule, among: usize, rank: usize) -> Vec<usize> {
-    let extents = &schedule.sizes.extents;
-    let coordinates = |rank: usize| {
-        let mut left = rank as i64;
-        let mut at: Vec<i64> = extents
-            .iter()
-            .rev()
-            .map(|extent| {
-                let here = left % extent;
-                left /= extent;
-                here
-            })
-            .collect();
-        at.reverse();
-        at
-    };
-    let axes = &plan.communicators[among].axes;
-    let own = coordinates(rank);
-    let alike = |other: &usize| {
-        let other = coordinates(*other);
-        (0..own.len())
-            .all(|axis| own[axis] == other[axis] || axes.iter().any(|one| one.index() == axis))
-    };
-    (0..schedule.ranks.len()).filter(alike).collect()
-}
-
-/// The root's number.
-pub(crate) fn root(root: &Expr) -> usize {
-    match root {
-        Expr::Int(root) => *root as usize,
-        other => panic!("a root that is no number: {other:?}"),
-    }
-}
-
 /// What a compute step writes into an element.
-pub(crate) fn computed(work: &Work, inputs: &[u64], which: usize, at: usize) -> u64 {
+pub(super) fn computed(work: &Work, inputs: &[u64], which: usize, at: usize) -> u64 {
     let Work::Compute { name, arguments, .. } = work else { panic!("no compute step") };
     let mut parts: Vec<u64> = name.bytes().map(u64::from).collect();
     parts.extend(arguments.iter().map(|&number| number as u64));

@@ -1,0 +1,43 @@
+//! What has no value, or lies outside, in words.
+
+use super::Walk;
+use crate::program::NoValue;
+use crate::verdict::{Check, Line, Problem, ProblemKind};
+
+impl Walk<'_> {
+    pub(super) fn no_value(&mut self, number: u32, rank: usize, why: NoValue) {
+        let help = "say with `where` what the parameters promise";
+        self.out_of_bounds(number, rank, why.to_string(), help);
+    }
+
+    /// In which iteration of the loops around it a statement runs, for people.
+    fn iteration(&self) -> String {
+        let counters = self.plan.counters.iter().zip(&self.counters);
+        let values = counters.filter_map(|(counter, value)| {
+            value.map(|value| format!("`{}` = {value}", counter.name))
+        });
+        let values: Vec<String> = values.collect();
+        if values.is_empty() {
+            return "runs this".to_owned();
+        }
+        format!("runs this, with {}", values.join(", "))
+    }
+
+    pub(super) fn out_of_bounds(&mut self, number: u32, rank: usize, title: String, help: &str) {
+        if std::mem::replace(&mut self.bounded[number as usize], true) {
+            return;
+        }
+        let at = self.places[number as usize];
+        let text = self.iteration();
+        // What the sentence says already is no story.
+        let story = vec![Line { rank: Some(rank), other: None, at, text }];
+        self.problems.push(Problem {
+            kind: ProblemKind::Broken(Check::Bounds),
+            title,
+            at,
+            sizes: Some(self.sizes.clone()),
+            story,
+            help: vec![help.to_owned()],
+        });
+    }
+}

@@ -1,0 +1,144 @@
+//! Loops, conditions, groups and sequences: which ranks run a statement, and how often.
+
+use super::{Active, Halves, Walk};
+use crate::ir::{Condition, Expr, StepKind};
+use crate::program::statements::Numbered;
+
+impl Walk<'_> {
+    pub(super) fn steps(&mut self, steps: &[Numbered<'_>], active: &Active) {
+        for step in steps {
+            if self.stopped {
+                return;
+            }
+            self.step(step, active);
+        }
+    }
+
+    fn step(&mut self, step: &Numbered<'_>, active: &Active) {
+        let number = step.number;
+        match &step.step.kind {
+            StepKind::Loop(this) => {
+                let bounds = (&this.from, &this.to);
+                self.repeat(step, bounds, this.counter.index(), this.reverse, active);
+            }
+            StepKind::When(this) => {
+                let some = self.guarded(step, &this.condition, active);
+                self.steps(&step.body, &Active::Some(some));
+            }
+            StepKind::Group(_) => {
+                self.grouped = Some(number);
+                self.steps(&step.body, active);
+                self.grouped = None;
+                self.issue(number);
+            }
+            StepKind::Sequence(_) => self.sequence(&step.body, active),
+            _ => {
+                self.leaf(step, active, Halves::Both);
+                if self.grouped.is_none() {
+                    self.issue(number);
+                }
+            }
+        }
+    }
+
+    /// The ranks among those for which a condition holds.
+    fn guarded(
+        &mut self,
+        step: &Numbered<'_>,
+        condition: &Condition,
+        active: &Active,
+    ) -> Vec<bool> {
+        let (number, ranks) = (step.number, 0..self.layout.size);
+        if !self.spend(step.weight.saturating_mul(self.layout.size as u64)) {
+            return vec![false; self.layout.size];
+        }
+        let mut holds = |rank: usize| match self.env(rank).holds(condition) {
+            Ok(holds) => holds,
+            Err(why) => {
+                self.no_value(number, rank, why);
+                false
+            }
+        };
+        ranks.map(|rank| active.is(rank) && holds(rank)).collect()
+    }
+
+    /// A rank receives from lower ones first, then runs its own, then receives from higher ones. Each
+    /// statement is a unit.
+    fn sequence(&mut self, body: &[Numbered<'_>], active: &Active) {
+        for halves in [Halves::FromLower, Halves::Sends, Halves::FromHigher] {
+            self.halves(body, active, halves);
+        }
+    }
+
+    fn halves(&mut self, body: &[Numbered<'_>], active: &Active, halves: Halves) {
+        for step in body {
+            if self.stopped {
+                return;
+            }
+            match &step.step.kind {
+                StepKind::When(this) => {
+                    let some = self.guarded(step, &this.condition, active);
+                    self.halves(&step.body, &Active::Some(some), halves);
+                }
+                StepKind::Transfer(_) => {
+                    self.leaf(step, active, halves);
+                    self.issue(step.number);
+                }
+                _ if halves == Halves::Sends => {
+                    self.leaf(step, active, halves);
+                    self.issue(step.number);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn repeat(
+        &mut self,
+        step: &Numbered<'_>,
+        (from, to): (&Expr, &Expr),
+        counter: usize,
+        reverse: bool,
+        active: &Active,
+    ) {
+        let varies = from.mentions_rank() || to.mentions_rank();
+        let ranks = if varies { self.layout.size } else { 1 };
+        if !self.spend(step.weight.saturating_mul(ranks as u64)) {
+            return;
+        }
+        let mut bounds = Vec::with_capacity(ranks);
+        for rank in 0..ranks {
+            let env = self.env(rank);
+            match (env.eval(from), env.eval(to)) {
+                (Ok(from), Ok(to)) => bounds.push((from, to)),
+                (Err(why), _) | (_, Err(why)) => {
+                    self.no_value(step.number, rank, why);
+                    bounds.push((0, 0));
+                }
+            }
+        }
+        let among = bounds.iter().enumerate().filter(|(rank, _)| !varies || active.is(*rank));
+        let filled: Vec<_> = among.map(|(_, bounds)| *bounds).filter(|(a, b)| a < b).collect();
+        let Some(first) = filled.iter().map(|(from, _)| *from).min() else { return };
+        let last = filled.iter().map(|(_, to)| *to).max().unwrap_or(first);
+        let mut value = if reverse { last - 1 } else { first };
+        while (first..last).contains(&value) {
+            if self.stopped || !self.spend(1 + bounds.len() as u64) {
+                break;
+            }
+            self.counters[counter] = Some(value);
+            if varies {
+                let some = bounds
+                    .iter()
+                    .enumerate()
+                    .map(|(rank, (from, to))| active.is(rank) && (*from..*to).contains(&value))
+                    .collect();
+                self.steps(&step.body, &Active::Some(some));
+            } else {
+                self.steps(&step.body, active);
+            }
+            value += if reverse { -1 } else { 1 };
+        }
+        self.counters[counter] = None;
+    }
+}

@@ -1,0 +1,82 @@
+//! Operations become units, in the order of issue.
+
+use super::{MOST_OPERATIONS, Walk};
+use crate::ir::Place;
+use crate::program::{Op, Unit};
+
+impl Walk<'_> {
+    /// Makes units of what is pending: one for each rank that has something.
+    pub(super) fn issue(&mut self, statement: u32) {
+        let mut pending = std::mem::take(&mut self.pending);
+        if pending.windows(2).any(|pair| pair[0].0 > pair[1].0) {
+            pending.sort_by_key(|(rank, ..)| *rank);
+        }
+        let mut begin = 0;
+        while begin < pending.len() {
+            let rank = pending[begin].0;
+            let end = begin + pending[begin..].partition_point(|(other, ..)| *other == rank);
+            let first_op = self.ops.len() as u32;
+            let of_unit = &pending[begin..end];
+            self.ops.extend(of_unit.iter().map(|(_, op, _)| op.clone()));
+            let first = &of_unit[0].1;
+            self.units.push(Unit {
+                rank,
+                statement,
+                turn: self.turn,
+                first_op,
+                ops: (end - begin) as u32,
+                stream: first.stream,
+                is_compute: first.kind.is_access(),
+                after: of_unit.iter().fold(0, |set, (.., after)| set | after),
+            });
+            begin = end;
+        }
+        pending.clear();
+        self.turn += 1;
+        self.pending = pending;
+    }
+
+    pub(super) fn push(&mut self, rank: usize, op: Op, place: &Place) {
+        if self.ops.len() + self.pending.len() >= MOST_OPERATIONS {
+            self.stopped = true;
+            return;
+        }
+        let after = place.after.iter().fold(0, |set, stream| set | 1 << stream.0);
+        self.pending.push((rank as u32, op, after));
+    }
+}
+
+/// Sorts units by rank, keeping the order of issue, and their operations with them.
+pub(super) fn by_rank(
+    ranks: usize,
+    units: Vec<Unit>,
+    ops: Vec<Op>,
+) -> (Vec<Unit>, Vec<Op>, Vec<u32>) {
+    let mut begins = vec![0_u32; ranks + 1];
+    for unit in &units {
+        begins[unit.rank as usize + 1] += 1;
+    }
+    for rank in 0..ranks {
+        begins[rank + 1] += begins[rank];
+    }
+    let mut order = vec![0_u32; units.len()];
+    let mut next = begins.clone();
+    for (at, unit) in units.iter().enumerate() {
+        let slot = &mut next[unit.rank as usize];
+        order[*slot as usize] = at as u32;
+        *slot += 1;
+    }
+    let mut sorted_ops = Vec::with_capacity(ops.len());
+    let sorted = order
+        .iter()
+        .map(|&at| {
+            let mut unit = units[at as usize].clone();
+            let first = sorted_ops.len() as u32;
+            let own = &ops[unit.first_op as usize..][..unit.ops as usize];
+            sorted_ops.extend_from_slice(own);
+            unit.first_op = first;
+            unit
+        })
+        .collect();
+    (sorted, sorted_ops, begins)
+}

@@ -1,0 +1,87 @@
+//! A schedule does what its plan does, and leaves the same memory whatever the order of events.
+
+use std::collections::BTreeMap;
+
+use plan_simulator::schedule::{communicator, run_schedule};
+use typed_nccl_plan::ir::Plan;
+use typed_nccl_plan::lower::{Operation, Schedule, Work, lower};
+use typed_nccl_plan::verdict::Sizes;
+
+use crate::apart;
+use crate::words::groups;
+
+/// How many runs follow one another.
+const RUNS: usize = 3;
+
+/// The schedule does on every rank what the plan does that nothing was joined in, in the same order, and
+/// leaves the same memory whatever the order of events.
+#[track_caller]
+pub(crate) fn verify(plan: &Plan, sizes: &Sizes) -> Schedule {
+    let schedule = lowered(plan, sizes);
+    let plain_plan = apart::apart(plan);
+    let plain = lowered(&plain_plan, sizes);
+    // What a rank receives in a sequence stands beside what it sends, whatever is written between.
+    if !apart::has_sequences(&plan.steps) {
+        assert!(plain.reasons.iter().all(|reason| !reason.joined), "{:?}", plain.reasons);
+    }
+    for rank in 0..schedule.ranks.len() {
+        assert_eq!(order(&schedule, rank), order(&plain, rank), "rank {rank}, {}", sizes.text);
+    }
+    grouped_alike(&schedule);
+    let runs = if plan.replayed { RUNS } else { 1 };
+    let reference = run_schedule(&plain_plan, &plain, runs, 1);
+    for seed in 0..8 {
+        let left = run_schedule(plan, &schedule, runs, seed);
+        assert!(left == reference, "other memory, {}", sizes.text);
+    }
+    schedule
+}
+
+#[track_caller]
+pub(crate) fn lowered(plan: &Plan, sizes: &Sizes) -> Schedule {
+    lower(plan, sizes).unwrap_or_else(|rejected| panic!("{}: {rejected}", sizes.text))
+}
+
+/// Of each communicator, and of each stream, what a rank does, in order.
+type Order<'a> = (BTreeMap<u32, Vec<&'a Operation>>, BTreeMap<u32, Vec<String>>);
+
+fn order(schedule: &Schedule, rank: usize) -> Order<'_> {
+    let (mut among, mut on) = (BTreeMap::new(), BTreeMap::new());
+    for call in &schedule.ranks[rank].calls {
+        let mut tell = |what: String| {
+            on.entry(call.stream.0).or_insert_with(Vec::new).push(what);
+        };
+        match &call.work {
+            Work::Compute { name, .. } if name == apart::NAME => {}
+            Work::Compute { .. } => tell(format!("{:?}", call.work)),
+            Work::Group(ops) => {
+                for op in ops {
+                    among.entry(communicator(op).0).or_insert_with(Vec::new).push(op);
+                    tell(format!("{op:?}"));
+                }
+            }
+        }
+    }
+    (among, on)
+}
+
+/// N2: the messages between two ranks are parted into groups alike at both ends.
+#[track_caller]
+fn grouped_alike(schedule: &Schedule) {
+    let ends = |a: u32, b: u32| {
+        // The groups of rank a that have messages with rank b: how many of each direction.
+        let counts = groups(schedule, a as usize).into_iter().map(|ops| {
+            let to = |op: &&Operation| matches!(op, Operation::Send { peer, .. } if *peer == b);
+            let from =
+                |op: &&Operation| matches!(op, Operation::Receive { peer, .. } if *peer == b);
+            (ops.iter().filter(to).count(), ops.iter().filter(from).count())
+        });
+        counts.filter(|counts| *counts != (0, 0)).collect::<Vec<_>>()
+    };
+    for a in 0..schedule.ranks.len() as u32 {
+        for b in 0..a {
+            let mirrored: Vec<_> = ends(b, a).into_iter().map(|(to, from)| (from, to)).collect();
+            assert_eq!(ends(a, b), mirrored, "ranks {a} and {b}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The same on each of some ranks, several times and in several timings.
+
+use typed_nccl::plan::Timing;
+use typed_nccl::{Buffer, Communicator, Device, Element, Result, World};
+
+/// How often a plan runs, with nothing between the runs.
+pub(crate) const RUNS: usize = 4;
+
+/// Each timing in which a plan is tried; every rank shakes in its own way.
+pub(crate) fn timings<W: World>(comm: &Communicator<W>) -> [Timing; 4] {
+    let rank = comm.rank().index() as u64;
+    let shaken = |seed: u64| Timing::Shaken(seed * 1000 + rank);
+    [Timing::Early, shaken(1), shaken(2), shaken(3)]
+}
+
+/// The same on each of `n` host ranks.
+macro_rules! ranks {
+    ($n:expr, |$comm:ident| $body:block) => {
+        typed_nccl::spmd::<typed_nccl::Host>($n, |place| {
+            #[allow(unused_mut, reason = "not every plan needs it")]
+            let mut $comm = place.init()?;
+            $body
+            $comm.finish()
+        })
+        .expect("the ranks run, and verify their own numbers")
+    };
+}
+pub(crate) use ranks;
+
+/// As many buffers, each with its own values.
+pub(crate) fn buffers<D: Device, T: Element>(
+    device: &D,
+    values: impl IntoIterator<Item = Vec<T>>,
+) -> Result<Vec<Buffer<T, D>>> {
+    values.into_iter().map(|values| device.from_slice(&values)).collect()
+}
