@@ -30,11 +30,12 @@ pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &Place) -
         _ => {}
     }
     let clauses = clauses(kind, place);
-    let near = nearest(&next, clauses.iter().copied());
+    // What begins a statement is no slip of the hand.
+    let begins = words::all().any(|word| word == next);
+    let near = nearest(&next, clauses.iter().copied()).filter(|_| !begins);
     let arrow = cursor.is_punct(0, "->") && clauses.contains(&"into");
-    let word = matches!(cursor.peek(0), Some(TokenTree::Ident(_)))
-        && on_this_line(cursor)
-        && !words::all().any(|word| word == next);
+    let word =
+        matches!(cursor.peek(0), Some(TokenTree::Ident(_))) && on_this_line(cursor) && !begins;
     let list = !place.after.is_empty();
     if near.is_none() && !arrow && !(word && (list || !clauses.is_empty())) {
         let title = "a statement ends with `;`, which is missing after this";

@@ -13,6 +13,7 @@ mod region;
 mod rings;
 mod scope;
 mod statement;
+mod suggest;
 
 use std::collections::HashMap;
 

@@ -99,14 +99,14 @@ impl Scope {
     }
 
     /// Those of the declared names that could stand where this is wanted.
-    fn fitting(&self, want: Want) -> impl Iterator<Item = &str> {
+    pub(super) fn fitting(&self, want: Want) -> impl Iterator<Item = &str> {
         let outer = self.order.iter().filter_map(|name| Some((name, &self.plan.get(name)?.0)));
         let inner = self.blocks.iter().map(|(name, meaning)| (name, meaning));
         outer.chain(inner).filter(move |(_, meaning)| meaning.fits(want)).map(|(name, _)| &**name)
     }
 
     /// The names of other ranks.
-    fn peers(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn peers(&self) -> impl Iterator<Item = &str> {
         let peers = self.blocks.iter().filter(|(_, meaning)| match meaning {
             Meaning::Peer(_) => true,
             Meaning::Number(number) => number.mentions_rank(),
@@ -289,40 +289,6 @@ impl Resolver<'_> {
                     near => self.scope.look(near).cloned().ok_or(Told),
                 }
             }
-        }
-    }
-
-    /// Names that are not declared, and that are such.
-    fn own_words(&self, want: Want) -> &'static [&'static str] {
-        match want {
-            Want::Number | Want::Peer if self.scope.same => &["size"],
-            Want::Number | Want::Peer => &["rank", "size"],
-            _ => &[],
-        }
-    }
-
-    /// A step to another rank, as it is written in this plan.
-    fn a_step(&self) -> String {
-        match &*self.valid.plan.axes {
-            [] => "(rank + 1) % n".to_owned(),
-            [only] => format!("(rank + 1) % {}", only.name),
-            [first, ..] => format!("(rank.{0} + 1) % {0}", first.name),
-        }
-    }
-
-    /// The declared names that are such.
-    fn these(&self, want: Want) -> Option<String> {
-        let own = (want == Want::Number && !self.scope.same).then_some("rank");
-        let names: Vec<&str> = match want {
-            // Of numbers, those that were declared as a rank are meant.
-            Want::Peer => self.scope.peers().collect(),
-            _ => own.into_iter().chain(self.scope.fitting(want)).collect(),
-        };
-        match &*names {
-            [] => None,
-            names if names.len() > 8 => None,
-            [one] => Some(format!("use `{one}`")),
-            names => Some(format!("use one of `{}`", names.join("`, `"))),
         }
     }
 

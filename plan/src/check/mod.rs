@@ -4,6 +4,7 @@ mod classes;
 mod collectives;
 mod coverage;
 mod deadlock;
+mod does;
 mod domain;
 mod evenness;
 mod every;

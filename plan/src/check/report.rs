@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
-use crate::ir::{BufferId, Expr, Location, Plan, Step, StepKind};
-use crate::program::{NONE, Op, OpKind, Program, Span};
+use crate::ir::{BufferId, Expr, Location, Plan};
+use crate::program::{NONE, Op, Program, Span};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
 /// How many problems of one rule are told.
@@ -317,81 +317,5 @@ impl<'a> Report<'a> {
 
     pub(crate) fn stream(&self, stream: u16) -> &str {
         &self.plan.streams[usize::from(stream)].name
-    }
-
-    /// What an operation of a run of that number does.
-    pub(crate) fn does_in(&self, op: &Op, run: u32) -> String {
-        let mut op = op.clone();
-        for span in [&mut op.source, &mut op.target] {
-            span.object = self.program.objects.in_run(span.object, run as usize);
-        }
-        self.does(&op)
-    }
-
-    /// What an operation does, as a verb: "sends `a` to rank 1".
-    pub(crate) fn does(&self, op: &Op) -> String {
-        match op.kind {
-            OpKind::Read => format!("reads {}", self.name(op.source)),
-            OpKind::Write => format!("writes {}", self.name(op.target)),
-            OpKind::Send => format!("sends {} to rank {}", self.name(op.source), op.peer),
-            OpKind::Receive => format!("receives {} from rank {}", self.name(op.target), op.peer),
-            OpKind::Put => {
-                let mut text = format!(
-                    "puts {} into {} of rank {}",
-                    self.name(op.source),
-                    self.name(op.target),
-                    op.peer
-                );
-                if op.signal != NONE {
-                    text += &format!(", with signal `{}`", self.signal(op.signal));
-                }
-                text
-            }
-            OpKind::Signal => {
-                format!("raises signal `{}` at rank {}", self.signal(op.signal), op.peer)
-            }
-            OpKind::Wait if op.times == 1 => {
-                format!("waits for signal `{}` of rank {}", self.signal(op.signal), op.peer)
-            }
-            OpKind::Wait => format!(
-                "waits for {} signals `{}` of rank {}",
-                op.times,
-                self.signal(op.signal),
-                op.peer
-            ),
-            OpKind::Collective(kind) => {
-                let among = if op.communicator == 0 { "among" } else { "on" };
-                format!("runs {} {among} {}", kind.name(), self.communicator_name(op.communicator))
-            }
-        }
-    }
-
-    /// What a unit does.
-    pub(crate) fn unit_does(&self, unit: u32) -> String {
-        let of = &self.program.units[unit as usize];
-        let ops = self.program.ops_of(of);
-        if of.is_compute {
-            return match self.compute_name(of.statement) {
-                Some(name) => format!("runs `{name}`"),
-                None => "computes".to_owned(),
-            };
-        }
-        match ops {
-            [] => "does nothing".to_owned(),
-            [op] => self.does(op),
-            [first, second] => {
-                format!("in one group {} and {}", self.does(first), self.does(second))
-            }
-            [first, ..] => {
-                format!("in one group of {} {} and so on", ops.len(), self.does(first))
-            }
-        }
-    }
-
-    fn compute_name(&self, statement: u32) -> Option<&str> {
-        match &Step::nth(&self.plan.steps, statement)?.kind {
-            StepKind::Compute(this) => Some(&this.name),
-            _ => None,
-        }
     }
 }

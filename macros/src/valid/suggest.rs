@@ -1,0 +1,40 @@
+//! What could have been meant where a name is not known, or means something else.
+
+use super::Resolver;
+use super::scope::Want;
+
+impl Resolver<'_> {
+    /// Names that are not declared, and that are such.
+    pub(super) fn own_words(&self, want: Want) -> &'static [&'static str] {
+        match want {
+            Want::Number | Want::Peer if self.scope.same => &["size"],
+            Want::Number | Want::Peer => &["rank", "size"],
+            _ => &[],
+        }
+    }
+
+    /// A step to another rank, as it is written in this plan.
+    pub(super) fn a_step(&self) -> String {
+        match &*self.valid.plan.axes {
+            [] => "(rank + 1) % n".to_owned(),
+            [only] => format!("(rank + 1) % {}", only.name),
+            [first, ..] => format!("(rank.{0} + 1) % {0}", first.name),
+        }
+    }
+
+    /// The declared names that are such.
+    pub(super) fn these(&self, want: Want) -> Option<String> {
+        let own = (want == Want::Number && !self.scope.same).then_some("rank");
+        let names: Vec<&str> = match want {
+            // Of numbers, those that were declared as a rank are meant.
+            Want::Peer => self.scope.peers().collect(),
+            _ => own.into_iter().chain(self.scope.fitting(want)).collect(),
+        };
+        match &*names {
+            [] => None,
+            names if names.len() > 8 => None,
+            [one] => Some(format!("use `{one}`")),
+            names => Some(format!("use one of `{}`", names.join("`, `"))),
+        }
+    }
+}
