@@ -1,6 +1,6 @@
 //! What each rank of `spmd` starts from.
 
-use crate::{Communicator, Device, Rank, Result, Seat};
+use crate::{CommConfig, Communicator, Device, Rank, Result, Seat};
 
 /// One rank's place: its seat and its device.
 #[derive(Debug)]
@@ -36,6 +36,27 @@ impl<D: Device> Place<D> {
     #[track_caller]
     pub fn init(self) -> Result<Communicator<D>> {
         self.seat.init(self.device)
+    }
+
+    /// The same with a configuration, alike on all ranks: a deadline, more signals.
+    ///
+    /// ```
+    /// use typed_nccl::{CommConfig, Host, Result, spmd};
+    ///
+    /// # fn main() -> Result<()> {
+    /// spmd::<Host>(2, |place| {
+    ///     let comm = place.init_with(CommConfig::builder().signals(4).build())?;
+    ///     comm.finish()
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As there; a configuration that differs from the other ranks'.
+    #[track_caller]
+    pub fn init_with(self, config: CommConfig) -> Result<Communicator<D>> {
+        let Self { seat, device } = self;
+        Communicator::builder().seat(seat).device(device).config(config).build().connect()
     }
 
     /// The seat and the device, for the builder.

@@ -19,6 +19,7 @@
 mod call;
 mod device;
 mod fatal;
+mod other;
 mod plan;
 mod refusal;
 mod report;
@@ -30,6 +31,7 @@ pub(crate) use told::{told, was_told};
 pub use call::{Call, Operation};
 pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
+pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadPlan, BadStep, BoundElsewhere, PlansDiffer};
 pub use refusal::{
     BadGroups, BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank,
@@ -173,6 +175,9 @@ pub enum Error {
     /// Somebody asked for an abort.
     #[error("{0}")]
     Aborted(Box<Aborted>),
+    /// An error of the program's own: [`Error::other`].
+    #[error("{0}")]
+    Other(#[source] Box<Other>),
 }
 
 /// A result whose error is [`Error`] unless said otherwise.

@@ -93,8 +93,13 @@ pub struct BadArgument {
 pub enum ArgumentFault {
     /// It is not given.
     Missing,
-    /// The plan has no such memory to give, or it was given already.
-    Unknown,
+    /// The plan has no such memory to give.
+    Unknown {
+        /// The names of the memory that it takes.
+        known: Vec<String>,
+    },
+    /// It was given already.
+    Twice,
     /// It is given to be read, and the plan writes it.
     ReadOnly,
     /// Its elements are of another type.
@@ -140,7 +145,13 @@ impl fmt::Display for BadArgument {
         write!(f, "plan `{plan}`: `{buffer}` ")?;
         match why {
             ArgumentFault::Missing => f.write_str("is not given; give all that the plan names"),
-            ArgumentFault::Unknown => f.write_str("is given twice, or is no memory of the plan's"),
+            ArgumentFault::Unknown { known } if known.is_empty() => {
+                f.write_str("is given, and the plan takes no memory")
+            }
+            ArgumentFault::Unknown { known } => {
+                write!(f, "is no memory of the plan's, which are `{}`", known.join("`, `"))
+            }
+            ArgumentFault::Twice => f.write_str("is given twice"),
             ArgumentFault::ReadOnly => {
                 f.write_str("is written by the plan, and given to be read; give it with `write`")
             }

@@ -344,13 +344,26 @@ impl<W: World> Draft<W> {
 
 /// The instance that the values and the communicator's size give.
 fn sizes(plan: &Plan, ranks: usize, values: &Values) -> Result<Sizes, String> {
-    let known = |name: &String| plan.axes.iter().any(|axis| axis.name == *name);
-    if let Some((name, _)) = values.axes.iter().find(|(name, _)| !known(name)) {
-        return Err(format!("it has no axis `{name}`"));
+    let axes: Vec<&str> = plan.axes.iter().map(|axis| axis.name.as_str()).collect();
+    let params: Vec<&str> = plan.params.iter().map(|param| param.name.as_str()).collect();
+    for (what, known, given) in [
+        ("axis", &axes, values.axes.iter().map(|(name, _)| name).collect::<Vec<_>>()),
+        ("parameter", &params, values.params.iter().map(|(name, _)| name).collect()),
+    ] {
+        if let Some(name) = given.into_iter().find(|name| !known.contains(&name.as_str())) {
+            let has = match known.as_slice() {
+                [] => "none".to_owned(),
+                known => format!("`{}`", known.join("`, `")),
+            };
+            return Err(format!("it has no {what} `{name}`; what it has: {has}"));
+        }
     }
-    let known = |name: &String| plan.params.iter().any(|param| param.name == *name);
-    if let Some((name, _)) = values.params.iter().find(|(name, _)| !known(name)) {
-        return Err(format!("it has no parameter `{name}`"));
+    for param in &plan.params {
+        if !values.params.iter().any(|(name, _)| *name == param.name) {
+            let kind = if param.count.is_some() { "list" } else { "number" };
+            let name = &param.name;
+            return Err(format!("`{name}` has no value: `Values::new().{kind}(\"{name}\", ..)`"));
+        }
     }
     let mut extents = Vec::new();
     for axis in &plan.axes {

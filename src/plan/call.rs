@@ -9,19 +9,19 @@ use crate::memory::Extent;
 use crate::{Device, Element, Result, Slice, SliceMut, Stream, World};
 
 /// The compute steps of a plan, for plans that are made at run time. A closure is one:
-/// `|call: &mut Call<'_, _>| ..`; `()` for a plan without compute steps.
+/// `|call: &mut Call<'_, Host>| ..`, where the type of the device or the world is written out; `()` for a plan without compute steps.
 ///
 /// For a plan of [`plan!`](crate::plan!) implement the trait `Steps` of its module.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not run the compute steps of a plan on `{W}`",
     label = "no steps",
-    note = "implement `Steps`, or give a closure `|call: &mut Call<'_, _>| ..`; `&mut ()` for a plan without compute steps"
+    note = "implement `Steps`, or give a closure `|call: &mut Call<'_, Host>| ..`; `&mut ()` for a plan without compute steps"
 )]
 pub trait Steps<W: World> {
     /// Enqueues one step on the call's stream. The host must not wait in it.
     ///
     /// # Errors
-    /// Its own. What is left of the run on this rank is refused then, and the other ranks are told.
+    /// Its own, such as [`Error::other`] of what your code returns. What is left of the run on this rank is refused then, and the other ranks are told.
     fn step(&mut self, call: &mut Call<'_, W>) -> Result<()>;
 }
 

@@ -95,7 +95,12 @@ impl<'a, W: World> Run<'a, W> {
     #[inline]
     fn give<M: PlanMemory<W> + ?Sized>(mut self, name: &str, memory: &'a M, written: bool) -> Self {
         let Some(at) = self.find(name) else {
-            self.fault(name, ArgumentFault::Unknown);
+            let known = self.fixed.given.iter().map(|given| &self.fixed.plan.buffers[given.buffer]);
+            let known: Vec<String> = known.map(|buffer| buffer.name.clone()).collect();
+            let is_known = known.iter().any(|known| known == name);
+            let why =
+                if is_known { ArgumentFault::Twice } else { ArgumentFault::Unknown { known } };
+            self.fault(name, why);
             return self;
         };
         self.in_order &= at == self.next;

@@ -46,12 +46,13 @@ fn memory_that_does_not_fit() {
         let a = comm.device().zeros::<f32>(4)?;
         bound(comm, 4)?.on(comm).read("c", &a).run(&mut ())
     });
-    assert_eq!(unknown, ("c".into(), ArgumentFault::Unknown));
+    let known = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(unknown, ("c".into(), ArgumentFault::Unknown { known }));
     let twice = told(|comm| {
         let a = comm.device().zeros::<f32>(4)?;
         bound(comm, 4)?.on(comm).read("a", &a).read("a", &a).run(&mut ())
     });
-    assert_eq!(twice, ("a".into(), ArgumentFault::Unknown));
+    assert_eq!(twice, ("a".into(), ArgumentFault::Twice));
     let shorter = told(|comm| {
         let (a, mut b) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(3)?);
         bound(comm, 4)?.on(comm).read("a", &a).write("b", &mut b).run(&mut ())
@@ -142,7 +143,7 @@ fn a_step_that_fails_is_told_to_the_others() {
         let mut x = comm.device().zeros::<f32>(4)?;
         let fails = comm.rank().index() == 1;
         let mut steps = steps_of(&comm, |call| match fails {
-            true => Err(call.number(3).expect_err("there is one number")),
+            true => Err(Error::other(format!("the disk of step `{}` is full", call.name()))),
             false => Ok(()),
         });
         let run = plan.on(&comm).write("x", &mut x).run(&mut steps);
@@ -153,8 +154,11 @@ fn a_step_that_fails_is_told_to_the_others() {
     })
     .expect("the communicator is unharmed");
     let refused = told[0].as_ref().map(ToString::to_string).unwrap_or_default();
-    assert!(refused.contains("step `fill`: it has no number 3"), "{refused}");
-    assert!(matches!(told[1], Some(Error::BadStep(_))), "{:?}", told[1]);
+    assert!(
+        refused.ends_with("rank 1 refused its part: the disk of step `fill` is full"),
+        "{refused}"
+    );
+    assert!(matches!(told[1], Some(Error::Other(_))), "{:?}", told[1]);
 }
 
 /// What a step is handed is its own: nothing twice, nothing that is written to be read.
@@ -174,6 +178,8 @@ fn a_step_gets_what_the_plan_says() {
             let again = why(call.write::<f32>(0).err());
             assert!(again.contains("is taken"), "{again}");
             assert_eq!(call.number(0)?, 7);
+            let none = why(call.number(3).err());
+            assert!(none.contains("step `fill`: it has no number 3"), "{none}");
             Ok(())
         });
         plan.on(comm).write("x", &mut x).run(&mut steps)?;
@@ -283,5 +289,6 @@ fn a_mesh_that_is_not_the_communicator() {
     assert_eq!(wide, "`cols` is 5 ranks, and the plan is for 1 to 4");
     assert!(why(Values::new().axis("rows", 1)).contains("axis `cols` has no extent"));
     assert!(why(Values::new().axis("depth", 1)).contains("no axis `depth`"));
-    assert!(why(Values::new().number("len", 1)).contains("no parameter `len`"));
+    let unknown = why(Values::new().number("len", 1));
+    assert_eq!(unknown, "it has no parameter `len`; what it has: none");
 }

@@ -75,21 +75,21 @@ fn note(types: &Types<'_>, valid: &Valid) -> String {
                 ElementType::Bf16 => "bf16".to_owned(),
                 element => element.to_string(),
             };
-            let (one, world) = match (holds.array, one) {
-                (false, one) => (one, "W::Device"),
-                (true, "Slice") => ("plan::Slices", "W"),
-                (true, _) => ("plan::SlicesMut", "W"),
+            let one = match (holds.array, one) {
+                (false, one) => one,
+                (true, "Slice") => "plan::Slices",
+                (true, _) => "plan::SlicesMut",
             };
-            format!("{name}: {one}<'_, {element}, {world}>, ")
+            format!("{name}: {one}<'_, {element}, Host<Tag>>, ")
         });
         let arguments: String = arguments.collect();
         format!(
-            "    fn {name}(&mut self, {arguments}stream: &Stream<W::Device>) -> Result<()> {{{{ .. }}}}\n"
+            "    fn {name}(&mut self, {arguments}stream: &Stream<Host<Tag>>) -> Result<()> {{{{ .. }}}}\n"
         )
     });
     let methods: String = methods.collect();
     format!(
-        "write `impl<W: World> {plan}::Steps<{names}W> for {{Self}}` with\n{}",
+        "write `impl<Tag> {plan}::Steps<{names}Host<Tag>> for {{Self}}`, on GPUs with `Cuda<Tag>` for `Host<Tag>`, and in it\n{}",
         methods.trim_end()
     )
 }
