@@ -35,17 +35,10 @@ plan! {
     pub tree_broadcast<T: Element>(n: Ranks in 1..=16, len: usize) {
         inout x: [T; len];
         stream net;
-        if rank < 1 {
-            send x to rank + 1 into x;
-        }
-        if rank < 2 {
-            send x to rank + 2 into x;
-        }
-        if rank < 4 {
-            send x to rank + 4 into x;
-        }
-        if rank < 8 {
-            send x to rank + 8 into x;
+        for d in [1, 2, 4, 8] {
+            if rank < d {
+                send x to rank + d into x;
+            }
         }
         computes broadcast(x, root = 0);
     }

@@ -29,22 +29,69 @@ pub(crate) enum StatementKind {
     Memory(Memory),
     Streams(Vec<Ident>),
     Signals(Vec<Ident>),
-    Communicator { name: Ident, along: Vec<Ident> },
-    Let { name: Ident, value: Expr },
+    Communicator {
+        name: Ident,
+        along: Vec<Ident>,
+    },
+    Let {
+        name: Ident,
+        value: Expr,
+    },
     Covers(Expr),
     Computes(Collective),
-    Send { through: Option<Ident>, from: Expr, peer: Expr, into: Option<Expr> },
-    Receive { through: Option<Ident>, into: Expr, peer: Expr },
-    Put { through: Option<Ident>, from: Expr, peer: Expr, into: Expr, signal: Option<Ident> },
-    Signal { through: Option<Ident>, signal: Ident, peer: Expr },
-    Wait { through: Option<Ident>, signals: Vec<Awaited> },
+    Send {
+        through: Option<Ident>,
+        from: Expr,
+        peer: Expr,
+        into: Option<Expr>,
+    },
+    Receive {
+        through: Option<Ident>,
+        into: Expr,
+        peer: Expr,
+    },
+    Put {
+        through: Option<Ident>,
+        from: Expr,
+        peer: Expr,
+        into: Expr,
+        signal: Option<Ident>,
+    },
+    Signal {
+        through: Option<Ident>,
+        signal: Ident,
+        peer: Expr,
+    },
+    Wait {
+        through: Option<Ident>,
+        signals: Vec<Awaited>,
+    },
     Collective(Collective),
-    Run { name: Ident, arguments: Vec<Argument> },
+    Run {
+        name: Ident,
+        arguments: Vec<Argument>,
+    },
     Group(Block),
     Sequence(Block),
     On(Block),
-    For { counter: Ident, from: Expr, to: Expr, reverse: bool, body: Block },
-    If { condition: Expr, then: Block, otherwise: Option<Block> },
+    For {
+        counter: Ident,
+        from: Expr,
+        to: Expr,
+        reverse: bool,
+        body: Block,
+    },
+    /// `for d in [1, 2, 4] { .. }`
+    Each {
+        name: Ident,
+        values: Vec<Expr>,
+        body: Block,
+    },
+    If {
+        condition: Expr,
+        then: Block,
+        otherwise: Option<Block>,
+    },
 }
 
 /// `inout swapped window u, v: [T; m]`

@@ -211,9 +211,12 @@ fn on(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
 }
 
 fn counted(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
-    let form = "as in `for i in 0..k { .. }` or `for i in (0..k).rev() { .. }`";
+    let form = "as in `for i in 0..k { .. }`, `for i in (0..k).rev() { .. }` or `for i in [1, 2, 4] { .. }`";
     let counter = cursor.name(&format!("a counter, {form}"))?;
     cursor.word("in", form)?;
+    if cursor.is_group(0, Delimiter::Bracket) {
+        return each(cursor, counter, faults);
+    }
     let reversed = match cursor.peek(0) {
         Some(TokenTree::Group(group)) if is_reversed(cursor) => Some(Group::clone(group)),
         _ => None,
@@ -234,6 +237,20 @@ fn counted(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
     };
     let (last, body) = body(cursor, "the range", faults)?;
     Ok(plain(StatementKind::For { counter, from, to, reverse, body }, last))
+}
+
+/// `[1, 2, 4] { .. }`
+fn each(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
+    let mut inside = cursor.group(Delimiter::Bracket, "`[`")?;
+    let mut values = Vec::new();
+    while !inside.is_empty() {
+        values.push(expr::expr(&mut inside)?);
+        if !inside.is_empty() && !inside.take_punct(",") {
+            return Err(inside.expected("`,` or `]`"));
+        }
+    }
+    let (last, body) = body(cursor, "the list", faults)?;
+    Ok(plain(StatementKind::Each { name, values, body }, last))
 }
 
 /// Whether `(..).rev()` stands next.

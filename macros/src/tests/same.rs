@@ -40,6 +40,31 @@ fn same(name: &str, builder: &Plan) {
     }
 }
 
+/// A loop over a list is its block, written out.
+#[test]
+fn a_block_for_each_of_a_list() {
+    let ir = |text: &str| {
+        let (valid, faults) = source::read(text.parse().expect("tokens"));
+        assert!(faults.is_empty());
+        stripped(&valid.expect("a plan").plan)
+    };
+    let head = "tree(n: Ranks in 1..=8, len: usize) { inout x: [f32; len]; stream net, compute;";
+    let listed = ir(&format!(
+        "{head} for d in [1, 2, 2 * 2] {{
+            let far = rank + d;
+            if rank < d {{ send x to far into x on net; }}
+            run look(d, read x) on compute;
+        }} }}"
+    ));
+    let round = |d: &str| {
+        format!(
+            "if rank < {d} {{ send x to rank + {d} into x on net; }} run look({d}, read x) on compute;"
+        )
+    };
+    let written = ir(&format!("{head} {} {} {} }}", round("1"), round("2"), round("(2 * 2)")));
+    assert_eq!(listed, written);
+}
+
 #[test]
 fn good_plans() {
     for (name, builder) in plans::good() {

@@ -22,7 +22,8 @@ fn walk(block: &Block, names: &mut Vec<String>) {
             StatementKind::Group(body)
             | StatementKind::Sequence(body)
             | StatementKind::On(body)
-            | StatementKind::For { body, .. } => walk(body, names),
+            | StatementKind::For { body, .. }
+            | StatementKind::Each { body, .. } => walk(body, names),
             StatementKind::If { then, otherwise, .. } => {
                 walk(then, names);
                 otherwise.iter().for_each(|block| walk(block, names));

@@ -1,5 +1,6 @@
 //! Statements, one by one.
 
+use proc_macro2::Ident;
 use typed_nccl_plan::ir::{
     self, Collective, Coverage, Expr, Location, Loop, Named, Postcondition, Put, Receive, Send,
     Signal, SignalId, Step, StepKind, Transfer, Wait, When,
@@ -10,8 +11,11 @@ use super::place::Around;
 use super::scope::{Meaning, last};
 use super::{Looked, Resolver, Told};
 use crate::area::Area;
-use crate::ast::{Block, Statement, StatementKind, text};
+use crate::ast::{self, Block, Statement, StatementKind, text};
 use crate::fault::Fault;
+
+/// Statements that lists of values write out, at most.
+const MOST_STATEMENTS: usize = 10_000;
 
 impl Resolver<'_> {
     /// The statements of a block. What is declared in it is known in it alone.
@@ -69,6 +73,9 @@ impl Resolver<'_> {
                 }
                 if known { Ok(()) } else { Err(Told) }
             }
+            StatementKind::Each { name, values, body } => {
+                self.each(name, values, body, around, area, steps)
+            }
             _ => {
                 let at = self.at(area);
                 self.valid.statements.push(area);
@@ -77,6 +84,36 @@ impl Resolver<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// A block once for each value, written out.
+    fn each(
+        &mut self,
+        name: &Ident,
+        values: &[ast::Expr],
+        body: &Block,
+        around: &Around,
+        area: Area,
+        steps: &mut Vec<Step>,
+    ) -> Looked<()> {
+        let told = self.faults.len();
+        for value in values {
+            let value = self.number(value);
+            let depth = self.scope.depth();
+            self.declare_here(name, value.map_or(Meaning::Broken, Meaning::Number));
+            steps.extend(self.block(body, around, false));
+            self.scope.leave(depth);
+            // What is wrong with the block is told once.
+            if self.faults.len() > told {
+                return Err(Told);
+            }
+            if self.valid.statements.len() > MOST_STATEMENTS {
+                let title = format!("written out, this is more than {MOST_STATEMENTS} statements");
+                let fault = Fault::new(area, title);
+                return self.tell(fault.help("count instead, as in `for i in 0..k { .. }`"));
+            }
+        }
+        Ok(())
     }
 
     fn step(&mut self, statement: &Statement, around: &Around, at: Location) -> Looked<StepKind> {
