@@ -80,6 +80,7 @@ const TESTS: &[Test] = tests! {
     windows::an_abort_while_a_peer_waits_for_a_signal: 2, 60;
     plans::buckets_beside_backward: 1, 60;
     plans::a_halo_by_puts: 2, 60;
+    plans::a_put_without_a_signal: 1, 60;
     plan_library::without_steps: 1, 60;
     plan_library::pipelines: 1, 60;
     plan_library::experts: 1, 60;

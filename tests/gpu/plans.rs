@@ -3,10 +3,10 @@
 use std::ffi::c_void;
 
 use typed_nccl::plan::{self, Swapped, Values};
-use typed_nccl::{Cuda, Error, Result};
+use typed_nccl::{CommConfig, Cuda, Error, Result};
 
-use crate::common::{connect, ranks};
-use crate::declared::{grad_sync, halo, steps_of};
+use crate::common::{connect, ranks, seconds};
+use crate::declared::{grad_sync, halo, quiet_put, steps_of};
 use crate::windows::one_sided;
 
 /// Buckets that are filled on one stream and averaged on another, run after run without a barrier.
@@ -109,4 +109,39 @@ pub(crate) fn a_halo_by_puts() -> Result<()> {
         comm.finish()
     })
     .map(drop)
+}
+
+/// What a put without a signal brought has come with the next signal, which is another of NCCL's signals.
+pub(crate) fn a_put_without_a_signal() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    const LEN: usize = 4 << 20;
+    let quiet = quiet_put(LEN as i64);
+    let outcome = Cuda::spmd(ranks()?, |place| {
+        let config = CommConfig::builder().deadline(seconds(60)).signals(2).build();
+        let mut comm = place.init_with(config)?;
+        let (rank, before) = (comm.rank().index() as f32, comm.ring(-1).index() as f32);
+        let mut a = comm.window::<f32>(LEN)?;
+        let mut b = Swapped::new(comm.window::<f32>(LEN)?, comm.window::<f32>(LEN)?);
+        let mut quiet = plan::bind(&mut comm, quiet.plan(), &Values::new())?;
+        for run in 0..20_u8 {
+            let run = f32::from(run);
+            let values: Vec<f32> = (0..LEN).map(|at| 64.0 * run + rank + (at % 7) as f32).collect();
+            a.copy_from(&values)?;
+            quiet.on(&comm).read("a", &a).write("b", &mut b).run(&mut ())?;
+            let found = b.current().to_vec()?;
+            let wrong = (0..LEN).find(|&at| found[at] != 64.0 * run + before + (at % 7) as f32);
+            assert_eq!(wrong, None, "run {run}");
+        }
+        comm.finish()
+    });
+    match outcome {
+        // Before 2.31 there is one signal.
+        Err(error @ Error::Unsupported(_)) => {
+            println!("SKIPPED: {error}");
+            Ok(())
+        }
+        outcome => outcome.map(drop),
+    }
 }

@@ -50,3 +50,21 @@ pub(crate) fn halo<T: PlanElement>(ranks: i64) -> PlanBuilder<Checked> {
     plan.on(cmp).after([net]).run("step").reads(u).writes(u.next().slice(h..m - h));
     checked(plan)
 }
+
+/// Two puts of `len` elements between them, of which only the second raises a signal, and an answer that
+/// lets the next run begin.
+pub(crate) fn quiet_put(len: i64) -> PlanBuilder<Checked> {
+    let mut plan = PlanBuilder::new("quiet");
+    plan.ranks(1..);
+    let (most, end) = (len - 2, len);
+    let a = plan.window().input::<f32>("a", len);
+    let b = plan.window().swapped().in_out::<f32>("b", len);
+    let there = plan.signal("there");
+    let s = plan.stream("s");
+    plan.on(s).put(a.slice(..most), ring(1), b.next().slice(..most));
+    plan.on(s).put(a.slice(most..end), ring(1), b.next().slice(most..end)).signal(there);
+    plan.on(s).wait([there.from(ring(-1))]);
+    plan.on(s).signal(there, ring(-1));
+    plan.on(s).wait([there.from(ring(1))]);
+    checked(plan)
+}

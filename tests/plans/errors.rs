@@ -5,8 +5,7 @@ use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Bound, Values};
 use typed_nccl::{Avg, Communicator, Error, Host, Result, Scoped, Sum, World, spmd};
 
-use super::declared::{checked, steps_of};
-use super::one_sided::quiet_put;
+use super::declared::{checked, quiet_put, steps_of};
 use super::shift;
 
 type Rank<'id> = Communicator<Host<Scoped<'id>>>;
@@ -264,8 +263,13 @@ fn what_cannot_be_bound() {
         plan.on(s).all_reduce_in_place(x, Sum);
     });
     assert!(untyped.contains("have no type"), "{untyped}");
-    let quiet = why(quiet_put);
-    assert!(quiet.contains("`CommConfig::builder().signals(2)`"), "{quiet}");
+}
+
+#[test]
+fn a_put_without_a_signal_takes_one() {
+    let quiet = quiet_put(4);
+    let told = alone(|comm| plan::bind(comm, quiet.plan(), &Values::new()).map(drop));
+    assert!(told.to_string().contains("`CommConfig::builder().signals(2)`"), "{told}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! One-sided operations that NCCL has in another form: through some of the ranks, without a signal.
 
-use typed_nccl::plan::build::{Checked, Open, PlanBuilder, ring};
+use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Swapped, Values};
-use typed_nccl::{CommConfig, Communicator, Error, Host, Result, spmd};
+use typed_nccl::{CommConfig, Error, Host, Result, spmd};
 
-use super::declared::{checked, steps_of};
+use super::declared::{checked, quiet_put, steps_of};
 
 /// On a torus, everyone tells all four neighbours its number, through its row and its column, and becomes
 /// the sum of the five. `u` holds: its own, the left one's, the right one's, the upper one's, the lower one's.
@@ -98,31 +98,12 @@ fn what_is_wrong_through_all_ranks_is_refused() {
     }
 }
 
-/// Two puts, of which only the second raises a signal, and an answer that lets the next run begin.
-pub(super) fn quiet_put(plan: &mut PlanBuilder<Open>) {
-    let a = plan.window().input::<f32>("a", 4);
-    let b = plan.window().swapped().in_out::<f32>("b", 4);
-    let there = plan.signal("there");
-    let s = plan.stream("s");
-    plan.on(s).put(a.slice(..2), ring(1), b.next().slice(..2));
-    plan.on(s).put(a.slice(2..), ring(1), b.next().slice(2..)).signal(there);
-    plan.on(s).wait([there.from(ring(-1))]);
-    plan.on(s).signal(there, ring(-1));
-    plan.on(s).wait([there.from(ring(1))]);
-}
-
 #[test]
 fn a_put_without_a_signal() {
-    let mut quiet = PlanBuilder::new("quiet");
-    quiet.ranks(1..);
-    quiet_put(&mut quiet);
-    let quiet = checked(quiet);
+    let quiet = quiet_put(4);
     for n in 1..=5 {
         spmd::<Host>(n, |place| {
-            let (seat, device) = place.into_parts();
-            let config = CommConfig::builder().signals(2).build();
-            let comm = Communicator::builder().seat(seat).device(device).config(config).build();
-            let mut comm = comm.connect()?;
+            let mut comm = place.init_with(CommConfig::builder().signals(2).build())?;
             let (rank, before) = (comm.rank().index() as f32, comm.ring(-1).index() as f32);
             let mut a = comm.window::<f32>(4)?;
             let mut b = Swapped::new(comm.window::<f32>(4)?, comm.window::<f32>(4)?);
