@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir;
 
-use super::{Block, Expr};
+use super::{Block, Expr, Lost};
 
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) name: Ident,
     pub(crate) types: Vec<TypeParam>,
     pub(crate) params: Vec<Param>,
+    /// Parameters that were not understood.
+    pub(crate) lost: Lost,
     pub(crate) promises: Vec<Expr>,
     pub(crate) body: Block,
 }
@@ -32,8 +34,8 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct TypeParam {
     pub(crate) name: Ident,
-    /// `Element`, `Numeric` or `Float`.
-    pub(crate) bound: Ident,
+    /// `Element`, `Numeric` or `Float`; nothing where what stands there is none of them, which was told.
+    pub(crate) bound: Option<Ident>,
 }
 
 #[derive(Debug)]
@@ -51,4 +53,6 @@ pub(crate) enum ParamKind {
     Number,
     /// A list of that many numbers.
     List(Expr),
+    /// What was not understood, and told.
+    Unknown,
 }

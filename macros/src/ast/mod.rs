@@ -8,7 +8,7 @@ mod statement;
 pub(crate) use expr::{Expr, ExprKind, Operator};
 pub(crate) use header::{Param, ParamKind, Plan, Settings, TypeParam};
 pub(crate) use statement::{
-    Argument, ArgumentKind, Awaited, Block, Collective, Memory, MemoryName, Place, Statement,
+    Argument, ArgumentKind, Awaited, Block, Collective, Lost, Memory, MemoryName, Place, Statement,
     StatementKind,
 };
 

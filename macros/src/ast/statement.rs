@@ -22,6 +22,8 @@ pub(crate) struct Statement {
 pub(crate) struct Place {
     pub(crate) on: Option<Ident>,
     pub(crate) after: Vec<Ident>,
+    /// There was more, which was not understood.
+    pub(crate) unknown: bool,
 }
 
 #[derive(Debug)]
@@ -70,6 +72,8 @@ pub(crate) enum StatementKind {
     Run {
         name: Ident,
         arguments: Vec<Argument>,
+        /// Whether these are all of them.
+        known: bool,
     },
     Group(Block),
     Sequence(Block),
@@ -92,6 +96,19 @@ pub(crate) enum StatementKind {
         then: Block,
         otherwise: Option<Block>,
     },
+    /// What was not understood, and told.
+    Broken {
+        lost: Lost,
+        bodies: Vec<Block>,
+    },
+}
+
+/// What may have been declared where something was not understood.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    pub(crate) names: Vec<String>,
+    /// Something was declared without its name.
+    pub(crate) nameless: bool,
 }
 
 /// `inout swapped window u, v: [T; m]`
@@ -101,6 +118,8 @@ pub(crate) struct Memory {
     pub(crate) swapped: bool,
     pub(crate) window: bool,
     pub(crate) names: Vec<MemoryName>,
+    /// One of the names was missing, which was told.
+    pub(crate) nameless: bool,
     /// Both are there unless something was wrong with them, which was told.
     pub(crate) element: Option<Ident>,
     pub(crate) len: Option<Expr>,
@@ -139,6 +158,8 @@ pub(crate) struct Awaited {
 pub(crate) struct Argument {
     pub(crate) kind: ArgumentKind,
     pub(crate) value: Expr,
+    /// Whether nothing was wrong with it; else it is what could be guessed.
+    pub(crate) known: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

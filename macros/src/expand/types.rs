@@ -24,9 +24,9 @@ impl<'a> Types<'a> {
     pub(super) fn new(krate: &'a TokenStream, plan: &'a ast::Plan, valid: &Valid) -> Self {
         let given = valid.plan.buffers.iter().filter(|buffer| buffer.role != Role::Local);
         let elements: Vec<&ElementType> = given.map(|buffer| &buffer.element).collect();
-        let bound = |bound: &Ident| match &*bound.to_string() {
-            "Numeric" => quote!(#krate::Numeric),
-            "Float" => quote!(#krate::Float),
+        let bound = |bound: Option<&Ident>| match bound.map(ToString::to_string).as_deref() {
+            Some("Numeric") => quote!(#krate::Numeric),
+            Some("Float") => quote!(#krate::Float),
             _ => quote!(#krate::Element),
         };
         let is_given = |name: &Ident| {
@@ -40,7 +40,7 @@ impl<'a> Types<'a> {
             params: plan
                 .types
                 .iter()
-                .map(|param| (param.name.clone(), bound(&param.bound)))
+                .map(|param| (param.name.clone(), bound(param.bound.as_ref())))
                 .collect(),
             any_given: !elements.is_empty(),
         }

@@ -51,16 +51,17 @@ pub(super) fn of_plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Attribute
 }
 
 /// Documentation of a part of a plan.
-pub(super) fn docs(cursor: &mut Cursor) -> Parsed<TokenStream> {
+pub(super) fn docs(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> TokenStream {
     let mut docs = TokenStream::new();
     while let Some((name, inside, tokens)) = next(cursor) {
-        if name.is_none_or(|name| name != "doc") {
-            return Err(Fault::new(inside.last(), "attributes stand before the plan alone")
-                .help("take it away; documentation may stand here"));
+        if name.is_some_and(|name| name == "doc") {
+            docs.extend(tokens);
+            continue;
         }
-        docs.extend(tokens);
+        let fault = Fault::new(inside.last(), "attributes stand before the plan alone");
+        faults.push(fault.help("take it away; documentation may stand here"));
     }
-    Ok(docs)
+    docs
 }
 
 /// The next attribute: its name, what follows that inside, and all of its tokens.

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
 
+use super::broken::{broken, skip};
 use super::cursor::Cursor;
 use super::unfinished::{on_this_line, unfinished};
 use super::{attr, collective, declare, expr, message, run, words};
@@ -18,36 +19,23 @@ pub(super) fn block(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Block {
         if cursor.take_punct(";") {
             continue;
         }
+        let from = cursor.clone();
         match statement(cursor, faults) {
             Ok(statement) => block.push(statement),
             Err(fault) => {
                 faults.push(fault);
                 skip(cursor);
+                block.push(broken(&from, cursor, faults));
             }
         }
     }
     block
 }
 
-/// To behind the statement that was not understood: its `;`, or its braces.
-fn skip(cursor: &mut Cursor) {
-    while let Some(token) = cursor.next() {
-        match token {
-            TokenTree::Punct(punct) if punct.as_char() == ';' => return,
-            // What follows an `if` belongs to it.
-            TokenTree::Group(group)
-                if group.delimiter() == Delimiter::Brace && !cursor.is_word(0, "else") =>
-            {
-                return;
-            }
-            _ => {}
-        }
-    }
-}
-
 fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> {
-    let docs = attr::docs(cursor)?;
+    let docs = attr::docs(cursor, faults);
     let first = cursor.span();
+    let from = cursor.clone();
     let begins = "a statement: memory (`in`, `out`, `inout`, `local`), a message (`send`, `recv`, `put`), a \
                   collective (`all_reduce`), `run`, `for`, `if`";
     let word = cursor.name(begins)?;
@@ -70,7 +58,7 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
         let area = crate::area::Area { first, last };
         return Ok(Statement { docs, kind, place, area });
     }
-    let (kind, place) = simple(cursor, word, faults)?;
+    let (kind, mut place) = simple(cursor, word, &from, faults)?;
     let area = cursor.since(first);
     if !cursor.take_punct(";") {
         let fault = unfinished(cursor, &kind, &place);
@@ -79,6 +67,10 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
         let begins = |next: String| !goes_on(cursor) && words::all().any(|word| word == next);
         if cursor.is_empty() || next.is_some_and(begins) {
             faults.push(fault);
+        } else if is_seen(&kind) {
+            faults.push(fault);
+            place.unknown = true;
+            skip(cursor);
         } else {
             return Err(fault);
         }
@@ -86,12 +78,31 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
     Ok(Statement { docs, kind, place, area })
 }
 
+/// Whether what a statement declares is part of the plan's module, or known before it: then it is kept,
+/// whatever follows it.
+fn is_seen(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::Memory(_)
+            | StatementKind::Streams(_)
+            | StatementKind::Signals(_)
+            | StatementKind::Communicator { .. }
+            | StatementKind::Run { .. }
+    )
+}
+
 /// Whether what stands here belongs to the statement before: a word in the wrong order.
 fn goes_on(cursor: &Cursor) -> bool {
     ["on", "signal"].iter().any(|word| cursor.is_word(0, word)) && on_this_line(cursor)
 }
 
-fn simple(cursor: &mut Cursor, word: Ident, faults: &mut Vec<Fault>) -> Parsed<Said> {
+/// A statement without a block, which begins with this word.
+fn simple(
+    cursor: &mut Cursor,
+    word: Ident,
+    from: &Cursor,
+    faults: &mut Vec<Fault>,
+) -> Parsed<Said> {
     // `rail.send a to p`
     if cursor.take_punct(".") {
         let what =
@@ -99,7 +110,7 @@ fn simple(cursor: &mut Cursor, word: Ident, faults: &mut Vec<Fault>) -> Parsed<S
         return communication(cursor, Some(word), what);
     }
     match &*word.to_string() {
-        "in" | "out" | "inout" | "local" => declare::memory(cursor, &word, faults),
+        "in" | "out" | "inout" | "local" => declare::memory(cursor, Some(&word), faults),
         "stream" => declare::names(cursor, "stream", StatementKind::Streams, faults),
         "signal" if !cursor.is_word(1, "to") => {
             let names = declare::names(cursor, "signal", StatementKind::Signals, faults)?;
@@ -118,8 +129,22 @@ fn simple(cursor: &mut Cursor, word: Ident, faults: &mut Vec<Fault>) -> Parsed<S
             let computed = collective::collective(cursor, None, name)?;
             Ok(plain_said(StatementKind::Computes(computed)))
         }
-        "run" => run::run(cursor),
-        _ => communication(cursor, None, word),
+        "run" => run::run(cursor, faults),
+        name if words::all().any(|known| known == name) => communication(cursor, None, word),
+        _ if declare::is_memory(from) => {
+            *cursor = from.clone();
+            declare::memory(cursor, None, faults)
+        }
+        name if run::is_run(cursor) => {
+            let fault = Fault::new(word.span(), format!("no statement begins with `{name}`"));
+            faults.push(fault.help(format!("did you mean `run {name}(..)`?")));
+            Ok(run::named(cursor, word, faults))
+        }
+        name if cursor.is_punct(0, "=") => {
+            let fault = Fault::new(word.span(), format!("no statement begins with `{name}`"));
+            Err(fault.help(format!("a name is given with `let`: `let {name} = ..;`")))
+        }
+        name => Err(unknown(&word, name, None)),
     }
 }
 
@@ -132,12 +157,6 @@ fn communication(cursor: &mut Cursor, through: Option<Ident>, what: Ident) -> Pa
         "wait" => message::wait(cursor, through)?,
         name if words::COLLECTIVES.contains(&name) => {
             StatementKind::Collective(collective::collective(cursor, through, what)?)
-        }
-        name if through.is_none() && cursor.is_punct(0, ":") => {
-            let title = "a declaration begins with `in`, `out`, `inout` or `local`";
-            return Err(Fault::new(what.span(), title).help(format!(
-                "as in `inout {name}: ..`: the caller fills it, and the plan writes it"
-            )));
         }
         name => return Err(unknown(&what, name, through.as_ref())),
     };
@@ -199,7 +218,7 @@ fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Sp
 }
 
 fn on(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
-    let mut place = Place { on: Some(cursor.name("a stream after `on`")?), after: Vec::new() };
+    let mut place = Place { on: Some(cursor.name("a stream after `on`")?), ..Place::default() };
     if cursor.take_word("after") {
         place.after.push(cursor.name("a stream after `after`")?);
         while cursor.take_punct(",") {

@@ -1,6 +1,6 @@
 //! Tokens, one after another.
 
-use std::vec;
+use std::rc::Rc;
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Spacing, Span, TokenStream, TokenTree};
 
@@ -10,7 +10,8 @@ use crate::fault::{Fault, Parsed};
 /// The tokens of one group, and where among them the parser is.
 #[derive(Clone)]
 pub(crate) struct Cursor {
-    left: vec::IntoIter<TokenTree>,
+    tokens: Rc<[TokenTree]>,
+    at: usize,
     /// Where the group ends.
     close: Span,
     /// The token before this place.
@@ -19,8 +20,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     pub(crate) fn new(tokens: TokenStream, open: Span, close: Span) -> Self {
-        let tokens: Vec<TokenTree> = tokens.into_iter().map(plain).collect();
-        Self { left: tokens.into_iter(), close, last: open }
+        Self { tokens: tokens.into_iter().map(plain).collect(), at: 0, close, last: open }
     }
 
     pub(crate) fn of(group: &Group) -> Self {
@@ -28,11 +28,11 @@ impl Cursor {
     }
 
     pub(crate) fn peek(&self, nth: usize) -> Option<&TokenTree> {
-        self.left.as_slice().get(nth)
+        self.tokens.get(self.at + nth)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.left.as_slice().is_empty()
+        self.at >= self.tokens.len()
     }
 
     /// The span of the next token, or of the end.
@@ -51,11 +51,15 @@ impl Cursor {
     }
 
     pub(crate) fn next(&mut self) -> Option<TokenTree> {
-        let token = self.left.next();
-        if let Some(token) = &token {
-            self.last = token.span();
-        }
-        token
+        let token = self.tokens.get(self.at)?.clone();
+        self.at += 1;
+        self.last = token.span();
+        Some(token)
+    }
+
+    /// The tokens from there, which was before, to here.
+    pub(crate) fn after(&self, there: &Self) -> &[TokenTree] {
+        self.tokens.get(there.at..self.at).unwrap_or_default()
     }
 
     /// Whether the token at `nth` is this word.
@@ -126,6 +130,10 @@ impl Cursor {
         }
     }
 
+    pub(crate) fn is_name(&self, nth: usize) -> bool {
+        matches!(self.peek(nth), Some(TokenTree::Ident(_)))
+    }
+
     pub(crate) fn is_group(&self, nth: usize, delimiter: Delimiter) -> bool {
         matches!(self.peek(nth), Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
     }
@@ -156,6 +164,21 @@ impl Cursor {
     /// Nothing is left.
     pub(crate) fn end(&self, what: &str) -> Parsed<()> {
         if self.is_empty() { Ok(()) } else { Err(self.expected(what)) }
+    }
+
+    /// To the next place where this is so, or the end.
+    pub(crate) fn skip_to(&mut self, ends: impl Fn(&Self) -> bool) {
+        while !self.is_empty() && !ends(self) {
+            self.next();
+        }
+    }
+
+    /// Ends the tokens at the next place where this is so.
+    pub(crate) fn cut_at(&mut self, ends: impl Fn(&Self) -> bool) {
+        let mut end = self.clone();
+        end.skip_to(ends);
+        self.close = end.span();
+        self.tokens = self.tokens.get(..end.at).unwrap_or_default().into();
     }
 
     /// That something else stands here than what is expected.

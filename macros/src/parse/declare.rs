@@ -4,25 +4,38 @@ use proc_macro2::{Delimiter, Ident, Span, TokenTree};
 use typed_nccl_plan::ir::Role;
 
 use super::block::Said;
+use super::broken::to_end;
 use super::cursor::Cursor;
 use super::expr;
 use crate::ast::{Expr, ExprKind, Memory, MemoryName, Place, StatementKind, text};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
-/// `inout swapped window u, v: [T; m]`. Whatever is wrong behind the names, they are declared.
-pub(super) fn memory(cursor: &mut Cursor, role: &Ident, faults: &mut Vec<Fault>) -> Parsed<Said> {
-    let role_word = role;
-    let role = match &*role.to_string() {
+/// `inout swapped window u, v: [T; m]`. Whatever is wrong with it, the names in it are declared. Without a
+/// role, which was forgotten, it is taken for `inout`.
+pub(super) fn memory(
+    cursor: &mut Cursor,
+    role: Option<&Ident>,
+    faults: &mut Vec<Fault>,
+) -> Parsed<Said> {
+    if role.is_none() {
+        faults.push(no_role(cursor));
+    }
+    let role_word = role.map_or_else(|| "inout".to_owned(), Ident::to_string);
+    let role = match &*role_word {
         "in" => Role::In,
         "out" => Role::Out,
-        "inout" => Role::InOut,
-        _ => Role::Local,
+        "local" => Role::Local,
+        _ => Role::InOut,
     };
     let (mut swapped, mut window) = (false, false);
     // The words are names where a name's colon, comma or bracket follows.
-    while matches!(cursor.peek(1), Some(TokenTree::Ident(_))) {
-        if cursor.take_word("swapped") {
+    while cursor.is_name(1) {
+        let said = [(swapped, "swapped"), (window, "window"), (true, &*role_word)];
+        if let Some((_, word)) = said.iter().find(|(said, word)| *said && cursor.is_word(0, word)) {
+            faults.push(Fault::new(cursor.span(), format!("`{word}` is said once")));
+            cursor.next();
+        } else if cursor.take_word("swapped") {
             swapped = true;
         } else if cursor.take_word("window") {
             window = true;
@@ -33,27 +46,12 @@ pub(super) fn memory(cursor: &mut Cursor, role: &Ident, faults: &mut Vec<Fault>)
             break;
         }
     }
-    let mut names = vec![name(cursor)?];
-    let mut apart: Option<Span> = None;
-    loop {
-        if !cursor.take_punct(",") {
-            // `a b: [T; len]`
-            if !matches!(cursor.peek(0), Some(TokenTree::Ident(_))) {
-                break;
-            }
-            apart.get_or_insert_with(|| cursor.span());
-        }
-        names.push(name(cursor)?);
-    }
-    let (element, len) = match holds(cursor) {
-        Ok((element, len)) => (Some(element), Some(len)),
-        Err(fault) => {
-            faults.push(fault);
-            while !cursor.is_empty() && !cursor.is_punct(0, ";") {
-                cursor.next();
-            }
-            (None, None)
-        }
+    let Names { names, nameless, apart } = Names::read(cursor, faults);
+    let (element, len) = if nameless && !cursor.is_punct(0, ":") {
+        to_end(cursor);
+        (None, None)
+    } else {
+        holds(cursor, faults)
     };
     if let Some(span) = apart {
         let fault = Fault::new(span, "names are separated by `,`");
@@ -66,8 +64,70 @@ pub(super) fn memory(cursor: &mut Cursor, role: &Ident, faults: &mut Vec<Fault>)
         let plain = names.iter().all(|one| one.array.is_none());
         faults.push(fault.maybe_help(plain.then_some(help)));
     }
-    let memory = Memory { role, swapped, window, names, element, len };
+    let memory = Memory { role, swapped, window, names, nameless, element, len };
     Ok((StatementKind::Memory(memory), Place::default()))
+}
+
+/// Whether memory is declared here, without a role.
+pub(super) fn is_memory(cursor: &Cursor) -> bool {
+    let mut ahead = cursor.clone();
+    while ahead.is_name(0) || ahead.is_punct(0, ",") || ahead.is_group(0, Delimiter::Bracket) {
+        ahead.next();
+    }
+    ahead.is_punct(0, ":")
+}
+
+fn no_role(cursor: &Cursor) -> Fault {
+    let name = cursor.peek(0).map(ToString::to_string).unwrap_or_default();
+    if ["swapped", "window"].contains(&&*name) && cursor.is_name(1) {
+        return Fault::new(cursor.span(), format!("no statement begins with `{name}`"))
+            .help(format!("did you mean `inout {name}`?"));
+    }
+    Fault::new(cursor.span(), "a declaration begins with `in`, `out`, `inout` or `local`")
+        .help(format!("as in `inout {name}: ..`: the caller fills it, and the plan writes it"))
+}
+
+/// The names of memory.
+#[derive(Default)]
+struct Names {
+    names: Vec<MemoryName>,
+    /// One is missing, which was told.
+    nameless: bool,
+    /// Where the first one begins that is not separated from the one before.
+    apart: Option<Span>,
+}
+
+impl Names {
+    fn read(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Self {
+        let mut read = Self::default();
+        loop {
+            let Some(TokenTree::Ident(name)) = cursor.peek(0).cloned() else {
+                faults.push(cursor.expected("the name of the memory, as in `in a: [T; len];`"));
+                read.nameless = true;
+                cursor
+                    .skip_to(|cursor| [",", ":", ";"].iter().any(|sign| cursor.is_punct(0, sign)));
+                if cursor.take_punct(",") {
+                    continue;
+                }
+                return read;
+            };
+            // The same name right behind itself is declared once.
+            if read.apart.is_some() && read.names.last().is_some_and(|last| last.name == name) {
+                read.names.pop();
+            }
+            let told = faults.len();
+            read.names.push(self::name(cursor, name, faults));
+            // The index of an array has a name too.
+            read.nameless |= faults.len() > told;
+            if !cursor.take_punct(",") {
+                // `a b: [T; len]`
+                if !cursor.is_name(0) {
+                    return read;
+                }
+                read.apart.get_or_insert_with(|| cursor.span());
+            }
+        }
+    }
 }
 
 /// That the word that stands here is none of those before a name, where it was meant as one.
@@ -86,23 +146,69 @@ fn no_word(cursor: &Cursor) -> Option<Fault> {
     }
 }
 
-/// The type and the number of the elements.
-fn holds(cursor: &mut Cursor) -> Parsed<(Ident, Expr)> {
+/// The type and the number of the elements, as far as they are understood.
+fn holds(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> (Option<Ident>, Option<Expr>) {
     let form = "and what the memory holds, as in `a: [T; len]`";
-    cursor.punct(":", form)?;
-    let mut holds = cursor.group(Delimiter::Bracket, &format!("`[` {form}"))?;
-    let element = holds.name("the type of the elements")?;
-    holds.punct(";", "and the number of elements, as in `[T; len]`")?;
-    let len = expr::expr(&mut holds)?;
-    holds.end("`]`")?;
-    Ok((element, len))
+    let told = faults.len();
+    if !cursor.take_punct(":") {
+        faults.push(cursor.expected(&format!("`:` {form}")));
+        if !is_holds(cursor) {
+            let mut ahead = cursor.clone();
+            ahead.skip_to(|ahead| ahead.is_punct(0, ":") || ahead.is_punct(0, ";"));
+            if ahead.take_punct(":") {
+                *cursor = ahead;
+            }
+        }
+    }
+    while cursor.is_punct(0, ":") {
+        faults.push(cursor.expected(&format!("`[` {form}")));
+        cursor.next();
+    }
+    let (mut element, mut len) = (None, None);
+    let parsed = cursor.group(Delimiter::Bracket, &format!("`[` {form}")).and_then(|mut holds| {
+        element = Some(holds.name("the type of the elements")?);
+        holds.punct(";", "and the number of elements, as in `[T; len]`")?;
+        let number = expr::expr(&mut holds)?;
+        holds.end("`]`")?;
+        len = Some(number);
+        Ok(())
+    });
+    if let Err(fault) = parsed {
+        // One thing is told of what is missing altogether.
+        if faults.len() == told {
+            faults.push(fault);
+        }
+        to_end(cursor);
+    }
+    (element, len)
 }
 
-fn name(cursor: &mut Cursor) -> Parsed<MemoryName> {
-    let name = cursor.name("the name of the memory, as in `in a: [T; len];`")?;
-    if !cursor.is_group(0, Delimiter::Bracket) {
-        return Ok(MemoryName { name, array: None });
+/// A name, and the array that it may be.
+fn name(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -> MemoryName {
+    cursor.next();
+    // `a [T; len]`, where a colon is missing.
+    if !cursor.is_group(0, Delimiter::Bracket) || is_holds(cursor) {
+        return MemoryName { name, array: None };
     }
+    let array = array(cursor, &name).unwrap_or_else(|fault| {
+        let area = fault.area;
+        faults.push(fault);
+        // An array it is, of however many buffers.
+        (name.clone(), Expr { kind: ExprKind::Int(1), area, height: 1 })
+    });
+    MemoryName { name, array: Some(array) }
+}
+
+/// Whether what stands in brackets is a type and a number.
+fn is_holds(cursor: &Cursor) -> bool {
+    let Some(TokenTree::Group(group)) = cursor.peek(0) else { return false };
+    let mut inside = Cursor::of(group);
+    inside.skip_to(|inside| inside.is_punct(0, ";"));
+    !inside.is_empty()
+}
+
+/// `[i in 0..k]`
+fn array(cursor: &mut Cursor, name: &Ident) -> Parsed<(Ident, Expr)> {
     let form = "an array's index and its count, as in `g[i in 0..k]`";
     let mut inside = cursor.group(Delimiter::Bracket, form)?;
     let index = inside.name(form)?;
@@ -118,27 +224,39 @@ fn name(cursor: &mut Cursor) -> Parsed<MemoryName> {
             .help(format!("write `{name}[{index} in 0..count]`")));
     };
     inside.end("`]`")?;
-    Ok(MemoryName { name, array: Some((index, count)) })
+    Ok((index, count))
 }
 
+/// `stream net, cmp`, `signal hi, lo`
 pub(super) fn names(
     cursor: &mut Cursor,
     what: &str,
     kind: impl FnOnce(Vec<Ident>) -> StatementKind,
     faults: &mut Vec<Fault>,
 ) -> Parsed<Said> {
-    let mut names = vec![cursor.name(&format!("the name of a {what}"))?];
+    let mut names: Vec<Ident> = Vec::new();
+    while cursor.is_word(0, what) && cursor.is_name(1) {
+        faults.push(Fault::new(cursor.span(), format!("`{what}` is said once")));
+        cursor.next();
+    }
     loop {
-        if !cursor.take_punct(",") {
-            // `stream net cmp;`
-            let apart = matches!(cursor.peek(0), Some(TokenTree::Ident(_)))
-                && (cursor.is_punct(1, ";") || cursor.is_punct(1, ","));
-            if !apart {
+        let another = if names.is_empty() { "a" } else { "another" };
+        names.push(cursor.name(&format!("the name of {another} {what}"))?);
+        if cursor.take_punct(",") {
+            continue;
+        }
+        // `stream net cmp;`
+        if !cursor.is_name(0) || !(cursor.is_punct(1, ";") || cursor.is_punct(1, ",")) {
+            break;
+        }
+        faults.push(Fault::new(cursor.span(), "names are separated by `,`"));
+        // The same name again is declared once.
+        if names.last().is_some_and(|last| cursor.is_word(0, &last.to_string())) {
+            cursor.next();
+            if !cursor.take_punct(",") {
                 break;
             }
-            faults.push(Fault::new(cursor.span(), "names are separated by `,`"));
         }
-        names.push(cursor.name(&format!("the name of another {what}"))?);
     }
     Ok((kind(names), Place::default()))
 }

@@ -1,35 +1,50 @@
 //! Name, type parameters, ranks and parameters, promises.
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use typed_nccl_plan::ir::Values;
 
-use super::{attr, block, cursor::Cursor, expr};
-use crate::ast::{Param, ParamKind, Plan, TypeParam, text};
+use super::{attr, block, broken, cursor::Cursor, expr};
+use crate::ast::{Expr, ExprKind, Lost, Param, ParamKind, Plan, TypeParam, text};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
 const BOUNDS: [&str; 3] = ["Element", "Numeric", "Float"];
 
+/// The plan, if its name and its body are there.
 pub(super) fn plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Plan> {
     let attributes = attr::of_plan(cursor, faults);
-    let visibility = visibility(cursor);
-    let name = cursor.name("the plan's name, as in `pub ring(n: Ranks) { .. }`")?;
-    if text(&name) == "fn"
-        || text(&name) == "plan" && matches!(cursor.peek(0), Some(TokenTree::Ident(_)))
-    {
-        return Err(Fault::new(
-            name.span(),
-            format!("a plan begins with its name, not with `{name}`"),
-        )
-        .help("write `pub ring(n: Ranks) { .. }`"));
+    let what = "the plan's name, as in `pub ring(n: Ranks) { .. }`";
+    if !cursor.is_name(0) {
+        faults.push(cursor.expected(what));
+        cursor.skip_to(|cursor| cursor.is_name(0));
+        // What else could be told of nothing?
+        if cursor.is_empty() {
+            return faults.pop().map_or_else(|| Err(cursor.expected(what)), Err);
+        }
     }
-    let types = types(cursor, faults)?;
-    let mut inside = cursor.group(
-        Delimiter::Parenthesis,
-        "`(` and the plan's ranks, as in `(n: Ranks, len: usize)`",
-    )?;
-    let params = params(&mut inside, faults);
-    let promises = promises(cursor, faults)?;
+    let visibility = visibility(cursor, faults);
+    let mut name = cursor.name(what)?;
+    if text(&name) == "fn" || text(&name) == "plan" && cursor.is_name(0) {
+        let title = format!("a plan begins with its name, not with `{name}`");
+        faults.push(Fault::new(name.span(), title).help("write `pub ring(n: Ranks) { .. }`"));
+        name = cursor.name(what)?;
+    }
+    let mut lost = Lost::default();
+    let types = types(cursor, &mut lost, faults);
+    let what = "`(` and the plan's ranks, as in `(n: Ranks, len: usize)`";
+    let mut params = Vec::new();
+    if !cursor.is_group(0, Delimiter::Parenthesis) {
+        faults.push(cursor.expected(what));
+        lost.nameless = true;
+        cursor.skip_to(|cursor| {
+            cursor.is_group(0, Delimiter::Parenthesis) || cursor.is_group(0, Delimiter::Brace)
+        });
+    }
+    // That there are none is told.
+    if let Ok(mut inside) = cursor.group(Delimiter::Parenthesis, what) {
+        params = self::params(&mut inside, &mut lost, faults);
+    }
+    let promises = promises(cursor, faults);
     let mut body = cursor.group(Delimiter::Brace, "`{` and the plan's statements")?;
     let body = block::block(&mut body, faults);
     if !cursor.is_empty() {
@@ -38,95 +53,170 @@ pub(super) fn plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Plan>
         );
     }
     let attr::Attributes { others: attributes, conditions, settings } = attributes;
-    Ok(Plan { attributes, conditions, settings, visibility, name, types, params, promises, body })
+    Ok(Plan {
+        attributes,
+        conditions,
+        settings,
+        visibility,
+        name,
+        types,
+        params,
+        lost,
+        promises,
+        body,
+    })
 }
 
-fn visibility(cursor: &mut Cursor) -> TokenStream {
+fn visibility(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> TokenStream {
     let mut tokens = TokenStream::new();
     if cursor.is_word(0, "pub") {
         tokens.extend(cursor.next());
         if cursor.is_group(0, Delimiter::Parenthesis) {
             tokens.extend(cursor.next());
         }
+        while cursor.is_word(0, "pub") {
+            faults.push(cursor.expected("the plan's name"));
+            cursor.next();
+        }
     }
     tokens
 }
 
-fn types(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Vec<TypeParam>> {
+/// `<T: Float, U: Element>`
+fn types(cursor: &mut Cursor, lost: &mut Lost, faults: &mut Vec<Fault>) -> Vec<TypeParam> {
     let mut types = Vec::new();
     if !cursor.take_punct("<") {
-        return Ok(types);
+        // `ring T: Float>(n: Ranks)`
+        if !cursor.is_name(0) || !cursor.is_punct(1, ":") {
+            return types;
+        }
+        faults.push(cursor.expected("`<`"));
     }
-    while !cursor.take_punct(">") {
-        let name = cursor.name("a type parameter, as in `T: Float`")?;
-        let missing = || {
-            Fault::new(
-                name.span(),
-                format!("the type parameter `{name}` says nothing of its elements"),
-            )
-            .help(format!("write `{name}: Element`, `{name}: Numeric` or `{name}: Float`"))
-        };
-        if !cursor.take_punct(":") {
-            return Err(missing());
-        }
-        let mut bound = cursor.name("`Element`, `Numeric` or `Float`")?;
-        while cursor.take_punct("::") {
-            bound = cursor.name("`Element`, `Numeric` or `Float`")?;
-        }
-        if cursor.is_punct(0, "+") {
-            return Err(Fault::new(cursor.span(), format!("`{name}` has one bound")).help(
-                "write `Float`, which is also `Numeric`, or `Numeric`, which is also `Element`",
-            ));
-        }
-        if !BOUNDS.iter().any(|known| bound == known) {
-            faults.push(
-                Fault::new(bound.span(), format!("`{bound}` is no bound for the elements of a plan")).help(
-                    "write `Element` to move them, `Numeric` to reduce them, or `Float` to average them",
-                ),
-            );
-        }
-        types.push(TypeParam { name, bound });
-        if !cursor.take_punct(",") && !cursor.is_punct(0, ">") {
-            return Err(cursor.expected("`,` or `>`"));
-        }
+    while cursor.is_punct(0, "<") {
+        faults.push(cursor.expected("a type parameter, as in `T: Float`"));
+        cursor.next();
     }
-    Ok(types)
+    let ends =
+        |cursor: &Cursor| cursor.is_punct(0, ">") || cursor.is_group(0, Delimiter::Parenthesis);
+    while !cursor.is_empty() && !ends(cursor) {
+        let told = faults.len();
+        match type_param(cursor, faults) {
+            Ok(param) => types.push(param),
+            Err(fault) => {
+                faults.push(fault);
+                lost.nameless = true;
+            }
+        }
+        if cursor.take_punct(",") || ends(cursor) {
+            continue;
+        }
+        if faults.len() == told {
+            faults.push(cursor.expected("`,` or `>`"));
+        }
+        cursor.skip_to(|cursor| cursor.is_punct(0, ",") || ends(cursor));
+        cursor.take_punct(",");
+    }
+    if !cursor.take_punct(">") && !types.is_empty() {
+        faults.push(cursor.expected("`,` or `>`"));
+    }
+    while cursor.is_punct(0, ">") {
+        faults.push(cursor.expected("`(` and the plan's ranks, as in `(n: Ranks, len: usize)`"));
+        cursor.next();
+    }
+    types
 }
 
-fn params(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Param> {
+/// One type parameter. Whatever is wrong behind its name, it is one: its name is used below.
+fn type_param(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<TypeParam> {
+    let name = cursor.name("a type parameter, as in `T: Float`")?;
+    let bound = bound(cursor, &name).unwrap_or_else(|fault| {
+        faults.push(fault);
+        None
+    });
+    Ok(TypeParam { name, bound })
+}
+
+fn bound(cursor: &mut Cursor, name: &Ident) -> Parsed<Option<Ident>> {
+    let what = "`Element`, `Numeric` or `Float`";
+    if !cursor.take_punct(":") {
+        let title = format!("the type parameter `{name}` says nothing of its elements");
+        let help = format!("write `{name}: Element`, `{name}: Numeric` or `{name}: Float`");
+        return Err(Fault::new(name.span(), title).help(help));
+    }
+    let mut bound = cursor.name(what)?;
+    while cursor.take_punct("::") {
+        bound = cursor.name(what)?;
+    }
+    if cursor.is_punct(0, "+") {
+        return Err(Fault::new(cursor.span(), format!("`{name}` has one bound")).help(
+            "write `Float`, which is also `Numeric`, or `Numeric`, which is also `Element`",
+        ));
+    }
+    if !BOUNDS.iter().any(|known| bound == known) {
+        let title = format!("`{bound}` is no bound for the elements of a plan");
+        return Err(Fault::new(bound.span(), title).help(
+            "write `Element` to move them, `Numeric` to reduce them, or `Float` to average them",
+        ));
+    }
+    Ok(Some(bound))
+}
+
+fn params(inside: &mut Cursor, lost: &mut Lost, faults: &mut Vec<Fault>) -> Vec<Param> {
     let mut params = Vec::new();
     while !inside.is_empty() {
-        let before = faults.len();
+        let (told, from) = (faults.len(), inside.clone());
         match param(inside, faults) {
             Ok(param) => params.push(param),
-            Err(fault) => faults.push(fault),
+            Err(fault) => {
+                faults.push(fault);
+                lost.nameless = true;
+            }
         }
         if inside.is_empty() || inside.take_punct(",") {
             continue;
         }
         // What is left of a parameter with a mistake is not told of.
-        if faults.len() == before {
+        if faults.len() == told {
             faults.push(inside.expected("`,` between parameters"));
+            // `n: Ranks len: usize`
+            if inside.is_name(0) && inside.is_punct(1, ":") {
+                continue;
+            }
         }
-        while !inside.is_empty() && !inside.take_punct(",") {
-            inside.next();
-        }
+        inside.skip_to(|inside| inside.is_punct(0, ","));
+        inside.take_punct(",");
+        lost.names.append(&mut broken::names(&from, inside));
     }
     params
 }
 
 /// One parameter. Whatever is wrong behind its name, it is one: its name is used below.
 fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
-    let docs = attr::docs(inside)?;
+    let docs = attr::docs(inside, faults);
     let name = inside.name("a parameter, as in `len: usize`")?;
+    let from = inside.clone();
     let kind = kind(inside).unwrap_or_else(|fault| {
-        let written = inside.peek(0).map(ToString::to_string).unwrap_or_default();
-        let ranks = nearest(&written, ["Ranks"].into_iter());
-        faults.push(match ranks {
-            Some(_) => fault.help("did you mean `Ranks`?"),
-            None => fault,
-        });
-        if ranks.is_some() { ParamKind::Ranks } else { ParamKind::Number }
+        // `n n: Ranks`, `n Ranks`, `n: : Ranks`
+        let mut ahead = from;
+        ahead.skip_to(|ahead| !ahead.is_punct(0, ":") && !ahead.is_word(0, &name.to_string()));
+        let written = ahead.peek(0).map(ToString::to_string).unwrap_or_default();
+        let slip = nearest(&written, ["Ranks"].into_iter()).filter(|_| written != "Ranks");
+        let fault = fault.maybe_help(slip.map(|_| "did you mean `Ranks`?".to_owned()));
+        let area = fault.area;
+        faults.push(fault);
+        let list = ahead.is_group(0, Delimiter::Bracket);
+        match (slip, kind_itself(&mut ahead)) {
+            (Some(_), _) => ParamKind::Ranks,
+            (None, Ok(kind)) => {
+                *inside = ahead;
+                kind
+            }
+            // A list it is, of however many numbers.
+            (None, Err(_)) if list => {
+                ParamKind::List(Expr { kind: ExprKind::Int(1), area, height: 1 })
+            }
+            (None, Err(_)) => ParamKind::Unknown,
+        }
     });
     let values = inside.take_word("in").then(|| values(inside)).transpose();
     let values = values.unwrap_or_else(|fault| {
@@ -138,6 +228,10 @@ fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
 
 fn kind(inside: &mut Cursor) -> Parsed<ParamKind> {
     inside.punct(":", "and what the parameter is: `Ranks`, `usize` or `[usize; k]`")?;
+    kind_itself(inside)
+}
+
+fn kind_itself(inside: &mut Cursor) -> Parsed<ParamKind> {
     if inside.take_word("Ranks") {
         return Ok(ParamKind::Ranks);
     }
@@ -183,23 +277,29 @@ fn values(inside: &mut Cursor) -> Parsed<Values> {
     Ok(Values::Range(first, last.saturating_sub(less)))
 }
 
-fn promises(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Vec<crate::ast::Expr>> {
+fn promises(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Expr> {
     let mut promises = Vec::new();
+    let ends = |cursor: &Cursor| cursor.is_punct(0, ",") || cursor.is_group(0, Delimiter::Brace);
     if !cursor.take_word("where") {
-        return Ok(promises);
+        if !cursor.is_empty() && !cursor.is_group(0, Delimiter::Brace) {
+            let mut ahead = cursor.clone();
+            ahead.skip_to(|ahead| ahead.is_group(0, Delimiter::Brace));
+            // That there is no body at all is told below.
+            if !ahead.is_empty() {
+                faults.push(cursor.expected("`where` or `{` and the plan's statements"));
+                *cursor = ahead;
+            }
+        }
+        return promises;
     }
     while !cursor.is_empty() && !cursor.is_group(0, Delimiter::Brace) {
         match expr::expr(cursor) {
-            Ok(promise) => promises.push(promise),
+            Ok(promise) if cursor.is_empty() || ends(cursor) => promises.push(promise),
+            Ok(_) => faults.push(cursor.expected("`,` or `{` after a condition")),
             Err(fault) => faults.push(fault),
         }
-        if cursor.take_punct(",") || cursor.is_group(0, Delimiter::Brace) {
-            continue;
-        }
-        faults.push(cursor.expected("`,` or `{` after a condition"));
-        while !cursor.is_empty() && !cursor.is_group(0, Delimiter::Brace) {
-            cursor.next();
-        }
+        cursor.skip_to(ends);
+        cursor.take_punct(",");
     }
-    Ok(promises)
+    promises
 }

@@ -2,6 +2,7 @@
 
 mod attr;
 mod block;
+mod broken;
 mod collective;
 mod cursor;
 mod declare;

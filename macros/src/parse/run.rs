@@ -1,11 +1,16 @@
 //! The user's own work: `run name(i, read a, write b, update c)`.
+//!
+//! The user writes a method for it, so whatever is wrong with it, its name and as many arguments as can be
+//! seen are kept.
 
-use proc_macro2::{Delimiter, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenTree};
 
 use super::block::{Said, place};
+use super::broken::to_end;
 use super::cursor::Cursor;
-use super::expr;
-use crate::ast::{Argument, ArgumentKind, StatementKind};
+use super::{expr, words};
+use crate::area::Area;
+use crate::ast::{Argument, ArgumentKind, Expr, ExprKind, Place, StatementKind};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
@@ -28,38 +33,163 @@ const FOREIGN: [(&str, &str); 9] = [
     ("rw", "update"),
 ];
 
-pub(super) fn run(cursor: &mut Cursor) -> Parsed<Said> {
-    let name = cursor.name("the name of your computation, as in `run pack(read u, write v);`")?;
-    let mut inside = cursor
-        .group(Delimiter::Parenthesis, "what the computation gets, as in `(i, read u, write v)`")?;
-    let mut arguments = Vec::new();
-    while !inside.is_empty() {
-        let kind = kind(&mut inside)?;
-        arguments.push(Argument { kind, value: expr::expr(&mut inside)? });
-        if !inside.take_punct(",") {
-            inside.end("`,` or `)`")?;
-        }
+pub(super) fn run(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Said> {
+    let what = "the name of your computation, as in `run pack(read u, write v);`";
+    while cursor.is_word(0, "run") && cursor.is_name(1) {
+        faults.push(cursor.expected(what));
+        cursor.next();
     }
-    Ok((StatementKind::Run { name, arguments }, place(cursor)?))
+    let name = cursor.name(what)?;
+    Ok(named(cursor, name, faults))
 }
 
-fn kind(inside: &mut Cursor) -> Parsed<ArgumentKind> {
+/// What stands behind the name.
+pub(super) fn named(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -> Said {
+    let what = "what the computation gets, as in `(i, read u, write v)`";
+    let mut written = cursor.clone();
+    if !cursor.is_group(0, Delimiter::Parenthesis) {
+        faults.push(cursor.expected(what));
+        // `run pack pack(read u)`
+        if cursor.is_group(1, Delimiter::Parenthesis) {
+            cursor.next();
+        }
+    }
+    let (arguments, known) = match cursor.group(Delimiter::Parenthesis, what) {
+        Ok(mut inside) => arguments(&mut inside, faults),
+        Err(_) => {
+            // `run pack read u, write v;`
+            written.cut_at(ends);
+            cursor.skip_to(ends);
+            (arguments(&mut written, &mut Vec::new()).0, false)
+        }
+    };
+    let place = place(cursor).unwrap_or_else(|fault| {
+        faults.push(fault);
+        to_end(cursor);
+        Place { unknown: true, ..Place::default() }
+    });
+    (StatementKind::Run { name, arguments, known }, place)
+}
+
+/// Whether a group stands here that could be what a computation gets.
+pub(super) fn is_run(cursor: &Cursor) -> bool {
+    let Some(TokenTree::Group(group)) = cursor.peek(0) else { return false };
+    let inside = Cursor::of(group);
+    group.delimiter() == Delimiter::Parenthesis
+        && KINDS.iter().any(|(word, _)| inside.is_word(0, word))
+}
+
+/// Whether arguments without parentheses end here.
+fn ends(cursor: &Cursor) -> bool {
+    let word = |word: &&str| cursor.is_word(0, word);
+    cursor.is_punct(0, ";") || cursor.is_word(0, "after") || words::STATEMENTS.iter().any(word)
+}
+
+/// The arguments, and whether these are all.
+fn arguments(inside: &mut Cursor, faults: &mut Vec<Fault>) -> (Vec<Argument>, bool) {
+    let (mut arguments, mut known) = (Vec::new(), true);
+    while !inside.is_empty() {
+        let told = faults.len();
+        if inside.is_punct(0, ",") {
+            faults.push(inside.expected("what the computation gets"));
+            known = false;
+        } else {
+            arguments.push(argument(inside, faults));
+        }
+        if inside.take_punct(",") || inside.is_empty() {
+            continue;
+        }
+        if faults.len() == told {
+            faults.push(inside.expected("`,` or `)`"));
+        }
+        // It goes on with something that was not understood.
+        known = false;
+        if let Some(last) = arguments.last_mut() {
+            last.known = false;
+        }
+        let next = |cursor: &Cursor| KINDS.iter().any(|(word, _)| cursor.is_word(0, word));
+        inside.skip_to(|cursor| cursor.is_punct(0, ",") || next(cursor));
+        inside.take_punct(",");
+    }
+    (arguments, known)
+}
+
+fn argument(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Argument {
+    let told = faults.len();
+    let kind = kind(inside, faults);
+    let from = inside.clone();
+    match expr::expr(inside) {
+        Ok(value) => {
+            // `x read` was told, and its word is behind it.
+            if faults.len() > told && KINDS.iter().any(|(word, _)| inside.is_word(0, word)) {
+                inside.next();
+            }
+            Argument { kind, value, known: faults.len() == told }
+        }
+        Err(fault) => {
+            faults.push(fault);
+            inside.skip_to(|cursor| cursor.is_punct(0, ","));
+            Argument { kind, value: guessed(&from), known: false }
+        }
+    }
+}
+
+/// What an argument is about that was not understood.
+fn guessed(from: &Cursor) -> Expr {
+    let area = Area::from(from.span());
+    let node = |kind| Expr { kind, area, height: 1 };
+    let Some(TokenTree::Ident(root)) = from.peek(0) else { return node(ExprKind::Int(1)) };
+    let root = node(ExprKind::Name(root.clone()));
+    match from.peek(1) {
+        Some(TokenTree::Group(group)) if is_index(group) => {
+            node(ExprKind::Index(Box::new(root), Box::new(node(ExprKind::Int(0)))))
+        }
+        _ => root,
+    }
+}
+
+/// Whether `[..]` holds no range.
+fn is_index(group: &Group) -> bool {
+    let inside = Cursor::of(group);
+    group.delimiter() == Delimiter::Bracket
+        && !(0..)
+            .map_while(|nth| inside.peek(nth).map(|_| nth))
+            .any(|nth| inside.is_punct(nth, ".."))
+}
+
+fn kind(inside: &mut Cursor, faults: &mut Vec<Fault>) -> ArgumentKind {
     // A number may have the name of a kind; then nothing that is a region follows.
-    let Some(TokenTree::Ident(second)) = inside.peek(1) else { return Ok(ArgumentKind::Number) };
-    let Some(TokenTree::Ident(first)) = inside.peek(0) else { return Ok(ArgumentKind::Number) };
+    let Some(TokenTree::Ident(second)) = inside.peek(1) else { return ArgumentKind::Number };
+    let Some(TokenTree::Ident(first)) = inside.peek(0) else { return ArgumentKind::Number };
     let (first, second) = (first.to_string(), second.to_string());
-    if let Some((_, kind)) = KINDS.iter().find(|(word, _)| *word == first) {
+    let ours = |word: &str| KINDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind);
+    if let Some(kind) = ours(&first) {
         inside.next();
-        return Ok(*kind);
+        // `read read u`
+        let again = |inside: &Cursor| KINDS.iter().any(|(word, _)| inside.is_word(0, word));
+        while again(inside) && inside.is_name(1) {
+            faults.push(inside.expected("memory").help(format!("`{first}` is said once")));
+            inside.next();
+        }
+        return kind;
+    }
+    // `(i write u)`, `(i i, write u)`: the number is one, and what follows it is told.
+    if first == second || ours(&second).is_some() && inside.is_name(2) {
+        return ArgumentKind::Number;
     }
     let foreign = FOREIGN.iter().find(|(foreign, _)| *foreign == first).map(|(_, ours)| *ours);
     let near = foreign.or_else(|| nearest(&first, KINDS.iter().map(|(word, _)| *word)));
     let fault: Fault = inside.expected("`read`, `write` or `update`");
-    Err(match near {
-        Some(near) => fault.help(format!("did you mean `{near} {second}`?")),
-        None if KINDS.iter().any(|(word, _)| *word == second) => {
-            fault.help(format!("write `{second} {first}`"))
-        }
-        None => fault,
-    })
+    if let Some(near) = near {
+        faults.push(fault.help(format!("did you mean `{near} {second}`?")));
+        inside.next();
+        return ours(near).unwrap_or(ArgumentKind::Read);
+    }
+    let behind = ours(&second);
+    let help = behind.map(|_| format!("write `{second} {first}`"));
+    faults.push(fault.maybe_help(help));
+    if behind.is_none() {
+        inside.next();
+    }
+    behind.unwrap_or(ArgumentKind::Read)
 }

@@ -11,3 +11,4 @@ mod mistakes;
 mod mutated;
 mod same;
 mod source;
+mod surface;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir::{Compute, ElementType, Expr, Location, Place, Region};
 
-use super::{Looked, Resolver};
+use super::{Looked, Resolver, Told};
 use crate::area::Area;
 use crate::ast::{self, Argument, ArgumentKind, ExprKind, text};
 use crate::fault::Fault;
@@ -19,6 +19,8 @@ pub(crate) struct Computed {
     pub(crate) area: Area,
     /// Its arguments' names, each once, and what they are.
     pub(crate) arguments: Vec<(String, Shape)>,
+    /// Whether all of them were understood; else they are what could be guessed.
+    known: bool,
     /// What it gets, as its first statement says it.
     pub(crate) says: Vec<String>,
 }
@@ -55,14 +57,14 @@ impl Resolver<'_> {
     pub(super) fn compute(
         &mut self,
         name: &Ident,
-        arguments: &[Argument],
+        (arguments, known): (&[Argument], bool),
         docs: &TokenStream,
         at: Location,
         place: Looked<Place>,
     ) -> Looked<Compute> {
         let given: Vec<_> = arguments.iter().map(|argument| self.given(argument)).collect();
         // The method is there even if its arguments are not all known: the user has written it.
-        self.declare_method(name, arguments, &given, docs, at);
+        self.declare_method(name, (arguments, known), &given, docs, at);
         let given: Vec<Given> = given.into_iter().collect::<Looked<_>>()?;
         let mut step = Compute {
             name: text(name),
@@ -86,7 +88,10 @@ impl Resolver<'_> {
     }
 
     fn given(&mut self, argument: &Argument) -> Looked<Given> {
-        let Argument { kind, value } = argument;
+        let Argument { kind, value, known } = argument;
+        if !known {
+            return Err(Told);
+        }
         let value = match kind {
             ArgumentKind::Number => Value::Number(self.numeric(value)?),
             _ => Value::Region(self.region(value)?),
@@ -112,7 +117,7 @@ impl Resolver<'_> {
     fn declare_method(
         &mut self,
         name: &Ident,
-        arguments: &[Argument],
+        (arguments, known): (&[Argument], bool),
         given: &[Looked<Given>],
         docs: &TokenStream,
         at: Location,
@@ -120,13 +125,16 @@ impl Resolver<'_> {
         if let Some(fault) = twice(arguments, given) {
             self.faults.push(fault);
         }
-        let shapes =
-            arguments.iter().zip(given).map(|(argument, one)| self.shape(argument.kind, one));
+        let shapes = arguments.iter().zip(given).map(|(argument, one)| self.shape(argument, one));
         let shapes: Vec<Shape> = shapes.collect();
-        if let Some(first) = self.valid.computed.iter().find(|known| known.name == *name) {
+        let known = known && given.iter().all(Result::is_ok);
+        let first = self.valid.computed.iter().position(|known| known.name == *name);
+        if let Some(nth) = first
+            && (self.valid.computed[nth].known || !known)
+        {
+            let first = &self.valid.computed[nth];
             let (line, before) = (first.at.line, &first.arguments);
-            if given.iter().all(Result::is_ok) && !before.iter().map(|(_, shape)| shape).eq(&shapes)
-            {
+            if known && !before.iter().map(|(_, shape)| shape).eq(&shapes) {
                 let before: Vec<String> =
                     before.iter().map(|(_, shape)| shape.to_string()).collect();
                 let now: Vec<String> = shapes.iter().map(ToString::to_string).collect();
@@ -145,19 +153,31 @@ impl Resolver<'_> {
         let arguments = names.into_iter().zip(shapes).collect();
         let (name, docs) = (name.clone(), docs.clone());
         let area = self.valid.areas.get(&at).copied().unwrap_or_else(|| name.span().into());
-        self.valid.computed.push(Computed { name, docs, at, area, arguments, says });
+        let computed = Computed { name, docs, at, area, arguments, known, says };
+        match first {
+            // What was guessed of it is known now.
+            Some(nth) => self.valid.computed[nth] = computed,
+            None => self.valid.computed.push(computed),
+        }
     }
 
-    fn shape(&self, kind: ArgumentKind, given: &Looked<Given>) -> Shape {
-        let holds = match given {
+    fn shape(&self, argument: &Argument, given: &Looked<Given>) -> Shape {
+        let value = &argument.value;
+        let memory = match given {
             Ok(Given { value: Value::Region(region), .. }) => {
-                let buffer = self.buffer(region.buffer);
-                let array = buffer.array.is_some() && region.index.is_none();
+                Some((region.buffer, region.index.is_some()))
+            }
+            // Whatever is wrong with it, it is this memory.
+            _ => value.root().and_then(|root| self.memory_of(root)),
+        };
+        let holds = match memory.map(|(buffer, indexed)| (self.buffer(buffer), indexed)) {
+            Some((buffer, indexed)) => {
+                let array = buffer.array.is_some() && !indexed && !indexes(value);
                 Holds { element: buffer.element.clone(), array }
             }
-            _ => Holds { element: self.some_element(), array: false },
+            None => Holds { element: self.some_element(), array: false },
         };
-        match kind {
+        match argument.kind {
             ArgumentKind::Number => Shape::Number,
             ArgumentKind::Read => Shape::Read(holds),
             ArgumentKind::Write => Shape::Write(holds),
@@ -178,6 +198,18 @@ impl Resolver<'_> {
                 format!("{does} `{}`", plan.show(region))
             }
         }
+    }
+}
+
+/// Whether it names one buffer of an array, as `g[i]`, `g[i].next` and `g[i][a..b]` do.
+fn indexes(value: &ast::Expr) -> bool {
+    match &value.kind {
+        ExprKind::Index(base, _) if matches!(base.kind, ExprKind::Name(_)) => true,
+        ExprKind::Field(base, _)
+        | ExprKind::Index(base, _)
+        | ExprKind::Slice(base, ..)
+        | ExprKind::Method(base, ..) => indexes(base),
+        _ => false,
     }
 }
 

@@ -51,8 +51,9 @@ impl Resolver<'_> {
                 let title = format!("two type parameters are called `{name}`");
                 self.faults.push(Fault::new(param.name.span(), title).help("choose another name"));
             }
-            self.types.push((name, param.bound.to_string()));
+            self.types.push((name, param.bound.as_ref().map(ToString::to_string)));
         }
+        self.lose(&plan.lost);
         self.scope.same = true;
         let missing = self.ranks(plan);
         plan.params.iter().for_each(|param| self.param(param, missing == Some(text(&param.name))));
@@ -78,6 +79,12 @@ impl Resolver<'_> {
             return None;
         }
         let fault = |area| Fault::new(area, "the plan has no ranks");
+        // What was not understood may be them.
+        let unknown = |param: &&Param| matches!(param.kind, ParamKind::Unknown);
+        let unknown = plan.params.iter().find(unknown).map(|param| text(&param.name));
+        if unknown.is_some() || plan.lost.nameless {
+            return unknown;
+        }
         let numbers = plan.params.iter().filter(|param| matches!(param.kind, ParamKind::Number));
         let numbers: Vec<&Param> = numbers.collect();
         let around = rings::names(&plan.body);
@@ -103,12 +110,13 @@ impl Resolver<'_> {
         let values = param.values.clone().unwrap_or(Values::AtLeast(1));
         let what = shown(&values);
         let (kind, meaning) = match &param.kind {
-            ParamKind::Number if is_ranks => self.ranks_of(name, values, at),
+            ParamKind::Number | ParamKind::Unknown if is_ranks => self.ranks_of(name, values, at),
             ParamKind::Ranks => self.ranks_of(name, values, at),
-            ParamKind::Number => {
+            ParamKind::Number | ParamKind::Unknown => {
                 self.valid.plan.params.push(ir::Param { name, values, count: None, at });
                 let id = ParamId(last(&self.valid.plan.params));
-                (Kind::Number, Meaning::Param(id))
+                let known = !matches!(param.kind, ParamKind::Unknown);
+                (Kind::Number, if known { Meaning::Param(id) } else { Meaning::Broken })
             }
             ParamKind::List(count) => {
                 let count = self.number(count).unwrap_or(ir::Expr::Int(1));

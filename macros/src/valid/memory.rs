@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir::{Array, Buffer, BufferId, ElementType, Expr, LoopId, Named};
 
 use super::scope::{Meaning, last};
-use super::{Looked, Resolver};
+use super::{Looked, Resolver, Told};
 use crate::area::Area;
 use crate::ast::{self, text};
 use crate::fault::Fault;
@@ -39,6 +39,7 @@ impl Resolver<'_> {
             Some(Ok(element)) => element,
             _ => self.some_element(),
         };
+        self.nameless |= memory.nameless;
         // Lengths are the same on all ranks.
         self.scope.same = true;
         for ast::MemoryName { name, array } in &memory.names {
@@ -75,8 +76,10 @@ impl Resolver<'_> {
         }
     }
 
+    /// The bound of a type parameter, if it is one; one that was not understood may be anything.
     fn bound(&self, name: &str) -> Option<&str> {
-        self.types.iter().find(|(known, _)| known == name).map(|(_, bound)| &**bound)
+        let (_, bound) = self.types.iter().find(|(known, _)| known == name)?;
+        Some(bound.as_deref().unwrap_or("Float"))
     }
 
     /// A counter, which may be used until its block is left.
@@ -95,6 +98,9 @@ impl Resolver<'_> {
         }
         if let Some((_, element)) = TYPES.iter().find(|(known, _)| *known == called) {
             return Ok(element.clone());
+        }
+        if self.nameless || self.lost.contains(&called) {
+            return Err(Told);
         }
         let fault = Fault::new(name.span(), format!("`{called}` is no type of elements"));
         let params = self.types.iter().map(|(name, _)| &**name);

@@ -15,7 +15,7 @@ mod scope;
 mod statement;
 mod suggest;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir::{self, Location};
@@ -66,6 +66,10 @@ pub(crate) fn valid(plan: &ast::Plan, faults: &mut Vec<Fault>) -> Valid {
         scope: Scope::default(),
         files: Vec::new(),
         types: Vec::new(),
+        lost: HashSet::new(),
+        undeclared: HashSet::new(),
+        indexed: HashSet::new(),
+        nameless: false,
     };
     resolver.header(plan);
     let around = Around::default();
@@ -86,14 +90,28 @@ struct Resolver<'f> {
     faults: &'f mut Vec<Fault>,
     scope: Scope,
     files: Vec<String>,
-    /// The type parameters, and their bounds.
-    types: Vec<(String, String)>,
+    /// The type parameters, and their bounds where they are known.
+    types: Vec<(String, Option<String>)>,
+    /// Names that something which was not understood may declare: nothing is told of them.
+    lost: HashSet<String>,
+    /// Names of which it was told that nothing declares them: one declaration mends every use.
+    undeclared: HashSet<String>,
+    /// Memory of which it was told that it is no array.
+    indexed: HashSet<ir::BufferId>,
+    /// Something was declared without its name: no name is told not to be declared.
+    nameless: bool,
 }
 
 impl Resolver<'_> {
     fn tell<T>(&mut self, fault: Fault) -> Looked<T> {
         self.faults.push(fault);
         Err(Told)
+    }
+
+    /// Of names that were lost, nothing more is told.
+    fn lose(&mut self, lost: &ast::Lost) {
+        self.lost.extend(lost.names.iter().cloned());
+        self.nameless |= lost.nameless;
     }
 
     /// The place of something, which is remembered.

@@ -125,6 +125,10 @@ impl Resolver<'_> {
 
     fn strange<T>(&mut self, strange: Strange, area: Area) -> Looked<T> {
         let axes = &self.valid.plan.axes;
+        // That there are no ranks is told.
+        if axes.is_empty() {
+            return Err(Told);
+        }
         let name = |axis: AxisId| axes.get(axis.index()).map_or("n", |axis| &axis.name);
         let (first, mesh) = (name(AxisId(0)), axes.len() > 1);
         let rank = if mesh { format!("rank.{first}") } else { "rank".to_owned() };

@@ -2,7 +2,7 @@
 
 use typed_nccl_plan::ir::{self, StreamId};
 
-use super::{Looked, Resolver};
+use super::{Looked, Resolver, Told};
 use crate::area::Area;
 use crate::ast;
 use crate::fault::Fault;
@@ -12,22 +12,36 @@ use crate::fault::Fault;
 pub(super) struct Around {
     on: Option<StreamId>,
     after: Vec<StreamId>,
+    /// What they say was not understood, and told.
+    unknown: bool,
+}
+
+impl Around {
+    pub(super) fn unknown(mut self) -> Self {
+        self.unknown = true;
+        self
+    }
 }
 
 impl Resolver<'_> {
     /// The place of the statements in an `on` block.
-    pub(super) fn within(&mut self, place: &ast::Place, around: &Around) -> Looked<Around> {
+    pub(super) fn within(&mut self, place: &ast::Place, around: &Around) -> Around {
         let mut inner = around.clone();
+        if place.unknown {
+            return inner.unknown();
+        }
         if let Some(on) = &place.on {
-            inner.on = Some(self.stream(on)?);
+            inner.on = self.stream(on).ok();
+            inner.unknown |= inner.on.is_none();
         }
         for after in &place.after {
-            let after = self.stream(after)?;
-            if !inner.after.contains(&after) {
-                inner.after.push(after);
+            match self.stream(after) {
+                Ok(after) if inner.after.contains(&after) => {}
+                Ok(after) => inner.after.push(after),
+                Err(Told) => inner.unknown = true,
             }
         }
-        Ok(inner)
+        inner
     }
 
     /// Where a statement runs: as it says, else as the blocks around it do.
@@ -37,7 +51,10 @@ impl Resolver<'_> {
         around: &Around,
         area: Area,
     ) -> Looked<ir::Place> {
-        let Around { on, after } = self.within(place, around)?;
+        let Around { on, after, unknown } = self.within(place, around);
+        if unknown {
+            return Err(Told);
+        }
         let streams = &self.valid.plan.streams;
         let on = match on {
             Some(on) => on,

@@ -73,10 +73,16 @@ impl Resolver<'_> {
             region.index = Some(index);
             return Ok(part);
         }
+        // If it was meant to be an array, that is told once.
+        if array.is_none() && !self.indexed.insert(region.buffer) {
+            return Err(Told);
+        }
         let title = "an index names one buffer of an array, and this is one buffer";
-        self.tell(
-            Fault::new(area, title).help("for one of its elements write a range: `[i..i + 1]`"),
-        )
+        let help = "for one of its elements write a range: `[i..i + 1]`";
+        let name = &self.valid.plan.buffers[region.buffer.index()].name;
+        let declare = format!("{help}, or declare an array: `{name}[i in 0..k]`");
+        let help = if array.is_none() { &declare } else { help };
+        self.tell(Fault::new(area, title).help(help))
     }
 
     /// That this is one buffer, or part of one.

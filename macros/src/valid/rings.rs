@@ -28,6 +28,9 @@ fn walk(block: &Block, names: &mut Vec<String>) {
                 walk(then, names);
                 otherwise.iter().for_each(|block| walk(block, names));
             }
+            StatementKind::Broken { bodies, .. } => {
+                bodies.iter().for_each(|block| walk(block, names));
+            }
             _ => {}
         }
     }

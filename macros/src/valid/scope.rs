@@ -255,12 +255,16 @@ impl Resolver<'_> {
                 });
                 self.tell(fault.maybe_help(help))
             }
+            None if self.nameless || self.lost.contains(&called) => Err(Told),
             None => {
                 let own = self.own_words(want).iter().copied();
                 let near = nearest(&called, own.chain(self.scope.fitting(want)));
                 let near = near.map(str::to_owned);
                 let fault = Fault::new(name.span(), format!("`{called}` is not declared"));
                 let Some(near) = near else {
+                    if !self.undeclared.insert(called.clone()) {
+                        return Err(Told);
+                    }
                     let these = self.these(want);
                     let declare = match want {
                         Want::Peer => {
@@ -294,6 +298,15 @@ impl Resolver<'_> {
 
     pub(super) fn is_memory(&self, name: &Ident) -> bool {
         matches!(self.scope.look(&text(name)), Some(Meaning::Buffer(_) | Meaning::Region(_)))
+    }
+
+    /// The memory that a name means, and whether it means one buffer of an array already.
+    pub(super) fn memory_of(&self, name: &Ident) -> Option<(BufferId, bool)> {
+        match self.scope.look(&text(name)) {
+            Some(Meaning::Buffer(buffer)) => Some((*buffer, false)),
+            Some(Meaning::Region(part)) => Some((part.region.buffer, part.region.index.is_some())),
+            _ => None,
+        }
     }
 
     pub(super) fn stream(&mut self, name: &Ident) -> Looked<StreamId> {

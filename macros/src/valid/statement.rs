@@ -47,15 +47,24 @@ impl Resolver<'_> {
             }
             kind if is_declaration(kind) => {
                 if !top {
+                    if matches!(kind, StatementKind::Memory(memory) if memory.names.is_empty()) {
+                        return Err(Told);
+                    }
                     let fault = Fault::new(area, "a declaration stands in a block");
                     return self.tell(fault.help("move it to the top of the plan"));
                 }
                 self.declaration(statement)
             }
             StatementKind::On(body) => {
-                let inner = self.within(&statement.place, around)?;
+                let inner = self.within(&statement.place, around);
                 steps.extend(self.block(body, &inner, false));
                 Ok(())
+            }
+            StatementKind::Broken { lost, bodies } => {
+                self.lose(lost);
+                let around = around.clone().unknown();
+                bodies.iter().for_each(|body| drop(self.block(body, &around, false)));
+                Err(Told)
             }
             StatementKind::If { condition, then, otherwise } => {
                 let at = self.at(area);
@@ -131,9 +140,9 @@ impl Resolver<'_> {
                 self.scope.leave(depth);
                 Ok(StepKind::Loop(Loop { counter, from: from?, to: to?, reverse: *reverse, body }))
             }
-            StatementKind::Run { name, arguments } => {
+            StatementKind::Run { name, arguments, known } => {
                 let place = self.place(&statement.place, around, area);
-                let step = self.compute(name, arguments, &statement.docs, at, place)?;
+                let step = self.compute(name, (arguments, *known), &statement.docs, at, place)?;
                 Ok(StepKind::Compute(step))
             }
             kind => self.communication(kind, statement, around, area),

@@ -1,0 +1,86 @@
+//! What was not understood: names that it may declare, and the blocks in it. Nothing is told of the use of
+//! such names, and the steps of the blocks are there.
+
+use proc_macro2::{Delimiter, TokenTree};
+
+use super::cursor::Cursor;
+use super::{block, words};
+use crate::area::Area;
+use crate::ast::{Lost, Place, Statement, StatementKind, text};
+use crate::fault::Fault;
+
+/// To behind the statement that was not understood: its `;`, or its braces.
+pub(super) fn skip(cursor: &mut Cursor) {
+    while let Some(token) = cursor.next() {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == ';' => return,
+            // What follows an `if` belongs to it.
+            TokenTree::Group(group)
+                if group.delimiter() == Delimiter::Brace && !cursor.is_word(0, "else") =>
+            {
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// To the end of the statement, which is left.
+pub(super) fn to_end(cursor: &mut Cursor) {
+    cursor.skip_to(|cursor| cursor.is_punct(0, ";") || cursor.is_group(0, Delimiter::Brace));
+}
+
+/// What can be said of the statement from there to here.
+pub(super) fn broken(from: &Cursor, cursor: &Cursor, faults: &mut Vec<Fault>) -> Statement {
+    let tokens = cursor.after(from);
+    let mut bodies = Vec::new();
+    for token in tokens {
+        if let TokenTree::Group(group) = token
+            && group.delimiter() == Delimiter::Brace
+        {
+            let mut told = Vec::new();
+            bodies.push(block::block(&mut Cursor::of(group), &mut told));
+            // A block may have been read before what was not understood.
+            told.retain(|fault| !faults.iter().any(|before| before.is(fault)));
+            faults.append(&mut told);
+        }
+    }
+    let lost = lost(tokens);
+    let area = Area { first: from.span(), last: cursor.last() };
+    let kind = StatementKind::Broken { lost, bodies };
+    Statement { docs: Default::default(), kind, place: Place::default(), area }
+}
+
+/// The names that these tokens may declare.
+fn lost(tokens: &[TokenTree]) -> Lost {
+    let is = |token: Option<&TokenTree>, list: &[&str]| match token {
+        Some(TokenTree::Ident(word)) => list.contains(&&*word.to_string()),
+        _ => false,
+    };
+    let does = words::STATEMENTS.iter().filter(|word| **word != "for");
+    let does: Vec<&str> = does.chain(&words::COLLECTIVES).copied().collect();
+    if is(tokens.first(), &does) {
+        return Lost::default();
+    }
+    let names = tokens.iter().filter_map(|token| match token {
+        TokenTree::Ident(name) => Some(text(name)),
+        _ => None,
+    });
+    let declares = is(tokens.first(), &words::DECLARATIONS)
+        || is(tokens.first(), &["for"])
+        // The block of something that was not understood.
+        || matches!(tokens.first(), Some(TokenTree::Group(_)));
+    let is_name =
+        |token: Option<&TokenTree>| matches!(token, Some(TokenTree::Ident(name)) if name != "in");
+    let is_comma =
+        |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
+    let nameless = declares
+        && (0..tokens.len())
+            .any(|at| (at == 0 || is_comma(&tokens[at])) && !is_name(tokens.get(at + 1)));
+    Lost { names: names.collect(), nameless }
+}
+
+/// The names among the tokens from there to here.
+pub(super) fn names(from: &Cursor, cursor: &Cursor) -> Vec<String> {
+    lost(cursor.after(from)).names
+}
