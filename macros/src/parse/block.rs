@@ -286,16 +286,24 @@ fn guarded(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
         return Err(cursor.expected("a comparison").help("write `==` to compare"));
     }
     let (last, then) = body(cursor, "the condition", faults)?;
-    let otherwise = if !cursor.take_word("else") {
-        None
-    } else if cursor.is_word(0, "if") {
-        let first = cursor.span();
-        cursor.next();
-        let (kind, place, last) = guarded(cursor, faults)?;
-        let area = crate::area::Area { first, last };
-        Some(vec![Statement { docs: Default::default(), kind, place, area }])
-    } else {
-        Some(body(cursor, "`else`", faults)?.1)
-    };
+    let otherwise = cursor.take_word("else").then(|| {
+        let from = cursor.clone();
+        otherwise(cursor, faults).unwrap_or_else(|fault| {
+            faults.push(fault);
+            skip(cursor);
+            vec![broken(&from, cursor, faults)]
+        })
+    });
     Ok(plain(StatementKind::If { condition, then, otherwise }, last))
+}
+
+/// What follows `else`. Before it fails it has read no block.
+fn otherwise(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Block> {
+    let first = cursor.span();
+    if !cursor.take_word("if") {
+        return Ok(body(cursor, "`else`", faults)?.1);
+    }
+    let (kind, place, last) = guarded(cursor, faults)?;
+    let area = crate::area::Area { first, last };
+    Ok(vec![Statement { docs: Default::default(), kind, place, area }])
 }

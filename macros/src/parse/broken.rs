@@ -30,7 +30,7 @@ pub(super) fn to_end(cursor: &mut Cursor) {
     cursor.skip_to(|cursor| cursor.is_punct(0, ";") || cursor.is_group(0, Delimiter::Brace));
 }
 
-/// What can be said of the statement from there to here.
+/// What can be said of the statement from there to here, no block of which was read.
 pub(super) fn broken(from: &Cursor, cursor: &Cursor, faults: &mut Vec<Fault>) -> Statement {
     let tokens = cursor.after(from);
     let mut bodies = Vec::new();
@@ -38,11 +38,7 @@ pub(super) fn broken(from: &Cursor, cursor: &Cursor, faults: &mut Vec<Fault>) ->
         if let TokenTree::Group(group) = token
             && group.delimiter() == Delimiter::Brace
         {
-            let mut told = Vec::new();
-            bodies.push(block::block(&mut Cursor::of(group), &mut told));
-            // A block may have been read before what was not understood.
-            told.retain(|fault| !faults.iter().any(|before| before.is(fault)));
-            faults.append(&mut told);
+            bodies.push(block::block(&mut Cursor::of(group), faults));
         }
     }
     let lost = lost(tokens);

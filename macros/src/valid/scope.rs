@@ -284,7 +284,7 @@ impl Resolver<'_> {
                 };
                 let fault = fault.help(format!("did you mean `{near}`?"));
                 // A name alone may be another rank or a number, and is looked up as both.
-                if !self.faults.iter().any(|told| told.is(&fault)) {
+                if !self.faults.iter().rev().take(2).any(|told| told.is(&fault)) {
                     self.faults.push(fault);
                 }
                 match &*near {
