@@ -28,6 +28,7 @@ mod scale;
 mod shape;
 mod signals;
 mod symmetry;
+mod unbounded;
 mod units;
 mod whitelist;
 mod written;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
+use super::unbounded::Unbounded;
 use crate::ir::{BufferId, Expr, Location, Plan};
 use crate::program::{NONE, Op, Program, Span};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
@@ -131,10 +132,7 @@ impl<'a> Report<'a> {
             at: self.plan.steps.first().map(|step| step.at).unwrap_or_default(),
             sizes: None,
             story: Vec::new(),
-            help: vec![
-                "declare the numbers of ranks as a list or a range: then each is checked"
-                    .to_owned(),
-            ],
+            help: vec![Unbounded::ranks(self.plan).declare()],
         });
     }
 

@@ -2,7 +2,10 @@
 //! not assumed from samples.
 
 use super::guards::Guards;
-use crate::ir::{Comparison, Condition, Expr, Hop, Location, Peer, Plan, Region, Step, StepKind};
+use super::unbounded::Unbounded;
+use crate::ir::{
+    AxisId, Comparison, Condition, Expr, Hop, Location, Peer, Plan, Region, Step, StepKind,
+};
 use crate::verdict::Check;
 
 /// Names whose values are not all looked at.
@@ -17,13 +20,34 @@ pub(crate) struct Doubt {
     pub(crate) check: Check,
     pub(crate) at: Location,
     pub(crate) title: String,
-    /// What mends it, if it is more than to declare less.
-    pub(crate) help: Option<String>,
+    /// What mends it.
+    pub(crate) help: Vec<String>,
 }
 
-impl Doubt {
-    fn new(check: Check, at: Location, title: &str) -> Self {
-        Self { check, at, title: title.to_owned(), help: None }
+/// The doubts, one of a statement.
+struct Doubts(Vec<Doubt>);
+
+impl Doubts {
+    fn add(
+        &mut self,
+        check: Check,
+        at: Location,
+        what: &Unbounded<'_>,
+        title: impl FnOnce(String) -> String,
+    ) {
+        self.say(check, at, || (title(what.named()), vec![what.declare()]));
+    }
+
+    fn say(&mut self, check: Check, at: Location, words: impl FnOnce() -> (String, Vec<String>)) {
+        if self.0.last().is_none_or(|last| last.at != at) {
+            let (title, help) = words();
+            self.0.push(Doubt { check, at, title, help });
+        }
+    }
+
+    /// Of many, the first few are told in their words: showing takes the names of the whole plan.
+    fn are_few(&self) -> bool {
+        self.0.len() < 8
     }
 }
 
@@ -123,36 +147,42 @@ impl Names<'_> {
     }
 
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
-        let mut doubts = Vec::new();
+        let mut doubts = Doubts(Vec::new());
         for promise in &self.plan.promises {
             if !self.promise(&promise.condition) {
-                let title = "this promise leaves out some numbers of ranks, without bound";
-                doubts.push(Doubt::new(Check::Deadlock, promise.at, title));
+                let what = self.nothing().condition(&promise.condition);
+                doubts.add(Check::Deadlock, promise.at, &what, |what| {
+                    format!("which numbers of ranks this promise leaves cannot be seen for {what}")
+                });
             }
         }
         self.steps(&self.plan.steps, &mut doubts);
-        doubts
+        doubts.0
     }
 
-    fn steps(&self, steps: &[Step], doubts: &mut Vec<Doubt>) {
+    fn nothing(&self) -> Unbounded<'_> {
+        Unbounded::none(self.plan)
+    }
+
+    fn steps(&self, steps: &[Step], doubts: &mut Doubts) {
         for step in steps {
-            let mut doubt = |check, title| doubts.push(Doubt::new(check, step.at, title));
             match &step.kind {
                 StepKind::Loop(this) => {
                     if !self.bounds(&this.from, &this.to) {
-                        let title = "how often this loop runs depends on a size without bound in a way that \
-                                     samples do not show";
-                        doubt(Check::Deadlock, title);
+                        let what = self.nothing().number(&this.from).number(&this.to);
+                        doubts.add(Check::Deadlock, step.at, &what, |what| {
+                            format!(
+                                "how often this loop runs depends on {what}, in a way that a few values \
+                                 do not show"
+                            )
+                        });
                     }
                     self.steps(&this.body, doubts);
                 }
                 StepKind::When(this) => {
                     let guards = Guards::new(self.plan, self.axes);
                     if guards.any_other(&this.condition, &mut |part| self.is_free(part)) {
-                        let title = "this condition depends on a size without bound, or on a rank by more \
-                                     than how near an end it is (`rank < 2`, `rank >= n - 2`) and its remainder \
-                                     by a number (`rank % 2 == 0`)";
-                        doubt(Check::Deadlock, title);
+                        self.condition(&this.condition, step.at, doubts);
                     }
                     self.steps(&this.body, doubts);
                 }
@@ -163,11 +193,11 @@ impl Names<'_> {
                     });
                 }
                 StepKind::Collective(this) => {
-                    if this.kind.root().is_some_and(|root| self.free(root)) {
-                        doubt(
-                            Check::Agreement,
-                            "this root depends on a rank or a size without bound",
-                        );
+                    if let Some(root) = this.kind.root().filter(|root| self.free(root)) {
+                        let what = self.nothing().number(root);
+                        doubts.add(Check::Agreement, step.at, &what, |what| {
+                            format!("this root depends on {what}")
+                        });
                     }
                     self.region(&this.send, step.at, doubts);
                     self.region(&this.recv, step.at, doubts);
@@ -194,9 +224,10 @@ impl Names<'_> {
                 StepKind::Wait(this) => {
                     for awaited in &this.signals {
                         if self.free(&awaited.times) {
-                            let title =
-                                "how often this waits depends on a rank or a size without bound";
-                            doubts.push(Doubt::new(Check::Signals, step.at, title));
+                            let what = self.nothing().number(&awaited.times);
+                            doubts.add(Check::Signals, step.at, &what, |what| {
+                                format!("how often this waits depends on {what}")
+                            });
                         }
                         self.peer(&awaited.peer, step.at, doubts);
                     }
@@ -205,49 +236,81 @@ impl Names<'_> {
         }
     }
 
-    fn peer(&self, peer: &Peer, at: Location, doubts: &mut Vec<Doubt>) {
-        let fine = match peer {
-            Peer::Shift(hops) => hops.iter().all(|hop| self.hop(hop)),
-            Peer::Rank(expr) => !self.free(expr) && !self.axes.contains(&true),
-        };
-        if !fine {
-            let title = "which peer this is depends on a rank or a size without bound";
-            let mut doubt = Doubt::new(Check::Matching, at, title);
-            let endless = (0..).zip(&self.plan.axes).find(|(nth, _)| self.axes[*nth]);
-            // Of many, the first few are told in their words: showing takes the names of the whole plan.
-            let few = doubts.len() < 8;
-            if let (Peer::Rank(expr), Some((_, axis)), true) = (peer, endless, few) {
-                let (name, number) = (&axis.name, self.plan.spelled(expr));
-                doubt.title = format!(
-                    "`{number}` as a rank cannot be checked for every `{name}`: `{name}` has no upper bound"
-                );
-                let rank = match self.plan.axes.len() {
-                    1 => "rank".to_owned(),
-                    _ => format!("rank.{name}"),
-                };
-                doubt.help = Some(format!(
-                    "name the peer from `rank`, as in `({rank} - 1) % {name}`, or bound the ranks: `{name}: \
-                     Ranks in 2..=8`"
-                ));
-            }
-            doubts.push(doubt);
+    fn condition(&self, condition: &Condition, at: Location, doubts: &mut Doubts) {
+        let what = self.nothing().condition(condition);
+        let title = format!("this condition cannot be checked for every {}", what.named());
+        let axis = what.first_axis().filter(|_| condition.mentions_rank());
+        let asks = axis.map(|axis| {
+            let (rank, name) = (self.rank(axis), &self.plan.axes[axis.index()].name);
+            format!(
+                "ask how near an end the rank is (`{rank} < 2`, `{rank} >= {name} - 2`), or its remainder by a \
+                 number (`{rank} % 2 == 0`)"
+            )
+        });
+        let help = asks.into_iter().chain([what.declare()]).collect();
+        doubts.say(Check::Deadlock, at, || (title, help));
+    }
+
+    /// How this rank's place along an axis is written.
+    fn rank(&self, axis: AxisId) -> String {
+        match self.plan.axes.len() {
+            1 => "rank".to_owned(),
+            _ => format!("rank.{}", self.plan.axes[axis.index()].name),
         }
     }
 
-    /// Which buffer of an array: not by a size without bound, but for a loop's counter.
-    fn region(&self, region: &Region, at: Location, doubts: &mut Vec<Doubt>) {
-        if region.index.as_ref().is_some_and(|index| self.free(index)) {
-            let title =
-                "which buffer of an array this is depends on a rank or a size without bound";
-            doubts.push(Doubt::new(Check::Hazards, at, title));
+    fn peer(&self, peer: &Peer, at: Location, doubts: &mut Doubts) {
+        let (fine, what) = match peer {
+            Peer::Shift(hops) => (
+                hops.iter().all(|hop| self.hop(hop)),
+                hops.iter().fold(self.nothing(), |what, hop| what.number(&hop.by)),
+            ),
+            Peer::Rank(expr) => (
+                !self.free(expr) && !self.axes.contains(&true),
+                Unbounded::ranks(self.plan).number(expr),
+            ),
+        };
+        if fine {
+            return;
         }
+        let few = doubts.are_few();
+        doubts.say(Check::Matching, at, || match (peer, what.first_axis()) {
+            (Peer::Rank(expr), Some(axis)) if few => {
+                let (name, number) = (&self.plan.axes[axis.index()].name, self.plan.spelled(expr));
+                let rank = self.rank(axis);
+                (
+                    format!("`{number}` as a rank cannot be checked for every {}", what.named()),
+                    vec![format!(
+                        "name the peer from `rank`, as in `({rank} - 1) % {name}`, or bound the ranks: `{name}: \
+                         Ranks in 2..=8`"
+                    )],
+                )
+            }
+            _ if few => {
+                let peer = self.plan.spelled(peer);
+                (format!("who `{peer}` is depends on {}", what.named()), vec![what.declare()])
+            }
+            _ => (format!("which peer this is depends on {}", what.named()), vec![what.declare()]),
+        });
+    }
+
+    /// Which buffer of an array: not by a size without bound, but for a loop's counter.
+    fn region(&self, region: &Region, at: Location, doubts: &mut Doubts) {
         let buffer = &self.plan.buffers[region.buffer.index()];
+        if let Some(index) = region.index.as_ref().filter(|index| self.free(index)) {
+            let (what, name) = (self.nothing().number(index), &buffer.name);
+            doubts.add(Check::Hazards, at, &what, |what| {
+                format!("which buffer of `{name}` this is depends on {what}")
+            });
+        }
         if let Some(array) = &buffer.array
             && region.index.is_none()
             && (region.range.is_some() && self.free(&array.count))
         {
-            let title = "this is a part of every buffer of an array without bound";
-            doubts.push(Doubt::new(Check::Bounds, at, title));
+            let (what, name) = (self.nothing().number(&array.count), &buffer.name);
+            doubts.add(Check::Bounds, at, &what, |what| {
+                format!("this is a part of every buffer of `{name}`, and how many there are depends on {what}")
+            });
         }
     }
 }

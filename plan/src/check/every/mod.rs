@@ -19,13 +19,14 @@ mod values;
 use crate::arith::Fuel;
 use crate::check::instance::Depth;
 use crate::check::shape::Shape;
+use crate::check::unbounded::few;
 use crate::check::{Proof, STEPS, UNITS, domain, problems_at};
 use crate::ir::{Param, Plan, Values};
 use crate::program::{Budget, Statements};
 use crate::verdict::{Problem, Sizes};
 use problems::{nothing, too_many};
 use reach::Reach;
-use values::{few, lengths, promised, structural};
+use values::{lengths, promised, structural};
 
 /// Ranks from which on one number of them stands for all.
 const MANY: i64 = 64;

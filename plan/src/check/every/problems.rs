@@ -2,16 +2,14 @@
 
 use super::Every;
 use crate::check::domain;
+use crate::check::unbounded::Unbounded;
 use crate::ir::{Location, Plan};
 use crate::verdict::{Check, Problem, ProblemKind};
 
 impl Every<'_> {
     /// What makes every number of ranks decidable.
     pub(super) fn ranks(&self) -> String {
-        match self.plan.axes.as_slice() {
-            [axis] => format!("declare `{}` as a list or a range: then each is checked", axis.name),
-            _ => "declare the axes as lists or ranges: then each is checked".to_owned(),
-        }
+        Unbounded::ranks(self.plan).declare()
     }
 }
 

@@ -15,9 +15,10 @@ use crate::check::instance::{Beyond, Depth};
 use crate::check::lengths::Lengths;
 use crate::check::orders::Near;
 use crate::check::shape::Shape;
-use crate::check::whitelist::Names;
+use crate::check::unbounded::Unbounded;
+use crate::check::whitelist::{Doubt, Names};
 use crate::check::{Proof, domain};
-use crate::ir::AxisId;
+use crate::ir::{AxisId, Location};
 use crate::program::{Op, OpKind, Program};
 use crate::verdict::{Check, Problem, Sizes};
 
@@ -45,54 +46,51 @@ impl Every<'_> {
             reach[at].stands_for.is_some_and(|large| sizes.extents[at] >= large)
         };
         let stands = |sizes: &Sizes| unbounded.iter().all(|&at| is_large(at, sizes));
+        let free = |bounded: &Option<Vec<i64>>| bounded.is_none();
+        let (free_axes, free_params): (Vec<bool>, Vec<bool>) =
+            (axes.iter().map(free).collect(), params.iter().map(free).collect());
+        let names = Names { plan, axes: &free_axes, params: &free_params };
+        let mut doubts = names.doubts();
+        // One thing is told of a statement: why it is in doubt, where that is known.
+        let doubted = |at: Location| doubts.iter().any(|doubt| doubt.at == at);
         if let Some((at, what)) = shape.by_rank
             && !unbounded.is_empty()
+            && !doubted(at)
         {
-            undecided.push(refused(
-                Check::Deadlock,
-                at,
-                format!("{what}, and the number of ranks has no bound"),
-                self.ranks(),
-            ));
+            let (title, help) =
+                (format!("{what}, and the number of ranks has no bound"), self.ranks());
+            undecided.push(refused(Check::Deadlock, at, title, help));
         }
         let structural_param =
             (0..params.len()).find(|&at| shape.params[at] && params[at].is_none());
         let structural_axis = unbounded.iter().copied().find(|&at| shape.axes[at]);
-        if structural_param.is_some() || structural_axis.is_some() {
-            let name = structural_param.map_or_else(
-                || structural_axis.map_or("", |at| plan.axes[at].name.as_str()),
-                |at| plan.params[at].name.as_str(),
-            );
+        let structural = match (structural_param, structural_axis) {
+            (Some(at), _) => Some(Unbounded::none(plan).param(at)),
+            (None, Some(at)) => Some(Unbounded::none(plan).axis(at)),
+            (None, None) => None,
+        };
+        if let Some(what) = structural {
+            let name = what.named();
             if let Some(at) = shape.uneven {
                 let title = format!(
-                    "how often this loop runs depends on `{name}`, which has no bound, and its iterations are \
-                     not each complete: what is sent in one is received in another"
+                    "how often this loop runs depends on {name}, and its iterations are not each complete: \
+                     what is sent in one is received in another"
                 );
-                undecided.push(refused(
-                    Check::Deadlock,
-                    at,
-                    title,
-                    format!("declare the values of `{name}` as a list or a range"),
-                ));
+                undecided.push(refused(Check::Deadlock, at, title, what.declare()));
+                doubts.retain(|doubt| doubt.at != at);
             } else if let Some(at) = size_guard(plan, &guards, &plan.steps) {
-                let title = format!("this condition depends on `{name}`, which has no bound");
-                undecided.push(refused(
-                    Check::Deadlock,
-                    at,
-                    title,
-                    format!("declare the values of `{name}` as a list or a range"),
-                ));
-            } else if let Some(at) = shape.guarded.filter(|_| !shape.loops.is_empty()) {
+                if !doubted(at) {
+                    let title = format!("this condition depends on {name}");
+                    undecided.push(refused(Check::Deadlock, at, title, what.declare()));
+                }
+            } else if let Some(at) = shape.guarded.filter(|_| !shape.loops.is_empty())
+                && !doubted(at)
+            {
                 let title = format!(
                     "this condition tells ranks apart and guards communication, and how often a loop runs \
-                     depends on `{name}`, which has no bound"
+                     depends on {name}"
                 );
-                undecided.push(refused(
-                    Check::Deadlock,
-                    at,
-                    title,
-                    format!("declare the values of `{name}` as a list or a range"),
-                ));
+                undecided.push(refused(Check::Deadlock, at, title, what.declare()));
             }
         }
         if let Some(&at) = unbounded.iter().find(|&&at| reach[at].stands_for.is_none()) {
@@ -109,24 +107,11 @@ impl Every<'_> {
             };
             undecided.push(refused(Check::Matching, axis.at, title, self.ranks()));
         }
-        let free = |bounded: &Option<Vec<i64>>| bounded.is_none();
-        let (free_axes, free_params): (Vec<bool>, Vec<bool>) =
-            (axes.iter().map(free).collect(), params.iter().map(free).collect());
-        let names = Names { plan, axes: &free_axes, params: &free_params };
-        let declare =
-            "declare the ranks and the parameters as lists or ranges: then each is checked";
-        // What is said in the words of the statement is said of it alone.
-        let mut in_words = Vec::new();
-        for doubt in names.doubts() {
-            if doubt.help.is_some() && !in_words.contains(&doubt.at) {
-                in_words.push(doubt.at);
-                undecided.retain(|other| other.at != doubt.at);
-            } else if in_words.contains(&doubt.at) {
-                continue;
-            }
-            let help = doubt.help.unwrap_or_else(|| declare.to_owned());
-            undecided.push(refused(doubt.check, doubt.at, doubt.title, help));
-        }
+        let in_words: Vec<Location> = doubts.iter().map(|doubt| doubt.at).collect();
+        undecided.extend(doubts.into_iter().map(|Doubt { check, at, title, help }| Problem {
+            help,
+            ..refused(check, at, title, String::new())
+        }));
         if !instances.iter().any(stands) {
             let at = plan.axes.first().map(|axis| axis.at).unwrap_or_default();
             let title =

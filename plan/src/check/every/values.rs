@@ -1,20 +1,7 @@
 //! Which values of extents and parameters are looked at.
 
-use crate::check::domain;
 use crate::check::guards::Guards;
 use crate::ir::{Expr, Location, Plan, Step, StepKind, Values};
-
-/// Values of a list or a range that are checked one by one, at most.
-const LISTED: usize = 64;
-
-/// The values, where they are few.
-pub(super) fn few(values: &Values) -> Option<Vec<i64>> {
-    match values {
-        // A list that somebody wrote is checked as it is.
-        Values::OneOf(_) | Values::Exactly(_) => domain::all(values),
-        _ => domain::all(values).filter(|all| all.len() <= LISTED),
-    }
-}
 
 /// The first values of a parameter that decides what runs, and the first ones from the number of ranks on.
 pub(super) fn structural(values: &Values, ranks: i64) -> Vec<i64> {

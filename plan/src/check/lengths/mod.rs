@@ -19,13 +19,13 @@ use std::collections::{HashMap, HashSet};
 
 use crate::arith::{Facts, Fuel, Poly, View};
 use crate::check::scale;
+use crate::check::unbounded::Unbounded;
 use crate::ir::{Expr, Hop, Location, Loop, Peer, Plan, Region, StepKind};
 use crate::verdict::{Check, Problem, ProblemKind};
 
 /// How many problems are told at most.
 const MOST: usize = 100;
 
-const LIST: &str = "declare the ranks and the parameters as lists or ranges: then each is checked";
 const TRANSFER: &str =
     "declare the messages once for both ends, as transfers, or give all one length";
 const PROMISE: &str = "say with `where` what the parameters promise";
@@ -87,6 +87,8 @@ pub(crate) struct Lengths<'a> {
     contexts: u32,
     fuel: Fuel,
     fixed: Fixed,
+    /// What makes everything decidable.
+    declare: String,
 }
 
 /// Which names always mean the same number, or one that was checked.
@@ -121,6 +123,10 @@ impl<'a> Lengths<'a> {
             context: 0,
             contexts: 0,
             fuel: fuel.clone(),
+            declare: {
+                let free = |fixed: &[bool]| fixed.iter().map(|fixed| !fixed).collect();
+                Unbounded::of(plan, free(&axes), free(&params)).declare()
+            },
             fixed: Fixed { params, axes },
         };
         for buffer in &plan.buffers {
@@ -132,7 +138,7 @@ impl<'a> Lengths<'a> {
         let bounded = listed && !proof.fixed.params.contains(&false);
         for claim in plan.computes.iter().filter(|_| !alike && !bounded) {
             let undecided = "what is computed cannot be followed for every size";
-            proof.undecided(Check::Postcondition, claim.at, undecided, LIST);
+            proof.undecided(Check::Postcondition, claim.at, undecided, "");
         }
         proof.initialised();
         proof
@@ -166,9 +172,10 @@ impl<'a> Lengths<'a> {
             at,
             sizes: None,
             story: Vec::new(),
-            help: vec![help.to_owned(), LIST.to_owned()],
+            help: [help, &self.declare].map(str::to_owned).into(),
         });
-        self.problems.last_mut().into_iter().for_each(|problem| problem.help.dedup());
+        let empty = |help: &mut String| !help.is_empty();
+        self.problems.last_mut().into_iter().for_each(|problem| problem.help.retain_mut(empty));
     }
 }
 
