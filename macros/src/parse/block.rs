@@ -213,7 +213,14 @@ fn plain_said(kind: StatementKind) -> Said {
 /// The statements of the block that stands next, and the span of the token before it.
 fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Span, Block)> {
     let last = cursor.last();
-    let mut inside = cursor.group(Delimiter::Brace, &format!("`{{` after {after}"))?;
+    let inside = cursor.group(Delimiter::Brace, &format!("`{{` after {after}"));
+    let mut inside = inside.map_err(|fault| match cursor.peek(1) {
+        // `group on net { .. }`
+        Some(stream) if cursor.is_word(0, "on") => {
+            fault.help(format!("a block of a stream stands around it: `on {stream} {{ .. }}`"))
+        }
+        _ => fault,
+    })?;
     Ok((last, block(&mut inside, faults)))
 }
 
