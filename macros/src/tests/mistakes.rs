@@ -27,8 +27,18 @@ fn told(file: &str) {
 /// Plans to which was done what a help says, to the letter.
 #[test]
 fn mended_as_told() {
+    accepted("mended");
+}
+
+/// Plans that are right, and that were refused before.
+#[test]
+fn nothing_is_wrong() {
+    accepted("accepted");
+}
+
+fn accepted(file: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/mistakes");
-    let cases = fs::read_to_string(folder.join("mended.plan")).expect("cases");
+    let cases = fs::read_to_string(folder.join(format!("{file}.plan"))).expect("cases");
     for case in cases.split("// ---- ").skip(1) {
         let (title, plan) = case.split_once('\n').expect("a title");
         let messages = source::messages(plan.parse().expect("tokens"));

@@ -111,6 +111,14 @@ impl<'a> Unbounded<'a> {
         let short = if too_many { format!(" of at most {LISTED} values") } else { String::new() };
         format!("declare {names} as {as_what}{short}: then each is checked")
     }
+
+    /// What makes it less work, whatever is declared of them now.
+    pub(crate) fn declare_few(&self) -> String {
+        let names: Vec<String> =
+            self.plan.axes.iter().map(|axis| format!("`{}`", axis.name)).collect();
+        let names = joined(&names).unwrap_or_else(|| "the ranks".to_owned());
+        format!("declare few values of {names}, as a list or a short range")
+    }
 }
 
 fn joined(names: &[String]) -> Option<String> {

@@ -14,6 +14,7 @@ mod problems;
 mod prove;
 mod reach;
 mod samples;
+mod scaled;
 mod values;
 
 use crate::arith::Fuel;
@@ -62,14 +63,22 @@ impl Every<'_> {
             let axes: Vec<_> = axes.iter().flatten().cloned().collect();
             let params: Vec<_> = params.iter().flatten().cloned().collect();
             if let Some(instances) = domain::instances(plan, &axes, &params) {
-                return self.one_by_one(&instances);
+                return self.one_by_one(&instances, None);
             }
+        }
+        let scaled = self.scaled(&axes, &params).map(|(all, name)| (all, name.to_owned()));
+        if let Some((instances, name)) = scaled {
+            return self.one_by_one(&instances, Some(&name));
         }
         self.unbounded(&axes, &params)
     }
 
-    /// Every instance there is.
-    fn one_by_one(&mut self, instances: &[Sizes]) -> Result<Proof, Vec<Problem>> {
+    /// Every instance there is, or those that stand for all values of a parameter.
+    fn one_by_one(
+        &mut self,
+        instances: &[Sizes],
+        scale: Option<&str>,
+    ) -> Result<Proof, Vec<Problem>> {
         if instances.is_empty() {
             return Err(vec![nothing(self.plan)]);
         }
@@ -79,9 +88,15 @@ impl Every<'_> {
         for sizes in instances {
             self.at(sizes, if fewer { Depth::WithoutHazards } else { Depth::All })?;
         }
-        let claim = match instances {
-            [one] => one.text.clone(),
-            all => format!("each of {} instances, one by one", all.len()),
+        let claim = match (instances, scale) {
+            ([one], None) => one.text.clone(),
+            (all, None) => format!("each of {} instances, one by one", all.len()),
+            (all, Some(name)) => {
+                format!(
+                    "each of {} instances, for every `{name}`, of which all lengths are multiples",
+                    all.len()
+                )
+            }
         };
         Ok(Proof { claims: vec![claim] })
     }

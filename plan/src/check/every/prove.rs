@@ -72,12 +72,7 @@ impl Every<'_> {
         if let Some(what) = structural {
             let name = what.named();
             if let Some(at) = shape.uneven {
-                let title = format!(
-                    "how often this loop runs depends on {name}, and its iterations are not each complete: \
-                     what is sent in one is received in another"
-                );
-                undecided.push(refused(Check::Deadlock, at, title, what.declare()));
-                doubts.retain(|doubt| doubt.at != at);
+                undecided.push(self.uneven(at, &what, &mut doubts));
             } else if let Some(at) = size_guard(plan, &guards, &plan.steps) {
                 if !doubted(at) {
                     let title = format!("this condition depends on {name}");
@@ -107,7 +102,6 @@ impl Every<'_> {
             };
             undecided.push(refused(Check::Matching, axis.at, title, self.ranks()));
         }
-        let in_words: Vec<Location> = doubts.iter().map(|doubt| doubt.at).collect();
         undecided.extend(doubts.into_iter().map(|Doubt { check, at, title, help }| Problem {
             help,
             ..refused(check, at, title, String::new())
@@ -125,8 +119,10 @@ impl Every<'_> {
             params.iter().map(looked_at).collect(),
             &self.fuel,
         );
-        let proofs = proof.problems().iter().filter(|one| !in_words.contains(&one.at));
-        undecided.extend(proofs.cloned());
+        // Where it is not known what runs, lengths are nothing to speak of.
+        if undecided.is_empty() {
+            undecided.extend(proof.problems().iter().cloned());
+        }
         if !undecided.is_empty() {
             for sizes in instances.iter().filter(|sizes| stands(sizes)) {
                 if let Err(problems) = self.at(sizes, Depth::All) {

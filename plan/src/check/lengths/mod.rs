@@ -28,7 +28,7 @@ const MOST: usize = 100;
 
 const TRANSFER: &str =
     "declare the messages once for both ends, as transfers, or give all one length";
-const PROMISE: &str = "say with `where` what the parameters promise";
+const PROMISE: &str = "if something that holds of the parameters decides it, say that with `where`";
 
 /// Where a region stands: the statement's number, and which of its regions.
 pub(crate) type Where = (u32, u16);

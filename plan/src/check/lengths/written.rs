@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::Lengths;
 use crate::arith::{Facts, Span, View};
-use crate::ir::{BufferId, Location, Peer, Region, Role, Step, StepKind};
+use crate::ir::{BufferId, CollectiveKind, Location, Peer, Region, Role, Step, StepKind};
 use crate::verdict::Check;
 
 /// Writes of one buffer that are asked whether they hold what is read, at most.
@@ -190,7 +190,7 @@ fn accesses<'a>(steps: &'a [Step], walk: &mut Walk<'a>, each: &mut dyn FnMut(Acc
             }
             StepKind::Collective(this) => {
                 each(access(&this.send, true), false);
-                each(access(&this.recv, this.kind.root().is_none()), true);
+                each(access(&this.recv, writes_on_all_ranks(&this.kind)), true);
             }
             // What comes from another rank is computed there: it counts where the ranks do not differ.
             StepKind::Transfer(this) => {
@@ -211,6 +211,10 @@ fn accesses<'a>(steps: &'a [Step], walk: &mut Walk<'a>, each: &mut dyn FnMut(Acc
             StepKind::Signal(_) | StepKind::Wait(_) => {}
         }
     }
+}
+
+fn writes_on_all_ranks(kind: &CollectiveKind) -> bool {
+    !matches!(kind, CollectiveKind::Reduce { .. } | CollectiveKind::Gather { .. })
 }
 
 /// Whether only some ranks come here: what these send, others receive.

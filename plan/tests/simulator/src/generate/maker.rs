@@ -38,7 +38,10 @@ impl<'a> Maker<'a> {
             1 => Values::OneOf(vec![2, 3, 4, 6, 8]),
             _ => Values::AtLeast(first),
         };
-        let mut plan = make::plan(if endless { Values::AtLeast(first) } else { range(random) });
+        // Of some, the ranks are listed and a length has no bound.
+        let scaled = endless && random.chance(1, 5);
+        let ranks = if scaled { Values::OneOf(vec![1, 2, 3, 4]) } else { Values::AtLeast(first) };
+        let mut plan = make::plan(if endless { ranks } else { range(random) });
         if random.chance(if endless { 1 } else { 2 }, 5) {
             if !endless {
                 plan.axes[0].extent = Values::Range(1, 3);
@@ -46,7 +49,7 @@ impl<'a> Maker<'a> {
             let mut axis = plan.axes[0].clone();
             axis.name = "m".to_owned();
             let few = [Values::Range(1, 4), Values::Exactly(2), Values::AtLeast(1)];
-            axis.extent = random.pick(if endless { &few } else { &few[..2] }).clone();
+            axis.extent = random.pick(if endless && !scaled { &few } else { &few[..2] }).clone();
             plan.axes.push(axis);
             plan.communicators = vec![make::communicator("world", &[0, 1])];
             if random.chance(3, 4) {
@@ -59,9 +62,13 @@ impl<'a> Maker<'a> {
             plan.communicators.push(make::communicator("again", &[0]));
         }
         let mut unit = Expr::Int(*random.pick(&[1, 2, 2, 4]));
-        if random.chance(1, 5) {
+        if random.chance(1, 5) || scaled {
             let values = random.pick(&[Values::Range(1, 3), Values::Range(0, 2)]).clone();
-            let values = if endless && random.chance(1, 2) { Values::AtLeast(1) } else { values };
+            let values = if endless && (scaled || random.chance(1, 2)) {
+                Values::AtLeast(1)
+            } else {
+                values
+            };
             let (name, at) = ("len".to_owned(), Location::default());
             plan.params.push(Param { name, values, count: None, at });
             unit = Expr::Param(ParamId(0));
