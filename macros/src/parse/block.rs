@@ -42,11 +42,12 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
     // What has a block says itself where it ends.
     let block_kind = match &*word.to_string() {
         "group" => Some(
-            body(cursor, "`group`", faults).map(|body| plain(StatementKind::Group(body.1), body.0)),
+            body(cursor, "`group`", faults)
+                .map(|(last, body)| (StatementKind::Group(body), behind(cursor), last)),
         ),
         "sequence" => Some(
             body(cursor, "`sequence`", faults)
-                .map(|body| plain(StatementKind::Sequence(body.1), body.0)),
+                .map(|(last, body)| (StatementKind::Sequence(body), behind(cursor), last)),
         ),
         "on" => Some(on(cursor, faults)),
         "for" => Some(counted(cursor, faults)),
@@ -199,6 +200,18 @@ pub(super) fn place(cursor: &mut Cursor) -> Parsed<Place> {
     Ok(place)
 }
 
+/// `group { .. } on net;`, unless a block of a stream follows.
+fn behind(cursor: &mut Cursor) -> Place {
+    let mut ahead = cursor.clone();
+    match place(&mut ahead) {
+        Ok(place) if ahead.is_punct(0, ";") => {
+            *cursor = ahead;
+            place
+        }
+        _ => Place::default(),
+    }
+}
+
 /// A statement with a block: what it does, where, and where the part before the block ends.
 type WithBlock = (StatementKind, Place, Span);
 
@@ -216,9 +229,12 @@ fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Sp
     let inside = cursor.group(Delimiter::Brace, &format!("`{{` after {after}"));
     let mut inside = inside.map_err(|fault| match cursor.peek(1) {
         // `group on net { .. }`
-        Some(stream) if cursor.is_word(0, "on") => {
-            fault.help(format!("a block of a stream stands around it: `on {stream} {{ .. }}`"))
-        }
+        Some(stream) if cursor.is_word(0, "on") => fault.help(match after {
+            "`group`" | "`sequence`" => {
+                format!("write `{} {{ .. }} on {stream};`", after.trim_matches('`'))
+            }
+            _ => format!("a block of a stream stands around it: `on {stream} {{ .. }}`"),
+        }),
         _ => fault,
     })?;
     Ok((last, block(&mut inside, faults)))

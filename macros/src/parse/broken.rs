@@ -34,7 +34,9 @@ pub(super) fn to_end(cursor: &mut Cursor) {
 pub(super) fn broken(from: &Cursor, cursor: &Cursor, faults: &mut Vec<Fault>) -> Statement {
     let tokens = cursor.after(from);
     let mut bodies = Vec::new();
-    for token in tokens {
+    // What declares something has no block.
+    let declares = starts_with(tokens, &words::DECLARATIONS);
+    for token in tokens.iter().filter(|_| !declares) {
         if let TokenTree::Group(group) = token
             && group.delimiter() == Delimiter::Brace
         {
@@ -47,23 +49,24 @@ pub(super) fn broken(from: &Cursor, cursor: &Cursor, faults: &mut Vec<Fault>) ->
     Statement { docs: Default::default(), kind, place: Place::default(), area }
 }
 
+fn starts_with(tokens: &[TokenTree], list: &[&str]) -> bool {
+    let first = tokens.first();
+    matches!(first, Some(TokenTree::Ident(word)) if list.contains(&&*word.to_string()))
+}
+
 /// The names that these tokens may declare.
 fn lost(tokens: &[TokenTree]) -> Lost {
-    let is = |token: Option<&TokenTree>, list: &[&str]| match token {
-        Some(TokenTree::Ident(word)) => list.contains(&&*word.to_string()),
-        _ => false,
-    };
     let does = words::STATEMENTS.iter().filter(|word| **word != "for");
     let does: Vec<&str> = does.chain(&words::COLLECTIVES).copied().collect();
-    if is(tokens.first(), &does) {
+    if starts_with(tokens, &does) {
         return Lost::default();
     }
     let names = tokens.iter().filter_map(|token| match token {
         TokenTree::Ident(name) => Some(text(name)),
         _ => None,
     });
-    let declares = is(tokens.first(), &words::DECLARATIONS)
-        || is(tokens.first(), &["for"])
+    let declares = starts_with(tokens, &words::DECLARATIONS)
+        || starts_with(tokens, &["for"])
         // The block of something that was not understood.
         || matches!(tokens.first(), Some(TokenTree::Group(_)));
     let is_name =

@@ -53,8 +53,32 @@ pub(crate) struct Range {
     pub(crate) is_range: bool,
 }
 
+/// Signs that numbers have elsewhere.
+const FOREIGN: [&str; 5] = ["^", "&", "|", "<<", ">>"];
+
+/// That an operator of other languages stands here.
+fn foreign(cursor: &Cursor) -> Option<Fault> {
+    let ours = cursor.is_punct(0, "&&") || cursor.is_punct(0, "||");
+    let sign = FOREIGN.iter().filter(|_| !ours).find(|sign| cursor.is_punct(0, sign));
+    let word = ["mod", "xor", "as"].iter().find(|word| cursor.is_word(0, word));
+    let written = sign.or(word)?;
+    let fault = Fault::new(cursor.span(), format!("numbers of a plan have no `{written}`"));
+    Some(fault.help(match *written {
+        "mod" => "the remainder is `%`, as in `(rank + 1) % n`",
+        "as" => "all of them are whole numbers",
+        "^" | "xor" => {
+            "they have `+`, `-`, `*`, `/` and `%`; a partner is told by two cases: `if rank / d % 2 == 0 { .. \
+             rank + d .. } else { .. rank - d .. }`"
+        }
+        _ => "they have `+`, `-`, `*`, `/` and `%`; conditions have `&&`, `||` and `!`",
+    }))
+}
+
 fn binary(cursor: &mut Cursor, least: u8) -> Parsed<Expr> {
     let mut left = unary(cursor)?;
+    if let Some(fault) = foreign(cursor) {
+        return Err(fault);
+    }
     while let Some((sign, operator, binds)) = operator(cursor) {
         if binds <= least {
             break;
@@ -106,6 +130,10 @@ fn unary(cursor: &mut Cursor) -> Parsed<Expr> {
 fn operand(cursor: &mut Cursor) -> Parsed<Expr> {
     let first = cursor.span();
     let kind = match cursor.peek(0) {
+        Some(TokenTree::Ident(word)) if word == "if" => {
+            let fault = Fault::new(first, "a number has no cases");
+            return Err(fault.help("write the statements in `if .. { } else { }`"));
+        }
         Some(TokenTree::Ident(_)) => ExprKind::Name(cursor.name("a name")?),
         Some(TokenTree::Literal(literal)) => {
             let value = int(literal)?;

@@ -34,7 +34,7 @@ pub(crate) fn example(collective: &str) -> &'static str {
 }
 
 /// Words of other languages, and what is ours for them.
-const FOREIGN: [(&str, &str); 8] = [
+const FOREIGN: [(&str, &str); 11] = [
     ("receive", "recv"),
     ("buf", "in`, `out`, `inout` or `local"),
     ("buffer", "in`, `out`, `inout` or `local"),
@@ -43,6 +43,9 @@ const FOREIGN: [(&str, &str); 8] = [
     ("output", "out"),
     ("communicator", "comm"),
     ("while", "for"),
+    ("bcast", "broadcast"),
+    ("allgather", "all_gather"),
+    ("alltoall", "all_to_all"),
 ];
 
 /// All words that begin statements.

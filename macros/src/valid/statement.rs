@@ -128,9 +128,13 @@ impl Resolver<'_> {
     fn step(&mut self, statement: &Statement, around: &Around, at: Location) -> Looked<StepKind> {
         let area = statement.area;
         match &statement.kind {
-            StatementKind::Group(body) => Ok(StepKind::Group(self.block(body, around, false))),
+            StatementKind::Group(body) => {
+                let inner = self.within(&statement.place, around);
+                Ok(StepKind::Group(self.block(body, &inner, false)))
+            }
             StatementKind::Sequence(body) => {
-                Ok(StepKind::Sequence(self.block(body, around, false)))
+                let inner = self.within(&statement.place, around);
+                Ok(StepKind::Sequence(self.block(body, &inner, false)))
             }
             StatementKind::For { counter, from, to, reverse, body } => {
                 let (from, to) = (self.number(from), self.number(to));

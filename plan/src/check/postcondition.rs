@@ -361,7 +361,15 @@ fn compare(
             let mut story = story;
             let writer = writer(program, links, rank as u32, recv.object, element, report);
             let line = writer.as_ref().map(|(line, _)| line.at.line);
+            let is_unknown = found
+                .get(at)
+                .is_some_and(|&id| matches!(values.all[id as usize], Value::Unknown(..)));
             let help = match (&writer, line) {
+                _ if is_unknown => {
+                    "what a compute step or mixed reductions make is not followed: take the `computes` line \
+                                    away, or write it as a message or a collective"
+                        .to_owned()
+                }
                 (Some((_, true)), Some(line)) => {
                     format!("mend the range after `into` in line {line}, or the `computes` line")
                 }

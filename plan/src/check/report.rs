@@ -237,6 +237,17 @@ impl<'a> Report<'a> {
         format!("`{role} swapped{window} {}`", buffer.name)
     }
 
+    /// That a statement is one of several that a loop over a list stands for, behind what is said of it alone.
+    pub(crate) fn of_list(&self, statement: u32) -> &'static str {
+        let at = self.program.place(statement);
+        let alike = self.program.places.iter().filter(|place| **place == at);
+        if at != Location::default() && alike.take(2).count() > 1 {
+            ", for this value of the list"
+        } else {
+            ""
+        }
+    }
+
     /// How a rank at a distance is written: `(rank + 1) % n`.
     pub(crate) fn peer(&self, shift: u32) -> String {
         let alone = self.plan.axes.len() == 1;

@@ -199,13 +199,14 @@ fn elsewhere(
         Some(report.peer(shift.back))
     };
     let lines = (program.place(raise.statement).line, program.place(wait.statement).line);
+    let (from, to) = (report.of_list(wait.statement), report.of_list(raise.statement));
     let help = [
         match back(raise) {
-            Some(from) => format!("wait for it from `{from}` in line {}", lines.1),
-            None => format!("wait for it from rank {source} in line {}", lines.1),
+            Some(back) => format!("wait for it from `{back}` in line {}{from}", lines.1),
+            None => format!("wait for it from rank {source} in line {}{from}", lines.1),
         },
         match back(wait) {
-            Some(to) => format!("or raise it at `{to}` in line {}", lines.0),
+            Some(back) => format!("or raise it at `{back}` in line {}{to}", lines.0),
             None => format!("or raise it on rank {meant}"),
         },
     ];

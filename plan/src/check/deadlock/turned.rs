@@ -21,10 +21,14 @@ pub(super) fn mends(program: &Program, blocked: &[Blocked]) -> Vec<String> {
     }
     if let Some((rank, verb, lines)) = turned(program, blocked) {
         let or = if help.is_empty() { "" } else { "or " };
-        help.push(format!(
-            "{or}let one end {verb} first: on rank {rank}, line {} before line {}",
-            lines.1, lines.0
-        ));
+        help.push(match lines {
+            (first, second) if first == second => {
+                format!("{or}let one end {verb} first: rank {rank}, in line {first}")
+            }
+            (first, second) => format!(
+                "{or}let one end {verb} first: on rank {rank}, line {second} before line {first}"
+            ),
+        });
     }
     if help.is_empty() {
         help.push("change the order of the statements so that one of them can go first".into());

@@ -175,12 +175,11 @@ impl Clash<'_> {
             return vec![swap, format!("or {done}")];
         }
         let Some(wait) = wait else {
-            return vec![format!(
-                "{}: without it, rank {} may be several runs ahead of rank {}",
-                self.with_done(&end, report),
-                put.rank,
-                self.rank
-            )];
+            let why = match (put.rank, self.rank) {
+                (put, own) if put == own => "its own wait may be several runs behind".to_owned(),
+                (put, own) => format!("rank {put} may be several runs ahead of rank {own}"),
+            };
+            return vec![format!("{}: without it, {why}", self.with_done(&end, report))];
         };
         let signal = report.signal(wait.signal);
         let raise = (0..).zip(&program.units).find_map(|(at, unit)| {

@@ -88,8 +88,18 @@ fn one_side(send: &Unpaired, receive: &Unpaired, report: &mut Report<'_>) {
     );
     let back = |op: &Op| report.peer(program.shifts[op.shift as usize].back);
     let help = [
-        format!("receive it from `{}` in line {}", back(sends), other.line),
-        format!("or send it to `{}` in line {}", back(receives), at.line),
+        format!(
+            "receive it from `{}` in line {}{}",
+            back(sends),
+            other.line,
+            report.of_list(receives.statement)
+        ),
+        format!(
+            "or send it to `{}` in line {}{}",
+            back(receives),
+            at.line,
+            report.of_list(sends.statement)
+        ),
     ];
     let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Matching, at, title, story, &help);
@@ -141,7 +151,7 @@ fn half(one: &Unpaired, report: &mut Report<'_>) {
         }
         (_, Some(back)) => {
             let side = if is_send { "from" } else { "to" };
-            format!("{or}add the {wants}, {side} `{back}`")
+            format!("{or}add the {wants}, {side} `{back}`{}", report.of_list(op.statement))
         }
         _ => format!("{or}add the {wants} on rank {}", op.peer),
     });

@@ -64,6 +64,8 @@ impl Walk<'_> {
                     "is past the end of"
                 };
                 let elements = if len == 1 { "element" } else { "elements" };
+                let which = self.plan.buffers[region.buffer.index()].array.as_ref();
+                let name = which.map_or_else(|| name.clone(), |_| format!("{name}[{index}]"));
                 let title = format!(
                     "`{name}[{start}..{end}]` on rank {rank} {wrong} `{name}`, which has {len} {elements}"
                 );
