@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use super::Lengths;
-use crate::arith::{Facts, Span, View};
-use crate::ir::{BufferId, CollectiveKind, Location, Peer, Region, Role, Step, StepKind};
+use crate::arith::{Facts, Poly, Span, View};
+use crate::ir::{BufferId, CollectiveKind, Expr, Location, Peer, Region, Role, Step, StepKind};
 use crate::verdict::Check;
 
 /// Writes of one buffer that are asked whether they hold what is read, at most.
@@ -59,6 +59,7 @@ impl Lengths<'_> {
             if (all_fixed && self.is_whole(region, read.number))
                 || own.iter().take(MOST).any(|write| self.holds(write, &read))
                 || self.hold_together(own, &read)
+                || self.is_carried(own, &read)
             {
                 continue;
             }
@@ -96,14 +97,52 @@ impl Lengths<'_> {
             return false;
         }
         let (facts, view) = self.seen_from(read);
-        if !same_buffer(&facts, write, read, &view) {
+        self.holds_from(&facts, (write, &view), (read, &view))
+    }
+
+    /// Whether a write holds what is read, each seen from its own iteration.
+    fn holds_from(
+        &self,
+        facts: &Facts,
+        (write, its): (&Access<'_>, &View),
+        (read, view): (&Access<'_>, &View),
+    ) -> bool {
+        if !same_buffer(facts, (write, its), (read, view)) {
             return false;
         }
-        let span = |region| self.span(&facts, region, &view);
+        let spans = self.span(facts, read.region, view).zip(self.span(facts, write.region, its));
         write.region.range.is_none()
-            || span(read.region)
-                .zip(span(write.region))
-                .is_some_and(|(read, write)| facts.contained(&read, &write))
+            || spans.is_some_and(|(read, write)| facts.contained(&read, &write))
+    }
+
+    /// Whether an iteration reads what the one before it wrote, and the first one what was written before the
+    /// loop: two buffers that are used in turns.
+    fn is_carried(&self, own: &[Access<'_>], read: &Access<'_>) -> bool {
+        let Some((innermost, outer)) = read.around.split_last() else { return false };
+        let StepKind::Loop(around) = &innermost.kind else { return false };
+        if around.reverse || !self.may_prove() {
+            return false;
+        }
+        let (facts, view) = self.seen_from(read);
+        let at = |counter: Poly| view.with(around.counter, counter);
+        let now = facts.poly(&Expr::Loop(around.counter), &view);
+        let (before, first) = (at(&now - &Poly::from(1)), at(facts.poly(&around.from, &view)));
+        let same = |steps: &[&Step], others: &[&Step]| {
+            steps.len() == others.len()
+                && steps.iter().zip(others).all(|(step, other)| std::ptr::eq(*step, *other))
+        };
+        let is_kept =
+            |write: &&Access<'_>| write.everywhere && write.region.next == read.region.next;
+        let mut within = own.iter().take(MOST).filter(is_kept);
+        let mut ahead = own.iter().take(MOST).filter(is_kept);
+        within.any(|write| {
+            same(&write.around, &read.around)
+                && self.holds_from(&facts, (write, &before), (read, &view))
+        }) && ahead.any(|write| {
+            write.number < read.number
+                && write.around.iter().all(|step| outer.iter().any(|one| std::ptr::eq(*one, *step)))
+                && self.holds_from(&facts, (write, &first), (read, &first))
+        })
     }
 
     /// All of the writer's loops are the reader's: both are seen from one iteration.
@@ -123,7 +162,8 @@ impl Lengths<'_> {
             return false;
         }
         let (facts, view) = self.seen_from(read);
-        let spans = before.into_iter().filter(|write| same_buffer(&facts, write, read, &view));
+        let spans =
+            before.into_iter().filter(|write| same_buffer(&facts, (write, &view), (read, &view)));
         let mut left: Vec<Span> =
             spans.filter_map(|write| self.span(&facts, write.region, &view)).collect();
         let Some(wanted) = self.span(&facts, read.region, &view) else { return false };
@@ -140,10 +180,14 @@ impl Lengths<'_> {
 }
 
 /// Whether both are of one buffer of an array.
-fn same_buffer(facts: &Facts, write: &Access<'_>, read: &Access<'_>, view: &View) -> bool {
+fn same_buffer(
+    facts: &Facts,
+    (write, its): (&Access<'_>, &View),
+    (read, view): (&Access<'_>, &View),
+) -> bool {
     match (&write.region.index, &read.region.index) {
         (None, None) => true,
-        (Some(a), Some(b)) => facts.equal(&facts.poly(a, view), &facts.poly(b, view)),
+        (Some(a), Some(b)) => facts.equal(&facts.poly(a, its), &facts.poly(b, view)),
         // All of an array's buffers.
         (None, Some(_)) => true,
         (Some(_), None) => false,
