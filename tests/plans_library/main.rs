@@ -1,5 +1,6 @@
 //! Every plan of the library, for every number of ranks that it claims up to eight: several runs in a
-//! row with nothing between them, early and shaken, beside plain Rust that computes the same.
+//! row with nothing between them, early and shaken, beside plain Rust that computes the same. And one of the
+//! documentation.
 
 mod barrier;
 mod broadcast;
@@ -12,3 +13,4 @@ mod pipeline;
 mod ranks;
 mod refused;
 mod ring;
+mod turns;
