@@ -79,20 +79,30 @@ impl<'a> Unbounded<'a> {
         u32::try_from(at).ok().map(AxisId)
     }
 
-    fn names(&self) -> (Vec<String>, bool) {
+    /// Their names: those of single numbers, and those of lists, whose elements are never all tried. And whether
+    /// one has a range already, which is too long.
+    fn names(&self) -> (Vec<String>, Vec<String>, bool) {
+        let quoted = |name: &String| format!("`{name}`");
         let axes = self.plan.axes.iter().zip(&self.axes).filter(|(_, is)| **is);
         let axes = axes.map(|(axis, _)| (&axis.name, &axis.extent));
         let params = self.plan.params.iter().zip(&self.params).filter(|(_, is)| **is);
-        let params = params.map(|(param, _)| (&param.name, &param.values));
-        let all = axes.chain(params).filter(|(_, values)| few(values).is_none());
+        let (lists, params): (Vec<_>, Vec<_>) =
+            params.map(|(param, _)| param).partition(|param| param.count.is_some());
+        let params = params.into_iter().map(|param| (&param.name, &param.values));
+        let numbers = axes.chain(params).filter(|(_, values)| few(values).is_none());
         let (names, values): (Vec<String>, Vec<&Values>) =
-            all.map(|(name, values)| (format!("`{name}`"), values)).unzip();
-        (names, values.iter().any(|values| matches!(values, Values::Range(..))))
+            numbers.map(|(name, values)| (quoted(name), values)).unzip();
+        let lists = lists.into_iter().map(|list| quoted(&list.name)).collect();
+        (names, lists, values.iter().any(|values| matches!(values, Values::Range(..))))
     }
 
     /// Their names: `` `n` and `k`, which have no bound ``.
     pub(crate) fn named(&self) -> String {
-        let (names, too_many) = self.names();
+        let (numbers, lists, too_many) = self.names();
+        if let (None, Some(lists)) = (joined(&numbers), joined(&lists)) {
+            return format!("{lists}, of whose elements not all values are tried");
+        }
+        let names = [numbers, lists].concat();
         let have = if names.len() > 1 { "have" } else { "has" };
         let what =
             if too_many { format!("more than {LISTED} values") } else { "no bound".to_owned() };
@@ -104,12 +114,20 @@ impl<'a> Unbounded<'a> {
 
     /// What makes everything decidable.
     pub(crate) fn declare(&self) -> String {
-        let (names, too_many) = self.names();
-        let as_what = if names.len() == 1 { "a list or a range" } else { "lists or ranges" };
-        let names = joined(&names).unwrap_or_else(|| "the ranks and the parameters".to_owned());
+        let (numbers, lists, too_many) = self.names();
+        let apart = joined(&lists).map(|lists| {
+            format!("use a parameter of its own, with a list of values, for an element of {lists}")
+        });
+        let as_what = if numbers.len() == 1 { "a list or a range" } else { "lists or ranges" };
         // One that has a range already needs a shorter one.
         let short = if too_many { format!(" of at most {LISTED} values") } else { String::new() };
-        format!("declare {names} as {as_what}{short}: then each is checked")
+        let declare = |names: String| format!("declare {names} as {as_what}{short}");
+        let what = match (joined(&numbers).map(declare), apart) {
+            (Some(declare), Some(apart)) => format!("{declare}, and {apart}"),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => declare("the ranks and the parameters".to_owned()),
+        };
+        format!("{what}: then each is checked")
     }
 
     /// What makes it less work, whatever is declared of them now.
