@@ -14,10 +14,10 @@ use nccl_sys::ncclUniqueId;
 use super::api::{Nccl, unsupported};
 use super::recorder::Recorder;
 use super::watch;
-use crate::backend::{Allocation, Departure, Join, Refusal, Slot};
+use crate::backend::{Allocation, Departure, Join, Refusal, Slot, Wait};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{Error, Mismatch, PeerFailed, Refused, Timeout};
+use crate::error::{Call, Error, Mismatch, PeerFailed, Refused, Timeout};
 use crate::{Rank, Result};
 
 pub(super) struct Family {
@@ -32,7 +32,11 @@ pub(super) struct Family {
 #[derive(Clone, Copy, Default)]
 struct Signals {
     raised: u64,
+    /// Puts and signals that the sender refused: nobody raises them.
+    refused: u64,
     awaited: u64,
+    /// The receiver's last wait.
+    wait: Option<Call>,
 }
 
 struct Member {
@@ -82,8 +86,8 @@ enum What {
     Send(usize),
     /// From this rank.
     Recv(usize),
-    /// To this rank.
-    Signal(usize),
+    /// A put or a signal to this rank, in this slot.
+    Signal(usize, Slot),
 }
 
 /// How many refusals of each rank are kept.
@@ -244,18 +248,30 @@ impl Family {
     pub(super) fn left(&self, rank: usize) -> Option<Error> {
         let state = self.state();
         let own = &self.members[rank].recorder;
-        let (by, why) = state.left.iter().find(|(by, _)| {
-            let by = **by as usize;
-            let theirs = &self.members[by].recorder;
-            by != rank
-                && (theirs.issued() < own.issued()
-                    || theirs.sent(rank) < own.received(by)
-                    || theirs.received(rank) < own.sent(by))
+        let (by, why, call) = state.left.iter().find_map(|(by, why)| {
+            let theirs = &self.members[*by as usize].recorder;
+            let other = *by as usize;
+            if other == rank {
+                return None;
+            }
+            let behind = theirs.issued() < own.issued()
+                || theirs.sent(rank) < own.received(other)
+                || theirs.received(rank) < own.sent(other);
+            let call = if behind { Some(own.last()) } else { self.unraised(other, rank).map(Some) };
+            call.map(|call| (Rank(*by), why.clone(), call))
         })?;
-        let (by, why) = (Rank(*by), why.clone());
         drop(state);
-        let during = own.last().map_or_else(String::new, |call| call.to_string());
+        let during = call.map_or_else(String::new, |call| call.to_string());
         Some(self.gone(by, why, during))
+    }
+
+    /// A wait of rank `to` for signals of rank `from` that were not all called for.
+    fn unraised(&self, from: usize, to: usize) -> Option<Call> {
+        let signals = self.signals();
+        signals.iter().find_map(|(&(sender, receiver, _), count)| {
+            let is_short = (sender, receiver) == (from, to) && count.awaited > count.raised;
+            count.wait.filter(|_| is_short)
+        })
     }
 
     /// Books calls that a rank refused.
@@ -268,7 +284,9 @@ impl Family {
                 Refusal::RecvFrom(from) => {
                     (What::Recv(from.index()), recorder.refused_recv(from.index()))
                 }
-                Refusal::Signal(to, _) => (What::Signal(to.index()), 0),
+                Refusal::Signal(to, slot) => {
+                    (What::Signal(to.index(), slot), self.refused_signal(by, to, slot))
+                }
             };
             Turn { by, what, number, reason: reason.clone() }
         });
@@ -295,6 +313,9 @@ impl Family {
                 What::Collective => (What::Collective, own.issued()),
                 What::Send(to) if to == rank => (What::Recv(turn.by), own.received(turn.by)),
                 What::Recv(from) if from == rank => (What::Send(turn.by), own.sent(turn.by)),
+                What::Signal(to, slot) if to == rank => {
+                    return self.signals_of(turn.by, rank, slot).awaited > turn.number;
+                }
                 _ => return false,
             };
             let too = |other: &Turn| {
@@ -308,6 +329,7 @@ impl Family {
         let call = match stuck.what {
             // An old one may be forgotten: then the last stands for it.
             What::Collective => own.call(stuck.number).or_else(|| own.last()),
+            What::Signal(_, slot) => self.signals_of(stuck.by, rank, slot).wait,
             _ => own.last_other(),
         };
         let (by, reason) = (Rank::at(stuck.by), stuck.reason.clone());
@@ -355,22 +377,40 @@ impl Family {
         Error::Mismatch(Box::new(Mismatch { name: self.name, what, calls, ended: true }))
     }
 
+    fn signals(&self) -> MutexGuard<'_, HashMap<(usize, usize, Slot), Signals>> {
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn signals_of(&self, from: usize, to: usize, slot: Slot) -> Signals {
+        self.signals().get(&(from, to, slot)).copied().unwrap_or_default()
+    }
+
     /// Notes a signal of rank `from`.
     pub(super) fn raised(&self, from: usize, to: Rank, slot: Slot) {
-        let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
-        signals.entry((from, to.index(), slot)).or_default().raised += 1;
+        self.signals().entry((from, to.index(), slot)).or_default().raised += 1;
+    }
+
+    /// Notes a signal that rank `from` refused to raise; gives its number.
+    fn refused_signal(&self, from: usize, to: Rank, slot: Slot) -> u64 {
+        let mut signals = self.signals();
+        let count = signals.entry((from, to.index(), slot)).or_default();
+        let number = count.raised + count.refused;
+        count.refused += 1;
+        number
     }
 
     /// Notes that rank `to` waits for signals.
-    pub(super) fn awaited(&self, to: usize, from: Rank, slot: Slot, count: u32) {
-        let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
-        signals.entry((from.index(), to, slot)).or_default().awaited += u64::from(count);
+    pub(super) fn awaited(&self, to: usize, wait: &Wait) {
+        let mut signals = self.signals();
+        let count = signals.entry((wait.peer.index(), to, wait.slot)).or_default();
+        count.awaited += u64::from(wait.count);
+        count.wait = Some(wait.call);
     }
 
     /// The signals that others wait for and `from` has not called for: receiver, slot, how many. All
     /// that they wait for where those that it called for may not be on their way.
     pub(super) fn owed(&self, from: usize, all: bool) -> Vec<(usize, Slot, u64)> {
-        let signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let signals = self.signals();
         let of = |(&(sender, to, slot), count): (&(usize, usize, Slot), &Signals)| {
             let raised = if all { 0 } else { count.raised };
             let owed = count.awaited.saturating_sub(raised);
@@ -431,7 +471,7 @@ impl Family {
                 What::Collective => "a collective".to_owned(),
                 What::Send(to) => format!("its send to rank {to}"),
                 What::Recv(from) => format!("its receive from rank {from}"),
-                What::Signal(to) => format!("its put or signal to rank {to}"),
+                What::Signal(to, _) => format!("its put or signal to rank {to}"),
             };
             let _ = write!(report, "; rank {by} refused {what}: {reason}");
         }

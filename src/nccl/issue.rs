@@ -93,7 +93,7 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
             match op {
                 Op::Put(put) => family.raised(own, put.peer, put.slot),
                 Op::Signal(signal) => family.raised(own, signal.peer, signal.slot),
-                Op::Wait(wait) => family.awaited(own, wait.peer, wait.slot, wait.count),
+                Op::Wait(wait) => family.awaited(own, wait),
                 Op::Collective(_) | Op::Transfer(_) => {}
             }
         }

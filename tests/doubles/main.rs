@@ -23,6 +23,8 @@ mod operators;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod order;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod signals;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod waits;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod windows;
