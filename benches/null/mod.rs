@@ -206,7 +206,7 @@ unsafe impl Launches for NullBackend {
     type Raw<'v> = ();
     type Guard<'v> = ();
 
-    fn guard(_: &[Seen<'_, Self>]) {}
+    fn guard(_: &[Seen<'_, Self>], _: &'static Location<'static>) {}
 
     fn launch(
         _: &Handle,

@@ -251,8 +251,8 @@ pub unsafe trait Launches: Streams {
     /// Keeps peers' writes away from operands in windows while a closure sees them.
     type Guard<'v>;
 
-    /// Guards the parts of blocks that a closure is about to see.
-    fn guard<'v>(parts: &[Seen<'v, Self>]) -> Self::Guard<'v>;
+    /// Guards the parts of blocks that a closure is about to see, launched at `site`.
+    fn guard<'v>(parts: &[Seen<'v, Self>], site: Site) -> Self::Guard<'v>;
 
     /// Enqueues `work`.
     ///

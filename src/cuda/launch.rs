@@ -83,7 +83,7 @@ unsafe impl Launches for CudaBackend {
     /// The device touches the memory, not the host: there is nothing to guard.
     type Guard<'v> = ();
 
-    fn guard(_: &[Seen<'_, Self>]) {}
+    fn guard(_: &[Seen<'_, Self>], _: &'static Location<'static>) {}
 
     fn launch(
         stream: &Arc<CudaStream>,

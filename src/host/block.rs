@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::ranges::Ranges;
-pub(super) use super::ranges::{Touch, guard_all, guard_two};
+pub(super) use super::ranges::{InUse, Touch, guard_all, guard_closure, guard_two};
 
 use crate::Result;
 use crate::communicator::Health;

@@ -161,7 +161,7 @@ unsafe impl Launches for HostBackend {
     type Raw<'v> = ();
     type Guard<'v> = Vec<ranges::Guard<'v>>;
 
-    fn guard<'v>(parts: &[Seen<'v, Self>]) -> Vec<ranges::Guard<'v>> {
+    fn guard<'v>(parts: &[Seen<'v, Self>], site: Site) -> Vec<ranges::Guard<'v>> {
         let shared = parts.iter().filter(|part| part.block.is_shared());
         let touches = shared.map(|&Seen { block, offset, bytes, write }| Touch {
             block,
@@ -169,7 +169,7 @@ unsafe impl Launches for HostBackend {
             bytes,
             write,
         });
-        block::guard_all(touches.collect())
+        block::guard_closure(touches.collect(), site)
     }
 
     fn launch(

@@ -4,13 +4,17 @@
 //! A program in which the two meet is wrong (nothing says which comes first), but it must not be
 //! undefined: every move takes its range, shared to read and exclusive to write. A conflict is such
 //! a program caught in the act, and is reported to the owner.
+//!
+//! A move holds its range for as long as a copy takes, so whoever meets one waits. A closure may hold
+//! its range for ever: a move that meets one is parked, and no thread waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::block::Block;
+use super::engine::{ENGINE, Parked};
 use crate::communicator::Health;
-use crate::error::{Error, Hazard};
+use crate::error::{Error, Hazard, Site};
 
 /// The locks of one block.
 #[derive(Debug, Default)]
@@ -18,8 +22,15 @@ pub(super) struct Ranges {
     /// Set when the block is first registered, before any peer can know it.
     shared: AtomicBool,
     owner: Mutex<Weak<Health>>,
-    held: Mutex<Vec<Held>>,
+    taken: Mutex<Taken>,
     freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    held: Vec<Held>,
+    /// Moves that closures are in the way of.
+    parked: Vec<Parked>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,11 +38,23 @@ struct Held {
     start: usize,
     end: usize,
     write: bool,
+    /// Where the closure was launched that holds it; none for what copies and is gone.
+    closure: Option<Site>,
 }
 
 impl Held {
     fn conflicts(&self, other: &Self) -> bool {
         (self.write || other.write) && self.start < other.end && other.start < self.end
+    }
+}
+
+impl Taken {
+    fn in_the_way(&self, of: &Held) -> Option<Held> {
+        self.held.iter().find(|other| other.conflicts(of)).copied()
+    }
+
+    fn closure_in_the_way(&self, of: &Held) -> Option<Held> {
+        self.held.iter().find(|other| other.closure.is_some() && other.conflicts(of)).copied()
     }
 }
 
@@ -61,19 +84,49 @@ impl Ranges {
         self.shared.load(Ordering::Acquire)
     }
 
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a range when whatever is in the way has let go.
     fn take(&self, held: Held) -> Guard<'_> {
-        let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken();
         let mut met = None;
-        while let Some(other) = all.iter().find(|other| other.conflicts(&held)) {
-            met.get_or_insert(*other);
-            all = self.freed.wait(all).unwrap_or_else(PoisonError::into_inner);
+        while let Some(other) = taken.in_the_way(&held) {
+            met.get_or_insert(other);
+            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
         }
-        all.push(held);
-        drop(all);
+        taken.held.push(held);
+        drop(taken);
         if let Some(other) = met {
             self.report(held, other);
         }
         Guard { ranges: self, held }
+    }
+
+    /// Takes a range unless a closure is in the way; waits for moves.
+    fn try_take(&self, held: Held) -> Option<Guard<'_>> {
+        let mut taken = self.taken();
+        let mut met = None;
+        while let Some(other) = taken.in_the_way(&held) {
+            if taken.closure_in_the_way(&held).is_some() {
+                return None;
+            }
+            met.get_or_insert(other);
+            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        taken.held.push(held);
+        drop(taken);
+        if let Some(other) = met {
+            self.report(held, other);
+        }
+        Some(Guard { ranges: self, held })
+    }
+
+    /// Where the closure was launched that holds any of the range.
+    pub(super) fn closure_at(&self, start: usize, bytes: usize) -> Option<Site> {
+        let held = Held { start, end: start + bytes, write: true, closure: None };
+        self.taken().closure_in_the_way(&held)?.closure
     }
 
     #[cold]
@@ -87,25 +140,58 @@ impl Ranges {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        let mut all = self.ranges.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.ranges.taken();
         let own = |held: &Held| {
-            (held.start, held.end, held.write) == (self.held.start, self.held.end, self.held.write)
+            (held.start, held.end, held.write, held.closure)
+                == (self.held.start, self.held.end, self.held.write, self.held.closure)
         };
-        if let Some(index) = all.iter().position(own) {
-            all.swap_remove(index);
+        if let Some(index) = taken.held.iter().position(own) {
+            taken.held.swap_remove(index);
         }
-        drop(all);
+        let parked = match self.held.closure {
+            Some(_) => std::mem::take(&mut taken.parked),
+            None => Vec::new(),
+        };
+        drop(taken);
         self.ranges.freed.notify_all();
+        if !parked.is_empty() {
+            ENGINE.unpark(parked);
+        }
     }
 }
 
 impl<'b> Touch<'b> {
-    fn held(&self) -> Held {
-        Held { start: self.start, end: self.start + self.bytes, write: self.write }
+    fn held(&self, closure: Option<Site>) -> Held {
+        Held { start: self.start, end: self.start + self.bytes, write: self.write, closure }
+    }
+
+    fn ranges(&self) -> Option<&'b Ranges> {
+        self.block.ranges().filter(|_| self.bytes > 0)
     }
 
     pub(super) fn take(self) -> Option<Guard<'b>> {
-        self.block.ranges().filter(|_| self.bytes > 0).map(|ranges| ranges.take(self.held()))
+        self.ranges().map(|ranges| ranges.take(self.held(None)))
+    }
+
+    /// Takes the range for a move; an error if a closure is in the way.
+    fn try_take(self) -> Result<Option<Guard<'b>>, InUse> {
+        let Some(ranges) = self.ranges() else { return Ok(None) };
+        ranges.try_take(self.held(None)).map(Some).ok_or(InUse)
+    }
+
+    /// Parks a move until the closure that is in its way is over; gives it back if none is.
+    pub(super) fn park(&self, parked: Parked) -> Option<Parked> {
+        let Some(ranges) = self.ranges() else { return Some(parked) };
+        let held = self.held(None);
+        let mut taken = ranges.taken();
+        let Some(other) = taken.closure_in_the_way(&held) else { return Some(parked) };
+        let first = parked.is_first();
+        taken.parked.push(parked);
+        drop(taken);
+        if first {
+            ranges.report(held, other);
+        }
+        None
     }
 
     /// The order in which ranges are taken, so that two threads never wait for each other.
@@ -125,33 +211,45 @@ impl<'b> Touch<'b> {
     }
 }
 
-/// Takes two ranges; allocates nothing.
-pub(super) fn guard_two(touches: [Touch<'_>; 2]) -> [Option<Guard<'_>>; 2] {
+/// A closure is in the way.
+pub(super) struct InUse;
+
+/// Takes two ranges for a move, or none; allocates nothing.
+pub(super) fn guard_two<'b>(touches: [Touch<'b>; 2]) -> Result<[Option<Guard<'b>>; 2], InUse> {
     let [mut a, mut b] = touches;
     if b.key() < a.key() {
         std::mem::swap(&mut a, &mut b);
     }
     match a.merge(&b) {
-        Some(both) => [both.take(), None],
-        None => [a.take(), b.take()],
+        Some(both) => Ok([both.try_take()?, None]),
+        None => Ok([a.try_take()?, b.try_take()?]),
     }
 }
 
-/// Takes any number of ranges.
-pub(super) fn guard_all(mut touches: Vec<Touch<'_>>) -> Vec<Guard<'_>> {
-    touches.sort_by_key(Touch::key);
+/// Takes any number of ranges for a move, or none.
+pub(super) fn guard_all(touches: Vec<Touch<'_>>) -> Result<Vec<Guard<'_>>, InUse> {
+    let guards = merged(touches).map(Touch::try_take);
+    guards.filter_map(Result::transpose).collect()
+}
+
+/// Takes any number of ranges for a closure.
+pub(super) fn guard_closure(touches: Vec<Touch<'_>>, site: Site) -> Vec<Guard<'_>> {
     let mut guards = Vec::new();
-    let mut touches = touches.into_iter();
-    let Some(mut current) = touches.next() else { return guards };
-    for next in touches {
-        match current.merge(&next) {
-            Some(both) => current = both,
-            None => {
-                guards.extend(current.take());
-                current = next;
-            }
-        }
+    for touch in merged(touches) {
+        guards.extend(touch.ranges().map(|ranges| ranges.take(touch.held(Some(site)))));
     }
-    guards.extend(current.take());
     guards
+}
+
+/// In the order in which they are taken, those that meet as one.
+fn merged<'b>(mut touches: Vec<Touch<'b>>) -> impl Iterator<Item = Touch<'b>> {
+    touches.sort_by_key(Touch::key);
+    touches.dedup_by(|next, current| match current.merge(next) {
+        Some(both) => {
+            *current = both;
+            true
+        }
+        None => false,
+    });
+    touches.into_iter()
 }

@@ -321,7 +321,7 @@ where
         let _launching = Launching::enter();
         let mut seen = Vec::new();
         A::seen(&held, &mut seen);
-        let _guard = <D::Backend as Launches>::guard(&seen);
+        let _guard = <D::Backend as Launches>::guard(&seen, site);
         // SAFETY: the backend runs this once, in stream order, where `hold` ordered it.
         let views = unsafe { A::views(&held) };
         work(views, raw);

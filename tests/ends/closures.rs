@@ -121,3 +121,22 @@ fn a_long_chain_of_broken_communicators_on_one_stream_ends() {
         assert!(error.is_peer_failure(), "{error}");
     });
 }
+
+#[test]
+fn as_many_closures_run_as_wait_for_each_other() {
+    const MANY: usize = 300;
+    watched(|| {
+        let comm = alone();
+        let all = std::sync::Arc::new(std::sync::Barrier::new(MANY));
+        let streams: Vec<_> = (0..MANY)
+            .map(|_| {
+                let (stream, all) = (comm.device().stream().expect("stream"), all.clone());
+                stream.launch((), move |(), ()| _ = all.wait()).expect("launched");
+                stream
+            })
+            .collect();
+        for stream in streams {
+            stream.sync().expect("all of them run");
+        }
+    });
+}

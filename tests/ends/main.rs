@@ -8,5 +8,6 @@ mod groups;
 mod late;
 mod memory;
 mod peers;
+mod puts;
 mod streams;
 mod waits;

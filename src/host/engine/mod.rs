@@ -22,6 +22,7 @@ mod window;
 mod worker;
 
 pub(super) use comm::Member;
+pub(super) use job::Parked;
 pub(super) use stream::{Point, StreamToken};
 
 use std::panic::Location;
@@ -30,6 +31,7 @@ use std::time::Duration;
 
 use comm::{MemberState, Place};
 use flight::HostOp;
+use job::Job;
 use pair::Side;
 use state::{Out, State, Work};
 use stream::{Closure, Task};
@@ -222,9 +224,7 @@ impl Engine {
             }
             // Once only: enqueueing returns soon, however much was waiting for it.
             inline = false;
-            for job in &out.jobs {
-                job.run();
-            }
+            self.run_small(&mut out.jobs);
             state = self.lock();
             for job in &out.jobs {
                 state.job_over(job.done);
@@ -233,13 +233,48 @@ impl Engine {
         }
     }
 
+    /// Runs small jobs here; what is left in the list is over.
+    fn run_small(&self, jobs: &mut Vec<Job>) {
+        let mut at = 0;
+        while let Some(job) = jobs.get(at) {
+            match job.run_here() {
+                Ok(()) => at += 1,
+                Err(chunk) => {
+                    let job = Arc::new(jobs.remove(at));
+                    self.run(Work::Resume(Parked::new(job.clone(), chunk)));
+                    self.run(Work::Move(job));
+                }
+            }
+        }
+    }
+
+    /// Closures let go of memory that moves wait for.
+    pub(super) fn unpark(&self, parked: Vec<Parked>) {
+        let mut state = self.lock();
+        state.ready.extend(parked.into_iter().map(Work::Resume));
+        if let Some(error) = self.wake_workers(&mut state) {
+            drop(state);
+            log::warn!("no thread for a host worker: {error}");
+        }
+    }
+
+    fn over(&self, job: &Job) {
+        let mut state = self.lock();
+        state.job_over(job.done);
+        self.go_on(state, false);
+    }
+
     fn run(&self, work: Work) {
         match work {
             Work::Move(job) => {
                 if job.run() {
-                    let mut state = self.lock();
-                    state.job_over(job.done);
-                    self.go_on(state, false);
+                    self.over(&job);
+                }
+            }
+            Work::Resume(parked) => {
+                let job = parked.job.clone();
+                if parked.run() {
+                    self.over(&job);
                 }
             }
             Work::Run { stream, work, site } => {

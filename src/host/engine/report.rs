@@ -48,13 +48,28 @@ impl State {
         let blame = |report| Some(Blame { culprit, report });
         let Some(flight) = &member.flight else { return blame(String::new()) };
         let report = match flight.phase {
+            // A put goes on to the next operation when it begins to move.
+            Phase::OneSided(at) if flight.left > 0 => match flight.ops.get(at.wrapping_sub(1)) {
+                Some(HostOp::Put { call, peer, window, offset, .. }) => {
+                    let bytes = call.count * call.dtype.size();
+                    let window = comm.windows.get(window);
+                    match window.and_then(|window| window.closure_at(*peer, *offset, bytes)) {
+                        Some(site) => format!(
+                            "{call}, on {name}, waits for the closure that rank {peer} launched at {}, which has the memory",
+                            At(site)
+                        ),
+                        None => format!("{call}, on {name}, is not over"),
+                    }
+                }
+                _ => String::new(),
+            },
             Phase::OneSided(at) => match flight.ops.get(at) {
                 Some(HostOp::Wait { call, peer, slot, .. }) => {
                     let arrived = comm.signals.count(place.rank, *peer, *slot);
                     let last = last_seen(comm, *peer);
                     format!("{call}, on {name}: {arrived} arrived; rank {peer} {last}")
                 }
-                _ => format!("a put on {name} is not over"),
+                _ => String::new(),
             },
             Phase::Collectives => {
                 let index = comm

@@ -10,7 +10,7 @@ use slab::Slab;
 
 use super::comm::{CommState, Place};
 use super::flight::HostOp;
-use super::job::Job;
+use super::job::{Job, Parked};
 use super::stream::{Closure, Progress, StreamState};
 use super::window::Window;
 use crate::communicator::Health;
@@ -42,9 +42,10 @@ pub(super) enum Step {
     Member(Place),
 }
 
-/// Work for any thread (`Move`) or for a worker (`Run`).
+/// Work for any thread (`Move`, `Resume`) or for a worker (`Run`).
 pub(super) enum Work {
     Move(Arc<Job>),
+    Resume(Parked),
     Run { stream: Arc<Progress>, work: Closure, site: &'static Location<'static> },
 }
 
@@ -142,7 +143,7 @@ impl State {
 
     /// Work that a waiting thread may do: data, no closures, which may take as long as they like.
     pub(super) fn help(&mut self) -> Option<Work> {
-        self.take(|work| matches!(work, Work::Move(_)))
+        self.take(|work| matches!(work, Work::Move(_) | Work::Resume(_)))
     }
 
     /// Work that a worker may do.
@@ -156,7 +157,7 @@ impl State {
         let index = self.ready.iter().position(may)?;
         match &self.ready[index] {
             Work::Move(job) if !job.is_taken() => Some(Work::Move(job.clone())),
-            Work::Move(_) => self.ready.remove(index),
+            Work::Move(_) | Work::Resume(_) => self.ready.remove(index),
             Work::Run { .. } => {
                 self.in_closures += 1;
                 self.ready.remove(index)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::comm::Place;
 use super::state::{Out, State};
 use crate::backend::WindowId;
+use crate::error::Site;
 use crate::host::HostBackend;
 use crate::host::moves::Held;
 use crate::memory::Allocation;
@@ -22,6 +23,11 @@ impl Window {
 }
 
 impl Window {
+    /// Where the closure was launched that is in the way of a put of `bytes` bytes.
+    pub(super) fn closure_at(&self, rank: usize, offset: usize, bytes: usize) -> Option<Site> {
+        self.parts[rank].as_ref()?.block().ranges()?.closure_at(offset, bytes)
+    }
+
     pub(super) fn address(&self, rank: usize) -> Option<*mut u8> {
         Some(self.parts[rank].as_ref()?.block().start())
     }

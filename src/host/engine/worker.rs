@@ -1,4 +1,5 @@
-//! Workers: one thread a core, started when there is first something to do.
+//! Workers: one thread a core, started when there is first something to do, and one more for each that
+//! is inside a closure.
 
 use std::sync::LazyLock;
 use std::thread;
@@ -10,15 +11,15 @@ use super::{ENGINE, Engine};
 static CORES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
 
-/// More workers than this are not started, however many closures block.
-const MOST: usize = 256;
+/// More idle workers than this are let go.
+const IDLE: usize = 256;
 
 impl Engine {
     /// Wakes workers for ready work; starts them the first time, and one more for each that is inside
     /// a closure, which may take as long as it likes. Hands back why one could not be started.
     #[must_use = "to be logged after the lock"]
     pub(super) fn wake_workers(&self, state: &mut State) -> Option<std::io::Error> {
-        let wanted = (*CORES + state.in_closures).min(MOST);
+        let wanted = *CORES + state.in_closures;
         while state.workers < wanted {
             let name = format!("typed-nccl worker {}", state.workers);
             let spawned = thread::Builder::new().name(name).spawn(|| ENGINE.serve());
@@ -46,6 +47,10 @@ impl Engine {
                     drop(state);
                     self.run(work);
                     state = self.lock();
+                }
+                None if state.workers > *CORES + state.in_closures + IDLE => {
+                    state.workers -= 1;
+                    return;
                 }
                 None => {
                     state =

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::block::{self, Touch};
+use super::super::block::{self, InUse, Touch};
 use super::{CHUNK, Entry};
 use crate::DType;
 use crate::error::{Call, Operation};
@@ -62,15 +62,14 @@ impl Collective {
         self.blocks() * self.count * self.dtype.size() * copies
     }
 
-    /// Runs one chunk.
+    /// Runs one chunk, unless a closure is in the way.
     ///
     /// # Safety
     /// As [`Moves::run`](super::Moves::run).
-    pub(super) unsafe fn run(&self, chunk: usize) {
-        let (block, within) = (chunk / self.chunks_per_block(), chunk % self.chunks_per_block());
-        let start = within * self.chunk_len();
-        let range = start..self.count.min(start + self.chunk_len());
-        let _guards = self.windows.then(|| block::guard_all(self.touched(block, &range)));
+    pub(super) unsafe fn run(&self, chunk: usize) -> Result<(), InUse> {
+        let (block, range) = self.part(chunk);
+        let guards = self.windows.then(|| block::guard_all(self.touched(block, &range)));
+        let _guards = guards.transpose()?;
         match self.operation {
             Operation::AllReduce | Operation::Reduce | Operation::ReduceScatter => {
                 // SAFETY: the caller's promise.
@@ -81,9 +80,22 @@ impl Collective {
                 unsafe { self.copy_block(block, range) }
             }
         }
+        Ok(())
     }
 
     /// What a chunk reads and writes.
+    pub(super) fn touches(&self, chunk: usize) -> Vec<Touch<'_>> {
+        let (block, range) = self.part(chunk);
+        self.touched(block, &range)
+    }
+
+    /// A chunk's block, and its elements of it.
+    fn part(&self, chunk: usize) -> (usize, Range<usize>) {
+        let (block, within) = (chunk / self.chunks_per_block(), chunk % self.chunks_per_block());
+        let start = within * self.chunk_len();
+        (block, start..self.count.min(start + self.chunk_len()))
+    }
+
     fn touched(&self, block: usize, range: &Range<usize>) -> Vec<Touch<'_>> {
         let n = self.parts.len();
         let mut touches = Vec::with_capacity(2 * n);

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use collective::Collective;
 
-use super::block::{self, Block, Touch};
+use super::block::{self, Block, InUse, Touch};
+use super::engine::Parked;
 use super::{HostBackend, Scale};
 use crate::backend::{Reduction, Span};
 use crate::error::Call;
@@ -120,23 +121,19 @@ impl Moves {
         }
     }
 
-    /// Runs one chunk.
+    /// Runs one chunk, unless a closure is in the way.
     ///
     /// # Safety
     /// Each chunk is run once, while every rank's spans are kept for this operation alone, peers'
     /// puts into windows excepted.
-    pub(super) unsafe fn run(&self, chunk: usize) {
+    pub(super) unsafe fn run(&self, chunk: usize) -> Result<(), InUse> {
         match self {
             // SAFETY: the caller's promise.
             Self::Collective(collective) => unsafe { collective.run(chunk) },
             Self::Copy { from, to } => {
-                let start = chunk * COPY;
-                let bytes = match self.chunks() {
-                    1 => from.bytes,
-                    _ => COPY.min(from.bytes - start),
-                };
+                let (start, bytes) = self.piece(from, chunk);
                 let touches = [from.touch(start, bytes, false), to.touch(start, bytes, true)];
-                let _guard = block::guard_two(touches);
+                let _guard = block::guard_two(touches)?;
                 // SAFETY: within the source span.
                 let source = unsafe { from.at(start) };
                 // SAFETY: the target is as long.
@@ -144,7 +141,29 @@ impl Moves {
                 // SAFETY: both are readable and writable for `bytes`. Buffers are this operation's
                 // alone; what peers may touch as well is kept by the guard.
                 unsafe { std::ptr::copy(source, target, bytes) };
+                Ok(())
             }
+        }
+    }
+
+    /// Parks a chunk until the closure that is in its way is over; gives it back if none is.
+    pub(super) fn park(&self, chunk: usize, parked: Parked) -> Option<Parked> {
+        let touches = match self {
+            Self::Collective(collective) => collective.touches(chunk),
+            Self::Copy { from, to } => {
+                let (start, bytes) = self.piece(from, chunk);
+                vec![from.touch(start, bytes, false), to.touch(start, bytes, true)]
+            }
+        };
+        touches.into_iter().try_fold(parked, |parked, touch| touch.park(parked))
+    }
+
+    /// Where a chunk of a copy starts, and its length.
+    fn piece(&self, from: &Held, chunk: usize) -> (usize, usize) {
+        let start = chunk * COPY;
+        match self.chunks() {
+            1 => (start, from.bytes),
+            _ => (start, COPY.min(from.bytes - start)),
         }
     }
 }
