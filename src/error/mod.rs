@@ -17,6 +17,8 @@
 //! poisoned with it.
 
 mod call;
+#[cfg(feature = "cuda")]
+mod called;
 mod device;
 mod fatal;
 mod other;
@@ -26,6 +28,8 @@ mod report;
 mod told;
 mod window;
 
+#[cfg(feature = "cuda")]
+pub(crate) use called::{Called, CallsByRanks};
 pub(crate) use told::{told, was_told};
 
 pub use call::{Call, Operation};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{At, Call, Error};
+use super::{At, Call, Error, Operation};
 use crate::Rank;
 
 /// The ranks' calls differ. NCCL would hang or give wrong data.
@@ -28,11 +28,18 @@ impl fmt::Display for Mismatch {
             |a, b| a.matches(b) && a.site == b.site,
             |f, call| write!(f, "called {call}"),
         )?;
+        let transfer = matches!(
+            self.calls.first(),
+            Some((_, Call { operation: Operation::SendTo | Operation::RecvFrom, .. }))
+        );
+        let rule = match transfer {
+            true => {
+                "a rank's sends to another meet that one's receives in their order, of the same type and count"
+            }
+            false => "all ranks must make the same calls in the same order",
+        };
         let after = if self.ended { "has ended" } else { "goes on" };
-        write!(
-            f,
-            "; all ranks must make the same calls in the same order; the outputs are unspecified, the communicator {after}"
-        )
+        write!(f, "; {rule}; the outputs are unspecified, the communicator {after}")
     }
 }
 
@@ -43,6 +50,19 @@ pub(super) fn by_ranks<'a, T: ?Sized + 'a>(
     same: impl Fn(&T, &T) -> bool,
     write: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
 ) -> fmt::Result {
+    for (i, (part, ranks)) in grouped(said, same).iter().enumerate() {
+        let sep = if i == 0 { "" } else { ";" };
+        write!(f, "{sep} {} ", Ranks(ranks))?;
+        write(f, part)?;
+    }
+    Ok(())
+}
+
+/// What is said, each with the ranks that say it.
+pub(super) fn grouped<'a, T: ?Sized + 'a>(
+    said: impl IntoIterator<Item = (Rank, &'a T)>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Vec<(&'a T, Vec<Rank>)> {
     let mut groups: Vec<(&T, Vec<Rank>)> = Vec::new();
     for (rank, part) in said {
         match groups.iter_mut().find(|(known, _)| same(known, part)) {
@@ -50,12 +70,7 @@ pub(super) fn by_ranks<'a, T: ?Sized + 'a>(
             None => groups.push((part, vec![rank])),
         }
     }
-    for (i, (part, ranks)) in groups.iter().enumerate() {
-        let sep = if i == 0 { "" } else { ";" };
-        write!(f, "{sep} {} ", Ranks(ranks))?;
-        write(f, part)?;
-    }
-    Ok(())
+    groups
 }
 
 /// [`by_ranks`] of one text for each rank, in their order.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use nccl_sys::{ncclComm_t, ncclRedOp_t, ncclResult_t, ncclScalarResidence_t};
 
 use super::api::{Nccl, unsupported};
+use super::compare::Compared;
 use super::exit;
 use super::family::{self, Family};
 use super::join::{Joining, Rest};
@@ -97,8 +98,8 @@ pub(super) struct Shared {
     handle: Mutex<Option<Handle>>,
     pub(super) family: Arc<Family>,
     pub(super) rank: usize,
-    /// Up to which collective each rank's calls were compared with this one's.
-    compared: Mutex<Vec<u64>>,
+    /// How far each rank's calls were compared with this one's.
+    compared: Mutex<Vec<Compared>>,
 }
 
 impl Comm {
@@ -111,7 +112,7 @@ impl Comm {
             handle: Mutex::new(Some(handle)),
             family,
             rank,
-            compared: Mutex::new(vec![0; join.size as usize]),
+            compared: Mutex::new(vec![Compared::default(); join.size as usize]),
         });
         let watched = shared.clone();
         join.health.set_watch(Box::new(move |health| watched.look(health)));
@@ -200,14 +201,22 @@ impl Shared {
         if !health.is_well() {
             return;
         }
-        let found = self.async_error().or_else(|| {
-            let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
-            self.family.desync(self.rank, &mut compared)
-        });
-        let found = found.or_else(|| self.family.refused(self.rank));
-        if let Some(error) = found.or_else(|| self.family.left(self.rank)) {
+        if let Some(error) = self.async_error() {
+            return health.fail(error);
+        }
+        if let Some(error) = self.desync() {
+            self.family.end(&error);
+            return health.fail(error);
+        }
+        let found = self.family.refused(self.rank).or_else(|| self.family.left(self.rank));
+        if let Some(error) = found {
             health.fail(error);
         }
+    }
+
+    fn desync(&self) -> Option<Error> {
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        self.family.desync(self.rank, &mut compared)
     }
 
     pub(super) fn async_error(&self) -> Option<Error> {

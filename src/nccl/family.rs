@@ -17,11 +17,11 @@ use super::watch;
 use crate::backend::{Allocation, Departure, Join, Refusal, Slot, Wait};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{Call, Error, Mismatch, PeerFailed, Refused, Timeout};
+use crate::error::{Call, Called, CallsByRanks, Error, PeerFailed, Refused, Timeout};
 use crate::{Rank, Result};
 
 pub(super) struct Family {
-    name: &'static str,
+    pub(super) name: &'static str,
     pub(super) unique: ncclUniqueId,
     members: Box<[Member]>,
     state: Mutex<State>,
@@ -94,17 +94,6 @@ enum What {
 const REFUSALS: usize = 256;
 
 static FAMILIES: LazyLock<Mutex<HashMap<u64, Weak<Family>>>> = LazyLock::new(Mutex::default);
-
-/// Which operands of a rank's call are in windows.
-fn describe(rank: usize, memory: u8) -> String {
-    let what = match memory {
-        0 => "no window",
-        1 => "what it sends in a window",
-        2 => "what it receives in a window",
-        _ => "both sides in windows",
-    };
-    format!("rank {rank}: {what}")
-}
 
 impl Drop for Family {
     fn drop(&mut self) {
@@ -183,6 +172,15 @@ impl Family {
     pub(super) fn recorder(&self, rank: usize) -> Arc<Recorder> {
         // The control plane gave the rank, which is below the size.
         self.members[rank].recorder.clone()
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// What a rank called.
+    pub(super) fn of(&self, rank: usize) -> &Recorder {
+        &self.members[rank].recorder
     }
 
     /// Keeps memory until every member has ended, and the members' streams have passed.
@@ -285,6 +283,7 @@ impl Family {
                     (What::Recv(from.index()), recorder.refused_recv(from.index()))
                 }
                 Refusal::Signal(to, slot) => {
+                    recorder.refused_signal();
                     (What::Signal(to.index(), slot), self.refused_signal(by, to, slot))
                 }
             };
@@ -330,7 +329,8 @@ impl Family {
             // An old one may be forgotten: then the last stands for it.
             What::Collective => own.call(stuck.number).or_else(|| own.last()),
             What::Signal(_, slot) => self.signals_of(stuck.by, rank, slot).wait,
-            _ => own.last_other(),
+            What::Send(_) => own.receive(stuck.by, stuck.number).or_else(|| own.last()),
+            What::Recv(_) => own.send(stuck.by, stuck.number).or_else(|| own.last()),
         };
         let (by, reason) = (Rank::at(stuck.by), stuck.reason.clone());
         let name = self.name;
@@ -338,43 +338,20 @@ impl Family {
         Some(Error::Refused(Box::new(Refused { name, call: call?, by, reason })))
     }
 
-    /// The first collective that `rank` and another rank called differently. `compared` says up to
-    /// which each other rank's were compared.
-    pub(super) fn desync(&self, rank: usize, compared: &mut [u64]) -> Option<Error> {
-        let own = &self.members[rank].recorder;
-        for (other, done) in compared.iter_mut().enumerate() {
-            if other == rank {
-                continue;
-            }
-            let theirs = &self.members[other].recorder;
-            let until = own.issued().min(theirs.issued());
-            let from = (*done).max(own.oldest()).max(theirs.oldest());
-            for number in from..until {
-                let pair = (own.call_and_memory(number), theirs.call_and_memory(number));
-                let (Some((mine, here)), Some((their, there))) = pair else { continue };
-                if !mine.matches(&their) {
-                    return Some(self.mismatch(format!("collective #{number}"), number));
-                }
-                if here != there {
-                    let what = format!(
-                        "the memory of collective #{number} ({}, {})",
-                        describe(rank, here),
-                        describe(other, there)
-                    );
-                    return Some(self.mismatch(what, number));
-                }
-            }
-            *done = until;
+    /// Ranks called what differs, and NCCL takes no call back: that is the end for all of them, with
+    /// one cause.
+    #[cold]
+    pub(super) fn end(&self, error: &Error) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.ended, true) {
+            return;
         }
-        None
-    }
-
-    fn mismatch(&self, what: String, number: u64) -> Error {
-        let calls = self.members.iter().enumerate();
-        let calls = calls
-            .filter_map(|(rank, member)| Some((Rank::at(rank), member.recorder.call(number)?)));
-        let calls = calls.collect();
-        Error::Mismatch(Box::new(Mismatch { name: self.name, what, calls, ended: true }))
+        let healths = self.members.iter().filter_map(Member::health);
+        let told: Vec<_> = healths.filter(|health| health.poison(error.clone())).collect();
+        drop(state);
+        for health in told {
+            health.tell_others();
+        }
     }
 
     fn signals(&self) -> MutexGuard<'_, HashMap<(usize, usize, Slot), Signals>> {
@@ -419,11 +396,13 @@ impl Family {
         signals.iter().filter_map(of).collect()
     }
 
-    /// Whether the ranks called different numbers of collectives.
+    /// Whether a rank called something that another one has not called.
     pub(super) fn is_uneven(&self) -> bool {
-        let mut issued = self.members.iter().map(|member| member.recorder.issued());
-        let first = issued.next();
-        issued.any(|other| Some(other) != first)
+        let ranks = 0..self.size();
+        ranks.clone().any(|rank| self.of(rank).issued() != self.of(0).issued())
+            || ranks.clone().any(|from| {
+                ranks.clone().any(|to| self.of(from).sent(to) != self.of(to).received(from))
+            })
     }
 
     /// Whose thread is inside NCCL: the rank, which stay it is, and how long it may last.
@@ -451,20 +430,12 @@ impl Family {
 
     /// What each rank called last, who refused what, and who left.
     pub(super) fn report(&self) -> String {
-        let mut report = String::new();
-        for (rank, member) in self.members.iter().enumerate() {
-            let recorder = &member.recorder;
-            let issued = recorder.issued();
-            let sep = if rank == 0 { "" } else { "; " };
-            // Writing to a string succeeds.
-            let _ = write!(report, "{sep}rank {rank} called {issued} collectives on {}", self.name);
-            if let Some(call) = issued.checked_sub(1).and_then(|last| recorder.call(last)) {
-                let _ = write!(report, ", the last {call}");
-            }
-            if let Some(call) = recorder.last_other() {
-                let _ = write!(report, ", and then or before {call}");
-            }
-        }
+        let ranks = 0..self.size();
+        let called: Vec<_> = ranks.map(|rank| self.of(rank).called(Rank::at(rank))).collect();
+        let mut report =
+            format!("the last {} calls of each rank on {}, in order:", Called::LAST, self.name);
+        // Writing to a string succeeds.
+        let _ = write!(report, "{}", CallsByRanks(&called));
         let state = self.state();
         for Turn { by, what, reason, .. } in &state.refused {
             let what = match what {
@@ -473,10 +444,10 @@ impl Family {
                 What::Recv(from) => format!("its receive from rank {from}"),
                 What::Signal(to, _) => format!("its put or signal to rank {to}"),
             };
-            let _ = write!(report, "; rank {by} refused {what}: {reason}");
+            let _ = write!(report, "\n  rank {by} refused {what}: {reason}");
         }
         for (rank, why) in &state.left {
-            let _ = write!(report, "; rank {rank} left: {why}");
+            let _ = write!(report, "\n  rank {rank} left: {why}");
         }
         report
     }

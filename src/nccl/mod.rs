@@ -9,6 +9,7 @@
 mod api;
 mod calls;
 mod comm;
+mod compare;
 mod exit;
 mod family;
 mod issue;

@@ -1,52 +1,40 @@
-//! What a rank called: its last collectives, readable by the other ranks of the process.
+//! What a rank called, readable by the other ranks of the process.
 //!
 //! Written by the rank's thread at a few plain stores a call, read by whoever waits.
 
 use std::panic::Location;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
 
-use crate::error::{Call, Operation, Site};
+use crate::error::{Call, Called, Operation, Site};
 use crate::{DType, Rank, ReductionName};
 
-/// How many collectives are remembered: about as many as CUDA lets a thread enqueue ahead of its
-/// device. A power of two.
-const KEPT: u64 = 1024;
+/// How many collectives, and how many transfers of a pair, are remembered: about as many as CUDA lets
+/// a thread enqueue ahead of its device.
+const KEPT: usize = 1024;
 
 /// One rank's calls.
 pub(super) struct Recorder {
     /// Odd while the rank's thread is inside NCCL with an operation.
     inside: AtomicU64,
-    /// How many collectives it called.
-    issued: AtomicU64,
-    ring: [Slot; KEPT as usize],
-    /// How many sends and receives it called, by peer.
-    sent: Box<[AtomicU64]>,
-    received: Box<[AtomicU64]>,
-    /// The last call that was no collective, and after how many collectives it came.
-    last: Slot,
-    last_after: AtomicU64,
-}
-
-#[derive(Default)]
-struct Slot {
-    site: AtomicPtr<Location<'static>>,
-    count: AtomicUsize,
-    what: AtomicU64,
+    collectives: Ring<KEPT>,
+    /// By peer.
+    sends: Transfers,
+    receives: Transfers,
+    /// All calls in their order. Reports tell half of them: the others give who reads some time.
+    all: Ring<{ 2 * Called::LAST }>,
 }
 
 impl Recorder {
     pub(super) fn new(size: usize) -> Self {
-        let counts = || (0..size).map(|_| AtomicU64::new(0)).collect();
         Self {
             inside: AtomicU64::new(0),
-            issued: AtomicU64::new(0),
-            ring: std::array::from_fn(|_| Slot::default()),
-            sent: counts(),
-            received: counts(),
-            last: Slot::default(),
-            last_after: AtomicU64::new(0),
+            collectives: Ring::new(),
+            sends: Transfers::new(size),
+            receives: Transfers::new(size),
+            all: Ring::new(),
         }
     }
 
@@ -61,65 +49,70 @@ impl Recorder {
         Some(self.inside.load(Relaxed)).filter(|crossings| crossings % 2 == 1)
     }
 
-    /// Notes a collective, and which of its operands are in windows. By the rank's own thread only.
+    /// Notes a collective, and which of its operands are in windows: 1 for what it sends, 2 for what
+    /// it receives. By the rank's own thread only, as all that notes.
     #[inline]
     pub(super) fn collective(&self, call: &Call, memory: u8) {
-        let number = self.issued.load(Relaxed);
-        // Who sees a slot's new contents sees that the number before is out.
-        fence(Release);
-        self.ring[(number % KEPT) as usize].put(call, memory);
-        self.issued.store(number + 1, Release);
-    }
-
-    /// Notes a collective that was refused; gives its number.
-    pub(super) fn refused(&self) -> u64 {
-        let number = self.issued.load(Relaxed);
-        fence(Release);
-        self.ring[(number % KEPT) as usize].site.store(ptr::null_mut(), Relaxed);
-        self.issued.store(number + 1, Release);
-        number
+        let packed = Packed::new(call, memory);
+        self.collectives.put(&packed);
+        self.all.put(&packed);
     }
 
     /// Notes a call that is no collective.
     pub(super) fn other(&self, call: &Call) {
-        let counts = match call.operation {
-            Operation::SendTo => Some(&self.sent),
-            Operation::RecvFrom => Some(&self.received),
+        let packed = Packed::new(call, 0);
+        let transfers = match call.operation {
+            Operation::SendTo => Some(&self.sends),
+            Operation::RecvFrom => Some(&self.receives),
             _ => None,
         };
-        if let (Some(counts), Some(peer)) = (counts, call.peer) {
-            bump(counts, peer.index());
+        if let (Some(transfers), Some(peer)) = (transfers, call.peer) {
+            transfers.put(peer.index(), &packed);
         }
-        self.last.put(call, 0);
-        self.last_after.store(self.issued.load(Relaxed), Relaxed);
+        self.all.put(&packed);
+    }
+
+    /// Notes a collective that was refused; gives its number.
+    pub(super) fn refused(&self) -> u64 {
+        self.all.put(&Packed::REFUSED);
+        self.collectives.put(&Packed::REFUSED)
     }
 
     /// Notes a send that was refused; gives its number.
     pub(super) fn refused_send(&self, to: usize) -> u64 {
-        bump(&self.sent, to)
+        self.all.put(&Packed::REFUSED);
+        self.sends.put(to, &Packed::REFUSED)
     }
 
     /// Notes a receive that was refused; gives its number.
     pub(super) fn refused_recv(&self, from: usize) -> u64 {
-        bump(&self.received, from)
+        self.all.put(&Packed::REFUSED);
+        self.receives.put(from, &Packed::REFUSED)
     }
 
+    /// Notes a put or a signal that was refused.
+    pub(super) fn refused_signal(&self) {
+        self.all.put(&Packed::REFUSED);
+    }
+
+    /// How many sends it called.
     pub(super) fn sent(&self, to: usize) -> u64 {
-        self.sent.get(to).map_or(0, |count| count.load(Relaxed))
+        self.sends.issued(to)
     }
 
+    /// How many receives it called.
     pub(super) fn received(&self, from: usize) -> u64 {
-        self.received.get(from).map_or(0, |count| count.load(Relaxed))
+        self.receives.issued(from)
     }
 
     /// How many collectives it called.
     pub(super) fn issued(&self) -> u64 {
-        self.issued.load(Acquire)
+        self.collectives.issued()
     }
 
     /// The oldest collective that is remembered for sure.
     pub(super) fn oldest(&self) -> u64 {
-        (self.issued() + 1).saturating_sub(KEPT)
+        self.collectives.oldest()
     }
 
     /// Collective `number`, if it is remembered and was not refused.
@@ -127,50 +120,144 @@ impl Recorder {
         self.call_and_memory(number).map(|(call, _)| call)
     }
 
-    /// The same, with which of its operands are in windows: 1 for what it sends, 2 for what it
-    /// receives.
+    /// The same, with which of its operands are in windows.
     pub(super) fn call_and_memory(&self, number: u64) -> Option<(Call, u8)> {
+        self.collectives.get(number)
+    }
+
+    /// Send `number` to a rank, if it is remembered and was not refused.
+    pub(super) fn send(&self, to: usize, number: u64) -> Option<Call> {
+        self.sends.get(to, number)
+    }
+
+    /// Receive `number` from a rank, if it is remembered and was not refused.
+    pub(super) fn receive(&self, from: usize, number: u64) -> Option<Call> {
+        self.receives.get(from, number)
+    }
+
+    /// The oldest send that is remembered for sure.
+    pub(super) fn oldest_send(&self, to: usize) -> u64 {
+        self.sends.oldest(to)
+    }
+
+    /// The oldest receive that is remembered for sure.
+    pub(super) fn oldest_receive(&self, from: usize) -> u64 {
+        self.receives.oldest(from)
+    }
+
+    /// The last call, if it was not refused.
+    pub(super) fn last(&self) -> Option<Call> {
+        let (call, _) = self.all.get(self.all.issued().checked_sub(1)?)?;
+        Some(call)
+    }
+
+    /// What it called, for reports.
+    pub(super) fn called(&self, rank: Rank) -> Called {
+        let until = self.all.issued();
+        let from = until.saturating_sub(Called::LAST as u64);
+        let last = (from..until).map(|number| self.all.get(number).map(|(call, _)| call));
+        Called { rank, collectives: self.issued(), last: last.collect() }
+    }
+}
+
+/// Transfers in one direction, by peer: most pairs of ranks have none.
+struct Transfers(Box<[OnceLock<Box<Ring<KEPT>>>]>);
+
+impl Transfers {
+    fn new(size: usize) -> Self {
+        Self((0..size).map(|_| OnceLock::new()).collect())
+    }
+
+    fn of(&self, peer: usize) -> Option<&Ring<KEPT>> {
+        self.0.get(peer)?.get().map(Box::as_ref)
+    }
+
+    fn put(&self, peer: usize, packed: &Packed) -> u64 {
+        let ring = self.0.get(peer).map(|ring| ring.get_or_init(|| Box::new(Ring::new())));
+        ring.map_or(0, |ring| ring.put(packed))
+    }
+
+    fn get(&self, peer: usize, number: u64) -> Option<Call> {
+        self.of(peer)?.get(number).map(|(call, _)| call)
+    }
+
+    fn issued(&self, peer: usize) -> u64 {
+        self.of(peer).map_or(0, Ring::issued)
+    }
+
+    fn oldest(&self, peer: usize) -> u64 {
+        self.of(peer).map_or(0, Ring::oldest)
+    }
+}
+
+/// The last `N` calls of one kind. `N` is a power of two.
+struct Ring<const N: usize> {
+    /// How many there were.
+    issued: AtomicU64,
+    slots: [Slot; N],
+}
+
+#[derive(Default)]
+struct Slot {
+    site: AtomicPtr<Location<'static>>,
+    count: AtomicUsize,
+    what: AtomicU64,
+}
+
+impl<const N: usize> Ring<N> {
+    fn new() -> Self {
+        const { assert!(N.is_power_of_two()) };
+        Self { issued: AtomicU64::new(0), slots: std::array::from_fn(|_| Slot::default()) }
+    }
+
+    /// Notes a call; gives its number.
+    #[inline]
+    fn put(&self, packed: &Packed) -> u64 {
+        let number = self.issued.load(Relaxed);
+        // Who sees a slot's new contents sees that the number before is out.
+        fence(Release);
+        self.slots[number as usize % N].put(packed);
+        self.issued.store(number + 1, Release);
+        number
+    }
+
+    /// Call `number`, if it is remembered and was not refused.
+    fn get(&self, number: u64) -> Option<(Call, u8)> {
         if number >= self.issued() {
             return None;
         }
-        let slot = &self.ring[(number % KEPT) as usize];
-        let memory = (slot.what.load(Relaxed) >> 24) as u8;
-        let call = slot.take().map(|call| (call, memory));
+        let call = self.slots[number as usize % N].take();
         fence(Acquire);
         // The next one may be on its way into the oldest one's slot.
         if number < self.oldest() { None } else { call }
     }
 
-    /// The last call.
-    pub(super) fn last(&self) -> Option<Call> {
-        let issued = self.issued();
-        let other = self.last_other();
-        if other.is_some() && self.last_after.load(Relaxed) == issued {
-            return other;
-        }
-        issued.checked_sub(1).and_then(|last| self.call(last)).or(other)
+    fn issued(&self) -> u64 {
+        self.issued.load(Acquire)
     }
 
-    /// The last call that was no collective.
-    pub(super) fn last_other(&self) -> Option<Call> {
-        self.last.take()
+    /// The oldest call that is remembered for sure.
+    fn oldest(&self) -> u64 {
+        (self.issued() + 1).saturating_sub(N as u64)
     }
-}
-
-/// By the rank's own thread only.
-fn bump(counts: &[AtomicU64], peer: usize) -> u64 {
-    let Some(count) = counts.get(peer) else { return 0 };
-    let number = count.load(Relaxed);
-    count.store(number + 1, Relaxed);
-    number
 }
 
 /// No root, no peer.
 const NOBODY: u32 = u32::MAX;
 
-impl Slot {
+/// A call as it is kept.
+struct Packed {
+    /// Null for a call that was refused.
+    site: *const Location<'static>,
+    count: usize,
+    what: u64,
+}
+
+impl Packed {
+    const REFUSED: Self = Self { site: ptr::null(), count: 0, what: 0 };
+
     #[inline]
-    fn put(&self, call: &Call, memory: u8) {
+    fn new(call: &Call, memory: u8) -> Self {
         let reduction = call.reduction.map_or(0, |reduction| reduction as u64 + 1);
         let rank = call.root.or(call.peer).map_or(NOBODY, |rank| rank.0);
         let what = call.operation as u64
@@ -178,29 +265,37 @@ impl Slot {
             | reduction << 16
             | u64::from(memory) << 24
             | u64::from(rank) << 32;
-        self.what.store(what, Relaxed);
-        self.count.store(call.count, Relaxed);
-        self.site.store(ptr::from_ref(call.site).cast_mut(), Relaxed);
+        Self { site: call.site, count: call.count, what }
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn put(&self, packed: &Packed) {
+        self.what.store(packed.what, Relaxed);
+        self.count.store(packed.count, Relaxed);
+        self.site.store(packed.site.cast_mut(), Relaxed);
     }
 
     /// What was put, or a mixture while something else is being put.
-    fn take(&self) -> Option<Call> {
+    fn take(&self) -> Option<(Call, u8)> {
         // SAFETY: null, or of a reference that lives for ever.
         let site: Site = unsafe { self.site.load(Relaxed).as_ref() }?;
         let what = self.what.load(Relaxed);
-        let byte = |at: u32| (what >> at) as u8 as usize;
-        let operation = *OPERATIONS.get(byte(0))?;
-        let dtype = *DType::ALL.get(byte(8))?;
+        let byte = |at: u32| (what >> at) as u8;
+        let operation = *OPERATIONS.get(usize::from(byte(0)))?;
+        let dtype = *DType::ALL.get(usize::from(byte(8)))?;
         let rank = Some((what >> 32) as u32).filter(|rank| *rank != NOBODY).map(Rank);
         let mut call = Call::new(operation, dtype, self.count.load(Relaxed), site);
-        call.reduction = byte(16).checked_sub(1).and_then(|name| REDUCTIONS.get(name).copied());
+        let reduction = usize::from(byte(16)).checked_sub(1);
+        call.reduction = reduction.and_then(|name| REDUCTIONS.get(name).copied());
         match operation {
             Operation::Broadcast | Operation::Reduce | Operation::Gather | Operation::Scatter => {
                 call.root = rank;
             }
             _ => call.peer = rank,
         }
-        Some(call)
+        Some((call, byte(24)))
     }
 }
 
@@ -247,12 +342,18 @@ mod tests {
     use std::panic::Location;
 
     use super::{KEPT, Recorder};
-    use crate::error::{Call, Operation};
+    use crate::error::{Call, Called, Operation};
     use crate::{DType, Rank, ReductionName};
 
     fn all_reduce(count: usize) -> Call {
         let mut call = Call::new(Operation::AllReduce, DType::Bf16, count, Location::caller());
         call.reduction = Some(ReductionName::Mean);
+        call
+    }
+
+    fn with(operation: Operation, peer: u32, count: usize) -> Call {
+        let mut call = Call::new(operation, DType::F32, count, Location::caller());
+        call.peer = Some(Rank(peer));
         call
     }
 
@@ -271,15 +372,47 @@ mod tests {
     }
 
     #[test]
+    fn transfers_are_numbered_by_peer_and_direction() {
+        let recorder = Recorder::new(3);
+        recorder.other(&with(Operation::SendTo, 1, 10));
+        recorder.other(&with(Operation::SendTo, 2, 20));
+        recorder.other(&with(Operation::RecvFrom, 1, 30));
+        recorder.other(&with(Operation::SendTo, 1, 40));
+        let sends = |to, number| recorder.send(to, number).map(|call| call.count);
+        assert_eq!([sends(1, 0), sends(1, 1), sends(2, 0)], [Some(10), Some(40), Some(20)]);
+        assert_eq!([sends(1, 2), sends(0, 0), sends(3, 0)], [None; 3]);
+        assert_eq!(recorder.receive(1, 0).map(|call| call.count), Some(30));
+        assert_eq!((recorder.sent(1), recorder.received(1), recorder.received(2)), (2, 1, 0));
+    }
+
+    #[test]
+    fn the_last_calls_are_told_in_their_order() {
+        let recorder = Recorder::new(2);
+        for count in 0..3 * Called::LAST {
+            match count % 3 {
+                0 => recorder.collective(&all_reduce(count), 0),
+                1 => recorder.other(&with(Operation::SendTo, 1, count)),
+                _ => recorder.other(&with(Operation::WaitSignal, 1, count)),
+            }
+        }
+        let called = recorder.called(Rank(0));
+        let counts: Vec<_> = called.last.iter().flatten().map(|call| call.count).collect();
+        assert!(counts.iter().copied().eq(2 * Called::LAST..3 * Called::LAST), "{counts:?}");
+        assert_eq!(called.collectives, Called::LAST as u64);
+        assert_eq!(recorder.last().map(|call| call.count), counts.last().copied());
+    }
+
+    #[test]
     fn old_calls_are_forgotten() {
         let recorder = Recorder::new(1);
+        let kept = KEPT as u64;
         for count in 0..2 * KEPT {
-            recorder.collective(&all_reduce(count as usize), 0);
+            recorder.collective(&all_reduce(count), 0);
         }
         let oldest = recorder.oldest();
-        assert_eq!(oldest, KEPT + 1);
+        assert_eq!(oldest, kept + 1);
         assert!(recorder.call(oldest - 1).is_none());
-        for number in oldest..2 * KEPT {
+        for number in oldest..2 * kept {
             assert_eq!(recorder.call(number).map(|call| call.count as u64), Some(number));
         }
     }
@@ -291,5 +424,6 @@ mod tests {
         assert_eq!(recorder.refused(), 1);
         assert!(recorder.call(1).is_none());
         assert_eq!((recorder.refused_send(1), recorder.sent(1), recorder.received(1)), (0, 1, 0));
+        assert!(recorder.send(1, 0).is_none() && recorder.last().is_none());
     }
 }

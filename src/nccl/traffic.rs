@@ -36,6 +36,6 @@ impl Traffic {
             _ => Culprit::Unknown,
         };
         let reports: Vec<String> = alive.iter().map(|(_, family)| family.report()).collect();
-        (!reports.is_empty()).then(|| Blame { culprit, report: reports.join("; ") })
+        (!reports.is_empty()).then(|| Blame { culprit, report: reports.join("\n") })
     }
 }

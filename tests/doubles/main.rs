@@ -25,6 +25,8 @@ mod order;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod signals;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod transfers;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod waits;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod windows;

@@ -15,14 +15,9 @@ fn differs(
     Cuda::spmd(2, |place| {
         let comm = connect(place, 40)?;
         let error = call(&comm).and_then(|()| comm.sync(comm.stream())).expect_err("they differ");
-        match &error {
-            Error::Mismatch(_) => {
-                says(&error, parts);
-                says(&error, &["collective #0 on World differs between ranks", "has ended"]);
-            }
-            // The other rank saw it first.
-            other => says(other, &["differs between ranks"]),
-        }
+        assert!(matches!(error, Error::Mismatch(_)), "{error}");
+        says(&error, parts);
+        says(&error, &["#0 ", " on World differs between ranks", "has ended"]);
         assert!(comm.health().is_err());
         Ok::<_, Error>(())
     })?;
@@ -68,6 +63,59 @@ pub(crate) fn operations_in_another_order() -> Result<()> {
         }
         Ok(())
     })
+}
+
+pub(crate) fn transfers_that_differ() -> Result<()> {
+    differs(&["rank 0 called send of 256 f32 to 1", "rank 1 called recv of 1024 f32"], |comm| {
+        let (x, mut y) = (comm.device().zeros::<f32>(256)?, comm.device().zeros::<f32>(1024)?);
+        match comm.rank().index() {
+            0 => comm.send(&x, 1),
+            _ => comm.recv(&mut y, 0),
+        }
+    })
+}
+
+pub(crate) fn transfers_in_another_order() -> Result<()> {
+    differs(&["rank 0 called send of 256 f32 to 1", "rank 1 called recv of 1024 f32"], |comm| {
+        let (mut x, mut y) = (comm.device().zeros::<f32>(256)?, comm.device().zeros::<f32>(1024)?);
+        if comm.rank().index() == 0 {
+            comm.send(&x, 1)?;
+            return comm.send(&y, 1);
+        }
+        comm.recv(&mut y, 0)?;
+        comm.recv(&mut x, 0)
+    })
+}
+
+/// Transfers that nobody meets, beside collectives that all call.
+pub(crate) fn a_report_has_every_call_in_order() -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let comm = connect(place, 3)?;
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+        let first = comm.rank().index() == 0;
+        for _ in 0..2 {
+            match first {
+                true => comm.send(&x, 1)?,
+                false => comm.recv(&mut y, 0)?,
+            }
+            comm.all_reduce_in_place(&mut y, Sum)?;
+        }
+        comm.sync(comm.stream())?;
+        let outcome = match first {
+            true => comm.send(&x, 1),
+            false => Ok(()),
+        };
+        let error = outcome.and_then(|()| comm.all_reduce_in_place(&mut y, Max));
+        let error = error.and_then(|()| comm.sync(comm.stream())).expect_err("nobody receives");
+        // Rank 1 may be told by rank 0, whose text has the report.
+        says(&error, &["the last 8 calls of each rank on World, in order:"]);
+        let text = error.to_string();
+        let report = &text[text.find("rank 0, ").expect("its calls")..];
+        let send = "    send of 8 f32 to 1, at tests/gpu/errors.rs:";
+        assert!(report.matches(send).count() >= 3, "{text}");
+        Ok::<_, Error>(())
+    })
+    .map(drop)
 }
 
 pub(crate) fn a_refusal_is_told() -> Result<()> {

@@ -49,6 +49,9 @@ const TESTS: &[Test] = tests! {
     errors::roots_that_differ: 2, 60;
     errors::operations_in_another_order: 2, 60;
     errors::memory_that_differs: 2, 60;
+    errors::transfers_that_differ: 2, 60;
+    errors::transfers_in_another_order: 2, 60;
+    errors::a_report_has_every_call_in_order: 2, 60;
     errors::a_refusal_is_told: 2, 60;
     errors::a_refusal_of_all_harms_nothing: 1, 60;
     errors::scaling_8_bits_on_one_rank: 1, 60;

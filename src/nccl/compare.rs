@@ -1,0 +1,88 @@
+//! Comparing what the ranks call, as NCCL does not: calls that differ hang in it, or give wrong data.
+
+use super::family::Family;
+use crate::Rank;
+use crate::error::{Call, Error, Mismatch};
+
+/// How far one rank's calls were compared with another's.
+#[derive(Clone, Default)]
+pub(super) struct Compared {
+    collectives: u64,
+    sent: u64,
+    received: u64,
+}
+
+impl Family {
+    /// The first thing that `rank` and another rank called differently. `compared` says, for each
+    /// other rank, what was compared before.
+    pub(super) fn desync(&self, rank: usize, compared: &mut [Compared]) -> Option<Error> {
+        let others = compared.iter_mut().enumerate().filter(|(other, _)| *other != rank);
+        others.into_iter().find_map(|(other, done)| {
+            self.collectives_differ(rank, other, &mut done.collectives)
+                .or_else(|| self.transfers_differ(rank, other, &mut done.sent))
+                .or_else(|| self.transfers_differ(other, rank, &mut done.received))
+        })
+    }
+
+    fn collectives_differ(&self, rank: usize, other: usize, done: &mut u64) -> Option<Error> {
+        let (own, theirs) = (self.of(rank), self.of(other));
+        let until = own.issued().min(theirs.issued());
+        let from = (*done).max(own.oldest()).max(theirs.oldest());
+        for number in from..until {
+            let pair = (own.call_and_memory(number), theirs.call_and_memory(number));
+            let (Some((mine, here)), Some((their, there))) = pair else { continue };
+            if !mine.matches(&their) {
+                return Some(self.collective_mismatch(format!("collective #{number}"), number));
+            }
+            if here != there {
+                let what = format!(
+                    "the memory of collective #{number} ({}, {})",
+                    describe(rank, here),
+                    describe(other, there)
+                );
+                return Some(self.collective_mismatch(what, number));
+            }
+        }
+        *done = until;
+        None
+    }
+
+    /// NCCL pairs the sends of one rank to another with that one's receives, in their order.
+    fn transfers_differ(&self, from: usize, to: usize, done: &mut u64) -> Option<Error> {
+        let (sender, receiver) = (self.of(from), self.of(to));
+        let until = sender.sent(to).min(receiver.received(from));
+        let first = (*done).max(sender.oldest_send(to)).max(receiver.oldest_receive(from));
+        for number in first..until {
+            let pair = (sender.send(to, number), receiver.receive(from, number));
+            let (Some(send), Some(recv)) = pair else { continue };
+            if (send.count, send.dtype) != (recv.count, recv.dtype) {
+                let what = format!("transfer #{number} from rank {from} to rank {to}");
+                let calls = vec![(Rank::at(from), send), (Rank::at(to), recv)];
+                return Some(self.mismatch(what, calls));
+            }
+        }
+        *done = until;
+        None
+    }
+
+    fn collective_mismatch(&self, what: String, number: u64) -> Error {
+        let calls =
+            (0..self.size()).filter_map(|rank| Some((Rank::at(rank), self.of(rank).call(number)?)));
+        self.mismatch(what, calls.collect())
+    }
+
+    fn mismatch(&self, what: String, calls: Vec<(Rank, Call)>) -> Error {
+        Error::Mismatch(Box::new(Mismatch { name: self.name, what, calls, ended: true }))
+    }
+}
+
+/// Which operands of a rank's call are in windows.
+fn describe(rank: usize, memory: u8) -> String {
+    let what = match memory {
+        0 => "no window",
+        1 => "what it sends in a window",
+        2 => "what it receives in a window",
+        _ => "both sides in windows",
+    };
+    format!("rank {rank}: {what}")
+}
