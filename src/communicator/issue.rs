@@ -5,6 +5,7 @@ use std::slice;
 use super::{Core, On};
 use crate::backend::{Backend, Op, Operations, Part, Refusal, Span};
 use crate::error::{Call, Error, Operation, OtherDevice, SelfTransfer};
+use crate::memory::{Booking, Order, Uses};
 use crate::stream::StreamCore;
 use crate::{AsRank, Buffer, Device, Element, Rank, Result, World};
 
@@ -14,9 +15,10 @@ impl<W: World> On<'_, W> {
     /// Issues a collective's draft, or books why not.
     ///
     /// Most calls repeat earlier ones: the communicator is well and was the last to use the stream,
-    /// and the stream alone used the buffers. Their devices were compared when that was booked. What
-    /// is new goes by value to a function of its own, so that nothing here has to be in memory for
-    /// the sake of what hardly ever happens.
+    /// and the stream alone used the buffers. Their devices were compared when that was booked, and
+    /// there is nothing to wait for: what a [`Booking`] does is done here in a few stores. What is new
+    /// goes by value to a function of its own, so that nothing here has to be in memory for the sake
+    /// of what hardly ever happens.
     #[inline]
     pub(crate) fn run(&self, refusal: Refusal, draft: Result<Op<'_, Back<W>>>) -> Result<()> {
         let op = match draft {
@@ -31,20 +33,20 @@ impl<W: World> On<'_, W> {
                 span.is_none_or(|span| span.allocation().order.is_alone(stream))
             };
             if known(&collective.send) && known(&collective.recv) {
-                let next = stream.next_seq();
-                if let Some(span) = collective.send {
-                    span.allocation().order.read_again(next);
-                }
-                if let Some(span) = collective.recv {
-                    span.allocation().order.write_again(next);
-                }
-                stream.bump();
                 // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by
                 // bound plans, whose checks have and whose memory was compared; this stream made
                 // every earlier use of the memory.
-                return unsafe {
+                let issued = unsafe {
                     <Back<W> as Operations>::issue(comm, stream.raw(), slice::from_ref(&op))
                 };
+                let number = stream.number();
+                if let Some(span) = collective.send {
+                    span.allocation().order.read_again(number);
+                }
+                if let Some(span) = collective.recv {
+                    span.allocation().order.write_again(number);
+                }
+                return issued;
             }
         }
         core.issue_first(stream, op, refusal)
@@ -105,6 +107,22 @@ pub(crate) struct Together<'p, 'a, B: Backend> {
     pub(crate) refusals: &'p [Refusal],
 }
 
+impl<'p, 'a, B: Backend> Together<'p, 'a, B> {
+    /// What the backend issues, if nothing is wrong with it.
+    fn ready(&self) -> Result<Part<'p, 'a, B>> {
+        let &Self { core, stream, ops, .. } = self;
+        let comm = core.comm()?;
+        match core.other_device(stream, ops) {
+            Some(error) => Err(error),
+            None => Ok(Part { comm, stream: stream.raw(), ops }),
+        }
+    }
+
+    fn book(&self) -> Result<Booking<'p, B, &'p [Op<'a, B>]>> {
+        self.core.book(self.stream, self.ops)
+    }
+}
+
 impl<B: Backend> Core<B> {
     /// Issues an operation where something is new.
     #[cold]
@@ -114,83 +132,53 @@ impl<B: Backend> Core<B> {
 
     /// Compares devices, orders memory between streams, issues.
     fn issue(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>], refusals: &[Refusal]) -> Result<()> {
-        let comm = self.book(stream, ops, refusals)?;
-        // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by bound
-        // plans, whose checks have and whose memory was compared; each use was booked after the
-        // earlier ones.
-        unsafe { B::issue(comm, stream.raw(), ops) }?;
-        self.issued(stream, ops);
-        Ok(())
-    }
-
-    /// Issues the operations of several ranks of this thread together.
-    pub(crate) fn issue_together(parts: &[Together<'_, '_, B>]) -> Result<()> {
-        let book = |&Together { core, stream, ops, refusals }| {
-            let comm = core.book(stream, ops, refusals)?;
-            Ok(Part { comm, stream: stream.raw(), ops })
-        };
-        let booked = parts.iter().map(book).collect::<Result<Vec<_>>>();
-        let booked = match booked {
-            Ok(booked) => booked,
-            Err(error) => {
-                // Nothing is sent on any rank. The one that failed has booked its refusal.
-                let failed = |part: &&Together<'_, '_, B>| {
-                    part.core.other_device(part.stream, part.ops).is_some()
-                };
-                for part in parts.iter().filter(|part| !failed(part)) {
-                    part.core.refuse(part.refusals, error.clone());
-                }
-                return Err(error);
-            }
-        };
-        // SAFETY: as in `issue`, for each rank.
-        unsafe { B::issue_together(&booked) }?;
-        for Together { core, stream, ops, .. } in parts {
-            core.issued(stream, ops);
-        }
-        Ok(())
-    }
-
-    /// Compares devices and orders memory between streams; the communicator to issue with.
-    fn book(
-        &self,
-        stream: &StreamCore<B>,
-        ops: &[Op<'_, B>],
-        refusals: &[Refusal],
-    ) -> Result<&B::Comm> {
         let comm = self.comm()?;
         if let Some(error) = self.other_device(stream, ops) {
             return Err(self.refuse(refusals, error));
         }
-        // The device failed; the other ranks would wait for this one.
-        self.order(stream, ops).inspect_err(|error| self.health.fail(error.clone()))?;
-        self.note(stream);
-        stream.bump();
-        Ok(comm)
+        let booking = self.book(stream, ops)?;
+        // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by bound
+        // plans, whose checks have and whose memory was compared; the stream waits for the earlier
+        // uses of the memory.
+        let issued = unsafe { B::issue(comm, stream.raw(), ops) };
+        drop(booking);
+        self.issued(stream, ops);
+        issued
+    }
+
+    /// Issues the operations of several ranks of this thread together.
+    pub(crate) fn issue_together(parts: &[Together<'_, '_, B>]) -> Result<()> {
+        let ready = parts.iter().map(Together::ready).collect::<Result<Vec<_>>>();
+        let booked = ready.and_then(|ready| {
+            let bookings = parts.iter().map(Together::book).collect::<Result<Vec<_>>>()?;
+            Ok((ready, bookings))
+        });
+        let (ready, bookings) = booked.inspect_err(|error| {
+            // Nothing is sent on any rank.
+            for part in parts {
+                part.core.refuse(part.refusals, error.clone());
+            }
+        })?;
+        // SAFETY: as in `issue`, for each rank.
+        let issued = unsafe { B::issue_together(&ready) };
+        drop(bookings);
+        for Together { core, stream, ops, .. } in parts {
+            core.issued(stream, ops);
+        }
+        issued
     }
 
     /// Orders the memory of operations after its earlier uses.
-    fn order(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) -> Result<()> {
-        for op in ops {
-            match op {
-                Op::Collective(collective) => {
-                    if let Some(span) = &collective.send {
-                        span.allocation().order.read(stream)?;
-                    }
-                    if let Some(span) = &collective.recv {
-                        span.allocation().order.write(stream)?;
-                    }
-                }
-                Op::Transfer(transfer) => match transfer.call.operation {
-                    Operation::SendTo => transfer.span.allocation().order.read(stream)?,
-                    _ => transfer.span.allocation().order.write(stream)?,
-                },
-                Op::Put(put) => put.span.allocation().order.read(stream)?,
-                Op::Signal(_) => {}
-                Op::Wait(_) => {}
-            }
-        }
-        Ok(())
+    fn book<'s, 'o, 'a>(
+        &self,
+        stream: &'s StreamCore<B>,
+        ops: &'o [Op<'a, B>],
+    ) -> Result<Booking<'s, B, &'o [Op<'a, B>]>> {
+        // The device failed; the other ranks would wait for this one.
+        let booking = Booking::new(stream, ops);
+        let booking = booking.inspect_err(|error| self.health.fail(error.clone()))?;
+        self.note(stream);
+        Ok(booking)
     }
 
     /// Books what operations that were issued bring about.
@@ -229,6 +217,30 @@ impl<B: Backend> Core<B> {
             }
         }
         None
+    }
+}
+
+impl<B: Backend> Uses<B> for &[Op<'_, B>] {
+    fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
+        for op in *self {
+            match op {
+                Op::Collective(collective) => {
+                    if let Some(span) = &collective.send {
+                        each(&span.allocation().order, false)?;
+                    }
+                    if let Some(span) = &collective.recv {
+                        each(&span.allocation().order, true)?;
+                    }
+                }
+                Op::Transfer(transfer) => {
+                    let writes = transfer.call.operation != Operation::SendTo;
+                    each(&transfer.span.allocation().order, writes)?;
+                }
+                Op::Put(put) => each(&put.span.allocation().order, false)?,
+                Op::Signal(_) | Op::Wait(_) => {}
+            }
+        }
+        Ok(())
     }
 }
 

@@ -112,7 +112,7 @@ impl<B: Backend> Resources<B> {
     pub(crate) fn windows_written(&self, stream: &StreamCore<B>) {
         for slot in &self.slots {
             if let Resource::Window(window) = &slot.resource {
-                window.allocation.order.arrived(stream, stream.last_seq());
+                window.allocation.order.book(stream, stream.last_seq(), true);
             }
         }
     }

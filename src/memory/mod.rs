@@ -7,8 +7,11 @@
 //! Not in the types: lengths. They are checked on use, with an error that names both sides.
 
 mod allocation;
+mod booking;
 mod buffer;
 mod kind;
+#[cfg(test)]
+mod model;
 mod operand;
 mod order;
 mod pinned;
@@ -22,6 +25,8 @@ pub use pinned::{Copying, Pinned};
 pub use record::{RecordRead, RecordWrite};
 pub use slice::{Slice, SliceMut};
 
+pub(crate) use booking::{Booking, Uses};
+pub(crate) use order::Order;
 pub(crate) use record::Recorded;
 pub(crate) use slice::Extent;
 

@@ -3,7 +3,7 @@
 //! A use on the stream that made all earlier uses costs two relaxed stores. A use on another stream
 //! waits (on the device, not on the host) for everything enqueued so far on the streams that it
 //! conflicts with: a read for writers, a write for all. `stream.mark()` right after a use narrows
-//! "everything enqueued so far" to the mark.
+//! "everything enqueued so far" to the mark. How an operation is booked is told in `booking`.
 //!
 //! The header of a buffer is touched through `&Buffer` and its views only, which are not `Sync`: one
 //! thread at a time. A window's is touched by the thread that has the window and by the one that has
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Result;
-use crate::backend::Backend;
+use crate::backend::Streams;
 use crate::stream::{StreamCore, StreamShared};
 
-pub(crate) struct Order<B: Backend> {
+pub(crate) struct Order<B: Streams> {
     /// The stream that made every use so far, or 0.
     sole: AtomicU64,
     /// That stream's sequence number at its last write and last use; 0 for none.
@@ -26,7 +26,7 @@ pub(crate) struct Order<B: Backend> {
 }
 
 /// The slow side: the streams behind the numbers.
-struct Spread<B: Backend> {
+struct Spread<B: Streams> {
     /// The stream that `Order::sole` names.
     sole: Option<Arc<StreamShared<B>>>,
     /// Uses by several streams; empty while there is a sole one.
@@ -35,13 +35,25 @@ struct Spread<B: Backend> {
     in_window: bool,
 }
 
-struct Use<B: Backend> {
+struct Use<B: Streams> {
     stream: Arc<StreamShared<B>>,
     wrote: u64,
     used: u64,
 }
 
-impl<B: Backend> Default for Order<B> {
+impl<B: Streams> Spread<B> {
+    /// The uses by a stream.
+    fn own(&mut self, stream: &StreamCore<B>) -> &mut Use<B> {
+        let known = self.uses.iter().position(|known| known.stream.id() == stream.id());
+        let at = known.unwrap_or_else(|| {
+            self.uses.push(Use { stream: stream.shared(), wrote: 0, used: 0 });
+            self.uses.len() - 1
+        });
+        &mut self.uses[at]
+    }
+}
+
+impl<B: Streams> Default for Order<B> {
     fn default() -> Self {
         Self {
             sole: AtomicU64::new(0),
@@ -52,7 +64,7 @@ impl<B: Backend> Default for Order<B> {
     }
 }
 
-impl<B: Backend> Order<B> {
+impl<B: Streams> Order<B> {
     /// Whether `stream` made every use so far.
     #[inline]
     pub(crate) fn is_alone(&self, stream: &StreamCore<B>) -> bool {
@@ -72,28 +84,18 @@ impl<B: Backend> Order<B> {
         self.wrote.store(seq, Relaxed);
     }
 
-    /// Orders a read by the next operation of `stream` after all writes.
+    /// Makes what `stream` enqueues next wait for earlier writes, or for all earlier uses.
     #[inline]
-    pub(crate) fn read(&self, stream: &StreamCore<B>) -> Result<()> {
-        if self.is_alone(stream) {
-            self.read_again(stream.next_seq());
-            return Ok(());
+    pub(super) fn wait(&self, stream: &StreamCore<B>, write: bool) -> Result<()> {
+        match (self.is_alone(stream), write) {
+            (true, _) => Ok(()),
+            (false, false) => self.wait_for_writes(stream),
+            (false, true) => self.wait_for_uses(stream),
         }
-        self.read_elsewhere(stream)
-    }
-
-    /// Orders a write by the next operation of `stream` after all uses.
-    #[inline]
-    pub(crate) fn write(&self, stream: &StreamCore<B>) -> Result<()> {
-        if self.is_alone(stream) {
-            self.write_again(stream.next_seq());
-            return Ok(());
-        }
-        self.write_elsewhere(stream)
     }
 
     #[cold]
-    fn read_elsewhere(&self, stream: &StreamCore<B>) -> Result<()> {
+    fn wait_for_writes(&self, stream: &StreamCore<B>) -> Result<()> {
         let mut spread = self.spread();
         for earlier in &spread.uses {
             if earlier.wrote > 0 && earlier.stream.id() != stream.id() {
@@ -105,47 +107,53 @@ impl<B: Backend> Order<B> {
             let own = earlier.stream.id() == stream.id();
             own || earlier.wrote > 0 || !earlier.stream.is_past(earlier.used)
         });
-        match spread.uses.iter_mut().find(|u| u.stream.id() == stream.id()) {
-            Some(own) => own.used = stream.next_seq(),
-            None => {
-                spread.uses.push(Use { stream: stream.shared(), wrote: 0, used: stream.next_seq() })
-            }
-        }
+        spread.own(stream).used = stream.last_seq();
         self.settle(&mut spread);
         Ok(())
     }
 
     #[cold]
-    fn write_elsewhere(&self, stream: &StreamCore<B>) -> Result<()> {
+    fn wait_for_uses(&self, stream: &StreamCore<B>) -> Result<()> {
         let mut spread = self.spread();
         for earlier in &spread.uses {
             if earlier.stream.id() != stream.id() {
                 stream.wait_for_use(&earlier.stream, earlier.used)?;
             }
         }
-        // This write is after all of them: whoever waits for it waits for them too.
-        let seq = stream.next_seq();
+        // The waits are in the stream: whoever waits for it as far as that waits for all of them.
         spread.uses.clear();
+        let seq = stream.last_seq();
         spread.uses.push(Use { stream: stream.shared(), wrote: seq, used: seq });
         self.settle(&mut spread);
         Ok(())
+    }
+
+    /// Books a use by operation `seq` of `stream`, which is in the stream. A write that waited for
+    /// nothing before is a peer's: it happens whatever this rank's streams do.
+    #[inline]
+    pub(crate) fn book(&self, stream: &StreamCore<B>, seq: u64, write: bool) {
+        match (self.is_alone(stream), write) {
+            (true, false) => self.read_again(seq),
+            (true, true) => self.write_again(seq),
+            (false, _) => self.book_among(stream, seq, write),
+        }
+    }
+
+    #[cold]
+    fn book_among(&self, stream: &StreamCore<B>, seq: u64, write: bool) {
+        let mut spread = self.spread();
+        let own = spread.own(stream);
+        own.used = seq;
+        if write {
+            own.wrote = seq;
+        }
+        self.settle(&mut spread);
     }
 
     /// The memory becomes a window's, or is one's no more: while it is, two threads book its uses.
     pub(crate) fn set_in_window(&self, in_window: bool) {
         let mut spread = self.spread();
         spread.in_window = in_window;
-        self.settle(&mut spread);
-    }
-
-    /// What peers wrote is there from operation `seq` of `stream` on, which was enqueued already: a
-    /// write that happens whatever this rank's streams do, so it waits for none of their uses.
-    pub(crate) fn arrived(&self, stream: &StreamCore<B>, seq: u64) {
-        let mut spread = self.spread();
-        match spread.uses.iter_mut().find(|u| u.stream.id() == stream.id()) {
-            Some(own) => (own.wrote, own.used) = (seq, seq),
-            None => spread.uses.push(Use { stream: stream.shared(), wrote: seq, used: seq }),
-        }
         self.settle(&mut spread);
     }
 

@@ -5,7 +5,7 @@ use std::panic::Location;
 use super::Stream;
 use crate::backend::{Copies, Streams};
 use crate::error::{BadLength, Error, Failed, OtherDevice, Site};
-use crate::memory::{Copying, Pinned};
+use crate::memory::{Booking, Copying, Pinned};
 use crate::{Device, Element, Readable, Result, Writable};
 
 type Point<D> = <<D as Device>::Backend as Streams>::Point;
@@ -67,9 +67,8 @@ impl<D: Device> Stream<D> {
     ) -> Result<Point<D>> {
         let span = to.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
         self.fits::<T>("upload", span.len(), from.len(), span.allocation().ordinal(), site)?;
-        span.allocation().order.write(&self.core)?;
         let bytes = size_of_val(from.as_slice());
-        self.core.bump();
+        let _booking = Booking::new(&self.core, (&span.allocation().order, true))?;
         // SAFETY: the lengths are equal; the use is ordered; `from` is in the `Copying` until the
         // copy is done.
         unsafe {
@@ -92,9 +91,8 @@ impl<D: Device> Stream<D> {
     ) -> Result<Point<D>> {
         let span = from.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
         self.fits::<T>("download", span.len(), to.len(), span.allocation().ordinal(), site)?;
-        span.allocation().order.read(&self.core)?;
         let bytes = size_of_val(to.as_slice());
-        self.core.bump();
+        let _booking = Booking::new(&self.core, (&span.allocation().order, false))?;
         // SAFETY: the lengths are equal; the use is ordered; `to` is in the `Copying` until the copy
         // is done.
         unsafe {

@@ -7,16 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::Result;
-use crate::backend::Backend;
+use crate::backend::Streams;
 use crate::communicator::Health;
 
 /// How many marks a stream remembers for narrowing.
 const MARKS: usize = 32;
 
 /// The owner's side.
-pub(crate) struct StreamCore<B: Backend> {
+pub(crate) struct StreamCore<B: Streams> {
     shared: Arc<StreamShared<B>>,
     id: u64,
+    /// The number of the last operation. Others learn numbers from the headers of memory only.
+    last: Cell<u64>,
     /// The communicator that was noted last.
     last_user: Cell<u64>,
     /// Of other streams, up to which operation this one waits for them already.
@@ -30,12 +32,10 @@ const FEW: usize = 8;
 const REMEMBERED: usize = 16;
 
 /// What buffers, marks and waits refer to.
-pub(crate) struct StreamShared<B: Backend> {
+pub(crate) struct StreamShared<B: Streams> {
     id: u64,
     ordinal: u32,
     raw: B::Stream,
-    /// How many operations were enqueued; the owner alone counts.
-    seq: AtomicU64,
     users: Mutex<Vec<User>>,
     /// Points taken by `mark`, with the owner's sequence number.
     marks: Mutex<VecDeque<(u64, B::Point)>>,
@@ -48,7 +48,7 @@ pub(crate) struct User {
     pub(crate) deadline: Duration,
 }
 
-impl<B: Backend> StreamCore<B> {
+impl<B: Streams> StreamCore<B> {
     pub(crate) fn open(ordinal: u32) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Relaxed);
@@ -56,11 +56,11 @@ impl<B: Backend> StreamCore<B> {
             id,
             ordinal,
             raw: B::open(ordinal)?,
-            seq: AtomicU64::new(0),
             users: Mutex::default(),
             marks: Mutex::default(),
         });
-        Ok(Self { shared, id, last_user: Cell::new(0), waited: RefCell::default() })
+        let (last, last_user) = (Cell::new(0), Cell::new(0));
+        Ok(Self { shared, id, last, last_user, waited: RefCell::default() })
     }
 
     #[inline]
@@ -82,28 +82,24 @@ impl<B: Backend> StreamCore<B> {
         self.shared.clone()
     }
 
-    /// The number of the next operation, from 1.
-    #[inline]
-    pub(crate) fn next_seq(&self) -> u64 {
-        self.last_seq() + 1
-    }
-
     /// The communicator that was noted last.
     #[inline]
     pub(crate) fn last_user(&self) -> u64 {
         self.last_user.get()
     }
 
-    /// The number of the last operation.
+    /// The number of the last operation; 0 before the first.
     #[inline]
     pub(crate) fn last_seq(&self) -> u64 {
-        self.shared.seq.load(Relaxed)
+        self.last.get()
     }
 
-    /// An operation was enqueued.
+    /// Numbers what was enqueued since the last number.
     #[inline]
-    pub(crate) fn bump(&self) {
-        self.shared.seq.store(self.next_seq(), Relaxed);
+    pub(crate) fn number(&self) -> u64 {
+        let number = self.last.get() + 1;
+        self.last.set(number);
+        number
     }
 
     /// Remembers that a communicator uses this stream.
@@ -137,7 +133,7 @@ impl<B: Backend> StreamCore<B> {
     /// enqueued there: its communicators count here too, and the backend hands on its errors.
     pub(crate) fn wait_for(&self, other: &StreamShared<B>, point: &B::Point) -> Result<()> {
         B::wait_for(&self.shared.raw, point)?;
-        self.bump();
+        self.number();
         if !self.shared.knows_users_of(other) {
             for user in other.users() {
                 self.shared.note(user);
@@ -154,8 +150,6 @@ impl<B: Backend> StreamCore<B> {
         if known.is_some_and(|at| waited[at].1 >= seq) {
             return Ok(());
         }
-        // A use may be booked whose operation never came: the next one has its number.
-        let seq = seq.min(other.seq.load(Relaxed));
         self.wait_for(other, &other.point_after(seq)?)?;
         match known {
             Some(at) => waited[at].1 = seq,
@@ -170,7 +164,7 @@ impl<B: Backend> StreamCore<B> {
     }
 }
 
-impl<B: Backend> StreamShared<B> {
+impl<B: Streams> StreamShared<B> {
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.id
@@ -183,10 +177,10 @@ impl<B: Backend> StreamShared<B> {
     /// The first marked point after operation `seq`, else the point after everything so far.
     pub(crate) fn point_after(&self, seq: u64) -> Result<B::Point> {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        match marks.iter().find(|(marked, _)| *marked >= seq) {
-            Some((_, point)) => Ok(point.clone()),
-            None => B::point(&self.raw),
-        }
+        let marked = marks.iter().find(|(marked, _)| *marked >= seq);
+        let marked = marked.map(|(_, point)| point.clone());
+        drop(marks);
+        marked.map_or_else(|| B::point(&self.raw), Ok)
     }
 
     /// Remembers a communicator.

@@ -1,13 +1,14 @@
 //! User compute in stream order.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
 use super::{Stream, StreamCore};
 use crate::backend::{Backend, Launches, Seen};
 use crate::error::{Error, OtherDevice};
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::{Device, Element, Elements, Readable, Result, Writable};
 
 thread_local! {
@@ -19,19 +20,21 @@ pub(crate) fn launching() -> bool {
     LAUNCHING.get()
 }
 
-/// Marks the thread for as long as it lives, panics included.
-struct Launching;
+/// Marks the thread for as long as it lives, panics included. Closures that run at the call may launch
+/// others.
+struct Launching {
+    outer: bool,
+}
 
 impl Launching {
     fn enter() -> Self {
-        LAUNCHING.set(true);
-        Self
+        Self { outer: LAUNCHING.replace(true) }
     }
 }
 
 impl Drop for Launching {
     fn drop(&mut self) {
-        LAUNCHING.set(false);
+        LAUNCHING.set(self.outer);
     }
 }
 
@@ -55,7 +58,8 @@ pub trait Operand: sealed::Sealed {
     /// The view.
     ///
     /// # Safety
-    /// Called once, in stream order, for a use that `hold` ordered; the view ends with the closure.
+    /// Called once, in stream order, for a use that was ordered after the earlier ones; the view ends
+    /// with the closure.
     #[doc(hidden)]
     unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v>;
 }
@@ -67,9 +71,13 @@ pub trait Operand: sealed::Sealed {
     note = "operands are `&buffer` for what is read and `&mut buffer` for what is written, one or a tuple of up to six"
 )]
 pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
-    /// Orders this use after the earlier ones, and takes hold of the memory.
+    /// Checks the operand, and takes hold of the memory.
     #[doc(hidden)]
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+
+    /// The memory, and whether it is written.
+    #[doc(hidden)]
+    fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool);
 }
 
 /// The operands of [`Stream::launch`]: one, or a tuple of up to six.
@@ -101,9 +109,16 @@ pub trait Operands {
     note = "operands are `&buffer` for what is read and `&mut buffer` for what is written, one or a tuple of up to six"
 )]
 pub trait OperandsOn<D: Device>: Operands {
-    /// See [`Operand`].
+    /// See [`OperandOn`].
     #[doc(hidden)]
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+
+    /// See [`OperandOn`].
+    #[doc(hidden)]
+    fn used(
+        &self,
+        each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
+    ) -> Result<()>;
 
     /// See [`Operand`].
     #[doc(hidden)]
@@ -133,7 +148,7 @@ impl<B: Backend> Held<B> {
 }
 
 impl<D: Device> StreamAccess<'_, D> {
-    fn take<A: Readable<D>>(&self, operand: &A, write: bool) -> Result<Held<D::Backend>> {
+    fn take<A: Readable<D>>(&self, operand: &A) -> Result<Held<D::Backend>> {
         let span = operand.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
         let allocation = span.allocation();
         if allocation.ordinal() != self.core.ordinal() {
@@ -145,11 +160,6 @@ impl<D: Device> StreamAccess<'_, D> {
                 needed: self.core.ordinal(),
                 site: self.site,
             })));
-        }
-        if write {
-            allocation.order.write(self.core)?;
-        } else {
-            allocation.order.read(self.core)?;
         }
         Ok(Held { allocation: allocation.clone(), offset: span.offset(), len: span.len() })
     }
@@ -165,9 +175,8 @@ impl<A: Elements<Elem: Element>> Operand for &A {
     }
 
     unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
-        // SAFETY: the span came from a view of `A::Elem`, so it is aligned and inside; the order
-        // taken in `hold` keeps writers away until the closure is over, and `held` keeps the
-        // memory.
+        // SAFETY: the span came from a view of `A::Elem`, so it is aligned and inside; the launch's
+        // booking keeps writers away until the closure is over, and `held` keeps the memory.
         unsafe {
             <<A::Device as Device>::Backend as Launches>::view::<A::Elem>(
                 held.allocation.block(),
@@ -180,8 +189,12 @@ impl<A: Elements<Elem: Element>> Operand for &A {
 
 #[diagnostic::do_not_recommend]
 impl<D: Device, A: Readable<D, Elem: Element>> OperandOn<D> for &A {
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        stream.take(self, false)
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        stream.take(*self)
+    }
+
+    fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool) {
+        (self.place().0, false)
     }
 }
 
@@ -197,8 +210,15 @@ impl<A: Elements<Elem: Element>> Operands for &A {
 
 #[diagnostic::do_not_recommend]
 impl<D: Device, A: Readable<D, Elem: Element>> OperandsOn<D> for &A {
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
         OperandOn::hold(self, stream)
+    }
+
+    fn used(
+        &self,
+        mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
+    ) -> Result<()> {
+        each(OperandOn::used(self))
     }
 
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
@@ -230,8 +250,12 @@ impl<A: Elements<Elem: Element>> Operand for &mut A {
 
 #[diagnostic::do_not_recommend]
 impl<D: Device, A: Writable<D, Elem: Element>> OperandOn<D> for &mut A {
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        stream.take(self, true)
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        stream.take(*self)
+    }
+
+    fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool) {
+        (self.place().0, true)
     }
 }
 
@@ -247,8 +271,15 @@ impl<A: Elements<Elem: Element>> Operands for &mut A {
 
 #[diagnostic::do_not_recommend]
 impl<D: Device, A: Writable<D, Elem: Element>> OperandsOn<D> for &mut A {
-    fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
         OperandOn::hold(self, stream)
+    }
+
+    fn used(
+        &self,
+        mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
+    ) -> Result<()> {
+        each(OperandOn::used(self))
     }
 
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
@@ -265,7 +296,14 @@ impl Operands for () {
 
 #[diagnostic::do_not_recommend]
 impl<D: Device> OperandsOn<D> for () {
-    fn hold(self, _: &StreamAccess<'_, D>) -> Result<()> {
+    fn hold(&self, _: &StreamAccess<'_, D>) -> Result<()> {
+        Ok(())
+    }
+
+    fn used(
+        &self,
+        _: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -286,8 +324,16 @@ macro_rules! tuples {
 
         #[diagnostic::do_not_recommend]
         impl<D: Device, $($operand: OperandOn<D>),+> OperandsOn<D> for ($($operand,)+) {
-            fn hold(self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+            fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
                 Ok(($(self.$index.hold(stream)?,)+))
+            }
+
+            fn used(
+                &self,
+                mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
+            ) -> Result<()> {
+                $(each(self.$index.used())?;)+
+                Ok(())
             }
 
             fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
@@ -306,6 +352,15 @@ tuples!(
     (A 0, B 1, C 2, E 3, F 4, G 5),
 );
 
+/// Operands, as the memory that a launch uses.
+struct Used<'a, D, A>(&'a A, PhantomData<D>);
+
+impl<D: Device, A: OperandsOn<D>> Uses<D::Backend> for Used<'_, D, A> {
+    fn each(&self, mut each: impl FnMut(&Order<D::Backend>, bool) -> Result<()>) -> Result<()> {
+        self.0.used(|(allocation, write)| each(&allocation.order, write))
+    }
+}
+
 pub(super) fn enqueue<D: Device, A, F>(
     stream: &Stream<D>,
     operands: A,
@@ -317,17 +372,16 @@ where
     F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
 {
     let held = operands.hold(&StreamAccess { core: &stream.core, site })?;
+    let _booking = Booking::new(&stream.core, Used(&operands, PhantomData))?;
     <D::Backend as Launches>::launch(stream.core.raw(), site, move |raw| {
         let _launching = Launching::enter();
         let mut seen = Vec::new();
         A::seen(&held, &mut seen);
         let _guard = <D::Backend as Launches>::guard(&seen, site);
-        // SAFETY: the backend runs this once, in stream order, where `hold` ordered it.
+        // SAFETY: the backend runs this once, in stream order, after the waits of the booking.
         let views = unsafe { A::views(&held) };
         work(views, raw);
-    })?;
-    stream.core.bump();
-    Ok(())
+    })
 }
 
 mod sealed {

@@ -11,6 +11,8 @@ mod common;
 mod scenario;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod booking;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod connect;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod groups;

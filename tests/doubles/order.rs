@@ -11,7 +11,7 @@ use crate::scenario::{NEWEST, cuda, on};
 type Gpu = Cuda<AnyDevice>;
 
 /// Which stream was told to wait for a recording on which, in order.
-fn waits() -> Vec<(u64, u64)> {
+pub(crate) fn waits() -> Vec<(u64, u64)> {
     let log = cuda().log();
     let mut waits = Vec::new();
     for (at, call) in log.iter().enumerate() {

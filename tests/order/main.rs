@@ -7,6 +7,7 @@
 mod buffers;
 mod copies;
 mod gate;
+mod handed_over;
 mod marks;
 #[path = "../collectives/own_process.rs"]
 mod own_process;

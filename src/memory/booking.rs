@@ -1,0 +1,61 @@
+//! Booking: how an operation gets into a stream, and its uses of memory into the headers.
+//!
+//! 1. All operands are checked. A refusal has touched no header and no stream.
+//! 2. [`Booking::new`] makes the stream wait for the earlier uses of all of them. The header of what
+//!    will be written names this stream from here on, as far as its waits: that is true whether or
+//!    not an operation follows.
+//! 3. The operation is enqueued.
+//! 4. Dropping the [`Booking`] numbers the operation and writes the number into all headers. So it
+//!    happens too when enqueuing fails or panics, for part of the operation may be in the stream then.
+//!    A number with nothing behind it is harmless: what waits for it waits for what came before.
+//!
+//! What others rely on: **a number that a header shows is in its stream already.** So a stream that
+//! waited for it never has to again, and a mark with this number or a later one was made after it.
+//! Only the stream's owner counts, and nobody else reads its count.
+//!
+//! The one short cut is `On::run`, where the stream is alone in every header: it has no waits to make.
+
+use super::order::Order;
+use crate::Result;
+use crate::backend::Streams;
+use crate::stream::StreamCore;
+
+/// The memory that an operation uses.
+pub(crate) trait Uses<B: Streams> {
+    /// Calls `each` with every header, and whether its memory is written.
+    fn each(&self, each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()>;
+}
+
+/// One header, and whether its memory is written.
+impl<B: Streams> Uses<B> for (&Order<B>, bool) {
+    fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
+        each(self.0, self.1)
+    }
+}
+
+/// An operation that is about to be enqueued: it is after all earlier uses of its memory, and is
+/// booked when this is dropped.
+#[must_use = "dropping it books the operation, which is enqueued by then"]
+pub(crate) struct Booking<'s, B: Streams, U: Uses<B>> {
+    stream: &'s StreamCore<B>,
+    uses: U,
+}
+
+impl<'s, B: Streams, U: Uses<B>> Booking<'s, B, U> {
+    /// Makes `stream` wait for the earlier uses of all the memory.
+    pub(crate) fn new(stream: &'s StreamCore<B>, uses: U) -> Result<Self> {
+        uses.each(|order, write| order.wait(stream, write))?;
+        Ok(Self { stream, uses })
+    }
+}
+
+impl<B: Streams, U: Uses<B>> Drop for Booking<'_, B, U> {
+    fn drop(&mut self) {
+        let number = self.stream.number();
+        // Booking does not fail.
+        let _ = self.uses.each(|order, write| {
+            order.book(self.stream, number, write);
+            Ok(())
+        });
+    }
+}
