@@ -6,10 +6,10 @@
 
 use cudarc::driver::{DriverError, sys};
 
-use super::Gpu;
+use super::{Gpu, driver};
+use crate::Result;
 
-/// The second address of an allocation, and how long it is.
-#[derive(Clone, Copy)]
+/// The second address of an allocation, and how long it is. Whoever has it ends it.
 pub(super) struct Aside {
     pub(super) address: sys::CUdeviceptr,
     bytes: usize,
@@ -33,26 +33,28 @@ const _: () = assert!(size_of::<Access>() == size_of::<sys::CUmemAccessDesc>());
 impl Aside {
     /// Maps an allocation of NCCL's a second time. None where it is not virtual memory, which no
     /// window can be made of either.
-    pub(super) fn of(gpu: &Gpu, allocation: sys::CUdeviceptr) -> Option<Self> {
-        let mapped = Self::map(gpu, allocation);
-        if let Err(error) = &mapped {
-            log::debug!("cuda:{}: no second address for NCCL's memory: {error:?}", gpu.ordinal());
-        }
-        mapped.ok()
-    }
-
-    fn map(gpu: &Gpu, allocation: sys::CUdeviceptr) -> Result<Self, DriverError> {
+    pub(super) fn of(gpu: &Gpu, allocation: sys::CUdeviceptr) -> Result<Option<Self>> {
         let mut handle = 0;
         // SAFETY: `handle` is a place for one; any address may be asked for.
-        unsafe { sys::cuMemRetainAllocationHandle(&raw mut handle, allocation as usize as *mut _) }
-            .result()?;
-        let mapped = Self::map_handle(gpu, allocation, handle);
+        let retained = unsafe {
+            sys::cuMemRetainAllocationHandle(&raw mut handle, allocation as usize as *mut _)
+        };
+        if let Err(error) = retained.result() {
+            log::debug!("cuda:{}: no second address for NCCL's memory: {error:?}", gpu.ordinal());
+            return Ok(None);
+        }
+        let mapped = Self::map(gpu, allocation, handle);
         // SAFETY: it was retained above; a mapping keeps the memory by itself.
         let released = unsafe { sys::cuMemRelease(handle) }.result();
-        mapped.and_then(|aside| released.map(|()| aside))
+        if let Err(error) = released {
+            // The memory stays; the address is as good as any.
+            log::warn!("cuda:{}: a handle of NCCL's memory stays: {error:?}", gpu.ordinal());
+        }
+        let failed = |error| driver::failed("mapping NCCL's memory again", gpu.ordinal(), error);
+        mapped.map(Some).map_err(failed)
     }
 
-    fn map_handle(
+    fn map(
         gpu: &Gpu,
         allocation: sys::CUdeviceptr,
         handle: sys::CUmemGenericAllocationHandle,
@@ -64,24 +66,34 @@ impl Aside {
         let mut address = 0;
         // SAFETY: `address` is a place for the answer.
         unsafe { sys::cuMemAddressReserve(&raw mut address, bytes, 0, 0, 0) }.result()?;
+        let aside = Self { address, bytes };
         // SAFETY: the range was reserved above and has the allocation's length.
         let mapped = unsafe { sys::cuMemMap(address, bytes, 0, handle, 0) }.result();
-        let Ok(id) = i32::try_from(gpu.ordinal()) else { return Ok(Self { address, bytes }) };
-        let access = Access { kind: DEVICE, id, flags: READ_AND_WRITE };
+        let access = Access { kind: DEVICE, id: gpu.ordinal().cast_signed(), flags: READ_AND_WRITE };
         let access: *const Access = &raw const access;
         let allowed = mapped.and_then(|()| {
             // SAFETY: one description, of the layout that every release of CUDA has.
             unsafe { sys::cuMemSetAccess(address, bytes, access.cast(), 1) }.result()
         });
-        let aside = Self { address, bytes };
-        allowed.map(|()| aside).inspect_err(|_| aside.unmap())
+        match allowed {
+            Ok(()) => Ok(aside),
+            Err(error) => {
+                // SAFETY: nobody knows the address yet.
+                unsafe { aside.unmap() };
+                Err(error)
+            }
+        }
     }
 
-    /// Ends the mapping. Nothing uses it any more.
-    pub(super) fn unmap(self) {
-        // SAFETY: the range is ours; one that was not mapped is refused.
+    /// Ends the mapping.
+    ///
+    /// # Safety
+    /// Nothing uses the address any more.
+    pub(super) unsafe fn unmap(self) {
+        // SAFETY: the range is ours, and unused, by the caller's promise; one that was not mapped is
+        // refused.
         let unmapped = unsafe { sys::cuMemUnmap(self.address, self.bytes) }.result();
-        // SAFETY: the range was reserved by `map_handle`.
+        // SAFETY: the range was reserved by `map`.
         let freed = unsafe { sys::cuMemAddressFree(self.address, self.bytes) }.result();
         if let Err(error) = unmapped.and(freed) {
             log::debug!("a second address of NCCL's memory stays: {error:?}");

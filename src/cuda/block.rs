@@ -9,7 +9,7 @@ use super::aside::Aside;
 use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
 use crate::backend::{AllocKind, Memory};
-use crate::error::Error;
+use crate::error::{Error, NoMemory};
 
 /// A range of device memory, owned.
 pub struct Block {
@@ -17,8 +17,7 @@ pub struct Block {
     gpu: &'static Gpu,
 }
 
-/// The same without its device.
-#[derive(Clone, Copy)]
+/// The same without its device. Whoever has it may give it out or free it.
 pub(super) struct Raw {
     pub(super) address: sys::CUdeviceptr,
     /// What was allocated: the size class.
@@ -46,28 +45,47 @@ fn class(bytes: usize, kind: AllocKind) -> usize {
 impl Block {
     fn zeroed(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Self> {
         gpu.bind()?;
-        let size = class(bytes, kind);
-        let raw = match gpu.blocks.take(gpu, kind, size) {
-            Some(raw) => raw,
-            None => match fresh(gpu, size, kind) {
-                // What is free here may be of another size. Giving it back waits for the device.
-                Err(Error::NoMemory(_) | Error::NcclFailed(_)) if gpu.blocks.has_free(gpu) => {
-                    gpu.trim()?;
-                    fresh(gpu, size, kind)?
-                }
-                fresh => fresh?,
-            },
-        };
-        let block = Self { raw, gpu };
+        let raw = Self::raw(gpu, class(bytes, kind), kind)?;
         if bytes > 0 {
-            gpu.now("zeroing memory", |stream| {
+            let zeroed = gpu.now("zeroing memory", |stream| {
                 // SAFETY: the range is the block's, which nothing else uses yet.
-                unsafe { result::memset_d8_async(block.raw.address, 0, bytes, stream) }
-            })
-            // Whoever gets it next zeroes it on the same stream, so after this.
-            .inspect_err(|_| gpu.blocks.retire(raw, Vec::new()))?;
+                unsafe { result::memset_d8_async(raw.address, 0, bytes, stream) }
+            });
+            if let Err(error) = zeroed {
+                // Whoever gets it next zeroes it on the same stream, so after this.
+                gpu.blocks.retire(raw, Vec::new());
+                return Err(error);
+            }
         }
-        Ok(block)
+        Ok(Self { raw, gpu })
+    }
+
+    /// A block of this size: a free one, or a new one.
+    fn raw(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
+        if let Some(raw) = gpu.blocks.take(gpu, kind, bytes) {
+            return Ok(raw);
+        }
+        let error = match fresh(gpu, bytes, kind) {
+            Err(error @ (Error::NoMemory(_) | Error::NcclFailed(_))) => error,
+            fresh => return fresh,
+        };
+        // What is free here may be of another size. Giving it back waits for all work of the device,
+        // which may wait for a rank that waits for this one.
+        let (kept, in_use) = gpu.blocks.bytes(gpu);
+        if kept > 0 && !gpu.is_busy() {
+            gpu.trim()?;
+            return fresh(gpu, bytes, kind);
+        }
+        match error {
+            Error::NcclFailed(_) if kept == 0 => Err(error),
+            _ => Err(Error::NoMemory(Box::new(NoMemory {
+                bytes,
+                kind: "cuda",
+                ordinal: gpu.ordinal(),
+                kept,
+                in_use,
+            }))),
+        }
     }
 
     /// Where it starts, as the device sees it.
@@ -78,7 +96,8 @@ impl Block {
 
     /// The same for transfers: an address that NCCL does not know as registered.
     pub(crate) fn aside(&self, offset: usize) -> *mut c_void {
-        let start = self.raw.aside.map_or(self.raw.address, |aside| aside.address);
+        let aside = self.raw.aside.as_ref();
+        let start = aside.map_or(self.raw.address, |aside| aside.address);
         (start as usize as *mut c_void).wrapping_byte_add(offset)
     }
 
@@ -104,7 +123,12 @@ fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
     };
     let aside = match kind {
         AllocKind::Device => None,
-        AllocKind::Nccl => Aside::of(gpu, address),
+        AllocKind::Nccl => Aside::of(gpu, address).inspect_err(|_| {
+            // SAFETY: it is NCCL's, of above; nobody knows the address.
+            if let Err(error) = unsafe { crate::nccl::free(address) } {
+                log::warn!("{error}");
+            }
+        })?,
     };
     Ok(Raw { address, bytes, kind, aside })
 }

@@ -73,7 +73,7 @@ pub(super) fn failed(doing: &'static str, ordinal: u32, error: DriverError) -> E
 pub(super) fn no_memory(bytes: usize, ordinal: u32, error: DriverError) -> Error {
     match error.0 {
         sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-            Error::NoMemory(Box::new(NoMemory { bytes, kind: "cuda", ordinal }))
+            Error::NoMemory(Box::new(NoMemory { bytes, kind: "cuda", ordinal, kept: 0, in_use: 0 }))
         }
         _ => failed("allocating memory", ordinal, error),
     }

@@ -95,6 +95,11 @@ impl Gpu {
         event.sync().map_err(|error| driver::failed("setting up windows", self.ordinal, error))
     }
 
+    /// Whether anything that was enqueued is not over.
+    pub(super) fn is_busy(&self) -> bool {
+        self.streams.any_busy()
+    }
+
     /// Gives unused memory back to the driver, which waits for all work of the device.
     pub(crate) fn trim(&'static self) -> Result<()> {
         self.bind()?;

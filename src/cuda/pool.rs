@@ -54,14 +54,15 @@ impl BlockPool {
         block
     }
 
-    /// Whether there is memory to give back.
-    pub(super) fn has_free(&self, gpu: &'static Gpu) -> bool {
+    /// How many bytes are free, and how many enqueued work may still use.
+    pub(super) fn bytes(&self, gpu: &'static Gpu) -> (usize, usize) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let done = state.collect(gpu);
-        let any = state.free.values().any(|blocks| !blocks.is_empty());
+        let free = state.free.values().flatten().map(|block| block.bytes).sum();
+        let in_use = state.waiting.iter().map(|waiting| waiting.block.bytes).sum();
         drop(state);
         drop(done);
-        any
+        (free, in_use)
     }
 
     /// Gives every block that is free back to its allocator.
@@ -74,7 +75,8 @@ impl BlockPool {
         let mut outcome = Ok(());
         for block in free.into_values().flatten() {
             if let Some(aside) = block.aside {
-                aside.unmap();
+                // SAFETY: all work that used the block is over.
+                unsafe { aside.unmap() };
             }
             let freed = match block.kind {
                 // SAFETY: the pool owned it, and all work that used it is over.

@@ -12,9 +12,22 @@ use crate::backend::{Blame, Streams};
 use crate::error::Error;
 use crate::nccl::Traffic;
 
-/// Streams of one GPU that nobody names. What was enqueued on them still runs.
+/// The streams of one GPU.
 #[derive(Default)]
-pub(super) struct StreamPool(Mutex<Vec<Raw>>);
+pub(super) struct StreamPool {
+    /// All that there are.
+    all: Mutex<Vec<Raw>>,
+    /// Those that nobody names. What was enqueued on them still runs.
+    free: Mutex<Vec<Raw>>,
+}
+
+impl StreamPool {
+    pub(super) fn any_busy(&self) -> bool {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // After a fault nothing runs any more.
+        all.into_iter().any(|raw| !is_idle(raw).unwrap_or(true))
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Raw(sys::CUstream);
@@ -35,15 +48,21 @@ pub struct CudaStream {
 impl CudaStream {
     fn open(gpu: &'static Gpu) -> Result<Arc<Self>> {
         gpu.bind()?;
-        let mut pool = gpu.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = gpu.streams.free.lock().unwrap_or_else(PoisonError::into_inner);
         // One whose work is over is as good as new.
-        let idle = pool.iter().position(|raw| is_idle(*raw).unwrap_or(false));
+        let idle = free.iter().position(|raw| is_idle(*raw).unwrap_or(false));
+        let idle = idle.map(|index| free.swap_remove(index));
+        drop(free);
         let raw = match idle {
-            Some(index) => pool.swap_remove(index),
-            None => Raw(result::stream::create(result::stream::StreamKind::NonBlocking)
-                .map_err(|error| driver::failed("opening a stream", gpu.ordinal(), error))?),
+            Some(raw) => raw,
+            None => {
+                let made = result::stream::create(result::stream::StreamKind::NonBlocking);
+                let failed = |error| driver::failed("opening a stream", gpu.ordinal(), error);
+                let raw = Raw(made.map_err(failed)?);
+                gpu.streams.all.lock().unwrap_or_else(PoisonError::into_inner).push(raw);
+                raw
+            }
         };
-        drop(pool);
         Ok(Arc::new(Self { raw, gpu, traffic: Traffic::default() }))
     }
 
@@ -80,7 +99,7 @@ fn is_idle(raw: Raw) -> Result<bool, DriverError> {
 
 impl Drop for CudaStream {
     fn drop(&mut self) {
-        self.gpu.streams.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
+        self.gpu.streams.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
     }
 }
 

@@ -219,15 +219,27 @@ pub struct NoMemory {
     pub kind: &'static str,
     /// Which one.
     pub ordinal: u32,
+    /// Bytes of dropped buffers that are kept for later ones of their sizes. Giving them back waits
+    /// for all work of the device, so nobody does while there is some.
+    pub kept: usize,
+    /// Bytes of dropped buffers that enqueued work may still use.
+    pub in_use: usize,
 }
 
 impl fmt::Display for NoMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bytes, kind, ordinal } = self;
-        write!(
-            f,
-            "{kind}:{ordinal} has no {bytes} bytes of memory to give; free some, or take less"
-        )
+        let Self { bytes, kind, ordinal, kept, in_use } = self;
+        write!(f, "{kind}:{ordinal} has no {bytes} bytes of memory to give")?;
+        if *kept > 0 {
+            write!(
+                f,
+                "; {kept} bytes of dropped buffers are kept for others of their sizes, and cannot be given back while work is in flight: wait for it, and try again"
+            )?;
+        }
+        if *in_use > 0 {
+            write!(f, "; work in flight may use {in_use} bytes of dropped buffers: wait for it")?;
+        }
+        f.write_str("; free some, or take less")
     }
 }
 

@@ -189,6 +189,32 @@ fn out_of_memory_does_not_free_what_is_in_use() {
     });
 }
 
+/// What waits for this rank may hold the device up: giving memory back would wait for it.
+#[test]
+fn out_of_memory_while_the_device_is_busy() {
+    on(NEWEST, || {
+        cuda().set_limit(8 << 20);
+        let comm = alone()?;
+        let mut x = comm.device().zeros::<u8>(100)?;
+        drop(comm.device().zeros::<u8>(3 << 20)?);
+        let stream = handle(comm.stream())?;
+        cuda().hold(stream);
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        let kept = "4194304 bytes of dropped buffers are kept for others of their sizes";
+        let error =
+            assert_error!(comm.device().zeros::<u8>(5 << 20), NoMemory, "6291456 bytes", kept);
+        let Error::NoMemory(none) = &error else { panic!("{error}") };
+        assert_eq!((none.kept, none.in_use), (4 << 20, 0));
+        drop(x);
+        let outcome = comm.device().zeros::<u8>(9 << 20);
+        assert_error!(outcome, NoMemory, kept, "work in flight may use 512 bytes");
+        assert_eq!(called("cuMemFree_v2"), 0);
+        cuda().release(stream);
+        comm.device().zeros::<u8>(5 << 20)?;
+        comm.finish()
+    });
+}
+
 #[test]
 fn other_failures_of_the_allocator() {
     on(NEWEST, || {
@@ -264,14 +290,18 @@ fn a_second_address_ends_with_its_memory() {
         drop(again);
         device.trim()?;
         assert_eq!((count(ncclMemFree), cuda().live().mappings), (1, 1));
-        // Without one it is memory all the same.
+        // Without one, a transfer of a window could wait for ever: it is no memory then.
         for function in ["cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"] {
             cuda().fail(function, Code::UNKNOWN);
-            let z = device.nccl_zeros::<f32>(9)?;
-            assert_eq!((z.to_vec()?, cuda().live().mappings), (vec![0.0; 9], 1), "{function}");
-            drop(z);
-            device.trim()?;
+            let outcome = device.nccl_zeros::<f32>(9);
+            assert_error!(outcome, CudaFailed, "mapping NCCL's memory again on cuda:0 failed");
+            assert_eq!((nccl().live().allocations, cuda().live().mappings), (1, 1), "{function}");
         }
+        // The mapping is there all the same.
+        cuda().fail("cuMemRelease", Code::UNKNOWN);
+        drop(device.nccl_zeros::<f32>(9)?);
+        device.trim()?;
+        assert_eq!(cuda().live().mappings, 1);
         drop(y);
         device.trim()?;
         assert_eq!((nccl().live().allocations, cuda().live().mappings), (0, 0));
