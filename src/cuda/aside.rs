@@ -69,7 +69,8 @@ impl Aside {
         let aside = Self { address, bytes };
         // SAFETY: the range was reserved above and has the allocation's length.
         let mapped = unsafe { sys::cuMemMap(address, bytes, 0, handle, 0) }.result();
-        let access = Access { kind: DEVICE, id: gpu.ordinal().cast_signed(), flags: READ_AND_WRITE };
+        let access =
+            Access { kind: DEVICE, id: gpu.ordinal().cast_signed(), flags: READ_AND_WRITE };
         let access: *const Access = &raw const access;
         let allowed = mapped.and_then(|()| {
             // SAFETY: one description, of the layout that every release of CUDA has.

@@ -38,7 +38,9 @@ unsafe impl Sync for Block {}
 
 impl Block {
     pub(super) fn zeroed(ordinal: u32, bytes: usize) -> Result<Self> {
-        let none = || Error::NoMemory(Box::new(NoMemory { bytes, kind: "host", ordinal, kept: 0, in_use: 0 }));
+        let none = || {
+            Error::NoMemory(Box::new(NoMemory { bytes, kind: "host", ordinal, kept: 0, in_use: 0 }))
+        };
         let layout = Layout::from_size_align(bytes, ALIGN).map_err(|_| none())?;
         if bytes == 0 {
             return Ok(Self {

@@ -3,11 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nccl_sys::{ncclComm_t, ncclRedOp_t, ncclResult_t, ncclScalarResidence_t};
+use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t, ncclRedOp_t, ncclResult_t, ncclScalarResidence_t};
 
 use super::api::{Nccl, unsupported};
 use super::compare::Compared;
@@ -16,8 +18,9 @@ use super::family::{self, Family};
 use super::join::{Joining, Rest};
 use super::recorder::Recorder;
 use super::values::{self, Operator};
+use super::watch;
 use super::window::Windowed;
-use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle};
+use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Streams};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::Error;
@@ -26,8 +29,7 @@ use crate::{DType, Rank, Result};
 /// How long an abort is waited for. One that takes its course takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A communicator of NCCL's.
-#[derive(Clone, Copy)]
+/// A communicator of NCCL's. Whoever has it ends it.
 pub(super) struct Handle(pub(super) ncclComm_t);
 
 // SAFETY: NCCL's communicators are bound to no thread; who may use one when is said at [`Comm`].
@@ -38,12 +40,22 @@ impl Handle {
     /// long: NCCL frees memory, for which the driver waits for the whole GPU, and a stream that waits
     /// for a signal cannot be freed from its wait. Then it goes on on a thread of its own. Nothing more
     /// is done if NCCL fails.
-    pub(super) fn abort(self, nccl: &'static Nccl, then: impl FnOnce() + Send + 'static) {
+    ///
+    /// # Safety
+    /// Once `first` has returned, which runs on that thread, nobody is inside a call with the
+    /// communicator, and nobody makes one any more.
+    pub(super) unsafe fn abort(
+        self,
+        nccl: &'static Nccl,
+        first: impl FnOnce() + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
+    ) {
         let Some(inside) = exit::enter() else { return };
         let (done, ended) = channel();
         let abort = move || {
             let (handle, _inside) = (self, inside);
-            // SAFETY: whoever has the handle is the last to use it, and inside no call with it.
+            first();
+            // SAFETY: nobody else uses the communicator, by the caller's promise.
             let result = unsafe { (nccl.abort)(handle.0) };
             match nccl.check("ncclCommAbort", None, result) {
                 Ok(()) => then(),
@@ -96,6 +108,9 @@ pub(super) struct Shared {
     nccl: &'static Nccl,
     /// None once it ends.
     handle: Mutex<Option<Handle>>,
+    /// Held by a thread that revokes it: the end comes after.
+    revoking: Mutex<()>,
+    revoked: AtomicBool,
     pub(super) family: Arc<Family>,
     pub(super) rank: usize,
     /// How far each rank's calls were compared with this one's.
@@ -107,18 +122,22 @@ impl Comm {
         let Rest { nccl, gpu, family, join } = rest;
         let rank = join.rank as usize;
         let recorder = family.recorder(rank);
+        let raw = handle.0;
         let shared = Arc::new(Shared {
             nccl,
             handle: Mutex::new(Some(handle)),
+            revoking: Mutex::default(),
+            revoked: AtomicBool::new(false),
             family,
             rank,
             compared: Mutex::new(vec![Compared::default(); join.size as usize]),
         });
+        shared.family.has_made(&shared);
         let watched = shared.clone();
         join.health.set_watch(Box::new(move |health| watched.look(health)));
         Self {
             nccl,
-            handle: handle.0,
+            handle: raw,
             recorder,
             last_stream: Cell::new(ptr::null()),
             streams: RefCell::default(),
@@ -150,6 +169,7 @@ impl Comm {
         if !streams.iter().any(|known| Arc::ptr_eq(known, stream)) {
             streams.push(stream.clone());
             stream.traffic.note(self.health.id(), Arc::downgrade(&self.shared.family));
+            self.shared.family.carried_by(stream);
         }
     }
 
@@ -161,11 +181,25 @@ impl Comm {
         result
     }
 
-    /// A call of NCCL's failed: the communicator can only be aborted.
+    /// A call of NCCL's failed: the communicator can only be aborted. Gives the first cause, which may
+    /// be why the call failed.
     #[cold]
     pub(super) fn poison(&self, error: Error) -> Error {
+        if let Err(first) = self.health.check() {
+            return first;
+        }
         self.health.fail(error.clone());
         error
+    }
+
+    /// Lets go of a scalar when what is enqueued has read it.
+    fn let_go(&self, scalar: &Arc<Allocation<CudaBackend>>) {
+        let streams = self.streams.borrow();
+        let points = streams.iter().map(CudaBackend::point).collect::<Result<Vec<_>>>();
+        // Without points, it stays until the communicator ends.
+        let Ok(points) = points else { return };
+        self.held.borrow_mut().retain(|(_, held)| !Arc::ptr_eq(held, scalar));
+        watch::bury_until(vec![scalar.clone()], points);
     }
 
     /// Takes the handle from everybody; none if that was done.
@@ -184,16 +218,57 @@ impl Drop for Comm {
         if let Some(handle) = self.end() {
             let why = "its communicator was made, and then not wanted";
             self.shared.family.depart(self.shared.rank, why, Departure::AtOnce);
-            self.shared.abort(handle);
+            self.shared.abort(handle, None);
         }
     }
 }
 
 impl Shared {
-    /// Aborts a communicator. Until NCCL is done with it, what is parked stays so.
-    fn abort(&self, handle: Handle) {
-        let family = self.family.clone();
-        handle.abort(self.nccl, move || family.leave());
+    /// Aborts a communicator, after a stream that others are about to free. Until NCCL is done with
+    /// it, what is parked stays so.
+    fn abort(self: &Arc<Self>, handle: Handle, after: Option<Arc<CudaStream>>) {
+        let (shared, family) = (self.clone(), self.family.clone());
+        let first = move || {
+            if let Some(stream) = after {
+                settle(&stream);
+            }
+            drop(shared.revoking.lock());
+        };
+        // SAFETY: the rank's thread ends the communicator, and whoever asks it for errors or revokes it
+        // takes the handle from the lock: it is no longer there. A revocation that had begun is over
+        // when its lock is free.
+        unsafe { handle.abort(self.nccl, first, move || family.leave()) };
+    }
+
+    /// Frees a thread that NCCL holds up, from outside; the communicator stays, for its end. It takes
+    /// half a second, or for ever where a stream waits for a signal, so a thread of its own does it.
+    /// False where the loaded NCCL cannot.
+    pub(super) fn revoke(self: &Arc<Self>) -> bool {
+        let Ok(revoke) = self.nccl.api.ncclCommRevoke() else { return false };
+        if self.revoked.swap(true, Relaxed) {
+            return true;
+        }
+        let shared = self.clone();
+        let work = move || {
+            let _revoking = shared.revoking.lock();
+            let handle = shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
+            let raw = handle.as_ref().map(|handle| handle.0);
+            drop(handle);
+            let (Some(raw), Some(_inside)) = (raw, exit::enter()) else { return };
+            // SAFETY: the communicator lives: its end waits for the lock. NCCL lets another thread
+            // revoke it while its own is inside a call.
+            let result = unsafe { revoke(raw, NCCL_REVOKE_DEFAULT) };
+            if let Err(error) = shared.nccl.check("ncclCommRevoke", None, result) {
+                log::warn!("{error}");
+            }
+        };
+        let thread = std::thread::Builder::new().name("NCCL revoke".to_owned());
+        thread.spawn(work).is_ok()
+    }
+
+    /// Whether it can only be aborted.
+    pub(super) fn is_revoked(&self) -> bool {
+        self.revoked.load(Relaxed)
     }
 
     /// Looks for what NCCL found out by itself, and for ranks that call something else.
@@ -226,7 +301,7 @@ impl Shared {
             Err(TryLockError::Poisoned(handle)) => handle.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        let comm = (*handle)?.0;
+        let comm = handle.as_ref()?.0;
         let mut state = ncclResult_t::ncclSuccess;
         // SAFETY: the communicator lives: its end takes the handle out of the lock first. NCCL lets
         // one thread ask while another enqueues.
@@ -236,6 +311,18 @@ impl Shared {
             ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress => None,
             _ => Some(self.nccl.failed("ncclCommGetAsyncError", None, result)),
         }
+    }
+}
+
+/// How long others may take to free a stream.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// Waits for a stream that others are about to free: NCCL's abort of a communicator whose stream waits
+/// for a signal may not return.
+fn settle(stream: &CudaStream) {
+    let started = Instant::now();
+    while !stream.is_idle() && started.elapsed() < SETTLING {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -270,7 +357,7 @@ unsafe impl Lifecycle for CudaBackend {
     fn pre_mul_sum(comm: &Comm, dtype: DType, mut scalar: [u8; 8]) -> Result<Operator> {
         let residence = ncclScalarResidence_t::ncclScalarHostImmediate;
         let number = create(comm, dtype, scalar.as_mut_ptr().cast(), residence)?;
-        Ok(Operator { number, _scalar: None })
+        Ok(Operator { number, scalar: None })
     }
 
     fn pre_mul_sum_device(
@@ -281,7 +368,7 @@ unsafe impl Lifecycle for CudaBackend {
         let residence = ncclScalarResidence_t::ncclScalarDevice;
         let number = create(comm, dtype, scalar.block().address(), residence)?;
         comm.held.borrow_mut().push((None, scalar.clone()));
-        Ok(Operator { number, _scalar: Some(scalar.clone()) })
+        Ok(Operator { number, scalar: Some(scalar.clone()) })
     }
 
     fn drop_operator(comm: &Comm, operator: Operator) {
@@ -290,6 +377,8 @@ unsafe impl Lifecycle for CudaBackend {
         let result = unsafe { destroy(operator.number, comm.handle) };
         if let Err(error) = comm.nccl.check("ncclRedOpDestroy", None, result) {
             log::warn!("{error}");
+        } else if let Some(scalar) = operator.scalar {
+            comm.let_go(&scalar);
         }
     }
 
@@ -298,8 +387,10 @@ unsafe impl Lifecycle for CudaBackend {
         let error = comm.shared.async_error();
         let Some(handle) = comm.end() else { return };
         let destroy = comm.nccl.api.ncclCommDestroy();
-        let (None, Ok(destroy)) = (&error, destroy) else {
-            return comm.shared.abort(handle);
+        // Nobody revokes it from here on: the handle is out of the lock.
+        let revoking = comm.shared.revoking.try_lock().is_err();
+        let (None, Ok(destroy), false) = (&error, destroy, revoking) else {
+            return comm.shared.abort(handle, None);
         };
         let Some(_inside) = exit::enter() else { return };
         // SAFETY: every rank is idle and nobody else has the handle. NCCL finalises by itself when the
@@ -315,8 +406,10 @@ unsafe impl Lifecycle for CudaBackend {
     fn abort(mut comm: Comm, why: &str) {
         comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
         comm.release_waits();
+        let last = comm.last_one_sided.take();
+        let waits = comm.shared.family.is_owed(comm.shared.rank);
         if let Some(handle) = comm.end() {
-            comm.shared.abort(handle);
+            comm.shared.abort(handle, last.filter(|_| waits));
         }
     }
 }

@@ -1,13 +1,32 @@
-//! The end of the process: no thread of ours is inside NCCL when its destructors run.
+//! The end of the process: no thread of ours is inside NCCL when its destructors run, and it comes
+//! within seconds.
 //!
-//! Communicators end on threads that `main` does not wait for: the reaper's, those that join. A process
-//! that ends meanwhile would take NCCL apart under them.
+//! Communicators end on threads that `main` does not wait for: the reaper's, those that join; and other
+//! threads may be inside an operation. A process that ends meanwhile would take NCCL apart under them.
+//! And a stream that waits for a signal that never comes, or a thread that NCCL holds up, would keep
+//! the destructors of CUDA and NCCL from returning. So the end waits for what is under way. What is not
+//! over in a second is told that the process ends, so that the ranks which the reaper has raise what
+//! they owe. If something still holds on after that, the process ends without those destructors.
 
+use std::ffi::{c_int, c_void};
+use std::io::Write as _;
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the end of the process waits.
-const LIMIT: Duration = Duration::from_secs(5);
+use super::family;
+use super::watch;
+
+/// How long what ends by itself may take.
+const BY_ITSELF: Duration = Duration::from_secs(1);
+
+/// How long what is told to end may take.
+const TOLD: Duration = Duration::from_secs(4);
+
+/// How often the end looks.
+const EVERY: Duration = Duration::from_millis(2);
+
+/// Longer than a thread takes from its look at its communicator's health into NCCL.
+const CROSSING: Duration = Duration::from_millis(20);
 
 struct State {
     inside: usize,
@@ -45,22 +64,88 @@ impl Drop for Inside {
 }
 
 fn register() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: the function is there as long as the process, takes what it is called with and does not
+    // unwind.
+    let failed = unsafe { on_exit(at_exit, std::ptr::null_mut()) } != 0;
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
     // SAFETY: the function is there as long as the process, takes nothing and does not unwind.
-    if unsafe { libc::atexit(at_exit) } != 0 {
+    let failed = unsafe { libc::atexit(at_exit) } != 0;
+    if failed {
         log::debug!("no place among the functions that run when the process ends");
     }
 }
 
-extern "C" fn at_exit() {
-    let until = Instant::now() + LIMIT;
-    let mut state = state();
-    state.ending = true;
-    while state.inside > 0 {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        let waited = LEFT.wait_timeout(state, left);
-        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+unsafe extern "C" {
+    /// `atexit` whose functions are told the exit status.
+    fn on_exit(function: extern "C" fn(c_int, *mut c_void), context: *mut c_void) -> c_int;
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+extern "C" fn at_exit(status: c_int, _: *mut c_void) {
+    if !settle() {
+        last_words();
+        // SAFETY: null: all of C's streams. Rust's were flushed when `main` returned.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        // SAFETY: it ends the process, without the destructors that would not return.
+        unsafe { libc::_exit(status) };
     }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+extern "C" fn at_exit() {
+    if !settle() {
+        last_words();
+    }
+}
+
+/// Brings what is under way to its end; whether it has come to it.
+fn settle() -> bool {
+    if until(BY_ITSELF, is_quiet) {
+        state().ending = true;
+    }
+    let families = family::all();
+    for family in &families {
+        family.process_ends();
+    }
+    if families.iter().any(|family| family.is_alive()) {
+        std::thread::sleep(CROSSING);
+    }
+    let over = until(TOLD, is_quiet);
+    state().ending = true;
+    over && until(BY_ITSELF, is_quiet)
+}
+
+/// Whether nobody is inside NCCL and nothing of its work is under way.
+fn is_quiet() -> bool {
+    state().inside == 0 && family::all().iter().all(|family| family.is_quiet()) && watch::exhume()
+}
+
+fn until(limit: Duration, is_so: impl Fn() -> bool) -> bool {
+    let started = Instant::now();
+    loop {
+        if is_so() {
+            return true;
+        }
+        if started.elapsed() >= limit {
+            return false;
+        }
+        // Who leaves wakes it; the device does not.
+        drop(LEFT.wait_timeout(state(), EVERY));
+    }
+}
+
+fn last_words() {
+    let families = family::all();
+    let holds: Vec<String> = families.iter().filter_map(|family| family.holds()).collect();
+    let holds = match holds.is_empty() {
+        true => "a communicator's end has not returned, or its stream waits".to_owned(),
+        false => holds.join("; "),
+    };
+    // Who reads standard error may be gone.
+    let _ = writeln!(
+        std::io::stderr(),
+        "typed-nccl: the process ends without the destructors of NCCL and CUDA, which would not return: {holds}"
+    );
 }

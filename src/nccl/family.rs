@@ -12,12 +12,13 @@ use std::time::Duration;
 use nccl_sys::ncclUniqueId;
 
 use super::api::{Nccl, unsupported};
+use super::comm::Shared;
 use super::recorder::Recorder;
 use super::watch;
 use crate::backend::{Allocation, Departure, Join, Refusal, Slot, Wait};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{Call, Called, CallsByRanks, Error, PeerFailed, Refused, Timeout};
+use crate::error::{Aborted, Call, Called, CallsByRanks, Error, PeerFailed, Refused, Timeout};
 use crate::{Rank, Result};
 
 pub(super) struct Family {
@@ -42,6 +43,7 @@ struct Signals {
 struct Member {
     seen: OnceLock<Seen>,
     recorder: Arc<Recorder>,
+    comm: OnceLock<Weak<Shared>>,
 }
 
 /// What a member told when it joined.
@@ -69,6 +71,8 @@ struct State {
     ended: bool,
     /// What the members' work went to.
     streams: Vec<Arc<CudaStream>>,
+    /// The same for members that live.
+    carriers: Vec<Weak<CudaStream>>,
 }
 
 /// A call that a rank refused.
@@ -101,6 +105,7 @@ impl Drop for Family {
         if state.live > 0 {
             // A member never ended, as far as NCCL is concerned: what it may name stays for ever.
             std::mem::forget(std::mem::take(&mut state.parked));
+            watch::bury(Vec::new(), std::mem::take(&mut state.streams));
         }
     }
 }
@@ -154,7 +159,11 @@ impl Family {
         let result = unsafe { make(&raw mut unique) };
         nccl.check("ncclGetUniqueId", None, result)?;
         let size = join.size as usize;
-        let member = |_| Member { seen: OnceLock::new(), recorder: Arc::new(Recorder::new(size)) };
+        let member = |_| Member {
+            seen: OnceLock::new(),
+            recorder: Arc::new(Recorder::new(size)),
+            comm: OnceLock::new(),
+        };
         let members = (0..size).map(member).collect();
         Ok(Self {
             name: join.name,
@@ -183,6 +192,19 @@ impl Family {
         &self.members[rank].recorder
     }
 
+    /// A member's communicator is there.
+    pub(super) fn has_made(&self, comm: &Arc<Shared>) {
+        // A seat is taken once.
+        let _ = self.members[comm.rank].comm.set(Arc::downgrade(comm));
+    }
+
+    /// A member's work goes to this stream.
+    pub(super) fn carried_by(&self, stream: &Arc<CudaStream>) {
+        let carriers = &mut self.state().carriers;
+        carriers.retain(|carrier| carrier.strong_count() > 0);
+        carriers.push(Arc::downgrade(stream));
+    }
+
     /// Keeps memory until every member has ended, and the members' streams have passed.
     pub(super) fn park(
         &self,
@@ -204,7 +226,7 @@ impl Family {
         let (parked, streams) =
             (std::mem::take(&mut state.parked), std::mem::take(&mut state.streams));
         drop(state);
-        if !parked.is_empty() {
+        if !streams.is_empty() {
             watch::bury(parked, streams);
         }
     }
@@ -396,6 +418,14 @@ impl Family {
         signals.iter().filter_map(of).collect()
     }
 
+    /// Whether `to` waits for signals that were not called for.
+    pub(super) fn is_owed(&self, to: usize) -> bool {
+        let signals = self.signals();
+        signals
+            .iter()
+            .any(|((_, receiver, _), count)| *receiver == to && count.awaited > count.raised)
+    }
+
     /// Whether a rank called something that another one has not called.
     pub(super) fn is_uneven(&self) -> bool {
         let ranks = 0..self.size();
@@ -413,19 +443,78 @@ impl Family {
         })
     }
 
-    /// A rank's thread does not come back from NCCL.
+    /// What a rank's thread is inside NCCL with.
+    pub(super) fn inside(&self, rank: usize) -> String {
+        let call = self.members.get(rank).and_then(|member| member.recorder.last());
+        let call = call.map_or_else(|| "a call of NCCL's".to_owned(), |call| call.to_string());
+        format!("rank {rank} of {} with {call}", self.name)
+    }
+
+    /// Whether a rank's communicator is poisoned: what its thread waits for inside NCCL is void.
+    pub(super) fn is_poisoned(&self, rank: usize) -> bool {
+        let health = self.members.get(rank).and_then(Member::health);
+        health.is_some_and(|health| !health.is_well())
+    }
+
+    /// A rank's thread does not come back from NCCL. `elsewhere` says whose threads do not either.
     #[cold]
-    pub(super) fn is_stuck(&self, rank: usize, waited: Duration) {
+    pub(super) fn is_stuck(&self, rank: usize, waited: Duration, elsewhere: &[String]) {
         let Some(member) = self.members.get(rank) else { return };
         let Some(health) = member.health() else { return };
         let call = member.recorder.last();
         let operation = call.map_or("a call of NCCL", |call| call.operation.name());
         let site = call.map_or_else(Location::caller, |call| call.site);
-        let report =
+        let mut report =
             format!("its thread is inside NCCL, which waits for other ranks: {}", self.report());
+        if !elsewhere.is_empty() {
+            // Writing to a string succeeds.
+            let _ = write!(report, "; also inside NCCL: {}", elsewhere.join(", "));
+        }
         let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));
         log::error!("rank {rank} of {}: {error}", self.name);
         health.fail(error);
+    }
+
+    /// Frees a rank's thread that NCCL holds up; false where that cannot be.
+    pub(super) fn free(&self, rank: usize) -> bool {
+        let comm = self.members.get(rank).and_then(|member| member.comm.get()?.upgrade());
+        comm.is_some_and(|comm| comm.revoke())
+    }
+
+    /// Whether a member lives.
+    pub(super) fn is_alive(&self) -> bool {
+        self.state().live > 0
+    }
+
+    /// Whether no member's thread is inside NCCL, and none of their work is under way.
+    pub(super) fn is_quiet(&self) -> bool {
+        let state = self.state();
+        let ended = state.streams.clone();
+        let alive: Vec<_> = state.carriers.iter().filter_map(Weak::upgrade).collect();
+        drop(state);
+        self.stays().next().is_none() && ended.iter().chain(&alive).all(|stream| stream.is_idle())
+    }
+
+    /// What holds on, where it is not quiet.
+    pub(super) fn holds(&self) -> Option<String> {
+        if self.is_quiet() {
+            return None;
+        }
+        let inside: Vec<String> = self.stays().map(|(rank, ..)| self.inside(rank)).collect();
+        let inside = match inside.is_empty() {
+            true => String::new(),
+            false => format!("inside NCCL: {}; ", inside.join(", ")),
+        };
+        Some(format!("{inside}{}", self.report()))
+    }
+
+    /// The process ends: no member begins anything any more.
+    pub(super) fn process_ends(&self) {
+        for health in self.members.iter().filter_map(Member::health) {
+            let why = "the process ends".to_owned();
+            let aborted = Aborted { why, by: health.rank(), at: Location::caller() };
+            health.fail(Error::Aborted(Box::new(aborted)));
+        }
     }
 
     /// What each rank called last, who refused what, and who left.

@@ -62,7 +62,8 @@ unsafe impl Operations for CudaBackend {
 #[cold]
 fn failed(comm: &Comm, failure: Failure) -> Error {
     match failure {
-        Failure::Before(error) => error,
+        // Earlier calls of its group were made and booked, so the ranks are no longer in step.
+        Failure::Before(error) => comm.poison(error),
         Failure::Nccl(function, result, call) => {
             comm.poison(comm.nccl.failed(function, Some(call), result))
         }

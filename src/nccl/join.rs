@@ -89,7 +89,8 @@ struct Made(Option<Handle>, &'static Nccl);
 impl Drop for Made {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
-            handle.abort(self.1, || {});
+            // SAFETY: it was made, and nobody has asked for it.
+            unsafe { handle.abort(self.1, || {}, || {}) };
         }
     }
 }
@@ -142,13 +143,15 @@ impl Call {
             return Ok(handle);
         }
         if result == ncclResult_t::ncclInProgress {
-            handle.abort(self.nccl, || {});
+            // SAFETY: nobody else knows it.
+            unsafe { handle.abort(self.nccl, || {}, || {}) };
             return Err(not_blocking());
         }
         let error = self.nccl.failed("ncclCommInitRankConfig", None, result);
         // A failure may leave a handle, which can only be aborted.
         if !comm.is_null() {
-            handle.abort(self.nccl, || {});
+            // SAFETY: nobody else knows it.
+            unsafe { handle.abort(self.nccl, || {}, || {}) };
         }
         Err(error)
     }

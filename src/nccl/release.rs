@@ -2,7 +2,8 @@
 //!
 //! An abort ends kernels, not the wait of a stream for a signal: such a stream waits for ever, and what
 //! frees memory of its GPU waits for it. So a rank that ends raises what others wait for first. They
-//! have been told that it is gone, and take nothing from it any more.
+//! have been told that it is gone, and take nothing from it any more. Who waits leaves them a second
+//! for it before it aborts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,8 @@ const LIMIT: Duration = Duration::from_millis(500);
 impl Comm {
     /// Raises the signals that this rank owes. Does what it can: the communicator is about to end.
     pub(super) fn release_waits(&self) {
-        if self.one_sided.get() != Some(true) || self.shared.async_error().is_some() {
+        // NCCL takes no call with a communicator that was revoked.
+        if self.one_sided.get() != Some(true) || self.shared.is_revoked() {
             return;
         }
         let last = self.last_one_sided.borrow().clone();
@@ -29,9 +31,9 @@ impl Comm {
         if owed.is_empty() {
             return;
         }
+        let Some(_inside) = exit::enter() else { return };
         // A stream of its own: this rank's may wait too.
         let Ok(stream) = CudaBackend::open(self.gpu.ordinal()) else { return };
-        let Some(_inside) = exit::enter() else { return };
         let started = Instant::now();
         for (to, slot, count) in owed {
             for _ in 0..count {

@@ -48,7 +48,7 @@ pub(super) fn no_scaling(dtype: DType) -> Error {
 pub struct Operator {
     pub(super) number: ncclRedOp_t,
     /// The scalar, where it is read when an operation runs.
-    pub(super) _scalar: Option<Arc<Allocation<CudaBackend>>>,
+    pub(super) scalar: Option<Arc<Allocation<CudaBackend>>>,
 }
 
 /// The reduction's number. A collective without one does not look at it.

@@ -2,16 +2,20 @@
 //! that nobody needs any more.
 //!
 //! The first operations of a communicator connect the ranks, and NCCL holds up their caller until the
-//! others are there. Nothing frees that thread, and it cannot tell anybody. When a call takes longer than the communicator's deadline, it says so in the log and
-//! poisons the communicator, which tells the other ranks.
+//! others are there. That thread cannot tell anybody. When a call takes longer than the communicator's
+//! deadline, this one says so in the log and poisons the communicator, which tells the other ranks. A
+//! thread that is inside NCCL with a poisoned communicator is freed from outside, by `ncclCommRevoke`
+//! (2.28.7): the communicator stays until its rank ends it. What does not let go is named on standard
+//! error.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::family;
-use crate::backend::Allocation;
-use crate::cuda::{CudaBackend, CudaStream};
+use super::family::{self, Family};
+use crate::backend::{Allocation, Streams};
+use crate::cuda::{CudaBackend, CudaStream, Recorded};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,20 +27,40 @@ struct Grave {
     _memory: Vec<Arc<Allocation<CudaBackend>>>,
     /// Peers' too: their puts are copies on their own streams.
     streams: Vec<Arc<CudaStream>>,
+    points: Vec<Recorded>,
+}
+
+impl Grave {
+    fn is_over(&self) -> bool {
+        // After a fault nothing runs any more.
+        self.streams.iter().all(|stream| stream.is_idle())
+            && self.points.iter().all(|point| CudaBackend::reached(point).unwrap_or(true))
+    }
 }
 
 /// Keeps memory until all of these streams are idle.
 pub(super) fn bury(memory: Vec<Arc<Allocation<CudaBackend>>>, streams: Vec<Arc<CudaStream>>) {
     let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
-    buried.push(Grave { _memory: memory, streams });
+    buried.push(Grave { _memory: memory, streams, points: Vec::new() });
 }
 
-fn exhume() {
+/// Keeps memory until all of these points are reached.
+pub(super) fn bury_until(memory: Vec<Arc<Allocation<CudaBackend>>>, points: Vec<Recorded>) {
+    let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
+    buried.push(Grave { _memory: memory, streams: Vec::new(), points });
+}
+
+/// Lets go of what is over; whether that was all.
+pub(super) fn exhume() -> bool {
+    static ASKING: Mutex<()> = Mutex::new(());
     let lock = || BURIED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(_asking) = ASKING.try_lock() else { return false };
     // The driver is asked without the lock: it may not answer.
     let mut graves = std::mem::take(&mut *lock());
-    graves.retain(|grave| grave.streams.iter().any(|stream| !stream.is_idle()));
+    graves.retain(|grave| !grave.is_over());
+    let none = graves.is_empty();
     lock().append(&mut graves);
+    none
 }
 
 /// Starts the thread, once.
@@ -59,15 +83,38 @@ fn run() {
         let now = Instant::now();
         let inside = families.iter().flat_map(|family| {
             let id = Arc::as_ptr(family).addr();
-            family.stays().map(move |(rank, stay, limit)| Stay { who: (id, rank), stay, limit })
+            family.stays().map(move |(rank, stay, limit)| {
+                let poisoned = family.is_poisoned(rank);
+                Stay { who: (id, rank), stay, limit, poisoned }
+            })
         });
-        for ((id, rank), waited) in stays.overdue(now, inside.collect()) {
-            let stuck = families.iter().find(|family| Arc::as_ptr(family).addr() == id);
-            if let Some(family) = stuck {
-                family.is_stuck(rank, waited);
+        let due = stays.due(now, inside.collect());
+        for ((id, rank), waited, due) in due {
+            let Some(family) = families.iter().find(|family| Arc::as_ptr(family).addr() == id)
+            else {
+                continue;
+            };
+            match due {
+                Due::Tell => {
+                    family.is_stuck(rank, waited, &stays.others((id, rank), now, &families));
+                }
+                Due::Free if family.free(rank) => {}
+                Due::Free | Due::GiveUp => give_up(family, rank, waited),
             }
         }
     }
+}
+
+/// A thread that NCCL does not let go: nobody can tell it, so the program's user is told.
+fn give_up(family: &Family, rank: usize, waited: Duration) {
+    let inside = family.inside(rank);
+    let version = super::version().map_or_else(|_| String::new(), |version| version.to_string());
+    // Who reads standard error may be gone.
+    let _ = writeln!(
+        std::io::stderr(),
+        "typed-nccl: a thread has been inside NCCL {version} for {waited:.0?}, which does not let it go (2.28.7 and later can be told to): {inside}; {}",
+        family.report()
+    );
 }
 
 /// A family and a rank.
@@ -78,48 +125,115 @@ struct Stay {
     who: Who,
     stay: u64,
     limit: Duration,
+    /// Nothing can come of it any more.
+    poisoned: bool,
 }
 
-/// Since when each stay lasts, and whether that was told.
+/// What is to be done about a stay; each once, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Due {
+    /// It lasts longer than it may.
+    Tell,
+    /// Its communicator is poisoned.
+    Free,
+    /// It was freed, and is there.
+    GiveUp,
+}
+
+/// What is known of a stay.
+struct Known {
+    stay: u64,
+    since: Instant,
+    done: Option<(Due, Instant)>,
+}
+
+/// How long a stay on a poisoned communicator may last: a call that takes its course is shorter.
+const VOID: Duration = Duration::from_secs(2);
+
+/// How long NCCL may take to let a thread go.
+const FREED: Duration = Duration::from_secs(10);
+
 #[derive(Default)]
-struct Stays(HashMap<Who, (u64, Instant, bool)>);
+struct Stays(HashMap<Who, Known>);
 
 impl Stays {
-    /// Those that last longer than they may, each once.
-    fn overdue(&mut self, now: Instant, inside: Vec<Stay>) -> Vec<(Who, Duration)> {
-        self.0.retain(|who, (stay, ..)| inside.iter().any(|s| s.who == *who && s.stay == *stay));
-        let mut overdue = Vec::new();
-        for Stay { who, stay, limit } in inside {
-            let (_, since, told) = self.0.entry(who).or_insert((stay, now, false));
-            let waited = now.saturating_duration_since(*since);
-            if waited >= limit && !*told {
-                *told = true;
-                overdue.push((who, waited));
-            }
+    /// What is due, for whom, after how long.
+    fn due(&mut self, now: Instant, inside: Vec<Stay>) -> Vec<(Who, Duration, Due)> {
+        self.0.retain(|who, known| inside.iter().any(|s| s.who == *who && s.stay == known.stay));
+        let mut all = Vec::new();
+        for Stay { who, stay, limit, poisoned } in inside {
+            let known = self.0.entry(who).or_insert(Known { stay, since: now, done: None });
+            let since = |then| now.saturating_duration_since(then);
+            let waited = since(known.since);
+            let due = match known.done {
+                None | Some((Due::Tell, _)) if poisoned && waited >= VOID => Due::Free,
+                None if !poisoned && waited >= limit => Due::Tell,
+                Some((Due::Free, then)) if since(then) >= FREED => Due::GiveUp,
+                _ => continue,
+            };
+            known.done = Some((due, now));
+            all.push((who, waited, due));
         }
-        overdue
+        all
+    }
+
+    /// The other threads that have been inside NCCL for a while.
+    fn others(&self, but: Who, now: Instant, families: &[Arc<Family>]) -> Vec<String> {
+        let others = self.0.iter().filter(|(who, known)| **who != but && known.since < now);
+        let inside = others.filter_map(|((id, rank), _)| {
+            let family = families.iter().find(|family| Arc::as_ptr(family).addr() == *id)?;
+            Some(family.inside(*rank))
+        });
+        inside.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Stay, Stays};
+    use super::{Due, FREED, Stay, Stays};
     use std::time::{Duration, Instant};
+
+    const LIMIT: Duration = Duration::from_secs(3);
+
+    fn inside(stay: u64, poisoned: bool) -> Vec<Stay> {
+        vec![Stay { who: (1, 0), stay, limit: LIMIT, poisoned }]
+    }
 
     #[test]
     fn a_stay_that_lasts_is_told_once() {
         let (mut stays, start) = (Stays::default(), Instant::now());
-        let limit = Duration::from_secs(3);
         let at = |seconds| start + Duration::from_secs(seconds);
-        let inside = |stay| vec![Stay { who: (1, 0), stay, limit }];
-        assert!(stays.overdue(at(0), inside(1)).is_empty());
-        assert!(stays.overdue(at(2), inside(1)).is_empty());
+        assert!(stays.due(at(0), inside(1, false)).is_empty());
+        assert!(stays.due(at(2), inside(1, false)).is_empty());
         // Another call: it starts anew.
-        assert!(stays.overdue(at(3), inside(3)).is_empty());
-        assert!(stays.overdue(at(5), inside(3)).is_empty());
-        assert_eq!(stays.overdue(at(6), inside(3)), [((1, 0), limit)]);
-        assert!(stays.overdue(at(7), inside(3)).is_empty());
-        assert!(stays.overdue(at(8), Vec::new()).is_empty());
+        assert!(stays.due(at(3), inside(3, false)).is_empty());
+        assert!(stays.due(at(5), inside(3, false)).is_empty());
+        assert_eq!(stays.due(at(6), inside(3, false)), [((1, 0), LIMIT, Due::Tell)]);
+        assert!(stays.due(at(7), inside(3, false)).is_empty());
+        assert!(stays.due(at(8), Vec::new()).is_empty());
         assert!(stays.0.is_empty());
+    }
+
+    #[test]
+    fn a_stay_on_a_poisoned_communicator_is_freed_once() {
+        let (mut stays, start) = (Stays::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut due = |seconds, poisoned| {
+            let due = stays.due(at(seconds), inside(1, poisoned));
+            due.first().map(|(_, _, due)| *due)
+        };
+        assert_eq!((due(0, false), due(1, true)), (None, None));
+        assert_eq!((due(2, true), due(3, true)), (Some(Due::Free), None));
+        let long = FREED.as_secs();
+        assert_eq!((due(2 + long, true), due(3 + long, true)), (Some(Due::GiveUp), None));
+    }
+
+    #[test]
+    fn a_stay_that_was_told_is_freed() {
+        let (mut stays, start) = (Stays::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        stays.due(at(0), inside(1, false));
+        assert_eq!(stays.due(at(3), inside(1, false))[0].2, Due::Tell);
+        assert_eq!(stays.due(at(4), inside(1, true))[0].2, Due::Free);
     }
 }

@@ -27,6 +27,8 @@ mod order;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod signals;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod stuck;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod transfers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod waits;

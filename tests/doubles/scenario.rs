@@ -86,6 +86,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// it on several. What the doubles find fault with is a failure too.
 #[track_caller]
 pub(crate) fn on<F: FnOnce() -> Result<()>>(machine: Machine, run: F) {
+    on_saying(machine, &[], run);
+}
+
+/// [`on`], with what the process says after the scenario or in it.
+#[track_caller]
+pub(crate) fn on_saying<F: FnOnce() -> Result<()>>(machine: Machine, words: &[&str], run: F) {
     let label = format!("{machine:?}");
     if let Some(child) = env::var_os(CHILD) {
         if child != *label {
@@ -102,12 +108,16 @@ pub(crate) fn on<F: FnOnce() -> Result<()>>(machine: Machine, run: F) {
             assert_eq!(nccl().misuse(), [""; 0], "NCCL's contract is kept");
         }
         println!("{OVER}");
+        if let (Driver::Double, []) = (machine.driver, words) {
+            // Nothing is to be seen of how the process ends.
+            cuda().release_all();
+        }
         return;
     }
     // A test is one function, and `run` a closure in it.
     let path = type_name::<F>().split("::").skip(1);
     let name = path.take_while(|part| !part.starts_with('{')).collect::<Vec<_>>().join("::");
-    if let Err(why) = apart(&name, &machine, &label) {
+    if let Err(why) = apart(&name, &machine, &label, words) {
         panic!("{why}");
     }
 }
@@ -117,7 +127,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("doubles")
 }
 
-fn apart(name: &str, machine: &Machine, label: &str) -> Result<(), String> {
+fn apart(name: &str, machine: &Machine, label: &str, words: &[&str]) -> Result<(), String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let output = folder().join("output").join(name);
     let file = fs::create_dir_all(folder().join("output")).and_then(|()| fs::File::create(&output));
@@ -163,7 +173,12 @@ fn apart(name: &str, machine: &Machine, label: &str) -> Result<(), String> {
     };
     let said = fs::read_to_string(&output).unwrap_or_default();
     match status {
-        Some(status) if status.success() && said.contains(OVER) => Ok(()),
+        Some(status) if status.success() && said.contains(OVER) => {
+            match words.iter().find(|word| !said.contains(**word)) {
+                Some(word) => Err(format!("{name}: `{word}` is missing in:\n{said}")),
+                None => Ok(()),
+            }
+        }
         Some(status) => Err(format!("{name}: {status}\n{said}")),
         None => Err(format!("{name} hangs: it was killed after {LIMIT:?}\n{said}")),
     }

@@ -143,6 +143,13 @@ controls! {
         found
     }
 
+    /// Lets go of every stream.
+    fn fake_cuda_release_all() = {
+        let mut library = Library::lock();
+        library.streams.values_mut().for_each(Stream::release);
+        library.advance();
+    }
+
     /// The device that is current on the calling thread, or -1.
     fn fake_cuda_current() -> c_int = {
         Library::lock().current().map_or(-1, |device| device as c_int)

@@ -123,6 +123,12 @@ impl Fake {
         assert!(known, "{stream:#x} is no stream of this library");
     }
 
+    /// Lets every stream go on.
+    pub fn release_all(&self) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_cuda_release_all)() }
+    }
+
     /// The device that is current on the calling thread.
     pub fn current(&self) -> Option<u32> {
         // SAFETY: it may be called at any time.

@@ -112,6 +112,22 @@ controls! {
         found.is_some()
     }
 
+    /// Calls of a function wait until their communicator is revoked, or no longer do; false where there
+    /// is none of this name.
+    fn fake_nccl_set_stuck(name: *const c_char, stuck: bool) -> bool = {
+        // SAFETY: the caller passes a string that ends with a zero.
+        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let found = Function::ALL.iter().find(|function| function.name().as_bytes() == name);
+        if let Some(function) = found {
+            let mut state = State::lock();
+            match stuck {
+                true => state.stuck.insert(function.name()),
+                false => state.stuck.remove(function.name()),
+            };
+        }
+        found.is_some()
+    }
+
     /// What a communicator's `ncclCommGetAsyncError` writes; false for what is no communicator.
     fn fake_nccl_set_async_error(comm: usize, result: ncclResult_t) -> bool = {
         let mut state = State::lock();

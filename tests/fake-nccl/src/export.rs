@@ -14,8 +14,13 @@ pub(crate) fn answer(
     act: impl FnOnce(&mut State) -> Answer,
 ) -> ncclResult_t {
     before(function);
+    let freed = stuck(function, &arguments);
     let mut state = State::lock();
     state.record(function, arguments);
+    if freed {
+        state.returns(ncclResult_t::ncclInternalError);
+        return ncclResult_t::ncclInternalError;
+    }
     let told = state.told(function);
     let result = match told {
         Some(failure)
@@ -42,6 +47,28 @@ pub(crate) fn tell<T>(
     let mut state = State::lock();
     state.record(function, arguments);
     act(&mut state)
+}
+
+/// Waits as long as the test says that the function does; whether the communicator was revoked meanwhile.
+fn stuck(function: Function, arguments: &[(&'static str, Value)]) -> bool {
+    let comm = arguments.iter().find_map(|(name, value)| match value {
+        Value::Pointer(address) if *name == "comm" => Some(*address),
+        _ => None,
+    });
+    let mut waited = false;
+    loop {
+        let state = State::lock();
+        let found = comm.and_then(|comm| state.communicators.get(&comm));
+        if found.is_some_and(|found| found.revoked) {
+            return waited;
+        }
+        if !state.stuck.contains(function.name()) {
+            return false;
+        }
+        drop(state);
+        waited = true;
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }
 
 /// Tells the test of a call that begins.

@@ -124,6 +124,15 @@ impl Fake {
         assert!(known, "{function} is declared");
     }
 
+    /// Whether calls of a function wait until their communicator is revoked, as calls do that connect
+    /// ranks which never come. A call that was freed gives `ncclInternalError`, and is in the log then.
+    pub fn set_stuck(&self, function: Function, stuck: bool) {
+        let name = CString::new(function.name()).expect("a function's name has no zero");
+        // SAFETY: the name ends with a zero, and lives until the call has returned.
+        let known = unsafe { (self.controls.fake_nccl_set_stuck)(name.as_ptr(), stuck) };
+        assert!(known, "{function} is declared");
+    }
+
     /// What `ncclCommGetAsyncError` says of a communicator from now on.
     ///
     /// # Panics

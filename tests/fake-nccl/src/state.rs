@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub(crate) has_rma: bool,
     /// Results that calls were told to give, the next first.
     told: HashMap<&'static str, VecDeque<ncclResult_t>>,
+    /// Functions whose calls wait until their communicator is revoked.
+    pub(crate) stuck: HashSet<&'static str>,
     /// Ranks and counts of split children.
     pub(crate) splits: VecDeque<(c_int, c_int)>,
     /// All texts there were: who asked for one may still read it.
@@ -84,6 +86,7 @@ impl State {
             has_windows: true,
             has_rma: false,
             told: HashMap::new(),
+            stuck: HashSet::new(),
             splits: VecDeque::new(),
             errors: Vec::new(),
             threads: HashMap::new(),

@@ -1,0 +1,225 @@
+//! Threads that NCCL holds up, and how the process ends all the same.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use nccl_sys::Function::{
+    ncclAllReduce, ncclCommAbort, ncclCommDestroy, ncclCommRevoke, ncclSignal,
+};
+use typed_nccl::{Communicator, Cuda, Error, Result, Seat, Sum, tag};
+
+use crate::common::{calls, connect, count, handle, says, until};
+use crate::scenario::{NEWEST, cuda, nccl, on, on_saying, release};
+
+tag!(Columns);
+
+/// Two communicators whose first operations come in opposite orders: each rank's thread stays inside NCCL
+/// with the one that it called first.
+#[test]
+fn opposite_first_operations_are_told_and_freed() {
+    on(NEWEST, || {
+        nccl().set_stuck(ncclAllReduce, true);
+        let errors = Cuda::spmd(2, |place| {
+            let mut rows = connect(place, 1000)?;
+            let columns = rows.split::<Columns>(0, 0)?;
+            let mut x = rows.device().zeros::<f32>(8)?;
+            let (called, line) = match rows.rank().index() {
+                0 => (rows.all_reduce_in_place(&mut x, Sum), line!()),
+                _ => (columns.all_reduce_in_place(&mut x, Sum), line!()),
+            };
+            let error = called.expect_err("it is freed, and gets its error");
+            until("the other is told", || rows.health().is_err() && columns.health().is_err());
+            Ok::<_, Error>((line, error))
+        })?;
+        let [first, second] = [errors[0].0, errors[1].0];
+        for (_, error) in &errors {
+            assert!(matches!(error, Error::Timeout(_)), "{error}");
+            let places = [first, second].map(|line| format!("tests/doubles/stuck.rs:{line}"));
+            says(
+                error,
+                &["timeout: all_reduce", "its thread is inside NCCL", "also inside NCCL: "],
+            );
+            says(error, &[&places[0], &places[1], "World", "Columns"]);
+        }
+        // Each is revoked before it is aborted, and nothing else is called with it.
+        until("all end", || count(ncclCommAbort) == 4);
+        let revoked = calls(ncclCommRevoke);
+        assert_eq!((revoked.len(), count(ncclCommDestroy)), (2, 0));
+        for revoked in revoked {
+            let log = nccl().log();
+            let of = |call: &&fake_nccl::Call| {
+                call.arguments.iter().any(|(_, value)| *value == *revoked.argument("comm"))
+            };
+            let names: Vec<_> = log.iter().filter(of).map(|call| call.function.name()).collect();
+            assert_eq!(
+                names[names.len() - 3..],
+                ["ncclCommRevoke", "ncclAllReduce", "ncclCommAbort"]
+            );
+        }
+        Ok(())
+    });
+}
+
+/// Its deadline is far; its communicator is void.
+#[test]
+fn a_thread_that_connects_to_a_rank_that_left_is_freed() {
+    on(NEWEST, || {
+        nccl().set_stuck(ncclAllReduce, true);
+        let inside = Barrier::new(2);
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 600_000)?;
+            inside.wait();
+            if comm.rank().index() == 1 {
+                comm.abort_because("it has seen enough");
+                return Ok(());
+            }
+            let mut x = comm.device().zeros::<f32>(8)?;
+            let error = comm.all_reduce_in_place(&mut x, Sum).expect_err("it is freed");
+            assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+            says(&error, &["rank 1 left", "it has seen enough"]);
+            Ok::<_, Error>(())
+        })
+        .map(drop)
+    });
+}
+
+/// What a revocation takes: the end of the communicator comes after.
+#[test]
+fn an_end_waits_for_a_revocation() {
+    static BUSY: AtomicBool = AtomicBool::new(false);
+    on(NEWEST, || {
+        nccl().before(|function| match function {
+            ncclAllReduce => until("it is revoked", || BUSY.load(Relaxed)),
+            ncclCommRevoke => {
+                BUSY.store(true, Relaxed);
+                thread::sleep(Duration::from_millis(500));
+                BUSY.store(false, Relaxed);
+            }
+            ncclCommAbort => assert!(!BUSY.load(Relaxed), "NCCL would free what it revokes"),
+            _ => {}
+        });
+        let comm = Seat::local(1).remove(0);
+        let comm = connect_alone(comm, 1000)?;
+        let mut x = comm.device().zeros::<f32>(8)?;
+        // NCCL may say that all is well.
+        let _ = comm.all_reduce_in_place(&mut x, Sum);
+        assert!(matches!(comm.health(), Err(Error::Timeout(_))));
+        drop(comm);
+        assert_eq!(calls(ncclCommRevoke).len(), 1);
+        assert_eq!(calls(ncclCommAbort).len(), 1);
+        Ok(())
+    });
+}
+
+fn connect_alone(
+    seat: Seat,
+    milliseconds: u64,
+) -> Result<Communicator<Cuda<typed_nccl::AnyDevice>>> {
+    let config = typed_nccl::CommConfig::builder().deadline(Duration::from_millis(milliseconds));
+    let comm = Communicator::builder().seat(seat).device(Cuda::any(0)?).config(config.build());
+    comm.build().connect()
+}
+
+/// What runs after the library's own end of the process, as the destructors of CUDA and NCCL do.
+fn at_the_end(work: extern "C" fn()) {
+    // SAFETY: the function takes nothing, stays and does not unwind.
+    assert_eq!(unsafe { libc::atexit(work) }, 0);
+}
+
+/// As the destructors of CUDA's driver, where a stream never ends.
+extern "C" fn never_returns() {
+    loop {
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Releases without `ncclCommRevoke`.
+#[test]
+fn a_thread_that_cannot_be_freed_is_named_and_does_not_keep_the_process() {
+    let words = [
+        "typed-nccl: a thread has been inside NCCL 2.27.7 for ",
+        "which does not let it go (2.28.7 and later can be told to): rank 0 of World with all_reduce of 8 f32, Sum, at tests/doubles/stuck.rs:",
+        "typed-nccl: the process ends without the destructors of NCCL and CUDA, which would not return: inside NCCL: rank 0 of World with all_reduce",
+    ];
+    on_saying(release("2.27.7"), &words, || {
+        at_the_end(never_returns);
+        static INSIDE: AtomicBool = AtomicBool::new(false);
+        nccl().before(|function| {
+            if function == ncclAllReduce {
+                INSIDE.store(true, Relaxed);
+            }
+        });
+        nccl().set_stuck(ncclAllReduce, true);
+        let seat = Seat::local(1).remove(0);
+        let comm = connect_alone(seat, 1000)?;
+        let asks = comm.abort_handle();
+        thread::spawn(move || {
+            let mut x = comm.device().zeros::<f32>(8)?;
+            comm.all_reduce_in_place(&mut x, Sum)
+        });
+        until("it is inside", || INSIDE.load(Relaxed));
+        asks.abort("the program ends");
+        thread::sleep(Duration::from_secs(5));
+        Ok(())
+    });
+}
+
+/// A stream that nobody frees any more.
+#[test]
+fn a_stream_that_waits_for_ever_does_not_keep_the_process() {
+    let words = ["typed-nccl: the process ends without the destructors of NCCL and CUDA"];
+    on_saying(NEWEST, &words, || {
+        at_the_end(never_returns);
+        let seat = Seat::local(1).remove(0);
+        let comm = connect_alone(seat, 20_000)?;
+        cuda().hold(handle(comm.stream())?);
+        let mut x = comm.device().zeros::<f32>(8)?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        drop(comm.abort());
+        Ok(())
+    });
+}
+
+/// The stream of rank 1.
+static HELD: AtomicU64 = AtomicU64::new(0);
+
+/// A destructor that waits for the stream.
+extern "C" fn waits_for_the_stream() {
+    until("the stream is free", || HELD.load(Relaxed) == 0);
+    println!("the destructors ran");
+}
+
+/// Rank 0 refuses its put and leaves, and the program ends at once: the reaper raises what it owes.
+#[test]
+fn signals_that_are_owed_are_raised_before_the_process_ends() {
+    on_saying(NEWEST, &["the destructors ran"], || {
+        at_the_end(waits_for_the_stream);
+        nccl().set_rma(true);
+        nccl().before(|function| {
+            if function == ncclSignal {
+                cuda().release(HELD.swap(0, Relaxed));
+            }
+        });
+        let together = Barrier::new(2);
+        Cuda::spmd(2, |place| {
+            let mut comm = connect(place, 600_000)?;
+            let window = comm.window::<f64>(4)?;
+            if comm.rank().index() == 1 {
+                let stream = handle(comm.stream())?;
+                cuda().hold(stream);
+                HELD.store(stream, Relaxed);
+                comm.wait_signal(0)?;
+                together.wait();
+                // It ends without a look.
+                std::mem::forget(comm);
+                return Ok(());
+            }
+            together.wait();
+            comm.put_signal(window.slice(0..2), 1, window.at(3)).expect_err("past the end");
+            Ok::<_, Error>(())
+        })
+        .map(drop)
+    });
+}
