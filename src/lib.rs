@@ -45,6 +45,7 @@ mod reduce;
 mod rma;
 mod seat;
 mod stream;
+mod unwind;
 mod wait;
 mod window;
 mod world;

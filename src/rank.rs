@@ -41,13 +41,13 @@ impl fmt::Display for Rank {
     }
 }
 
-/// What names a rank: a [`Rank`], or a number.
+/// What names a rank: a [`Rank`], or a number. Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not name a rank",
     label = "expected a `Rank` or a `usize`",
     note = "`comm.rank()` is this rank; a plain number such as `0` is a `usize`"
 )]
-pub trait AsRank: Copy {
+pub trait AsRank: Copy + sealed::Sealed {
     /// The rank as a number, not checked yet.
     fn index(self) -> usize;
 }
@@ -64,4 +64,10 @@ impl AsRank for usize {
     fn index(self) -> usize {
         self
     }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Rank {}
+    impl Sealed for usize {}
 }

@@ -78,7 +78,8 @@ impl World for Null {
     type Device = Self;
 }
 
-impl Device for Null {
+// SAFETY: the ordinal is a constant.
+unsafe impl Device for Null {
     type Backend = NullBackend;
     const KIND: &'static str = "null";
 

@@ -133,7 +133,7 @@ impl<B: Backend> Core<B> {
     pub(crate) fn refuse(&self, refusals: &[Refusal], reason: Error) -> Error {
         match self.comm() {
             Ok(comm) => {
-                B::refuse(comm, refusals, &reason);
+                B::refuse(comm, refusals, &reason.in_words());
                 reason
             }
             Err(poisoned) => poisoned,

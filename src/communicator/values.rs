@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::{CanEnqueue, Communicator, State};
 use crate::control::Parts;
 use crate::error::{Error, NoSuchRank, Site, ValueMismatch};
-use crate::{AsRank, Rank, Result, World, wait};
+use crate::{AsRank, Rank, Result, World, unwind, wait};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Waits on the host until all ranks have called it. Does not wait for streams.
@@ -125,7 +125,12 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        postcard::to_stdvec(value).or_else(|error| {
+        let encoded = unwind::catch(|| postcard::to_stdvec(value)).unwrap_or_else(|panic| {
+            // What it said goes on with the panic; the others learn that there is no value.
+            let _ = self.refuse_exchange("a host-side call whose value panicked", site);
+            panic.resume()
+        });
+        encoded.or_else(|error| {
             self.refuse_exchange("a host-side call with a value that cannot be sent", site)?;
             let found = format!("has a value that cannot be sent ({error})");
             Err(mismatch(operation, self.rank(), found))

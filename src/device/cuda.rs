@@ -158,7 +158,8 @@ impl<Tag> World for Cuda<Tag> {
     type Device = Self;
 }
 
-impl<Tag> Device for Cuda<Tag> {
+// SAFETY: the ordinal is a field that nothing changes.
+unsafe impl<Tag> Device for Cuda<Tag> {
     type Backend = CudaBackend;
     const KIND: &'static str = "cuda";
 

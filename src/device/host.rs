@@ -121,7 +121,8 @@ impl<Tag> World for Host<Tag> {
     type Device = Self;
 }
 
-impl<Tag> Device for Host<Tag> {
+// SAFETY: the ordinal is a field that nothing changes.
+unsafe impl<Tag> Device for Host<Tag> {
     type Backend = HostBackend;
     const KIND: &'static str = "host";
 

@@ -24,8 +24,12 @@ use crate::backend::{AllocKind, Backend};
 use crate::memory::{Buffer, DeviceMem, NcclMem, Pinned};
 use crate::{Element, Result, Stream, World};
 
-/// One device, and the default world of the communicators on it.
-pub trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
+/// One device, and the default world of the communicators on it: `Host` or `Cuda`.
+///
+/// # Safety
+/// [`ordinal`](Self::ordinal) gives one number, for a value and for its clones, for as long as they
+/// live. Memory, streams and communicators are made by it, one after the other, and used together.
+pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// What carries out the work on this kind of device.
     type Backend: Backend;
 

@@ -7,10 +7,12 @@ use super::Error;
 
 /// An error of the program's own.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{source}")]
+#[error("{text}")]
 pub struct Other {
     /// What went wrong.
     pub source: Arc<dyn StdError + Send + Sync>,
+    /// The same in words, as it was when the error was made.
+    pub text: String,
 }
 
 impl Error {
@@ -27,6 +29,17 @@ impl Error {
     /// assert!(Error::other("disk full").to_string() == "disk full");
     /// ```
     pub fn other(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self::Other(Box::new(Other { source: source.into().into() }))
+        let source: Box<dyn StdError + Send + Sync> = source.into();
+        let text = source.to_string();
+        Self::Other(Box::new(Other { source: source.into(), text }))
+    }
+
+    /// The same without anything of the program's in it. What the other ranks are told is compared,
+    /// printed and dropped under locks of ours.
+    pub(crate) fn in_words(&self) -> Self {
+        match self {
+            Self::Other(other) => Self::other(other.text.as_str()),
+            ours => ours.clone(),
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The closure records operations; nothing is sent while it runs. When it has returned, all of them
 //! are validated, and then they are issued in one stretch in which no code of the program runs. A
-//! `?` or a panic in the closure issues nothing; one bad argument refuses the whole group.
+//! `?` or a panic in the closure issues nothing; one bad argument refuses the whole group. After a
+//! panic nobody knows what is missing, so it poisons the communicator too.
 //!
 //! A group is a bag, not a sequence: one-sided operations come first, in program order, then the
 //! collectives, then the transfers, which all proceed together. An operation must not depend on
@@ -12,8 +13,8 @@ use std::panic::Location;
 
 use crate::backend::{Backend, Op, Refusal};
 use crate::communicator::{CanEnqueue, Core, On, State, Together};
-use crate::error::{Error, GroupAbandoned, Site};
-use crate::{Communicator, Device, Rank, Result, Stream, World};
+use crate::error::{Aborted, Error, GroupAbandoned, Site};
+use crate::{Communicator, Device, Rank, Result, Stream, World, unwind};
 
 /// Records the operations of a group; `comm.group(|g| ..)` hands it out, and helpers take
 /// `&mut Group<'_, W>`.
@@ -210,8 +211,14 @@ fn run<'e, W: World, R, E: From<Error>>(
     record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
     site: Site,
 ) -> Result<R, E> {
-    let mut group = Group::new(on);
-    match record(&mut group) {
+    let (core, mut group) = (on.core, Group::new(on));
+    let recorded = unwind::catch(|| record(&mut group)).unwrap_or_else(|panic| {
+        // What it would have recorded is not known: the ranks cannot stay in step.
+        let why = format!("the closure of a group panicked: {}", panic.message());
+        core.health.fail(Error::Aborted(Box::new(Aborted { why, by: core.rank, at: site })));
+        panic.resume()
+    });
+    match recorded {
         Ok(value) => {
             group.issue()?;
             Ok(value)

@@ -16,6 +16,7 @@ use super::prepare::{Object, Prepared, Spot, Step, Template, TemplateKind};
 use crate::backend::{Collective, Op, Put, Reduction, Signal, Span, Transfer, Wait};
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, Site};
+use crate::unwind::{self, Panic};
 use crate::{Communicator, Result, Stream, World};
 
 impl<W: World> Bound<W> {
@@ -194,11 +195,17 @@ impl<'a, W: World> Run<'a, W> {
         }
         self.table();
         for at in 0..self.fixed.steps.len() {
-            if let Err((error, told)) = self.step(at, steps) {
-                let error = if told { error } else { self.refuse(at, error) };
-                self.keep();
-                return Err(error);
-            }
+            let Err(stop) = self.step(at, steps) else { continue };
+            let (error, panic) = match stop {
+                Stop::Told(error) => (error, None),
+                Stop::Failed(error) => (self.refuse(at, error), None),
+                Stop::Panicked(error, panic) => (self.refuse(at, error), Some(panic)),
+            };
+            self.keep();
+            return match panic {
+                Some(panic) => panic.resume(),
+                None => Err(error),
+            };
         }
         for flip in &self.flips {
             flip.fetch_xor(true, Relaxed);
@@ -237,20 +244,16 @@ impl<'a, W: World> Run<'a, W> {
         }
     }
 
-    /// Makes one call. An error of a group was told to the others already.
-    fn step(
-        &mut self,
-        at: usize,
-        steps: &mut (impl Steps<W> + ?Sized),
-    ) -> Result<(), (Error, bool)> {
+    /// Makes one call.
+    fn step(&mut self, at: usize, steps: &mut (impl Steps<W> + ?Sized)) -> Result<(), Stop> {
         let Step { stream, waits, records, work } = &self.fixed.steps[at];
         let stream = self.moving.streams[*stream].as_ref().unwrap_or(self.own);
         for &event in waits {
             if let Some((other, seq)) = &self.moving.events[event] {
-                stream.core.wait_for_use(other, *seq).map_err(|error| (error, false))?;
+                stream.core.wait_for_use(other, *seq)?;
             }
         }
-        self.moving.timing.hold(stream).map_err(|error| (error, false))?;
+        self.moving.timing.hold(stream)?;
         match work {
             Prepared::Compute(this) => {
                 let taken = &mut self.moving.taken;
@@ -258,7 +261,10 @@ impl<'a, W: World> Run<'a, W> {
                 taken.resize(self.fixed.most_written, false);
                 let plan = &self.fixed.plan.name;
                 let mut call = Call { plan, this, places: &self.places, stream, taken };
-                steps.step(&mut call).map_err(|error| (error, false))?;
+                unwind::catch(|| steps.step(&mut call)).map_err(|panic| {
+                    let why = format!("it panicked: {}", panic.message());
+                    Stop::Panicked(call.bad(why), panic)
+                })??;
             }
             Prepared::Group { among, operations, refusals } => {
                 let issued = match &self.moving.children[*among] {
@@ -271,12 +277,12 @@ impl<'a, W: World> Run<'a, W> {
                         issue(&child.on(stream), operations, refusals, &self.places)
                     }
                 };
-                issued.map_err(|error| (error, true))?;
+                issued.map_err(Stop::Told)?;
             }
         }
         if let Some(event) = *records {
             self.moving.events[event] = Some((stream.core.shared(), stream.core.last_seq()));
-            stream.core.mark().map_err(|error| (error, false))?;
+            stream.core.mark()?;
         }
         Ok(())
     }
@@ -299,6 +305,22 @@ impl<'a, W: World> Run<'a, W> {
     fn keep(&mut self) {
         self.moving.places = recycle(std::mem::take(&mut self.places));
         self.moving.flips = recycle_flips(std::mem::take(&mut self.flips));
+    }
+}
+
+/// Why a run does not go on.
+enum Stop {
+    /// The other ranks do not know.
+    Failed(Error),
+    /// A group's, which told them.
+    Told(Error),
+    /// A compute step panicked; the other ranks do not know.
+    Panicked(Error, Panic),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }
 

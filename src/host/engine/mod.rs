@@ -41,6 +41,7 @@ use super::moves::{Entry, Held};
 use crate::backend::{Blame, Departure, Join, Op, Refusal, WindowId};
 use crate::error::{Error, Operation, Panicked};
 use crate::memory::Allocation;
+use crate::unwind;
 
 pub(super) static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
 
@@ -280,7 +281,7 @@ impl Engine {
             Work::Run { stream, work, site } => {
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
                 if let Err(panic) = outcome {
-                    let message = panic_message(&*panic);
+                    let message = unwind::message(&*panic);
                     stream.leave_error(Error::Panicked(Box::new(Panicked { message, site })));
                     // What was thrown may panic when it is dropped; that is nobody's business here.
                     let dropped = std::panic::AssertUnwindSafe(move || drop(panic));
@@ -346,12 +347,4 @@ impl MemberState {
         self.last = op.call().or(self.last);
         op
     }
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|&text| text.to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "it gave no message".to_owned())
 }

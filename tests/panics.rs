@@ -1,0 +1,214 @@
+//! Code of the program's that panics in the middle of a call, and is caught: the call has taken its
+//! turn, so that the ranks stay in step or are told why they do not.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, Serializer};
+use typed_nccl::plan::build::{Checked, PlanBuilder};
+use typed_nccl::plan::{self, Call, Values};
+use typed_nccl::{CommConfig, Communicator, Error, Host, Place, Result, Scoped, Sum, World, spmd};
+
+#[path = "collectives/own_process.rs"]
+mod own_process;
+
+use own_process::inside;
+
+type Rank<'id> = Communicator<Host<Scoped<'id>>>;
+
+fn connect(place: Place<Host<Scoped<'_>>>) -> Result<Rank<'_>> {
+    place.init_with(CommConfig::builder().deadline(Duration::from_secs(20)).build())
+}
+
+/// Runs what panics, and goes on.
+fn caught<R>(work: impl FnOnce() -> R) {
+    let panicked = catch_unwind(AssertUnwindSafe(work)).err().expect("a panic");
+    assert_eq!(panicked.downcast_ref(), Some(&"a panic that a test made"), "it goes on as it was");
+}
+
+/// Without a message on standard error.
+fn panics() -> ! {
+    resume_unwind(Box::new("a panic that a test made"))
+}
+
+#[track_caller]
+fn says(error: &Error, parts: &[&str]) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in: {text}");
+    }
+}
+
+/// How much a group would have recorded is not known, so the communicator ends.
+#[test]
+fn in_a_group() -> Result<()> {
+    if !inside("in_a_group") {
+        return Ok(());
+    }
+    for recorded in [false, true] {
+        spmd::<Host>(2, |place| {
+            let mut comm = connect(place)?;
+            let (mut x, mut y) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+            comm.barrier()?;
+            if comm.rank().index() == 0 {
+                caught(|| {
+                    comm.group(|g| -> Result<()> {
+                        if recorded {
+                            g.all_reduce_in_place(&mut x, Sum)?;
+                        }
+                        panics()
+                    })
+                });
+                let error = comm.all_reduce_in_place(&mut y, Sum).expect_err("out of step");
+                assert!(error.is_fatal());
+                says(&error, &["tests/panics.rs:", "group panicked: a panic that a test made"]);
+            } else {
+                let together = comm.group(|g| {
+                    g.all_reduce_in_place(&mut x, Sum)?;
+                    g.all_reduce_in_place(&mut y, Sum)
+                });
+                let told = together.and_then(|()| comm.sync(comm.stream()));
+                let error = told.expect_err("the other rank's part never comes");
+                says(&error, &["rank 0", "a panic that a test made"]);
+            }
+            comm.abort();
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn two_sums() -> PlanBuilder<Checked> {
+    let mut plan = PlanBuilder::new("two_sums");
+    plan.ranks(1..);
+    let (x, y) = (plan.in_out::<f32>("x", 4), plan.in_out::<f32>("y", 4));
+    let net = plan.stream("net");
+    plan.on(net).all_reduce_in_place(x, Sum);
+    plan.on(net).run("fill").reads(x).writes(x);
+    plan.on(net).all_reduce_in_place(x, Sum);
+    plan.on(net).all_reduce_in_place(y, Sum);
+    plan.check().expect("a plan for any number of ranks")
+}
+
+fn steps_of<W: World, F: FnMut(&mut Call<'_, W>) -> Result<()>>(_: &Communicator<W>, f: F) -> F {
+    f
+}
+
+/// What is left of the run is refused, and the next run finds the ranks in step.
+#[test]
+fn in_a_step_of_a_plan() -> Result<()> {
+    if !inside("in_a_step_of_a_plan") {
+        return Ok(());
+    }
+    spmd::<Host>(2, |place| {
+        let mut comm = connect(place)?;
+        let mut plan = plan::bind(&mut comm, two_sums().plan(), &Values::new())?;
+        let device = comm.device();
+        let (mut x, mut y) = (device.from_slice(&[1.0_f32; 4])?, device.from_slice(&[1.0_f32; 4])?);
+        let run = plan.on(&comm).write("x", &mut x).write("y", &mut y);
+        if comm.rank().index() == 0 {
+            caught(|| run.run(&mut steps_of(&comm, |_| panics())));
+        } else {
+            run.run(&mut steps_of(&comm, |_| Ok(())))?;
+            let error = comm.sync(comm.stream()).expect_err("told");
+            assert!(matches!(error, Error::Refused(_)), "{error}");
+            says(&error, &["rank 0 refused", "step `fill`: it panicked: a panic that a test made"]);
+        }
+        x.copy_from(&[3.0; 4])?;
+        y.copy_from(&[5.0; 4])?;
+        let mut steps = steps_of(&comm, |_| Ok(()));
+        plan.on(&comm).write("x", &mut x).write("y", &mut y).run(&mut steps)?;
+        assert_eq!((x.to_vec()?, y.to_vec()?), (vec![12.0; 4], vec![10.0; 4]));
+        comm.finish()
+    })
+}
+
+/// A value that panics when it is sent.
+#[derive(Debug, Deserialize, PartialEq)]
+struct Value(u8);
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            0 => panics(),
+            value => serializer.serialize_newtype_struct("Value", &value),
+        }
+    }
+}
+
+#[test]
+fn in_a_value() -> Result<()> {
+    if !inside("in_a_value") {
+        return Ok(());
+    }
+    spmd::<Host>(2, |place| {
+        let comm = connect(place)?;
+        let rank = comm.rank().index();
+        if rank == 0 {
+            caught(|| comm.gather_values(&Value(0)));
+            caught(|| comm.broadcast_value(&Value(0), 0));
+        } else {
+            let error = comm.gather_values(&Value(1)).expect_err("the other has none");
+            says(&error, &["rank 0", "whose value panicked"]);
+            let error = comm.broadcast_value(&Value(1), 0).expect_err("the root has none");
+            says(&error, &["rank 0", "whose value panicked"]);
+        }
+        let value = Value(rank as u8 + 1);
+        assert_eq!(comm.gather_values(&value)?, [Value(1), Value(2)]);
+        assert_eq!(comm.broadcast_value(&value, 1)?, Value(2));
+        comm.finish()
+    })
+}
+
+/// An error whose text is asked of the library.
+struct Asks;
+
+impl fmt::Display for Asks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let opened = Host::local().and_then(|host| host.stream());
+        write!(f, "opened {:?}", opened.is_ok())
+    }
+}
+
+impl fmt::Debug for Asks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Asks {}
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        let _ = self.to_string();
+    }
+}
+
+/// Two refusals of one reason are compared where they meet, which is no place for the program's code.
+#[test]
+fn an_error_of_the_programs_own_runs_under_no_lock() -> Result<()> {
+    if !inside("an_error_of_the_programs_own_runs_under_no_lock") {
+        return Ok(());
+    }
+    spmd::<Host>(2, |place| {
+        let mut comm = connect(place)?;
+        let mut plan = plan::bind(&mut comm, two_sums().plan(), &Values::new())?;
+        let (mut x, mut y) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+        let fails = comm.rank().index() == 0;
+        let mut steps = steps_of(&comm, |_| match fails {
+            true => Err(Error::other(Asks)),
+            false => Ok(()),
+        });
+        let run = plan.on(&comm).write("x", &mut x).write("y", &mut y).run(&mut steps);
+        match (fails, run) {
+            (true, Err(Error::Other(own))) => assert!(own.source.is::<Asks>()),
+            (false, Ok(())) => {
+                let error = comm.sync(comm.stream()).expect_err("told");
+                says(&error, &["rank 0 refused its part: opened true"]);
+            }
+            (_, other) => panic!("{other:?}"),
+        }
+        comm.finish()
+    })
+}
