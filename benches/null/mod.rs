@@ -118,14 +118,26 @@ unsafe impl Memory for NullBackend {
         Ok(NullBlock(vec![Cell::new(0); bytes.div_ceil(16)].into_boxed_slice()))
     }
 
-    unsafe fn read(block: &NullBlock, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
+    unsafe fn read(
+        block: &NullBlock,
+        offset: usize,
+        to: *mut u8,
+        bytes: usize,
+        _: &'static Location<'static>,
+    ) -> Result<()> {
         // SAFETY: the caller keeps the range inside the block, and writers away; `to` is the
         // caller's own memory.
         unsafe { std::ptr::copy_nonoverlapping(block.at(offset), to, bytes) };
         Ok(())
     }
 
-    unsafe fn write(block: &NullBlock, offset: usize, from: *const u8, bytes: usize) -> Result<()> {
+    unsafe fn write(
+        block: &NullBlock,
+        offset: usize,
+        from: *const u8,
+        bytes: usize,
+        _: &'static Location<'static>,
+    ) -> Result<()> {
         // SAFETY: the caller keeps the range inside the block, and every other use away; the bytes
         // are in cells, so writing them through a shared reference is sound.
         unsafe { std::ptr::copy_nonoverlapping(from, block.at(offset), bytes) };

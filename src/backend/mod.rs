@@ -55,7 +55,7 @@ pub unsafe trait Memory: Sized + 'static {
     /// It cannot be had.
     fn alloc(ordinal: u32, bytes: usize, kind: AllocKind) -> Result<Self::Block>;
 
-    /// Copies from the device to the host; returns when it is done.
+    /// Copies from the device to the host, asked for at `site`; returns when it is done.
     ///
     /// # Errors
     /// The device reports one.
@@ -63,9 +63,15 @@ pub unsafe trait Memory: Sized + 'static {
     /// # Safety
     /// `offset + bytes` is within the block, `to` is writable for `bytes`, and no enqueued
     /// operation writes the range meanwhile.
-    unsafe fn read(block: &Self::Block, offset: usize, to: *mut u8, bytes: usize) -> Result<()>;
+    unsafe fn read(
+        block: &Self::Block,
+        offset: usize,
+        to: *mut u8,
+        bytes: usize,
+        site: Site,
+    ) -> Result<()>;
 
-    /// Copies from the host to the device; returns when it is done.
+    /// Copies from the host to the device, asked for at `site`; returns when it is done.
     ///
     /// # Errors
     /// The device reports one.
@@ -78,6 +84,7 @@ pub unsafe trait Memory: Sized + 'static {
         offset: usize,
         from: *const u8,
         bytes: usize,
+        site: Site,
     ) -> Result<()>;
 
     /// Takes back a block that nobody names any more. Work enqueued on `streams` may still use it;

@@ -9,7 +9,7 @@ use super::aside::Aside;
 use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
 use crate::backend::{AllocKind, Memory};
-use crate::error::{Error, NoMemory};
+use crate::error::{Error, NoMemory, Site};
 
 /// A range of device memory, owned.
 pub struct Block {
@@ -144,7 +144,7 @@ unsafe impl Memory for CudaBackend {
         Block::zeroed(Gpu::open(ordinal)?, bytes, kind)
     }
 
-    unsafe fn read(block: &Block, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
+    unsafe fn read(block: &Block, offset: usize, to: *mut u8, bytes: usize, _: Site) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
@@ -156,7 +156,13 @@ unsafe impl Memory for CudaBackend {
         })
     }
 
-    unsafe fn write(block: &Block, offset: usize, from: *const u8, bytes: usize) -> Result<()> {
+    unsafe fn write(
+        block: &Block,
+        offset: usize,
+        from: *const u8,
+        bytes: usize,
+        _: Site,
+    ) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }

@@ -42,7 +42,7 @@ pub use refusal::{
     NotReducible, OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable,
     TagTaken, WaitInLaunch, WrongCommunicator,
 };
-pub use report::{Hazard, Mismatch, Panicked, Refused, ValueMismatch};
+pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
 pub use window::{GroupAbandoned, NoSuchSignal, OutsideWindow, SelfTransfer, WindowsDiffer};
 
 /// What went wrong. `Clone + Send + Sync + 'static`, two words. Its `Debug` is its message too, so that
@@ -107,7 +107,7 @@ pub enum Error {
     /// Another rank refused its part of an operation.
     #[error("{0}")]
     Refused(Box<Refused>),
-    /// A put and the owner's own work met in a window.
+    /// A put and another use of a window that nothing orders.
     #[error("{0}")]
     Hazard(Box<Hazard>),
     /// A put that ends past the window.

@@ -99,7 +99,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// A peer's put and this rank's own work met in a window's memory.
+/// A peer's put and another use of a window's memory have no order. Both ranks are told.
 #[derive(Clone, Debug)]
 pub struct Hazard {
     /// The window's owner.
@@ -108,15 +108,87 @@ pub struct Hazard {
     pub start: usize,
     /// One past the last.
     pub end: usize,
+    /// The two uses; none where the order of uses is not checked (`TYPED_NCCL_CHECK=off`) and the two met
+    /// in time.
+    pub no_order: Option<NoOrder>,
+}
+
+/// A put and another use of the same memory that nothing orders.
+#[derive(Clone, Debug)]
+pub struct NoOrder {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// The put.
+    pub put: Call,
+    /// Whose put it is.
+    pub from: Rank,
+    /// Whether the put came first, this time.
+    pub put_is_first: bool,
+    /// The other use.
+    pub other: OtherUse,
+}
+
+/// What a put has no order with.
+#[derive(Clone, Debug)]
+pub struct OtherUse {
+    /// Whose it is: the window's owner, or another rank that puts there.
+    pub rank: Rank,
+    /// Where the program makes it.
+    pub site: &'static std::panic::Location<'static>,
+    /// Whether it is a put too.
+    pub is_put: bool,
+    /// Whether it writes.
+    pub is_write: bool,
 }
 
 impl fmt::Display for Hazard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rank, start, end } = self;
+        let Self { rank, start, end, no_order } = self;
+        if let Some(no_order) = no_order {
+            return no_order.write(f, *rank, *start, *end);
+        }
         write!(
             f,
-            "bytes {start}..{end} of a window of rank {rank} were touched by a peer's put and by the rank's own work at one time, at least one of them writing; nothing orders the two: wait for a signal before reading, and send one back before the next put"
+            "bytes {start}..{end} of a window of rank {rank} were touched by a peer's put and by the rank's own work at one time, at least one of them writing; nothing orders the two: wait for a signal before reading, and send one back before the next put; `TYPED_NCCL_CHECK=order` in the environment says where"
         )
+    }
+}
+
+impl NoOrder {
+    fn write(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        owner: Rank,
+        start: usize,
+        end: usize,
+    ) -> fmt::Result {
+        let Self { name, put, from, put_is_first, other } = self;
+        let (start, end) = (start / put.dtype.size(), end.div_ceil(put.dtype.size()));
+        write!(f, "{start}..{end} of a window of {} of rank {owner} on {name}: ", put.dtype)?;
+        let puts = format!("rank {from} puts at {}", At(put.site));
+        let OtherUse { rank, site, is_put, is_write } = other;
+        let verb = match (is_put, is_write) {
+            (true, _) => "puts",
+            (false, true) => "writes",
+            (false, false) => "reads",
+        };
+        let uses = format!("rank {rank} {verb} at {}", At(site));
+        let (first, second) = if *put_is_first { (puts, uses) } else { (uses, puts) };
+        write!(f, "{first}, {second}, and nothing orders the two; ")?;
+        match (is_put, put_is_first) {
+            (true, _) => write!(
+                f,
+                "rank {owner} waits for the signal of one put, and signals the other rank, which waits for that before it puts"
+            ),
+            (false, true) => write!(
+                f,
+                "rank {rank} waits for the signal of rank {from}'s put first: `comm.wait_signal({from})`"
+            ),
+            (false, false) => write!(
+                f,
+                "rank {rank} says when it is done, `comm.signal({from})`, and rank {from} waits for that before it puts, `comm.wait_signal({rank})`"
+            ),
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod block;
 mod engine;
+mod hazards;
 mod moves;
 mod ranges;
 
@@ -47,24 +48,40 @@ unsafe impl Memory for HostBackend {
         Block::zeroed(ordinal, bytes)
     }
 
-    unsafe fn read(block: &Block, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
-        let _guard = Touch { block, start: offset, bytes, write: false }.take();
-        // SAFETY: the caller keeps the range inside the block, and ordered writers away; the guard
-        // keeps peers away; `to` is the caller's own memory.
-        let from = unsafe { block.at(offset) };
-        // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
-        Ok(())
+    unsafe fn read(
+        block: &Block,
+        offset: usize,
+        to: *mut u8,
+        bytes: usize,
+        site: Site,
+    ) -> Result<()> {
+        let touch = Touch { block, start: offset, bytes, write: false };
+        hazards::copied(&touch, site, || {
+            let _guard = touch.take();
+            // SAFETY: the caller keeps the range inside the block, and ordered writers away; the guard
+            // keeps peers away; `to` is the caller's own memory.
+            let from = unsafe { block.at(offset) };
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+        })
     }
 
-    unsafe fn write(block: &Block, offset: usize, from: *const u8, bytes: usize) -> Result<()> {
-        let _guard = Touch { block, start: offset, bytes, write: true }.take();
-        // SAFETY: the caller keeps the range inside the block, and every ordered use away; the guard
-        // keeps peers away.
-        let to = unsafe { block.at(offset) };
-        // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
-        Ok(())
+    unsafe fn write(
+        block: &Block,
+        offset: usize,
+        from: *const u8,
+        bytes: usize,
+        site: Site,
+    ) -> Result<()> {
+        let touch = Touch { block, start: offset, bytes, write: true };
+        hazards::copied(&touch, site, || {
+            let _guard = touch.take();
+            // SAFETY: the caller keeps the range inside the block, and every ordered use away; the
+            // guard keeps peers away.
+            let to = unsafe { block.at(offset) };
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+        })
     }
 }
 
@@ -88,7 +105,11 @@ unsafe impl Streams for HostBackend {
     }
 
     fn reached(point: &Point) -> Result<bool> {
-        Ok(point.reached())
+        let is_reached = point.reached();
+        if is_reached {
+            point.seen();
+        }
+        Ok(is_reached)
     }
 
     fn pause(point: &Point, at_most: Duration) {
@@ -128,7 +149,7 @@ unsafe impl Copies for HostBackend {
         let (from, to) = (from.clone(), to.clone());
         let copy = move || {
             // SAFETY: the caller keeps the range inside, ordered uses away, and `from` untouched.
-            let copied = unsafe { Self::write(to.block(), offset, from.start(), bytes) };
+            let copied = unsafe { Self::write(to.block(), offset, from.start(), bytes, site) };
             debug_assert!(copied.is_ok(), "host memory is always there");
         };
         ENGINE.enqueue_launch(stream, site, Box::new(copy));
@@ -146,7 +167,7 @@ unsafe impl Copies for HostBackend {
         let (from, to) = (from.clone(), to.clone());
         let copy = move || {
             // SAFETY: the caller keeps the range inside, ordered writers away, and `to` untouched.
-            let copied = unsafe { Self::read(from.block(), offset, to.start(), bytes) };
+            let copied = unsafe { Self::read(from.block(), offset, to.start(), bytes, site) };
             debug_assert!(copied.is_ok(), "host memory is always there");
         };
         ENGINE.enqueue_launch(stream, site, Box::new(copy));
@@ -169,7 +190,9 @@ unsafe impl Launches for HostBackend {
             bytes,
             write,
         });
-        block::guard_closure(touches.collect(), site)
+        let touches: Vec<_> = touches.collect();
+        touches.iter().for_each(|touch| hazards::closure(touch, site));
+        block::guard_closure(touches, site)
     }
 
     fn launch(

@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::block::Block;
 use super::engine::{ENGINE, Parked};
+use super::hazards::{self, Uses};
 use crate::communicator::Health;
 use crate::error::{Error, Hazard, Site};
 
@@ -24,6 +25,8 @@ pub(super) struct Ranges {
     owner: Mutex<Weak<Health>>,
     taken: Mutex<Taken>,
     freed: Condvar,
+    /// What was last done with the memory, where the order of uses is checked.
+    uses: Mutex<Uses>,
 }
 
 #[derive(Debug, Default)]
@@ -104,6 +107,10 @@ impl Ranges {
         Guard { ranges: self, held }
     }
 
+    pub(super) fn uses(&self) -> MutexGuard<'_, Uses> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes a range unless a closure is in the way; waits for moves.
     fn try_take(&self, held: Held) -> Option<Guard<'_>> {
         let mut taken = self.taken();
@@ -131,10 +138,19 @@ impl Ranges {
 
     #[cold]
     fn report(&self, held: Held, other: Held) {
+        if hazards::is_on() {
+            // What met has no order: it was told, with its lines, before it met.
+            return;
+        }
         let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let Some(owner) = owner else { return };
         let (start, end) = (held.start.max(other.start), held.end.min(other.end));
-        owner.pend(Error::Hazard(Box::new(Hazard { rank: owner.rank(), start, end })));
+        owner.pend(Error::Hazard(Box::new(Hazard {
+            rank: owner.rank(),
+            start,
+            end,
+            no_order: None,
+        })));
     }
 }
 

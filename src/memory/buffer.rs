@@ -156,6 +156,7 @@ pub(super) fn read<T: Element, D: Device>(
             offset,
             out.as_mut_ptr().cast(),
             size_of_val(out),
+            site,
         )
     }
 }
@@ -176,6 +177,7 @@ pub(super) fn write<T: Element, D: Device>(
             offset,
             values.as_ptr().cast(),
             size_of_val(values),
+            site,
         )
     }
 }

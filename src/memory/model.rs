@@ -12,7 +12,7 @@ use loom::thread;
 use super::{Booking, Order, Uses};
 use crate::Result;
 use crate::backend::{AllocKind, Blame, Memory, Streams};
-use crate::error::Error;
+use crate::error::{Error, Site};
 use crate::stream::StreamCore;
 
 /// A device without memory.
@@ -52,11 +52,11 @@ unsafe impl Memory for Model {
         Ok(())
     }
 
-    unsafe fn read((): &(), _: usize, _: *mut u8, _: usize) -> Result<()> {
+    unsafe fn read((): &(), _: usize, _: *mut u8, _: usize, _: Site) -> Result<()> {
         Ok(())
     }
 
-    unsafe fn write((): &(), _: usize, _: *const u8, _: usize) -> Result<()> {
+    unsafe fn write((): &(), _: usize, _: *const u8, _: usize, _: Site) -> Result<()> {
         Ok(())
     }
 }

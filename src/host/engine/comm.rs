@@ -13,6 +13,7 @@ use super::window::Window;
 use crate::backend::{Join, WindowId};
 use crate::communicator::Health;
 use crate::error::{Call, Error};
+use crate::host::hazards::CommOrder;
 
 /// One rank's place in one communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +63,8 @@ pub(super) struct CommState {
     /// Signals, by receiver, sender and slot.
     pub(super) signals: Signals,
     pub(super) windows: HashMap<WindowId, Window>,
+    /// Its clocks, where the order of uses is checked.
+    pub(super) order: Option<Box<CommOrder>>,
     /// A rank is gone, and with it the communicator.
     pub(super) broken: bool,
     /// How many members have let go.
@@ -134,6 +137,7 @@ impl CommState {
             pairs: (0..size * size).map(|_| Pairs::default()).collect(),
             signals: Signals::new(size, join.slots),
             windows: HashMap::new(),
+            order: CommOrder::open(),
             broken: false,
             left: 0,
         }
@@ -213,6 +217,10 @@ impl State {
     }
 
     pub(super) fn is_idle(&mut self, place: Place) -> bool {
-        self.member(place).is_none_or(|member| member.is_idle())
+        let is_idle = self.member(place).is_none_or(|member| member.is_idle());
+        if is_idle {
+            self.order_idle(place);
+        }
+        is_idle
     }
 }

@@ -92,6 +92,7 @@ impl State {
             flight.void = true;
         }
         member.flight = Some(flight);
+        self.order_takes_off(place);
         self.todo.push(Step::Member(place));
     }
 
@@ -149,6 +150,7 @@ impl State {
 
     /// Starts the one-sided operation `at`; true if the group can go on at once.
     fn one_sided(&mut self, place: Place, at: usize, out: &mut Out) -> bool {
+        self.order_put(place, at);
         let Some(comm) = self.comm(place) else { return false };
         let Some(flight) = comm.members[place.rank].flight.as_mut() else { return false };
         match &mut flight.ops[at] {
@@ -174,10 +176,10 @@ impl State {
             }
             HostOp::Wait { peer, slot, count, .. } => {
                 let (peer, slot, count) = (*peer, *slot, *count);
-                if !comm.signals.consume(place.rank, peer, slot, count) {
+                let Some(consumed) = comm.signals.consume(place.rank, peer, slot, count) else {
                     self.check_wait(place, out);
                     return false;
-                }
+                };
                 let refused = comm.signals.take_refusal(place.rank, peer, slot);
                 let call = comm.members[place.rank].flight.as_ref().and_then(|f| f.ops[at].call());
                 if let (Some(reason), Some(call)) = (refused, call) {
@@ -187,6 +189,7 @@ impl State {
                 if let Some(flight) = comm.members[place.rank].flight.as_mut() {
                     flight.phase = Phase::OneSided(at + 1);
                 }
+                self.order_consumed(place, (peer, slot), consumed);
                 return true;
             }
         }
@@ -211,6 +214,7 @@ impl State {
         self.spare.push(flight.give_back(out));
         self.take_turn(place);
         self.task_over(stream, out);
+        self.order_lands(place, stream);
         self.check_departed(place, out);
         self.sweep(place, out);
     }

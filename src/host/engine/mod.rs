@@ -12,6 +12,7 @@ mod comm;
 mod fault;
 mod flight;
 mod job;
+mod order;
 mod pair;
 mod report;
 mod round;
@@ -23,7 +24,7 @@ mod worker;
 
 pub(super) use comm::Member;
 pub(super) use job::Parked;
-pub(super) use stream::{Point, StreamToken};
+pub(super) use stream::{Point, Progress, StreamToken};
 
 use std::panic::Location;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -36,8 +37,8 @@ use pair::Side;
 use state::{Out, State, Work};
 use stream::{Closure, Task};
 
-use super::HostBackend;
 use super::moves::{Entry, Held};
+use super::{HostBackend, hazards};
 use crate::backend::{Blame, Departure, Join, Op, Refusal, WindowId};
 use crate::error::{Error, Operation, Panicked};
 use crate::memory::Allocation;
@@ -279,7 +280,9 @@ impl Engine {
                 }
             }
             Work::Run { stream, work, site } => {
-                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+                let outcome = hazards::in_task(&stream, || {
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+                });
                 if let Err(panic) = outcome {
                     let message = unwind::message(&*panic);
                     stream.leave_error(Error::Panicked(Box::new(Panicked { message, site })));

@@ -116,6 +116,7 @@ impl CommState {
 impl State {
     /// A rank's group has reached the transfer at `at`.
     pub(super) fn post_transfer(&mut self, place: Place, at: usize, out: &mut Out) {
+        self.order_operates(place, at);
         let Some(comm) = self.comm(place) else { return };
         let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
         let (side, peer, index, call) = match &flight.ops[at] {
@@ -172,6 +173,7 @@ impl State {
                     if let (Some(source), Some(target)) =
                         (comm.take_held(from, s), comm.take_held(to, r))
                     {
+                        self.order_message(place, from, to);
                         let done = Done::Transfer { place, from, to, index };
                         out.jobs.push(Job::new(done, Moves::copy(source, target)));
                         return;

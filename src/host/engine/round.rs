@@ -146,6 +146,7 @@ impl CommState {
 impl State {
     /// A rank's group has reached the collective at `at`.
     pub(super) fn post_collective(&mut self, place: Place, at: usize, out: &mut Out) {
+        self.order_operates(place, at);
         let Some(comm) = self.comm(place) else { return };
         let Some(flight) = comm.members[place.rank].flight.as_mut() else { return };
         let HostOp::Collective { index, entry: Some(entry) } = &flight.ops[at] else { return };
@@ -189,7 +190,7 @@ impl State {
             return self.void_round(place, index, &error);
         }
         round.phase = Phase::Moving;
-        let mut entries = Vec::new();
+        let (mut entries, mut ranks) = (Vec::new(), Vec::new());
         for rank in 0..comm.members.len() {
             let Some(Part::Here { at, .. }) = comm.round(index).map(|round| &round.parts[rank])
             else {
@@ -200,11 +201,13 @@ impl State {
                 && let HostOp::Collective { entry, .. } = &mut flight.ops[at]
             {
                 entries.extend(entry.take());
+                ranks.push(rank);
             }
         }
         if entries.is_empty() {
             comm.close_round(index);
         } else {
+            self.order_collective(place, &entries[0].call, &ranks);
             out.jobs.push(Job::new(Done::Round { place, index }, Moves::new(entries)));
         }
     }

@@ -43,15 +43,21 @@ impl Signals {
         cell.raised - cell.consumed
     }
 
-    /// Consumes signals, if there are enough.
-    pub(super) fn consume(&mut self, to: usize, from: usize, slot: Slot, count: u64) -> bool {
+    /// Consumes signals, if there are enough; how many of the kind were consumed so far.
+    pub(super) fn consume(
+        &mut self,
+        to: usize,
+        from: usize,
+        slot: Slot,
+        count: u64,
+    ) -> Option<u64> {
         let cell = self.cell(to, from, slot);
         match self.cells.get_mut(cell) {
             Some(cell) if cell.raised - cell.consumed >= count => {
                 cell.consumed += count;
-                true
+                Some(cell.consumed)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -80,11 +86,13 @@ impl State {
         let Some(at) = comm.signals.cells.get_mut(cell) else { return };
         let number = at.raised;
         at.raised += 1;
+        let is_refused = refused.is_some();
         if let Some(reason) = refused {
             comm.signals.refused.entry(cell).or_default().push_back((number, reason));
         }
         if comm.members[to].flight.is_some() {
             self.todo.push(Step::Member(place.of(to)));
         }
+        self.order_raised(place, (to, slot), number, is_refused);
     }
 }

@@ -11,6 +11,7 @@ use super::comm::Place;
 use super::flight::HostOp;
 use super::state::{Out, State, Step, Work};
 use crate::error::Error;
+use crate::host::hazards::StreamOrder;
 
 /// User compute, boxed.
 pub(super) type Closure = Box<dyn FnOnce() + Send>;
@@ -31,12 +32,14 @@ impl Drop for StreamToken {
 
 /// How far a stream has come; readable without the lock.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(in crate::host) struct Progress {
     pub(super) key: usize,
     issued: AtomicU64,
     done: AtomicU64,
     /// What closures left behind, by the task that did.
     errors: Mutex<VecDeque<(u64, Arc<Left>)>>,
+    /// What its tasks come after, where that is checked.
+    order: Option<Box<StreamOrder>>,
 }
 
 /// An error that a closure left behind. Every stream that waits for that closure has it, and the
@@ -55,6 +58,11 @@ impl Progress {
         let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         errors.retain(|(_, left)| !left.told.load(Ordering::Relaxed));
         errors
+    }
+
+    /// What its tasks come after, where that is checked.
+    pub(in crate::host) fn order(&self) -> Option<&StreamOrder> {
+        self.order.as_deref()
     }
 
     /// The task that the stream is at leaves an error.
@@ -81,6 +89,9 @@ impl Progress {
 
     /// Who waits for a point of another stream may see what its errors left unfinished.
     fn take_over(&self, point: &Point) {
+        if let (Some(order), Some(other)) = (self.order(), point.progress.order()) {
+            order.waits_for(other, point.seq);
+        }
         let errors: Vec<_> = point.progress.errors().iter().cloned().collect();
         for (_, left) in errors.into_iter().filter(|(task, _)| *task <= point.seq) {
             self.leave(left);
@@ -107,6 +118,13 @@ impl Point {
     /// Pairs with the release in [`State::task_over`].
     pub(in crate::host) fn reached(&self) -> bool {
         self.progress.done.load(Ordering::Acquire) >= self.seq
+    }
+
+    /// The host has seen that it is reached.
+    pub(in crate::host) fn seen(&self) {
+        if let Some(order) = self.progress.order() {
+            order.seen(self.seq);
+        }
     }
 
     /// The first error of what is before the point.
@@ -157,6 +175,7 @@ impl State {
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
             errors: Mutex::default(),
+            order: StreamOrder::open(),
         });
         slot.insert(StreamState {
             progress: progress.clone(),
@@ -183,6 +202,9 @@ impl State {
         let key = stream.progress.key;
         if let Some(state) = self.streams.get_mut(key) {
             state.queue.push_back(task);
+            if let Some(order) = stream.progress.order() {
+                order.enqueued();
+            }
             stream.progress.issued.fetch_add(1, Ordering::Release);
             self.todo.push(Step::Stream(key));
         }
@@ -223,6 +245,9 @@ impl State {
         let Some(stream) = self.streams.get_mut(key) else {
             return false;
         };
+        if let Some(order) = stream.progress.order() {
+            order.begins();
+        }
         match stream.queue.pop_front() {
             None => false,
             Some(Task::Wait(point)) => {
@@ -251,6 +276,9 @@ impl State {
             return;
         };
         stream.current = None;
+        if let Some(order) = stream.progress.order() {
+            order.ends(stream.progress.done.load(Ordering::Relaxed) + 1);
+        }
         let done = stream.progress.done.fetch_add(1, Ordering::Release) + 1;
         stream.dependents.retain(|&(seq, waiter)| {
             let free = seq <= done;

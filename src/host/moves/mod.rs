@@ -55,8 +55,13 @@ impl Held {
         self.allocation.block()
     }
 
+    /// All of the span.
+    pub(super) fn whole(&self, write: bool) -> Touch<'_> {
+        self.touch(0, self.bytes, write)
+    }
+
     /// `bytes` bytes from byte `offset` of the span, about to be read or written.
-    fn touch(&self, offset: usize, bytes: usize, write: bool) -> Touch<'_> {
+    pub(super) fn touch(&self, offset: usize, bytes: usize, write: bool) -> Touch<'_> {
         Touch { block: self.block(), start: self.offset + offset, bytes, write }
     }
 }

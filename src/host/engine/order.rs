@@ -1,0 +1,141 @@
+//! What the engine tells the check of order: who comes after whom, and who touches what.
+//!
+//! Nothing of it happens where the check is off: a communicator has no clocks then.
+
+use super::comm::Place;
+use super::flight::HostOp;
+use super::state::State;
+use super::stream::StreamState;
+use crate::backend::Slot;
+use crate::error::Call;
+use crate::host::hazards::{self, CommOrder, PutBy, StreamOrder};
+
+/// The clock of a stream.
+fn clock(stream: Option<&StreamState>) -> Option<&StreamOrder> {
+    stream?.progress.order()
+}
+
+impl State {
+    /// The clocks of a communicator, and of the stream that carries a rank's group.
+    fn clocks(&mut self, place: Place) -> Option<(&mut CommOrder, Option<&StreamOrder>)> {
+        let Self { comms, streams, .. } = self;
+        let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id)?;
+        let order = comm.order.as_deref_mut()?;
+        let flight = comm.members[place.rank].flight.as_ref();
+        Some((order, flight.and_then(|flight| clock(streams.get(flight.stream)))))
+    }
+
+    pub(super) fn order_takes_off(&mut self, place: Place) {
+        if let Some((order, Some(stream))) = self.clocks(place) {
+            order.takes_off(place.rank, stream);
+        }
+    }
+
+    /// The rank's group was the stream's last task.
+    pub(super) fn order_lands(&mut self, place: Place, stream: usize) {
+        let Self { comms, streams, .. } = self;
+        let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id);
+        if let Some(order) = comm.and_then(|comm| comm.order.as_deref_mut())
+            && let Some(stream) = clock(streams.get(stream))
+        {
+            order.lands(place.rank, stream);
+        }
+    }
+
+    /// Everything of a rank is over, as the host has seen.
+    pub(super) fn order_idle(&mut self, place: Place) {
+        if let Some((order, _)) = self.clocks(place) {
+            order.idle(place.rank);
+        }
+    }
+
+    /// A rank's group is at its operation `at`: if that is a put, it begins.
+    pub(super) fn order_put(&mut self, place: Place, at: usize) {
+        let Self { comms, streams, .. } = self;
+        let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id);
+        let Some(comm) = comm else { return };
+        let Some(order) = comm.order.as_deref_mut() else { return };
+        let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
+        let HostOp::Put { call, peer, from: Some(from), window, offset, slot } = &flight.ops[at]
+        else {
+            return;
+        };
+        let to = comm.windows.get(window).and_then(|window| window.held(*peer, *offset));
+        let (Some(to), Some(stream)) = (to, clock(streams.get(flight.stream))) else { return };
+        let source = from.whole(false);
+        let healths = [place.rank, *peer].map(|rank| comm.members[rank].health.as_ref());
+        let (name, call, context) = (comm.name, *call, slot.context);
+        let by = PutBy { name, call, from: place.rank, to: *peer, context, healths };
+        order.put(stream, &by, &source, &to.touch(0, source.bytes, true));
+    }
+
+    /// A signal was raised; `refused`: not by the stream, whose put did not happen.
+    pub(super) fn order_raised(
+        &mut self,
+        place: Place,
+        (to, slot): (usize, Slot),
+        number: u64,
+        refused: bool,
+    ) {
+        if let Some((order, stream)) = self.clocks(place) {
+            order.raise(stream.filter(|_| !refused), (place.rank, to, slot), number);
+        }
+    }
+
+    /// A rank's wait has consumed signals of `from`, those before number `consumed`.
+    pub(super) fn order_consumed(
+        &mut self,
+        place: Place,
+        (from, slot): (usize, Slot),
+        consumed: u64,
+    ) {
+        if let Some((order, Some(stream))) = self.clocks(place) {
+            order.consume(stream, (from, place.rank, slot), consumed);
+        }
+    }
+
+    /// A rank's group has come to a collective or a transfer.
+    pub(super) fn order_operates(&mut self, place: Place, at: usize) {
+        let Self { comms, streams, .. } = self;
+        let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
+        let Some(comm) = comm else { return };
+        let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
+        let Some(stream) = clock(streams.get(flight.stream)) else { return };
+        let (call, read, written) = match &flight.ops[at] {
+            HostOp::Collective { entry: Some(entry), .. } => {
+                (&entry.call, entry.send.as_ref(), entry.recv.as_ref())
+            }
+            HostOp::SendTo { call, from, .. } => (call, from.as_ref(), None),
+            HostOp::RecvFrom { call, to, .. } => (call, None, to.as_ref()),
+            _ => return,
+        };
+        let read = read.map(|held| held.whole(false));
+        hazards::operates(stream, call, read, written.map(|held| held.whole(true)));
+    }
+
+    /// A collective has all of these ranks, and begins to move.
+    pub(super) fn order_collective(&mut self, place: Place, call: &Call, ranks: &[usize]) {
+        let Self { comms, streams, .. } = self;
+        let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
+        let Some(comm) = comm else { return };
+        let clocks = ranks.iter().filter_map(|&rank| {
+            let flight = comm.members[rank].flight.as_ref()?;
+            Some((rank, clock(streams.get(flight.stream))?))
+        });
+        hazards::collective(call, &clocks.collect::<Vec<_>>());
+    }
+
+    /// Both ends of a message are there, and it begins to move.
+    pub(super) fn order_message(&mut self, place: Place, from: usize, to: usize) {
+        let Self { comms, streams, .. } = self;
+        let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
+        let Some(comm) = comm else { return };
+        let [from, to] = [from, to].map(|rank| {
+            let flight = comm.members[rank].flight.as_ref()?;
+            clock(streams.get(flight.stream))
+        });
+        if let (Some(from), Some(to)) = (from, to) {
+            hazards::message(from, to);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What the ranks of a communicator hand on to each other.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use super::clock::{Clock, Line};
+use super::uses::{By, Put, When};
+use super::{Clash, StreamOrder, used};
+use crate::Rank;
+use crate::backend::Slot;
+use crate::communicator::Health;
+use crate::error::{Call, Operation};
+use crate::host::block::Touch;
+
+/// How many signals of a kind that nobody awaited keep a clock each. Of more, the oldest have what the next
+/// one tells, which hides mistakes and invents none.
+const RAISED: usize = 256;
+
+/// The clocks of a communicator.
+#[derive(Default)]
+pub(in crate::host) struct CommOrder {
+    /// Behind each rank's last group: groups of one rank follow each other, whatever their streams.
+    groups: HashMap<usize, Clock>,
+    /// Puts, by sender, receiver and context: who has waited for a signal has the earlier ones of its line.
+    puts: HashMap<(usize, usize, u32), Line>,
+    /// What each signal tells that was not awaited yet, by sender, receiver and slot.
+    raised: HashMap<(usize, usize, Slot), VecDeque<(u64, Clock)>>,
+}
+
+/// Who puts where.
+pub(in crate::host) struct PutBy<'a> {
+    pub(in crate::host) name: &'static str,
+    pub(in crate::host) call: Call,
+    pub(in crate::host) from: usize,
+    pub(in crate::host) to: usize,
+    pub(in crate::host) context: u32,
+    /// Of the two ranks.
+    pub(in crate::host) healths: [Option<&'a Arc<Health>>; 2],
+}
+
+impl CommOrder {
+    /// None where nothing is checked.
+    pub(in crate::host) fn open() -> Option<Box<Self>> {
+        super::is_on().then(Box::default)
+    }
+
+    /// A rank's stream has come to a group.
+    pub(in crate::host) fn takes_off(&self, rank: usize, stream: &StreamOrder) {
+        if let Some(clock) = self.groups.get(&rank) {
+            stream.clock(|own| own.join(clock));
+        }
+    }
+
+    /// It is done with it.
+    pub(in crate::host) fn lands(&mut self, rank: usize, stream: &StreamOrder) {
+        let clock = self.groups.entry(rank).or_default();
+        stream.clock(|own| clock.clone_from(own));
+    }
+
+    /// The host has seen that a rank's groups are over.
+    pub(in crate::host) fn idle(&self, rank: usize) {
+        if let Some(clock) = self.groups.get(&rank) {
+            super::known::learn(|known| known.join_arrived(clock));
+        }
+    }
+
+    /// A put begins: a read here, and a write there that is over when a signal says so.
+    pub(in crate::host) fn put(
+        &mut self,
+        stream: &StreamOrder,
+        by: &PutBy<'_>,
+        from: &Touch<'_>,
+        to: &Touch<'_>,
+    ) {
+        let PutBy { name, call, context, .. } = *by;
+        let when = stream.at_step();
+        used(from, By::Owner(call.site), &when).into_iter().for_each(Clash::tell);
+        let line = self.puts.entry((by.from, by.to, context)).or_insert_with(Line::open);
+        line.last += 1;
+        let when = When { line: line.id, event: line.last, ..when };
+        let weak = |health: Option<&Arc<Health>>| health.map_or_else(Weak::new, Arc::downgrade);
+        let [health, owner] = by.healths.map(weak);
+        let ranks = (Rank::at(by.from), Rank::at(by.to));
+        let put = Put { call, from: ranks.0, to: ranks.1, name, health, owner };
+        used(to, By::Put(put), &when).into_iter().for_each(Clash::tell);
+        stream.clock(|own| own.send(when.line, when.event));
+        stream.step();
+    }
+
+    /// A rank's signal number `number` of a kind is raised; by the host, if there is no stream.
+    pub(in crate::host) fn raise(
+        &mut self,
+        stream: Option<&StreamOrder>,
+        (from, to, slot): (usize, usize, Slot),
+        number: u64,
+    ) {
+        let Some(stream) = stream else { return };
+        let mut clock = stream.clock(|own| own.clone());
+        if let Some(line) = self.puts.get(&(from, to, slot.context)) {
+            clock.arrived(line.id);
+        }
+        let raised = self.raised.entry((from, to, slot)).or_default();
+        if raised.len() == RAISED {
+            raised.pop_front();
+            if let Some((oldest, _)) = raised.front_mut() {
+                *oldest = 0;
+            }
+        }
+        raised.push_back((number, clock));
+    }
+
+    /// A wait has consumed the signals of a kind before number `consumed`.
+    pub(in crate::host) fn consume(
+        &mut self,
+        stream: &StreamOrder,
+        kind: (usize, usize, Slot),
+        consumed: u64,
+    ) {
+        let Some(raised) = self.raised.get_mut(&kind) else { return };
+        while raised.front().is_some_and(|(number, _)| *number < consumed) {
+            if let Some((_, clock)) = raised.pop_front() {
+                stream.clock(|own| own.join(&clock));
+            }
+        }
+    }
+}
+
+/// What an operation reads and writes here.
+pub(in crate::host) fn operates(
+    stream: &StreamOrder,
+    call: &Call,
+    read: Option<Touch<'_>>,
+    written: Option<Touch<'_>>,
+) {
+    let by = || By::Owner(call.site);
+    if let Some(read) = read {
+        used(&read, by(), &stream.at_step()).into_iter().for_each(Clash::tell);
+        stream.step();
+    }
+    for written in written.into_iter().flat_map(|written| without(written, read, call.operation)) {
+        used(&written, by(), &stream.at_task()).into_iter().for_each(Clash::tell);
+    }
+}
+
+/// In place, what moves is not written where it came from.
+fn without<'b>(
+    written: Touch<'b>,
+    read: Option<Touch<'b>>,
+    operation: Operation,
+) -> Vec<Touch<'b>> {
+    let moves = matches!(
+        operation,
+        Operation::Broadcast | Operation::AllGather | Operation::Gather | Operation::Scatter
+    );
+    let Some(read) = read.filter(|read| moves && std::ptr::eq(read.block, written.block)) else {
+        return vec![written];
+    };
+    let (end, read_end) = (written.start + written.bytes, read.start + read.bytes);
+    let before = Touch { bytes: read.start.clamp(written.start, end) - written.start, ..written };
+    let start = read_end.clamp(written.start, end);
+    vec![before, Touch { start, bytes: end - start, ..written }]
+}
+
+/// A collective whose ranks have all come: data flows, and with it what the ranks it comes from know.
+pub(in crate::host) fn collective(call: &Call, ranks: &[(usize, &StreamOrder)]) {
+    let root = call.root.map(Rank::index);
+    let (from_root, to_root) = match call.operation {
+        Operation::Broadcast | Operation::Scatter => (true, false),
+        Operation::Reduce | Operation::Gather => (false, true),
+        _ => (false, false),
+    };
+    let mut all = Clock::default();
+    for (_, stream) in ranks.iter().filter(|(rank, _)| !from_root || Some(*rank) == root) {
+        stream.clock(|own| all.join_arrived(own));
+    }
+    for (_, stream) in ranks.iter().filter(|(rank, _)| !to_root || Some(*rank) == root) {
+        stream.clock(|own| own.join(&all));
+    }
+}
+
+/// A message: what its sender knows, its receiver knows.
+pub(in crate::host) fn message(from: &StreamOrder, to: &StreamOrder) {
+    let clock = from.clock(|own| own.clone());
+    to.clock(|own| own.join_arrived(&clock));
+}

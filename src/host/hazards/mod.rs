@@ -1,0 +1,158 @@
+//! Hazards: uses of a window that nothing orders with a peer's put, whenever the two happen.
+//!
+//! Vector clocks: every task of a stream, every put and every access of the host's own is an event of a
+//! line, and every place knows of each line how many events are surely over. When memory that peers put
+//! into is used, the use is compared with the last uses of the same bytes; if one of the two is a put, one
+//! writes, and the later one does not know that the earlier one is over, that is a [`Hazard`], and both
+//! ranks are told. What orders, and on whose promise, stands in `docs/decisions.md`.
+//!
+//! Not compared: the owner's own uses with each other, which memory orders by itself; what goes by raw
+//! pointers. Where there is doubt, the check is silent: it has no false alarms by design.
+//!
+//! On in debug builds, and with `TYPED_NCCL_CHECK=order`; `TYPED_NCCL_CHECK=off` turns it off.
+
+mod clock;
+mod comm;
+mod known;
+mod stream;
+mod uses;
+
+pub(super) use comm::{CommOrder, PutBy, collective, message, operates};
+pub(super) use stream::StreamOrder;
+pub(super) use uses::Uses;
+
+use std::cell::RefCell;
+use std::sync::{Arc, LazyLock, Weak};
+
+use uses::{By, Use, When};
+
+use super::block::Touch;
+use super::engine::Progress;
+use crate::Result;
+use crate::communicator::Health;
+use crate::error::{Error, Hazard, NoOrder, OtherUse, Site, told};
+
+static ON: LazyLock<bool> = LazyLock::new(|| match std::env::var("TYPED_NCCL_CHECK").as_deref() {
+    Ok("order") => true,
+    Ok("off" | "") => false,
+    Ok(other) => {
+        log::warn!("TYPED_NCCL_CHECK is `{other}`, not `order` or `off`: the default holds");
+        cfg!(debug_assertions)
+    }
+    Err(_) => cfg!(debug_assertions),
+});
+
+/// Whether the order of uses is checked.
+#[inline]
+pub(super) fn is_on() -> bool {
+    *ON
+}
+
+thread_local! {
+    /// The stream whose task this thread runs.
+    static TASK: RefCell<Option<Arc<Progress>>> = const { RefCell::new(None) };
+}
+
+/// Runs a stream's closure: what it touches is touched in the stream's order.
+pub(super) fn in_task<T>(stream: &Arc<Progress>, run: impl FnOnce() -> T) -> T {
+    if stream.order().is_none() {
+        return run();
+    }
+    TASK.set(Some(stream.clone()));
+    let outcome = run();
+    TASK.take();
+    outcome
+}
+
+fn task() -> Option<When> {
+    TASK.with_borrow(|task| Some(task.as_ref()?.order()?.at_task()))
+}
+
+/// A closure is about to see memory.
+pub(super) fn closure(touch: &Touch<'_>, site: Site) {
+    if let Some(when) = task() {
+        used(touch, By::Owner(site), &when).into_iter().for_each(Clash::tell);
+    }
+}
+
+/// The host reads or writes memory by itself: at once, or as a task of a stream. Returns what has no
+/// order with it.
+pub(super) fn copied(touch: &Touch<'_>, site: Site, copy: impl FnOnce()) -> Result<()> {
+    if !is_on() || !touch.block.is_shared() {
+        copy();
+        return Ok(());
+    }
+    if task().is_some() {
+        closure(touch, site);
+        copy();
+        return Ok(());
+    }
+    let when = known::begins();
+    let clashes = used(touch, By::Owner(site), &when);
+    copy();
+    known::ends(when.event);
+    clashes.into_iter().map(Clash::tell_peer).fold(Ok(()), Result::and)
+}
+
+/// Adds a use of a block that peers put into; hands back what it has no order with.
+fn used(touch: &Touch<'_>, by: By, when: &When) -> Vec<Clash> {
+    let Some(ranges) = touch.block.ranges() else { return Vec::new() };
+    let bytes = (touch.start, touch.start + touch.bytes);
+    let next = Use::new(bytes, touch.write, by, when);
+    let earlier = ranges.uses().add(next.clone(), &when.after);
+    earlier.iter().filter_map(|earlier| Clash::of(earlier, &next)).collect()
+}
+
+/// Two uses without an order, and whom to tell.
+struct Clash {
+    error: Error,
+    /// Who has the memory, and who puts.
+    owner: Weak<Health>,
+    puts: [Option<Weak<Health>>; 2],
+}
+
+impl Clash {
+    fn of(first: &Use, second: &Use) -> Option<Self> {
+        let (put, put_is_first, other) = match (&first.by, &second.by) {
+            (By::Put(put), _) => (put, true, second),
+            (_, By::Put(put)) => (put, false, first),
+            _ => return None,
+        };
+        let (rank, site, is_put) = match &other.by {
+            By::Owner(site) => (put.to, *site, false),
+            By::Put(other) => (other.from, other.call.site, true),
+        };
+        let other = OtherUse { rank, site, is_put, is_write: other.write };
+        let (start, end) = (first.start.max(second.start), first.end.min(second.end));
+        let no_order =
+            NoOrder { name: put.name, put: put.call, from: put.from, put_is_first, other };
+        let hazard = Hazard { rank: put.to, start, end, no_order: Some(no_order) };
+        let puts = [&first.by, &second.by].map(|by| match by {
+            By::Put(put) => Some(put.health.clone()),
+            By::Owner(_) => None,
+        });
+        Some(Self { error: Error::Hazard(Box::new(hazard)), owner: put.owner.clone(), puts })
+    }
+
+    /// Tells the ranks at their next host waits.
+    fn tell(self) {
+        if let Some(owner) = self.owner.upgrade() {
+            owner.pend(self.error.clone());
+        }
+        self.tell_peers();
+    }
+
+    /// Tells who puts; the owner gets it as an error at once.
+    fn tell_peer(self) -> Result<()> {
+        self.tell_peers();
+        Err(told(self.error))
+    }
+
+    fn tell_peers(&self) {
+        for puts in self.puts.iter().flatten().filter(|puts| !puts.ptr_eq(&self.owner)) {
+            if let Some(puts) = puts.upgrade() {
+                puts.pend(self.error.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What the tasks of a stream come after.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::clock::{Clock, Line};
+use super::known;
+use super::uses::When;
+
+/// How many tasks ago a stream's clock can be asked for; an older point has what the oldest of these
+/// knew, which hides mistakes and invents none.
+const PAST: usize = 64;
+
+/// The events of one task: the steps that are over within it, then its end.
+const STEPS: u64 = (1 << 20) - 1;
+
+/// A stream's clock.
+#[derive(Debug)]
+pub(in crate::host) struct StreamOrder(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    line: Line,
+    clock: Clock,
+    /// What the host knew when it enqueued the tasks that wait.
+    enqueued: VecDeque<Arc<Clock>>,
+    /// The clock behind the last tasks, by how many tasks there were.
+    past: VecDeque<(u64, Clock)>,
+}
+
+impl StreamOrder {
+    /// None where nothing is checked.
+    pub(in crate::host) fn open() -> Option<Box<Self>> {
+        super::is_on().then(|| {
+            let mut line = Line::open();
+            line.last |= STEPS;
+            let mut clock = Clock::default();
+            clock.learn(line.id, line.last);
+            let (enqueued, past) = (VecDeque::new(), VecDeque::new());
+            Box::new(Self(Mutex::new(Inner { line, clock, enqueued, past })))
+        })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A task was enqueued.
+    pub(in crate::host) fn enqueued(&self) {
+        self.inner().enqueued.push_back(known::now());
+    }
+
+    /// The stream has come to its next task.
+    pub(in crate::host) fn begins(&self) {
+        let mut inner = self.inner();
+        inner.line.last += 1;
+        if let Some(host) = inner.enqueued.pop_front() {
+            inner.clock.join(&host);
+        }
+    }
+
+    /// It is done with its first `seq` tasks.
+    pub(in crate::host) fn ends(&self, seq: u64) {
+        let mut inner = self.inner();
+        let Inner { line, clock, past, .. } = &mut *inner;
+        line.last |= STEPS;
+        clock.learn(line.id, line.last);
+        let mut entry = match past.len() < PAST {
+            true => Clock::default(),
+            false => past.pop_front().map(|(_, clock)| clock).unwrap_or_default(),
+        };
+        entry.clone_from(clock);
+        past.push_back((seq, entry));
+    }
+
+    /// A step of the task is over, which a signal or a peer may tell before the task is.
+    pub(super) fn step(&self) {
+        let mut inner = self.inner();
+        let Inner { line, clock, .. } = &mut *inner;
+        if line.last & STEPS < STEPS - 1 {
+            clock.learn(line.id, line.last);
+            line.last += 1;
+        }
+    }
+
+    /// When the step is that the task is at.
+    pub(super) fn at_step(&self) -> When {
+        let inner = self.inner();
+        When { line: inner.line.id, event: inner.line.last, after: inner.clock.clone() }
+    }
+
+    /// When the task is that the stream is at; it is over with the task.
+    pub(super) fn at_task(&self) -> When {
+        let inner = self.inner();
+        let event = inner.line.last | STEPS;
+        When { line: inner.line.id, event, after: inner.clock.clone() }
+    }
+
+    /// Takes part of the clock, or changes it.
+    pub(super) fn clock<T>(&self, with: impl FnOnce(&mut Clock) -> T) -> T {
+        with(&mut self.inner().clock)
+    }
+
+    /// What comes next comes after the first `seq` tasks of another stream.
+    pub(in crate::host) fn waits_for(&self, other: &Self, seq: u64) {
+        if let Some(clock) = other.after(seq) {
+            self.inner().clock.join(&clock);
+        }
+    }
+
+    /// The host has seen that the first `seq` tasks are over.
+    pub(in crate::host) fn seen(&self, seq: u64) {
+        if let Some(clock) = self.after(seq) {
+            known::learn(|known| known.join_arrived(&clock));
+        }
+    }
+
+    fn after(&self, seq: u64) -> Option<Clock> {
+        let inner = self.inner();
+        let past = || inner.past.iter().find(|(tasks, _)| *tasks >= seq);
+        (seq > 0).then(past).flatten().map(|(_, clock)| clock.clone())
+    }
+}
