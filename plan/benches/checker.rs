@@ -1,15 +1,16 @@
 //! What checking costs: `cargo bench -p typed-nccl-plan --bench checker`.
 //!
-//! Plans without and with puts, for every number of ranks, for 1,024 and for 16,384. Times are of one call, the
-//! best of several. At opt-level 0, as macros are built by default:
-//! `CARGO_PROFILE_BENCH_OPT_LEVEL=0 cargo bench -p typed-nccl-plan --bench checker`.
+//! Plans with and without puts: at the sizes that are chosen while a program compiles, and at 1,024 and 16,384
+//! ranks, as when they are bound. Times are of one call, the best of several. At opt-level 0, as macros are built by
+//! default: `CARGO_PROFILE_BENCH_OPT_LEVEL=0 cargo bench -p typed-nccl-plan --bench checker`.
 
 use std::time::{Duration, Instant};
 
 use typed_nccl_plan::build::{Generic, PlanBuilder, chain, ring};
-use typed_nccl_plan::check::check;
+use typed_nccl_plan::check::{check, check_at};
 use typed_nccl_plan::ir::Reduction::Sum;
 use typed_nccl_plan::ir::{Plan, Values};
+use typed_nccl_plan::verdict::Rejected;
 
 fn main() {
     if std::env::args().any(|argument| argument == "--test") {
@@ -17,24 +18,38 @@ fn main() {
         return;
     }
     let any = Values::AtLeast(3);
-    measure("1,000 steps, any n >= 3: messages", &messages(any.clone(), 1000));
-    measure("1,000 steps, any n >= 3: puts", &puts(any.clone(), 1000));
-    measure("1,000 steps, any n >= 3: collectives and compute", &collectives(any.clone(), 1000));
-    measure("1,000 steps, any n >= 3: messages by turns", &by_turns(any, 1000));
+    for steps in [10, 100, 1000] {
+        compiled(&format!("{steps} steps: messages"), &messages(any.clone(), steps));
+        compiled(&format!("{steps} steps: puts"), &puts(any.clone(), steps));
+        compiled(&format!("{steps} steps: collectives"), &collectives(any.clone(), steps));
+        compiled(&format!("{steps} steps: messages by turns"), &by_turns(any.clone(), steps));
+    }
     for ranks in [1024, 16_384] {
         let n = Values::Exactly(ranks);
-        measure(&format!("100 steps, n = {ranks}: messages"), &messages(n.clone(), 100));
-        measure(&format!("100 steps, n = {ranks}: puts"), &puts(n.clone(), 100));
-        measure(&format!("100 steps, n = {ranks}: collectives"), &collectives(n, 100));
+        bound(&format!("100 steps, n = {ranks}: messages"), &messages(n.clone(), 100), ranks);
+        bound(&format!("100 steps, n = {ranks}: puts"), &puts(n.clone(), 100), ranks);
+        bound(&format!("100 steps, n = {ranks}: collectives"), &collectives(n, 100), ranks);
     }
 }
 
-fn measure(what: &str, plan: &Plan) {
+/// The check of many sizes, as while a program compiles.
+fn compiled(what: &str, plan: &Plan) {
+    let at = check(plan).map_or(0, |accepted| accepted.len());
+    measure(&format!("{what}, at {at} sizes"), || check(plan).map(drop));
+}
+
+/// The check of one size, as when a plan is bound.
+fn bound(what: &str, plan: &Plan, ranks: i64) {
+    let sizes = plan.sizes(&[ranks], &[vec![4]]).expect("sizes that the plan claims");
+    measure(what, || check_at(plan, &sizes));
+}
+
+fn measure(what: &str, check: impl Fn() -> Result<(), Rejected>) {
     let mut best = Duration::MAX;
     let begin = Instant::now();
     for round in 0..10 {
         let start = Instant::now();
-        let verdict = check(plan);
+        let verdict = check();
         best = best.min(start.elapsed());
         if let Err(rejected) = verdict {
             println!("{what}: rejected\n{rejected}");

@@ -27,10 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
 
     let plan = plan.check()?;
-    println!("`{}` is right for:", plan.plan().name);
-    for claim in &plan.proof().claims {
-        println!("  {claim}");
-    }
+    println!("`{}`: {}", plan.plan().name, plan.accepted());
 
     let sizes = Sizes {
         extents: vec![4],

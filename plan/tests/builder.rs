@@ -222,7 +222,7 @@ fn a_refused_builder_comes_back_whole() {
     plan.on(net).transfer(a, ring(1), b);
     let checked = plan.check().expect("mended");
     assert_eq!(checked.plan().steps.len(), 1);
-    assert!(!checked.proof().claims.is_empty());
+    assert!(!checked.accepted().is_empty());
 }
 
 fn small(name: &str) -> (PlanBuilder, Stream, Buffer<f32>) {

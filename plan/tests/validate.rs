@@ -79,6 +79,7 @@ fn axes() {
         steps: vec![],
         covers: vec![],
         computes: vec![],
+        checks: vec![],
         ..plan()
     };
     assert_eq!(bare.validate()[0].title, "the plan has 0 axes");

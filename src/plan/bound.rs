@@ -117,7 +117,7 @@ pub(super) struct Moving<W: World> {
 ///     let (a, b) = (declared.input::<f32>("a", len), declared.output::<f32>("b", len));
 ///     let net = declared.stream("net");
 ///     declared.on(net).transfer(a, ring(1), b);
-///     let checked = declared.check().expect("a plan for any number of ranks");
+///     let checked = declared.check().expect("a plan that is right");
 ///
 ///     let mut shift = plan::bind(&mut comm, checked.plan(), &Values::new().number("len", 2))?;
 ///     let a = typed_nccl::Device::from_slice(comm.device(), &[comm.rank().index() as f32; 2])?;
@@ -162,7 +162,7 @@ impl<W: World> Bound<W> {
         values: &Values,
     ) -> Result<Self> {
         let site = Location::caller();
-        let plan = declaration.read().cloned();
+        let plan = declaration.read().map(|(plan, _)| plan.clone());
         Self::bind(comm, name, plan, declaration.sites(), values, site)
     }
 

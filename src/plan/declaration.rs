@@ -3,6 +3,8 @@
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
+use serde::Deserialize;
+use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::ir;
 
 use crate::error::Site;
@@ -10,31 +12,37 @@ use crate::error::Site;
 /// A plan in the program's text: what [`plan!`](crate::plan!) leaves of it.
 #[doc(hidden)]
 pub struct Declaration {
-    json: &'static str,
+    data: &'static str,
     sites: &'static [Site],
-    plan: OnceLock<Result<Arc<ir::Plan>, String>>,
+    plan: OnceLock<Result<(Arc<ir::Plan>, Accepted), String>>,
 }
 
 impl Declaration {
-    /// A plan as JSON, and where its statements stand.
-    pub const fn new(json: &'static str, sites: &'static [Site]) -> Self {
-        Self { json, sites, plan: OnceLock::new() }
+    /// A plan with the sizes that it was checked at, as JSON, and where its statements stand.
+    pub const fn new(data: &'static str, sites: &'static [Site]) -> Self {
+        Self { data, sites, plan: OnceLock::new() }
     }
 
     pub(super) fn sites(&self) -> &'static [Site] {
         self.sites
     }
 
-    /// The plan, read at the first call.
-    pub(super) fn read(&self) -> Result<&Arc<ir::Plan>, String> {
-        let read = || ir::Plan::from_json(self.json.as_bytes()).map(Arc::new);
-        let plan = self.plan.get_or_init(|| read().map_err(|error| error.to_string()));
-        plan.as_ref().map_err(Clone::clone)
+    /// The plan, and what it was checked at while it compiled; read at the first call.
+    pub(super) fn read(&self) -> Result<&(Arc<ir::Plan>, Accepted), String> {
+        let read = || {
+            // The macro wrote it, and validated how deep it is.
+            let mut text = serde_json::Deserializer::from_str(self.data);
+            text.disable_recursion_limit();
+            let (plan, accepted) = <(ir::Plan, Accepted)>::deserialize(&mut text)?;
+            Ok((Arc::new(plan), accepted))
+        };
+        let read = || read().map_err(|error: serde_json::Error| error.to_string());
+        self.plan.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 
     /// The plan as data; none if it was refused while it expanded.
     pub fn plan(&self) -> Option<&ir::Plan> {
-        self.read().ok().map(|plan| &**plan)
+        self.read().ok().map(|(plan, _)| &**plan)
     }
 }
 

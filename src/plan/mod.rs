@@ -1,8 +1,8 @@
 //! Plans: whole communication schedules, declared once, checked for all ranks, run through the types.
 //!
 //! [`plan!`](crate::plan!) declares a plan in the program's text and checks it while the program compiles.
-//! [`build`] makes one at run time, [`Plan::from_json`] reads one from a file. [`bind`] makes it ready on
-//! a communicator; the ranks agree there that they run the same one.
+//! [`build`] makes one at run time; `serde` carries one from elsewhere. [`bind`] makes it ready on a communicator;
+//! the ranks agree there that they run the same one, and check it for their number.
 
 mod agree;
 mod argument;
@@ -22,9 +22,8 @@ mod warm_up;
 mod whole;
 
 // Single names: what they would bring along is called as things of this crate are (see `build`).
-pub use typed_nccl_plan::check::{Proof, check};
+pub use typed_nccl_plan::check::{Accepted, check};
 pub use typed_nccl_plan::ir::Plan;
-pub use typed_nccl_plan::json::JsonError;
 pub use typed_nccl_plan::lower::{Schedule, lower};
 pub use typed_nccl_plan::verdict::Sizes;
 pub use typed_nccl_plan::{cost, verdict};

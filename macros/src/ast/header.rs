@@ -4,6 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir;
 
 use super::{Block, Expr, Lost};
+use crate::area::Area;
 
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -29,6 +30,14 @@ pub(crate) struct Settings {
     pub(crate) once: bool,
     pub(crate) target: Option<ir::Version>,
     pub(crate) implicit_order: bool,
+    pub(crate) checks: Vec<Check>,
+}
+
+/// Sizes that are to be checked.
+#[derive(Debug)]
+pub(crate) struct Check {
+    pub(crate) area: Area,
+    pub(crate) sizes: Vec<(Ident, Vec<i64>)>,
 }
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@ mod show;
 mod statement;
 
 pub(crate) use expr::{Expr, ExprKind, Operator};
-pub(crate) use header::{Param, ParamKind, Plan, Settings, TypeParam};
+pub(crate) use header::{Check, Param, ParamKind, Plan, Settings, TypeParam};
 pub(crate) use statement::{
     Argument, ArgumentKind, Awaited, Block, Collective, Lost, Memory, MemoryName, Place, Statement,
     StatementKind,

@@ -1,12 +1,12 @@
 //! Documentation of the module and of what is in it.
 
-use typed_nccl_plan::check::Proof;
+use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::ir::{Buffer, Role};
 
 use crate::valid::{Computed, Valid};
 
-/// What follows the user's own words: what was proved, and how it is used.
-pub(super) fn module(valid: &Valid, proof: Option<&Proof>) -> Vec<String> {
+/// What follows the user's own words: at which sizes it was checked, and how it is used.
+pub(super) fn module(valid: &Valid, accepted: Option<&Accepted>) -> Vec<String> {
     let plan = &valid.plan;
     let mut lines = vec![
         String::new(),
@@ -15,9 +15,8 @@ pub(super) fn module(valid: &Valid, proof: Option<&Proof>) -> Vec<String> {
         "`bind` makes it ready on a communicator, together with all ranks; `Bound::run` runs it."
             .to_owned(),
     ];
-    if let Some(proof) = proof {
-        lines.extend([String::new(), "# Checked".to_owned(), String::new()]);
-        lines.extend(proof.claims.iter().map(|claim| format!("* {claim}")));
+    if let Some(accepted) = accepted {
+        lines.extend([String::new(), accepted.to_string()]);
     }
     lines
 }

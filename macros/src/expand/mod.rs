@@ -11,8 +11,7 @@ mod types;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use typed_nccl_plan::check::{Proof, check};
-use typed_nccl_plan::json::MOST_BYTES;
+use typed_nccl_plan::check::{Accepted, check};
 
 use crate::area::Area;
 use crate::ast;
@@ -34,21 +33,14 @@ pub(crate) fn plan(tokens: TokenStream) -> TokenStream {
     let mut faults = Vec::new();
     let Some(plan) = parse::plan(tokens.collect(), &mut faults) else { return told(faults, None) };
     let valid = valid(&plan, &mut faults);
-    let proof = if faults.is_empty() {
+    let accepted = if faults.is_empty() {
         check(&valid.plan)
             .map_err(|rejected| faults.extend(tell::faults(&rejected, &valid.areas)))
             .ok()
     } else {
         None
     };
-    let json = proof.as_ref().map(|_| valid.plan.to_json()).unwrap_or_default();
-    if json.len() > MOST_BYTES {
-        let title =
-            format!("this plan is {} bytes as data, and {MOST_BYTES} can be read", json.len());
-        let fault = Fault::new(plan.name.span(), title);
-        faults.push(fault.help("make two plans of it, or say with loops what is alike"));
-    }
-    let module = module(&krate, &plan, &valid, proof.as_ref(), &json);
+    let module = module(&krate, &plan, &valid, accepted.as_ref());
     let told = told(faults, Some(&plan.conditions));
     quote!(#told #module)
 }
@@ -69,13 +61,12 @@ fn module(
     krate: &TokenStream,
     plan: &ast::Plan,
     valid: &Valid,
-    proof: Option<&Proof>,
-    json: &str,
+    accepted: Option<&Accepted>,
 ) -> TokenStream {
     let ast::Plan { attributes, visibility, name, .. } = plan;
     let types = Types::new(krate, plan, valid);
-    let docs = docs::module(valid, proof);
-    let declaration = declaration(krate, valid, json);
+    let docs = docs::module(valid, accepted);
+    let declaration = declaration(krate, valid, accepted);
     let params = params::params(valid);
     let buffers = buffers::buffers(&types, valid);
     let steps = steps::steps(&types, valid);
@@ -96,10 +87,13 @@ fn module(
     }
 }
 
-/// The plan as data, and the places of its statements for errors of a running program.
-fn declaration(krate: &TokenStream, valid: &Valid, json: &str) -> TokenStream {
+/// The plan as data with what it was checked at, and the places of its statements for errors of a running program.
+fn declaration(krate: &TokenStream, valid: &Valid, accepted: Option<&Accepted>) -> TokenStream {
     // Nothing runs what was refused: then there is no data.
-    let statements: &[Area] = if json.is_empty() { &[] } else { &valid.statements };
+    let statements: &[Area] = accepted.map_or(&[], |_| &valid.statements);
+    // Numbers and strings always become text.
+    let data = accepted.map(|accepted| serde_json::to_string(&(&valid.plan, accepted)));
+    let data = data.and_then(Result::ok).unwrap_or_default();
     // Imported, since a call has the place of its first token, and the crate's is not in the plan.
     let import = (!statements.is_empty()).then(|| quote!(use #krate::plan::here;));
     let sites = statements.iter().map(|area| quote_spanned!(area.first=> here()));
@@ -108,7 +102,7 @@ fn declaration(krate: &TokenStream, valid: &Valid, json: &str) -> TokenStream {
         #import
 
         static SITES: [&::core::panic::Location<'static>; #count] = [#(#sites),*];
-        static DECLARATION: #krate::plan::Declaration = #krate::plan::Declaration::new(#json, &SITES);
+        static DECLARATION: #krate::plan::Declaration = #krate::plan::Declaration::new(#data, &SITES);
 
         /// The plan as data.
         pub fn plan() -> &'static #krate::plan::Plan {

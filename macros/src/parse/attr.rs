@@ -1,14 +1,15 @@
 //! Attributes: ours are read, others are passed on.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
-use typed_nccl_plan::ir::Version;
+use typed_nccl_plan::ir::{Values, Version};
 
 use super::cursor::Cursor;
-use crate::ast::Settings;
+use super::header::values;
+use crate::ast::{Check, Settings};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
-const OURS: [&str; 4] = ["capture", "once", "target", "order"];
+const OURS: [&str; 5] = ["capture", "once", "target", "order", "check"];
 
 /// The attributes of a plan.
 #[derive(Default)]
@@ -34,6 +35,8 @@ pub(super) fn of_plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Attribute
         } else if is("order") {
             found.settings.implicit_order = true;
             order(&mut inside)
+        } else if is("check") {
+            check(&mut inside).map(|check| found.settings.checks.push(check))
         } else if let Some(meant) = name.and_then(slip) {
             let area = inside.last();
             Err(Fault::new(area, format!("a plan has no attribute `{meant}`", meant = meant.0))
@@ -102,6 +105,38 @@ fn version(inside: &mut Cursor) -> Parsed<Version> {
     }
     numbers.end("three numbers")?;
     Ok(Version(parts[0], parts[1], parts[2]))
+}
+
+/// Sizes to check: `(n in [67, 1000], len in [1])`.
+fn check(inside: &mut Cursor) -> Parsed<Check> {
+    let form = "sizes to check, as in `#[check(n in [67, 1000])]`";
+    let area = inside.last().into();
+    let mut inside = inside.group(Delimiter::Parenthesis, form)?;
+    let mut sizes = Vec::new();
+    loop {
+        let name = inside.name(form)?;
+        if !inside.take_word("in") {
+            return Err(inside.expected(&format!("`in`: the attribute names {form}")));
+        }
+        let span = inside.span();
+        let values = match values(&mut inside)? {
+            Values::Exactly(only) => vec![only],
+            Values::OneOf(list) => list,
+            Values::Range(first, last) if last.saturating_sub(first) < 1024 => {
+                (first..=last).collect()
+            }
+            Values::Range(..) | Values::AtLeast(_) => {
+                return Err(Fault::new(span, "these are too many sizes to check")
+                    .help("list some, as in `[67, 1000]`"));
+            }
+        };
+        sizes.push((name, values));
+        if !inside.take_punct(",") || inside.is_empty() {
+            break;
+        }
+    }
+    inside.end("`,` or the end")?;
+    Ok(Check { area, sizes })
 }
 
 fn order(inside: &mut Cursor) -> Parsed<()> {

@@ -251,7 +251,7 @@ fn kind_itself(inside: &mut Cursor) -> Parsed<ParamKind> {
     Ok(ParamKind::List(count))
 }
 
-fn values(inside: &mut Cursor) -> Parsed<Values> {
+pub(super) fn values(inside: &mut Cursor) -> Parsed<Values> {
     let form = "the numbers that it may be, as in `[2, 4, 8]`, `2..=16` or `3..`";
     if inside.is_group(0, Delimiter::Bracket) {
         let (mut list, mut values) = (inside.group(Delimiter::Bracket, form)?, Vec::new());

@@ -4,6 +4,7 @@
 use std::env;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::ir::Plan;
 
 use super::random::Random;
@@ -51,10 +52,11 @@ fn whatever_is_written_is_answered() {
             refused += 1;
             continue;
         }
-        let json = answer.split_once("Declaration :: new (").map(|(_, rest)| rest);
-        let json = json.and_then(|rest| rest.split_once(", & SITES")).expect(&written).0;
-        let json: String = serde_json::from_str(json.trim()).expect("a plain literal");
-        assert!(Plan::from_json(&json).is_ok(), "{written}\n{json}");
+        let data = answer.split_once("Declaration :: new (").map(|(_, rest)| rest);
+        let data = data.and_then(|rest| rest.split_once(", & SITES")).expect(&written).0;
+        let data: String = serde_json::from_str(data.trim()).expect("a plain literal");
+        let read = serde_json::from_str::<(Plan, Accepted)>(&data);
+        assert!(read.is_ok(), "{written}\n{data}");
         right += 1;
     }
     assert!(refused > right && right > 0, "{refused} were refused, {right} right");

@@ -7,7 +7,7 @@ use typed_nccl_plan::ir::{
 
 use super::scope::{Meaning, last};
 use super::{Kind, Known, Resolver, Valid, rings};
-use crate::ast::{Param, ParamKind, Plan, StatementKind, text};
+use crate::ast::{Check, Param, ParamKind, Plan, StatementKind, text};
 use crate::fault::Fault;
 
 pub(super) fn empty(plan: &Plan) -> Valid {
@@ -31,6 +31,7 @@ pub(super) fn empty(plan: &Plan) -> Valid {
             order: if settings.implicit_order { Order::Implicit } else { Order::Declared },
             covers: Vec::new(),
             computes: Vec::new(),
+            checks: Vec::new(),
         },
         areas: Default::default(),
         statements: Vec::new(),
@@ -70,6 +71,29 @@ impl Resolver<'_> {
             }
         }
         self.scope.same = false;
+        plan.settings.checks.iter().for_each(|check| self.check(check));
+    }
+
+    /// Sizes that are to be checked.
+    fn check(&mut self, check: &Check) {
+        let mut asked = ir::Asked { at: self.at(check.area), ..ir::Asked::default() };
+        for (name, values) in &check.sizes {
+            let called = text(name);
+            let plan = &self.valid.plan;
+            let axis = plan.axes.iter().position(|axis| axis.name == called);
+            let param = plan.params.iter().position(|param| param.name == called);
+            let id = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+            match (axis, param) {
+                (Some(at), _) => asked.extents.push((ir::AxisId(id(at)), values.clone())),
+                (None, Some(at)) => asked.params.push((ParamId(id(at)), values.clone())),
+                (None, None) => {
+                    let title = format!("the plan has no number `{called}`");
+                    let fault = Fault::new(name.span(), title);
+                    self.faults.push(fault.help("name its ranks, or one of its parameters"));
+                }
+            }
+        }
+        self.valid.plan.checks.push(asked);
     }
 
     /// That no parameter is ranks. The name of the one that was meant so, if one is, which is then taken for

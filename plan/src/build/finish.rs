@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::{Checked, Open, PlanBuilder};
-use crate::check::{self, Proof};
+use crate::check::{self, Accepted};
 use crate::ir::Plan;
 use crate::verdict::Rejected;
 
@@ -15,7 +15,7 @@ pub struct Refused {
 }
 
 impl PlanBuilder<Open> {
-    /// Checks the plan for every size that it claims.
+    /// [Checks](crate::check::check) the plan exactly, at many sizes.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl PlanBuilder<Open> {
             None => check::check(&self.plan),
         };
         match verdict {
-            Ok(proof) => Ok(PlanBuilder { plan: self.plan, state: Checked { proof } }),
+            Ok(accepted) => Ok(PlanBuilder { plan: self.plan, state: Checked { accepted } }),
             Err(rejected) => Err(Refused { rejected, builder: Box::new(self) }),
         }
     }
@@ -54,9 +54,9 @@ impl PlanBuilder<Open> {
 }
 
 impl PlanBuilder<Checked> {
-    /// The plan and its proof.
-    pub fn into_parts(self) -> (Plan, Proof) {
-        (self.plan, self.state.proof)
+    /// The plan, and what it was checked at.
+    pub fn into_parts(self) -> (Plan, Accepted) {
+        (self.plan, self.state.accepted)
     }
 }
 

@@ -16,7 +16,7 @@
 //!
 //! Handles are small and `Copy`, and know their builder. What a type can say is said by types: a transfer
 //! from f32 into f64 does not compile, nor does a put into memory that is no window, nor asking an unchecked
-//! plan for its proof. Everything else is the checker's, told with the line of the caller. Nothing panics: a
+//! plan for what it was checked at. Everything else is the checker's, told with the line of the caller. Nothing panics: a
 //! handle of another builder, too, is told by [`PlanBuilder::check`].
 //!
 //! Not in the types: lengths, bounds, who takes part, order. Those are what the checker is for.
@@ -58,7 +58,7 @@ pub use windows::{Awaited, Put, Signal};
 
 use arena::{Arena, Stamp};
 
-use crate::check::Proof;
+use crate::check::Accepted;
 use crate::ir::{self, Launch, Order, Plan, StepKind, Version};
 use crate::verdict::Problem;
 
@@ -79,19 +79,19 @@ pub struct Open {
 /// A builder whose plan is checked, and changes no more.
 #[derive(Debug)]
 pub struct Checked {
-    proof: Proof,
+    accepted: Accepted,
 }
 
-/// States in which a plan has a proof.
+/// States in which a plan is checked.
 #[diagnostic::on_unimplemented(
     message = "this plan is not checked yet",
-    label = "a plan has a proof once it is checked",
+    label = "`check` comes first",
     note = "`plan.check()?` takes the builder and gives the checked plan, or says what is wrong"
 )]
-pub trait HasProof {
-    /// The proof.
+pub trait IsChecked {
+    /// What it was checked at.
     #[doc(hidden)]
-    fn proof(&self) -> &Proof;
+    fn accepted(&self) -> &Accepted;
 }
 
 impl PlanBuilder<Open> {
@@ -118,6 +118,7 @@ impl PlanBuilder<Open> {
             order: Order::default(),
             covers: Vec::new(),
             computes: Vec::new(),
+            checks: Vec::new(),
         };
         let mut builder = Self { plan, state: Open { arena: Arena::new(), faults: Vec::new() } };
         let (name, at) = ("world".to_owned(), builder.here());
@@ -138,23 +139,23 @@ impl<S> PlanBuilder<S> {
     /// The plan.
     pub fn plan(&self) -> &Plan
     where
-        S: HasProof,
+        S: IsChecked,
     {
         &self.plan
     }
 
-    /// What was proved of it.
-    pub fn proof(&self) -> &Proof
+    /// At which sizes it was checked.
+    pub fn accepted(&self) -> &Accepted
     where
-        S: HasProof,
+        S: IsChecked,
     {
-        self.state.proof()
+        self.state.accepted()
     }
 }
 
-impl HasProof for Checked {
-    fn proof(&self) -> &Proof {
-        &self.proof
+impl IsChecked for Checked {
+    fn accepted(&self) -> &Accepted {
+        &self.accepted
     }
 }
 

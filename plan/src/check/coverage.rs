@@ -1,13 +1,10 @@
 //! A13: regions that the plan says are filled by messages and puts, each element once.
 
-use std::collections::HashSet;
-
 use super::instance::Instance;
-use super::lengths::Where;
 use super::report::Report;
-use crate::ir::{Coverage, Location, Plan, StepKind};
-use crate::program::{Env, OpKind, Program};
-use crate::verdict::{Check, Line, Sizes};
+use crate::ir::{Location, StepKind};
+use crate::program::{Env, OpKind};
+use crate::verdict::{Check, Line};
 
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
     let &Instance { plan, program, sizes } = instance;
@@ -96,71 +93,4 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
 fn outside(at: Location, rank: usize, report: &mut Report<'_>) {
     let title = format!("the region that is declared as filled does not exist on rank {rank}");
     report.tell(Check::Bounds, at, title, Vec::new(), &["change its range"]);
-}
-
-/// What is received and put into the buffer of a declared region on a rank: statements and regions of them, and
-/// whether the sender computes them.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Parts {
-    /// What lies in the region, in this order, and whether it is empty.
-    pub(crate) touching: Vec<((Where, bool), bool)>,
-    /// What lies elsewhere in the buffer, or in another one of its array.
-    pub(crate) elsewhere: Vec<(Where, bool)>,
-}
-
-/// What fills a declared region on each rank. Each kind of rank once.
-pub(crate) fn parts(
-    plan: &Plan,
-    program: &Program,
-    sizes: &Sizes,
-    covered: &Coverage,
-) -> Option<HashSet<Parts>> {
-    let counters = vec![None; plan.counters.len()];
-    let mut touching: Vec<Vec<(u64, u64, (Where, bool))>> = vec![Vec::new(); program.ranks()];
-    let mut elsewhere: Vec<Vec<(Where, bool)>> = vec![Vec::new(); program.ranks()];
-    let mut wanted = Vec::with_capacity(program.ranks());
-    for rank in 0..program.ranks() {
-        let env = Env {
-            extents: &sizes.extents,
-            size: program.ranks() as i64,
-            params: &sizes.params,
-            counters: &counters,
-            rank: rank as i64,
-        };
-        wanted.push(super::regions::span(program, &env, &covered.region)?);
-    }
-    let halves: HashSet<u32> =
-        program.ops.iter().filter(|op| op.kind == OpKind::Send).map(|op| op.statement).collect();
-    let objects = &program.objects.all;
-    for unit in &program.units {
-        for op in program.ops_of(unit) {
-            let (rank, by_sender) = match op.kind {
-                OpKind::Receive => (unit.rank, halves.contains(&op.statement)),
-                OpKind::Put => (op.peer, true),
-                _ => continue,
-            };
-            let (region, target, rank) = (wanted[rank as usize], op.target, rank as usize);
-            let object = objects.get(target.object as usize);
-            if object.is_none_or(|object| object.buffer != covered.region.buffer) {
-                continue;
-            }
-            let part = ((op.statement, 1), by_sender);
-            // What is empty at its start or end, or within it, may be a part of it.
-            let touches = target.overlaps(region)
-                || (target.is_empty() && region.start <= target.start && target.end <= region.end);
-            if target.object == region.object && touches {
-                touching[rank].push((target.start, target.end, part));
-            } else {
-                elsewhere[rank].push(part);
-            }
-        }
-    }
-    let kinds = touching.into_iter().zip(elsewhere).map(|(mut touching, mut elsewhere)| {
-        touching.sort_unstable();
-        elsewhere.sort_unstable();
-        elsewhere.dedup();
-        let touching = touching.into_iter().map(|(start, end, part)| (part, start == end));
-        Parts { touching: touching.collect(), elsewhere }
-    });
-    Some(kinds.collect())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::alike;
 use super::instance::Instance;
 use super::links::Signals;
 use super::parts::Parts;
@@ -44,13 +45,9 @@ impl Ranges {
 }
 
 /// Checks every rank, or the first one where it stands for all.
-pub(crate) fn check(
-    instance: &Instance<'_>,
-    signals: &Signals,
-    symmetric: bool,
-    report: &mut Report<'_>,
-) {
+pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Report<'_>) {
     let program = instance.program;
+    let symmetric = alike::everywhere(program);
     let objects = &program.objects.all;
     let mut arrivals: HashMap<u32, Vec<Span>> = HashMap::new();
     for arrival in &signals.arrivals {

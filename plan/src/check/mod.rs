@@ -1,128 +1,90 @@
-//! The checks: for one instance, and for every size that a plan claims.
+//! The checks: of one instance, and of the instances that show what a plan does.
+//!
+//! An instance is checked exactly: it is [written out](crate::program), and each rule has a file here.
 
-mod classes;
+mod accepted;
+mod alike;
 mod collectives;
 mod coverage;
 mod deadlock;
 mod does;
-mod domain;
-mod evenness;
-mod every;
 mod graph;
-mod guards;
 mod hazards;
 mod initialised;
 mod instance;
-mod lengths;
 mod links;
 mod local;
 mod messages;
-mod models;
 mod order;
 mod orders;
 mod parts;
 mod postcondition;
 mod regions;
 mod report;
-mod scale;
-mod shape;
 mod signals;
-mod symmetry;
-mod unbounded;
 mod units;
-mod whitelist;
 mod written;
+
+pub use accepted::Accepted;
 
 use crate::ir::{Location, Plan};
 use crate::program::{Budget, DOES_NOT_FIT, Program, Statements, expand, fits};
+use crate::sizes::{self, Chosen};
 use crate::verdict::{Problem, ProblemKind, Rejected, Sizes};
-pub(crate) use domain::sizes as named_sizes;
-use instance::{Depth, Instance};
-pub(crate) use links::Links;
+use instance::Instance;
 
+pub(crate) use links::Links;
 pub(crate) use local::{Clocks, Local, Reason as LocalReason, reasons as local_reasons};
 
-/// What was proved of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proof {
-    /// For which sizes, and how: sentences for people.
-    pub claims: Vec<String>,
-}
-
-/// Checks a plan for every size that it claims.
+/// Checks a plan exactly at many sizes: small ones, and those that the plan itself makes special. What it was
+/// checked at is in the answer.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, or that could not be decided.
-pub fn check(plan: &Plan) -> Result<Proof, Rejected> {
-    let malformed = plan.validate();
+/// What is wrong at the smallest of these sizes at which something is.
+pub fn check(plan: &Plan) -> Result<Accepted, Rejected> {
+    let malformed = malformed(plan);
     if !malformed.is_empty() {
         return Err(rejected(plan, malformed));
     }
-    if !fits(plan) {
-        return Err(rejected(plan, vec![too_wide()]));
-    }
-    every::check(plan, 1).0.map_err(|problems| rejected(plan, problems))
+    Checker::new(plan).check().map_err(|problems| rejected(plan, problems))
 }
 
-/// The same with a part of the work: a `share`-th of what it may be at most. With how much it was: about so many
-/// units were written out or compared, or steps of proofs made. For tests: what the numbers count may change.
-#[doc(hidden)]
-pub fn check_counted(plan: &Plan, share: u64) -> (Result<Proof, Rejected>, u64) {
-    let malformed = plan.validate();
-    if !malformed.is_empty() || !fits(plan) {
-        return (check(plan), 0);
-    }
-    let (verdict, work) = every::check(plan, share);
-    (verdict.map_err(|problems| rejected(plan, problems)), work)
-}
-
-/// The most that [`check_counted`] counts, for a share of one.
-#[doc(hidden)]
-pub const MOST_WORK: u64 = UNITS + STEPS;
-
-fn too_wide() -> Problem {
-    Problem {
-        kind: ProblemKind::TooLarge,
-        title: DOES_NOT_FIT.to_owned(),
-        at: Location::default(),
-        sizes: None,
-        story: Vec::new(),
-        help: vec!["declare fewer: values of one kind can be one list".to_owned()],
-    }
-}
-
-/// Checks one instance of a plan: the sizes need not be among those that it claims.
+/// Checks one instance of a plan exactly: the sizes need not be among those that it claims.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it.
 pub fn check_at(plan: &Plan, sizes: &Sizes) -> Result<(), Rejected> {
-    let mut problems = plan.validate();
-    if problems.is_empty() && !fits(plan) {
-        problems = vec![too_wide()];
-    }
-    if problems.is_empty() {
-        problems = domain::misfit(plan, sizes);
-    }
-    if problems.is_empty() {
-        let statements = Statements::new(plan);
-        let mut budget = Budget::new(UNITS);
-        problems = problems_at(plan, &statements, sizes, Depth::All, &mut budget);
-    }
-    if problems.is_empty() { Ok(()) } else { Err(rejected(plan, problems)) }
+    checked(plan, sizes).map(|_| ())
 }
 
 /// An instance that has passed the checks, written out.
 pub(crate) fn checked(plan: &Plan, sizes: &Sizes) -> Result<Program, Rejected> {
-    check_at(plan, sizes)?;
-    let (statements, mut budget) = (Statements::new(plan), Budget::new(UNITS));
-    expand(plan, &statements, sizes, &mut budget).map_err(|problems| rejected(plan, problems))
+    let program = written(plan, sizes)?;
+    let problems = problems_of(plan, &program, sizes);
+    if problems.is_empty() { Ok(program) } else { Err(rejected(plan, problems)) }
+}
+
+/// An instance, written out.
+pub(crate) fn written(plan: &Plan, sizes: &Sizes) -> Result<Program, Rejected> {
+    let mut problems = malformed(plan);
+    if problems.is_empty() {
+        problems.extend(sizes::misfit(plan, sizes));
+    }
+    if problems.is_empty() {
+        let (statements, mut budget) = (Statements::new(plan), Budget::new(MOST_WORK));
+        match expand(plan, &statements, sizes, &mut budget) {
+            Ok(program) => return Ok(program),
+            Err(found) => problems = found,
+        }
+    }
+    Err(rejected(plan, problems))
 }
 
 /// Everything that is wrong with an instance that is written out already.
 pub(crate) fn problems_of(plan: &Plan, program: &Program, sizes: &Sizes) -> Vec<Problem> {
-    instance::problems(&Instance { plan, program, sizes }, Depth::All, &mut Budget::new(UNITS))
+    instance::problems(&Instance { plan, program, sizes }, &mut Budget::new(MOST_WORK))
 }
 
 /// What belongs together across the ranks of an instance that has passed the checks.
@@ -136,28 +98,131 @@ pub(crate) fn links_of(plan: &Plan, program: &Program, sizes: &Sizes) -> Links {
     }
 }
 
-/// How much work a check does at most: about this many units are written out or compared.
-const UNITS: u64 = 8_000_000;
-
-/// Steps of proofs at most, for every size: about as long as the units take.
-const STEPS: u64 = 1_000_000;
-
 pub(crate) fn rejected(plan: &Plan, problems: Vec<Problem>) -> Rejected {
     Rejected { plan: plan.name.clone(), files: plan.files.clone(), problems }
 }
 
-/// Everything that is wrong with an instance.
-fn problems_at(
-    plan: &Plan,
-    statements: &Statements<'_>,
-    sizes: &Sizes,
-    depth: Depth<'_>,
-    budget: &mut Budget,
-) -> Vec<Problem> {
-    match expand(plan, statements, sizes, budget) {
-        Err(problems) => problems,
-        Ok(program) => {
-            instance::problems(&Instance { plan, program: &program, sizes }, depth, budget)
+/// Why this is no plan.
+fn malformed(plan: &Plan) -> Vec<Problem> {
+    let problems = plan.validate();
+    if !problems.is_empty() || fits(plan) {
+        return problems;
+    }
+    let help = "declare fewer: values of one kind can be one list";
+    vec![no_plan(ProblemKind::TooLarge, DOES_NOT_FIT, Location::default(), help)]
+}
+
+fn no_plan(kind: ProblemKind, title: &str, at: Location, help: &str) -> Problem {
+    let (title, help) = (title.to_owned(), vec![help.to_owned()]);
+    Problem { kind, title, at, sizes: None, story: Vec::new(), help }
+}
+
+/// How much work the check of one instance takes at most: about so many units are written out or compared.
+const MOST_WORK: u64 = 8_000_000;
+
+/// How much work the chosen sizes of a plan take together at most.
+const CHOSEN_WORK: u64 = 100_000;
+
+/// What an instance takes however little it does.
+const EACH: u64 = 64;
+
+/// A plan that is checked at many sizes.
+struct Checker<'a> {
+    plan: &'a Plan,
+    statements: Statements<'a>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        Self { plan, statements: Statements::new(plan) }
+    }
+
+    fn check(&self) -> Result<Accepted, Vec<Problem>> {
+        let asked = sizes::asked(self.plan).map_err(|at| {
+            let title = "the plan is not for the sizes that are to be checked";
+            let help = "ask for sizes that the plan claims";
+            vec![no_plan(ProblemKind::Malformed, title, self.plan.checks[at].at, help)]
+        })?;
+        let chosen = match sizes::chosen(self.plan) {
+            Chosen::Sizes(chosen) => chosen,
+            Chosen::TooMany => Vec::new(),
+            Chosen::Unfulfilled if !asked.is_empty() => Vec::new(),
+            Chosen::Unfulfilled => return Err(vec![self.unfulfilled()]),
+        };
+        let mut accepted = self.chosen(chosen)?;
+        for sizes in asked {
+            let problems = self.problems(&sizes, &mut Budget::new(MOST_WORK));
+            if !problems.is_empty() {
+                return Err(problems);
+            }
+            accepted.push(sizes);
+        }
+        Ok(Accepted::new(self.plan, accepted))
+    }
+
+    /// Checks the sizes in their order, as many as the work allows.
+    fn chosen(&self, chosen: Vec<Sizes>) -> Result<Vec<Sizes>, Vec<Problem>> {
+        let mut budget = Budget::new(CHOSEN_WORK);
+        for (at, sizes) in chosen.iter().enumerate() {
+            // The first one is looked at, however much it is.
+            let problems = match at {
+                0 => self.problems(sizes, &mut Budget::new(MOST_WORK)),
+                _ if budget.take(EACH) => self.problems(sizes, &mut budget),
+                _ => return Ok(chosen[..at].to_vec()),
+            };
+            if too_large(&problems) {
+                return Ok(chosen[..at].to_vec());
+            }
+            if !problems.is_empty() {
+                return Err(self.smallest(&chosen[at..], problems));
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The problems of the smallest sizes, where smaller ones are looked at later than the first.
+    fn smallest(&self, chosen: &[Sizes], problems: Vec<Problem>) -> Vec<Problem> {
+        let weight = |sizes: &Sizes| {
+            let params = sizes.params.iter().flatten();
+            let sum = params.fold(0_i64, |sum, value| sum.saturating_add(*value));
+            (sizes.extents.iter().product::<i64>(), sum)
+        };
+        let mut smaller: Vec<&Sizes> =
+            chosen[1..].iter().filter(|sizes| weight(sizes) < weight(&chosen[0])).collect();
+        smaller.sort_by_key(|sizes| weight(sizes));
+        let mut budget = Budget::new(CHOSEN_WORK);
+        for sizes in smaller {
+            let found = self.problems(sizes, &mut budget);
+            if too_large(&found) {
+                break;
+            }
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        problems
+    }
+
+    fn problems(&self, sizes: &Sizes, budget: &mut Budget) -> Vec<Problem> {
+        match expand(self.plan, &self.statements, sizes, budget) {
+            Err(problems) => problems,
+            Ok(program) => {
+                let instance = Instance { plan: self.plan, program: &program, sizes };
+                instance::problems(&instance, budget)
+            }
         }
     }
+
+    fn unfulfilled(&self) -> Problem {
+        let title = "no sizes that were tried fulfil the plan's conditions";
+        let at = self.plan.promises.first().map(|promise| promise.at).unwrap_or_default();
+        let help =
+            "change the conditions, or name sizes that fulfil them, as in `#[check(n in [6])]`";
+        no_plan(ProblemKind::Malformed, title, at, help)
+    }
+}
+
+/// Whether the work ran out before anything was found.
+fn too_large(problems: &[Problem]) -> bool {
+    !problems.is_empty() && problems.iter().all(|problem| problem.kind == ProblemKind::TooLarge)
 }

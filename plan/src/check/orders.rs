@@ -7,8 +7,10 @@ use super::graph::{Graph, end, start};
 use super::instance::Instance;
 use super::links::Links;
 use super::local::{Clocks, Local};
-use crate::ir::AxisId;
-use crate::program::{Budget, Kind, Layout};
+use crate::program::{Budget, Kind};
+
+/// So many edges are as much work as writing out a unit.
+const EDGES: u64 = 16;
 
 /// The *orders* relation of the model.
 pub(crate) struct Orders {
@@ -18,14 +20,11 @@ pub(crate) struct Orders {
     /// The place of each node in an order that all edges follow.
     places: Vec<u32>,
     pub(crate) units: u32,
-    /// Where reasons may be looked for: near, if they are to hold for more ranks than there are here.
-    near: Near,
-    /// The rank of each unit of a run, and the coordinates of each rank.
+    /// The rank of each unit of a run.
     ranks: Vec<u32>,
     streams: Vec<u16>,
     /// The streams that each rank uses, one bit each.
     used: Vec<u64>,
-    layout: Layout,
     seen: RefCell<Seen>,
 }
 
@@ -48,36 +47,8 @@ impl Seen {
     }
 }
 
-/// How far from a rank a reason may be looked for: along each axis, so far around a ring, or between two
-/// ranks on an axis with ends. A reason that is found so holds for every larger extent.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Near {
-    /// Axis, and how far around it, or `None` for between the two ranks.
-    pub(crate) axes: Vec<(u32, Option<i64>)>,
-}
-
-impl Near {
-    fn allows(&self, layout: &Layout, from: u32, to: u32, rank: u32) -> bool {
-        self.axes.iter().all(|&(axis, around)| {
-            let axis = AxisId(axis);
-            let at = |rank: u32| layout.coordinate(rank as usize, axis);
-            match around {
-                Some(most) => {
-                    let extent = layout.extents[axis.index()];
-                    let away = (at(rank) - at(from)).rem_euclid(extent);
-                    away.min(extent - away) <= most
-                }
-                None => {
-                    let (a, b) = (at(from), at(to));
-                    (a.min(b)..=a.max(b)).contains(&at(rank))
-                }
-            }
-        })
-    }
-}
-
 impl Orders {
-    pub(crate) fn new(instance: &Instance<'_>, links: &Links, runs: usize, near: Near) -> Self {
+    pub(crate) fn new(instance: &Instance<'_>, links: &Links, runs: usize) -> Self {
         let program = instance.program;
         let units = program.units.len() as u32;
         let local = Local::new(program, runs);
@@ -127,19 +98,7 @@ impl Orders {
         for unit in &program.units {
             used[unit.rank as usize] |= 1 << unit.stream;
         }
-        let layout = program.layout.clone();
-        Self {
-            clocks,
-            back,
-            places,
-            units,
-            near,
-            ranks,
-            streams,
-            used,
-            layout,
-            seen: RefCell::default(),
-        }
+        Self { clocks, back, places, units, ranks, streams, used, seen: RefCell::default() }
     }
 
     /// Which of the units at `wanted`, all of one rank, have surely ended when `target` starts. `None` where looking took too long.
@@ -150,15 +109,13 @@ impl Orders {
         budget: &mut Budget,
     ) -> Option<HashSet<u32>> {
         let mut found = HashSet::new();
-        let rank = |unit: u32| self.ranks[(unit % self.units) as usize];
-        let (from, to) = (rank(target), wanted.iter().next().map_or(0, |&unit| rank(unit)));
         let units = self.units_in_all();
         let Some(least) = wanted.iter().map(|&unit| self.places[end(unit) as usize]).min() else {
             return Some(found);
         };
         // The latest nodes first: the search ends when what is left is earlier than all that is wanted.
         let mut seen = HashSet::new();
-        let mut open = BinaryHeap::new();
+        let (mut looked, mut open) = (0, BinaryHeap::new());
         open.push((self.places[start(target) as usize], start(target)));
         seen.insert(start(target));
         while let Some((place, node)) = open.pop() {
@@ -169,14 +126,13 @@ impl Orders {
                 found.insert(node / 2);
             }
             let before = self.back.after(node);
-            if !budget.take(1 + before.len() as u64) {
+            looked += 1 + before.len() as u64;
+            if !budget.take(looked / EDGES) {
                 return None;
             }
+            looked %= EDGES;
             for &earlier in before {
-                let is_near = self.near.axes.is_empty()
-                    || earlier / 2 >= units
-                    || self.near.allows(&self.layout, from, to, rank(earlier / 2));
-                if is_near && self.places[earlier as usize] >= least && seen.insert(earlier) {
+                if self.places[earlier as usize] >= least && seen.insert(earlier) {
                     open.push((self.places[earlier as usize], earlier));
                 }
             }
@@ -189,12 +145,11 @@ impl Orders {
     pub(crate) fn frontier(&self, target: u32, rank: u32, budget: &mut Budget) -> Option<Vec<u32>> {
         let units = self.units_in_all();
         let of = |unit: u32| (unit % self.units) as usize;
-        let from = self.ranks[of(target)];
         let mut frontier = vec![0; self.clocks.streams()];
         let mut left = self.used[rank as usize];
         let mut seen = self.seen.borrow_mut();
         let (seen, turn) = seen.next(self.places.len());
-        let mut open = BinaryHeap::new();
+        let (mut looked, mut open) = (0, BinaryHeap::new());
         open.push((self.places[start(target) as usize], start(target)));
         while left != 0
             && let Some((_, node)) = open.pop()
@@ -208,15 +163,13 @@ impl Orders {
                 left &= !(1 << stream);
             }
             let before = self.back.after(node);
-            if !budget.take(1 + before.len() as u64) {
+            looked += 1 + before.len() as u64;
+            if !budget.take(looked / EDGES) {
                 return None;
             }
+            looked %= EDGES;
             for &earlier in before {
-                let is_near = self.near.axes.is_empty()
-                    || earlier / 2 >= units
-                    || self.near.allows(&self.layout, from, rank, self.ranks[of(earlier / 2)]);
-                let is_new = std::mem::replace(&mut seen[earlier as usize], turn) != turn;
-                if is_new && is_near {
+                if std::mem::replace(&mut seen[earlier as usize], turn) != turn {
                     open.push((self.places[earlier as usize], earlier));
                 }
             }

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
-use super::unbounded::Unbounded;
 use crate::ir::{BufferId, Expr, Location, Plan};
 use crate::program::{NONE, Op, Program, Span};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
@@ -112,28 +111,6 @@ impl<'a> Report<'a> {
     fn is_full(&self, check: Check) -> bool {
         let of_rule = self.problems.iter().filter(|problem| problem.check() == Some(check));
         of_rule.count() >= MOST
-    }
-
-    /// A check that cannot be decided for all the sizes that the plan claims.
-    pub(crate) fn undecided(&mut self, check: Check) {
-        let what = match check {
-            Check::Deadlock => "whether some number of ranks waits in a circle",
-            Check::CapturedCredit => "whether some number of ranks, captured, waits in a circle",
-            Check::CommunicatorOrder => "whether two communicators have one order for every size",
-            _ => "whether nobody writes what another uses, for every size",
-        };
-        let kind = ProblemKind::Undecided(check);
-        if self.problems.iter().any(|problem| problem.kind == kind) {
-            return;
-        }
-        self.problems.push(Problem {
-            kind,
-            title: format!("{what} cannot be decided"),
-            at: self.plan.steps.first().map(|step| step.at).unwrap_or_default(),
-            sizes: None,
-            story: Vec::new(),
-            help: vec![Unbounded::ranks(self.plan).declare()],
-        });
     }
 
     pub(crate) fn too_large(&mut self, what: &str) {

@@ -3,16 +3,17 @@
 mod expr;
 mod location;
 mod memory;
-pub(crate) mod names;
+mod names;
 mod parts;
 mod ranks;
-pub(crate) mod show;
+mod show;
 mod step;
 mod validate;
 
 pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
 pub use memory::{Array, Buffer, ElementType, Region, Role};
+pub(crate) use parts::Part;
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
 pub use show::Shown;
 pub use step::{
@@ -74,6 +75,24 @@ pub struct Plan {
     /// What the plan says it computes.
     #[serde(default)]
     pub computes: Vec<Postcondition>,
+    /// Sizes that are checked besides those that the checker chooses.
+    #[serde(default)]
+    pub checks: Vec<Asked>,
+}
+
+/// Sizes that a plan asks to be checked: each combination of these values, with the smallest of the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// Extents.
+    #[serde(default)]
+    pub extents: Vec<(AxisId, Vec<i64>)>,
+    /// Parameters.
+    #[serde(default)]
+    pub params: Vec<(ParamId, Vec<i64>)>,
+    /// Where it is written.
+    #[serde(default)]
+    pub at: Location,
 }
 
 /// A signal, a stream or a counter.

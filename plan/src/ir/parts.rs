@@ -3,7 +3,7 @@
 use super::{CollectiveKind, Condition, Expr, Peer, Place, Region, Step, StepKind};
 
 /// A part of a statement or of a declaration.
-pub(super) enum Part<'a> {
+pub(crate) enum Part<'a> {
     /// A number.
     Number(&'a Expr),
     /// A condition.
@@ -91,7 +91,7 @@ impl Step {
     }
 
     /// The parts of this statement, without those of the statements inside it.
-    pub(super) fn parts<'a>(&'a self, each: &mut dyn FnMut(Part<'a>)) {
+    pub(crate) fn parts<'a>(&'a self, each: &mut dyn FnMut(Part<'a>)) {
         let (mut place, mut peer): (Option<&'a Place>, Option<&'a Peer>) = (None, None);
         match &self.kind {
             StepKind::Compute(this) => {

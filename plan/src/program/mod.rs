@@ -192,10 +192,6 @@ impl Kind {
 }
 
 impl OpKind {
-    pub(crate) fn is_one_sided(self) -> bool {
-        matches!(self, Self::Put | Self::Signal | Self::Wait)
-    }
-
     pub(crate) fn is_access(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
@@ -232,21 +228,16 @@ impl Program {
     }
 }
 
-/// Instances and units that are checked at most: what is larger is refused by name.
+/// Work that is left: about so many units are written out or compared. A count, so that every machine decides
+/// alike.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     left: u64,
-    whole: u64,
 }
 
 impl Budget {
     pub(crate) const fn new(units: u64) -> Self {
-        Self { left: units, whole: units }
-    }
-
-    /// How much was taken.
-    pub(crate) fn spent(&self) -> u64 {
-        self.whole - self.left
+        Self { left: units }
     }
 
     /// Takes that much, if it is there.

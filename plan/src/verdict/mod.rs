@@ -52,8 +52,6 @@ pub enum ProblemKind {
     Broken(Check),
     /// It is no plan: a name that is not declared, a condition that no size fulfils.
     Malformed,
-    /// It cannot be decided for all the sizes that it claims: the help says what to declare.
-    Undecided(Check),
     /// It is larger than what is checked.
     TooLarge,
 }
@@ -140,7 +138,7 @@ impl Problem {
     /// The check that found it, if it was one.
     pub fn check(&self) -> Option<Check> {
         match self.kind {
-            ProblemKind::Broken(check) | ProblemKind::Undecided(check) => Some(check),
+            ProblemKind::Broken(check) => Some(check),
             ProblemKind::Malformed | ProblemKind::TooLarge => None,
         }
     }

@@ -220,5 +220,6 @@ pub(crate) fn plan() -> Plan {
             recv: Region::all(BufferId(Y)),
             at: at(51),
         }],
+        checks: Vec::new(),
     }
 }

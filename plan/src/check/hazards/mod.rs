@@ -10,13 +10,13 @@ mod turns;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
+use super::alike;
 use super::instance::Instance;
 use super::links::Links;
 use super::orders::Orders;
 use super::report::Report;
 use crate::ir::Plan;
-use crate::program::{Budget, NONE, Op, OpKind, Program, Span};
-use crate::verdict::Check;
+use crate::program::{Budget, NONE, OpKind, Program, Span};
 
 /// Whether there is something to ask.
 pub(crate) fn is_asked(instance: &Instance<'_>) -> bool {
@@ -24,12 +24,7 @@ pub(crate) fn is_asked(instance: &Instance<'_>) -> bool {
 }
 
 /// How many runs show everything that one run can do to a later one.
-pub(crate) fn runs(instance: &Instance<'_>) -> usize {
-    runs_of(instance.plan)
-}
-
-/// The same, of a plan.
-pub(crate) fn runs_of(plan: &Plan) -> usize {
+pub(crate) fn runs(plan: &Plan) -> usize {
     match plan.replayed {
         false => 1,
         true if plan.buffers.iter().any(|buffer| buffer.window && buffer.copies == 2) => 3,
@@ -54,16 +49,6 @@ struct Incoming {
     arrival: Option<u32>,
 }
 
-/// Regions as they are written, for sizes that are not looked at.
-pub(crate) struct Regions<'a> {
-    /// The number of an operation's region: its target, or else its source.
-    pub(crate) region: &'a dyn Fn(&Op, bool) -> u32,
-    /// Whether a rank's memory is to be looked at.
-    pub(crate) is_asked: &'a dyn Fn(&Program, u32) -> bool,
-    /// Whether a put's target and another region may have elements in common.
-    pub(crate) may_overlap: &'a dyn Fn(u32, u32) -> bool,
-}
-
 #[derive(Default)]
 struct Uses {
     own: Vec<Access>,
@@ -74,23 +59,19 @@ pub(crate) fn check(
     instance: &Instance<'_>,
     links: &Links,
     orders: &Orders,
-    (regions, symmetric): (Option<&Regions<'_>>, bool),
     budget: &mut Budget,
     report: &mut Report<'_>,
 ) {
     let program = instance.program;
-    let runs = runs(instance);
+    let runs = runs(instance.plan);
+    let symmetric = alike::everywhere(program);
     // Around rings every rank's memory is used alike: one rank's is enough.
-    let is_asked = |rank: u32| match regions {
-        Some(regions) => (regions.is_asked)(program, rank),
-        None => rank == 0 || !symmetric,
-    };
-    let asked: Vec<bool> = (0..program.ranks() as u32).map(is_asked).collect();
-    let uses = collect(program, links, runs, regions.is_some(), &asked);
+    let asked = |rank: u32| rank == 0 || !symmetric;
+    let uses = collect(program, links, runs, asked);
     for ((rank, _), uses) in &uses {
         let mut found = Vec::new();
-        let compare = Comparison { program, orders, regions, rank: *rank };
-        if !compare.all(uses, budget, report, &mut found) {
+        let compare = Comparison { program, orders, rank: *rank };
+        if !compare.all(uses, budget, &mut found) {
             return report.too_large("what may happen to windows at the same time");
         }
         // Who uses the memory is told before who else puts there: it is often the cause.
@@ -103,17 +84,15 @@ pub(crate) fn check(
     }
 }
 
-/// Who uses the objects of the ranks that are asked for into which somebody puts, by rank and object. What is
-/// empty here need not be so at `other_sizes`.
+/// Who uses the objects of the ranks that are asked for into which somebody puts, by rank and object.
 fn collect(
     program: &Program,
     links: &Links,
     runs: usize,
-    other_sizes: bool,
-    asked: &[bool],
+    asked: impl Fn(u32) -> bool,
 ) -> BTreeMap<(u32, u32), Uses> {
     let units = program.units.len() as u32;
-    let is_none = |span: Span| span.object == NONE || (span.is_empty() && !other_sizes);
+    let is_none = |span: Span| span.object == NONE || span.is_empty();
     let mut uses: BTreeMap<(u32, u32), Uses> = BTreeMap::new();
     for run in 0..runs {
         let id = |unit: u32| run as u32 * units + unit;
@@ -121,7 +100,7 @@ fn collect(
             let op = &program.ops[arrival.put_op as usize];
             let object = program.objects.in_run(op.target.object, run);
             let span = Span { object, ..op.target };
-            if is_none(span) || !asked[op.peer as usize] {
+            if is_none(span) || !asked(op.peer) {
                 continue;
             }
             let unit = id(arrival.put_unit);
@@ -135,7 +114,7 @@ fn collect(
     }
     for run in 0..runs {
         for (at, unit) in (0..).zip(&program.units) {
-            if !asked[unit.rank as usize] {
+            if !asked(unit.rank) {
                 continue;
             }
             for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
@@ -161,7 +140,6 @@ fn collect(
 /// they are issued, so that what has ended before some moment is a first part of them.
 struct Alike {
     span: Span,
-    region: u32,
     uses: Vec<Incoming>,
 }
 
@@ -174,7 +152,6 @@ struct Key {
     signal: u32,
     start: u64,
     end: u64,
-    region: u32,
     writes: bool,
 }
 
@@ -186,7 +163,6 @@ impl Comparison<'_> {
             let Access { unit, op, span, writes } = using.access;
             let unit = &self.program.units[(unit % self.orders.units) as usize];
             let op = &self.program.ops[op as usize];
-            let region = self.regions.map_or(0, |regions| (regions.region)(op, writes));
             // Puts with a signal are awaited in their order; of those without, each is for itself.
             let alone = is_put && op.signal == NONE;
             let key = Key {
@@ -196,13 +172,12 @@ impl Comparison<'_> {
                 signal: if alone { NONE - 1 - at as u32 } else { op.signal },
                 start: span.start,
                 end: span.end,
-                region,
                 writes,
             };
             let new = all.len();
             let place = *places.entry(key).or_insert(new);
             if place == new {
-                all.push(Alike { span, region, uses: Vec::new() });
+                all.push(Alike { span, uses: Vec::new() });
             }
             all[place].uses.push(using);
         }
@@ -213,7 +188,6 @@ impl Comparison<'_> {
 struct Comparison<'a> {
     program: &'a Program,
     orders: &'a Orders,
-    regions: Option<&'a Regions<'a>>,
     rank: u32,
 }
 
@@ -242,19 +216,8 @@ impl Comparison<'_> {
         self.orders.clocks.place(unit) <= frontier[self.stream(unit)]
     }
 
-    fn meet(&self, put: &Alike, other: &Alike) -> bool {
-        put.span.overlaps(other.span)
-            || self.regions.is_some_and(|regions| (regions.may_overlap)(put.region, other.region))
-    }
-
     /// Compares every put with every other use of its object. `false` where that took too long.
-    fn all(
-        &self,
-        uses: &Uses,
-        budget: &mut Budget,
-        report: &mut Report<'_>,
-        found: &mut Vec<(Incoming, Access)>,
-    ) -> bool {
+    fn all(&self, uses: &Uses, budget: &mut Budget, found: &mut Vec<(Incoming, Access)>) -> bool {
         let mut known = Frontiers::new();
         let own = uses.own.iter().map(|&access| Incoming { access, arrival: None });
         let own = self.alike(own, false);
@@ -264,15 +227,12 @@ impl Comparison<'_> {
                 return false;
             }
             for (others, are_puts) in [(&own, false), (&puts, true)] {
-                for other in others.iter().filter(|other| self.meet(of, other)) {
+                for other in others.iter().filter(|other| of.span.overlaps(other.span)) {
                     for put in &of.uses {
                         match self.pair(put, other, are_puts, &mut known, budget) {
                             None => return false,
                             Some(None) => {}
-                            Some(Some(clash)) if other.span.overlaps(of.span) => {
-                                found.push((*put, clash));
-                            }
-                            Some(Some(_)) => report.undecided(Check::Hazards),
+                            Some(Some(clash)) => found.push((*put, clash)),
                         }
                     }
                 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::numbers::Use;
-use super::{Found, MOST_NAME, MOST_VALUES};
+use super::{Found, MOST_CHECKED, MOST_NAME, MOST_VALUES};
 use crate::ir::{Buffer, CollectiveKind, Communicator, ElementType, Location, Values};
 
 impl Found<'_> {
@@ -32,6 +32,28 @@ impl Found<'_> {
             self.root(&computed.kind, computed.at);
             self.region(&computed.send, "what would be sent", false, computed.at);
             self.region(&computed.recv, "what is computed", false, computed.at);
+        }
+        self.checks();
+    }
+
+    /// Sizes that are to be checked: of something that is there, and not too many.
+    fn checks(&mut self) {
+        let plan = self.plan;
+        for asked in &plan.checks {
+            let unknown = asked.extents.iter().any(|(axis, _)| axis.index() >= plan.axes.len())
+                || asked.params.iter().any(|(param, _)| param.index() >= plan.params.len());
+            if unknown {
+                let title = "sizes to check name an axis or a parameter that is not there";
+                self.say(asked.at, title, "name those that the plan has");
+            }
+            let extents = asked.extents.iter().map(|(_, values)| values.len());
+            let params = asked.params.iter().map(|(_, values)| values.len());
+            let combinations = extents.chain(params).fold(1, usize::saturating_mul);
+            if !(1..=MOST_CHECKED).contains(&combinations) {
+                let title = format!("these are {combinations} sizes to check");
+                let help = format!("ask for 1 to {MOST_CHECKED}: each value with each other one");
+                self.say(asked.at, title, help);
+            }
         }
     }
 

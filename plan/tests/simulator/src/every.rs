@@ -1,13 +1,14 @@
-//! What the checker says of all sizes of a plan, beside what the simulator says of the small ones.
+//! What the checker says of a plan while it compiles, beside what the simulator says of its sizes.
 //!
-//! Of an accepted plan, the simulator accepts every size; the sizes that a rejected one names are broken in
-//! the simulator, by that rule. What the checker leaves undecided is counted.
+//! The sizes that a refused plan names are broken in the simulator, by that rule. Of an accepted plan, the simulator
+//! accepts every size that was checked. At others it may find something: how many plans that happens to says what
+//! the choice of sizes misses, and each of them must be refused when it is bound.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use typed_nccl_plan::check::check;
+use typed_nccl_plan::check::{Accepted, check, check_at};
 use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::verdict::{Check, ProblemKind, Rejected, Sizes};
 
@@ -19,46 +20,51 @@ use crate::random::Random;
 use crate::shrink::shrink;
 use crate::simulate;
 
-/// More ranks than this are not simulated.
+/// More ranks than this are not simulated, but for a few plans.
 const MOST: i64 = 40;
+/// More ranks than this are never simulated.
+const EVER: i64 = 97;
 
-/// What was seen of plans for all of their sizes.
+/// What was seen of plans while they compile.
 #[derive(Clone, Debug, Default)]
 pub struct Every {
-    /// Plans accepted for all sizes.
+    /// Plans that were accepted.
     pub accepted: usize,
-    /// Plans with a broken rule.
-    pub broken: usize,
-    /// Plans that were not decided, by the rule that was not.
-    pub undecided: BTreeMap<String, usize>,
+    /// Plans that were refused.
+    pub refused: usize,
     /// Instances that the simulator ran.
     pub instances: usize,
+    /// Those of them whose sizes were not checked while the plan compiles.
+    pub beyond: usize,
+    /// Accepted plans that are wrong at sizes that were not checked: where they come from, and those sizes.
+    pub missed: Vec<(u64, String)>,
     /// The first difference of each kind, with the smallest plan that shows it.
     pub differences: BTreeMap<Difference, String>,
 }
 
 impl fmt::Display for Every {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { accepted, broken, undecided, instances, .. } = self;
-        let open: usize = undecided.values().sum();
-        writeln!(
-            f,
-            "plans for all sizes: {accepted} accepted, {broken} broken, {open} undecided;"
-        )?;
-        writeln!(f, "{instances} instances run; undecided by rule: {undecided:?}")
+        let Self { accepted, refused, instances, beyond, missed, .. } = self;
+        writeln!(f, "while compiling: {accepted} plans accepted, {refused} refused;")?;
+        writeln!(f, "{instances} instances run, {beyond} of them at sizes that were not checked;")?;
+        writeln!(f, "{} accepted plans are wrong there, and are refused when bound", missed.len())?;
+        for (seed, sizes) in missed.iter().take(8) {
+            writeln!(f, "  seed {seed}: {sizes}")?;
+        }
+        Ok(())
     }
 }
 
 /// What the checker says, in short.
 enum Verdict {
-    Accepted,
+    Accepted(Accepted),
     Rejected(Rejected),
     Panicked(String),
 }
 
 fn verdict(plan: &Plan) -> Verdict {
     match catch_unwind(AssertUnwindSafe(|| check(plan))) {
-        Ok(Ok(_)) => Verdict::Accepted,
+        Ok(Ok(accepted)) => Verdict::Accepted(accepted),
         Ok(Err(rejected)) => Verdict::Rejected(rejected),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -71,17 +77,19 @@ fn verdict(plan: &Plan) -> Verdict {
 /// A rejected plan, and the sizes at which it is wrong: a difference if it is not, there.
 fn named(plan: &Plan, rejected: &Rejected) -> Option<(Difference, Sizes)> {
     for problem in &rejected.problems {
-        if let (ProblemKind::Broken(_), Some(sizes)) = (problem.kind, &problem.sizes)
-            && sizes.extents.iter().product::<i64>() <= MOST
+        // Conditions that nothing fulfils.
+        let (ProblemKind::Broken(_), Some(sizes)) = (problem.kind, problem.sizes.clone()) else {
+            continue;
+        };
+        if sizes.extents.iter().product::<i64>() > MOST {
+            continue;
+        }
+        let outcome = simulate(plan, &sizes);
+        let one = Rejected { problems: vec![problem.clone()], ..rejected.clone() };
+        if outcome.malformed.is_none()
+            && let Some(difference) = against(&one, &outcome)
         {
-            let outcome = simulate(plan, sizes);
-            if outcome.malformed.is_some() {
-                continue;
-            }
-            let one = Rejected { problems: vec![problem.clone()], ..rejected.clone() };
-            if let Some(difference) = against(&one, &outcome) {
-                return Some((difference, sizes.clone()));
-            }
+            return Some((difference, sizes));
         }
     }
     None
@@ -93,24 +101,24 @@ fn wrong(outcome: &Outcome) -> Option<Check> {
     outside.or_else(|| outcome.notes.keys().next().copied())
 }
 
-/// Compares so many random plans, for all of their sizes: those up to `most` ranks are simulated.
+/// Compares so many random plans; those that are accepted are simulated at all sizes up to `most` ranks, and at some
+/// larger ones.
 pub fn run_every(seed: u64, count: usize, threads: usize, most: i64) -> Every {
     let mut all = Every::default();
     let work = |thread: usize| {
         let mut seen = Every::default();
         for at in (thread..count).step_by(threads) {
             let seed = seed.wrapping_add((at as u64).wrapping_mul(0x2545_f491_4f6c_dd1d));
-            plan(seed, most, &mut seen);
+            one(seed, most, &mut seen);
         }
         seen
     };
     for seen in in_threads(threads, &work) {
         all.accepted += seen.accepted;
-        all.broken += seen.broken;
+        all.refused += seen.refused;
         all.instances += seen.instances;
-        for (rule, times) in seen.undecided {
-            *all.undecided.entry(rule).or_default() += times;
-        }
+        all.beyond += seen.beyond;
+        all.missed.extend(seen.missed);
         for (difference, text) in seen.differences {
             all.differences.entry(difference).or_insert(text);
         }
@@ -118,9 +126,14 @@ pub fn run_every(seed: u64, count: usize, threads: usize, most: i64) -> Every {
     all
 }
 
-fn plan(seed: u64, most: i64, seen: &mut Every) {
+/// The plan of a seed: in a third of them not all ranks do the same.
+fn random_plan(random: &mut Random) -> Plan {
+    if random.chance(1, 3) { generate::guarded(random) } else { generate::plan(random, true) }
+}
+
+fn one(seed: u64, most: i64, seen: &mut Every) {
     let mut random = Random::new(seed);
-    let plan = generate::plan(&mut random, true);
+    let plan = random_plan(&mut random);
     if !plan.validate().is_empty() {
         return;
     }
@@ -129,30 +142,22 @@ fn plan(seed: u64, most: i64, seen: &mut Every) {
         seen.differences.entry(difference).or_insert_with_key(text);
     };
     match verdict(&plan) {
-        Verdict::Accepted => {
+        Verdict::Accepted(accepted) => {
             seen.accepted += 1;
-            // A few plans are looked at further up.
-            let most = if random.chance(1, 20) { 3 * most } else { most };
-            for sizes in generate::sizes(&plan, most.min(MOST)) {
+            for sizes in looked_at(&plan, &mut random, most) {
+                let was_checked = accepted.contains(&sizes);
                 seen.instances += 1;
+                seen.beyond += usize::from(!was_checked);
                 let outcome = simulate(&plan, &sizes);
-                if let Some(rule) = wrong(&outcome) {
+                let Some(rule) = wrong(&outcome) else { continue };
+                if was_checked || check_at(&plan, &sizes).is_ok() {
                     return tell(Difference::Accepted(rule), &sizes, seen);
                 }
+                return seen.missed.push((seed, sizes.text));
             }
         }
         Verdict::Rejected(rejected) => {
-            let undecided = rejected.problems.iter().find(|problem| !problem.is_broken());
-            match undecided {
-                Some(problem) => {
-                    let rule = problem.check().map_or_else(
-                        || format!("{:?}", problem.kind),
-                        |rule: Check| rule.to_string(),
-                    );
-                    *seen.undecided.entry(rule).or_default() += 1;
-                }
-                None => seen.broken += 1,
-            }
+            seen.refused += 1;
             if let Some((difference, sizes)) = named(&plan, &rejected) {
                 tell(difference, &sizes, seen);
             }
@@ -164,6 +169,20 @@ fn plan(seed: u64, most: i64, seen: &mut Every) {
     }
 }
 
+/// All sizes up to `most` ranks, and some larger ones.
+fn looked_at(plan: &Plan, random: &mut Random, most: i64) -> Vec<Sizes> {
+    let mut all = generate::sizes(plan, most);
+    let last = if random.chance(1, 20) { EVER } else { MOST };
+    let mut larger = generate::sizes(plan, last);
+    larger.retain(|sizes| sizes.extents.iter().product::<i64>() > most);
+    for _ in 0..4 {
+        if !larger.is_empty() {
+            all.push(larger.swap_remove(random.below(larger.len())));
+        }
+    }
+    all
+}
+
 /// Whether a plan still shows a difference at these sizes.
 fn shows(plan: &Plan, sizes: &Sizes, difference: &Difference) -> bool {
     let outcome = simulate(plan, sizes);
@@ -171,7 +190,9 @@ fn shows(plan: &Plan, sizes: &Sizes, difference: &Difference) -> bool {
         return false;
     }
     match (verdict(plan), difference) {
-        (Verdict::Accepted, Difference::Accepted(rule)) => wrong(&outcome) == Some(*rule),
+        (Verdict::Accepted(_), Difference::Accepted(rule)) => {
+            wrong(&outcome) == Some(*rule) && check_at(plan, sizes).is_ok()
+        }
         (Verdict::Rejected(rejected), _) => {
             named(plan, &rejected).is_some_and(|(found, _)| found == *difference)
         }
@@ -183,14 +204,14 @@ fn shows(plan: &Plan, sizes: &Sizes, difference: &Difference) -> bool {
 fn story(plan: &Plan, sizes: &Sizes, difference: &Difference) -> String {
     let (plan, sizes) = shrink(plan, sizes, &mut |plan, sizes| shows(plan, sizes, difference));
     let (sizes, checker) = match verdict(&plan) {
-        Verdict::Accepted => (sizes, "accepted\n".to_owned()),
+        Verdict::Accepted(_) => (sizes, "accepted\n".to_owned()),
         Verdict::Panicked(text) => (sizes, format!("panicked: {text}\n")),
         Verdict::Rejected(rejected) => {
             let sizes = named(&plan, &rejected).map_or(sizes, |(_, sizes)| sizes);
             (sizes, rejected.to_string())
         }
     };
-    let mut text = format!("for all sizes: {difference:?} for {}\n{}", sizes.text, dump(&plan));
+    let mut text = format!("while compiling: {difference:?} for {}\n{}", sizes.text, dump(&plan));
     text += &format!("checker: {checker}simulator: {}", simulate(&plan, &sizes));
     text
 }

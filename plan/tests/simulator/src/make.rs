@@ -30,6 +30,7 @@ pub fn plan(ranks: Values) -> Plan {
         order: Order::Declared,
         covers: Vec::new(),
         computes: Vec::new(),
+        checks: Vec::new(),
     }
 }
 

@@ -1,0 +1,99 @@
+//! Ranks that do alike: of those, one is looked at.
+
+use crate::ir::AxisId;
+use crate::program::{NONE, Op, OpKind, Program};
+
+/// Whether two ranks issue alike: on the same streams, through the same communicators, using the same objects.
+pub(super) fn issue(program: &Program, a: usize, b: usize) -> bool {
+    let (a, b) = (program.of_rank(a), program.of_rank(b));
+    if a.len() != b.len() {
+        return false;
+    }
+    let (a, b) = (&program.units[a], &program.units[b]);
+    for at in 0..a.len() {
+        let (one, other) = (&a[at], &b[at]);
+        if one.ops != other.ops
+            || one.stream != other.stream
+            || one.after != other.after
+            || one.is_compute != other.is_compute
+        {
+            return false;
+        }
+        let (one, other) = (program.ops_of(one), program.ops_of(other));
+        for at in 0..one.len() {
+            let (one, other) = (&one[at], &other[at]);
+            if one.communicator != other.communicator
+                || one.source.object != other.source.object
+                || one.target.object != other.target.object
+                || matches!(one.kind, OpKind::Put) != matches!(other.kind, OpKind::Put)
+                || matches!(one.kind, OpKind::Wait) != matches!(other.kind, OpKind::Wait)
+            {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Whether all ranks do the same with the same elements, towards peers that are as far away around the rings.
+///
+/// Then moving every rank as far maps the instance onto itself.
+pub(super) fn everywhere(program: &Program) -> bool {
+    (1..program.ranks()).all(|rank| looks_alike(program, rank))
+}
+
+fn looks_alike(program: &Program, rank: usize) -> bool {
+    let (first, own) = (program.of_rank(0), program.of_rank(rank));
+    if first.len() != own.len() {
+        return false;
+    }
+    let (first, own) = (&program.units[first], &program.units[own]);
+    for at in 0..own.len() {
+        let (a, b) = (&first[at], &own[at]);
+        if a.statement != b.statement
+            || a.ops != b.ops
+            || a.stream != b.stream
+            || a.after != b.after
+            || a.is_compute != b.is_compute
+        {
+            return false;
+        }
+        let (a, b) = (program.ops_of(a), program.ops_of(b));
+        for at in 0..b.len() {
+            if !does_alike(program, rank, &a[at], &b[at]) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Whether an operation of a rank is that of rank 0, moved.
+fn does_alike(program: &Program, rank: usize, first: &Op, own: &Op) -> bool {
+    first.kind == own.kind
+        && first.statement == own.statement
+        && first.part == own.part
+        && first.communicator == own.communicator
+        && first.stream == own.stream
+        && first.shift == own.shift
+        && first.signal == own.signal
+        && first.times == own.times
+        && first.source == own.source
+        && first.target == own.target
+        && is_as_far(program, rank, first.peer, own.peer)
+}
+
+/// Whether two peers are as far from rank 0 and from this rank, around every axis.
+fn is_as_far(program: &Program, rank: usize, first: u32, own: u32) -> bool {
+    if first == NONE || own == NONE {
+        return first == own;
+    }
+    let layout = &program.layout;
+    if let [extent] = layout.extents[..] {
+        return (i64::from(own) - rank as i64).rem_euclid(extent) == i64::from(first);
+    }
+    (0..).map(AxisId).zip(&layout.extents).all(|(axis, extent)| {
+        let at = |rank: usize| layout.coordinate(rank, axis);
+        (at(own as usize) - at(rank)).rem_euclid(*extent) == at(first as usize)
+    })
+}

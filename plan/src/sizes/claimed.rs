@@ -1,0 +1,193 @@
+//! The sizes of a plan that is about to run: whether it claims them, and what memory they take.
+
+use std::fmt;
+
+use super::named;
+use crate::ir::{BufferId, Plan, Values};
+use crate::program::{Env, NoMemory, Objects};
+use crate::verdict::Sizes;
+
+/// The most allocations of one rank.
+const MOST_ALLOCATIONS: u64 = 1 << 20;
+
+/// Why a plan is not for these sizes. One sentence: what was given, and what the plan says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotClaimed {
+    /// It is no plan.
+    Malformed {
+        /// Why not.
+        why: String,
+    },
+    /// The number of extents is not the number of axes.
+    Axes {
+        /// The plan's axes, by name.
+        axes: Vec<String>,
+        /// How many extents are given.
+        found: usize,
+    },
+    /// A parameter has no value, or more than one.
+    Param {
+        /// Which.
+        name: String,
+        /// How many values are given.
+        found: usize,
+        /// How many it takes.
+        needed: i64,
+    },
+    /// A value is none of those that an axis or a parameter may have.
+    Value {
+        /// Which.
+        name: String,
+        /// Whether it is an axis: a number of ranks.
+        is_axis: bool,
+        /// What is given.
+        found: i64,
+        /// What it may be.
+        values: Values,
+    },
+    /// A promise does not hold.
+    Promise {
+        /// What the plan promises, as text.
+        promise: String,
+        /// The sizes.
+        sizes: String,
+    },
+    /// A length or a count cannot be computed, is below zero, or makes more allocations than one rank has.
+    Memory {
+        /// Of which buffer.
+        buffer: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for NotClaimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed { why } => f.write_str(why),
+            Self::Axes { axes, found } => {
+                write!(
+                    f,
+                    "{found} extents are given, and the plan has the axes {}",
+                    axes.join(", ")
+                )
+            }
+            Self::Param { name, found: 0, .. } => write!(f, "`{name}` has no value"),
+            Self::Param { name, found, needed } => {
+                write!(f, "`{name}` takes {needed} values, and {found} are given")
+            }
+            Self::Value { name, is_axis, found, values } => {
+                let ranks = if *is_axis { " ranks" } else { "" };
+                write!(f, "`{name}` is {found}{ranks}, and the plan is for {}", Claimed(values))
+            }
+            Self::Promise { promise, sizes } => {
+                write!(f, "`{promise}` does not hold for {sizes}")
+            }
+            Self::Memory { buffer, why } => write!(f, "the length of `{buffer}`: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for NotClaimed {}
+
+/// Values as the plan says them.
+struct Claimed<'a>(&'a Values);
+
+impl fmt::Display for Claimed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Values::Exactly(only) => write!(f, "{only}"),
+            Values::OneOf(list) => {
+                let list: Vec<String> = list.iter().map(i64::to_string).collect();
+                match list.split_last() {
+                    Some((last, rest)) if !rest.is_empty() => {
+                        write!(f, "{} or {last}", rest.join(", "))
+                    }
+                    _ => f.write_str(&list.concat()),
+                }
+            }
+            Values::Range(first, last) => write!(f, "{first} to {last}"),
+            Values::AtLeast(first) => write!(f, "{first} or more"),
+        }
+    }
+}
+
+impl Plan {
+    /// The instance of these extents and parameters: one extent for each axis, one number for each
+    /// parameter, the elements for one that is a list.
+    ///
+    /// # Errors
+    /// The plan does not claim it.
+    pub fn sizes(&self, extents: &[i64], params: &[Vec<i64>]) -> Result<Sizes, NotClaimed> {
+        if let Some(problem) = self.validate().into_iter().next() {
+            return Err(NotClaimed::Malformed { why: problem.title });
+        }
+        if extents.len() != self.axes.len() {
+            let axes = self.axes.iter().map(|axis| axis.name.clone()).collect();
+            return Err(NotClaimed::Axes { axes, found: extents.len() });
+        }
+        for (axis, &found) in self.axes.iter().zip(extents) {
+            if found < 1 || !axis.extent.contains(found) {
+                let (name, values) = (axis.name.clone(), axis.extent.clone());
+                return Err(NotClaimed::Value { name, is_axis: true, found, values });
+            }
+        }
+        let size = extents.iter().fold(1, |size: i64, extent| size.saturating_mul(*extent));
+        for (at, param) in self.params.iter().enumerate() {
+            let found = params.get(at).map_or(&[][..], Vec::as_slice);
+            let needed = match &param.count {
+                None => 1,
+                Some(count) => {
+                    let params = &params[..at.min(params.len())];
+                    let env = Env { extents, size, params, counters: &[], rank: 0 };
+                    // What has no value takes none.
+                    env.eval(count).unwrap_or(-1)
+                }
+            };
+            let name = || param.name.clone();
+            if i64::try_from(found.len()) != Ok(needed) {
+                return Err(NotClaimed::Param { name: name(), found: found.len(), needed });
+            }
+            if let Some(&found) = found.iter().find(|&&value| !param.values.contains(value)) {
+                let values = param.values.clone();
+                return Err(NotClaimed::Value { name: name(), is_axis: false, found, values });
+            }
+        }
+        let sizes = named(self, extents, params);
+        for promise in &self.promises {
+            let env = Env { extents, size, params, counters: &[], rank: 0 };
+            if !env.holds(&promise.condition).unwrap_or(false) {
+                let promise = self.show(&promise.condition);
+                return Err(NotClaimed::Promise { promise, sizes: sizes.text });
+            }
+        }
+        Ok(sizes)
+    }
+
+    /// How many elements each buffer has, by its place in the plan: one number, or one for each buffer of
+    /// an array. Both copies of a buffer of two have that length.
+    ///
+    /// # Errors
+    /// A length has no value, or is below zero.
+    pub fn lengths(&self, sizes: &Sizes) -> Result<Vec<Vec<u64>>, NotClaimed> {
+        let sizes = self.sizes(&sizes.extents, &sizes.params)?;
+        let objects = Objects::new(self, &sizes.extents, &sizes.params, MOST_ALLOCATIONS);
+        let objects = objects.map_err(|why| {
+            let of = |id: BufferId| self.buffers[id.index()].name.clone();
+            let (buffer, why) = match why {
+                NoMemory::NoValue(id, why) => (of(id), why.to_string()),
+                NoMemory::Negative(id, len) => (of(id), format!("it is {len}")),
+                NoMemory::TooMany => (self.name.clone(), "too many allocations".to_owned()),
+            };
+            NotClaimed::Memory { buffer, why }
+        })?;
+        let mut lengths: Vec<Vec<u64>> = vec![Vec::new(); self.buffers.len()];
+        for object in &objects.all {
+            let of = &mut lengths[object.buffer.index()];
+            if of.len() == object.index as usize {
+                of.push(object.len);
+            }
+        }
+        Ok(lengths)
+    }
+}

@@ -1,0 +1,149 @@
+//! The numbers that a plan writes: near them its behaviour changes.
+
+use std::collections::BTreeSet;
+
+use crate::ir::{Condition, Expr, Part, Peer, Plan, Region, Step, StepKind};
+
+/// Numbers above this are lengths.
+const MOST: i64 = 1024;
+
+/// The numbers that a plan writes.
+#[derive(Default)]
+pub(super) struct Written {
+    /// Distances to peers along each axis, with their signs.
+    pub(super) distances: Vec<BTreeSet<i64>>,
+    /// Divisors, and how many buffers an array has.
+    pub(super) periods: BTreeSet<i64>,
+    /// What something is compared with, in a condition or a promise, or counted to; roots and peers by number.
+    pub(super) named: BTreeSet<i64>,
+    /// Lengths.
+    pub(super) lengths: BTreeSet<i64>,
+    /// Parameters that decide what runs: loops, conditions, counts, roots and peers mention them.
+    pub(super) decisive: BTreeSet<usize>,
+}
+
+impl Written {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let mut written =
+            Self { distances: vec![BTreeSet::new(); plan.axes.len()], ..Self::default() };
+        for promise in &plan.promises {
+            written.condition(&promise.condition);
+        }
+        for buffer in &plan.buffers {
+            written.divisors(&buffer.len);
+            literals(&buffer.len, &mut |length| _ = written.lengths.insert(length));
+            if let Some(array) = &buffer.array {
+                written.decides(&array.count);
+                literals(&array.count, &mut |number| _ = written.periods.insert(number));
+            }
+        }
+        Step::all(&plan.steps).for_each(|step| written.step(step));
+        for numbers in [&mut written.periods, &mut written.named, &mut written.lengths] {
+            numbers.retain(|number| (2..=MOST).contains(number));
+        }
+        for distances in &mut written.distances {
+            distances.retain(|by| (1..=MOST).contains(&by.abs()));
+        }
+        written
+    }
+
+    fn step(&mut self, step: &Step) {
+        if let StepKind::Loop(this) = &step.kind {
+            for bound in [&this.from, &this.to] {
+                self.decides(bound);
+                literals(bound, &mut |number| _ = self.named.insert(number));
+            }
+        }
+        if let StepKind::Collective(this) = &step.kind
+            && let Some(root) = this.kind.root()
+        {
+            self.decides(root);
+            literals(root, &mut |number| _ = self.named.insert(number));
+        }
+        step.parts(&mut |part| match part {
+            Part::Number(number) => self.divisors(number),
+            Part::Truth(condition) => self.condition(condition),
+            Part::Region(region) => self.region(region),
+            Part::Peer(Peer::Rank(number)) => {
+                self.decides(number);
+                literals(number, &mut |number| _ = self.named.insert(number));
+                self.divisors(number);
+            }
+            Part::Peer(Peer::Shift(hops)) => {
+                for hop in hops {
+                    self.decides(&hop.by);
+                    self.divisors(&hop.by);
+                    match signed(&hop.by) {
+                        Some(by) => _ = self.distances[hop.axis.index()].insert(by),
+                        None => literals(&hop.by, &mut |by| {
+                            self.distances[hop.axis.index()].insert(by);
+                        }),
+                    }
+                }
+            }
+            Part::Entries(_) => {}
+        });
+    }
+
+    fn region(&mut self, region: &Region) {
+        let range = region.range.iter().flat_map(|(start, end)| [start, end]);
+        region.index.iter().chain(range).for_each(|number| self.divisors(number));
+        region.index.iter().for_each(|index| self.decides(index));
+    }
+
+    fn condition(&mut self, condition: &Condition) {
+        condition.any(&mut |part| {
+            self.mentions(part);
+            match part {
+                Expr::Int(number) => _ = self.named.insert(*number),
+                Expr::Div(_, by) | Expr::Rem(_, by) => {
+                    literals(by, &mut |number| _ = self.periods.insert(number));
+                }
+                _ => {}
+            }
+            false
+        });
+    }
+
+    fn divisors(&mut self, number: &Expr) {
+        number.any(|part| {
+            if let Expr::Div(_, by) | Expr::Rem(_, by) = part {
+                literals(by, &mut |number| _ = self.periods.insert(number));
+            }
+            false
+        });
+    }
+
+    fn decides(&mut self, number: &Expr) {
+        number.any(|part| {
+            self.mentions(part);
+            false
+        });
+    }
+
+    fn mentions(&mut self, part: &Expr) {
+        if let Expr::Param(id) | Expr::Element(id, _) = part {
+            self.decisive.insert(id.index());
+        }
+    }
+}
+
+fn literals(number: &Expr, each: &mut dyn FnMut(i64)) {
+    number.any(|part| {
+        if let Expr::Int(number) = part {
+            each(*number);
+        }
+        false
+    });
+}
+
+/// The value of a number without names.
+fn signed(number: &Expr) -> Option<i64> {
+    match number {
+        Expr::Int(value) => Some(*value),
+        Expr::Add(a, b) => signed(a)?.checked_add(signed(b)?),
+        Expr::Sub(a, b) => signed(a)?.checked_sub(signed(b)?),
+        Expr::Mul(a, b) => signed(a)?.checked_mul(signed(b)?),
+        _ => None,
+    }
+}
