@@ -383,3 +383,21 @@ fn signals_need_a_window() -> Result<()> {
         comm.finish()
     })
 }
+
+/// NCCL counts signals in a C `int`.
+#[test]
+fn more_signals_than_can_be_counted_are_refused() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let _window = comm.window::<f32>(1)?;
+        let slot = comm.signal_in(0, 0)?;
+        let mut due = Signals::new();
+        due.expect_in(comm.ring(1), slot, 1 << 30).expect_in(comm.ring(1), slot, 1 << 30);
+        let error = comm.wait_signals(&due).expect_err("2^31");
+        assert!(matches!(error, Error::TooManySignals(_)) && error.is_refusal(), "{error}");
+        says(&error, &["2147483648 signals of rank", "more than the 2147483647", "in several"]);
+        let grouped = comm.group(|g| g.wait_signals(&due));
+        assert!(matches!(grouped, Err(Error::TooManySignals(_))));
+        comm.finish()
+    })
+}

@@ -43,7 +43,9 @@ pub use refusal::{
     TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
-pub use window::{GroupAbandoned, NoSuchSignal, OutsideWindow, SelfTransfer, WindowsDiffer};
+pub use window::{
+    GroupAbandoned, NoSuchSignal, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer,
+};
 
 /// What went wrong. `Clone + Send + Sync + 'static`, two words. Its `Debug` is its message too, so that
 /// a `main` which returns it ends with the sentence.
@@ -119,6 +121,9 @@ pub enum Error {
     /// A signal or context that the communicator was not configured with.
     #[error("{0}")]
     NoSuchSignal(Box<NoSuchSignal>),
+    /// More signals to wait for than can be counted.
+    #[error("{0}")]
+    TooManySignals(Box<TooManySignals>),
     /// A transfer of a rank with itself whose other half is not in the same group.
     #[error("{0}")]
     SelfTransfer(Box<SelfTransfer>),
@@ -219,6 +224,7 @@ impl Error {
                 | Self::WrongCommunicator(_)
                 | Self::OutsideWindow(_)
                 | Self::NoSuchSignal(_)
+                | Self::TooManySignals(_)
                 | Self::SelfTransfer(_)
                 | Self::GroupAbandoned(_)
                 | Self::WaitInLaunch(_)

@@ -83,6 +83,32 @@ impl fmt::Display for NoSuchSignal {
     }
 }
 
+/// More signals to wait for than NCCL counts.
+#[derive(Clone, Debug)]
+pub struct TooManySignals {
+    /// The method.
+    pub operation: &'static str,
+    /// The rank whose signals they are.
+    pub peer: Rank,
+    /// How many.
+    pub count: u32,
+    /// How many can be waited for at once.
+    pub most: u32,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for TooManySignals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, peer, count, most, site } = self;
+        write!(
+            f,
+            "{operation}: {count} signals of rank {peer} in one slot are more than the {most} that one wait can count (at {}); wait for them in several",
+            At(site)
+        )
+    }
+}
+
 /// A transfer of a rank with itself whose other half is not in the same group.
 #[derive(Clone, Debug)]
 pub struct SelfTransfer {

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use nccl_sys::{Version, ncclComm_t, ncclConfig_t, ncclResult_t};
 
 use super::api::{Nccl, unsupported};
 use super::comm::{Comm, Handle};
+use super::connect::connect;
 use super::exit;
 use super::family::Family;
 use crate::Result;
@@ -104,6 +106,7 @@ struct Call {
     rank: i32,
     slots: Option<(i32, i32)>,
     name: &'static CStr,
+    deadline: Duration,
 }
 
 impl Call {
@@ -119,6 +122,7 @@ impl Call {
             rank: number(rest.join.rank),
             slots: several.then(|| (number(slots.context), number(slots.index))),
             name: c_name(rest.join.name),
+            deadline: rest.join.deadline,
         }
     }
 
@@ -140,6 +144,12 @@ impl Call {
         let result = unsafe { init(&raw mut comm, self.size, self.id, self.rank, &raw mut config) };
         let handle = Handle(comm);
         if result == ncclResult_t::ncclSuccess {
+            let connected = connect(self.nccl, self.gpu, comm, self.size, self.deadline);
+            if let Err(error) = connected {
+                // SAFETY: nobody else knows it.
+                unsafe { handle.abort(self.nccl, || {}, || {}) };
+                return Err(error);
+            }
             return Ok(handle);
         }
         if result == ncclResult_t::ncclInProgress {

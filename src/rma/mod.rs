@@ -14,10 +14,13 @@ use std::panic::Location;
 use crate::backend::{Op, Put, Refusal, Signal, Slot, Wait};
 use crate::collectives::Draft;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Error, NoSuchSignal, NoWindow, Operation, OutsideWindow, Site};
+use crate::error::{Error, NoSuchSignal, NoWindow, Operation, OutsideWindow, Site, TooManySignals};
 use crate::group::Group;
 use crate::window::{PutSource, WindowPlace};
 use crate::{AsRank, Communicator, DType, Element, Rank, Result, RmaTarget, World};
+
+/// How many signals of one slot a wait takes: NCCL counts in a C `int`.
+const MOST: u32 = i32::MAX.unsigned_abs();
 
 type Back<W> = <<W as World>::Device as crate::Device>::Backend;
 
@@ -76,6 +79,11 @@ impl<'c, W: World> On<'c, W> {
         self.has_signals(Operation::WaitSignal, site)?;
         let peer = draft.rank(Operation::WaitSignal, peer)?;
         let slot = self.slot(slot, site)?;
+        if count > MOST {
+            let (most, operation) = (MOST, Operation::WaitSignal.name());
+            let many = TooManySignals { operation, peer, count, most, site };
+            return Err(Error::TooManySignals(Box::new(many)));
+        }
         let mut call = draft.call(Operation::WaitSignal, count as usize);
         call.peer = Some(peer);
         Ok(Op::Wait(Wait { call, peer, slot, count }))
@@ -292,7 +300,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Makes the stream wait for several signals, from several peers, and consumes them.
     ///
     /// # Errors
-    /// As [`wait_signal`](Self::wait_signal); a slot that the communicator does not have.
+    /// As [`wait_signal`](Self::wait_signal); a slot that the communicator does not have;
+    /// [`Error::TooManySignals`]: 2^31 or more of one rank in one slot.
     #[track_caller]
     pub fn wait_signals(&self, signals: &Signals) -> Result<()>
     where

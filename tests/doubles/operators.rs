@@ -1,12 +1,15 @@
 //! Operators made at run time: their scalars, and their lives.
 
+use std::thread;
+use std::time::Duration;
+
 use fake_nccl::Value;
 use nccl_sys::Function::{ncclAllReduce, ncclRedOpCreatePreMulSum, ncclRedOpDestroy};
 use nccl_sys::ncclResult_t;
 use typed_nccl::{AnyDevice, Communicator, Cuda, F8E4M3, F8E5M2, Numeric, Result, bf16, f16};
 
-use crate::common::{address, alone, calls, clear, count, until};
-use crate::scenario::{NEWEST, nccl, on};
+use crate::common::{address, alone, calls, clear, count, handle, until};
+use crate::scenario::{NEWEST, cuda, nccl, on};
 
 type Comm = Communicator<Cuda<AnyDevice>>;
 
@@ -70,25 +73,50 @@ fn scalars_on_the_device_are_addresses() {
         let made = calls(ncclRedOpCreatePreMulSum);
         assert_eq!((made[0].int("residence"), made[0].int("datatype")), (DEVICE, 7));
         assert_eq!(made[0].argument("scalar"), &Value::Pointer(start as usize));
-        // Kernels may read it until the communicator ends.
+        let mut x = comm.device().zeros::<f32>(3)?;
+        cuda().hold(handle(comm.stream())?);
+        comm.all_reduce_in_place(&mut x, &operator)?;
         drop(operator);
-        let device = comm.device().clone();
-        let stream = device.stream()?;
-        let given = device.zeros::<f32>(2)?;
-        assert_ne!(address(&stream, &given)?, start);
+        // Kernels read it when they run, after the operator has gone.
         let _other = comm.pre_mul_sum(1.0_f32)?;
         assert_eq!(count(ncclRedOpDestroy), 1);
-        let kept = device.zeros::<f32>(2)?;
-        assert_ne!(address(&stream, &kept)?, start);
-        comm.finish()?;
-        // Held, so that the memory last given back is not given out again and again.
+        let stream = comm.device().stream()?;
         let mut held = Vec::new();
-        until("it is given out", || {
-            held.extend(device.zeros::<f32>(2));
+        let mut is_given_out = || {
+            // Held, so that the memory last given back is not given out again and again.
+            held.extend(comm.device().zeros::<f32>(2));
             let last = held.last().map(|last| address(&stream, last));
             matches!(last, Some(Ok(given)) if given == start)
-        });
-        Ok(())
+        };
+        for _ in 0..300 {
+            assert!(!is_given_out());
+            thread::sleep(Duration::from_millis(5));
+        }
+        cuda().release(handle(comm.stream())?);
+        until("it is given out", is_given_out);
+        comm.finish()
+    });
+}
+
+/// A program that makes an operator a step.
+#[test]
+fn scalars_do_not_add_up() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let mut x = comm.device().zeros::<f32>(3)?;
+        let mut most = 0;
+        for step in 0..40 {
+            let scalar = comm.device().from_slice(&[step as f32; 1000])?;
+            let operator = comm.pre_mul_sum_device(scalar)?;
+            comm.all_reduce_in_place(&mut x, &operator)?;
+            if step == 20 {
+                most = cuda().live().pieces;
+                // What is over is let go of by a thread that looks now and then.
+                thread::sleep(Duration::from_millis(2500));
+            }
+        }
+        assert_eq!(cuda().live().pieces, most, "the first twenty are used again");
+        comm.finish()
     });
 }
 

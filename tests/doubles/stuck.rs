@@ -6,8 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use nccl_sys::Function::{
-    ncclAllReduce, ncclCommAbort, ncclCommDestroy, ncclCommRevoke, ncclSignal,
+    ncclAllReduce, ncclBroadcast, ncclCommAbort, ncclCommDestroy, ncclCommRevoke, ncclSignal,
 };
+use nccl_sys::ncclResult_t;
 use typed_nccl::{Communicator, Cuda, Error, Result, Seat, Sum, tag};
 
 use crate::common::{calls, connect, count, handle, says, until};
@@ -82,6 +83,39 @@ fn a_thread_that_connects_to_a_rank_that_left_is_freed() {
             Ok::<_, Error>(())
         })
         .map(drop)
+    });
+}
+
+/// Releases that connect in the first operation and cannot free a thread: the ranks connect when they are
+/// made.
+#[test]
+fn ranks_of_some_releases_connect_when_they_are_made() {
+    let connects = ["2.22.3", "2.27.7"].map(|version| (version, 2, 2));
+    let not = [("2.21.5", 2, 0), ("2.28.9", 2, 0), ("2.32.3", 2, 0), ("2.26.5", 1, 0)];
+    for (version, ranks, times) in connects.into_iter().chain(not) {
+        on(release(version), || {
+            Cuda::spmd(ranks, |place| connect(place, 20_000)?.finish())?;
+            let [reduced, broadcast] = [ncclAllReduce, ncclBroadcast].map(calls);
+            assert_eq!((reduced.len(), broadcast.len()), (times, times));
+            let one = |call: &fake_nccl::Call| call.int("count") == 1;
+            assert!(reduced.iter().chain(&broadcast).all(one));
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_rank_that_does_not_connect() {
+    on(release("2.27.7"), || {
+        nccl().fail(ncclBroadcast, ncclResult_t::ncclSystemError);
+        Cuda::spmd(2, |place| {
+            let error = connect(place, 20_000).map(drop).expect_err("one of the two fails");
+            assert!(matches!(error, Error::NcclFailed(_) | Error::PeerFailed(_)), "{error}");
+            Ok::<_, Error>(())
+        })?;
+        until("both end", || nccl().live().communicators == 0);
+        assert_eq!(nccl().live().allocations, 0);
+        Ok(())
     });
 }
 

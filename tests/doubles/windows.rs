@@ -2,6 +2,7 @@
 
 use std::sync::Barrier;
 
+use fake_cuda::Code;
 use fake_nccl::{Call, Value};
 use nccl_sys::Function::{
     ncclCommAbort, ncclCommDeregister, ncclCommQueryProperties, ncclCommRegister,
@@ -14,7 +15,7 @@ use typed_nccl::{
 };
 
 use crate::common::{
-    Wire, address, alone, assert_silent, calls, clear, connect, count, handle, line, says,
+    Wire, address, alone, assert_silent, calls, clear, connect, count, handle, line, says, until,
 };
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
 
@@ -485,6 +486,38 @@ fn a_rank_that_aborts_raises_what_is_still_on_its_way() {
             assert_eq!(slots, [[1, 0, 0], [1, 1, 2], [1, 1, 2]]);
             assert!(raised.iter().all(|call| call.pointer("stream") as u64 != stream));
             assert_eq!(aborted, 1);
+            Ok::<_, Error>(())
+        })
+        .map(drop)
+    });
+}
+
+/// What was booked is not called: the ranks are no longer in step.
+#[test]
+fn a_failure_before_a_call_of_nccls_is_the_end() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        let together = Barrier::new(2);
+        Cuda::spmd(2, |place| {
+            let mut comm = connect(place, 20_000)?;
+            let window = comm.window::<f64>(4)?;
+            let peer = comm.ring(1);
+            comm.put_signal(window.slice(0..2), peer, window.at(2))?;
+            comm.wait_signal(peer)?;
+            comm.sync(comm.stream())?;
+            together.wait();
+            if comm.rank().index() == 0 {
+                let other = comm.device().stream()?;
+                // One stream's one-sided operations come after another's, by an event.
+                cuda().fail("cuEventRecord", Code::UNKNOWN);
+                let failed = comm.on(&other).signal(peer);
+                assert_error!(failed, CudaFailed, "recording an event on cuda:0");
+                assert_error!(comm.health(), CudaFailed, "recording an event");
+                assert_error!(comm.signal(peer), CudaFailed, "recording an event");
+                return Ok(());
+            }
+            until("rank 0 tells", || comm.health().is_err());
+            says(&comm.health().expect_err("told"), &["rank 0 left", "recording an event"]);
             Ok::<_, Error>(())
         })
         .map(drop)

@@ -9,7 +9,7 @@ use typed_nccl::{
 
 use crate::common::{connect, ranks, says, seconds, soon};
 
-tag!(Rows, Columns, Half);
+tag!(Rows, Columns, Half, Other);
 
 pub(crate) fn again_and_again() -> Result<()> {
     for n in [1, ranks()?] {
@@ -285,4 +285,73 @@ pub(crate) fn on_a_thread_of_its_own() -> Result<()> {
         comm.finish()
     })
     .map(drop)
+}
+
+/// The first operation of a communicator connects its ranks, and holds up who calls it until all do.
+pub(crate) fn opposite_first_operations() -> Result<()> {
+    let started = Instant::now();
+    Cuda::spmd(2, |place| {
+        let mut first = connect(place, 3)?;
+        let second = first.split::<Other>(0, 0)?;
+        let mut x = first.device().from_slice(&[1_i32; 10])?;
+        let is_first = first.rank().index() == 0;
+        let called = match is_first {
+            true => first.all_reduce_in_place(&mut x, Sum),
+            false => second.all_reduce_in_place(&mut x, Sum),
+        };
+        let called = called.and_then(|()| match is_first {
+            true => second.all_reduce_in_place(&mut x, Sum),
+            false => first.all_reduce_in_place(&mut x, Sum),
+        });
+        let error = called.and_then(|()| x.to_vec().map(drop)).expect_err("a deadlock");
+        println!("rank {}: {error}", first.rank());
+        says(&error, &["all_reduce of 10 i32, Sum, at tests/gpu/lifecycle.rs:"]);
+        Ok::<_, Error>(())
+    })?;
+    soon(started);
+    again_and_again()
+}
+
+pub(crate) fn connecting_to_a_rank_that_left() -> Result<()> {
+    let started = Instant::now();
+    Cuda::spmd(2, |place| {
+        let comm = connect(place, 300)?;
+        let mut x = comm.device().from_slice(&[1_i32; 10])?;
+        if comm.rank().index() == 1 {
+            // The other is inside NCCL by now.
+            thread::sleep(Duration::from_secs(1));
+            comm.abort_because("it has seen enough");
+            return Ok(());
+        }
+        let called = comm.all_reduce_in_place(&mut x, Sum).and_then(|()| x.to_vec().map(drop));
+        says(&called.expect_err("rank 1 is gone"), &["rank 1 left", "it has seen enough"]);
+        Ok::<_, Error>(())
+    })?;
+    soon(started);
+    again_and_again()
+}
+
+/// `main` returns while a thread that it does not wait for is inside NCCL.
+pub(crate) fn the_end_while_a_rank_connects() -> Result<()> {
+    let (told, hears) = std::sync::mpsc::channel();
+    for (ordinal, seat) in (0..).zip(Seat::local(2)) {
+        let told = told.clone();
+        thread::spawn(move || {
+            let config = CommConfig::builder().deadline(Duration::from_secs(300)).build();
+            let device = Cuda::any(ordinal)?;
+            let comm = Communicator::builder().seat(seat).device(device).config(config);
+            let comm = comm.build().connect()?;
+            let mut x = comm.device().from_slice(&[1_i32; 10])?;
+            let _ = told.send(());
+            if ordinal == 1 {
+                thread::sleep(Duration::from_secs(300));
+            }
+            comm.all_reduce_in_place(&mut x, Sum)
+        });
+    }
+    for _ in 0..2 {
+        hears.recv_timeout(Duration::from_secs(25)).expect("both connect");
+    }
+    thread::sleep(Duration::from_secs(1));
+    Ok(())
 }

@@ -68,11 +68,15 @@ const TESTS: &[Test] = tests! {
     lifecycle::init_in_steps: 1, 60;
     lifecycle::one_operation_too_many: 2, 60;
     lifecycle::on_a_thread_of_its_own: 1, 60;
+    lifecycle::opposite_first_operations: 2, 40;
+    lifecycle::connecting_to_a_rank_that_left: 2, 40;
+    lifecycle::the_end_while_a_rank_connects: 2, 40;
     memory::dropped_in_flight: 1, 60;
     memory::order_across_streams: 1, 60;
     memory::scalars_on_host_and_device: 1, 60;
     memory::two_communicators_on_the_same_gpus: 1, 60;
     memory::transfers_of_nothing: 2, 60;
+    memory::out_of_memory_while_a_rank_waits: 2, 60;
     windows::puts_land_and_signals_say_so: 1, 60;
     windows::signals_count_by_peer_and_slot: 1, 60;
     windows::windows_close_and_their_memory_goes_on: 1, 60;
@@ -81,6 +85,10 @@ const TESTS: &[Test] = tests! {
     windows::signals_need_a_window: 2, 60;
     windows::addresses_of_peers: 1, 60;
     windows::an_abort_while_a_peer_waits_for_a_signal: 2, 60;
+    windows::a_refused_put_is_told_to_who_waits: 2, 40;
+    windows::a_refused_put_and_the_end: 2, 30;
+    windows::who_waits_for_a_rank_that_left_is_told: 2, 60;
+    windows::a_wait_that_nobody_answers_and_the_end: 2, 30;
     plans::buckets_beside_backward: 1, 60;
     plans::a_halo_by_puts: 2, 60;
     plans::a_put_without_a_signal: 1, 60;

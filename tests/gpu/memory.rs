@@ -1,8 +1,11 @@
 //! Memory under way: dropped, used on several streams, scaled by what lies on the device.
 
-use typed_nccl::{Cuda, Result, Sum, tag};
+use std::sync::Barrier;
+use std::time::Instant;
 
-use crate::common::{connect, ranks};
+use typed_nccl::{Cuda, Error, Result, Sum, tag};
+
+use crate::common::{connect, ranks, soon};
 
 tag!(Second);
 
@@ -138,4 +141,36 @@ pub(crate) fn transfers_of_nothing() -> Result<()> {
         comm.finish()
     })
     .map(drop)
+}
+
+/// Giving memory back waits for the device, and so for the rank that does not come.
+pub(crate) fn out_of_memory_while_a_rank_waits() -> Result<()> {
+    let started = Instant::now();
+    let together = Barrier::new(2);
+    Cuda::spmd(2, |place| {
+        let comm = connect(place, 40)?;
+        let mut x = comm.device().from_slice(&[1_i32; 10])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        comm.sync(comm.stream())?;
+        if comm.rank().index() == 0 {
+            // So much that twice as much is more than there is.
+            let mut large = 1_usize << 30;
+            while comm.device().zeros::<u8>(2 * large).is_ok() {
+                large *= 2;
+            }
+            drop(comm.device().zeros::<u8>(large)?);
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            let error = comm.device().zeros::<u8>(2 * large - 1).map(drop).expect_err("no memory");
+            assert!(matches!(error, Error::NoMemory(_)), "{error}");
+            println!("{error}");
+            together.wait();
+        } else {
+            together.wait();
+            comm.all_reduce_in_place(&mut x, Sum)?;
+        }
+        comm.sync(comm.stream())?;
+        comm.finish()
+    })?;
+    soon(started);
+    Ok(())
 }

@@ -1,10 +1,11 @@
 //! Windows, puts, signals, waits.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use typed_nccl::{CommConfig, Communicator, Cuda, Error, LocalOnly, Result, Signals, Sum};
 
-use crate::common::{connect, ranks, says, soon};
+use crate::common::{connect, ranks, says, seconds, soon};
 
 /// Whether the loaded NCCL has one-sided operations; says so if not.
 pub(crate) fn one_sided() -> Result<bool> {
@@ -220,6 +221,99 @@ pub(crate) fn windows_and_buffers_mixed() -> Result<()> {
             }
         }
         comm.finish()
+    })
+    .map(drop)
+}
+
+/// Rank 0 refuses a put past the end of a window, and then does `then`; rank 1 waits for its signal.
+fn refused(
+    then: impl for<'id> Fn(Communicator<Cuda<typed_nccl::Scoped<'id>>>) -> Result<()> + Sync,
+) -> Result<()> {
+    let started = Instant::now();
+    Cuda::spmd(2, |place| -> Result<()> {
+        let mut comm = connect(place, 40)?;
+        let window = comm.window::<f32>(1024)?;
+        if comm.rank().index() == 0 {
+            let put = comm.put_signal(window.slice(0..10), 1, window.at(1020));
+            assert!(put.is_err_and(|error| error.is_refusal()));
+            return then(comm);
+        }
+        let waited = comm.wait_signal(0).and_then(|()| window.to_vec().map(drop));
+        let error = waited.expect_err("rank 0 refused");
+        says(&error, &["wait_signal", "rank 0 refused its part", "[1020, 1030)"]);
+        Ok(())
+    })?;
+    soon(started);
+    Ok(())
+}
+
+pub(crate) fn a_refused_put_is_told_to_who_waits() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    // It goes on for a while.
+    refused(|comm| {
+        let until = Instant::now() + seconds(20);
+        while comm.health().is_ok() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
+        says(&comm.health().expect_err("rank 1 tells"), &["rank 1 left", "refused its part"]);
+        Ok(())
+    })?;
+    // The GPUs go on, their memory too.
+    crate::basics::host_copies_and_zeroes()?;
+    crate::lifecycle::again_and_again()
+}
+
+/// The process ends at once.
+pub(crate) fn a_refused_put_and_the_end() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    refused(|comm| {
+        drop(comm);
+        Ok(())
+    })
+}
+
+pub(crate) fn who_waits_for_a_rank_that_left_is_told() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    for finishes in [true, false] {
+        let started = Instant::now();
+        Cuda::spmd(2, |place| -> Result<()> {
+            let mut comm = connect(place, 40)?;
+            let window = comm.window::<f32>(1024)?;
+            if comm.rank().index() == 0 {
+                if finishes {
+                    says(&comm.finish().expect_err("rank 1 waits"), &["rank 1 left"]);
+                }
+                return Ok(());
+            }
+            let waited = comm.wait_signal(0).and_then(|()| window.to_vec().map(drop));
+            let error = waited.expect_err("rank 0 left");
+            assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+            says(&error, &["wait_signal", "rank 0 left"]);
+            Ok(())
+        })?;
+        soon(started);
+    }
+    crate::basics::host_copies_and_zeroes()?;
+    crate::lifecycle::again_and_again()
+}
+
+/// Both wait, both give up, and the process ends at once.
+pub(crate) fn a_wait_that_nobody_answers_and_the_end() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    Cuda::spmd(2, |place| -> Result<()> {
+        let mut comm = connect(place, 3)?;
+        let window = comm.window::<f32>(1024)?;
+        let waited = comm.wait_signal(comm.ring(1)).and_then(|()| window.to_vec().map(drop));
+        println!("{}", waited.expect_err("nobody raises it"));
+        Ok(())
     })
     .map(drop)
 }

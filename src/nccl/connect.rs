@@ -1,0 +1,74 @@
+//! Connecting ranks when their communicator is made.
+//!
+//! Up to 2.21 NCCL does so by itself. Later it connects them in their first operation, which holds up
+//! each caller until the others call it too: two communicators whose first operations come in opposite
+//! orders hold up both threads for ever. `ncclCommRevoke` (2.28.7) frees such a thread. Between those
+//! releases nothing does, so every rank runs a tiny operation of each kind here, where all of them are.
+//! Transfers connect in their first operation all the same.
+
+use std::ffi::c_void;
+use std::time::{Duration, Instant};
+
+use nccl_sys::{Version, ncclComm_t, ncclDataType_t, ncclRedOp_t};
+
+use super::api::Nccl;
+use crate::Result;
+use crate::backend::{AllocKind, Memory, Streams};
+use crate::cuda::{CudaBackend, Gpu};
+use crate::error::{Error, InitFailed};
+
+/// How often the device is asked.
+const EVERY: Duration = Duration::from_millis(1);
+
+/// Whether a new communicator's ranks are connected here.
+fn is_due(nccl: &Nccl, size: i32) -> bool {
+    size > 1 && nccl.at_least(Version::new(2, 22, 3)) && nccl.api.ncclCommRevoke().is_err()
+}
+
+/// Connects the ranks of a new communicator, where NCCL has not. All ranks call it; it waits for them.
+pub(super) fn connect(
+    nccl: &Nccl,
+    gpu: &'static Gpu,
+    comm: ncclComm_t,
+    size: i32,
+    limit: Duration,
+) -> Result<()> {
+    if !is_due(nccl, size) {
+        return Ok(());
+    }
+    let place = CudaBackend::alloc(gpu.ordinal(), size_of::<f32>(), AllocKind::Device)?;
+    let stream = CudaBackend::open(gpu.ordinal())?;
+    let outcome = run(nccl, place.address(), comm, stream.handle());
+    let point = CudaBackend::point(&stream);
+    // Given out again when the stream has passed.
+    CudaBackend::retire(place, vec![stream]);
+    outcome?;
+    let (point, started) = (point?, Instant::now());
+    while !CudaBackend::reached(&point)? {
+        if started.elapsed() >= limit {
+            let why = "did not connect within the deadline".to_owned();
+            let failed = InitFailed { size: size.unsigned_abs() as usize, ranks: vec![], why };
+            return Err(Error::InitFailed(Box::new(failed)));
+        }
+        std::thread::sleep(EVERY);
+    }
+    Ok(())
+}
+
+/// One element up and down the tree, and around the ring.
+fn run(nccl: &Nccl, place: *mut c_void, comm: ncclComm_t, stream: *mut c_void) -> Result<()> {
+    let (dtype, sum) = (ncclDataType_t::ncclFloat32, ncclRedOp_t::ncclSum);
+    // SAFETY: it takes nothing; the end below is reached whatever happens between, on this thread.
+    let started = unsafe { (nccl.group_start)() };
+    nccl.check("ncclGroupStart", None, started)?;
+    // SAFETY: the place has one element, on the communicator's device, and stays until the stream has
+    // passed; communicator and stream are alive.
+    let reduced = unsafe { (nccl.all_reduce)(place, place, 1, dtype, sum, comm, stream) };
+    // SAFETY: as above.
+    let broadcast = unsafe { (nccl.broadcast)(place, place, 1, dtype, 0, comm, stream) };
+    // SAFETY: the group was started on this thread.
+    let ended = unsafe { (nccl.group_end)() };
+    nccl.check("ncclAllReduce", None, reduced)?;
+    nccl.check("ncclBroadcast", None, broadcast)?;
+    nccl.check("ncclGroupEnd", None, ended)
+}
