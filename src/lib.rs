@@ -40,6 +40,7 @@ mod memory;
 #[cfg(feature = "cuda")]
 mod nccl;
 mod p2p;
+mod quiet;
 mod rank;
 mod reduce;
 mod rma;

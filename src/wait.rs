@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::backend::{Backend, Blame, Culprit};
+use crate::backend::{Backend, Blame, Culprit, HostWait, WaitsOn, Watcher};
+use crate::communicator::Health;
 use crate::error::{Error, Site, Timeout, WaitInLaunch, told};
 use crate::stream::{StreamShared, User, launching};
 
@@ -17,10 +18,18 @@ pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(600);
 /// How long a wait rests before it looks at health and deadline again.
 const REST: Duration = Duration::from_millis(5);
 
-/// Waits for `points`; the deadline is `limit`, else the smallest of the communicators involved.
+/// The communicator whose call waits: until it returns, nobody makes another.
+#[derive(Clone, Copy)]
+pub(crate) struct Within<'c> {
+    pub(crate) health: &'c Health,
+    pub(crate) deadline: Duration,
+}
+
+/// Waits for `points`; the deadline is that of `within`, else the smallest of the communicators
+/// involved.
 pub(crate) fn until<B: Backend>(
     points: Vec<(Arc<StreamShared<B>>, B::Point)>,
-    limit: Option<Duration>,
+    within: Option<Within<'_>>,
     operation: &'static str,
     site: Site,
 ) -> Result<()> {
@@ -32,18 +41,23 @@ pub(crate) fn until<B: Backend>(
     // Once past the deadline, work that nothing can be blamed for is on its way: it gets one rest.
     let mut rested = false;
     for (stream, point) in &points {
+        let mut noted = Noted::No;
         while !reached(stream, point)? {
             let users = stream.users();
             for user in &users {
                 user.health.look();
                 user.health.check()?;
             }
-            let deadline = limit
+            let deadline = within
+                .map(|within| within.deadline)
                 .or_else(|| users.iter().map(|user| user.deadline).min())
                 .unwrap_or(DEFAULT_DEADLINE);
             let waited = started.elapsed();
             match deadline.checked_sub(waited) {
-                Some(left) if !left.is_zero() => B::pause(point, left.min(REST)),
+                Some(left) if !left.is_zero() => {
+                    noted.rest(|| watch(stream, point, within, operation, site));
+                    B::pause(point, left.min(REST));
+                }
                 _ => {
                     let blame = B::blame(point);
                     if blame.is_some() || rested {
@@ -68,6 +82,43 @@ pub(crate) fn until<B: Backend>(
         }
     }
     first.map_or(Ok(()), |error| Err(told(error)))
+}
+
+/// How far a wait is known to who can tell that it will never end.
+enum Noted {
+    No,
+    /// It rested once: most waits end with that.
+    Rested,
+    Yes(Option<Watcher>),
+}
+
+impl Noted {
+    fn rest(&mut self, watch: impl FnOnce() -> Option<Watcher>) {
+        match self {
+            Self::No => *self = Self::Rested,
+            Self::Rested => *self = Self::Yes(watch()),
+            Self::Yes(Some(watcher)) => watcher.look(),
+            Self::Yes(None) => {}
+        }
+    }
+}
+
+#[cold]
+fn watch<B: Backend>(
+    stream: &Arc<StreamShared<B>>,
+    point: &B::Point,
+    within: Option<Within<'_>>,
+    operation: &'static str,
+    site: Site,
+) -> Option<Watcher> {
+    let shared = stream.clone();
+    B::watch(HostWait {
+        on: WaitsOn::Point(point),
+        operation,
+        site,
+        users: Box::new(move || shared.users().into_iter().map(|user| user.health).collect()),
+        within: within.map(|within| within.health.id()),
+    })
 }
 
 /// Whether a point is reached. A device that fails takes every communicator on the stream with it.

@@ -12,6 +12,7 @@ mod op;
 
 pub use op::{Collective, Op, Put, Reduction, Signal, Slot, Span, Transfer, Wait, WindowId};
 
+pub use crate::control::Exchange;
 pub use crate::memory::Allocation;
 
 use std::sync::Arc;
@@ -147,6 +148,39 @@ pub unsafe trait Streams: Memory {
 
     /// Takes the error that work without a communicator left on the stream of this point.
     fn take_error(point: &Self::Point) -> Option<Error>;
+}
+
+/// A thread that waits, for a device or for other ranks.
+pub struct HostWait<'w, B: Backend> {
+    /// What it waits for.
+    pub on: WaitsOn<'w, B>,
+    /// The call that waits: `to_vec`.
+    pub operation: &'static str,
+    /// Where it was made.
+    pub site: Site,
+    /// The communicators whose end ends the wait.
+    pub users: Box<dyn Fn() -> Vec<Arc<Health>> + Send>,
+    /// The communicator whose call it is: until it returns, nobody makes another.
+    pub within: Option<u64>,
+}
+
+/// What a thread waits for.
+pub enum WaitsOn<'w, B: Backend> {
+    /// A point of a stream.
+    Point(&'w B::Point),
+    /// Everything that this rank enqueued.
+    Idle(&'w B::Comm),
+    /// The other ranks' parts of an exchange on the host.
+    Exchange(&'w Exchange),
+}
+
+/// A wait that is noted, until it is dropped.
+pub type Watcher = Box<dyn Watched>;
+
+/// See [`Watcher`].
+pub trait Watched {
+    /// Looks whether the wait can end. Called from time to time by the thread that waits.
+    fn look(&self);
 }
 
 /// What holds up a stream.
@@ -369,6 +403,16 @@ pub unsafe trait Lifecycle: Launches {
     fn rest(comm: &Self::Comm, at_most: Duration) {
         let _ = comm;
         std::thread::sleep(at_most);
+    }
+
+    /// Notes a host wait that found nothing to do for a while. A backend that can tell that it will
+    /// never end poisons the communicators at fault.
+    fn watch(wait: HostWait<'_, Self>) -> Option<Watcher>
+    where
+        Self: Backend,
+    {
+        let _ = wait;
+        None
     }
 
     /// A way to say, from any thread, that this rank will enqueue nothing more and why, so that

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{CommConfig, Health, Key, Resources, reaper};
-use crate::backend::{Backend, Refusal, Slot};
-use crate::control::{Control, Parts, Patience, Ticket, Topic};
+use crate::backend::{Backend, HostWait, Refusal, Slot, WaitsOn, Watcher};
+use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::error::{Error, Site, Timeout};
 use crate::group::Lists;
 use crate::stream::StreamCore;
+use crate::wait::Within;
 use crate::{Rank, Result};
 
 /// How long a wait rests before it looks again.
@@ -87,7 +88,9 @@ impl<B: Backend> Core<B> {
     /// Every rank's part of an exchange. One that fails half-way poisons the communicator: the others
     /// may have completed it, and go on as if this rank had too.
     pub(crate) fn collect(&self, ticket: Ticket, operation: Topic, site: Site) -> Result<Parts> {
-        let patience = Patience { health: &self.health, limit: self.deadline, operation, site };
+        let watch = |exchange: &Exchange| self.watch(WaitsOn::Exchange(exchange), operation, site);
+        let (health, limit, watch) = (&*self.health, self.deadline, &watch);
+        let patience = Patience { health, limit, operation, site, watch };
         self.control()?.collect(ticket, &patience).inspect_err(|error| {
             if error.is_fatal() {
                 self.health.fail(error.clone());
@@ -95,9 +98,38 @@ impl<B: Backend> Core<B> {
         })
     }
 
+    /// This communicator, for a wait inside one of its calls.
+    pub(crate) fn within(&self) -> Within<'_> {
+        Within { health: &self.health, deadline: self.deadline }
+    }
+
+    /// Notes a wait inside one of this communicator's calls.
+    #[cold]
+    pub(crate) fn watch(
+        &self,
+        on: WaitsOn<'_, B>,
+        operation: Topic,
+        site: Site,
+    ) -> Option<Watcher> {
+        let health = self.health.clone();
+        let within = Some(health.id());
+        let users = Box::new(move || vec![health.clone()]);
+        B::watch(HostWait { on, operation, site, users, within })
+    }
+
+    /// Notes, or looks at, a wait for everything that this rank enqueued.
+    pub(super) fn look(&self, watcher: &mut Option<Watcher>, operation: Topic, site: Site) {
+        match (watcher, &self.comm) {
+            (Some(watcher), _) => watcher.look(),
+            (none, Some(comm)) => *none = self.watch(WaitsOn::Idle(comm), operation, site),
+            (None, None) => {}
+        }
+    }
+
     /// Waits until everything that this rank enqueued on the communicator is over: its puts among it.
     pub(crate) fn drained(&self, operation: Topic, site: Site) -> Result<()> {
         let started = Instant::now();
+        let mut watcher = None;
         while !B::is_idle(self.comm()?) {
             self.health.look();
             let waited = started.elapsed();
@@ -109,6 +141,7 @@ impl<B: Backend> Core<B> {
                 return Err(error);
             }
             B::rest(self.comm()?, REST);
+            self.look(&mut watcher, operation, site);
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ use super::{
     Aborted, CanBecomeReady, CanConnect, CanEnqueue, CommConfig, Communicator, Core, Finalized,
     Health, Initializing,
 };
-use crate::backend::{Departure, Join, Lifecycle};
-use crate::control::{Control, Parts, Patience, Ticket};
+use crate::backend::{Departure, Join, Lifecycle, WaitsOn};
+use crate::control::{Control, Exchange, Parts, Patience, Ticket};
 use crate::error::{self, At, Error, Failed, InitFailed, Site, told};
 use crate::{Device, Rank, Result, Stream, World, wait};
 
@@ -236,7 +236,8 @@ impl<W: World> Starting<W> {
         let Some(control) = &self.control else {
             return Err(self.ended());
         };
-        let patience = Patience { health: &self.health, limit, operation: "init", site: self.site };
+        let (health, operation, site) = (&*self.health, "init", self.site);
+        let patience = Patience { health, limit, operation, site, watch: &|_| None };
         let parts = control.collect(self.ticket, &patience)?;
         agree(&parts)?;
         control.all_here(&self.health, "init")?;
@@ -421,7 +422,10 @@ impl<W: World> Live<W> {
         let core = &self.core;
         if let Finish::Posted(ticket) = self.finish.get() {
             let (limit, operation) = (core.deadline, FINISH);
-            let patience = Patience { health: &core.health, limit, operation, site };
+            let watch =
+                |exchange: &Exchange| core.watch(WaitsOn::Exchange(exchange), operation, site);
+            let (health, watch) = (&*core.health, &watch);
+            let patience = Patience { health, limit, operation, site, watch };
             core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
         }
@@ -447,11 +451,12 @@ impl<W: World> Live<W> {
     /// Waits for this rank's work; hands back what is no reason to stop.
     fn idle(&self, started: Instant, site: Site) -> Result<Option<Error>> {
         let core = &self.core;
-        let report = match self.stream.core.idle(core.deadline, FINISH, site) {
+        let report = match self.stream.core.idle(core.within(), FINISH, site) {
             // Another communicator that used the stream may be at fault: then this one goes on.
             Err(error) if error.is_fatal() && !core.health.is_well() => return Err(error),
             outcome => outcome.err(),
         };
+        let mut watcher = None;
         while !Back::<W>::is_idle(core.comm()?) {
             core.health.look();
             let waited = started.elapsed();
@@ -463,6 +468,7 @@ impl<W: World> Live<W> {
                 return Err(error);
             }
             Back::<W>::rest(core.comm()?, REST);
+            core.look(&mut watcher, FINISH, site);
         }
         Ok(report)
     }

@@ -74,7 +74,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let core = &S::live(&self.body).core;
         core.health.check()?;
-        stream.core.idle(core.deadline, "sync", Location::caller())?;
+        stream.core.idle(core.within(), "sync", Location::caller())?;
         core.health.take_pending().map_or(Ok(()), Err)
     }
 
@@ -90,7 +90,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let core = &S::live(&self.body).core;
         core.health.check()?;
         let points = vec![(mark.stream().clone(), mark.point().clone())];
-        wait::until(points, Some(core.deadline), "wait", Location::caller())?;
+        wait::until(points, Some(core.within()), "wait", Location::caller())?;
         core.health.take_pending().map_or(Ok(()), Err)
     }
 
@@ -184,7 +184,7 @@ impl<W: World, S: State> Communicator<W, S> {
             let other = OtherDevice { operation, what, kind, found, needed, site };
             return Err(Error::OtherDevice(Box::new(other)));
         }
-        wait::until(allocation.order.points(true)?, Some(core.deadline), operation, site)?;
+        wait::until(allocation.order.points(true)?, Some(core.within()), operation, site)?;
         let operator = <<W::Device as Device>::Backend as Lifecycle>::pre_mul_sum_device(
             core.comm()?,
             T::DTYPE,
@@ -243,12 +243,12 @@ impl<B: Backend> StreamCore<B> {
     /// Waits on the host for everything enqueued so far.
     pub(crate) fn idle(
         &self,
-        limit: Duration,
+        within: wait::Within<'_>,
         operation: &'static str,
         site: crate::error::Site,
     ) -> Result<()> {
         let point = <B as Streams>::point(self.raw())?;
-        wait::until(vec![(self.shared(), point)], Some(limit), operation, site)
+        wait::until(vec![(self.shared(), point)], Some(within), operation, site)
     }
 }
 

@@ -11,6 +11,7 @@ use super::lifecycle::FINISH;
 use super::{Health, ended};
 use crate::backend::{Backend, Departure};
 use crate::control::{Control, Ticket};
+use crate::quiet::{Busy, Quiet};
 
 const REST: Duration = Duration::from_millis(5);
 
@@ -27,6 +28,7 @@ struct Dropped<B: Backend> {
     /// None: as long as it takes.
     until: Option<Instant>,
     ticket: Option<Ticket>,
+    _busy: Busy,
 }
 
 /// Takes a dropped communicator; returns at once.
@@ -44,7 +46,8 @@ pub(super) fn take<B: Backend>(
     );
     B::departer(&comm)("its communicator was dropped without `finish`", Departure::AfterItsWork);
     let until = Instant::now().checked_add(deadline);
-    let mut orphan = Dropped::<B> { comm: Some(comm), control, health, until, ticket: None };
+    let (comm, ticket, _busy) = (Some(comm), None, Busy::new());
+    let mut orphan = Dropped::<B> { comm, control, health, until, ticket, _busy };
     if orphan.poll() {
         return;
     }
@@ -71,6 +74,7 @@ fn run(receiver: &Receiver<Box<dyn Orphan>>) {
     let mut orphans: Vec<Box<dyn Orphan>> = Vec::new();
     loop {
         let next = if orphans.is_empty() {
+            let _quiet = Quiet::enter();
             receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             receiver.recv_timeout(REST)

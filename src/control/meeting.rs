@@ -30,6 +30,38 @@ struct State {
     last: Vec<Option<(Topic, Site)>>,
 }
 
+/// One rank's wait for the others in an exchange.
+#[derive(Clone)]
+pub struct Exchange {
+    meeting: Arc<Meeting>,
+    seq: u64,
+    rank: u32,
+}
+
+impl Exchange {
+    /// What the ranks share: the communicator's id.
+    pub(crate) fn id(&self) -> u64 {
+        self.meeting.id
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    /// The ranks that have sent nothing; none if the wait is over, one way or another.
+    pub(crate) fn missing(&self) -> Vec<usize> {
+        let state = self.meeting.state();
+        let Some(round) = state.rounds.get(&self.seq) else { return Vec::new() };
+        let Some(own) = &round.parts[self.rank()] else { return Vec::new() };
+        let differs = round.parts.iter().flatten().any(|part| part.topic != own.topic);
+        if own.done || differs || self.meeting.lost(&state, self.seq).is_some() {
+            return Vec::new();
+        }
+        let missing = |rank: &usize| round.parts[*rank].is_none();
+        (0..round.parts.len()).filter(missing).collect()
+    }
+}
+
 struct Round {
     parts: Vec<Option<Part>>,
 }
@@ -153,6 +185,10 @@ impl Meeting {
         let parts = round.parts.iter().flatten().map(|part| part.bytes.clone()).collect();
         state.done(rank, seq);
         Ok(Some(parts))
+    }
+
+    pub(super) fn exchange(self: &Arc<Self>, rank: u32, seq: u64) -> Exchange {
+        Exchange { meeting: self.clone(), seq, rank }
     }
 
     /// A rank needs the round no more.

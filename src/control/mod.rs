@@ -10,8 +10,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 
+use crate::backend::Watcher;
 use crate::communicator::Health;
 use crate::error::{Site, told};
 use crate::{Result, Seat};
@@ -43,6 +45,8 @@ pub(crate) struct Patience<'a> {
     pub(crate) limit: Duration,
     pub(crate) operation: Topic,
     pub(crate) site: Site,
+    /// Who is told of a wait that takes a while.
+    pub(crate) watch: &'a dyn Fn(&Exchange) -> Option<Watcher>,
 }
 
 impl Control {
@@ -65,6 +69,7 @@ impl Control {
     /// Every rank's part of an exchange; waits for them.
     pub(crate) fn collect(&self, ticket: Ticket, patience: &Patience<'_>) -> Result<Parts> {
         let started = Instant::now();
+        let mut watcher = None;
         loop {
             // An exchange that is complete counts, whatever happened since.
             match self.try_collect(ticket, patience.health) {
@@ -81,6 +86,10 @@ impl Control {
                 return Err(told(self.meeting.timeout(ticket.0, waited, patience)));
             }
             self.meeting.rest(ticket.0, patience.limit - waited);
+            match &watcher {
+                None => watcher = (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)),
+                Some(watcher) => watcher.look(),
+            }
         }
     }
 

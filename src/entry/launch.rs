@@ -3,12 +3,13 @@
 use std::env::VarError;
 
 use crate::error::{Error, LaunchedUnderLauncher, SizeVariable};
-use crate::{AnyDevice, Communicator, Host, Result};
+use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 
 /// Runs `fn body<W: World>(comm: Communicator<W>) -> Result<()>` on every rank.
 ///
 /// On a machine without a launcher that is 4 host ranks in this process; `TYPED_NCCL=host:8` makes
-/// it 8. The body's error is ours or one that ours converts into, such as anyhow's. For tests use
+/// it 8. `launch!(body, config)` gives the communicator a [`CommConfig`](crate::CommConfig), a deadline
+/// for instance. The body's error is ours or one that ours converts into, such as anyhow's. For tests use
 /// [`spmd`](crate::spmd), whose number of ranks is its argument.
 ///
 /// ```
@@ -23,19 +24,38 @@ use crate::{AnyDevice, Communicator, Host, Result};
 ///     comm.finish()
 /// }
 /// ```
+///
+/// ```
+/// # use typed_nccl::{Communicator, Result, World};
+/// use std::time::Duration;
+///
+/// use typed_nccl::{CommConfig, launch};
+///
+/// # fn main() -> Result<()> {
+/// launch!(body, CommConfig::builder().deadline(Duration::from_secs(30)).build())
+/// # }
+/// # fn body<W: World>(comm: Communicator<W>) -> Result<()> {
+/// #     assert_eq!(comm.deadline(), Duration::from_secs(30));
+/// #     comm.finish()
+/// # }
+/// ```
 #[macro_export]
 macro_rules! launch {
-    ($body:expr) => {
-        $crate::__private::launch(|comm| $body(comm))
+    ($body:expr $(,)?) => {
+        $crate::launch!($body, $crate::CommConfig::default())
+    };
+    ($body:expr, $config:expr $(,)?) => {
+        $crate::__private::launch($config, |comm| $body(comm))
     };
 }
 
 /// What `launch!` expands to.
 pub fn launch<E: From<Error> + Send + 'static>(
+    config: CommConfig,
     body: impl Fn(Communicator<Host<AnyDevice>>) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
     let n = ranks()?;
-    Host::<AnyDevice>::ranks(n, |place| body(place.init()?)).map(drop)
+    Host::<AnyDevice>::ranks(n, |place| body(place.init_with(config.clone())?)).map(drop)
 }
 
 /// Variables by which launchers are known, all of which must be set.

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Place;
 use crate::error::{Error, InitFailed, was_told};
+use crate::quiet::Quiet;
 use crate::{AnyDevice, Family, Host, Rank, Result, Seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
@@ -142,6 +143,7 @@ fn run<R: Send, E: From<Error> + Send + 'static>(
             spawned.ok()
         };
         let threads: Vec<_> = Seat::local(n).into_iter().map(spawn).collect();
+        let _quiet = Quiet::enter();
         threads.into_iter().map(|thread| thread?.join().ok().flatten()).collect()
     });
     match cause.into_inner().unwrap_or_else(PoisonError::into_inner) {

@@ -9,7 +9,7 @@
 //! * **Reports** ([`Error::Mismatch`], [`Error::Refused`], [`Error::Panicked`]): an operation that
 //!   was enqueued did not happen as asked. They surface once, at the next host wait; outputs are
 //!   unspecified and the communicator stays usable.
-//! * **Fatal errors** ([`Error::is_fatal`]): a lost peer, an abort, a passed deadline, a failure of
+//! * **Fatal errors** ([`Error::is_fatal`]): a lost peer, an abort, a passed deadline, waits in a circle, a failure of
 //!   the device or of NCCL. They poison the communicator, and later calls fail at once with the
 //!   first cause.
 //!
@@ -19,6 +19,7 @@
 mod call;
 #[cfg(feature = "cuda")]
 mod called;
+mod deadlock;
 mod device;
 mod fatal;
 mod other;
@@ -33,6 +34,7 @@ pub(crate) use called::{Called, CallsByRanks};
 pub(crate) use told::{told, was_told};
 
 pub use call::{Call, Operation};
+pub use deadlock::Deadlock;
 pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
 pub use other::Other;
@@ -181,6 +183,9 @@ pub enum Error {
     /// A deadline passed.
     #[error("{0}")]
     Timeout(Box<Timeout>),
+    /// Ranks wait for each other, or for what nobody is left to call.
+    #[error("{0}")]
+    Deadlock(Box<Deadlock>),
     /// Somebody asked for an abort.
     #[error("{0}")]
     Aborted(Box<Aborted>),
@@ -200,6 +205,7 @@ impl Error {
             Self::InitFailed(_)
                 | Self::PeerFailed(_)
                 | Self::Timeout(_)
+                | Self::Deadlock(_)
                 | Self::Aborted(_)
                 | Self::CudaFailed(_)
                 | Self::NcclFailed(_)

@@ -19,8 +19,8 @@ use block::{Block, Touch};
 use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
-    AllocKind, Blame, Copies, Departer, Departure, Join, Launches, Lifecycle, Memory, Op,
-    Operations, Refusal, Seen, Streams, WindowId, Windows,
+    AllocKind, Blame, Copies, Departer, Departure, HostWait, Join, Launches, Lifecycle, Memory, Op,
+    Operations, Refusal, Seen, Streams, Watcher, WindowId, Windows,
 };
 use crate::error::{Error, Site};
 use crate::memory::Allocation;
@@ -241,6 +241,10 @@ unsafe impl Lifecycle for HostBackend {
 
     fn is_idle(comm: &Member) -> bool {
         ENGINE.is_idle(comm)
+    }
+
+    fn watch(wait: HostWait<'_, Self>) -> Option<Watcher> {
+        Some(ENGINE.wait(wait))
     }
 
     fn departer(comm: &Member) -> Departer {

@@ -58,7 +58,7 @@ fn close<W: World, T: Element, K: WindowKind>(
     let id = core.resources.window(&window.key)?.id;
     core.drained("close", site)?;
     let uses = window.allocation.order.points(true)?;
-    wait::until(uses, Some(core.deadline), "close", site)?;
+    wait::until(uses, Some(core.within()), "close", site)?;
     let control = core.control()?;
     let ticket = control.post("close", site, id.to_le_bytes().to_vec());
     let parts = core.collect(ticket, "close", site)?;

@@ -151,11 +151,11 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     wait::allowed("register_window", site)?;
     // Nothing of ours is in flight while NCCL registers (N20), on this memory least of all.
     let ready = outcome.and_then(|()| {
-        live.stream.core.idle(core.deadline, "register_window", site)?;
+        live.stream.core.idle(core.within(), "register_window", site)?;
         core.drained("register_window", site)?;
         buffer.map_or(Ok(()), |buffer| {
             let uses = buffer.allocation().order.points(true)?;
-            wait::until(uses, Some(core.deadline), "register_window", site)
+            wait::until(uses, Some(core.within()), "register_window", site)
         })
     });
     let part = Part {

@@ -100,22 +100,34 @@ impl State {
     /// The communicator is over: what does not move yet is void on every rank.
     fn break_up(&mut self, place: Place, lost: Vec<usize>, why: &str, during: &str, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        if comm.broken {
-            return;
-        }
-        comm.broken = true;
         let error = Error::PeerFailed(Box::new(PeerFailed {
             name: comm.name,
             lost: lost.iter().map(|&rank| Rank::at(rank)).collect(),
             why: why.to_owned(),
             during: during.to_owned(),
         }));
+        self.end(place, &lost, &|_| error.clone(), out);
+    }
+
+    /// The communicator is over, with an error for each rank; those that are lost know better.
+    pub(super) fn end(
+        &mut self,
+        place: Place,
+        lost: &[usize],
+        error: &dyn Fn(usize) -> Error,
+        out: &mut Out,
+    ) {
+        let Some(comm) = self.comm(place) else { return };
+        if comm.broken {
+            return;
+        }
+        comm.broken = true;
         for (rank, member) in comm.members.iter_mut().enumerate() {
-            member.fault.get_or_insert_with(|| error.clone());
+            member.fault.get_or_insert_with(|| error(rank));
             if let Some(health) = &member.health
                 && !lost.contains(&rank)
                 && member.gone.is_none()
-                && health.poison(error.clone())
+                && health.poison(error(rank))
             {
                 out.poisoned(health.clone());
             }
@@ -129,7 +141,7 @@ impl State {
                 flight.void = true;
                 // A rank that is the cause has a better word for it.
                 let own = member.health.as_ref().and_then(|health| health.fault());
-                member.pend(own.unwrap_or_else(|| error.clone()));
+                member.pend(own.unwrap_or_else(|| error(rank)));
                 self.todo.push(Step::Member(place.of(rank)));
             }
         }

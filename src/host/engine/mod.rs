@@ -9,6 +9,7 @@
 //! runs another stream's closure.
 
 mod comm;
+mod deadlock;
 mod fault;
 mod flight;
 mod job;
@@ -18,7 +19,9 @@ mod report;
 mod round;
 mod signal;
 mod state;
+mod story;
 mod stream;
+mod wait;
 mod window;
 mod worker;
 
@@ -209,6 +212,7 @@ impl Engine {
         for key in self.closed.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             state.close_stream(key);
         }
+        state.looked.changes += 1;
         loop {
             state.settle(&mut out);
             let own = if inline { out.small_jobs() } else { 0 };

@@ -85,6 +85,11 @@ impl Pairs {
         })
     }
 
+    /// Whether a transfer waits for its other end.
+    pub(super) fn is_half(&self, index: u64, side: Side) -> bool {
+        self.half().any(|(half, here, _)| (half, here) == (index, side))
+    }
+
     /// Forgets every transfer that does not move; hands back which ends had a group waiting.
     pub(super) fn void(&mut self) -> Vec<Side> {
         let mut ends = Vec::new();
@@ -103,6 +108,10 @@ impl CommState {
     pub(super) fn pairs(&mut self, from: usize, to: usize) -> &mut Pairs {
         let size = self.members.len();
         &mut self.pairs[from * size + to]
+    }
+
+    pub(super) fn seen_pairs(&self, from: usize, to: usize) -> &Pairs {
+        &self.pairs[from * self.members.len() + to]
     }
 
     fn take_held(&mut self, rank: usize, at: usize) -> Option<Held> {

@@ -60,6 +60,11 @@ impl Round {
         !matches!(self.parts[rank], Part::Missing)
     }
 
+    /// Whether this rank's group waits in it.
+    pub(super) fn holds(&self, rank: usize) -> bool {
+        self.is_waiting() && matches!(self.parts[rank], Part::Here { .. })
+    }
+
     pub(super) fn any_call(&self) -> Option<Call> {
         self.parts.iter().find_map(Part::call)
     }
@@ -109,6 +114,11 @@ impl Part {
 impl CommState {
     pub(super) fn round(&mut self, index: u64) -> Option<&mut Round> {
         self.rounds.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
+    }
+
+    /// A round that waits, by its number.
+    pub(super) fn seen_round(&self, index: u64) -> Option<&Round> {
+        self.rounds.get(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }
 
     fn set_part(&mut self, rank: usize, index: u64, part: Part) {

@@ -12,6 +12,7 @@ use super::comm::{CommState, Place};
 use super::flight::HostOp;
 use super::job::{Job, Parked};
 use super::stream::{Closure, Progress, StreamState};
+use super::wait::{Looked, Wait};
 use super::window::Window;
 use crate::communicator::Health;
 use crate::host::moves::{Entry, Held};
@@ -25,8 +26,14 @@ pub(super) struct State {
     pub(super) by_id: HashMap<u64, usize>,
     pub(super) ready: VecDeque<Work>,
     pub(super) workers: usize,
+    /// How many of them rest.
+    pub(super) idle_workers: usize,
     /// How many workers are inside a closure.
     pub(super) in_closures: usize,
+    /// Threads that wait for streams and for other ranks.
+    pub(super) waits: Slab<Wait>,
+    /// When it was last looked for waits that never end.
+    pub(super) looked: Looked,
     /// What to look at before the lock is let go.
     pub(super) todo: Vec<Step>,
     /// Groups' lists of operations, to be used again.

@@ -53,8 +53,10 @@ impl Engine {
                     return;
                 }
                 None => {
+                    state.idle_workers += 1;
                     state =
                         self.work.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+                    state.idle_workers -= 1;
                 }
             }
         }

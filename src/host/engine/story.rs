@@ -1,0 +1,265 @@
+//! What ranks are told whose waits never end: who waits for whom at which line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::comm::Place;
+use super::deadlock::{Need, Node, Why};
+use super::flight::HostOp;
+use super::state::{Out, State};
+use super::stream::Task;
+use crate::Rank;
+use crate::error::{At, Call, Deadlock, Error, Operation, PeerFailed, Site};
+
+/// A step of the way from one wait to the next.
+type Path = [(Node, Need)];
+
+/// How many lines a story has at most.
+const LINES: usize = 24;
+
+const GROUP: &str = "put what the ranks send each other and receive into one group, at both ends: \
+                     `comm.group(|g| ..)`";
+const COMMUNICATORS: &str = "use the communicators in one order on all ranks";
+const ORDER: &str =
+    "change the order on one of the ranks, so that what another one waits for comes first";
+const CALLS: &str = "all ranks must make the same calls in the same order";
+
+/// Where a rank's part of an operation is enqueued.
+struct Part {
+    call: Call,
+    stream: usize,
+    /// In the group that the rank is at.
+    in_flight: bool,
+}
+
+impl State {
+    /// Ends the communicators on the way, with its story; false if there are none.
+    pub(super) fn end_path(&mut self, path: &Path, out: &mut Out) -> bool {
+        let mut ranks: BTreeMap<(u64, usize), BTreeSet<usize>> = BTreeMap::new();
+        for (_, need) in path {
+            let (place, peer) = match need.why {
+                Why::Peer { place, peer, .. } | Why::Exchange { place, peer } => (place, peer),
+                Why::Turn { place } => (place, place.rank),
+                Why::Stream | Why::Own => continue,
+            };
+            ranks.entry((place.id, place.comm)).or_default().extend([place.rank, peer]);
+        }
+        let Some(first) = ranks.values().next() else { return false };
+        let error = Error::Deadlock(Box::new(Deadlock {
+            ranks: first.iter().map(|&rank| Rank::at(rank)).collect(),
+            circle: path.last().is_some_and(|(_, need)| need.on != Some(Node::Nobody)),
+            story: self.story(path),
+            help: self.mend(path, ranks.len()),
+        }));
+        for ((id, comm), ranks) in ranks {
+            let place = Place { comm, id, rank: 0 };
+            let Some(name) = self.seen_comm(place).map(|comm| comm.name) else { continue };
+            let lost = || ranks.iter().map(|&rank| Rank::at(rank)).collect();
+            let other = || {
+                let (why, during) = (error.to_string(), "the next operation".to_owned());
+                Error::PeerFailed(Box::new(PeerFailed { name, lost: lost(), why, during }))
+            };
+            let of = |rank| if ranks.contains(&rank) { error.clone() } else { other() };
+            self.end(place, &[], &of, out);
+        }
+        true
+    }
+
+    fn mend(&self, path: &Path, communicators: usize) -> &'static str {
+        let call = |(_, need): &(Node, Need)| match need.why {
+            Why::Peer { place, at, .. } => self.call_at(place, at),
+            _ => None,
+        };
+        let calls: Vec<Call> = path.iter().filter_map(call).collect();
+        let transfers =
+            |call: &Call| matches!(call.operation, Operation::SendTo | Operation::RecvFrom);
+        let enqueued = path.iter().all(|(_, need)| match need.why {
+            Why::Peer { place, at, peer } => self.part_of(place, at, peer).is_some(),
+            Why::Exchange { .. } => false,
+            _ => true,
+        });
+        match () {
+            () if !enqueued => CALLS,
+            () if communicators > 1 => COMMUNICATORS,
+            () if calls.iter().all(transfers) => GROUP,
+            () => ORDER,
+        }
+    }
+
+    fn story(&self, path: &Path) -> Vec<String> {
+        // The lowest rank begins.
+        let rank = |at: &usize| match path[*at].1.why {
+            Why::Peer { place, .. } | Why::Exchange { place, .. } => place.rank,
+            _ => usize::MAX,
+        };
+        let is_circle = path.last().is_some_and(|(_, need)| need.on != Some(Node::Nobody));
+        let start = match is_circle {
+            true => (0..path.len()).min_by_key(rank).unwrap_or(0),
+            false => 0,
+        };
+        let step = |at: usize| path[(start + at) % path.len()];
+        let mut lines = Vec::new();
+        for at in 0..path.len() {
+            let next = (is_circle || start + at + 1 < path.len()).then(|| step(at + 1));
+            self.tell(step(at), next, &mut lines);
+        }
+        lines.truncate(LINES);
+        lines
+    }
+
+    fn tell(
+        &self,
+        (node, need): (Node, Need),
+        next: Option<(Node, Need)>,
+        lines: &mut Vec<String>,
+    ) {
+        match need.why {
+            Why::Peer { place, at, peer } => self.tell_peer(place, at, peer, next, lines),
+            Why::Exchange { place, peer } => {
+                let Some((operation, site)) = self.waiting(node) else { return };
+                lines.push(format!(
+                    "{}: rank {} is in `{operation}` and waits for rank {peer}, which has not called it{}",
+                    At(site),
+                    place.rank,
+                    nobody(need)
+                ));
+            }
+            Why::Own => {
+                let Some((operation, site)) = self.waiting(node) else { return };
+                let who = match next {
+                    Some((_, Need { why: Why::Peer { place, .. } | Why::Turn { place }, .. })) => {
+                        format!("rank {}", place.rank)
+                    }
+                    _ => "a thread".to_owned(),
+                };
+                lines.push(format!(
+                    "{}: {who} is in `{operation}` until its stream is done",
+                    At(site)
+                ));
+            }
+            Why::Stream => lines.push(
+                "one of its streams waits for another: `wait_for`, or memory that both use".to_owned(),
+            ),
+            Why::Turn { place } => lines.push(format!(
+                "rank {}'s next call of the communicator waits for its earlier one, on another stream",
+                place.rank
+            )),
+        }
+    }
+
+    fn tell_peer(
+        &self,
+        place: Place,
+        at: usize,
+        peer: usize,
+        next: Option<(Node, Need)>,
+        lines: &mut Vec<String>,
+    ) {
+        let Some(call) = self.call_at(place, at) else { return };
+        let until = match call.operation {
+            Operation::SendTo => "receives",
+            Operation::RecvFrom => "sends",
+            Operation::WaitSignal => "raises it",
+            _ => "does too",
+        };
+        let part = self.part_of(place, at, peer);
+        let end = match &part {
+            Some(part) => format!("({})", At(part.call.site)),
+            None => "which it has not called".to_owned(),
+        };
+        let comma = if part.is_some() { "" } else { "," };
+        lines.push(format!(
+            "{}: rank {} {} and waits until rank {peer} {until}{comma} {end}{}",
+            At(call.site),
+            place.rank,
+            does(&call),
+            if next.is_none() { ", and every thread waits" } else { "" }
+        ));
+        let Some(part) = part else { return };
+        let (after, why) = match next {
+            Some((Node::Stream(key), Need { why: Why::Peer { place, at, .. }, .. })) => {
+                let Some(after) = self.call_at(place, at) else { return };
+                let why = match () {
+                    () if part.in_flight => "both are in one group",
+                    () if part.stream == key => "on one stream",
+                    () => "operations of one communicator run in order, on whatever stream",
+                };
+                (format!("{}", At(after.site)), why)
+            }
+            Some((_, Need { why: Why::Turn { .. }, .. })) => {
+                ("its earlier calls".to_owned(), "operations of one communicator run in order")
+            }
+            _ => ("what its stream waits for".to_owned(), "streams run in order"),
+        };
+        lines.push(format!(
+            "{}: rank {peer} {} only after {after} ({why})",
+            At(part.call.site),
+            does(&part.call)
+        ));
+    }
+
+    fn waiting(&self, node: Node) -> Option<(&'static str, Site)> {
+        let Node::Wait(key) = node else { return None };
+        self.waits.get(key).map(|wait| (wait.operation, wait.site))
+    }
+
+    fn call_at(&self, place: Place, at: usize) -> Option<Call> {
+        self.seen_member(place)?.flight.as_ref()?.ops.get(at)?.call()
+    }
+
+    /// A peer's part of an operation of the group that a rank is at, where it is enqueued.
+    fn part_of(&self, place: Place, at: usize, peer: usize) -> Option<Part> {
+        let rank = place.rank;
+        let op = self.seen_member(place)?.flight.as_ref()?.ops.get(at)?;
+        let is_it = |other: &&HostOp| match (op, *other) {
+            (HostOp::Collective { index: a, .. }, HostOp::Collective { index: b, .. }) => a == b,
+            (HostOp::SendTo { index: a, .. }, HostOp::RecvFrom { peer, index: b, .. })
+            | (HostOp::RecvFrom { index: a, .. }, HostOp::SendTo { peer, index: b, .. }) => {
+                (a, rank) == (b, *peer)
+            }
+            (HostOp::Wait { slot: a, .. }, HostOp::Put { peer, slot: b, .. })
+            | (HostOp::Wait { slot: a, .. }, HostOp::Signal { peer, slot: b, .. }) => {
+                (a, rank) == (b, *peer)
+            }
+            _ => false,
+        };
+        let theirs = place.of(peer);
+        if let Some(flight) = &self.seen_member(theirs)?.flight
+            && let Some(call) = flight.ops.iter().find(is_it).and_then(HostOp::call)
+        {
+            return Some(Part { call, stream: flight.stream, in_flight: true });
+        }
+        self.streams.iter().find_map(|(stream, state)| {
+            state.queue.iter().find_map(|task| match task {
+                Task::Group { place, ops, .. } if *place == theirs => {
+                    let call = ops.iter().find(is_it)?.call()?;
+                    Some(Part { call, stream, in_flight: false })
+                }
+                _ => None,
+            })
+        })
+    }
+}
+
+fn nobody(need: Need) -> &'static str {
+    match need.on {
+        Some(Node::Nobody) => ", and every thread waits",
+        _ => "",
+    }
+}
+
+/// `sends 4 f32 to rank 1`
+fn does(call: &Call) -> String {
+    let Call { operation, dtype, count, peer, .. } = call;
+    let peer = peer.map_or_else(String::new, |peer| format!("rank {peer}"));
+    match operation {
+        Operation::SendTo => format!("sends {count} {dtype} to {peer}"),
+        Operation::RecvFrom => format!("receives {count} {dtype} from {peer}"),
+        Operation::PutSignal => format!("puts {count} {dtype} to {peer}"),
+        Operation::Signal => format!("signals {peer}"),
+        Operation::WaitSignal => match count {
+            1 => format!("waits for a signal from {peer}"),
+            count => format!("waits for {count} signals from {peer}"),
+        },
+        other => format!("calls {other} of {count} {dtype}"),
+    }
+}
