@@ -8,7 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Call, Values};
-use typed_nccl::{CommConfig, Communicator, Error, Host, Place, Result, Scoped, Sum, World, spmd};
+use typed_nccl::{
+    CommConfig, Communicator, Error, Host, Place, Result, Scoped, Sum, World, spmd, tag,
+};
 
 #[path = "collectives/own_process.rs"]
 mod own_process;
@@ -157,6 +159,37 @@ fn in_a_value() -> Result<()> {
         let value = Value(rank as u8 + 1);
         assert_eq!(comm.gather_values(&value)?, [Value(1), Value(2)]);
         assert_eq!(comm.broadcast_value(&value, 1)?, Value(2));
+        comm.finish()
+    })
+}
+
+/// A list of ranks that panics when it is looked at.
+struct Ranks;
+
+impl AsRef<[usize]> for Ranks {
+    fn as_ref(&self) -> &[usize] {
+        panics()
+    }
+}
+
+tag!(Half);
+
+#[test]
+fn in_a_list_of_ranks() -> Result<()> {
+    if !inside("in_a_list_of_ranks") {
+        return Ok(());
+    }
+    spmd::<Host>(2, |place| {
+        let mut comm = connect(place)?;
+        if comm.rank().index() == 0 {
+            caught(|| comm.split_into::<Half>(&[Ranks]).map(drop));
+        } else {
+            let error = comm.split_into::<Half>(&[[0], [1]]).expect_err("the other has no list");
+            says(&error, &["rank 0", "a split that was refused"]);
+        }
+        let half = comm.split_into::<Half>(&[[1, 0]])?.expect("both are in it");
+        assert_eq!(half.rank().index(), 1 - comm.rank().index());
+        half.finish()?;
         comm.finish()
     })
 }

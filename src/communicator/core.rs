@@ -11,7 +11,7 @@ use crate::error::{Error, Site, Timeout};
 use crate::group::Lists;
 use crate::stream::StreamCore;
 use crate::wait::Within;
-use crate::{Rank, Result};
+use crate::{Rank, Result, wait};
 
 /// How long a wait rests before it looks again.
 const REST: Duration = Duration::from_millis(1);
@@ -83,6 +83,14 @@ impl<B: Backend> Core<B> {
 
     pub(crate) fn control(&self) -> Result<&Control> {
         self.control.as_ref().ok_or_else(|| ended(&self.health))
+    }
+
+    /// Refuses a host-side call inside a launched closure, which takes its turn with that.
+    pub(crate) fn may_wait(&self, operation: Topic, site: Site) -> Result<()> {
+        let control = self.control()?;
+        wait::allowed(operation, site).inspect_err(|_| {
+            control.refuse("a host-side call inside a launched closure", site);
+        })
     }
 
     /// Every rank's part of an exchange. One that fails half-way poisons the communicator: the others

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::builder::Setup;
 use super::{CanEnqueue, CommConfig, Communicator, State, Uninit};
 use crate::error::{BadGroups, Error, Site};
-use crate::{Label, Result, World, wait};
+use crate::{Label, Result, World, unwind};
 
 /// What each rank asks for.
 #[derive(Serialize, Deserialize)]
@@ -81,9 +81,14 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let site = Location::caller();
+        let lists = || groups.iter().map(AsRef::as_ref).collect::<Vec<_>>();
+        let lists = unwind::catch(lists).unwrap_or_else(|panic| {
+            self.refuse_split(panic.message(), site);
+            panic.resume()
+        });
         let mut place = vec![None; self.size()];
-        for (group, ranks) in groups.iter().enumerate() {
-            for (at, &rank) in ranks.as_ref().iter().enumerate() {
+        for (group, ranks) in lists.into_iter().enumerate() {
+            for (at, &rank) in ranks.iter().enumerate() {
                 match place.get_mut(rank) {
                     Some(free @ None) => *free = Some((group, at)),
                     Some(Some(_)) => return Err(self.bad_groups(rank, true, site)),
@@ -174,7 +179,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let live = S::live_mut(&mut self.body);
         let core = &live.core;
-        wait::allowed("split", site)?;
+        core.may_wait("split", site)?;
         let control = core.control()?;
         // Numbers always encode.
         let ticket = control.post("split", site, postcard::to_stdvec(&wish).unwrap_or_default());

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::{CanEnqueue, Communicator, State};
 use crate::control::Parts;
 use crate::error::{Error, NoSuchRank, Site, ValueMismatch};
-use crate::{AsRank, Rank, Result, World, unwind, wait};
+use crate::{AsRank, Rank, Result, World, unwind};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Waits on the host until all ranks have called it. Does not wait for streams.
@@ -97,11 +97,8 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let core = &S::live(&self.body).core;
         core.health.check()?;
+        core.may_wait(operation, site)?;
         let control = core.control()?;
-        if let Err(error) = wait::allowed(operation, site) {
-            control.refuse("a host-side call inside a launched closure", site);
-            return Err(error);
-        }
         let ticket = control.post(operation, site, bytes);
         core.collect(ticket, operation, site)
     }

@@ -54,7 +54,7 @@ fn close<W: World, T: Element, K: WindowKind>(
     site: Site,
 ) -> Result<()> {
     let core = &mut live.core;
-    wait::allowed("close", site)?;
+    core.may_wait("close", site)?;
     let id = core.resources.window(&window.key)?.id;
     core.drained("close", site)?;
     let uses = window.allocation.order.points(true)?;

@@ -148,7 +148,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
 ) -> Result<Window<T, W, K>> {
     let core = &mut live.core;
     core.health.check()?;
-    wait::allowed("register_window", site)?;
+    core.may_wait("register_window", site)?;
     // Nothing of ours is in flight while NCCL registers (N20), on this memory least of all.
     let ready = outcome.and_then(|()| {
         live.stream.core.idle(core.within(), "register_window", site)?;

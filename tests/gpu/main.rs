@@ -17,6 +17,7 @@ mod errors;
 mod kernel;
 mod lifecycle;
 mod memory;
+mod order;
 mod plan_library;
 mod plans;
 mod stress;
@@ -77,6 +78,8 @@ const TESTS: &[Test] = tests! {
     memory::two_communicators_on_the_same_gpus: 1, 60;
     memory::transfers_of_nothing: 2, 60;
     memory::out_of_memory_while_a_rank_waits: 2, 60;
+    order::what_a_closure_left_before_its_panic: 1, 60;
+    order::a_launch_that_is_still_waiting_is_not_waited_for: 2, 60;
     windows::puts_land_and_signals_say_so: 1, 60;
     windows::signals_count_by_peer_and_slot: 1, 60;
     windows::windows_close_and_their_memory_goes_on: 1, 60;

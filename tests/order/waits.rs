@@ -6,10 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use typed_nccl::error::Error;
-use typed_nccl::{CommConfig, Communicator, Host, Result, Seat};
+use typed_nccl::{CommConfig, Communicator, Host, Result, Seat, tag};
 
 use crate::gate::{A_WHILE, Gate, PATIENCE, alone};
 use crate::own_process::inside;
+
+tag!(Part);
 
 #[test]
 fn a_closure_may_not_wait() -> Result<()> {
@@ -165,5 +167,42 @@ fn a_refused_barrier_lets_nobody_pass() -> Result<()> {
         other.join().expect("the other rank")?;
         assert!(!early, "rank 0 passed a barrier that rank 1 was refused");
         Ok(())
+    })
+}
+
+/// A host-side call that was refused in a closure has taken its turn: the ranks' next calls meet.
+#[test]
+fn a_refused_host_side_call_has_taken_its_turn() -> Result<()> {
+    if !inside("waits::a_refused_host_side_call_has_taken_its_turn") {
+        return Ok(());
+    }
+    let run = |seat: Seat| -> Result<()> {
+        let rank = seat.rank().index();
+        let mut comm = seat.init(Host::any(rank as u32)?)?;
+        let (first, second) = if rank == 0 {
+            let (send, back) = channel();
+            comm.device().stream()?.launch((), move |(), ()| {
+                let told = (comm.window::<f32>(4).map(drop), comm.split::<Part>(0, 0).map(drop));
+                send.send((comm, told)).expect("the test waits");
+            })?;
+            let told;
+            (comm, told) = back.recv().expect("the closure ran");
+            assert!(matches!(told, (Err(Error::WaitInLaunch(_)), Err(Error::WaitInLaunch(_)))));
+            told
+        } else {
+            (comm.window::<f32>(4).map(drop), comm.split::<Part>(0, 0).map(drop))
+        };
+        assert!(first.is_err() && second.is_err(), "{first:?} and {second:?}");
+        let (window, part) = (comm.window::<f32>(4)?, comm.split::<Part>(0, 0)?);
+        assert_eq!((window.len(), part.size()), (4, 2));
+        part.finish()?;
+        comm.finish()
+    };
+    let mut seats = Seat::local(2);
+    let (second, first) = (seats.pop().expect("two"), seats.pop().expect("two"));
+    thread::scope(|scope| {
+        let other = scope.spawn(|| run(second));
+        run(first)?;
+        other.join().expect("the other rank")
     })
 }

@@ -1,0 +1,75 @@
+//! What one stream waits for of another, where work takes its time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::channel;
+
+use typed_nccl::{Cuda, DeviceViewMut, RawStream, Result};
+
+use crate::kernel::combine;
+
+/// Adds 1 to all of `x`, so often.
+fn add(x: &mut DeviceViewMut<'_, u32>, times: u32, stream: RawStream<'_>) {
+    for _ in 0..times {
+        combine(x, [(None, 1), (None, 0), (None, 0)], 1, stream);
+    }
+}
+
+/// What a closure enqueued before its panic is waited for; the mark is older than that.
+pub(crate) fn what_a_closure_left_before_its_panic() -> Result<()> {
+    let gpu = Cuda::local()?;
+    let (first, second) = (gpu.stream()?, gpu.stream()?);
+    let len = 1 << 22;
+    let mut x = gpu.zeros::<u32>(len)?;
+    let mut pinned = gpu.pinned::<u32>(len)?;
+    for turn in 1..=20 {
+        first.launch(&mut x, |_, _| ())?;
+        first.mark()?;
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            first.launch(&mut x, |mut x, stream| {
+                add(&mut x, 50, stream);
+                resume_unwind(Box::new("a panic that a test made"));
+            })
+        }));
+        assert!(panicked.is_err());
+        pinned = second.download(&x, pinned)?.wait()?;
+        assert!(pinned.as_slice().iter().all(|&one| one == 50 * turn), "turn {turn}");
+    }
+    Ok(())
+}
+
+/// One thread launches with `a` and `b`, which many streams still read; another one waits for its stream
+/// meanwhile, because of `x`. It has not waited for that launch when it gets `a`.
+pub(crate) fn a_launch_that_is_still_waiting_is_not_waited_for() -> Result<()> {
+    let (gpu, elsewhere) = (Cuda::any(0)?, Cuda::any(1)?);
+    let len = 1 << 20;
+    let y = elsewhere.zeros::<u32>(1)?;
+    let readers = (0..400).map(|_| gpu.stream()).collect::<Result<Vec<_>>>()?;
+    for turn in 0..20 {
+        let (first, second, slow) = (gpu.stream()?, gpu.stream()?, gpu.stream()?);
+        let [mut a, mut b] = [gpu.zeros::<u32>(len)?, gpu.zeros::<u32>(len)?];
+        let (mut x, mut busy) = (gpu.zeros::<u32>(1)?, gpu.zeros::<u32>(1 << 24)?);
+        slow.launch(&mut busy, |mut busy, stream| add(&mut busy, 200, stream))?;
+        let mark = slow.mark()?;
+        for reader in &readers {
+            reader.wait_for(&mark)?;
+            reader.launch(&b, |_, _| ())?;
+        }
+        first.launch((), |(), _| ())?;
+        assert!(first.launch((&mut x, &y), |_, _| ()).is_err(), "memory of another GPU");
+        let (send, begun) = channel();
+        let a = std::thread::scope(|scope| {
+            let launches = scope.spawn(move || -> Result<_> {
+                send.send(()).expect("the test waits");
+                first.launch((&mut a, &mut b), |(mut a, _), stream| add(&mut a, 50, stream))?;
+                Ok(a)
+            });
+            begun.recv().expect("the thread is there");
+            (0..turn * 500).for_each(|_| std::hint::spin_loop());
+            second.launch(&mut x, |_, _| ())?;
+            launches.join().expect("no panic")
+        })?;
+        let a = second.download(&a, gpu.pinned(len)?)?.wait()?;
+        assert!(a.as_slice().iter().all(|&one| one == 50), "turn {turn}");
+    }
+    Ok(())
+}
