@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::communicator::leave;
 use crate::control::{Control, Meeting};
 use crate::{CommConfig, Communicator, Device, Initializing, Rank, Result};
 
@@ -73,7 +74,8 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(meeting) = self.meeting.take() {
-            Control::new(meeting, self.rank).depart("its seat was dropped and never taken");
+            let control = Control::new(meeting, self.rank);
+            leave("its seat was dropped and never taken", move |why| control.depart(why));
         }
     }
 }

@@ -223,7 +223,8 @@ fn a_rank_that_panics_is_the_cause() {
             let mut x = comm.device().zeros::<f32>(4)?;
             comm.all_reduce_in_place(&mut x, Sum)?;
             let error = x.to_vec().expect_err("rank 1 is gone");
-            assert!(error.to_string().contains("rank 1 left: its thread panicked"), "{error}");
+            let why = "rank 1 left: its thread panicked: rank 1 has a bug";
+            assert!(error.to_string().contains(why), "{error}");
             Err(error)
         })
     });
@@ -237,6 +238,11 @@ fn the_first_cause_is_returned_and_values_otherwise() {
     enum Mine {
         Bug(usize),
         Theirs,
+    }
+    impl std::fmt::Display for Mine {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{self:?}")
+        }
     }
     impl From<Error> for Mine {
         fn from(_: Error) -> Self {

@@ -357,7 +357,9 @@ pub type Departer = Box<dyn Fn(&str, Departure) + Send + Sync>;
 /// How a rank leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departure {
-    /// What it enqueued still runs.
+    /// It is done, as far as it knows. What it enqueued still runs.
+    Finished,
+    /// Before its time. What it enqueued still runs.
     AfterItsWork,
     /// What it enqueued is void.
     AtOnce,

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::leaving::{PANICKED, leave};
 use super::{CommConfig, Health, Key, Resources, reaper};
 use crate::backend::{Backend, HostWait, Refusal, Slot, WaitsOn, Watcher};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
@@ -204,43 +205,40 @@ impl<B: Backend> Core<B> {
 
     /// Ends it now, telling the others why. The program knows.
     pub(super) fn abort(&mut self, why: &str) {
-        if self.abort_backend(why) {
+        if let Some((comm, control)) = self.end() {
+            abort::<B>(comm, &control, why);
             self.health.end();
         }
-    }
-
-    /// [`abort`](Self::abort) from a drop: the program may not know.
-    fn abandon(&mut self, why: &str) {
-        if !self.abort_backend(why) {
-            return;
-        }
-        match B::ENDS_REACH_POINTS {
-            true => self.health.end_when_told(ended(&self.health)),
-            false => self.health.end(),
-        }
-    }
-
-    fn abort_backend(&mut self, why: &str) -> bool {
-        if let Some((comm, control)) = self.end() {
-            // The backend first: it poisons every rank with this cause, before a rank that waits in
-            // an exchange can leave for the same reason and be taken for the cause itself.
-            B::abort(comm, why);
-            control.depart(why);
-            return true;
-        }
-        false
     }
 }
 
 impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
+        let Some((comm, control)) = self.end() else { return };
+        let health = self.health.clone();
         if std::thread::panicking() {
-            self.abandon("its thread panicked");
-        } else if let Err(cause) = self.health.check() {
-            self.abandon(&cause.to_string());
-        } else if let Some((comm, control)) = self.end() {
-            reaper::take::<B>(comm, control, self.health.clone(), self.deadline);
+            leave(PANICKED, move |why| abandon::<B>(comm, &control, &health, why));
+        } else if let Err(cause) = health.check() {
+            abandon::<B>(comm, &control, &health, &cause.to_string());
+        } else {
+            reaper::take::<B>(comm, control, health, self.deadline);
         }
+    }
+}
+
+fn abort<B: Backend>(comm: B::Comm, control: &Control, why: &str) {
+    // The backend first: it poisons every rank with this cause, before a rank that waits in an
+    // exchange can leave for the same reason and be taken for the cause itself.
+    B::abort(comm, why);
+    control.depart(why);
+}
+
+/// Ends a communicator that was dropped: its program may not know.
+pub(super) fn abandon<B: Backend>(comm: B::Comm, control: &Control, health: &Health, why: &str) {
+    abort::<B>(comm, control, why);
+    match B::ENDS_REACH_POINTS {
+        true => health.end_when_told(ended(health)),
+        false => health.end(),
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::builder::Setup;
+use super::leaving::leave;
 use super::ready::Live;
 use super::state::State;
 use super::{
@@ -15,15 +16,12 @@ use super::{
     Health, Initializing,
 };
 use crate::backend::{Departure, Join, Lifecycle, WaitsOn};
-use crate::control::{Control, Exchange, Parts, Patience, Ticket};
+use crate::control::{Control, Exchange, FINISH, Parts, Patience, Ticket};
 use crate::error::{self, At, Error, Failed, InitFailed, Site, told};
 use crate::{Device, Rank, Result, Stream, World, wait};
 
 /// How long a wait rests before it looks again.
 const REST: Duration = Duration::from_millis(1);
-
-/// The topic of the last exchange of a communicator.
-pub(super) const FINISH: &str = "finish";
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Connects to the other ranks. All ranks must call it (or `start`); the host waits for them
@@ -311,23 +309,27 @@ impl<W: World> Starting<W> {
 
     pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {
         let (rank, size) = self.place();
-        self.leave(&format!("it was aborted: {why}"));
+        if let Some(tell) = self.end() {
+            tell(&format!("it was aborted: {why}"));
+        }
         Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
+    }
+
+    /// What tells the others that this rank does not come, unless it has come.
+    fn end(&mut self) -> Option<impl FnOnce(&str) + Send + 'static> {
+        let control = self.control.take()?;
+        let (rank, absent): (_, fn(u64, Rank, &str)) = (self.health.rank(), Back::<W>::absent);
+        Some(move |why: &str| {
+            control.depart(why);
+            absent(control.id(), rank, why);
+        })
     }
 }
 
 impl<W: World> Drop for Starting<W> {
     fn drop(&mut self) {
-        self.leave("its communicator was dropped before it was ready");
-    }
-}
-
-impl<W: World> Starting<W> {
-    /// Tells the others that this rank does not come.
-    fn leave(&mut self, why: &str) {
-        if let Some(control) = self.control.take() {
-            control.depart(why);
-            Back::<W>::absent(control.id(), self.health.rank(), why);
+        if let Some(tell) = self.end() {
+            leave("its communicator was dropped before it was ready", tell);
         }
     }
 }
@@ -441,7 +443,7 @@ impl<W: World> Live<W> {
                 core.health.pend(report);
             }
             let leave = Back::<W>::departer(core.comm()?);
-            leave(&format!("it called `finish` at {}", At(site)), Departure::AfterItsWork);
+            leave(&format!("it called `finish` at {}", At(site)), Departure::Finished);
             let ticket = core.control()?.post(FINISH, site, Vec::new());
             self.finish.set(Finish::Posted(ticket));
         }

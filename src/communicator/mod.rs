@@ -18,6 +18,7 @@ mod config;
 mod core;
 mod health;
 mod issue;
+mod leaving;
 mod lifecycle;
 mod ready;
 mod reaper;
@@ -41,6 +42,7 @@ pub use state::{
 pub(crate) use core::Core;
 pub(crate) use core::ended;
 pub(crate) use issue::Together;
+pub(crate) use leaving::{body, leave};
 pub(crate) use ready::Live;
 pub(crate) use resources::{Key, Registered, Resources};
 
@@ -54,7 +56,8 @@ use crate::{Rank, World};
 /// streams, operators) is used through it. `Send`, not `Sync`: it moves between threads and serves
 /// one at a time. Dropping it without [`finish`](Communicator::finish) hands it to a reaper that
 /// finalises it in the background within its deadline, else aborts it; dropping it while panicking
-/// aborts it.
+/// aborts it. The other ranks are told why: under [`spmd`](crate::spmd) and `launch!` with the error
+/// that the rank's body returns, or with its panic, when the body ends, or half a second later at most.
 pub struct Communicator<W: World, S: State = Ready> {
     pub(crate) body: S::Body<W>,
 }

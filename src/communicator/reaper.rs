@@ -7,23 +7,26 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::lifecycle::FINISH;
-use super::{Health, ended};
+use super::Health;
+use super::core::abandon;
+use super::leaving::{Leaving, leave};
 use crate::backend::{Backend, Departure};
-use crate::control::{Control, Ticket};
+use crate::control::{Control, FINISH, Ticket};
 use crate::quiet::{Busy, Quiet};
 
 const REST: Duration = Duration::from_millis(5);
 
-/// A dropped communicator.
-trait Orphan: Send {
+/// What its owner has left to the reaper.
+pub(super) trait Orphan: Send {
     /// Moves it along; true when it has ended.
     fn poll(&mut self) -> bool;
 }
 
+/// A dropped communicator.
 struct Dropped<B: Backend> {
-    comm: Option<B::Comm>,
-    control: Control,
+    /// None once it has ended.
+    parts: Option<(B::Comm, Control)>,
+    leaving: Leaving,
     health: Arc<Health>,
     /// None: as long as it takes.
     until: Option<Instant>,
@@ -44,17 +47,26 @@ pub(super) fn take<B: Backend>(
         health.rank(),
         health.name()
     );
-    B::departer(&comm)("its communicator was dropped without `finish`", Departure::AfterItsWork);
+    let (depart, drop_out) = (B::departer(&comm), control.drop_out());
+    let leaving = leave("its communicator was dropped without `finish`", move |why| {
+        depart(why, Departure::AfterItsWork);
+        drop_out(why);
+    });
     let until = Instant::now().checked_add(deadline);
-    let (comm, ticket, _busy) = (Some(comm), None, Busy::new());
-    let mut orphan = Dropped::<B> { comm, control, health, until, ticket, _busy };
-    if orphan.poll() {
-        return;
+    let (parts, ticket, _busy) = (Some((comm, control)), None, Busy::new());
+    let mut orphan = Dropped::<B> { parts, leaving, health, until, ticket, _busy };
+    if !orphan.poll() {
+        send(orphan);
     }
-    let sender = SENDER.get_or_init(start);
-    let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
-    // If the thread could not be had, the orphan comes back here and is aborted by its drop.
-    let _ = sender.send(Box::new(orphan));
+}
+
+/// Leaves something to the reaper. Where its thread could not be had, it is dropped at once.
+pub(super) fn send(orphan: impl Orphan + 'static) {
+    let sender = SENDER.get_or_init(start).lock().unwrap_or_else(PoisonError::into_inner);
+    let sent = sender.send(Box::new(orphan));
+    drop(sender);
+    // Not under the lock: its end may leave something too.
+    drop(sent);
 }
 
 static SENDER: OnceLock<Mutex<Sender<Box<dyn Orphan>>>> = OnceLock::new();
@@ -90,13 +102,8 @@ fn run(receiver: &Receiver<Box<dyn Orphan>>) {
 
 impl<B: Backend> Dropped<B> {
     fn abort(&mut self, why: &str) -> bool {
-        if let Some(comm) = self.comm.take() {
-            B::abort(comm, why);
-            self.control.depart(why);
-            match B::ENDS_REACH_POINTS {
-                true => self.health.end_when_told(ended(&self.health)),
-                false => self.health.end(),
-            }
+        if let Some((comm, control)) = self.parts.take() {
+            abandon::<B>(comm, &control, &self.health, why);
         }
         true
     }
@@ -104,22 +111,24 @@ impl<B: Backend> Dropped<B> {
 
 impl<B: Backend> Orphan for Dropped<B> {
     fn poll(&mut self) -> bool {
-        let Some(comm) = &self.comm else { return true };
+        let Some((comm, control)) = &self.parts else { return true };
         self.health.look();
         if let Err(cause) = self.health.check() {
             return self.abort(&cause.to_string());
         }
+        // What it says of itself comes first: the others would take its end for a call of its own.
+        let Some(why) = self.leaving.why() else { return false };
         if self.ticket.is_none() && B::is_idle(comm) {
             let site = std::panic::Location::caller();
-            self.ticket = Some(self.control.post(FINISH, site, Vec::new()));
+            self.ticket = Some(control.post(FINISH, site, Vec::new()));
         }
         let collected = match self.ticket {
-            Some(ticket) => self.control.try_collect(ticket, &self.health),
+            Some(ticket) => control.try_collect(ticket, &self.health),
             None => Ok(None),
         };
         match collected {
             Ok(Some(_)) => {
-                if let Some(comm) = self.comm.take() {
+                if let Some((comm, _)) = self.parts.take() {
                     B::finalize(comm);
                     self.health.end();
                 }
@@ -131,9 +140,15 @@ impl<B: Backend> Orphan for Dropped<B> {
                 log::warn!(
                     "rank {rank} of {name}, dropped without `finish()`, is aborted: the other ranks did not end within its deadline"
                 );
-                self.abort("its communicator was dropped without `finish` and its deadline passed")
+                let why = format!("{why}, and the others did not end within its deadline");
+                self.abort(&why)
             }
-            Err(cause) => self.abort(&cause.to_string()),
+            Err(cause) if cause.is_fatal() => self.abort(&cause.to_string()),
+            // The others called something else, which this rank never will.
+            Err(_) => {
+                let why = why.to_owned();
+                self.abort(&why)
+            }
         }
     }
 }

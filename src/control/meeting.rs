@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Parts, Patience, Topic};
+use super::{FINISH, Parts, Patience, Topic};
 use crate::error::{At, Error, PeerFailed, Site, Timeout, ValueMismatch};
 use crate::{Rank, Result};
 
@@ -22,8 +22,8 @@ pub(crate) struct Meeting {
 
 struct State {
     rounds: HashMap<u64, Round>,
-    /// Why a rank left, by rank.
-    gone: Vec<Option<String>>,
+    /// Who left, the first one first.
+    left: Vec<Left>,
     /// Meetings of some of the ranks, until all of those have come: by exchange and colour.
     children: HashMap<(u64, u32), (Arc<Meeting>, usize)>,
     /// Each rank's last exchange, for reports.
@@ -54,12 +54,39 @@ impl Exchange {
         let Some(round) = state.rounds.get(&self.seq) else { return Vec::new() };
         let Some(own) = &round.parts[self.rank()] else { return Vec::new() };
         let differs = round.parts.iter().flatten().any(|part| part.topic != own.topic);
-        if own.done || differs || self.meeting.lost(&state, self.seq).is_some() {
+        if own.done || differs || !state.lost(self.seq, own.topic).is_empty() {
             return Vec::new();
         }
         let missing = |rank: &usize| round.parts[*rank].is_none();
         (0..round.parts.len()).filter(missing).collect()
     }
+}
+
+struct Left {
+    rank: u32,
+    why: String,
+    /// Its communicator was dropped: of its own accord it takes part in [`FINISH`] at most.
+    dropped: bool,
+    /// It takes part in nothing more.
+    gone: bool,
+}
+
+impl Left {
+    /// Whether an exchange of this topic waits for it in vain; `part` is its own part in it.
+    fn misses(&self, topic: Topic, part: Option<&Part>) -> bool {
+        match part {
+            None => self.gone || topic != FINISH,
+            Some(part) => self.dropped && part.topic == FINISH && topic != FINISH,
+        }
+    }
+}
+
+/// The error that these ranks, the first one first, are the cause of.
+fn gone(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
+    let first = left.first()?;
+    let (ranks, first) = (left.iter().map(|left| Rank(left.rank)), (Rank(first.rank), &*first.why));
+    let failed = PeerFailed::new(name, ranks, first, during.to_owned());
+    Some(Error::PeerFailed(Box::new(failed)))
 }
 
 struct Round {
@@ -74,6 +101,13 @@ struct Part {
 }
 
 impl State {
+    /// The ranks that left without taking part in exchange `seq`, the first one first.
+    fn lost(&self, seq: u64, topic: Topic) -> Vec<&Left> {
+        let parts = self.rounds.get(&seq).map(|round| &round.parts);
+        let part = |rank: u32| parts.and_then(|parts| parts[rank as usize].as_ref());
+        self.left.iter().filter(|left| left.misses(topic, part(left.rank))).collect()
+    }
+
     /// Marks a rank's part of a round, and forgets the round when every rank's is marked.
     fn done(&mut self, rank: u32, seq: u64) {
         let Some(round) = self.rounds.get_mut(&seq) else { return };
@@ -92,7 +126,7 @@ impl Meeting {
         let n = size as usize;
         let state = State {
             rounds: HashMap::new(),
-            gone: vec![None; n],
+            left: Vec::new(),
             children: HashMap::new(),
             last: vec![None; n],
         };
@@ -157,10 +191,13 @@ impl Meeting {
             return Ok(None);
         };
         let topic = own.topic;
-        let missing = round.parts.iter().position(Option::is_none);
-        // Ranks that call something else are told at once; they need not all be there.
+        let lost = state.lost(seq, topic);
+        // Ranks that call something else are told at once; they need not all be there. The end of a
+        // communicator that was dropped is no call.
         let other = round.parts.iter().enumerate().find_map(|(r, part)| {
-            part.as_ref().filter(|part| part.topic != topic).map(|part| (r, part.topic))
+            let part = part.as_ref().filter(|part| part.topic != topic)?;
+            let is_lost = lost.iter().any(|left| left.rank as usize == r);
+            (!is_lost).then_some((r, part.topic))
         });
         if let Some((r, found)) = other {
             let site = state.last[r].map(|(_, site)| format!(" at {}", At(site)));
@@ -171,16 +208,11 @@ impl Meeting {
                 found: format!("called {found}{}", site.unwrap_or_default()),
             })));
         }
-        if missing.is_some() {
-            return match self.lost(&state, seq) {
-                Some((lost, why)) => Err(Error::PeerFailed(Box::new(PeerFailed {
-                    name,
-                    lost,
-                    why,
-                    during: topic.to_owned(),
-                }))),
-                None => Ok(None),
-            };
+        if let Some(error) = gone(&lost, name, topic) {
+            return Err(error);
+        }
+        if round.parts.iter().any(Option::is_none) {
+            return Ok(None);
         }
         let parts = round.parts.iter().flatten().map(|part| part.bytes.clone()).collect();
         state.done(rank, seq);
@@ -199,35 +231,43 @@ impl Meeting {
     /// Fails if a rank has left already, whatever it sent before.
     pub(super) fn all_here(&self, rank: u32, name: &'static str, during: Topic) -> Result<()> {
         let state = self.state();
-        let gone = |r: &usize| state.gone[*r].is_some() && *r != rank as usize;
-        let lost: Vec<Rank> = (0..self.size as usize).filter(gone).map(Rank::at).collect();
-        let Some(first) = lost.first() else { return Ok(()) };
-        let why = state.gone[first.index()].clone().unwrap_or_default();
-        let during = during.to_owned();
-        Err(Error::PeerFailed(Box::new(PeerFailed { name, lost, why, during })))
+        let others = state.left.iter().filter(|left| left.gone && left.rank != rank);
+        gone(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
     }
 
-    /// The ranks that left without taking part in exchange `seq`, and why the first of them did.
-    fn lost(&self, state: &State, seq: u64) -> Option<(Vec<Rank>, String)> {
-        let posted = |r: usize| state.rounds.get(&seq).is_some_and(|c| c.parts[r].is_some());
-        let gone = |r: &usize| state.gone[*r].is_some() && !posted(*r);
-        let lost: Vec<usize> = (0..self.size as usize).filter(gone).collect();
-        let why = state.gone[*lost.first()?].clone()?;
-        Some((lost.into_iter().map(Rank::at).collect(), why))
-    }
-
-    pub(super) fn rest(&self, seq: u64, at_most: Duration) {
+    pub(super) fn rest(&self, rank: u32, seq: u64, at_most: Duration) {
         let state = self.state();
-        let complete = |round: &Round| round.parts.iter().all(Option::is_some);
-        if state.rounds.get(&seq).is_some_and(complete) || self.lost(&state, seq).is_some() {
+        let round = state.rounds.get(&seq);
+        let complete = round.is_some_and(|round| round.parts.iter().all(Option::is_some));
+        let own = round.and_then(|round| round.parts[rank as usize].as_ref());
+        if complete || own.is_some_and(|own| !state.lost(seq, own.topic).is_empty()) {
             return;
         }
         // A spurious or early wake-up is fine: the caller looks again.
         let _ = self.news.wait_timeout(state, at_most.min(REST));
     }
 
+    /// A rank takes part in nothing more.
     pub(super) fn depart(&self, rank: u32, why: &str) {
-        self.state().gone[rank as usize].get_or_insert_with(|| why.to_owned());
+        self.leave(Left { rank, why: why.to_owned(), dropped: false, gone: true });
+    }
+
+    /// A rank takes part in nothing more but [`FINISH`].
+    pub(super) fn drop_out(&self, rank: u32, why: &str) {
+        self.leave(Left { rank, why: why.to_owned(), dropped: true, gone: false });
+    }
+
+    fn leave(&self, new: Left) {
+        let mut state = self.state();
+        match state.left.iter_mut().find(|left| left.rank == new.rank) {
+            // The first reason stays.
+            Some(left) => {
+                left.dropped |= new.dropped;
+                left.gone |= new.gone;
+            }
+            None => state.left.push(new),
+        }
+        drop(state);
         self.news.notify_all();
     }
 

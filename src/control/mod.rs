@@ -39,6 +39,9 @@ impl Ticket {
 /// What an exchange is for; the ranks' topics must agree.
 pub(crate) type Topic = &'static str;
 
+/// The topic of a communicator's last exchange.
+pub(crate) const FINISH: Topic = "finish";
+
 /// How long to wait, and what else may end the wait.
 pub(crate) struct Patience<'a> {
     pub(crate) health: &'a Health,
@@ -85,7 +88,7 @@ impl Control {
             if waited >= patience.limit {
                 return Err(told(self.meeting.timeout(ticket.0, waited, patience)));
             }
-            self.meeting.rest(ticket.0, patience.limit - waited);
+            self.meeting.rest(self.rank, ticket.0, patience.limit - waited);
             match &watcher {
                 None => watcher = (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)),
                 Some(watcher) => watcher.look(),
@@ -120,6 +123,13 @@ impl Control {
     pub(crate) fn departer(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let (meeting, rank) = (self.meeting.clone(), self.rank);
         move |why| meeting.depart(rank, why)
+    }
+
+    /// Tells the others that this rank takes part in nothing more but [`FINISH`]; callable from any
+    /// thread.
+    pub(crate) fn drop_out(&self) -> impl Fn(&str) + Send + Sync + 'static {
+        let (meeting, rank) = (self.meeting.clone(), self.rank);
+        move |why| meeting.drop_out(rank, why)
     }
 
     /// What the ranks share from the start: unique to this communicator.

@@ -1,6 +1,7 @@
 //! One program, wherever it finds itself.
 
 use std::env::VarError;
+use std::fmt::Display;
 
 use crate::error::{Error, LaunchedUnderLauncher, SizeVariable};
 use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
@@ -50,7 +51,7 @@ macro_rules! launch {
 }
 
 /// What `launch!` expands to.
-pub fn launch<E: From<Error> + Send + 'static>(
+pub fn launch<E: From<Error> + Display + Send + 'static>(
     config: CommConfig,
     body: impl Fn(Communicator<Host<AnyDevice>>) -> Result<(), E> + Sync,
 ) -> Result<(), E> {

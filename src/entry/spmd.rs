@@ -1,19 +1,21 @@
 //! The same closure on n ranks.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::fmt::Display;
+use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
 use super::Place;
 use crate::error::{Error, InitFailed, was_told};
 use crate::quiet::Quiet;
-use crate::{AnyDevice, Family, Host, Rank, Result, Seat};
+use crate::{AnyDevice, Family, Host, Rank, Result, Seat, communicator};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
 ///
 /// Each rank's device has a type of its own, so a buffer cannot wander from one rank to another.
 /// The first cause is returned: a rank that fails because another one did is not it. A panic in a
-/// rank is resumed here. [`Host::spmd`] is the same with a value from each rank.
+/// rank is resumed here. The other ranks are told of the error that a rank returns, or of its panic.
+/// [`Host::spmd`] is the same with a value from each rank.
 ///
 /// ```
 /// use typed_nccl::{Host, Result, Sum, spmd};
@@ -57,7 +59,7 @@ impl Host {
     ///
     /// # Errors
     /// The first cause.
-    pub fn spmd<R: Send, E: From<Error> + Send + 'static>(
+    pub fn spmd<R: Send, E: From<Error> + Display + Send + 'static>(
         n: usize,
         body: impl for<'id> Fn(Place<<Self as Family>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
@@ -72,7 +74,7 @@ impl crate::Cuda {
     ///
     /// # Errors
     /// The first cause; [`Error::NoDriver`], [`Error::NoSuchDevice`].
-    pub fn spmd<R: Send, E: From<Error> + Send + 'static>(
+    pub fn spmd<R: Send, E: From<Error> + Display + Send + 'static>(
         n: usize,
         body: impl for<'id> Fn(Place<<Self as Family>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
@@ -83,7 +85,7 @@ impl crate::Cuda {
 
 impl Host<AnyDevice> {
     /// Ranks whose device type is `'static`, for `launch!`.
-    pub(super) fn ranks<R: Send, E: From<Error> + Send + 'static>(
+    pub(super) fn ranks<R: Send, E: From<Error> + Display + Send + 'static>(
         n: usize,
         body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
@@ -113,7 +115,7 @@ impl<E: 'static> Cause<E> {
     }
 }
 
-fn run<R: Send, E: From<Error> + Send + 'static>(
+fn run<R: Send, E: From<Error> + Display + Send + 'static>(
     n: usize,
     body: impl Fn(Seat, u32) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
@@ -130,7 +132,7 @@ fn run<R: Send, E: From<Error> + Send + 'static>(
             let rank = seat.rank();
             let thread = std::thread::Builder::new().name(format!("rank {rank}"));
             let spawned = thread.spawn_scoped(scope, move || {
-                match catch_unwind(AssertUnwindSafe(|| body(seat, rank.0))) {
+                match communicator::body(|| body(seat, rank.0)) {
                     Ok(Ok(value)) => return Some(value),
                     Ok(Err(error)) => blame(Cause::Error(error, was_told())),
                     Err(panic) => blame(Cause::Panic(panic)),

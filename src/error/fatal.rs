@@ -14,10 +14,28 @@ pub struct PeerFailed {
     pub name: &'static str,
     /// The ranks that are gone.
     pub lost: Vec<Rank>,
-    /// What is known of it: `its thread panicked`.
+    /// What is known of it: `its thread panicked`. Of several, what the first one said.
     pub why: String,
     /// What this rank was waiting for.
     pub during: String,
+}
+
+impl PeerFailed {
+    /// These ranks left, the first of them for this reason.
+    pub(crate) fn new(
+        name: &'static str,
+        lost: impl IntoIterator<Item = Rank>,
+        (first, why): (Rank, &str),
+        during: String,
+    ) -> Self {
+        let mut lost: Vec<_> = lost.into_iter().collect();
+        lost.sort_unstable();
+        let why = match lost.len() {
+            0 | 1 => why.to_owned(),
+            _ => format!("rank {first} was the first: {why}"),
+        };
+        Self { name, lost, why, during }
+    }
 }
 
 impl fmt::Display for PeerFailed {

@@ -65,14 +65,21 @@ struct State {
     /// Memory that peers may have seen: NCCL lets go of it when the last member has ended.
     parked: Vec<Arc<Allocation<CudaBackend>>>,
     refused: Vec<Turn>,
-    /// Why a rank left.
-    left: HashMap<u32, String>,
+    /// Who left, the first one first.
+    left: Vec<Left>,
     /// A rank left before its time: everybody has been told.
     ended: bool,
     /// What the members' work went to.
     streams: Vec<Arc<CudaStream>>,
     /// The same for members that live.
     carriers: Vec<Weak<CudaStream>>,
+}
+
+struct Left {
+    rank: usize,
+    why: String,
+    /// It was done, as far as it knew.
+    finished: bool,
 }
 
 /// A call that a rank refused.
@@ -233,18 +240,25 @@ impl Family {
 
     /// A rank will enqueue nothing more.
     pub(super) fn depart(&self, rank: usize, why: &str, how: Departure) {
-        let by = Rank::at(rank);
         let mut state = self.state();
         if state.ended {
             // The first cause is known to everybody; ranks that leave because of it are no news.
             return;
         }
-        state.left.entry(by.0).or_insert_with(|| why.to_owned());
-        if how == Departure::AfterItsWork {
+        let left = Left { rank, why: why.to_owned(), finished: how == Departure::Finished };
+        match state.left.iter_mut().find(|known| known.rank == rank) {
+            // It was not done after all.
+            Some(known) if known.finished => *known = left,
+            Some(_) => {}
+            None => state.left.push(left),
+        }
+        if how != Departure::AtOnce {
             return;
         }
         state.ended = true;
-        let error = self.gone(by, why.to_owned(), "communication".to_owned());
+        let lost = state.left.iter().filter(|left| left.rank == rank || !left.finished);
+        let lost: Vec<_> = lost.collect();
+        let Some(error) = self.gone(&lost, "communication".to_owned()) else { return };
         let others = self.members.iter().enumerate().filter(|(other, _)| *other != rank);
         // All of them before any of them can pass it on as its own.
         let told: Vec<_> = others
@@ -258,31 +272,40 @@ impl Family {
         }
     }
 
-    fn gone(&self, by: Rank, why: String, during: String) -> Error {
-        let lost = vec![by];
-        Error::PeerFailed(Box::new(PeerFailed { name: self.name, lost, why, during }))
+    /// These ranks are lost. The first one that was not done knows why.
+    fn gone(&self, lost: &[&Left], during: String) -> Option<Error> {
+        let first = lost.iter().find(|left| !left.finished).or(lost.first())?;
+        let (ranks, first) =
+            (lost.iter().map(|left| Rank::at(left.rank)), (Rank::at(first.rank), &*first.why));
+        Some(Error::PeerFailed(Box::new(PeerFailed::new(self.name, ranks, first, during))))
     }
 
-    /// A rank that ended regularly and called less than `rank` did, so that a call of `rank`'s never
+    /// Ranks that ended regularly and called less than `rank` did, so that a call of `rank`'s never
     /// ends.
     pub(super) fn left(&self, rank: usize) -> Option<Error> {
         let state = self.state();
         let own = &self.members[rank].recorder;
-        let (by, why, call) = state.left.iter().find_map(|(by, why)| {
-            let theirs = &self.members[*by as usize].recorder;
-            let other = *by as usize;
+        let mut call = None;
+        let mut is_missed = |left: &&Left| {
+            let other = left.rank;
+            let theirs = &self.members[other].recorder;
             if other == rank {
-                return None;
+                return false;
             }
             let behind = theirs.issued() < own.issued()
                 || theirs.sent(rank) < own.received(other)
                 || theirs.received(rank) < own.sent(other);
-            let call = if behind { Some(own.last()) } else { self.unraised(other, rank).map(Some) };
-            call.map(|call| (Rank(*by), why.clone(), call))
-        })?;
-        drop(state);
-        let during = call.map_or_else(String::new, |call| call.to_string());
-        Some(self.gone(by, why, during))
+            let missed =
+                if behind { Some(own.last()) } else { self.unraised(other, rank).map(Some) };
+            call = call.or(missed);
+            missed.is_some()
+        };
+        let lost: Vec<_> = state.left.iter().filter(&mut is_missed).collect();
+        let during = match call? {
+            Some(call) => call.to_string(),
+            None => "communication".to_owned(),
+        };
+        self.gone(&lost, during)
     }
 
     /// A wait of rank `to` for signals of rank `from` that were not all called for.
@@ -535,7 +558,7 @@ impl Family {
             };
             let _ = write!(report, "\n  rank {by} refused {what}: {reason}");
         }
-        for (rank, why) in &state.left {
+        for Left { rank, why, .. } in &state.left {
             let _ = write!(report, "\n  rank {rank} left: {why}");
         }
         report

@@ -9,5 +9,6 @@ mod late;
 mod memory;
 mod peers;
 mod puts;
+mod reasons;
 mod streams;
 mod waits;

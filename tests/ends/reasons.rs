@@ -1,0 +1,226 @@
+//! Why a rank left, as the others are told it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+use typed_nccl::{Communicator, Error, Host, Result, Scoped, Sum, spmd};
+
+use crate::common::{SOON, watched};
+
+/// An error of the program's own.
+#[derive(Debug)]
+enum Mine {
+    Disk,
+    Tired,
+    Theirs(Error),
+}
+
+impl fmt::Display for Mine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk => f.write_str("disk full"),
+            Self::Tired => f.write_str("tired"),
+            Self::Theirs(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl From<Error> for Mine {
+    fn from(error: Error) -> Self {
+        Self::Theirs(error)
+    }
+}
+
+/// The others' word for it.
+const DISK: &str = "rank 1 left: it returned an error: disk full";
+
+#[track_caller]
+fn says(error: &Error, lost: &[usize], text: &str) {
+    let Error::PeerFailed(failed) = error else { panic!("{error}") };
+    assert!(failed.lost.iter().map(|rank| rank.index()).eq(lost.iter().copied()), "{error}");
+    assert!(error.to_string().ends_with(text), "`{text}` is not the end of: {error}");
+}
+
+/// Rank 1 fails when all are connected; what the others are told by `wait`.
+fn disk_full(wait: impl for<'id> Fn(Communicator<Host<Scoped<'id>>>) -> Result<()> + Sync) {
+    let failed = Host::spmd(3, |place| -> Result<(), Mine> {
+        let comm = place.init()?;
+        comm.barrier()?;
+        if comm.rank().index() == 1 {
+            // Drops the communicator before anybody has seen the error.
+            return Err(Mine::Disk);
+        }
+        // Who is told first passes it on, so the other may hear of it from there.
+        let error = wait(comm).expect_err("rank 1 is gone");
+        assert!(error.is_peer_failure() && error.to_string().ends_with(DISK), "{error}");
+        Ok(())
+    });
+    assert!(matches!(failed, Err(Mine::Disk)), "{failed:?}");
+}
+
+#[test]
+fn an_error_is_told_to_who_waits_for_an_operation() {
+    watched(|| {
+        disk_full(|comm| {
+            let mut x = comm.device().zeros::<f32>(4)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            x.to_vec().map(drop)
+        });
+    });
+}
+
+#[test]
+fn an_error_is_told_to_who_waits_on_the_host() {
+    watched(|| {
+        disk_full(|comm| comm.barrier());
+        disk_full(|comm| comm.gather_values(&1_u32).map(drop));
+    });
+}
+
+#[test]
+fn an_error_before_the_communicator_is_told_to_who_connects() {
+    watched(|| {
+        let failed = Host::spmd(3, |place| -> Result<(), Mine> {
+            if place.rank().index() == 1 {
+                return Err(Mine::Disk);
+            }
+            let error = place.init().expect_err("rank 1 does not come");
+            says(&error, &[1], DISK);
+            Ok(())
+        });
+        assert!(matches!(failed, Err(Mine::Disk)));
+    });
+}
+
+#[test]
+fn an_error_while_it_connects_is_told() {
+    watched(|| {
+        let failed = Host::spmd(2, |place| -> Result<(), Mine> {
+            let (seat, device) = place.into_parts();
+            let starting = seat.start(device)?;
+            if starting.rank().index() == 1 {
+                return Err(Mine::Disk);
+            }
+            let until = Instant::now() + SOON;
+            // Rank 1 may have gone before rank 0 gets here, or after it has come.
+            match starting.ready(until) {
+                Ok(comm) => says(&comm.barrier().expect_err("gone"), &[1], DISK),
+                Err(error) => says(&error, &[1], DISK),
+            }
+            Ok(())
+        });
+        assert!(matches!(failed, Err(Mine::Disk)));
+    });
+}
+
+#[test]
+fn a_panic_is_told_with_its_message() {
+    watched(|| {
+        let (told, hears) = channel();
+        let ranks = catch_unwind(AssertUnwindSafe(|| {
+            spmd::<Host>(2, |place| {
+                let comm = place.init()?;
+                comm.barrier()?;
+                let rank = comm.rank().index();
+                assert!(rank == 0, "rank {rank} has a bug");
+                let error = comm.barrier().expect_err("rank 1 is gone");
+                told.send(error).expect("heard");
+                Ok(())
+            })
+        }));
+        assert!(ranks.is_err());
+        let why = "rank 1 left: its thread panicked: rank 1 has a bug";
+        says(&hears.try_recv().expect("told"), &[1], why);
+    });
+}
+
+/// All of its communicators say the same.
+#[test]
+fn an_error_is_told_on_every_communicator() {
+    typed_nccl::tag!(Half);
+    watched(|| {
+        let failed = Host::spmd(2, |place| -> Result<(), Mine> {
+            let mut world = place.init()?;
+            let half = world.split::<Half>(0, 0)?;
+            half.barrier()?;
+            if world.rank().index() == 1 {
+                return Err(Mine::Disk);
+            }
+            says(&half.barrier().expect_err("rank 1 is gone"), &[1], DISK);
+            says(&world.barrier().expect_err("rank 1 is gone"), &[1], DISK);
+            Ok(())
+        });
+        assert!(matches!(failed, Err(Mine::Disk)));
+    });
+}
+
+/// A body that goes on without its communicator has not failed: the others are told so, and do not
+/// wait for its end.
+#[test]
+fn a_body_that_goes_on_is_told_of_soon() {
+    watched(|| {
+        let (told, hears) = channel::<()>();
+        let hears = Mutex::new(hears);
+        spmd::<Host>(2, |place| {
+            let comm = place.init()?;
+            comm.barrier()?;
+            if comm.rank().index() == 1 {
+                drop(comm);
+                let heard = hears.lock().expect("not poisoned").recv_timeout(SOON);
+                assert!(heard.is_ok(), "the other waits for the body's end");
+                return Ok(());
+            }
+            let why = "rank 1 left: its communicator was dropped without `finish`";
+            says(&comm.barrier().expect_err("rank 1 is gone"), &[1], why);
+            told.send(()).expect("heard");
+            Ok(())
+        })
+        .expect("both go on");
+    });
+}
+
+thread_local! {
+    /// Dropped when a rank's thread is over.
+    static OVER: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
+}
+
+/// Rank 2 leaves, then rank 1, then rank 0 waits for both.
+#[test]
+fn every_rank_that_is_lost_is_named_with_the_first_cause() {
+    watched(|| {
+        let ((one, after_one), (two, after_two)) = (channel(), channel());
+        let (after_one, after_two) = (Mutex::new(after_one), Mutex::new(after_two));
+        let (one, two) = (Mutex::new(Some(one)), Mutex::new(Some(two)));
+        let over = |end: &Mutex<Option<Sender<()>>>| OVER.set(end.lock().expect("whole").take());
+        let wait = |end: &Mutex<Receiver<()>>| {
+            let _ = end.lock().expect("whole").recv_timeout(SOON);
+        };
+        let failed = Host::spmd(3, |place| -> Result<(), Mine> {
+            let comm = place.init()?;
+            comm.barrier()?;
+            match comm.rank().index() {
+                0 => {
+                    wait(&after_one);
+                    let why =
+                        "ranks 1 and 2 left: rank 2 was the first: it returned an error: disk full";
+                    says(&comm.barrier().expect_err("two are gone"), &[1, 2], why);
+                    Ok(())
+                }
+                1 => {
+                    over(&one);
+                    wait(&after_two);
+                    Err(Mine::Tired)
+                }
+                _ => {
+                    over(&two);
+                    Err(Mine::Disk)
+                }
+            }
+        });
+        assert!(matches!(failed, Err(Mine::Disk)), "{failed:?}");
+    });
+}
