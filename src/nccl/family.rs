@@ -274,7 +274,7 @@ impl Family {
 
     /// These ranks are lost. The first one that was not done knows why.
     fn gone(&self, lost: &[&Left], during: String) -> Option<Error> {
-        let first = lost.iter().find(|left| !left.finished).or(lost.first())?;
+        let first = lost.iter().find(|left| !left.finished).or_else(|| lost.first())?;
         let (ranks, first) =
             (lost.iter().map(|left| Rank::at(left.rank)), (Rank::at(first.rank), &*first.why));
         Some(Error::PeerFailed(Box::new(PeerFailed::new(self.name, ranks, first, during))))

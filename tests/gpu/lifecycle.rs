@@ -93,6 +93,29 @@ pub(crate) fn a_panic_ends_the_others_waits() -> Result<()> {
     again_and_again()
 }
 
+/// The error drops the communicator before anybody has seen it.
+pub(crate) fn an_error_is_told_to_the_others() -> Result<()> {
+    let started = Instant::now();
+    let outcome = Cuda::spmd(ranks()?, |place| -> Result<()> {
+        let comm = connect(place, 40)?;
+        let mut x = comm.device().from_slice(&[1.0_f32; 1000])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        comm.sync(comm.stream())?;
+        comm.barrier()?;
+        if comm.rank().index() == 1 {
+            return Err(Error::other(std::io::Error::other("disk full")));
+        }
+        let called = comm.all_reduce_in_place(&mut x, Sum).and_then(|()| x.to_vec());
+        let error = called.expect_err("rank 1 is gone");
+        assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+        says(&error, &["rank 1 left: it returned an error: ", "disk full"]);
+        Ok(())
+    });
+    says(&outcome.expect_err("rank 1 failed"), &["disk full"]);
+    soon(started);
+    again_and_again()
+}
+
 pub(crate) fn a_deadline_names_who_is_missing() -> Result<()> {
     let n = ranks()?;
     Cuda::spmd(n, |place| {

@@ -60,6 +60,7 @@ const TESTS: &[Test] = tests! {
     lifecycle::dropped_communicators_end_by_themselves: 1, 60;
     lifecycle::an_abort_ends_the_others_waits: 2, 60;
     lifecycle::a_panic_ends_the_others_waits: 2, 60;
+    lifecycle::an_error_is_told_to_the_others: 2, 60;
     lifecycle::a_deadline_names_who_is_missing: 2, 60;
     lifecycle::an_abort_handle_ends_a_wait: 2, 60;
     lifecycle::a_seat_that_is_dropped: 1, 60;
