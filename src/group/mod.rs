@@ -176,6 +176,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// }
     /// ```
     ///
+    /// A panic in the closure poisons the communicator and goes on: nobody knows what is missing.
+    ///
     /// # Errors
     /// The closure's own; the first refusal of an operation in it, in which case none is issued.
     #[track_caller]
