@@ -1,10 +1,10 @@
-//! Every rank binds the same plan, or none does.
+//! Every rank binds the same plan, or none does; the first one checks it for all.
 
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher13};
-use typed_nccl_plan::lower::Schedule;
+use typed_nccl_plan::lower::{Decided, Schedule};
 
 use crate::communicator::CanEnqueue;
 use crate::communicator::State;
@@ -18,6 +18,17 @@ struct Part {
     sizes: String,
     hash: u128,
     refused: Option<String>,
+    found: Option<Result<Decided, String>>,
+}
+
+/// What a rank says that can bind its plan.
+pub(super) struct Said {
+    /// For which sizes.
+    pub(super) sizes: String,
+    /// What ranks that bind one plan have in common.
+    pub(super) hash: u128,
+    /// Of the rank that checks for all: what it decided, or what is wrong.
+    pub(super) found: Option<Result<Decided, String>>,
 }
 
 impl Part {
@@ -33,33 +44,33 @@ impl Part {
     }
 }
 
-/// Compares what the ranks bind; all of them learn of one that cannot.
+/// Compares what the ranks bind; all of them learn of one that cannot, and of what one found for all.
 pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
     comm: &Communicator<W, S>,
     plan: &str,
-    own: Result<(T, String, u128), String>,
+    own: Result<(T, Said), String>,
     site: Site,
-) -> Result<T> {
+) -> Result<(T, Option<Decided>)> {
+    let name = plan.to_owned();
     let (part, own) = match own {
-        Ok((own, sizes, hash)) => {
-            (Part { plan: plan.to_owned(), sizes, hash, refused: None }, Ok(own))
+        Ok((own, Said { sizes, hash, found })) => {
+            (Part { plan: name, sizes, hash, refused: None, found }, Ok(own))
         }
         Err(why) => {
-            let refused = Some(why.clone());
-            let part = Part { plan: plan.to_owned(), sizes: String::new(), hash: 0, refused };
-            (part, Err(why))
+            let (sizes, refused) = (String::new(), Some(why.clone()));
+            (Part { plan: name, sizes, hash: 0, refused, found: None }, Err(why))
         }
     };
     let parts = comm.gather_values(&part)?;
-    let own =
-        own.map_err(|why| Error::BadPlan(Box::new(BadPlan { plan: plan.to_owned(), why, site })))?;
-    let essences: Vec<String> = parts.iter().map(Part::essence).collect();
+    let bad = |why| Error::BadPlan(Box::new(BadPlan { plan: plan.to_owned(), why, site }));
+    let own = own.map_err(bad)?;
     let differ = |other: &Part| other.refused.is_some() || other.hash != part.hash;
     if parts.iter().any(differ) {
-        let name = W::NAME;
-        return Err(Error::PlansDiffer(Box::new(PlansDiffer { name, parts: essences, site })));
+        let (name, parts) = (W::NAME, parts.iter().map(Part::essence).collect());
+        return Err(Error::PlansDiffer(Box::new(PlansDiffer { name, parts, site })));
     }
-    Ok(own)
+    let found = parts.into_iter().find_map(|part| part.found).transpose().map_err(bad)?;
+    Ok((own, found))
 }
 
 /// The hash of what all ranks do, by the calls alone: where a plan is written does not count.
@@ -86,5 +97,12 @@ pub(super) fn hash(schedule: &Schedule, dtypes: &[DType], lengths: &[Vec<u64>]) 
             )));
         }
     }
+    hasher.finish128().as_u128()
+}
+
+/// The hash of an instance that the ranks are about to share the work of.
+pub(super) fn hash_of(instance: &impl Hash) -> u128 {
+    let mut hasher = SipHasher13::new();
+    instance.hash(&mut hasher);
     hasher.finish128().as_u128()
 }

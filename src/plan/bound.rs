@@ -6,21 +6,21 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use typed_nccl_plan::check::check_at;
+use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::cost::{Estimate, Topology, estimate};
-use typed_nccl_plan::ir::{self, ElementType, Plan, Role, Version};
-use typed_nccl_plan::lower::{Schedule, lower};
+use typed_nccl_plan::ir::{self, ElementType, Plan, Role};
+use typed_nccl_plan::lower::{Decided, Instance, Schedule};
 use typed_nccl_plan::verdict::Sizes;
 
-use super::agree::{agree, hash};
+use super::agree::{Said, agree, hash, hash_of};
 use super::argument::{Back, Place};
+use super::asked::Asked;
 use super::declaration::Declaration;
 use super::local::Local;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::timing::Timing;
 use super::values::Values;
 use super::warm_up::warm_up;
-use super::whole::through_all;
 use crate::communicator::{CanEnqueue, State};
 use crate::error::Site;
 use crate::stream::StreamShared;
@@ -63,6 +63,8 @@ pub(super) struct Fixed<W: World> {
     pub(super) plan: Arc<Plan>,
     schedule: Schedule,
     sizes: Sizes,
+    /// At which sizes it was checked, and when.
+    checked: String,
     /// The communicator's number, name and size.
     pub(super) of: (u64, &'static str, usize),
     pub(super) steps: Vec<Step>,
@@ -102,9 +104,9 @@ pub(super) struct Moving<W: World> {
 }
 
 /// Binds a plan to a communicator. All ranks call it, with the same plan and the same values; the host waits
-/// for them. It [lowers](typed_nccl_plan::lower::lower) the plan for this size, which checks this instance of
-/// it once more, compares across the ranks what they are going to do, makes communicators of some of the
-/// ranks where the plan has them, and runs once what NCCL does at first use.
+/// for them. The first rank checks the plan exactly for these sizes, unless that was done while it compiled, and
+/// tells the others. Each rank [lowers](typed_nccl_plan::lower::lower) it; they compare what they are going to do,
+/// make communicators of some of the ranks where the plan has them, and run once what NCCL does at first use.
 ///
 /// ```
 /// use typed_nccl::plan::{self, Values, build::{PlanBuilder, ring}};
@@ -133,10 +135,10 @@ pub(super) struct Moving<W: World> {
 /// ```
 ///
 /// # Errors
-/// [`Error::BadPlan`](crate::Error::BadPlan): values that the plan does not claim, with what it claims; a plan
-/// that the checks refuse; what this library or the loaded NCCL cannot do. The other ranks get
-/// [`Error::PlansDiffer`](crate::Error::PlansDiffer), as all do whose plans or values differ. A lost peer; a
-/// passed deadline.
+/// [`Error::BadPlan`](crate::Error::BadPlan) on every rank, with one story: a plan that is wrong at these sizes. The
+/// same on one rank: values that the plan does not claim, with what it claims; what this library or the loaded NCCL
+/// cannot do. The other ranks then get [`Error::PlansDiffer`](crate::Error::PlansDiffer), as all do whose plans or
+/// values differ. A lost peer; a passed deadline.
 #[track_caller]
 pub fn bind<W: World, S: State + CanEnqueue>(
     comm: &mut Communicator<W, S>,
@@ -145,7 +147,7 @@ pub fn bind<W: World, S: State + CanEnqueue>(
 ) -> Result<Bound<W>> {
     let (site, plan) = (Location::caller(), Arc::new(plan.clone()));
     let name = plan.name.clone();
-    Bound::bind(comm, &name, Ok(plan), &[], values, site)
+    Bound::bind(comm, &name, Ok((plan, Accepted::default())), &[], values, site)
 }
 
 impl<W: World> Bound<W> {
@@ -162,24 +164,37 @@ impl<W: World> Bound<W> {
         values: &Values,
     ) -> Result<Self> {
         let site = Location::caller();
-        let plan = declaration.read().map(|(plan, _)| plan.clone());
+        let plan = declaration.read().cloned();
         Self::bind(comm, name, plan, declaration.sites(), values, site)
     }
 
     fn bind<S: State + CanEnqueue>(
         comm: &mut Communicator<W, S>,
         name: &str,
-        plan: Result<Arc<Plan>, String>,
+        plan: Result<(Arc<Plan>, Accepted), String>,
         sites: &[Site],
         values: &Values,
         site: Site,
     ) -> Result<Self> {
-        let own = plan.and_then(|plan| Draft::new(comm, plan, sites, values, site));
-        let own = own.map(|draft| {
-            let (text, hash) = (draft.sizes.text.clone(), draft.hash);
-            (draft, text, hash)
+        let asked = plan.and_then(|(plan, accepted)| {
+            let sizes = sizes(&plan, comm.size(), values)?;
+            Ok(Asked::new(plan, accepted, sizes, comm.here().core.slots.index))
         });
-        let draft = agree(comm, name, own, site)?;
+        let own = asked.as_ref().map_err(Clone::clone).and_then(|asked| {
+            let mut instance = asked.instance()?;
+            let (hash, sizes) = (hash_of(&instance), asked.sizes.text.clone());
+            // One checks for all.
+            let is_first = comm.rank().index() == 0;
+            let found = is_first.then(|| asked.decide(&mut instance));
+            Ok(((asked, instance), Said { sizes, hash, found }))
+        });
+        let ((asked, instance), decided) = agree(comm, name, own, site)?;
+        let own = Draft::new(comm, (asked, instance, decided), sites, values, site);
+        let own = own.map(|draft| {
+            let (sizes, hash) = (draft.sizes.text.clone(), draft.hash);
+            (draft, Said { sizes, hash, found: None })
+        });
+        let (draft, _) = agree(comm, name, own, site)?;
         draft.bind(comm)
     }
 
@@ -207,10 +222,11 @@ impl<W: World> Bound<W> {
         };
     }
 
-    /// What it does, as text: a timeline of the ranks, and why steps share a launch or do not.
+    /// What it does, as text: a timeline of the ranks, why steps share a launch or do not, and at which sizes it was
+    /// checked.
     pub fn describe(&self) -> String {
-        let Fixed { plan, schedule, .. } = &self.fixed;
-        format!("{}\n{}", schedule.to_text(plan), schedule.explain(plan))
+        let Fixed { plan, schedule, checked, .. } = &self.fixed;
+        format!("{}\n{}\n{checked}\n", schedule.to_text(plan), schedule.explain(plan))
     }
 
     /// The timeline as an SVG picture.
@@ -233,6 +249,7 @@ impl<W: World> Bound<W> {
 struct Draft<W: World> {
     plan: Arc<Plan>,
     sizes: Sizes,
+    checked: String,
     schedule: Schedule,
     steps: Vec<Step>,
     objects: Vec<Object>,
@@ -245,18 +262,17 @@ struct Draft<W: World> {
 impl<W: World> Draft<W> {
     fn new<S: State + CanEnqueue>(
         comm: &Communicator<W, S>,
-        plan: Arc<Plan>,
+        (asked, instance, decided): (&Asked, Instance<'_>, Option<Decided>),
         sites: &[Site],
         values: &Values,
         site: Site,
     ) -> Result<Self, String> {
-        let sizes = sizes(&plan, comm.size(), values)?;
-        let plan = through_all(plan, &sizes)?;
+        let (plan, sizes) = (asked.plan().clone(), asked.sizes.clone());
+        let &Asked { signals, one_signal, .. } = asked;
+        let decided = decided.ok_or("no rank has checked it")?;
         let dtypes = dtypes(&plan, values)?;
         let lengths = plan.lengths(&sizes).map_err(|why| why.to_string())?;
-        let signals = comm.here().core.slots.index;
-        let one_signal = one_signal(&plan, &sizes, signals)?;
-        let schedule = lower(&plan, &sizes).map_err(|rejected| format!("\n{rejected}"))?;
+        let schedule = instance.lower(&decided).map_err(|rejected| format!("\n{rejected}"))?;
         let (objects, first) = objects(&plan, &lengths, &dtypes);
         let preparing = Preparing {
             plan: &plan,
@@ -276,12 +292,15 @@ impl<W: World> Draft<W> {
         let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
         let streams = (0..plan.streams.len()).map(stream).collect::<Result<_>>();
         let streams = streams.map_err(|error| error.to_string())?;
-        Ok(Self { plan, sizes, schedule, steps, objects, first, locals, streams, hash })
+        let checked = asked.checked();
+        Ok(Self { plan, sizes, checked, schedule, steps, objects, first, locals, streams, hash })
     }
 
     /// The ranks have agreed: what only all of them can make.
     fn bind<S: State + CanEnqueue>(self, comm: &mut Communicator<W, S>) -> Result<Bound<W>> {
-        let Self { plan, sizes, schedule, steps, objects, first, mut locals, streams, .. } = self;
+        let Self {
+            plan, sizes, checked, schedule, steps, objects, first, mut locals, streams, ..
+        } = self;
         Local::register(comm, &objects, &mut locals)?;
         let rank = comm.rank().index();
         let mut children = Children::new();
@@ -337,7 +356,18 @@ impl<W: World> Draft<W> {
                 taken: Vec::new(),
                 timing: Timing::default(),
             },
-            fixed: Fixed { plan, schedule, sizes, of, steps, objects, given, locals, most_written },
+            fixed: Fixed {
+                plan,
+                schedule,
+                sizes,
+                checked,
+                of,
+                steps,
+                objects,
+                given,
+                locals,
+                most_written,
+            },
         })
     }
 }
@@ -423,22 +453,6 @@ fn dtypes(plan: &Plan, values: &Values) -> Result<Vec<DType>, String> {
         })
     };
     plan.buffers.iter().map(of).collect()
-}
-
-/// Whether the plan's signals share the communicator's only one. NCCL before 2.31 has one for each pair of
-/// ranks, and so has a communicator that was not configured with more; a plan that awaits its signals in the
-/// order in which they are raised does not mind.
-fn one_signal(plan: &Plan, sizes: &Sizes, signals: u32) -> Result<bool, String> {
-    let needed = u32::try_from(plan.signals.len()).unwrap_or(u32::MAX);
-    if needed <= signals {
-        return Ok(false);
-    }
-    let one = Plan { target: plan.target.min(Version(2, 30, 7)), ..plan.clone() };
-    check_at(&one, sizes).map(|()| true).map_err(|rejected| {
-        format!(
-            "it has {needed} signals, and the communicator {signals}: configure `CommConfig::builder().signals({needed})`; with one signal for all it would be wrong:\n{rejected}"
-        )
-    })
 }
 
 impl<W: World> fmt::Debug for Bound<W> {

@@ -6,6 +6,7 @@
 
 mod agree;
 mod argument;
+mod asked;
 mod bound;
 pub mod build;
 mod call;

@@ -7,16 +7,21 @@
 
 use std::sync::Arc;
 
-use typed_nccl_plan::check::check_at;
 use typed_nccl_plan::ir::{AxisId, Communicator, CommunicatorId, Plan, Step, StepKind};
-use typed_nccl_plan::verdict::Sizes;
+
+/// A plan whose one-sided operations go through all ranks.
+pub(super) struct Whole {
+    pub(super) plan: Arc<Plan>,
+    /// The plan as it was, and the communicator that some of them went through.
+    pub(super) before: Option<(Arc<Plan>, String)>,
+}
 
 /// The plan with its one-sided operations through all ranks; itself, where they are.
-pub(super) fn through_all(mut plan: Arc<Plan>, sizes: &Sizes) -> Result<Arc<Plan>, String> {
+pub(super) fn through_all(plan: Arc<Plan>) -> Whole {
     let is_whole = |among: &Communicator| among.axes.len() == plan.axes.len();
     let whole = plan.communicators.iter().position(is_whole);
     let at = whole.unwrap_or(plan.communicators.len());
-    // A plan of more communicators than a number holds was never checked.
+    // A plan of more communicators than a number holds is refused by the checks.
     let all = CommunicatorId(u32::try_from(at).unwrap_or(u32::MAX));
     let mut through = None;
     let mut changed = plan.steps.clone();
@@ -28,28 +33,15 @@ pub(super) fn through_all(mut plan: Arc<Plan>, sizes: &Sizes) -> Result<Arc<Plan
         }
         is_part
     });
-    let Some(through) = through else {
-        return Ok(plan);
-    };
-    // What is wrong with the plan itself comes first.
-    check_at(&plan, sizes).map_err(|rejected| format!("\n{rejected}"))?;
+    let Some(through) = through else { return Whole { plan, before: None } };
     let name = plan.communicators[through.index()].name.clone();
-    let bound = Arc::make_mut(&mut plan);
-    bound.steps = changed;
+    let mut bound = Plan { steps: changed, ..(*plan).clone() };
     if whole.is_none() {
         let axes = (0..).map(AxisId).take(bound.axes.len()).collect();
-        bound.communicators.push(Communicator {
-            name: "all ranks".to_owned(),
-            axes,
-            at: Default::default(),
-        });
+        let name = "all ranks".to_owned();
+        bound.communicators.push(Communicator { name, axes, at: Default::default() });
     }
-    check_at(bound, sizes).map_err(|rejected| {
-        format!(
-            "its windows belong to the communicator that it is bound to, so its puts and signals through `{name}` go through all ranks, where operations follow each other; that would be wrong:\n{rejected}"
-        )
-    })?;
-    Ok(plan)
+    Whole { plan: Arc::new(bound), before: Some((plan, name)) }
 }
 
 /// Sends the one-sided operations through `all` whose communicator `is_part` says so of.

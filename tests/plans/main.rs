@@ -3,6 +3,7 @@
 mod declared;
 mod errors;
 mod one_sided;
+mod wrong;
 
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
 use typed_nccl::plan::{self, Swapped, Values};

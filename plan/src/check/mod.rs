@@ -56,14 +56,8 @@ pub fn check(plan: &Plan) -> Result<Accepted, Rejected> {
 ///
 /// Everything that is wrong with it.
 pub fn check_at(plan: &Plan, sizes: &Sizes) -> Result<(), Rejected> {
-    checked(plan, sizes).map(|_| ())
-}
-
-/// An instance that has passed the checks, written out.
-pub(crate) fn checked(plan: &Plan, sizes: &Sizes) -> Result<Program, Rejected> {
-    let program = written(plan, sizes)?;
-    let problems = problems_of(plan, &program, sizes);
-    if problems.is_empty() { Ok(program) } else { Err(rejected(plan, problems)) }
+    let problems = problems_of(plan, &written(plan, sizes)?, sizes);
+    if problems.is_empty() { Ok(()) } else { Err(rejected(plan, problems)) }
 }
 
 /// An instance, written out.

@@ -37,10 +37,15 @@ pub use schedule::{
     Call, Event, Operation, Part, RankSchedule, Reason, Schedule, WarmUp, WhyWait, Work,
 };
 
-use crate::check::{checked, problems_of, rejected};
+use std::hash::{Hash, Hasher};
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{problems_of, rejected, written};
 use crate::ir::Plan;
 use crate::program::Program;
 use crate::verdict::{Rejected, Sizes};
+use joined::Joined;
 
 /// The calls of every rank of an instance. The sizes need not be among those that the plan claims.
 ///
@@ -50,32 +55,104 @@ use crate::verdict::{Rejected, Sizes};
 ///
 /// Everything that is wrong with the instance: it is [checked](crate::check::check_at) first.
 pub fn lower(plan: &Plan, sizes: &Sizes) -> Result<Schedule, Rejected> {
-    let program = exactly(plan, sizes, checked(plan, sizes)?);
-    let words = words::Words::new(plan);
-    let (joined, reasons) = settle::settle(plan, sizes, &program, &words);
-    let mut ranks = Vec::with_capacity(program.ranks());
-    let mut why = why::Why::new(&joined.program, &words);
-    for rank in 0..program.ranks() {
-        let arguments = arguments::of_rank(plan, sizes, program.ranks(), rank)
-            .map_err(|problem| rejected(plan, vec![*problem]))?;
-        let waits = events::Waits::new(plan, &joined.program, rank);
-        why.add(rank, &waits);
-        ranks.push(calls::calls(&program, &joined, &words, rank, &waits, arguments));
-    }
-    Ok(Schedule {
-        plan: plan.name.clone(),
-        sizes: sizes.clone(),
-        ranks,
-        warm_ups: warm_ups::warm_ups(&joined.program),
-        reasons,
-        why_waits: why.finish(),
-    })
+    let mut instance = Instance::new(plan, sizes)?;
+    instance.check()?;
+    let decided = instance.decide();
+    instance.lower(&decided)
 }
 
-/// Where the plan is right without more, its streams wait for the very calls whose memory they touch, and not
-/// for all that was issued there. Puts may need more: only signals and such waits order them with the rest.
-fn exactly(plan: &Plan, sizes: &Sizes, program: Program) -> Program {
-    let program = Program { exact: true, ..program };
-    let exact = problems_of(plan, &program, sizes).is_empty();
-    Program { exact, ..program }
+/// An instance of a plan, written out: what ranks that bind it together share the work of.
+///
+/// One of them [checks](Self::check) it and [decides](Self::decide); all of them [lower](Self::lower) it so. Their
+/// [hashes](Hash) tell whether it is one instance: of what is issued, not of names and places.
+pub struct Instance<'a> {
+    plan: &'a Plan,
+    sizes: &'a Sizes,
+    program: Program,
+}
+
+/// What takes checks to decide about an instance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Decided {
+    /// Whether memory makes a stream wait for the very calls that used it.
+    exact: bool,
+    /// The group of each turn.
+    groups: Vec<u32>,
+    reasons: Vec<Reason>,
+}
+
+impl<'a> Instance<'a> {
+    /// Writes an instance out.
+    ///
+    /// # Errors
+    ///
+    /// A region outside its buffer, a peer that is no rank: what cannot be written out.
+    pub fn new(plan: &'a Plan, sizes: &'a Sizes) -> Result<Self, Rejected> {
+        Ok(Self { plan, sizes, program: written(plan, sizes)? })
+    }
+
+    /// Checks it exactly.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn check(&self) -> Result<(), Rejected> {
+        let problems = problems_of(self.plan, &self.program, self.sizes);
+        if problems.is_empty() { Ok(()) } else { Err(rejected(self.plan, problems)) }
+    }
+
+    /// Decides what shares a launch, and how closely streams wait for each other. The instance is right.
+    ///
+    /// Where the plan is right without more, its streams wait for the very calls whose memory they touch, and not
+    /// for all that was issued there. Puts may need more: only signals and such waits order them with the rest.
+    pub fn decide(&mut self) -> Decided {
+        let &mut Self { plan, sizes, ref mut program } = self;
+        program.exact = true;
+        let exact = problems_of(plan, program, sizes).is_empty();
+        program.exact = exact;
+        let (groups, reasons) = settle::settle(plan, sizes, program, &words::Words::new(plan));
+        Decided { exact, groups, reasons }
+    }
+
+    /// The calls of every rank, as it was decided of this very instance.
+    ///
+    /// # Errors
+    ///
+    /// A number for a compute step that has no value.
+    pub fn lower(self, decided: &Decided) -> Result<Schedule, Rejected> {
+        let Self { plan, sizes, program } = self;
+        let program = Program { exact: decided.exact, ..program };
+        let words = words::Words::new(plan);
+        let joined = Joined::new(&program, &decided.groups);
+        let mut ranks = Vec::with_capacity(program.ranks());
+        let mut why = why::Why::new(&joined.program, &words);
+        for rank in 0..program.ranks() {
+            let arguments = arguments::of_rank(plan, sizes, program.ranks(), rank)
+                .map_err(|problem| rejected(plan, vec![*problem]))?;
+            let waits = events::Waits::new(plan, &joined.program, rank);
+            why.add(rank, &waits);
+            ranks.push(calls::calls(&program, &joined, &words, rank, &waits, arguments));
+        }
+        Ok(Schedule {
+            plan: plan.name.clone(),
+            sizes: sizes.clone(),
+            ranks,
+            warm_ups: warm_ups::warm_ups(&joined.program),
+            reasons: decided.reasons.clone(),
+            why_waits: why.finish(),
+        })
+    }
+}
+
+impl Hash for Instance<'_> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Program { objects, units, ops, .. } = &self.program;
+        self.sizes.extents.hash(hasher);
+        self.sizes.params.hash(hasher);
+        for object in &objects.all {
+            (object.len, object.window, object.role, object.twin).hash(hasher);
+        }
+        units.hash(hasher);
+        ops.hash(hasher);
+    }
 }

@@ -19,13 +19,13 @@ pub(super) fn settle(
     sizes: &Sizes,
     program: &Program,
     words: &Words<'_>,
-) -> (Joined, Vec<Reason>) {
+) -> (Vec<u32>, Vec<Reason>) {
     let links = links_of(plan, program, sizes);
     let (turns, mut groups) = groups(plan, program, &links, words);
-    let joined = loop {
+    loop {
         let joined = Joined::new(program, &groups.of);
         if joined.program.units.len() == program.units.len() {
-            break joined;
+            break;
         }
         let problems = problems_of(plan, &joined.program, sizes);
         if let Some(first) = problems.first() {
@@ -35,13 +35,14 @@ pub(super) fn settle(
                 take_apart(program, &turns, &mut groups, &why, |_| true);
             }
         } else if joined.keeps(&links, &links_of(plan, &joined.program, sizes)) {
-            break joined;
+            break;
         } else {
             let why = "in one group: their operations would meet others";
             take_apart(program, &turns, &mut groups, why, |_| true);
         }
-    };
-    (joined, reasons(program, &turns, &groups))
+    }
+    let reasons = reasons(program, &turns, &groups);
+    (groups.of, reasons)
 }
 
 /// Every place that the problems are about.

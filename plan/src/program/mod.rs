@@ -48,7 +48,7 @@ pub(crate) struct Shift {
 }
 
 /// A compute step, or operations that NCCL launches as one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Unit {
     pub(crate) rank: u32,
     /// The statement that it comes from.
@@ -64,7 +64,7 @@ pub(crate) struct Unit {
 }
 
 /// One operation, or one region that a compute step reads or writes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Op {
     pub(crate) kind: OpKind,
     pub(crate) statement: u32,
@@ -88,7 +88,7 @@ pub(crate) struct Op {
 }
 
 /// What an operation does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OpKind {
     Read,
     Write,
@@ -101,7 +101,7 @@ pub(crate) enum OpKind {
 }
 
 /// A collective without its root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     AllReduce(Reduction),
     Broadcast,
@@ -114,7 +114,7 @@ pub(crate) enum Kind {
 }
 
 /// Elements of one object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
     /// Which object, in a run of even number; [`Objects::in_run`] has the others.
     pub(crate) object: u32,

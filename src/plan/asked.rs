@@ -1,0 +1,95 @@
+//! What a rank is asked to bind, before the ranks have agreed.
+
+use std::sync::Arc;
+
+use typed_nccl_plan::check::{Accepted, check_at};
+use typed_nccl_plan::ir::{Plan, Version};
+use typed_nccl_plan::lower::{Decided, Instance};
+use typed_nccl_plan::verdict::{Rejected, Sizes};
+
+use super::whole::{Whole, through_all};
+
+/// A plan with its sizes.
+pub(super) struct Asked {
+    whole: Whole,
+    pub(super) sizes: Sizes,
+    accepted: Accepted,
+    /// How many signals the communicator has, and whether one of them stands for all of the plan's.
+    pub(super) signals: u32,
+    pub(super) one_signal: bool,
+}
+
+impl Asked {
+    pub(super) fn new(plan: Arc<Plan>, accepted: Accepted, sizes: Sizes, signals: u32) -> Self {
+        let one_signal = plan.signals.len() > signals as usize;
+        Self { whole: through_all(plan), sizes, accepted, signals, one_signal }
+    }
+
+    /// The plan as it runs.
+    pub(super) fn plan(&self) -> &Arc<Plan> {
+        &self.whole.plan
+    }
+
+    /// At which sizes it was checked, and when: sentences.
+    pub(super) fn checked(&self) -> String {
+        match self.was_checked() {
+            true => self.accepted.to_string(),
+            false if self.accepted.is_empty() => {
+                format!("Checked exactly for {}, when it was bound.", self.sizes.text)
+            }
+            false => {
+                let Self { accepted, sizes, .. } = self;
+                format!("{accepted} It was checked for {} when it was bound.", sizes.text)
+            }
+        }
+    }
+
+    fn was_checked(&self) -> bool {
+        self.accepted.contains(&self.sizes)
+    }
+
+    /// The instance, written out.
+    pub(super) fn instance(&self) -> Result<Instance<'_>, String> {
+        Instance::new(&self.whole.plan, &self.sizes).map_err(told)
+    }
+
+    /// Checks the instance, for all ranks, unless that was done while it compiled, and decides how it is lowered.
+    pub(super) fn decide(&self, instance: &mut Instance<'_>) -> Result<Decided, String> {
+        let Self { whole, sizes, .. } = self;
+        match &whole.before {
+            None if self.was_checked() => {}
+            None => instance.check().map_err(told)?,
+            Some((before, through)) => {
+                // What is wrong with the plan itself comes first.
+                if !self.was_checked() {
+                    check_at(before, sizes).map_err(told)?;
+                }
+                instance.check().map_err(|rejected| {
+                    format!(
+                        "its windows belong to the communicator that it is bound to, so its puts and signals through `{through}` go through all ranks, where operations follow each other; that would be wrong:\n{rejected}"
+                    )
+                })?;
+            }
+        }
+        if self.one_signal {
+            self.with_one_signal()?;
+        }
+        Ok(instance.decide())
+    }
+
+    /// Whether all of the plan's signals can be one.
+    fn with_one_signal(&self) -> Result<(), String> {
+        let (plan, signals) = (self.plan(), self.signals);
+        let one = Plan { target: plan.target.min(Version(2, 30, 7)), ..(**plan).clone() };
+        check_at(&one, &self.sizes).map_err(|rejected| {
+            let needed = plan.signals.len();
+            format!(
+                "it has {needed} signals, and the communicator {signals}: configure `CommConfig::builder().signals({needed})`; with one signal for all it would be wrong:\n{rejected}"
+            )
+        })
+    }
+}
+
+fn told(rejected: Rejected) -> String {
+    format!("\n{rejected}")
+}

@@ -1,0 +1,102 @@
+//! Plans that are wrong at the sizes that they are bound for.
+
+use typed_nccl::plan;
+use typed_nccl::plan::build::{PlanBuilder, ring};
+use typed_nccl::plan::{Plan, Values};
+use typed_nccl::{Communicator, Error, Host, Result, Scoped, spmd};
+
+type Rank<'id> = Communicator<Host<Scoped<'id>>>;
+
+plan! {
+    /// Wrong from 5,001 turns on, which no compiler tries.
+    late(n: Ranks in 2.., len: usize, k: usize) {
+        in a: [f32; len];
+        inout b: [f32; len];
+        for i in 0..k {
+            if i == 5000 { send a to (rank + 1) % n; }
+        }
+        send a to (rank + 1) % n into b;
+    }
+}
+
+/// Why each of three ranks cannot bind.
+fn refused(bind: impl for<'id> Fn(&mut Rank<'id>) -> Result<()> + Sync) -> Vec<String> {
+    let told = Host::spmd(3, |place| -> Result<Option<String>> {
+        let mut comm = place.init()?;
+        let told = match bind(&mut comm) {
+            Ok(()) => None,
+            Err(Error::BadPlan(told)) => Some(told.why),
+            Err(other) => return Err(other),
+        };
+        // The communicator is unharmed.
+        comm.barrier()?;
+        comm.finish()?;
+        Ok(told)
+    });
+    told.expect("every rank is told").into_iter().flatten().collect()
+}
+
+/// Everybody sends first.
+fn circle() -> Plan {
+    let mut plan = PlanBuilder::new("circle");
+    plan.ranks(1..);
+    let (a, b) = (plan.input::<f32>("a", 4), plan.in_out::<f32>("b", 4));
+    let net = plan.stream("net");
+    plan.on(net).send(a, ring(1));
+    plan.on(net).receive(b, ring(-1));
+    plan.unchecked().expect("a plan")
+}
+
+#[test]
+fn every_rank_gets_the_same_story() {
+    let circle = circle();
+    let told = refused(|comm| plan::bind(comm, &circle, &Values::new()).map(drop));
+    assert_eq!(told.len(), 3);
+    assert!(told.iter().all(|why| *why == told[0]), "{told:#?}");
+    assert!(told[0].contains("for n = 3: ranks 0, 1 and 2 wait in a circle"), "{}", told[0]);
+}
+
+/// What cannot even be written out, each rank finds for itself.
+#[test]
+fn a_region_outside_its_buffer_is_told_to_all() {
+    let mut plan = PlanBuilder::new("outside");
+    plan.ranks(1..);
+    let r = plan.rank();
+    let (a, b) = (plan.input::<f32>("a", 1), plan.in_out::<f32>("b", 1));
+    let net = plan.stream("net");
+    plan.on(net).transfer(a.slice(..r), ring(1), b.slice(..r));
+    let plan = plan.unchecked().expect("a plan");
+    let told = refused(|comm| plan::bind(comm, &plan, &Values::new()).map(drop));
+    assert_eq!(told.len(), 3);
+    assert!(told.iter().all(|why| why.contains("is past the end of `b`")), "{told:#?}");
+}
+
+/// It compiles, and is refused where it is wrong.
+#[test]
+fn what_no_compiler_tries_is_refused_when_it_is_bound() {
+    let params = |k| late::Params { len: 1, k };
+    let told = refused(|comm| late::bind(comm, params(5001)).map(drop));
+    assert_eq!(told.len(), 3);
+    assert!(told.iter().all(|why| why.contains("for n = 3, len = 1, k = 5001: ")), "{told:#?}");
+    assert!(told[0].contains("this message is never received"), "{}", told[0]);
+    assert_eq!(refused(|comm| late::bind(comm, params(5000)).map(drop)).len(), 0);
+}
+
+#[test]
+fn what_was_checked_is_said() {
+    let described = |k| {
+        let told = spmd::<Host>(2, |place| {
+            let mut comm = place.init()?;
+            let text = late::bind(&mut comm, late::Params { len: 1, k })?.describe();
+            comm.finish()?;
+            assert!(text.contains("Checked exactly at "), "{text}");
+            let says =
+                text.contains("It was checked for n = 2, len = 1, k = 900 when it was bound.");
+            assert_eq!(says, k == 900, "{text}");
+            Ok(())
+        });
+        told.expect("a plan that is right");
+    };
+    described(1);
+    described(900);
+}
