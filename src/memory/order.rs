@@ -35,6 +35,9 @@ struct Spread<B: Streams> {
     in_window: bool,
 }
 
+/// So many streams are kept without a look.
+const MANY: usize = 16;
+
 struct Use<B: Streams> {
     stream: Arc<StreamShared<B>>,
     wrote: u64,
@@ -46,6 +49,10 @@ impl<B: Streams> Spread<B> {
     fn own(&mut self, stream: &StreamCore<B>) -> &mut Use<B> {
         let known = self.uses.iter().position(|known| known.stream.id() == stream.id());
         let at = known.unwrap_or_else(|| {
+            if self.uses.len() >= MANY {
+                // A program may use a new stream each time: what is over is nobody's concern.
+                self.uses.retain(|earlier| !earlier.stream.is_past(earlier.used));
+            }
             self.uses.push(Use { stream: stream.shared(), wrote: 0, used: 0 });
             self.uses.len() - 1
         });
