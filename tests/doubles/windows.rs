@@ -531,7 +531,7 @@ fn streams_of_waits_do_not_add_up() {
         nccl().set_rma(true);
         let mut comm = alone()?;
         let window = comm.window::<f64>(4)?;
-        let mut step = || {
+        let step = || {
             let stream = comm.device().stream()?;
             comm.on(&stream).signal(0)?;
             comm.on(&stream).wait_signal(0)
