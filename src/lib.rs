@@ -62,8 +62,8 @@ pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Builder, CanBecomeReady, CanConnect, CanEnqueue, CommConfig,
     Communicator, DeviceGiven, Finalized, HasAbortHandle, Health, Initializing, Mesh, NoDevice,
-    NoSeat, On, OnDevice, Ready, Revoked, SeatGiven, SharedChild, State, Suspended, Uninit,
-    Unnamed,
+    NoSeat, On, OnDevice, Ordered, Ready, Revoked, SeatGiven, Shared, SharedChild, State,
+    Suspended, Uninit, Unnamed,
 };
 #[cfg(feature = "cuda")]
 pub use cuda::{DeviceView, DeviceViewMut, RawStream};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::communicator::leave;
 use crate::control::{Control, Meeting};
+use crate::error::{Error, InitFailed};
 use crate::{CommConfig, Communicator, Device, Initializing, Rank, Result};
 
 /// One place in one communicator that does not exist yet: its rank, its size, and where the ranks
@@ -17,20 +18,37 @@ use crate::{CommConfig, Communicator, Device, Initializing, Rank, Result};
 pub struct Seat {
     meeting: Option<Arc<Meeting>>,
     rank: u32,
-    size: u32,
+    size: usize,
+}
+
+/// How many ranks one process has at most.
+pub(crate) const MOST: usize = 4096;
+
+/// Refuses a communicator of more ranks than one process has.
+pub(crate) fn fits(n: usize) -> Result<()> {
+    if n <= MOST {
+        return Ok(());
+    }
+    let why = format!("they do not fit into one process, which has {MOST} at most: ask for fewer");
+    Err(Error::InitFailed(Box::new(InitFailed { size: n, ranks: Vec::new(), why })))
 }
 
 impl Seat {
     /// The seats of a communicator of `n` ranks in this process, by rank.
+    ///
+    /// One process has 4096 ranks at most. Asked for more, this gives one seat, which
+    /// [`init`](Self::init) and `connect` refuse.
     pub fn local(n: usize) -> Vec<Self> {
-        let size = u32::try_from(n).unwrap_or(u32::MAX);
-        let meeting = Meeting::new(size);
-        (0..size).map(|rank| Self { meeting: Some(meeting.clone()), rank, size }).collect()
+        let Some(ranks) = u32::try_from(n).ok().filter(|_| n <= MOST) else {
+            return vec![Self { meeting: None, rank: 0, size: n }];
+        };
+        let meeting = Meeting::new(ranks);
+        (0..ranks).map(|rank| Self { meeting: Some(meeting.clone()), rank, size: n }).collect()
     }
 
     /// A seat at a meeting.
     pub(crate) fn at(meeting: Arc<Meeting>, rank: usize) -> Self {
-        let size = meeting.size();
+        let size = meeting.size() as usize;
         Self { meeting: Some(meeting), rank: Rank::at(rank).0, size }
     }
 
@@ -41,7 +59,7 @@ impl Seat {
 
     /// How many ranks the communicator will have.
     pub fn size(&self) -> usize {
-        self.size as usize
+        self.size
     }
 
     /// Takes the seat on `device`: `Communicator::builder().seat(self).device(device)` and
@@ -64,9 +82,9 @@ impl Seat {
         Communicator::unnamed(self, device, CommConfig::default()).start()
     }
 
-    /// The seat's end of the control plane.
+    /// The seat's end of the control plane; one of its own where the ranks are too many to meet.
     pub(crate) fn take(mut self) -> Control {
-        let meeting = self.meeting.take().unwrap_or_else(|| Meeting::new(self.size));
+        let meeting = self.meeting.take().unwrap_or_else(|| Meeting::new(1));
         Control::new(meeting, self.rank)
     }
 }

@@ -285,10 +285,39 @@ fn host_values_travel_and_differences_are_named() -> Result<()> {
         let text = error.to_string();
         assert!(matches!(error, Error::ValueMismatch(_)) && text.contains("called"), "{text}");
         let error = match rank {
-            0 => comm.gather_values(&1_u8).map(drop).expect_err("strings do not read as bytes"),
+            0 => comm.gather_values(&1_u8).map(drop).expect_err("strings are no bytes"),
             _ => comm.gather_values(&"word".to_owned()).map(drop).expect_err("rank 0 differs"),
         };
-        assert!(error.to_string().contains("does not read as"), "{error}");
+        assert!(error.to_string().contains("with values of one type"), "{error}");
         comm.finish()
     })
+}
+
+#[test]
+fn a_communicator_in_a_thread_local_ends_with_its_thread() {
+    use std::cell::RefCell;
+
+    use typed_nccl::{AnyDevice, Buffer};
+
+    type Kept = (Communicator<Host<AnyDevice>>, Buffer<f32, Host<AnyDevice>>);
+
+    thread_local! {
+        static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    }
+
+    // Whether the thread's first thread-local is ours or the library's: they end in an order.
+    for ours_first in [true, false] {
+        let thread = std::thread::spawn(move || -> Result<()> {
+            if ours_first {
+                KEPT.with_borrow_mut(|kept| *kept = None);
+            }
+            let device = Host::any(0)?;
+            let comm = Seat::local(1).remove(0).init(device.clone())?;
+            let mut x = device.from_slice(&[1.0_f32])?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            KEPT.with_borrow_mut(|kept| *kept = Some((comm, x)));
+            Ok(())
+        });
+        thread.join().expect("the process goes on").expect("no error");
+    }
 }

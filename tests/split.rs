@@ -182,7 +182,7 @@ fn a_shared_child_shares_its_parents_fate() -> Result<()> {
         assert_eq!(x.to_vec()?, [3]);
         child.barrier()?;
         if child.rank() == Rank::from_index(1) {
-            child.abort("the child goes");
+            drop(child.abort_because("the child goes"));
         } else {
             let error = child.barrier().expect_err("rank 1 is gone");
             assert!(error.is_peer_failure(), "{error}");

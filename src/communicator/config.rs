@@ -28,8 +28,8 @@ pub struct CommConfig {
     /// same. 1 unless set. NCCL: `numRmaCtx`, 2.31 for more than 1.
     #[builder(default = 1)]
     pub contexts: u32,
-    /// How many signals each context has. All ranks choose the same. 1 unless set. NCCL:
-    /// `numRmaSig`, 2.31 for more than 1.
+    /// How many signals each context has. All ranks choose the same. 1 unless set; contexts x signals
+    /// x ranks x ranks are 2^26 at most. NCCL: `numRmaSig`, 2.31 for more than 1.
     #[builder(default = 1)]
     pub signals: u32,
 }

@@ -1,5 +1,6 @@
 //! A communicator without its types: the backend's half, the control plane, the table.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -133,6 +134,21 @@ impl<B: Backend> Core<B> {
             (none, Some(comm)) => *none = self.watch(WaitsOn::Idle(comm), operation, site),
             (None, None) => {}
         }
+    }
+
+    /// What the ranks have in common from here on: an exchange of its own.
+    pub(crate) fn share<T: Any + Send + Sync>(
+        &self,
+        operation: Topic,
+        site: Site,
+        make: impl Fn() -> T,
+    ) -> Result<Arc<T>> {
+        self.health.check()?;
+        self.may_wait(operation, site)?;
+        let control = self.control()?;
+        let ticket = control.post(operation, site, Vec::new());
+        self.collect(ticket, operation, site)?;
+        Ok(control.shared(ticket, make))
     }
 
     /// Waits until everything that this rank enqueued on the communicator is over: its puts among it.

@@ -141,8 +141,11 @@ impl Health {
 
     /// What poisons one of the two poisons the other.
     pub(crate) fn share_fate(self: &Arc<Self>, other: &Arc<Self>) {
-        self.family().push(Arc::downgrade(other));
-        other.family().push(Arc::downgrade(self));
+        for (of, member) in [(self, other), (other, self)] {
+            let mut family = of.family();
+            family.retain(|member| member.strong_count() > 0);
+            family.push(Arc::downgrade(member));
+        }
     }
 
     fn family(&self) -> MutexGuard<'_, Vec<Weak<Self>>> {

@@ -18,10 +18,13 @@ use super::{
 use crate::backend::{Departure, Join, Lifecycle, WaitsOn};
 use crate::control::{Control, Exchange, FINISH, Parts, Patience, Ticket};
 use crate::error::{self, At, Error, Failed, InitFailed, Site, told};
-use crate::{Device, Rank, Result, Stream, World, wait};
+use crate::{Device, Rank, Result, Stream, World, seat, wait};
 
 /// How long a wait rests before it looks again.
 const REST: Duration = Duration::from_millis(1);
+
+/// How many signals a communicator has at most, from each rank to each: a gigabyte of them.
+const MOST_SIGNALS: usize = 1 << 26;
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Connects to the other ranks. All ranks must call it (or `start`); the host waits for them
@@ -234,6 +237,7 @@ impl<W: World> Starting<W> {
         let Some(control) = &self.control else {
             return Err(self.ended());
         };
+        seat::fits(self.size)?;
         let (health, operation, site) = (&*self.health, "init", self.site);
         let patience = Patience { health, limit, operation, site, watch: &|_| None };
         let parts = control.collect(self.ticket, &patience)?;
@@ -384,6 +388,15 @@ fn agree(parts: &Parts) -> Result<()> {
             );
             return fail(vec![other, rank], why);
         }
+    }
+    let (contexts, signals) = hellos[0].slots;
+    let each = [size, size, contexts as usize, signals as usize];
+    let all = each.into_iter().try_fold(1_usize, usize::checked_mul);
+    if all.is_none_or(|all| all > MOST_SIGNALS) {
+        let why = format!(
+            "{contexts} contexts of {signals} signals, from each rank to each, are more than the {MOST_SIGNALS} that a communicator can have: configure fewer with `CommConfig::builder().contexts(..).signals(..)`"
+        );
+        return fail(Vec::new(), why);
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ mod health;
 mod issue;
 mod leaving;
 mod lifecycle;
+mod ordered;
 mod ready;
 mod reaper;
 mod resources;
@@ -32,11 +33,12 @@ pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, U
 
 pub use config::CommConfig;
 pub use health::Health;
+pub use ordered::Ordered;
 pub use ready::On;
 pub use split::{Mesh, SharedChild};
 pub use state::{
     Aborted, CanBecomeReady, CanConnect, CanEnqueue, Finalized, HasAbortHandle, Initializing,
-    Ready, Revoked, State, Suspended, Uninit,
+    Ready, Revoked, Shared, State, Suspended, Uninit,
 };
 
 pub(crate) use core::Core;
@@ -44,7 +46,7 @@ pub(crate) use core::ended;
 pub(crate) use issue::Together;
 pub(crate) use leaving::{body, leave};
 pub(crate) use ready::Live;
-pub(crate) use resources::{Key, Registered, Resources};
+pub(crate) use resources::{Key, Maker, Registered, Resources};
 
 use std::fmt;
 
@@ -54,7 +56,9 @@ use crate::{Rank, World};
 ///
 /// One per rank. It owns its stream and the resources made with it; everything else (buffers,
 /// streams, operators) is used through it. `Send`, not `Sync`: it moves between threads and serves
-/// one at a time. Dropping it without [`finish`](Communicator::finish) hands it to a reaper that
+/// one at a time. In a `Mutex` it would serve threads in an order of chance, another one on each rank,
+/// and requests would be paired wrongly: [`Ordered`] serves many threads in one order on all ranks.
+/// Dropping it without [`finish`](Communicator::finish) hands it to a reaper that
 /// finalises it in the background within its deadline, else aborts it; dropping it while panicking
 /// aborts it. The other ranks are told why: under [`spmd`](crate::spmd) and `launch!` with the error
 /// that the rank's body returns, or with its panic, when the body ends, or half a second later at most.
@@ -90,7 +94,8 @@ impl<W: World, S: State> fmt::Debug for Communicator<W, S> {
 #[diagnostic::on_unimplemented(
     message = "`{C}` cannot be shared between threads",
     label = "a communicator serves one thread at a time",
-    note = "NCCL's communicators are not thread-safe; move it to the thread that uses it, or put it into a `Mutex`",
+    note = "all ranks must make the same calls in the same order: move it to the one thread that uses it",
+    note = "for calls from several threads, `Ordered::new(comm)?` keeps one order on all ranks; a `Mutex` would not",
     note = "to end it from another thread, take an `abort_handle()`, which is `Sync`"
 )]
 pub trait SharedBetweenThreads<C> {}
@@ -105,7 +110,7 @@ unsafe impl<W: World, S: State> Sync for Communicator<W, S> where (): SharedBetw
 mod tests {
     use static_assertions::{assert_impl_all, assert_not_impl_any};
 
-    use super::{AbortHandle, Communicator, Initializing, Ready};
+    use super::{AbortHandle, Communicator, Initializing, Ordered, Ready};
     use crate::{Buffer, DeviceMem, Host, Local, Mark, PreMulSum, Seat, Slice, SliceMut, Stream};
 
     // A communicator moves between threads: its backend half is `Send`, the rest is plain data and
@@ -120,6 +125,7 @@ mod tests {
     assert_not_impl_any!(Stream<Host<Local>>: Sync);
     assert_not_impl_any!(Slice<'static, f32, Host>: Send, Sync);
     assert_not_impl_any!(SliceMut<'static, f32, Host>: Send, Sync);
+    assert_impl_all!(Ordered<Host>: Send, Sync);
     assert_impl_all!(AbortHandle: Send, Sync, Clone);
     assert_impl_all!(Mark<Host>: Send, Sync, Clone);
     assert_impl_all!(Seat: Send, Sync);

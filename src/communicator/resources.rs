@@ -14,7 +14,7 @@ use crate::memory::Allocation;
 use crate::stream::StreamCore;
 
 /// Which communicator (lineage) and which incarnation of it (generation).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Stamp {
     lineage: u32,
     generation: u32,
@@ -25,6 +25,13 @@ impl Stamp {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         Self { lineage: NEXT.fetch_add(1, Relaxed), generation: 0 }
     }
+}
+
+/// Which communicator made a value that is no resource of its own: a signal, declared lengths.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Maker {
+    stamp: Stamp,
+    name: &'static str,
 }
 
 /// A resource's place in the table of the communicator that made it.
@@ -72,6 +79,19 @@ impl<B: Backend> Resources<B> {
         Self { stamp: Stamp::new(), name, slots: Vec::new() }
     }
 
+    /// What tells values that this communicator made.
+    pub(crate) fn maker(&self) -> Maker {
+        Maker { stamp: self.stamp, name: self.name }
+    }
+
+    /// Refuses a value that another communicator made.
+    pub(crate) fn made(&self, maker: Maker, what: &'static str) -> Result<()> {
+        match maker.stamp == self.stamp {
+            true => Ok(()),
+            false => Err(self.wrong(maker, what)),
+        }
+    }
+
     /// Adds an operator; gives one whose handle is gone, if that made the place free.
     pub(super) fn add_operator(&mut self, operator: B::Operator) -> (Key, Option<B::Operator>) {
         let (key, old) = self.add(Resource::Operator(operator));
@@ -112,7 +132,7 @@ impl<B: Backend> Resources<B> {
     pub(crate) fn windows_written(&self, stream: &StreamCore<B>) {
         for slot in &self.slots {
             if let Resource::Window(window) = &slot.resource {
-                window.allocation.order.book(stream, stream.last_seq(), true);
+                window.allocation.order.arrived(stream, stream.last_seq());
             }
         }
     }
@@ -121,7 +141,7 @@ impl<B: Backend> Resources<B> {
     pub(crate) fn window(&self, key: &Key) -> Result<&Registered<B>> {
         match self.get(key, "window")? {
             Resource::Window(window) => Ok(window),
-            _ => Err(self.wrong(key, "window")),
+            _ => Err(self.wrong_key(key, "window")),
         }
     }
 
@@ -130,7 +150,7 @@ impl<B: Backend> Resources<B> {
         self.window(key)?;
         match self.free(key) {
             Some(Resource::Window(window)) => Ok(window),
-            _ => Err(self.wrong(key, "window")),
+            _ => Err(self.wrong_key(key, "window")),
         }
     }
 
@@ -150,23 +170,30 @@ impl<B: Backend> Resources<B> {
     pub(crate) fn operator(&self, key: &Key) -> Result<B::Operator> {
         match self.get(key, "PreMulSum")? {
             Resource::Operator(operator) => Ok(operator.clone()),
-            _ => Err(self.wrong(key, "PreMulSum")),
+            _ => Err(self.wrong_key(key, "PreMulSum")),
         }
     }
 
     fn get(&self, key: &Key, what: &'static str) -> Result<&Resource<B>> {
         match self.slots.get(key.slot as usize) {
             Some(slot) if key.stamp == self.stamp => Ok(&slot.resource),
-            _ => Err(self.wrong(key, what)),
+            _ => Err(self.wrong_key(key, what)),
         }
     }
 
     #[cold]
-    fn wrong(&self, key: &Key, what: &'static str) -> Error {
+    fn wrong_key(&self, key: &Key, what: &'static str) -> Error {
+        // The types compare names.
+        self.wrong(Maker { stamp: key.stamp, name: self.name }, what)
+    }
+
+    #[cold]
+    fn wrong(&self, maker: Maker, what: &'static str) -> Error {
         Error::WrongCommunicator(Box::new(WrongCommunicator {
             what,
+            maker: maker.name,
             name: self.name,
-            made_by: key.stamp.lineage,
+            made_by: maker.stamp.lineage,
             used_on: self.stamp.lineage,
         }))
     }

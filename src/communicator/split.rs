@@ -1,14 +1,16 @@
 //! Splitting: communicators of some of a communicator's ranks.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::panic::Location;
 
 use serde::{Deserialize, Serialize};
 
 use super::builder::Setup;
-use super::{CanEnqueue, CommConfig, Communicator, State, Uninit};
-use crate::error::{BadGroups, Error, Site};
+use super::lifecycle::Gone;
+use super::{CanEnqueue, CommConfig, Communicator, Shared, State, Uninit};
+use crate::error::{Aborted, BadGroups, Error, Site};
 use crate::{Label, Result, World, unwind};
 
 /// What each rank asks for.
@@ -148,7 +150,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// [`split`](Self::split) whose children share this communicator's resources. They borrow it and
-    /// share its fate: what kills one kills all of them. NCCL: `splitShare`.
+    /// share its fate: what kills one kills all of them. See [`SharedChild`]. NCCL: `splitShare`.
     ///
     /// # Errors
     /// As there.
@@ -166,7 +168,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let parent = &S::live(&self.body).core.health;
         let comm = child.ok_or_else(|| super::ended(parent))?;
         parent.share_fate(&comm.body.core.health);
-        Ok(SharedChild { comm, parent: std::marker::PhantomData })
+        Ok(Communicator::of(Child { comm, parent: Until(PhantomData) }))
     }
 
     fn divide<L: Label>(
@@ -241,10 +243,47 @@ pub struct Mesh<R: World, C: World> {
 }
 
 /// A child that shares its parent's resources: it borrows the parent, and what kills one kills both.
-/// It is used like a communicator.
-pub struct SharedChild<'p, W: World> {
-    comm: Communicator<W>,
-    parent: std::marker::PhantomData<&'p mut ()>,
+///
+/// It is used like every communicator, and a function that takes `&Communicator<W>` takes it. One that
+/// takes `&mut Communicator<W>` could move the child out, past its parent's end; where a child may
+/// come, write `&mut Communicator<W, S>` with `S: CanEnqueue`. Its `abort` ends the whole family: the
+/// child, its siblings and its parent.
+///
+/// ```
+/// # use typed_nccl::{CanEnqueue, Communicator, Result, State, Sum, World, tag};
+/// tag!(pub Node);
+///
+/// fn halves<W: World, S: State + CanEnqueue>(world: &mut Communicator<W, S>) -> Result<()> {
+///     let color = world.rank().index() as u32 % 2;
+///     let node = world.split_shared::<Node>(color, 0)?;
+///     node.barrier()?;
+///     node.finish()
+/// }
+/// ```
+pub type SharedChild<'p, W> = Communicator<W, Shared<'p>>;
+
+/// What a child that shares its parent's resources holds.
+#[doc(hidden)]
+pub struct Child<'p, W: World> {
+    pub(super) comm: Communicator<W>,
+    pub(in crate::communicator) parent: Until<'p>,
+}
+
+/// Lives no longer than the parent's borrow.
+pub(in crate::communicator) struct Until<'p>(PhantomData<&'p mut ()>);
+
+/// Does nothing. That there is a drop makes the compiler keep the parent borrowed until then.
+impl Drop for Until<'_> {
+    fn drop(&mut self) {}
+}
+
+impl<W: World> Child<'_, W> {
+    pub(super) fn abort(self, why: &str, at: Site) -> Gone {
+        let health = &self.comm.body.core.health;
+        let (why, by) = (why.to_owned(), health.rank());
+        health.fail(Error::Aborted(Box::new(Aborted { why: why.clone(), by, at })));
+        self.comm.body.abort(&why, at)
+    }
 }
 
 impl<R: World, C: World> fmt::Debug for Mesh<R, C> {
@@ -253,42 +292,10 @@ impl<R: World, C: World> fmt::Debug for Mesh<R, C> {
     }
 }
 
-impl<W: World> fmt::Debug for SharedChild<'_, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedChild {:?}", self.comm)
-    }
-}
-
-impl<W: World> SharedChild<'_, W> {
-    /// The normal end; see [`Communicator::finish`].
-    ///
-    /// # Errors
-    /// As there.
-    #[track_caller]
-    pub fn finish(self) -> Result<()> {
-        self.comm.finish()
-    }
-
-    /// Ends the whole family: this child, its siblings and its parent.
-    #[track_caller]
-    pub fn abort(self, why: &str) {
-        let by = self.comm.rank();
-        let (at, why) = (Location::caller(), why.to_owned());
-        let aborted = Error::Aborted(Box::new(crate::error::Aborted { why, by, at }));
-        self.comm.body.core.health.fail(aborted);
-    }
-}
-
 impl<W: World> Deref for SharedChild<'_, W> {
     type Target = Communicator<W>;
 
     fn deref(&self) -> &Communicator<W> {
-        &self.comm
-    }
-}
-
-impl<W: World> DerefMut for SharedChild<'_, W> {
-    fn deref_mut(&mut self) -> &mut Communicator<W> {
-        &mut self.comm
+        &self.body.comm
     }
 }

@@ -1,12 +1,14 @@
 //! Lifecycle states, as types, and what a communicator holds in each.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Health;
 use super::builder::Setup;
 use super::lifecycle::{Gone, Starting};
 use super::ready::Live;
+use super::split::Child;
+use super::{Communicator, Health};
 use crate::error::{Failed, Site};
 use crate::{Rank, World};
 
@@ -37,6 +39,11 @@ pub enum Finalized {}
 /// Ended by `abort`.
 #[derive(Debug)]
 pub enum Aborted {}
+
+/// In use, and sharing the resources of its parent, which it borrows for `'p`: see
+/// [`SharedChild`](super::SharedChild).
+#[derive(Debug)]
+pub struct Shared<'p>(PhantomData<&'p mut ()>);
 
 /// A lifecycle state of a [`Communicator`](super::Communicator). Sealed.
 pub trait State: sealed::Sealed + Sized {
@@ -92,6 +99,27 @@ impl CanEnqueue for Ready {
 
     fn finish<W: World>(body: Live<W>, site: Site) -> Result<Gone, Failed<Live<W>>> {
         body.finish(site)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl CanEnqueue for Shared<'_> {
+    #[inline]
+    fn live<W: World>(body: &Self::Body<W>) -> &Live<W> {
+        &body.comm.body
+    }
+
+    #[inline]
+    fn live_mut<W: World>(body: &mut Self::Body<W>) -> &mut Live<W> {
+        &mut body.comm.body
+    }
+
+    fn finish<W: World>(body: Self::Body<W>, site: Site) -> Result<Gone, Failed<Self::Body<W>>> {
+        let Child { comm, parent } = body;
+        let again = |live| Child { comm: Communicator::of(live), parent };
+        comm.body
+            .finish(site)
+            .map_err(|Failed { error, value }| Failed { error, value: again(value) })
     }
 }
 
@@ -165,6 +193,29 @@ impl HasAbortHandle for Initializing {
 impl HasAbortHandle for Ready {
     fn health<W: World>(body: &Live<W>) -> &Arc<Health> {
         &body.core.health
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl HasAbortHandle for Shared<'_> {
+    fn health<W: World>(body: &Self::Body<W>) -> &Arc<Health> {
+        &body.comm.body.core.health
+    }
+}
+
+impl sealed::Sealed for Shared<'_> {}
+
+impl<'p> State for Shared<'p> {
+    const NAME: &'static str = "Shared";
+    type Body<W: World> = Child<'p, W>;
+
+    #[inline]
+    fn place<W: World>(body: &Self::Body<W>) -> (Rank, usize) {
+        body.comm.body.place()
+    }
+
+    fn abort<W: World>(body: Self::Body<W>, why: &str, site: Site) -> Gone {
+        body.abort(why, site)
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::panic::Location;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::{CanEnqueue, Communicator, State};
-use crate::control::Parts;
+use crate::control::{MOST_PARTS, Parts, Topic, is_bounded};
 use crate::error::{Error, NoSuchRank, Site, ValueMismatch};
 use crate::{AsRank, Rank, Result, World, unwind};
 
@@ -27,26 +27,38 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Every rank's value, by rank. All ranks must call it with one type; the host waits for them.
     /// For small values: configuration, losses, shapes.
     ///
+    /// The ranks compare the type by its name, as [`std::any::type_name`] gives it.
+    ///
     /// # Errors
-    /// As [`barrier`](Self::barrier); [`Error::ValueMismatch`] names a rank whose value does not
-    /// read as a `V`.
+    /// As [`barrier`](Self::barrier); [`Error::ValueMismatch`] on every rank: values of different
+    /// types, with both types and where they were given; a value that cannot be sent, among them one
+    /// of more than 2^26 parts.
     #[track_caller]
     pub fn gather_values<V: Serialize + DeserializeOwned>(&self, value: &V) -> Result<Vec<V>>
     where
         S: CanEnqueue,
     {
-        let (operation, site) = ("gather_values", Location::caller());
-        let bytes = self.encode(value, operation, site)?;
-        let parts = self.exchange(operation, bytes, site)?;
-        parts
-            .iter()
-            .enumerate()
-            .map(|(rank, part)| decode(part, operation, Rank::at(rank)))
-            .collect()
+        self.gather_as("gather_values", value, Location::caller())
     }
 
-    /// The root's value on every rank; the others' are not looked at. All ranks must call it; the
-    /// host waits for them.
+    /// [`gather_values`](Self::gather_values) for a method of ours, by its name.
+    pub(crate) fn gather_as<V: Serialize + DeserializeOwned>(
+        &self,
+        operation: Topic,
+        value: &V,
+        site: Site,
+    ) -> Result<Vec<V>>
+    where
+        S: CanEnqueue,
+    {
+        let bytes = self.encode::<V>(value, operation, site)?;
+        let parts = self.exchange(operation, bytes, site)?;
+        let values = of_one_type::<V>(&parts, operation, site)?;
+        values.enumerate().map(|(rank, value)| decode(value, operation, Rank::at(rank))).collect()
+    }
+
+    /// The root's value on every rank; the others' are not looked at, but for their type. All ranks
+    /// must call it; the host waits for them.
     ///
     /// # Errors
     /// As [`gather_values`](Self::gather_values); [`Error::NoSuchRank`].
@@ -76,9 +88,10 @@ impl<W: World, S: State> Communicator<W, S> {
             true => Some(value),
             false => None,
         };
-        let bytes = self.encode(&(root, value), operation, site)?;
+        let bytes = self.encode::<V>(&(root, value), operation, site)?;
         let parts = self.exchange(operation, bytes, site)?;
-        for (rank, part) in parts.iter().enumerate() {
+        let mut values = of_one_type::<V>(&parts, operation, site)?;
+        for (rank, part) in values.clone().enumerate() {
             let (theirs, _): (usize, &[u8]) =
                 postcard::take_from_bytes(part).unwrap_or((usize::MAX, &[]));
             if theirs != root {
@@ -86,12 +99,13 @@ impl<W: World, S: State> Communicator<W, S> {
                 return Err(mismatch(operation, Rank::at(rank), found));
             }
         }
-        let (_, value): (usize, Option<V>) = decode(&parts[root], operation, Rank::at(root))?;
+        let sent = values.nth(root).unwrap_or_default();
+        let (_, value): (usize, Option<V>) = decode(sent, operation, Rank::at(root))?;
         let nothing = || mismatch(operation, Rank::at(root), "sent no value".to_owned());
         value.ok_or_else(nothing)
     }
 
-    fn exchange(&self, operation: &'static str, bytes: Vec<u8>, site: Site) -> Result<Parts>
+    fn exchange(&self, operation: Topic, bytes: Vec<u8>, site: Site) -> Result<Parts>
     where
         S: CanEnqueue,
     {
@@ -113,29 +127,69 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(())
     }
 
-    fn encode<V: Serialize>(
-        &self,
-        value: &V,
-        operation: &'static str,
-        site: Site,
-    ) -> Result<Vec<u8>>
+    /// The name of `V`, then `value`, which holds one.
+    fn encode<V>(&self, value: &impl Serialize, operation: Topic, site: Site) -> Result<Vec<u8>>
     where
         S: CanEnqueue,
     {
-        let encoded = unwind::catch(|| postcard::to_stdvec(value)).unwrap_or_else(|panic| {
+        let encoded = || match is_bounded(value) {
+            true => postcard::to_stdvec(&Typed::of::<V>(site))
+                .and_then(|typed| postcard::to_extend(value, typed))
+                .map_err(|error| error.to_string()),
+            false => Err(format!(
+                "it has more than {MOST_PARTS} parts; send a buffer instead, with `broadcast` or `all_gather`"
+            )),
+        };
+        let encoded = unwind::catch(encoded).unwrap_or_else(|panic| {
             // What it said goes on with the panic; the others learn that there is no value.
             let _ = self.refuse_exchange("a host-side call whose value panicked", site);
             panic.resume()
         });
-        encoded.or_else(|error| {
+        encoded.or_else(|why| {
             self.refuse_exchange("a host-side call with a value that cannot be sent", site)?;
-            let found = format!("has a value that cannot be sent ({error})");
+            let found = format!("has a value that cannot be sent ({why})");
             Err(mismatch(operation, self.rank(), found))
         })
     }
 }
 
-fn decode<V: DeserializeOwned>(part: &[u8], operation: &'static str, rank: Rank) -> Result<V> {
+/// What a rank's value is, before it: bytes of one type may read as another.
+#[derive(Serialize, Deserialize)]
+struct Typed<'a> {
+    name: &'a str,
+    file: &'a str,
+    line: u32,
+}
+
+impl Typed<'static> {
+    fn of<V>(site: Site) -> Self {
+        Self { name: std::any::type_name::<V>(), file: site.file(), line: site.line() }
+    }
+}
+
+/// The ranks' values, without their types, which are one.
+fn of_one_type<V>(
+    parts: &Parts,
+    operation: Topic,
+    site: Site,
+) -> Result<impl Iterator<Item = &[u8]> + Clone> {
+    let own = Typed::of::<V>(site);
+    // Every part begins with a type: other calls have other topics.
+    let split = |part| postcard::take_from_bytes::<Typed<'_>>(part).ok();
+    for (rank, part) in parts.iter().enumerate() {
+        let Some((theirs, _)) = split(part).filter(|(theirs, _)| theirs.name != own.name) else {
+            continue;
+        };
+        let found = format!(
+            "gave a `{}` (at {}:{}), this rank a `{}` (at {}:{})",
+            theirs.name, theirs.file, theirs.line, own.name, own.file, own.line
+        );
+        return Err(mismatch(operation, Rank::at(rank), found));
+    }
+    Ok(parts.iter().map(move |part| split(part).map_or(&[][..], |(_, value)| value)))
+}
+
+fn decode<V: DeserializeOwned>(value: &[u8], operation: Topic, rank: Rank) -> Result<V> {
     let wrong = |why: String| {
         let expected = std::any::type_name::<V>();
         mismatch(
@@ -144,13 +198,13 @@ fn decode<V: DeserializeOwned>(part: &[u8], operation: &'static str, rank: Rank)
             format!("sent a value that does not read as `{expected}` ({why})"),
         )
     };
-    match postcard::take_from_bytes(part) {
+    match postcard::take_from_bytes(value) {
         Ok((value, [])) => Ok(value),
         Ok((_, rest)) => Err(wrong(format!("{} bytes are left over", rest.len()))),
         Err(error) => Err(wrong(error.to_string())),
     }
 }
 
-fn mismatch(operation: &'static str, rank: Rank, found: String) -> Error {
+fn mismatch(operation: Topic, rank: Rank, found: String) -> Error {
     Error::ValueMismatch(Box::new(ValueMismatch { operation, rank, found }))
 }

@@ -1,5 +1,6 @@
 //! Where the ranks of one process meet: exchanges in memory.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,8 +25,9 @@ struct State {
     rounds: HashMap<u64, Round>,
     /// Who left, the first one first.
     left: Vec<Left>,
-    /// Meetings of some of the ranks, until all of those have come: by exchange and colour.
-    children: HashMap<(u64, u32), (Arc<Meeting>, usize)>,
+    /// What ranks have in common, such as meetings of some of them, until all of those have asked for
+    /// it: by exchange and colour.
+    shared: HashMap<(u64, u32), (Arc<dyn Any + Send + Sync>, usize)>,
     /// Each rank's last exchange, for reports.
     last: Vec<Option<(Topic, Site)>>,
 }
@@ -122,34 +124,48 @@ impl State {
 
 impl Meeting {
     pub(crate) fn new(size: u32) -> Arc<Self> {
+        Arc::new(Self::of(size))
+    }
+
+    fn of(size: u32) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let n = size as usize;
         let state = State {
             rounds: HashMap::new(),
             left: Vec::new(),
-            children: HashMap::new(),
+            shared: HashMap::new(),
             last: vec![None; n],
         };
-        Arc::new(Self {
+        Self {
             id: NEXT.fetch_add(1, Relaxed),
             size,
             state: Mutex::new(state),
             news: Condvar::new(),
-        })
+        }
     }
 
     /// The meeting of the `size` ranks that gave `color` in exchange `seq`; each of them asks once.
     pub(super) fn child(&self, seq: u64, color: u32, size: usize) -> Arc<Self> {
-        let mut state = self.state();
         let ranks = u32::try_from(size).unwrap_or(u32::MAX);
-        let (meeting, asked) =
-            state.children.entry((seq, color)).or_insert_with(|| (Self::new(ranks), 0));
+        self.shared((seq, color), size, || Self::of(ranks))
+    }
+
+    /// What the `ranks` that use `key` have in common; each of them asks once.
+    pub(super) fn shared<T: Any + Send + Sync>(
+        &self,
+        key: (u64, u32),
+        ranks: usize,
+        make: impl Fn() -> T,
+    ) -> Arc<T> {
+        let mut state = self.state();
+        let (shared, asked) = state.shared.entry(key).or_insert_with(|| (Arc::new(make()), 0));
         *asked += 1;
-        let (meeting, all) = (meeting.clone(), *asked == size);
+        let (shared, all) = (shared.clone(), *asked == ranks);
         if all {
-            state.children.remove(&(seq, color));
+            state.shared.remove(&key);
         }
-        meeting
+        // An exchange has one purpose, so what it shares has one type.
+        shared.downcast().unwrap_or_else(|_| Arc::new(make()))
     }
 
     pub(super) fn id(&self) -> u64 {

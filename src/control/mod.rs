@@ -4,12 +4,17 @@
 //! bootstrap, and every exchange is counted, so that ranks which make different host-side calls are
 //! told so. Ranks of one process meet in memory; rank 0 is not special.
 
+mod agenda;
+mod bounded;
 mod meeting;
 
+use std::any::Any;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use agenda::{Agenda, Request};
+pub(crate) use bounded::{MOST_PARTS, is_bounded};
 pub use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 
@@ -80,7 +85,11 @@ impl Control {
                 Err(error) if !error.is_peer_failure() => return Err(error),
                 // The first cause says more: ranks that left because of it are not lost.
                 unfinished => {
-                    patience.health.check()?;
+                    if let Err(cause) = patience.health.check() {
+                        // A rank that completed it may have gone at once.
+                        let parts = self.try_collect(ticket, patience.health).ok().flatten();
+                        return parts.ok_or(cause);
+                    }
                     unfinished.map_err(told)?;
                 }
             }
@@ -99,6 +108,15 @@ impl Control {
     /// A seat in a communicator of some of the ranks: those that gave one colour in exchange `ticket`.
     pub(crate) fn child(&self, ticket: Ticket, color: u32, rank: usize, size: usize) -> Seat {
         Seat::at(self.meeting.child(ticket.0, color, size), rank)
+    }
+
+    /// What the ranks that took part in exchange `ticket` have in common from then on; each asks once.
+    pub(crate) fn shared<T: Any + Send + Sync>(
+        &self,
+        ticket: Ticket,
+        make: impl Fn() -> T,
+    ) -> Arc<T> {
+        self.meeting.shared((ticket.0, 0), self.meeting.size() as usize, make)
     }
 
     /// Takes this rank's turn in the next exchange with a call that no other rank's matches, so that

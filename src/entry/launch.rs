@@ -4,6 +4,7 @@ use std::env::VarError;
 use std::fmt::Display;
 
 use crate::error::{Error, LaunchedUnderLauncher, SizeVariable};
+use crate::seat::MOST;
 use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 
 /// Runs `fn body<W: World>(comm: Communicator<W>) -> Result<()>` on every rank.
@@ -87,7 +88,8 @@ fn ranks() -> Result<usize> {
 }
 
 fn parse(value: &str) -> Result<usize> {
-    let n = value.strip_prefix("host:").and_then(|n| n.parse().ok()).filter(|&n| n > 0);
+    let n =
+        value.strip_prefix("host:").and_then(|n| n.parse().ok()).filter(|n| (1..=MOST).contains(n));
     n.ok_or_else(|| Error::SizeVariable(Box::new(SizeVariable { found: value.to_owned() })))
 }
 
@@ -98,7 +100,9 @@ mod tests {
     #[test]
     fn the_variable_is_host_and_a_number() {
         assert_eq!(parse("host:8").ok(), Some(8));
-        for bad in ["8", "host", "host:", "host:0", "host:-1", "cuda:8", "host:eight"] {
+        for bad in
+            ["8", "host", "host:", "host:0", "host:-1", "cuda:8", "host:eight", "host:99999999999"]
+        {
             let error = parse(bad).map(drop).expect_err(bad).to_string();
             assert!(error.contains(&format!("`{bad}`")) && error.contains("host:8"), "{error}");
         }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use super::Place;
 use crate::error::{Error, InitFailed, was_told};
 use crate::quiet::Quiet;
-use crate::{AnyDevice, Family, Host, Rank, Result, Seat, communicator};
+use crate::{AnyDevice, Family, Host, Rank, Result, Seat, communicator, seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
 ///
@@ -119,6 +119,7 @@ fn run<R: Send, E: From<Error> + Display + Send + 'static>(
     n: usize,
     body: impl Fn(Seat, u32) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
+    seat::fits(n)?;
     let cause: Mutex<Option<Cause<E>>> = Mutex::new(None);
     let blame = |new: Cause<E>| {
         let mut cause = cause.lock().unwrap_or_else(PoisonError::into_inner);

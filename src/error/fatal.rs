@@ -88,7 +88,7 @@ impl fmt::Display for Aborted {
 pub struct InitFailed {
     /// How many ranks it was to have.
     pub size: usize,
-    /// The ranks that the reason names.
+    /// The ranks that the reason names; none if it is all of them.
     pub ranks: Vec<Rank>,
     /// Why.
     pub why: String,
@@ -96,6 +96,10 @@ pub struct InitFailed {
 
 impl fmt::Display for InitFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "init of {} ranks: {} {}", self.size, Ranks(&self.ranks), self.why)
+        let Self { size, ranks, why } = self;
+        match ranks.as_slice() {
+            [] => write!(f, "init of {size} ranks: {why}"),
+            ranks => write!(f, "init of {size} ranks: {} {why}", Ranks(ranks)),
+        }
     }
 }

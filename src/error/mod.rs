@@ -26,6 +26,7 @@ mod other;
 mod plan;
 mod refusal;
 mod report;
+mod submission;
 mod told;
 mod window;
 
@@ -42,9 +43,11 @@ pub use plan::{ArgumentFault, BadArgument, BadPlan, BadStep, BoundElsewhere, Pla
 pub use refusal::{
     BadGroups, BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank,
     NotReducible, OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable,
-    TagTaken, WaitInLaunch, WrongCommunicator,
+    SplitsTooLong, TagTaken, WaitInLaunch, WrongCommunicator,
 };
+pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
+pub use submission::{BadSubmission, SubmissionFault};
 pub use window::{
     GroupAbandoned, NoSuchSignal, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer,
 };
@@ -72,6 +75,9 @@ pub enum Error {
     /// A count that does not fit into memory.
     #[error("{0}")]
     Overflow(Box<Overflow>),
+    /// Declared lengths that are more than a buffer can hold.
+    #[error("{0}")]
+    SplitsTooLong(Box<SplitsTooLong>),
     /// Memory or a stream of another device.
     #[error("{0}")]
     OtherDevice(Box<OtherDevice>),
@@ -87,6 +93,9 @@ pub enum Error {
     /// A transfer where nothing is recorded.
     #[error("{0}")]
     OutsideGroup(Box<OutsideGroup>),
+    /// A request that an [`Ordered`](crate::Ordered) communicator cannot take.
+    #[error("{0}")]
+    BadSubmission(Box<BadSubmission>),
     /// A resource of another communicator.
     #[error("{0}")]
     WrongCommunicator(Box<WrongCommunicator>),
@@ -222,11 +231,13 @@ impl Error {
                 | Self::NoSuchRank(_)
                 | Self::NoBuffer(_)
                 | Self::Overflow(_)
+                | Self::SplitsTooLong(_)
                 | Self::OtherDevice(_)
                 | Self::OtherClique(_)
                 | Self::OtherDType(_)
                 | Self::NotReducible(_)
                 | Self::OutsideGroup(_)
+                | Self::BadSubmission(_)
                 | Self::WrongCommunicator(_)
                 | Self::OutsideWindow(_)
                 | Self::NoSuchSignal(_)

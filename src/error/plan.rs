@@ -5,7 +5,7 @@ use std::fmt;
 use super::At;
 use super::refusal::UNHARMED;
 use super::report::texts_by_ranks;
-use crate::DType;
+use crate::{DType, Rank};
 
 type Location = &'static std::panic::Location<'static>;
 
@@ -132,6 +132,15 @@ pub enum ArgumentFault {
     },
     /// The ranks' parts of the window differ in length.
     Uneven,
+    /// Another rank gave another window for the same run.
+    OtherWindow {
+        /// The window's number.
+        found: u64,
+        /// The other rank.
+        by: Rank,
+        /// The number of the one that it gave.
+        theirs: u64,
+    },
     /// The plan has two copies there, and this is one; or the reverse.
     Copies {
         /// Whether the plan has two copies.
@@ -178,6 +187,10 @@ impl fmt::Display for BadArgument {
             }
             ArgumentFault::Uneven => f.write_str(
                 "is a window whose parts differ in length, the plan's are alike: `comm.window(len)`",
+            ),
+            ArgumentFault::OtherWindow { found, by, theirs } => write!(
+                f,
+                "is window #{found}, and rank {by} gave window #{theirs} for the same run, so puts would miss: give the same windows on all ranks, in the order in which they were made"
             ),
             ArgumentFault::Copies { needed: true } => {
                 f.write_str("is one, the plan's are two copies that swap: `Swapped::new(a, b)`")

@@ -159,6 +159,33 @@ impl fmt::Display for Overflow {
     }
 }
 
+/// Lengths that the ranks declared, of which one rank's are more than a buffer can hold.
+#[derive(Clone, Debug)]
+pub struct SplitsTooLong {
+    /// The method.
+    pub operation: &'static str,
+    /// Whose lengths.
+    pub rank: crate::Rank,
+    /// Whether it is what the rank receives, else what it sends.
+    pub receives: bool,
+    /// From or to each rank, how many elements.
+    pub counts: Vec<usize>,
+    /// Where.
+    pub site: Location,
+}
+
+impl fmt::Display for SplitsTooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, rank, receives, counts, site } = self;
+        let (does, side) = if *receives { ("receive", "from") } else { ("send", "to") };
+        write!(
+            f,
+            "{operation}: rank {rank} would {does} {counts:?} elements {side} the ranks, more than a buffer can hold (at {}); declare fewer on all ranks; nothing was sent",
+            At(site)
+        )
+    }
+}
+
 /// Memory or a stream of another device, where the type does not tell (`AnyDevice`).
 #[derive(Clone, Debug)]
 pub struct OtherDevice {
@@ -192,21 +219,24 @@ impl fmt::Display for OtherDevice {
 pub struct WrongCommunicator {
     /// What was used: `PreMulSum`.
     pub what: &'static str,
-    /// The communicators' name.
+    /// The name of the communicator that made it.
+    pub maker: &'static str,
+    /// The name of the communicator that it was used with.
     pub name: &'static str,
-    /// Which communicator of that name made it.
+    /// Which communicator of its name made it.
     pub made_by: u32,
-    /// Which communicator of that name it was used with.
+    /// Which communicator of its name it was used with.
     pub used_on: u32,
 }
 
 impl fmt::Display for WrongCommunicator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, name, made_by, used_on } = self;
-        write!(
-            f,
-            "a {what} of {name}#{made_by} was used on {name}#{used_on}: two communicators of one name; make it there, or name them with `tag!`"
-        )
+        let Self { what, maker, name, made_by, used_on } = self;
+        write!(f, "a {what} of {maker}#{made_by} was used on {name}#{used_on}: ")?;
+        f.write_str(match maker == name {
+            true => "two communicators of one name; make it there, or name them with `tag!`",
+            false => "make it there",
+        })
     }
 }
 
@@ -403,8 +433,9 @@ impl fmt::Display for SizeVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "TYPED_NCCL is `{}`; it takes `host:N`, such as `host:8` for eight host ranks",
-            self.found
+            "TYPED_NCCL is `{}`; it takes `host:N`, such as `host:8` for eight host ranks, with N from 1 to {}",
+            self.found,
+            crate::seat::MOST
         )
     }
 }

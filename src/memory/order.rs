@@ -35,25 +35,23 @@ struct Spread<B: Streams> {
     in_window: bool,
 }
 
-/// So many streams are kept without a look.
-const MANY: usize = 16;
-
 struct Use<B: Streams> {
     stream: Arc<StreamShared<B>>,
     wrote: u64,
     used: u64,
+    /// What it wrote is what peers put, and a wait for signals says that it came.
+    arrived: bool,
 }
+
+/// How many streams that waited for signals are kept without asking whether they are past that.
+const FEW: usize = 8;
 
 impl<B: Streams> Spread<B> {
     /// The uses by a stream.
     fn own(&mut self, stream: &StreamCore<B>) -> &mut Use<B> {
         let known = self.uses.iter().position(|known| known.stream.id() == stream.id());
         let at = known.unwrap_or_else(|| {
-            if self.uses.len() >= MANY {
-                // A program may use a new stream each time: what is over is nobody's concern.
-                self.uses.retain(|earlier| !earlier.stream.is_past(earlier.used));
-            }
-            self.uses.push(Use { stream: stream.shared(), wrote: 0, used: 0 });
+            self.uses.push(Use { stream: stream.shared(), wrote: 0, used: 0, arrived: false });
             self.uses.len() - 1
         });
         &mut self.uses[at]
@@ -130,13 +128,12 @@ impl<B: Streams> Order<B> {
         // The waits are in the stream: whoever waits for it as far as that waits for all of them.
         spread.uses.clear();
         let seq = stream.last_seq();
-        spread.uses.push(Use { stream: stream.shared(), wrote: seq, used: seq });
+        spread.uses.push(Use { stream: stream.shared(), wrote: seq, used: seq, arrived: false });
         self.settle(&mut spread);
         Ok(())
     }
 
-    /// Books a use by operation `seq` of `stream`, which is in the stream. A write that waited for
-    /// nothing before is a peer's: it happens whatever this rank's streams do.
+    /// Books a use by operation `seq` of `stream`, which is in the stream.
     #[inline]
     pub(crate) fn book(&self, stream: &StreamCore<B>, seq: u64, write: bool) {
         match (self.is_alone(stream), write) {
@@ -152,8 +149,26 @@ impl<B: Streams> Order<B> {
         let own = spread.own(stream);
         own.used = seq;
         if write {
-            own.wrote = seq;
+            (own.wrote, own.arrived) = (seq, false);
         }
+        self.settle(&mut spread);
+    }
+
+    /// What peers put is there after operation `seq` of `stream`, which is in the stream: a write that
+    /// happens whatever this rank's streams do.
+    pub(crate) fn arrived(&self, stream: &StreamCore<B>, seq: u64) {
+        let mut spread = self.spread();
+        // Waits that are over are of no interest: their communicator is this stream's too, so what
+        // went wrong in them is told here.
+        if spread.uses.len() > FEW {
+            spread.uses.retain(|earlier| {
+                let own = earlier.stream.id() == stream.id();
+                own || !earlier.arrived || !earlier.stream.is_past(earlier.used)
+            });
+        }
+        let own = spread.own(stream);
+        own.arrived |= own.wrote == 0;
+        (own.wrote, own.used) = (seq, seq);
         self.settle(&mut spread);
     }
 
@@ -191,7 +206,7 @@ impl<B: Streams> Order<B> {
         self.sole.store(0, Relaxed);
         if let Some(stream) = spread.sole.take() {
             let (wrote, used) = (self.wrote.load(Relaxed), self.used.load(Relaxed));
-            spread.uses.push(Use { stream, wrote, used });
+            spread.uses.push(Use { stream, wrote, used, arrived: false });
         }
         spread
     }

@@ -56,8 +56,7 @@ impl<'e, B: Backend> Recorded<'e, B> {
     /// Where the elements are.
     #[inline]
     pub(crate) fn span(&self) -> Result<Span<'e, B>, BadRange> {
-        // SAFETY: all three came from one operand.
-        unsafe { self.extent.span(self.allocation, self.dtype.size()) }
+        self.extent.span(self.allocation, self.dtype.size())
     }
 
     /// How many elements; 0 for a range past the end.

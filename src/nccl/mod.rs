@@ -18,7 +18,6 @@ mod join;
 mod one_sided;
 mod recorder;
 mod release;
-mod signals;
 mod traffic;
 mod values;
 mod watch;

@@ -5,9 +5,9 @@
 
 use std::panic::Location;
 
-use crate::backend::Refusal;
-use crate::communicator::{CanEnqueue, State};
-use crate::error::{BadLength, Error, Operation, OtherDType, Site};
+use crate::backend::{Backend, Refusal};
+use crate::communicator::{CanEnqueue, Core, Maker, State};
+use crate::error::{BadLength, Error, Operation, OtherDType, Site, SplitsTooLong};
 use crate::memory::SameDtype;
 use crate::{
     Buffer, Communicator, DType, Numeric, Rank, RecordRead, RecordWrite, ReduceOp, Result, World,
@@ -19,9 +19,32 @@ pub struct Splits {
     rank: usize,
     /// By sender, then by receiver.
     counts: Vec<Vec<usize>>,
+    maker: Maker,
 }
 
 impl Splits {
+    /// What the ranks declared, if everything that one of them sends or receives fits into a buffer.
+    fn new<B: Backend>(
+        core: &Core<B>,
+        operation: &'static str,
+        counts: Vec<Vec<usize>>,
+        site: Site,
+    ) -> Result<Self> {
+        for rank in 0..counts.len() {
+            let sent = counts[rank].clone();
+            let received: Vec<usize> = counts.iter().map(|row| row[rank]).collect();
+            for (counts, receives) in [(sent, false), (received, true)] {
+                let all = counts.iter().try_fold(0, |all: usize, &one| all.checked_add(one));
+                if all.is_none_or(|all| isize::try_from(all).is_err()) {
+                    let rank = Rank::at(rank);
+                    let long = SplitsTooLong { operation, rank, receives, counts, site };
+                    return Err(Error::SplitsTooLong(Box::new(long)));
+                }
+            }
+        }
+        Ok(Self { rank: core.rank.index(), counts, maker: core.resources.maker() })
+    }
+
     /// How many elements this rank sends to `to`.
     pub fn sends_to(&self, to: Rank) -> usize {
         self.counts[self.rank].get(to.index()).copied().unwrap_or(0)
@@ -58,18 +81,19 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`all_to_all_v`](Self::all_to_all_v). All ranks call it; the host waits for them.
     ///
     /// # Errors
-    /// [`Error::BadLength`]: not one count for each rank; as [`barrier`](Self::barrier).
+    /// [`Error::BadLength`]: not one count for each rank; [`Error::SplitsTooLong`]: more than a buffer can
+    /// hold; as [`barrier`](Self::barrier).
     #[track_caller]
     pub fn splits(&self, sends: &[usize]) -> Result<Splits>
     where
         S: CanEnqueue,
     {
         let site = Location::caller();
-        let counts = self.gather_values(&sends.to_vec())?;
+        let counts = self.gather_as("splits", &sends.to_vec(), site)?;
         let size = self.size();
         match counts.iter().find(|row| row.len() != size) {
             Some(row) => Err(wrong("splits", "counts", DType::U64, row.len(), size, site)),
-            None => Ok(Splits { rank: self.rank().index(), counts }),
+            None => Splits::new(self.here().core, "splits", counts, site),
         }
     }
 
@@ -77,16 +101,17 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`reduce_scatter_v`](Self::reduce_scatter_v). All ranks call it; the host waits for them.
     ///
     /// # Errors
-    /// As [`barrier`](Self::barrier).
+    /// [`Error::SplitsTooLong`]: more than a buffer can hold; as [`barrier`](Self::barrier).
     #[track_caller]
     pub fn blocks(&self, own: usize) -> Result<Splits>
     where
         S: CanEnqueue,
     {
-        let blocks = self.gather_values(&own)?;
+        let site = Location::caller();
+        let blocks = self.gather_as("blocks", &own, site)?;
         let size = self.size();
         let counts = blocks.iter().map(|&block| vec![block; size]).collect();
-        Ok(Splits { rank: self.rank().index(), counts })
+        Splits::new(self.here().core, "blocks", counts, site)
     }
 
     /// Sends consecutive blocks of `send` to the ranks, and receives theirs into consecutive blocks
@@ -94,7 +119,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// group of `ncclSend` and `ncclRecv`, 2.7.
     ///
     /// # Errors
-    /// Refusals: a length that is not what `splits` says; as [`group`](Self::group).
+    /// Refusals: `splits` of another communicator; a length that is not what they say; as [`group`](Self::group).
     #[track_caller]
     pub fn all_to_all_v<'e, A, B>(&'e mut self, send: A, recv: B, splits: &Splits) -> Result<()>
     where
@@ -106,6 +131,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let site = Location::caller();
         let (send, recv) = (send.recorded(), recv.recorded());
         let exact = Exact::new("all_to_all_v", send.dtype(), site)
+            .made_by(self.here().core, splits)
             .same(recv.dtype())
             .and("send", send.len(), splits.send_len())
             .and("receive", recv.len(), splits.recv_len());
@@ -129,7 +155,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// `ncclRecv`, 2.7.
     ///
     /// # Errors
-    /// Refusals: a length that is not what `blocks` says; as [`group`](Self::group).
+    /// Refusals: `blocks` of another communicator; a length that is not what they say; as [`group`](Self::group).
     #[track_caller]
     pub fn all_gather_v<'e, A, B>(&'e mut self, send: A, recv: B, blocks: &Splits) -> Result<()>
     where
@@ -142,6 +168,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let (send, recv) = (send.recorded(), recv.recorded());
         let lens = blocks.blocks();
         let exact = Exact::new("all_gather_v", send.dtype(), site)
+            .made_by(self.here().core, blocks)
             .same(recv.dtype())
             .and("send", send.len(), lens[blocks.rank])
             .and("receive", recv.len(), lens.iter().sum());
@@ -162,7 +189,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// rank, 2.3.
     ///
     /// # Errors
-    /// Refusals: a length that is not what `blocks` says; as [`group`](Self::group).
+    /// Refusals: `blocks` of another communicator; a length that is not what they say; as [`group`](Self::group).
     #[track_caller]
     pub fn reduce_scatter_v<T: Numeric, M>(
         &mut self,
@@ -177,6 +204,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let site = Location::caller();
         let lens = blocks.blocks();
         let exact = Exact::new("reduce_scatter_v", T::DTYPE, site)
+            .made_by(self.here().core, blocks)
             .and("receive", recv.len(), lens[blocks.rank])
             .and("send", send.len(), lens.iter().sum());
         self.uneven(exact, Refusals::Collectives)?;
@@ -230,9 +258,15 @@ impl Exact {
         Self { operation, dtype, site, wrong: None }
     }
 
+    /// Which communicator declared the lengths.
+    fn made_by<B: Backend>(mut self, core: &Core<B>, splits: &Splits) -> Self {
+        self.wrong = core.resources.made(splits.maker, "declaration of lengths").err();
+        self
+    }
+
     /// The receive buffer's data type, where the compiler did not compare them.
     fn same(mut self, found: DType) -> Self {
-        if found != self.dtype {
+        if found != self.dtype && self.wrong.is_none() {
             let Self { operation, dtype: expected, site, .. } = self;
             let differ = OtherDType { operation, found, expected, site, collective: true };
             self.wrong = Some(Error::OtherDType(Box::new(differ)));

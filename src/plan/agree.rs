@@ -61,7 +61,7 @@ pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
             (Part { plan: name, sizes, hash: 0, refused, found: None }, Err(why))
         }
     };
-    let parts = comm.gather_values(&part)?;
+    let parts = comm.gather_as("bind", &part, site)?;
     let bad = |why| Error::BadPlan(Box::new(BadPlan { plan: plan.to_owned(), why, site }));
     let own = own.map_err(bad)?;
     let differ = |other: &Part| other.refused.is_some() || other.hash != part.hash;

@@ -59,6 +59,20 @@ pub trait PlanMemory<W: World> {
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>);
 }
 
+/// One allocation: what can be half of a [`Swapped`] pair.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be half of a `Swapped` pair on `{W}`",
+    label = "a pair is of two buffers, or of two symmetric windows",
+    note = "where the plan has an array of two copies, give a list of pairs: `[Swapped::new(a, b), ..]`"
+)]
+pub trait OneAllocation<W: World>: PlanMemory<W> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, W: World<Device = D>, D: Device, M> OneAllocation<W> for Buffer<T, D, M> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, W: World> OneAllocation<W> for Window<T, W> {}
+
 impl<T: Element, W: World<Device = D>, D: Device, M> PlanMemory<W> for Buffer<T, D, M> {
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         let (allocation, len) = (self.allocation(), self.len());
@@ -79,7 +93,8 @@ impl<T: Element, W: World> PlanMemory<W> for Window<T, W> {
     }
 }
 
-impl<M: PlanMemory<W>, W: World> PlanMemory<W> for Swapped<M> {
+// Not of lists: the plan's table has each pair's halves side by side.
+impl<M: OneAllocation<W>, W: World> PlanMemory<W> for Swapped<M> {
     const SWAPPED: bool = true;
 
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {

@@ -18,9 +18,11 @@ use super::asked::Asked;
 use super::declaration::Declaration;
 use super::local::Local;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
+use super::same::Same;
 use super::timing::Timing;
 use super::values::Values;
 use super::warm_up::warm_up;
+use crate::backend::WindowId;
 use crate::communicator::{CanEnqueue, State};
 use crate::error::Site;
 use crate::stream::StreamShared;
@@ -75,6 +77,8 @@ pub(super) struct Fixed<W: World> {
     pub(super) locals: Vec<Local<W>>,
     /// The most regions that a step writes.
     pub(super) most_written: usize,
+    /// What the ranks compare the windows that they give with, if there are any to give.
+    pub(super) same: Option<Arc<Same>>,
 }
 
 /// Memory that the caller gives.
@@ -96,6 +100,10 @@ pub(super) struct Moving<W: World> {
     pub(super) flipped: bool,
     /// Memory of the last run's table.
     pub(super) places: Vec<Place<'static, W>>,
+    /// How many runs there were, refused ones among them.
+    pub(super) runs: u64,
+    /// Memory of the last run's list of windows.
+    pub(super) windows: Vec<WindowId>,
     /// Of each buffer that is given, its first place.
     pub(super) given: Vec<Option<usize>>,
     pub(super) flips: Vec<&'static AtomicBool>,
@@ -195,7 +203,7 @@ impl<W: World> Bound<W> {
             (draft, Said { sizes, hash, found: None })
         });
         let (draft, _) = agree(comm, name, own, site)?;
-        draft.bind(comm)
+        draft.bind(comm, site)
     }
 
     /// The plan as it runs: puts and signals go through the communicator that it is bound to, also those that
@@ -297,7 +305,11 @@ impl<W: World> Draft<W> {
     }
 
     /// The ranks have agreed: what only all of them can make.
-    fn bind<S: State + CanEnqueue>(self, comm: &mut Communicator<W, S>) -> Result<Bound<W>> {
+    fn bind<S: State + CanEnqueue>(
+        self,
+        comm: &mut Communicator<W, S>,
+        site: Site,
+    ) -> Result<Bound<W>> {
         let Self {
             plan, sizes, checked, schedule, steps, objects, first, mut locals, streams, ..
         } = self;
@@ -342,6 +354,12 @@ impl<W: World> Draft<W> {
         // Windows were made last; they have their places among the others.
         locals.sort_by_key(|local| local.object);
         let most_written = written.max().unwrap_or(0);
+        let gives_windows = objects.iter().any(|object| object.is_window && !object.is_local);
+        let size = comm.size();
+        let same = match gives_windows {
+            true => Some(comm.here().core.share("bind", site, || Same::new(size))?),
+            false => None,
+        };
         let events = schedule.ranks[rank].events as usize;
         let of = (comm.here().core.health.id(), W::NAME, comm.size());
         Ok(Bound {
@@ -351,6 +369,8 @@ impl<W: World> Draft<W> {
                 events: vec![None; events],
                 flipped: false,
                 places: Vec::new(),
+                runs: 0,
+                windows: Vec::new(),
                 given: vec![None; given.len()],
                 flips: Vec::new(),
                 taken: Vec::new(),
@@ -367,6 +387,7 @@ impl<W: World> Draft<W> {
                 given,
                 locals,
                 most_written,
+                same,
             },
         })
     }

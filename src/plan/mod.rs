@@ -14,6 +14,7 @@ mod declaration;
 mod local;
 mod prepare;
 mod run;
+mod same;
 mod swapped;
 #[cfg(test)]
 mod tests;

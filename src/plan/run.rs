@@ -13,7 +13,8 @@ use super::argument::{Place, Places, PlanMemory};
 use super::bound::{Bound, Child, Fixed, Given, Moving};
 use super::call::{Call, Steps};
 use super::prepare::{Object, Prepared, Spot, Step, Template, TemplateKind};
-use crate::backend::{Collective, Op, Put, Reduction, Signal, Span, Transfer, Wait};
+use super::same::Other;
+use crate::backend::{Collective, Op, Put, Reduction, Signal, Span, Transfer, Wait, WindowId};
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, Site};
 use crate::unwind::{self, Panic};
@@ -179,9 +180,9 @@ impl<'a, W: World> Run<'a, W> {
     /// number of times. `steps` runs the compute steps in between; `&mut ()` where there are none.
     ///
     /// # Errors
-    /// Refusals, which the other ranks are told of: memory that is missing or does not fit
-    /// ([`Error::BadArgument`]), a compute step's own error. Another communicator than the plan was bound to
-    /// ([`Error::BoundElsewhere`]). A poisoned communicator.
+    /// Refusals, which the other ranks are told of: memory that is missing or does not fit, windows that
+    /// are not those of the other ranks ([`Error::BadArgument`]), a compute step's own error. Another
+    /// communicator than the plan was bound to ([`Error::BoundElsewhere`]). A poisoned communicator.
     pub fn run(mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<()> {
         if let Some(elsewhere) = self.elsewhere.take() {
             return Err(elsewhere);
@@ -190,10 +191,23 @@ impl<'a, W: World> Run<'a, W> {
             let buffer = self.fixed.plan.buffers[self.fixed.given[at].buffer].name.clone();
             self.fault(&buffer, ArgumentFault::Missing);
         }
-        if let Some(error) = self.error.take() {
-            return Err(self.refuse(0, error));
+        self.moving.runs += 1;
+        let fit = match self.error.take() {
+            // A refused run differs from nobody's.
+            Some(error) => {
+                let _ = self.compare(None);
+                Err(error)
+            }
+            None => {
+                self.table();
+                self.same_windows()
+            }
+        };
+        if let Err(error) = fit {
+            let error = self.refuse(0, error);
+            self.swap();
+            return Err(error);
         }
-        self.table();
         for at in 0..self.fixed.steps.len() {
             let Err(stop) = self.step(at, steps) else { continue };
             let (error, panic) = match stop {
@@ -201,18 +215,56 @@ impl<'a, W: World> Run<'a, W> {
                 Stop::Failed(error) => (self.refuse(at, error), None),
                 Stop::Panicked(error, panic) => (self.refuse(at, error), Some(panic)),
             };
-            self.keep();
+            self.swap();
             return match panic {
                 Some(panic) => panic.resume(),
                 None => Err(error),
             };
         }
+        self.swap();
+        Ok(())
+    }
+
+    /// The copies change places, also after a run that was refused: the other ranks made theirs.
+    fn swap(&mut self) {
         for flip in &self.flips {
             flip.fetch_xor(true, Relaxed);
         }
         self.moving.flipped = !self.moving.flipped;
         self.keep();
-        Ok(())
+    }
+
+    /// Compares the windows that were given with the other ranks'.
+    fn same_windows(&mut self) -> Result<()> {
+        if self.fixed.same.is_none() {
+            return Ok(());
+        }
+        let mut windows = std::mem::take(&mut self.moving.windows);
+        windows.clear();
+        windows.extend(self.places.iter().filter_map(|place| place.window));
+        let compared = self.compare(Some(&windows));
+        let outcome = compared.map_err(|other| self.other_window(windows[other.at], &other));
+        self.moving.windows = windows;
+        outcome
+    }
+
+    /// With none, because this rank refuses the run.
+    fn compare(&self, windows: Option<&[WindowId]>) -> Result<(), Other> {
+        match &self.fixed.same {
+            Some(same) => same.begin(self.on.core.rank, self.moving.runs - 1, windows),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn other_window(&self, found: WindowId, other: &Other) -> Error {
+        let windows = self.fixed.objects.iter().filter(|object| object.is_window);
+        let buffer = windows.map(|object| &self.fixed.plan.buffers[object.buffer].name);
+        let buffer = buffer.clone().nth(other.at).cloned().unwrap_or_default();
+        let &Other { by, theirs, .. } = other;
+        let why = ArgumentFault::OtherWindow { found, by, theirs };
+        let (plan, site) = (self.fixed.plan.name.clone(), self.site);
+        Error::BadArgument(Box::new(BadArgument { plan, buffer, why, site }))
     }
 
     /// Brings the places into the order of the plan's objects: what was given, then local memory.
@@ -394,7 +446,5 @@ fn span<'a, W: World>(
     places: &[Place<'a, W>],
 ) -> Span<'a, <W::Device as crate::Device>::Backend> {
     let place = places[spot.object];
-    // SAFETY: a step's spots lie inside its objects' lengths, which the plan's preparation checked, and
-    // what stands for an object was compared with it.
-    unsafe { Span::new(place.allocation, spot.start * place.dtype.size(), spot.len) }
+    Span::new(place.allocation, spot.start * place.dtype.size(), spot.len)
 }

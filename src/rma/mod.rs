@@ -56,7 +56,7 @@ impl<'c, W: World> On<'c, W> {
     fn draft_signal(
         &self,
         peer: impl AsRank,
-        slot: Slot,
+        slot: SignalSlot,
         site: Site,
     ) -> Result<Op<'static, Back<W>>> {
         let draft = Draft::new(self.core, DType::U8, site);
@@ -71,7 +71,7 @@ impl<'c, W: World> On<'c, W> {
     fn draft_wait(
         &self,
         peer: impl AsRank,
-        slot: Slot,
+        slot: SignalSlot,
         count: u32,
         site: Site,
     ) -> Result<Op<'static, Back<W>>> {
@@ -98,19 +98,28 @@ impl<'c, W: World> On<'c, W> {
         Err(Error::NoWindow(Box::new(NoWindow { operation, site })))
     }
 
-    fn slot(&self, slot: Slot, site: Site) -> Result<Slot> {
-        let Slot { context, index } = slot;
+    fn slot(&self, slot: SignalSlot, site: Site) -> Result<Slot> {
+        if let Some(maker) = slot.maker {
+            self.core.resources.made(maker, "signal")?;
+        }
+        let Slot { context, index } = slot.slot;
         let Slot { context: contexts, index: signals } = self.core.slots;
-        if context < contexts && index < signals {
-            return Ok(slot);
+        if self.has(slot) {
+            return Ok(slot.slot);
         }
         Err(Error::NoSuchSignal(Box::new(NoSuchSignal { context, index, contexts, signals, site })))
     }
 
-    /// What to tell the peer if a put or signal is refused: nothing, if there is no such rank.
-    fn refused(&self, peer: impl AsRank, slot: Slot) -> Option<Refusal> {
-        let peer = Some(peer.index()).filter(|&peer| peer < self.core.size)?;
-        Some(Refusal::Signal(Rank::at(peer), slot))
+    fn has(&self, slot: SignalSlot) -> bool {
+        let Slot { context, index } = slot.slot;
+        context < self.core.slots.context && index < self.core.slots.index
+    }
+
+    /// What to tell the peer if a put or signal is refused: nothing, if there is no such rank, or no
+    /// such signal for which it could wait.
+    fn refused(&self, peer: impl AsRank, slot: SignalSlot) -> Option<Refusal> {
+        let peer = Some(peer.index()).filter(|&peer| peer < self.core.size && self.has(slot))?;
+        Some(Refusal::Signal(Rank::at(peer), slot.slot))
     }
 
     fn run_one_sided(&self, refusal: Option<Refusal>, op: Result<Op<'_, Back<W>>>) -> Result<()> {
@@ -152,8 +161,8 @@ impl<'c, W: World> On<'c, W> {
     /// As there.
     #[track_caller]
     pub fn signal_slot(&self, peer: impl AsRank, slot: SignalSlot) -> Result<()> {
-        let op = self.draft_signal(peer, slot.slot(), Location::caller());
-        self.run_one_sided(self.refused(peer, slot.slot()), op)
+        let op = self.draft_signal(peer, slot, Location::caller());
+        self.run_one_sided(self.refused(peer, slot), op)
     }
 
     /// See [`Communicator::wait_signal`].
@@ -162,7 +171,7 @@ impl<'c, W: World> On<'c, W> {
     /// As there.
     #[track_caller]
     pub fn wait_signal(&self, peer: impl AsRank) -> Result<()> {
-        let op = self.draft_wait(peer, Slot::default(), 1, Location::caller());
+        let op = self.draft_wait(peer, SignalSlot::default(), 1, Location::caller());
         self.run_one_sided(None, op)
     }
 
@@ -213,8 +222,8 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn signal(&mut self, peer: impl AsRank) -> Result<()> {
-        let op = self.on.draft_signal(peer, Slot::default(), Location::caller());
-        self.record(self.on.refused(peer, Slot::default()), op)
+        let op = self.on.draft_signal(peer, SignalSlot::default(), Location::caller());
+        self.record(self.on.refused(peer, SignalSlot::default()), op)
     }
 
     /// Records a [`wait_signals`](Communicator::wait_signals). One-sided operations run in the order
@@ -243,8 +252,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// is a place in *this rank's own* handle of a symmetric window: `ghost.at(offset)`, in elements.
     ///
     /// # Errors
-    /// Refusals: [`Error::OutsideWindow`] on either side, a window of another communicator, a rank or
-    /// signal that the communicator does not have; a poisoned communicator.
+    /// Refusals: [`Error::OutsideWindow`] on either side, a window or a signal of another
+    /// communicator, a rank that the communicator does not have; a poisoned communicator.
     #[track_caller]
     pub fn put_signal<'a, T: Element, P: PutSource<'a, W, Elem = T>, K: RmaTarget>(
         &self,
@@ -274,7 +283,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`signal`](Self::signal) in a slot of your choice.
     ///
     /// # Errors
-    /// As there; a slot that the communicator does not have.
+    /// As there; a slot of another communicator.
     #[track_caller]
     pub fn signal_slot(&self, peer: impl AsRank, slot: SignalSlot) -> Result<()>
     where
@@ -300,7 +309,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Makes the stream wait for several signals, from several peers, and consumes them.
     ///
     /// # Errors
-    /// As [`wait_signal`](Self::wait_signal); a slot that the communicator does not have;
+    /// As [`wait_signal`](Self::wait_signal); a slot of another communicator;
     /// [`Error::TooManySignals`]: 2^31 or more of one rank in one slot.
     #[track_caller]
     pub fn wait_signals(&self, signals: &Signals) -> Result<()>
@@ -320,7 +329,9 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let slot = self.here().slot(Slot { context, index }, Location::caller())?;
-        Ok(SignalSlot::new(slot))
+        let here = self.here();
+        let slot = SignalSlot::new(Slot { context, index }, here.core.resources.maker());
+        here.slot(slot, Location::caller())?;
+        Ok(slot)
     }
 }

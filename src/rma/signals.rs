@@ -1,21 +1,27 @@
 //! Signals to wait for.
 
-use crate::AsRank;
-use crate::Rank;
 use crate::backend::Slot;
+use crate::communicator::Maker;
+use crate::{AsRank, Rank};
 
 /// One of the signals that a communicator was configured with; the first one unless said otherwise.
-/// Made by [`Communicator::signal_in`](crate::Communicator::signal_in).
+/// Made by [`Communicator::signal_in`](crate::Communicator::signal_in), for that communicator; the
+/// default one is the first of whichever communicator it is used with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct SignalSlot(Slot);
+pub struct SignalSlot {
+    pub(super) slot: Slot,
+    /// None: every communicator has it.
+    pub(super) maker: Option<Maker>,
+}
 
 impl SignalSlot {
-    pub(super) fn new(slot: Slot) -> Self {
-        Self(slot)
+    pub(super) fn new(slot: Slot, maker: Maker) -> Self {
+        Self { slot, maker: Some(maker) }
     }
 
-    pub(crate) fn slot(self) -> Slot {
-        self.0
+    fn is_same(self, other: Self) -> bool {
+        let makers = [self.maker, other.maker];
+        self.slot == other.slot && (makers.contains(&None) || makers[0] == makers[1])
     }
 }
 
@@ -32,7 +38,7 @@ impl SignalSlot {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    all: Vec<(Rank, Slot, u32)>,
+    all: Vec<(Rank, SignalSlot, u32)>,
 }
 
 impl Signals {
@@ -48,9 +54,12 @@ impl Signals {
 
     /// `count` more from `peer` in `slot`.
     pub fn expect_in(&mut self, peer: impl AsRank, slot: SignalSlot, count: u32) -> &mut Self {
-        let (peer, slot) = (Rank::at(peer.index()), slot.slot());
-        match self.all.iter_mut().find(|(p, s, _)| (*p, *s) == (peer, slot)) {
-            Some((_, _, have)) => *have = have.saturating_add(count),
+        let peer = Rank::at(peer.index());
+        match self.all.iter_mut().find(|(p, s, _)| *p == peer && s.is_same(slot)) {
+            Some((_, known, have)) => {
+                known.maker = known.maker.or(slot.maker);
+                *have = have.saturating_add(count);
+            }
             None if count > 0 => self.all.push((peer, slot, count)),
             None => {}
         }
@@ -62,7 +71,7 @@ impl Signals {
         self.all.clear();
     }
 
-    pub(super) fn all(&self) -> &[(Rank, Slot, u32)] {
+    pub(super) fn all(&self) -> &[(Rank, SignalSlot, u32)] {
         &self.all
     }
 }

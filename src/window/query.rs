@@ -29,10 +29,12 @@ pub struct Team {
 }
 
 impl Team {
-    /// The communicator's rank of the team's `index`-th; `None` past its end. NCCL:
-    /// `ncclTeamRankToWorld`.
+    /// The communicator's rank of the team's `index`-th; `None` past its end, and where that would be a
+    /// number that no rank has. NCCL: `ncclTeamRankToWorld`.
     pub fn to_world(&self, index: usize) -> Option<Rank> {
-        (index < self.size).then(|| Rank::at(self.first + index * self.stride))
+        let index = Some(index).filter(|&index| index < self.size)?;
+        let rank = index.checked_mul(self.stride)?.checked_add(self.first)?;
+        u32::try_from(rank).ok().map(Rank)
     }
 }
 

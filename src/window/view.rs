@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{RmaSource, Window, WindowKind};
-use crate::backend::Slot;
 use crate::memory::{Allocation, Extent, Recorded};
 use crate::rma::SignalSlot;
 use crate::{
@@ -67,17 +66,17 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowSlice<'_, T, W, K
 pub struct WindowPlace<'w, T, W: World, K> {
     pub(crate) window: &'w Window<T, W, K>,
     pub(crate) offset: usize,
-    pub(crate) slot: Slot,
+    pub(crate) slot: SignalSlot,
 }
 
 impl<'w, T: Element, W: World, K: WindowKind> WindowPlace<'w, T, W, K> {
     pub(super) fn new(window: &'w Window<T, W, K>, offset: usize) -> Self {
-        Self { window, offset, slot: Slot::default() }
+        Self { window, offset, slot: SignalSlot::default() }
     }
 
     /// The same place; the put raises `slot` instead of the first signal of the first context.
     pub fn raising(self, slot: SignalSlot) -> Self {
-        Self { slot: slot.slot(), ..self }
+        Self { slot, ..self }
     }
 }
 

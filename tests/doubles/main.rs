@@ -25,6 +25,8 @@ mod operators;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod order;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod ordered;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod reasons;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod signals;

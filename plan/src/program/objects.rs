@@ -43,7 +43,7 @@ impl Objects {
         most: u64,
     ) -> Result<Self, NoMemory> {
         let mut counters = vec![None; plan.counters.len()];
-        let size = extents.iter().product();
+        let size = extents.iter().fold(1, |size: i64, extent| size.saturating_mul(*extent));
         let (mut all, mut buffers) = (Vec::new(), Vec::new());
         for (id, buffer) in (0..).map(BufferId).zip(&plan.buffers) {
             let eval = |counters: &[Option<i64>], expr| {

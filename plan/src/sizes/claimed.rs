@@ -171,6 +171,11 @@ impl Plan {
     /// A length has no value, or is below zero.
     pub fn lengths(&self, sizes: &Sizes) -> Result<Vec<Vec<u64>>, NotClaimed> {
         let sizes = self.sizes(&sizes.extents, &sizes.params)?;
+        if sizes.extents.iter().try_fold(1, |size: i64, &extent| size.checked_mul(extent)).is_none()
+        {
+            let (buffer, why) = (self.name.clone(), "its ranks are too many to count".to_owned());
+            return Err(NotClaimed::Memory { buffer, why });
+        }
         let objects = Objects::new(self, &sizes.extents, &sizes.params, MOST_ALLOCATIONS);
         let objects = objects.map_err(|why| {
             let of = |id: BufferId| self.buffers[id.index()].name.clone();

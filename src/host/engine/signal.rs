@@ -12,10 +12,19 @@ pub(super) struct Signals {
     size: usize,
     slots: Slot,
     cells: Vec<Cell>,
-    /// Signals that their sender refused to send, by cell and number: the wait that consumes one is
-    /// told.
-    refused: HashMap<usize, VecDeque<(u64, Error)>>,
+    /// Signals that their sender refused to send, by cell: the wait that consumes one is told.
+    refused: HashMap<usize, VecDeque<Refused>>,
 }
+
+/// Signals that were refused for one reason, by number.
+struct Refused {
+    first: u64,
+    last: u64,
+    reason: Error,
+}
+
+/// How many reasons are kept for signals that nobody awaits; the last one stands for what follows.
+const REASONS: usize = 16;
 
 #[derive(Clone, Copy, Default)]
 struct Cell {
@@ -69,12 +78,26 @@ impl Signals {
         let cell = self.cell(to, from, slot);
         let consumed = self.cells.get(cell)?.consumed;
         let refused = self.refused.get_mut(&cell)?;
-        let mut first = None;
-        while refused.front().is_some_and(|(number, _)| *number < consumed) {
-            let next = refused.pop_front().map(|(_, error)| error);
-            first = first.or(next);
+        let reason = refused.front().filter(|front| front.first < consumed)?.reason.clone();
+        while let Some(front) = refused.front_mut().filter(|front| front.first < consumed) {
+            if front.last >= consumed {
+                front.first = consumed;
+                break;
+            }
+            refused.pop_front();
         }
-        first
+        Some(reason)
+    }
+
+    fn refuse(&mut self, cell: usize, number: u64, reason: Error) {
+        let refused = self.refused.entry(cell).or_default();
+        let full = refused.len() >= REASONS;
+        match refused.back_mut() {
+            Some(back) if full || (back.last + 1 == number && back.reason.says_what(&reason)) => {
+                back.last = number;
+            }
+            _ => refused.push_back(Refused { first: number, last: number, reason }),
+        }
     }
 }
 
@@ -88,7 +111,7 @@ impl State {
         at.raised += 1;
         let is_refused = refused.is_some();
         if let Some(reason) = refused {
-            comm.signals.refused.entry(cell).or_default().push_back((number, reason));
+            comm.signals.refuse(cell, number, reason);
         }
         if comm.members[to].flight.is_some() {
             self.todo.push(Step::Member(place.of(to)));

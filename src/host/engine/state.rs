@@ -84,7 +84,8 @@ thread_local! {
 impl Out {
     /// An empty one, with its lists' memory.
     pub(super) fn take() -> Self {
-        OUTS.with_borrow_mut(Vec::pop).unwrap_or_default()
+        // A communicator in a thread-local may end after ours is gone.
+        OUTS.try_with(|outs| outs.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
     /// Tells those who wait, and drops what is over.
@@ -100,7 +101,7 @@ impl Out {
 
     /// Keeps the lists' memory.
     pub(super) fn keep(self) {
-        OUTS.with_borrow_mut(|outs| outs.push(self));
+        let _ = OUTS.try_with(|outs| outs.borrow_mut().push(self));
     }
 
     /// How many of the first jobs are small.

@@ -1,0 +1,256 @@
+//! One communicator for many threads: requests carry keys, and all ranks issue them in one order.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use super::{Communicator, Health};
+use crate::control::{Agenda, Request};
+use crate::error::{
+    Aborted, BadSubmission, Error, PeerFailed, Site, SubmissionFault, Timeout, told,
+};
+use crate::{Rank, Result, World, unwind, wait};
+
+/// How long a wait rests before it looks at health and deadline again.
+const REST: Duration = Duration::from_millis(5);
+
+/// A communicator that several threads of a rank use: `Sync`.
+///
+/// The ranks of a communicator must make the same calls in the same order. Threads that take turns by a
+/// `Mutex` do not: which thread is next is chance, and each rank has its own. Here a call is a request
+/// with a key, and a key means the same call on every rank. A request is issued when every rank has
+/// submitted its key, and all ranks issue in one order, which is decided in one place.
+///
+/// No thread is started: [`submit`](Self::submit) holds its thread until the request's turn has come,
+/// and issues it there. So every rank needs as many threads as it has keys in flight whose order the
+/// other ranks may not share.
+///
+/// ```
+/// use std::thread::scope;
+/// use typed_nccl::{Communicator, Ordered, Result, Sum, World, launch};
+///
+/// fn body<W: World>(comm: Communicator<W>) -> Result<()> {
+///     let device = comm.device().clone();
+///     let ordered = Ordered::new(comm)?;
+///     // Each thread has a bucket of gradients; which of them is ready first is chance.
+///     scope(|threads| {
+///         for bucket in 0..4_u8 {
+///             let (ordered, device) = (&ordered, &device);
+///             threads.spawn(move || -> Result<()> {
+///                 let mut x = typed_nccl::Device::from_slice(device, &[f32::from(bucket); 256])?;
+///                 let key = format!("grads/{bucket}");
+///                 ordered.submit(key, |comm| comm.all_reduce_in_place(&mut x, Sum))?;
+///                 assert_eq!(x.to_vec()?[0], f32::from(bucket) * ordered.size() as f32);
+///                 Ok(())
+///             });
+///         }
+///     });
+///     ordered.finish()
+/// }
+///
+/// fn main() -> Result<()> {
+///     launch!(body)
+/// }
+/// ```
+pub struct Ordered<W: World> {
+    comm: Mutex<Communicator<W>>,
+    here: Here,
+    size: usize,
+    deadline: Duration,
+    health: Arc<Health>,
+    flight: Mutex<Flight>,
+}
+
+/// This rank's end of the order.
+struct Here {
+    agenda: Arc<Agenda>,
+    rank: Rank,
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.agenda.leave(self.rank, "it takes no more requests: its `Ordered` has ended");
+    }
+}
+
+/// This rank's requests that are not issued.
+#[derive(Default)]
+struct Flight {
+    sites: HashMap<String, Site>,
+    /// The thread that is inside a request.
+    inside: Option<ThreadId>,
+}
+
+impl<W: World> Ordered<W> {
+    /// Makes a communicator one for many threads. All ranks call it; the host waits for them.
+    ///
+    /// # Errors
+    /// As [`barrier`](Communicator::barrier); the communicator is dropped then.
+    #[track_caller]
+    pub fn new(comm: Communicator<W>) -> Result<Self> {
+        let (core, site, size) = (&comm.body.core, Location::caller(), comm.size());
+        let agenda = core.share("Ordered::new", site, || Agenda::new(size))?;
+        let (health, deadline, rank) = (core.health.clone(), core.deadline, core.rank);
+        let (here, flight) = (Here { agenda, rank }, Mutex::default());
+        Ok(Self { comm: Mutex::new(comm), here, size, deadline, health, flight })
+    }
+
+    /// Makes a call, `call`, when its turn has come: when every rank has submitted `key`, and this rank
+    /// has issued all requests that come before. The host waits for that; it does not wait for the
+    /// call's work, as the call itself does not. Any thread of any rank, in any order.
+    ///
+    /// `call` makes the same calls on every rank. Requests that may be in flight together have keys of
+    /// their own: `"17/grads/3"` where the threads are not in step. A key is free again when this returns.
+    ///
+    /// # Errors
+    /// What `call` returns. How much of it was sent is not known then, nor when it panics: the
+    /// communicator is aborted, and the other ranks are told why.
+    ///
+    /// [`Error::BadSubmission`]: `key` is in flight on this rank, or this is inside another request;
+    /// nothing is sent. [`Error::Timeout`]: names the ranks that have not submitted `key` within the
+    /// communicator's deadline. [`Error::PeerFailed`]: they cannot. A poisoned communicator.
+    #[track_caller]
+    pub fn submit<T>(
+        &self,
+        key: impl fmt::Display,
+        call: impl FnOnce(&mut Communicator<W>) -> Result<T>,
+    ) -> Result<T> {
+        let (site, key) = (Location::caller(), key.to_string());
+        wait::allowed("submit", site)?;
+        self.health.check()?;
+        let _flies = self.take_off(&key, site)?;
+        let request = self.here.agenda.submit(self.here.rank, &key, site);
+        self.await_turn(&request, site).inspect_err(|error| self.health.fail(error.clone()))?;
+        let turn = Turn { ordered: self, key: &key, site, failed: None };
+        turn.take(call)
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.here.rank
+    }
+
+    /// How many ranks it has.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The communicator, for one thread again. The other ranks' requests that this one has not
+    /// submitted fail.
+    pub fn into_inner(self) -> Communicator<W> {
+        self.comm.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The normal end: [`finish`](Communicator::finish) of the communicator.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn finish(self) -> Result<()> {
+        self.into_inner().finish()
+    }
+
+    /// Notes that a key is in flight, until the value is dropped.
+    fn take_off<'a>(&'a self, key: &'a str, site: Site) -> Result<Flies<'a, W>> {
+        let mut flight = self.flight();
+        let why = match flight.sites.get(key) {
+            _ if flight.inside == Some(std::thread::current().id()) => SubmissionFault::Inside,
+            Some(&first) => SubmissionFault::Twice { first },
+            None => {
+                flight.sites.insert(key.to_owned(), site);
+                return Ok(Flies { ordered: self, key });
+            }
+        };
+        let bad = BadSubmission { name: W::NAME, key: key.to_owned(), why, site };
+        Err(Error::BadSubmission(Box::new(bad)))
+    }
+
+    fn await_turn(&self, request: &Request, site: Site) -> Result<()> {
+        let Here { agenda, rank } = &self.here;
+        let started = Instant::now();
+        while !agenda.is_turn(*rank, request) {
+            self.health.look();
+            self.health.check()?;
+            if let Some((lost, first, why)) = agenda.lost(request) {
+                let failed = PeerFailed::new(W::NAME, lost, (first, &why), "submit".to_owned());
+                return Err(told(Error::PeerFailed(Box::new(failed))));
+            }
+            let waited = started.elapsed();
+            if waited >= self.deadline {
+                let (operation, report) = ("submit", agenda.report(request));
+                let timeout = Timeout { operation, site, waited, report };
+                return Err(told(Error::Timeout(Box::new(timeout))));
+            }
+            agenda.rest(*rank, request, REST.min(self.deadline - waited));
+        }
+        self.health.check()
+    }
+
+    fn flight(&self) -> MutexGuard<'_, Flight> {
+        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: World> fmt::Debug for Ordered<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ordered communicator {}, rank {} of {}", W::NAME, self.rank(), self.size)
+    }
+}
+
+/// A key that is in flight.
+struct Flies<'a, W: World> {
+    ordered: &'a Ordered<W>,
+    key: &'a str,
+}
+
+impl<W: World> Drop for Flies<'_, W> {
+    fn drop(&mut self) {
+        self.ordered.flight().sites.remove(self.key);
+    }
+}
+
+/// This rank's turn. It ends with the value, whatever comes.
+struct Turn<'a, W: World> {
+    ordered: &'a Ordered<W>,
+    key: &'a str,
+    site: Site,
+    /// Why the ranks' calls may not match from here on.
+    failed: Option<String>,
+}
+
+impl<W: World> Turn<'_, W> {
+    fn take<T>(mut self, call: impl FnOnce(&mut Communicator<W>) -> Result<T>) -> Result<T> {
+        let ordered = self.ordered;
+        ordered.flight().inside = Some(std::thread::current().id());
+        let mut comm = ordered.comm.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = unwind::catch(|| call(&mut comm));
+        drop(comm);
+        match outcome {
+            Ok(outcome) => {
+                self.failed = outcome.as_ref().err().map(ToString::to_string);
+                outcome
+            }
+            Err(panic) => {
+                self.failed = Some(format!("it panicked: {}", panic.message()));
+                drop(self);
+                panic.resume()
+            }
+        }
+    }
+}
+
+impl<W: World> Drop for Turn<'_, W> {
+    fn drop(&mut self) {
+        let Ordered { here: Here { agenda, rank }, health, .. } = self.ordered;
+        self.ordered.flight().inside = None;
+        if let Some(failed) = &self.failed {
+            let why = format!("the request `{}` failed on rank {rank}: {failed}", self.key);
+            let (by, at) = (*rank, self.site);
+            health.fail(Error::Aborted(Box::new(Aborted { why, by, at })));
+        }
+        agenda.issued(*rank);
+    }
+}

@@ -1,0 +1,147 @@
+//! Requests of several threads, in one order on all ranks.
+//!
+//! A request is in the order as soon as every rank has submitted its key; one list, under one lock,
+//! decides. Each rank issues the list from its beginning, so nobody waits for a request that somebody
+//! lacks while another could be issued.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::Rank;
+use crate::error::{At, Ranks, Site};
+
+/// What the ranks have submitted and issued.
+pub(crate) struct Agenda {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+struct State {
+    /// By key, what some ranks have submitted and some have not.
+    open: HashMap<String, Open>,
+    /// How many requests are in the order.
+    placed: u64,
+    /// How many requests each rank has issued.
+    issued: Vec<u64>,
+    /// Why a rank will submit nothing more.
+    gone: Vec<Option<String>>,
+}
+
+struct Open {
+    request: Arc<Request>,
+    /// Where each rank submitted it.
+    sites: Vec<Option<Site>>,
+}
+
+/// What every rank has submitted, or will.
+pub(crate) struct Request {
+    key: String,
+    /// Its number in the order.
+    place: OnceLock<u64>,
+}
+
+impl Agenda {
+    pub(crate) fn new(size: usize) -> Self {
+        let (issued, gone) = (vec![0; size], vec![None; size]);
+        let state = State { open: HashMap::new(), placed: 0, issued, gone };
+        Self { state: Mutex::new(state), news: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A rank submits a key, which it has not in flight; the last rank to do so gives it its place.
+    pub(crate) fn submit(&self, rank: Rank, key: &str, site: Site) -> Arc<Request> {
+        let mut state = self.state();
+        let State { open, placed, issued, .. } = &mut *state;
+        let entry = open.entry(key.to_owned()).or_insert_with(|| Open {
+            request: Arc::new(Request { key: key.to_owned(), place: OnceLock::new() }),
+            sites: vec![None; issued.len()],
+        });
+        entry.sites[rank.index()] = Some(site);
+        let request = entry.request.clone();
+        if entry.sites.iter().all(Option::is_some) {
+            open.remove(key);
+            request.place.get_or_init(|| *placed);
+            *placed += 1;
+            drop(state);
+            self.news.notify_all();
+        }
+        request
+    }
+
+    /// Whether a rank may issue a request: it has issued all that come before.
+    pub(crate) fn is_turn(&self, rank: Rank, request: &Request) -> bool {
+        request.place.get() == self.state().issued.get(rank.index())
+    }
+
+    /// A rank has issued the request whose turn it was.
+    pub(crate) fn issued(&self, rank: Rank) {
+        self.state().issued[rank.index()] += 1;
+        self.news.notify_all();
+    }
+
+    /// A rank will submit nothing more.
+    pub(crate) fn leave(&self, rank: Rank, why: &str) {
+        self.state().gone[rank.index()].get_or_insert_with(|| why.to_owned());
+        self.news.notify_all();
+    }
+
+    /// The ranks that left without submitting a request, one of them, and why that one did.
+    pub(crate) fn lost(&self, request: &Request) -> Option<(Vec<Rank>, Rank, String)> {
+        let state = self.state();
+        let missing = state.missing(request);
+        let lost = missing.into_iter().filter(|rank| state.gone[rank.index()].is_some());
+        let lost: Vec<Rank> = lost.collect();
+        let first = *lost.first()?;
+        let why = state.gone[first.index()].clone()?;
+        Some((lost, first, why))
+    }
+
+    /// Rests until there is news.
+    pub(crate) fn rest(&self, rank: Rank, request: &Request, at_most: Duration) {
+        let state = self.state();
+        if request.place.get() != state.issued.get(rank.index()) {
+            // A spurious or early wake-up is fine: the caller looks again.
+            let _ = self.news.wait_timeout(state, at_most);
+        }
+    }
+
+    /// What a request waits for.
+    pub(crate) fn report(&self, request: &Request) -> String {
+        let (state, key) = (self.state(), &request.key);
+        let missing = state.missing(request);
+        if missing.is_empty() {
+            return format!("`{key}` comes after requests that this rank is still issuing");
+        }
+        let have = if missing.len() == 1 { "has" } else { "have" };
+        let mut report = format!("{} {have} not submitted `{key}`", Ranks(&missing));
+        for rank in missing {
+            let mut waits: Vec<(&str, Site)> = state
+                .open
+                .iter()
+                .filter_map(|(key, open)| open.sites[rank.index()].map(|site| (key.as_str(), site)))
+                .collect();
+            waits.sort_unstable_by_key(|(key, _)| *key);
+            if let Some((key, site)) = waits.first() {
+                let more = match waits.len() - 1 {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                report += &format!("; rank {rank} waits with `{key}` (at {}){more}", At(site));
+            }
+        }
+        report
+    }
+}
+
+impl State {
+    /// The ranks that have not submitted a request.
+    fn missing(&self, request: &Request) -> Vec<Rank> {
+        let open = self.open.get(&request.key).filter(|_| request.place.get().is_none());
+        let sites = open.iter().flat_map(|open| open.sites.iter().enumerate());
+        sites.filter(|(_, site)| site.is_none()).map(|(rank, _)| Rank::at(rank)).collect()
+    }
+}

@@ -1,0 +1,195 @@
+//! Many threads of many ranks, one communicator.
+
+use std::collections::HashSet;
+use std::sync::Barrier;
+use std::thread::scope;
+use std::time::Duration;
+
+use typed_nccl::error::SubmissionFault;
+use typed_nccl::{CommConfig, Error, Host, Ordered, Result, Sum, spmd};
+
+const RANKS: usize = 4;
+const THREADS: usize = 8;
+const STEPS: usize = 40;
+
+/// A small generator: the tests need disorder, not quality.
+fn shuffled(seed: usize, n: usize) -> Vec<usize> {
+    let mut state = seed as u64 * 2 + 1;
+    let mut order: Vec<usize> = (0..n).collect();
+    for at in (1..n).rev() {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        order.swap(at, (state >> 33) as usize % (at + 1));
+    }
+    order
+}
+
+fn within(seconds: u64) -> CommConfig {
+    CommConfig::builder().deadline(Duration::from_secs(seconds)).build()
+}
+
+#[test]
+fn any_thread_of_any_rank_in_any_order() -> Result<()> {
+    spmd::<Host>(RANKS, |place| {
+        let comm = place.init_with(within(20))?;
+        let (rank, device) = (comm.rank().index(), comm.device().clone());
+        let ordered = Ordered::new(comm)?;
+        let each = |thread: usize| -> Result<()> {
+            for step in 0..STEPS {
+                // Each rank gives its threads the keys in an order of its own.
+                let key = shuffled(rank * STEPS + step, THREADS)[thread];
+                // Calls of different lengths: a wrong pair would be told, and one of a wrong key or
+                // step would have another sum.
+                let value = |rank| (1 + key + 10 * step + 1000 * rank) as u64;
+                let mut x = device.from_slice(&vec![value(rank); 1 + key % 3])?;
+                ordered.submit(format!("{step}/{key}"), |comm| {
+                    comm.all_reduce_in_place(&mut x, Sum)
+                })?;
+                let sum: u64 = (0..RANKS).map(value).sum();
+                assert_eq!(x.to_vec()?, vec![sum; 1 + key % 3], "step {step}, key {key}");
+            }
+            Ok(())
+        };
+        scope(|threads| -> Result<()> {
+            let each = &each;
+            let all: Vec<_> = (0..THREADS).map(|t| threads.spawn(move || each(t))).collect();
+            all.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })?;
+        ordered.finish()
+    })
+}
+
+#[test]
+fn a_missing_key_is_named() -> Result<()> {
+    let told = Host::spmd(3, |place| -> Result<String> {
+        let comm = place.init_with(within(1))?;
+        let rank = comm.rank().index();
+        let ordered = Ordered::new(comm)?;
+        // Rank 2 has another one.
+        let key = if rank == 2 { "grads/18" } else { "grads/17" };
+        let error = ordered.submit(key, |_| Ok(())).expect_err("not every rank has it");
+        assert!(error.is_peer_failure(), "{error}");
+        let again = ordered.submit("more", |_| Ok(())).expect_err("it is poisoned");
+        assert!(again.is_peer_failure() || again.is_fatal(), "{again}");
+        Ok(error.to_string())
+    })?;
+    // Whose deadline passes first is chance; the others are told of it.
+    let named = [
+        "rank 2 has not submitted `grads/17`; rank 2 waits with `grads/18` (at tests/ordered.rs:",
+        "ranks 0 and 1 have not submitted `grads/18`; rank 0 waits with `grads/17` (at tests/ordered.rs:",
+    ];
+    for text in &told {
+        assert!(named.iter().any(|named| text.contains(named)), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_rank_that_ends_does_not_keep_others_waiting() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let rank = comm.rank().index();
+        let ordered = Ordered::new(comm)?;
+        match rank {
+            0 => {
+                let error = ordered.submit("loss", |_| Ok(())).expect_err("rank 1 does not come");
+                let text = error.to_string();
+                assert!(text.contains("rank 1 left: it takes no more requests"), "{text}");
+            }
+            _ => drop(ordered.into_inner()),
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_key_twice_and_a_request_inside_another() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let rank = comm.rank().index();
+        let ordered = Ordered::new(comm)?;
+        let (inside, tried) = (Barrier::new(2), Barrier::new(2));
+        scope(|threads| {
+            threads.spawn(|| {
+                ordered.submit("a", |comm| {
+                    let nested = ordered.submit("b", |_| Ok(())).expect_err("inside another");
+                    assert!(nested.to_string().contains("inside another one"), "{nested}");
+                    inside.wait();
+                    tried.wait();
+                    comm.barrier()
+                })
+            });
+            inside.wait();
+            let error = ordered.submit("a", |_| Ok(())).expect_err("it is in flight");
+            let Error::BadSubmission(bad) = &error else { panic!("{error}") };
+            assert!(matches!(bad.why, SubmissionFault::Twice { .. }), "{error}");
+            let text = error.to_string();
+            assert_eq!(text.matches("tests/ordered.rs:").count(), 2, "{text}");
+            assert!(error.is_refusal() && text.contains("keys of their own"), "{text}");
+            tried.wait();
+        });
+        // The key is free again.
+        assert_eq!(ordered.submit("a", |comm| comm.gather_values(&rank))?, [0, 1]);
+        ordered.finish()
+    })
+}
+
+#[test]
+fn a_request_that_fails_ends_the_communicator() -> Result<()> {
+    for panics in [false, true] {
+        let told = Host::spmd(2, |place| -> Result<String> {
+            let comm = place.init()?;
+            let (rank, device) = (comm.rank().index(), comm.device().clone());
+            let ordered = Ordered::new(comm)?;
+            let mut x = device.from_slice(&[1_i32])?;
+            let outcome = match (rank, panics) {
+                (0, _) => ordered
+                    .submit("save", |comm| comm.all_reduce_in_place(&mut x, Sum))
+                    .and_then(|()| x.to_vec()),
+                (_, false) => ordered
+                    .submit("save", |_| Err(Error::other(std::io::Error::other("disk full")))),
+                (_, true) => {
+                    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                        ordered.submit("save", |_| -> Result<()> { panic!("disk full") })
+                    }));
+                    assert!(panicked.is_err());
+                    ordered.submit("next", |_| Ok(Vec::new()))
+                }
+            };
+            Ok(outcome.expect_err("rank 1 failed").to_string())
+        })?;
+        let why = if panics { "it panicked: disk full" } else { "disk full" };
+        assert!(
+            told[0].contains(&format!("the request `save` failed on rank 1: {why}")),
+            "{told:?}"
+        );
+        assert!(told[1].contains(why), "{told:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_order_is_one() -> Result<()> {
+    use std::sync::Mutex;
+    let orders = Host::spmd(3, |place| -> Result<Vec<usize>> {
+        let comm = place.init()?;
+        let rank = comm.rank().index();
+        let (ordered, order) = (Ordered::new(comm)?, Mutex::new(Vec::new()));
+        scope(|threads| {
+            for key in shuffled(rank, THREADS) {
+                let (ordered, order) = (&ordered, &order);
+                threads.spawn(move || {
+                    ordered.submit(format!("grads/{key}"), |_| {
+                        order.lock().expect("no panic").push(key);
+                        Ok(())
+                    })
+                });
+            }
+        });
+        ordered.finish()?;
+        Ok(order.into_inner().expect("no panic"))
+    })?;
+    assert_eq!(orders[0].iter().copied().collect::<HashSet<_>>().len(), THREADS);
+    assert!(orders.iter().all(|order| *order == orders[0]), "{orders:?}");
+    Ok(())
+}
