@@ -257,3 +257,42 @@ fn signals_that_are_owed_are_raised_before_the_process_ends() {
         .map(drop)
     });
 }
+
+/// How many calls have begun, and how many have returned.
+static CALLS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// A destructor that takes away what the calls use.
+extern "C" fn no_call_is_under_way() {
+    let [begun, returned] = [0, 1].map(|at| CALLS[at].load(Relaxed));
+    thread::sleep(Duration::from_millis(300));
+    let later = CALLS[0].load(Relaxed);
+    println!("{} of {begun} calls under way, {} began later", begun - returned, later - begun);
+}
+
+/// Another thread goes on when `main` returns.
+#[test]
+fn the_end_of_the_process_waits_for_calls_and_lets_none_begin() {
+    on_saying(NEWEST, &["0 of ", " calls under way, 0 began later"], || {
+        at_the_end(no_call_is_under_way);
+        nccl().before(|function| {
+            if function == ncclAllReduce {
+                CALLS[0].fetch_add(1, Relaxed);
+                // Longer than the end waits for what ends by itself.
+                thread::sleep(Duration::from_millis(1500));
+                CALLS[1].fetch_add(1, Relaxed);
+            }
+        });
+        let comm = connect_alone(Seat::local(1).remove(0), 600_000)?;
+        thread::spawn(move || {
+            let mut x = comm.device().zeros::<f32>(8)?;
+            loop {
+                comm.all_reduce_in_place(&mut x, Sum)?;
+                comm.sync(comm.stream())?;
+            }
+            #[expect(unreachable_code, reason = "it says which error the thread ends with")]
+            Ok::<_, Error>(())
+        });
+        until("a call is under way", || CALLS[0].load(Relaxed) == 1);
+        Ok(())
+    });
+}
