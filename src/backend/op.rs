@@ -15,9 +15,16 @@ pub struct Span<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Span<'a, B> {
-    /// `len` elements from `offset` bytes on. The caller has checked that they lie inside.
+    /// `len` elements from `offset` bytes on.
+    ///
+    /// # Safety
+    /// They lie inside the allocation, aligned for their type, whatever type an operation gives them.
     #[inline]
-    pub(crate) fn new(allocation: &'a Arc<Allocation<B>>, offset: usize, len: usize) -> Self {
+    pub(crate) unsafe fn new(
+        allocation: &'a Arc<Allocation<B>>,
+        offset: usize,
+        len: usize,
+    ) -> Self {
         Self { allocation, offset, len }
     }
 

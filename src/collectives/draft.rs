@@ -129,7 +129,8 @@ impl<'c, B: Backend> Draft<'c, B> {
     pub(crate) fn all_gather_in_place<'a>(self, buf: View<'a, B>) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
         let count = self.block(Operation::AllGather, buf.len())?;
-        let own = buf.nth(self.core.rank, count, self.dtype);
+        // SAFETY: `block` divided the span's length by the number of ranks.
+        let own = unsafe { buf.nth(self.core.rank, count, self.dtype) };
         self.moving(self.call(Operation::AllGather, count), Some(own), Some(buf))
     }
 
@@ -154,7 +155,8 @@ impl<'c, B: Backend> Draft<'c, B> {
     ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
         let count = self.block(Operation::ReduceScatter, buf.len())?;
-        let own = buf.nth(self.core.rank, count, self.dtype);
+        // SAFETY: `block` divided the span's length by the number of ranks.
+        let own = unsafe { buf.nth(self.core.rank, count, self.dtype) };
         self.reducing(self.call(Operation::ReduceScatter, count), op, Some(buf), Some(own))
     }
 
@@ -227,7 +229,9 @@ impl<'c, B: Backend> Draft<'c, B> {
             return Ok((call, buf, None));
         }
         call.count = self.block(operation, buf.len())?;
-        Ok((call, buf.nth(self.core.rank, call.count, self.dtype), Some(buf)))
+        // SAFETY: `block` divided the span's length by the number of ranks.
+        let own = unsafe { buf.nth(self.core.rank, call.count, self.dtype) };
+        Ok((call, own, Some(buf)))
     }
 }
 
@@ -390,9 +394,13 @@ fn bad_length(
 
 impl<B: Backend> Span<'_, B> {
     /// Block `index` of blocks of `count` elements.
+    ///
+    /// # Safety
+    /// The span has more than `index` such blocks, of elements of `dtype`.
     #[inline]
-    fn nth(&self, index: Rank, count: usize, dtype: DType) -> Self {
+    unsafe fn nth(&self, index: Rank, count: usize, dtype: DType) -> Self {
         let offset = self.offset() + index.index() * count * dtype.size();
-        Span::new(self.allocation(), offset, count)
+        // SAFETY: the block is part of the span, by the caller's promise.
+        unsafe { Span::new(self.allocation(), offset, count) }
     }
 }

@@ -31,7 +31,6 @@ struct Dropped<B: Backend> {
     /// None: as long as it takes.
     until: Option<Instant>,
     ticket: Option<Ticket>,
-    _busy: Busy,
 }
 
 /// Takes a dropped communicator; returns at once.
@@ -53,8 +52,8 @@ pub(super) fn take<B: Backend>(
         drop_out(why);
     });
     let until = Instant::now().checked_add(deadline);
-    let (parts, ticket, _busy) = (Some((comm, control)), None, Busy::new());
-    let mut orphan = Dropped::<B> { parts, leaving, health, until, ticket, _busy };
+    let parts = Some((comm, control));
+    let mut orphan = Dropped::<B> { parts, leaving, health, until, ticket: None };
     if !orphan.poll() {
         send(orphan);
     }
@@ -63,15 +62,18 @@ pub(super) fn take<B: Backend>(
 /// Leaves something to the reaper. Where its thread could not be had, it is dropped at once.
 pub(super) fn send(orphan: impl Orphan + 'static) {
     let sender = SENDER.get_or_init(start).lock().unwrap_or_else(PoisonError::into_inner);
-    let sent = sender.send(Box::new(orphan));
+    let sent = sender.send((Box::new(orphan), Busy::new()));
     drop(sender);
     // Not under the lock: its end may leave something too.
     drop(sent);
 }
 
-static SENDER: OnceLock<Mutex<Sender<Box<dyn Orphan>>>> = OnceLock::new();
+/// What is left to the reaper: until it has ended, the process is busy.
+type Left = (Box<dyn Orphan>, Busy);
 
-fn start() -> Mutex<Sender<Box<dyn Orphan>>> {
+static SENDER: OnceLock<Mutex<Sender<Left>>> = OnceLock::new();
+
+fn start() -> Mutex<Sender<Left>> {
     let (sender, receiver) = channel();
     let spawned = std::thread::Builder::new()
         .name("typed-nccl reaper".to_owned())
@@ -82,8 +84,8 @@ fn start() -> Mutex<Sender<Box<dyn Orphan>>> {
     Mutex::new(sender)
 }
 
-fn run(receiver: &Receiver<Box<dyn Orphan>>) {
-    let mut orphans: Vec<Box<dyn Orphan>> = Vec::new();
+fn run(receiver: &Receiver<Left>) {
+    let mut orphans: Vec<Left> = Vec::new();
     loop {
         let next = if orphans.is_empty() {
             let _quiet = Quiet::enter();
@@ -96,7 +98,7 @@ fn run(receiver: &Receiver<Box<dyn Orphan>>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        orphans.retain_mut(|orphan| !orphan.poll());
+        orphans.retain_mut(|(orphan, _)| !orphan.poll());
     }
 }
 

@@ -60,7 +60,8 @@ pub trait Readable<D: Device>: Elements<Device = D> {
     #[inline]
     fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
         let (allocation, extent) = self.place();
-        extent.span(allocation, self.dtype().size())
+        // SAFETY: an operand's extent comes from its own allocation's length, in elements of its type.
+        unsafe { extent.span(allocation, self.dtype().size()) }
     }
 }
 

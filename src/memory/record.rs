@@ -56,7 +56,8 @@ impl<'e, B: Backend> Recorded<'e, B> {
     /// Where the elements are.
     #[inline]
     pub(crate) fn span(&self) -> Result<Span<'e, B>, BadRange> {
-        self.extent.span(self.allocation, self.dtype.size())
+        // SAFETY: all three came from one operand.
+        unsafe { self.extent.span(self.allocation, self.dtype.size()) }
     }
 
     /// How many elements; 0 for a range past the end.

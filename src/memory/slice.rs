@@ -47,14 +47,18 @@ impl Extent {
     }
 
     /// The elements' place in an allocation of elements of `size` bytes.
+    ///
+    /// # Safety
+    /// The extent was made for the allocation's length in such elements.
     #[inline]
-    pub(crate) fn span<B: Backend>(
+    pub(crate) unsafe fn span<B: Backend>(
         self,
         allocation: &Arc<Allocation<B>>,
         size: usize,
     ) -> Result<Span<'_, B>, BadRange> {
         let (start, len) = self.checked()?;
-        Ok(Span::new(allocation, start * size, len))
+        // SAFETY: an extent that is not bad lies inside the length that it was made for.
+        Ok(unsafe { Span::new(allocation, start * size, len) })
     }
 
     /// The start and length in elements.
@@ -100,7 +104,8 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
     /// Where the elements are, for as long as the view's own loan.
     #[inline]
     pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
-        self.extent.span(self.allocation, size_of::<T>())
+        // SAFETY: a view's extent comes from its buffer's length, in elements of `T`.
+        unsafe { self.extent.span(self.allocation, size_of::<T>()) }
     }
 
     /// How many elements; 0 for a range past the end.
@@ -175,7 +180,8 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
     /// Where the elements are, for as long as the view's own loan.
     #[inline]
     pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
-        self.extent.span(self.allocation, size_of::<T>())
+        // SAFETY: a view's extent comes from its buffer's length, in elements of `T`.
+        unsafe { self.extent.span(self.allocation, size_of::<T>()) }
     }
 
     /// How many elements; 0 for a range past the end.

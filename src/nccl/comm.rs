@@ -407,7 +407,7 @@ unsafe impl Lifecycle for CudaBackend {
         comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
         comm.release_waits();
         let last = comm.last_one_sided.take();
-        let waits = comm.shared.family.is_owed(comm.shared.rank);
+        let waits = comm.shared.family.signals.is_owed(comm.shared.rank);
         if let Some(handle) = comm.end() {
             comm.shared.abort(handle, last.filter(|_| waits));
         }

@@ -14,11 +14,12 @@ use nccl_sys::ncclUniqueId;
 use super::api::{Nccl, unsupported};
 use super::comm::Shared;
 use super::recorder::Recorder;
+use super::signals::Signals;
 use super::watch;
-use crate::backend::{Allocation, Departure, Join, Refusal, Slot, Wait};
+use crate::backend::{Allocation, Departure, Join, Refusal, Slot};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{Aborted, Call, Called, CallsByRanks, Error, PeerFailed, Refused, Timeout};
+use crate::error::{Aborted, Called, CallsByRanks, Error, PeerFailed, Refused, Timeout};
 use crate::{Rank, Result};
 
 pub(super) struct Family {
@@ -26,18 +27,7 @@ pub(super) struct Family {
     pub(super) unique: ncclUniqueId,
     members: Box<[Member]>,
     state: Mutex<State>,
-    /// How many signals each rank called for and waits for: by sender, receiver and slot.
-    signals: Mutex<HashMap<(usize, usize, Slot), Signals>>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Signals {
-    raised: u64,
-    /// Puts and signals that the sender refused: nobody raises them.
-    refused: u64,
-    awaited: u64,
-    /// The receiver's last wait.
-    wait: Option<Call>,
+    pub(super) signals: Signals,
 }
 
 struct Member {
@@ -177,7 +167,7 @@ impl Family {
             unique,
             members,
             state: Mutex::default(),
-            signals: Mutex::default(),
+            signals: Signals::default(),
         })
     }
 
@@ -295,8 +285,11 @@ impl Family {
             let behind = theirs.issued() < own.issued()
                 || theirs.sent(rank) < own.received(other)
                 || theirs.received(rank) < own.sent(other);
-            let missed =
-                if behind { Some(own.last()) } else { self.unraised(other, rank).map(Some) };
+            let missed = if behind {
+                Some(own.last())
+            } else {
+                self.signals.unraised(other, rank).map(Some)
+            };
             call = call.or(missed);
             missed.is_some()
         };
@@ -306,15 +299,6 @@ impl Family {
             None => "communication".to_owned(),
         };
         self.gone(&lost, during)
-    }
-
-    /// A wait of rank `to` for signals of rank `from` that were not all called for.
-    fn unraised(&self, from: usize, to: usize) -> Option<Call> {
-        let signals = self.signals();
-        signals.iter().find_map(|(&(sender, receiver, _), count)| {
-            let is_short = (sender, receiver) == (from, to) && count.awaited > count.raised;
-            count.wait.filter(|_| is_short)
-        })
     }
 
     /// Books calls that a rank refused.
@@ -329,7 +313,7 @@ impl Family {
                 }
                 Refusal::Signal(to, slot) => {
                     recorder.refused_signal();
-                    (What::Signal(to.index(), slot), self.refused_signal(by, to, slot))
+                    (What::Signal(to.index(), slot), self.signals.refused(by, to, slot))
                 }
             };
             Turn { by, what, number, reason: reason.clone() }
@@ -358,7 +342,7 @@ impl Family {
                 What::Send(to) if to == rank => (What::Recv(turn.by), own.received(turn.by)),
                 What::Recv(from) if from == rank => (What::Send(turn.by), own.sent(turn.by)),
                 What::Signal(to, slot) if to == rank => {
-                    return self.signals_of(turn.by, rank, slot).awaited > turn.number;
+                    return self.signals.awaits(turn.by, rank, slot, turn.number);
                 }
                 _ => return false,
             };
@@ -373,7 +357,7 @@ impl Family {
         let call = match stuck.what {
             // An old one may be forgotten: then the last stands for it.
             What::Collective => own.call(stuck.number).or_else(|| own.last()),
-            What::Signal(_, slot) => self.signals_of(stuck.by, rank, slot).wait,
+            What::Signal(_, slot) => self.signals.wait(stuck.by, rank, slot),
             What::Send(_) => own.receive(stuck.by, stuck.number).or_else(|| own.last()),
             What::Recv(_) => own.send(stuck.by, stuck.number).or_else(|| own.last()),
         };
@@ -397,56 +381,6 @@ impl Family {
         for health in told {
             health.tell_others();
         }
-    }
-
-    fn signals(&self) -> MutexGuard<'_, HashMap<(usize, usize, Slot), Signals>> {
-        self.signals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn signals_of(&self, from: usize, to: usize, slot: Slot) -> Signals {
-        self.signals().get(&(from, to, slot)).copied().unwrap_or_default()
-    }
-
-    /// Notes a signal of rank `from`.
-    pub(super) fn raised(&self, from: usize, to: Rank, slot: Slot) {
-        self.signals().entry((from, to.index(), slot)).or_default().raised += 1;
-    }
-
-    /// Notes a signal that rank `from` refused to raise; gives its number.
-    fn refused_signal(&self, from: usize, to: Rank, slot: Slot) -> u64 {
-        let mut signals = self.signals();
-        let count = signals.entry((from, to.index(), slot)).or_default();
-        let number = count.raised + count.refused;
-        count.refused += 1;
-        number
-    }
-
-    /// Notes that rank `to` waits for signals.
-    pub(super) fn awaited(&self, to: usize, wait: &Wait) {
-        let mut signals = self.signals();
-        let count = signals.entry((wait.peer.index(), to, wait.slot)).or_default();
-        count.awaited += u64::from(wait.count);
-        count.wait = Some(wait.call);
-    }
-
-    /// The signals that others wait for and `from` has not called for: receiver, slot, how many. All
-    /// that they wait for where those that it called for may not be on their way.
-    pub(super) fn owed(&self, from: usize, all: bool) -> Vec<(usize, Slot, u64)> {
-        let signals = self.signals();
-        let of = |(&(sender, to, slot), count): (&(usize, usize, Slot), &Signals)| {
-            let raised = if all { 0 } else { count.raised };
-            let owed = count.awaited.saturating_sub(raised);
-            (sender == from && owed > 0).then_some((to, slot, owed))
-        };
-        signals.iter().filter_map(of).collect()
-    }
-
-    /// Whether `to` waits for signals that were not called for.
-    pub(super) fn is_owed(&self, to: usize) -> bool {
-        let signals = self.signals();
-        signals
-            .iter()
-            .any(|((_, receiver, _), count)| *receiver == to && count.awaited > count.raised)
     }
 
     /// Whether a rank called something that another one has not called.

@@ -92,9 +92,9 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
             }
             let (family, own) = (&comm.shared.family, comm.shared.rank);
             match op {
-                Op::Put(put) => family.raised(own, put.peer, put.slot),
-                Op::Signal(signal) => family.raised(own, signal.peer, signal.slot),
-                Op::Wait(wait) => family.awaited(own, wait),
+                Op::Put(put) => family.signals.raised(own, put.peer, put.slot),
+                Op::Signal(signal) => family.signals.raised(own, signal.peer, signal.slot),
+                Op::Wait(wait) => family.signals.awaited(own, wait),
                 Op::Collective(_) | Op::Transfer(_) => {}
             }
         }

@@ -18,6 +18,7 @@ mod join;
 mod one_sided;
 mod recorder;
 mod release;
+mod signals;
 mod traffic;
 mod values;
 mod watch;

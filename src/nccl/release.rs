@@ -27,7 +27,7 @@ impl Comm {
         }
         let last = self.last_one_sided.borrow().clone();
         let under_way = last.is_some_and(|stream| !stream.is_idle());
-        let owed = self.shared.family.owed(self.shared.rank, under_way);
+        let owed = self.shared.family.signals.owed(self.shared.rank, under_way);
         if owed.is_empty() {
             return;
         }

@@ -160,6 +160,33 @@ fn a_wait_for_the_own_signal_that_comes_later() {
 }
 
 #[test]
+fn a_collective_and_a_receive() {
+    let first = line!();
+    let outcomes = ranks(2, |comm| {
+        let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
+        if comm.rank().index() == 0 {
+            comm.all_reduce_in_place(&mut x, Sum)?; // first + 4
+        } else {
+            comm.recv(&mut x, 0)?; // first + 6
+        }
+        x.to_vec()
+    });
+    let (reduce, recv) = (first + 4, first + 6);
+    tell(
+        &outcomes,
+        file!(),
+        &format!(
+            "rank 0 and rank 1 wait for each other\n  \
+             #:{reduce}: rank 0 calls all_reduce of 4 f32 and waits until rank 1 does too, which \
+             it has not called\n  \
+             #:{recv}: rank 1 receives 4 f32 from rank 0 and waits until rank 0 sends, which it \
+             has not called\n\
+             help: all ranks must make the same calls in the same order"
+        ),
+    );
+}
+
+#[test]
 fn who_is_not_in_the_circle_is_told_who_is() {
     let outcomes = ranks(3, |comm| {
         let mut x = comm.device().from_slice(&[1.0_f32; 4])?;

@@ -108,11 +108,21 @@ fn ranks_of_some_releases_connect_when_they_are_made() {
 fn a_rank_that_does_not_connect() {
     on(release("2.27.7"), || {
         nccl().fail(ncclBroadcast, ncclResult_t::ncclSystemError);
-        Cuda::spmd(2, |place| {
-            let error = connect(place, 20_000).map(drop).expect_err("one of the two fails");
-            assert!(matches!(error, Error::NcclFailed(_) | Error::PeerFailed(_)), "{error}");
-            Ok::<_, Error>(())
+        let failed = Cuda::spmd(2, |place| {
+            Ok::<_, Error>(match connect(place, 20_000) {
+                Err(Error::NcclFailed(_)) => true,
+                Err(error) => {
+                    assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+                    false
+                }
+                // The double's ranks do not wait for each other.
+                Ok(comm) => {
+                    until("the other tells", || comm.health().is_err());
+                    false
+                }
+            })
         })?;
+        assert_eq!(failed.iter().filter(|failed| **failed).count(), 1);
         until("both end", || nccl().live().communicators == 0);
         assert_eq!(nccl().live().allocations, 0);
         Ok(())

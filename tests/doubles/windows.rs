@@ -523,3 +523,25 @@ fn a_failure_before_a_call_of_nccls_is_the_end() {
         .map(drop)
     });
 }
+
+/// A program that waits for each signal on a new stream.
+#[test]
+fn streams_of_waits_do_not_add_up() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        let mut comm = alone()?;
+        let window = comm.window::<f64>(4)?;
+        let step = || {
+            let stream = comm.device().stream()?;
+            comm.on(&stream).signal(0)?;
+            comm.on(&stream).wait_signal(0)
+        };
+        (0..50).try_for_each(|_| step())?;
+        let most = cuda().live();
+        (0..100).try_for_each(|_| step())?;
+        let live = cuda().live();
+        assert_eq!((live.streams, live.events), (most.streams, most.events));
+        drop(window);
+        comm.finish()
+    });
+}

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::thread::ThreadId;
 
 use super::ENGINE;
 use super::flight::Flight;
@@ -73,6 +74,8 @@ pub(super) struct CommState {
 
 pub(super) struct MemberState {
     pub(super) health: Option<Arc<Health>>,
+    /// The thread that joined, which has the communicator unless it moved.
+    pub(super) home: Option<ThreadId>,
     /// The group that this rank may start next: groups of one communicator run one after the other,
     /// whatever their streams.
     pub(super) turn: u64,
@@ -99,6 +102,7 @@ impl MemberState {
     fn new(size: usize) -> Self {
         Self {
             health: None,
+            home: None,
             turn: 0,
             issued: 0,
             collectives: 0,
@@ -159,6 +163,7 @@ impl State {
             let _ = join.health.poison(fault.clone());
         }
         member.health = Some(join.health);
+        member.home = Some(std::thread::current().id());
         Member { place: Place { comm, id: join.id, rank } }
     }
 

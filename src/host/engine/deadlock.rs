@@ -218,8 +218,11 @@ impl State {
         if !all_wait {
             return None;
         }
+        // Whoever has the communicator waits; this is who most likely does.
         let uses = |(_, wait): &(usize, &Wait)| wait.uses(health.id());
-        Some(self.waits.iter().find(uses).map_or(Node::Nobody, |(key, _)| Node::Wait(key)))
+        let is_home = |(_, wait): &(usize, &Wait)| Some(wait.thread) == member.home;
+        let wait = self.waits.iter().find(uses).or_else(|| self.waits.iter().find(is_home));
+        Some(wait.map_or(Node::Nobody, |(key, _)| Node::Wait(key)))
     }
 }
 

@@ -78,8 +78,8 @@ impl State {
             _ => true,
         });
         match () {
-            () if !enqueued => CALLS,
             () if communicators > 1 => COMMUNICATORS,
+            () if !enqueued => CALLS,
             () if calls.iter().all(transfers) => GROUP,
             () => ORDER,
         }

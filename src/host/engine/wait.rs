@@ -1,6 +1,7 @@
 //! Host waits that take a while: which thread waits for what.
 
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use super::comm::Place;
@@ -14,6 +15,7 @@ use crate::host::HostBackend;
 
 /// One thread's wait. It stays until the call returns.
 pub(super) struct Wait {
+    pub(super) thread: ThreadId,
     pub(super) on: On,
     pub(super) operation: &'static str,
     pub(super) site: Site,
@@ -85,9 +87,10 @@ impl Engine {
             WaitsOn::Idle(comm) => On::Idle(comm.place()),
             WaitsOn::Exchange(exchange) => On::Exchange(exchange.clone()),
         };
+        let thread = std::thread::current().id();
         let mut state = self.lock();
         state.looked.changes += 1;
-        let key = state.waits.insert(Wait { on, operation, site, within, users });
+        let key = state.waits.insert(Wait { thread, on, operation, site, within, users });
         drop(state);
         self.look();
         Box::new(Token { key })

@@ -1,0 +1,95 @@
+//! The signals of one communicator: how many each rank called for and waits for.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::Rank;
+use crate::backend::{Slot, Wait};
+use crate::error::Call;
+
+/// By sender, receiver and slot.
+#[derive(Default)]
+pub(super) struct Signals(Mutex<HashMap<Key, Counts>>);
+
+type Key = (usize, usize, Slot);
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    raised: u64,
+    /// Puts and signals that the sender refused: nobody raises them.
+    refused: u64,
+    awaited: u64,
+    /// The receiver's last wait.
+    wait: Option<Call>,
+}
+
+impl Counts {
+    fn is_short(&self) -> bool {
+        self.awaited > self.raised
+    }
+}
+
+impl Signals {
+    /// Notes a signal of rank `from`.
+    pub(super) fn raised(&self, from: usize, to: Rank, slot: Slot) {
+        self.lock().entry((from, to.index(), slot)).or_default().raised += 1;
+    }
+
+    /// Notes a signal that rank `from` refused to raise; gives its number.
+    pub(super) fn refused(&self, from: usize, to: Rank, slot: Slot) -> u64 {
+        let mut signals = self.lock();
+        let count = signals.entry((from, to.index(), slot)).or_default();
+        let number = count.raised + count.refused;
+        count.refused += 1;
+        number
+    }
+
+    /// Notes that rank `to` waits for signals.
+    pub(super) fn awaited(&self, to: usize, wait: &Wait) {
+        let mut signals = self.lock();
+        let count = signals.entry((wait.peer.index(), to, wait.slot)).or_default();
+        count.awaited += u64::from(wait.count);
+        count.wait = Some(wait.call);
+    }
+
+    /// Whether `to` waits for signal `number`.
+    pub(super) fn awaits(&self, from: usize, to: usize, slot: Slot, number: u64) -> bool {
+        self.lock().get(&(from, to, slot)).is_some_and(|count| count.awaited > number)
+    }
+
+    /// The last wait.
+    pub(super) fn wait(&self, from: usize, to: usize, slot: Slot) -> Option<Call> {
+        self.lock().get(&(from, to, slot))?.wait
+    }
+
+    /// A wait of rank `to` for signals of rank `from` that were not all called for.
+    pub(super) fn unraised(&self, from: usize, to: usize) -> Option<Call> {
+        let signals = self.lock();
+        signals.iter().find_map(|(&(sender, receiver, _), count)| {
+            let is_it = (sender, receiver) == (from, to) && count.is_short();
+            count.wait.filter(|_| is_it)
+        })
+    }
+
+    /// Whether `to` waits for signals that were not called for.
+    pub(super) fn is_owed(&self, to: usize) -> bool {
+        let signals = self.lock();
+        signals.iter().any(|((_, receiver, _), count)| *receiver == to && count.is_short())
+    }
+
+    /// The signals that others wait for and `from` has not called for: receiver, slot, how many. All
+    /// that they wait for where those that it called for may not be on their way.
+    pub(super) fn owed(&self, from: usize, all: bool) -> Vec<(usize, Slot, u64)> {
+        let signals = self.lock();
+        let of = |(&(sender, to, slot), count): (&Key, &Counts)| {
+            let raised = if all { 0 } else { count.raised };
+            let owed = count.awaited.saturating_sub(raised);
+            (sender == from && owed > 0).then_some((to, slot, owed))
+        };
+        signals.iter().filter_map(of).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Counts>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
