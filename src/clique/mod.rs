@@ -182,10 +182,8 @@ impl<W: World> Clique<W> {
         }
         match failed {
             None => Group::issue_all(groups),
-            Some(error) => {
-                groups.into_iter().for_each(|group| group.abandon(site));
-                Err(error)
-            }
+            // No rank has called anything, so they are in step.
+            Some(error) => Err(error),
         }
     }
 

@@ -48,9 +48,7 @@ pub use refusal::{
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
 pub use submission::{BadSubmission, SubmissionFault};
-pub use window::{
-    GroupAbandoned, NoSuchSignal, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer,
-};
+pub use window::{NoSuchSignal, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer};
 
 /// What went wrong. `Clone + Send + Sync + 'static`, two words. Its `Debug` is its message too, so that
 /// a `main` which returns it ends with the sentence.
@@ -138,9 +136,6 @@ pub enum Error {
     /// A transfer of a rank with itself whose other half is not in the same group.
     #[error("{0}")]
     SelfTransfer(Box<SelfTransfer>),
-    /// A group whose closure failed.
-    #[error("{0}")]
-    GroupAbandoned(Box<GroupAbandoned>),
     /// A plan that cannot be bound as it is asked for.
     #[error("{0}")]
     BadPlan(Box<BadPlan>),
@@ -243,7 +238,6 @@ impl Error {
                 | Self::NoSuchSignal(_)
                 | Self::TooManySignals(_)
                 | Self::SelfTransfer(_)
-                | Self::GroupAbandoned(_)
                 | Self::WaitInLaunch(_)
                 | Self::Unsupported(_)
                 | Self::NoWindow(_)

@@ -132,23 +132,3 @@ impl fmt::Display for SelfTransfer {
         )
     }
 }
-
-/// A group whose closure failed.
-#[derive(Clone, Debug)]
-pub struct GroupAbandoned {
-    /// How many operations it had recorded.
-    pub recorded: usize,
-    /// Where the group is.
-    pub site: Location,
-}
-
-impl fmt::Display for GroupAbandoned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { recorded, site } = self;
-        write!(
-            f,
-            "a group at {} was given up by its closure after {recorded} operations; none of them was sent",
-            At(site)
-        )
-    }
-}

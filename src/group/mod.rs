@@ -1,9 +1,10 @@
 //! Groups: record, then issue.
 //!
 //! The closure records operations; nothing is sent while it runs. When it has returned, all of them
-//! are validated, and then they are issued in one stretch in which no code of the program runs. A
-//! `?` or a panic in the closure issues nothing; one bad argument refuses the whole group. After a
-//! panic nobody knows what is missing, so it poisons the communicator too.
+//! are validated, and then they are issued in one stretch in which no code of the program runs. One
+//! bad argument refuses the whole group. A closure that returns an error or panics issues nothing, and
+//! nobody knows what it would have recorded: the ranks cannot stay in step, so it poisons the
+//! communicator too.
 //!
 //! A group is a bag, not a sequence: one-sided operations come first, in program order, then the
 //! collectives, then the transfers, which all proceed together. An operation must not depend on
@@ -13,7 +14,7 @@ use std::panic::Location;
 
 use crate::backend::{Backend, Op, Refusal};
 use crate::communicator::{CanEnqueue, Core, On, State, Together};
-use crate::error::{Aborted, Error, GroupAbandoned, Site};
+use crate::error::{Aborted, Error, Site};
 use crate::{Communicator, Device, Rank, Result, Stream, World, unwind};
 
 /// Records the operations of a group; `comm.group(|g| ..)` hands it out, and helpers take
@@ -32,12 +33,11 @@ pub struct Group<'e, W: World> {
 pub(crate) struct Lists<'e, B: Backend> {
     pub(crate) ops: Vec<Op<'e, B>>,
     pub(crate) refusals: Vec<Refusal>,
-    recorded: usize,
 }
 
 impl<B: Backend> Lists<'_, B> {
     pub(crate) const fn new() -> Self {
-        Self { ops: Vec::new(), refusals: Vec::new(), recorded: 0 }
+        Self { ops: Vec::new(), refusals: Vec::new() }
     }
 
     /// The same lists, empty, for other operands; keeps their memory.
@@ -46,7 +46,7 @@ impl<B: Backend> Lists<'_, B> {
         self.refusals.clear();
         // Nothing is left to map; the standard library reuses the allocation.
         let ops = self.ops.into_iter().map_while(|_| None).collect();
-        Lists { ops, refusals: self.refusals, recorded: 0 }
+        Lists { ops, refusals: self.refusals }
     }
 }
 
@@ -72,7 +72,6 @@ impl<'e, W: World> Group<'e, W> {
         refusal: impl Into<Option<Refusal>>,
         draft: Result<Op<'e, <W::Device as Device>::Backend>>,
     ) -> Result<()> {
-        self.lists.recorded += 1;
         self.lists.refusals.extend(refusal.into());
         match draft {
             Ok(op) => self.lists.ops.push(op),
@@ -144,17 +143,6 @@ impl<'e, W: World> Group<'e, W> {
             }
         }
     }
-
-    /// The closure failed: what it recorded is booked as refused.
-    pub(crate) fn abandon(self, site: Site) {
-        let Self { on, lists, .. } = self;
-        if lists.recorded > 0 {
-            let abandoned = GroupAbandoned { recorded: lists.recorded, site };
-            let error = Error::GroupAbandoned(Box::new(abandoned));
-            on.core.refuse(&lists.refusals, error);
-        }
-        on.core.keep_lists(lists);
-    }
 }
 
 impl<W: World, S: State> Communicator<W, S> {
@@ -176,7 +164,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// }
     /// ```
     ///
-    /// A panic in the closure poisons the communicator and goes on: nobody knows what is missing.
+    /// A closure that returns an error or panics poisons the communicator: nobody knows what it would have
+    /// recorded. What can fail is best done before. An operation with bad arguments is no such error: it
+    /// is recorded, and refused when the closure has returned.
     ///
     /// # Errors
     /// The closure's own; the first refusal of an operation in it, in which case none is issued.
@@ -214,20 +204,19 @@ fn run<'e, W: World, R, E: From<Error>>(
     site: Site,
 ) -> Result<R, E> {
     let (core, mut group) = (on.core, Group::new(on));
-    let recorded = unwind::catch(|| record(&mut group)).unwrap_or_else(|panic| {
-        // What it would have recorded is not known: the ranks cannot stay in step.
-        let why = format!("the closure of a group panicked: {}", panic.message());
+    // What it would have recorded is not known: the ranks cannot stay in step.
+    let give_up = |why| {
         core.health.fail(Error::Aborted(Box::new(Aborted { why, by: core.rank, at: site })));
+    };
+    let recorded = unwind::catch(|| record(&mut group)).unwrap_or_else(|panic| {
+        give_up(format!("the closure of a group panicked: {}", panic.message()));
         panic.resume()
     });
-    match recorded {
-        Ok(value) => {
-            group.issue()?;
-            Ok(value)
-        }
-        Err(error) => {
-            group.abandon(site);
-            Err(error)
-        }
-    }
+    let value = recorded.inspect_err(|_| {
+        give_up(
+            "the closure of a group returned an error, and nothing of the group was sent".into(),
+        );
+    })?;
+    group.issue()?;
+    Ok(value)
 }
