@@ -44,7 +44,13 @@ impl<W: World, S: State> Communicator<W, S> {
         let setup = S::set_up(self.body);
         let limit = setup.config.deadline;
         let starting = Starting::post(setup, site);
-        starting.ready(limit).map(Communicator::of).map_err(|failed| failed.error)
+        match starting.ready(limit) {
+            Ok(live) => Ok(Communicator::of(live)),
+            Err(Failed { error, mut value }) => {
+                value.fail(&error);
+                Err(error)
+            }
+        }
     }
 
     /// Starts to connect and returns at once. All ranks must call it (or `connect`).
@@ -68,7 +74,12 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanBecomeReady,
     {
-        Ok(self.try_ready(deadline)?)
+        let limit = deadline.saturating_duration_since(Instant::now());
+        S::ready(self.body, limit).map(Communicator::of).map_err(|Failed { error, value }| {
+            // The others hear of it at once.
+            let _ = S::abort(value, &error.to_string(), Location::caller());
+            error
+        })
     }
 
     /// Waits for the other ranks until `deadline`; a deadline that passes gives the communicator
@@ -317,6 +328,13 @@ impl<W: World> Starting<W> {
             tell(&format!("it was aborted: {why}"));
         }
         Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
+    }
+
+    /// It does not come: the others hear of it at once.
+    fn fail(&mut self, error: &Error) {
+        if let Some(tell) = self.end() {
+            tell(&error.to_string());
+        }
     }
 
     /// What tells the others that this rank does not come, unless it has come.

@@ -174,8 +174,10 @@ impl<W: World> Ordered<W> {
         while !agenda.is_turn(*rank, request) {
             self.health.look();
             self.health.check()?;
-            if let Some((lost, first, why)) = agenda.lost(request) {
-                let failed = PeerFailed::new(W::NAME, lost, (first, &why), "submit".to_owned());
+            let lost = agenda.lost(request);
+            if !lost.is_empty() {
+                let lost: Vec<_> = lost.iter().map(|(rank, why)| (*rank, &**why)).collect();
+                let failed = PeerFailed::new(W::NAME, &lost, "submit".to_owned());
                 return Err(told(Error::PeerFailed(Box::new(failed))));
             }
             let waited = started.elapsed();

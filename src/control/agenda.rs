@@ -89,15 +89,11 @@ impl Agenda {
         self.news.notify_all();
     }
 
-    /// The ranks that left without submitting a request, one of them, and why that one did.
-    pub(crate) fn lost(&self, request: &Request) -> Option<(Vec<Rank>, Rank, String)> {
+    /// The ranks that left without submitting a request, and why.
+    pub(crate) fn lost(&self, request: &Request) -> Vec<(Rank, String)> {
         let state = self.state();
-        let missing = state.missing(request);
-        let lost = missing.into_iter().filter(|rank| state.gone[rank.index()].is_some());
-        let lost: Vec<Rank> = lost.collect();
-        let first = *lost.first()?;
-        let why = state.gone[first.index()].clone()?;
-        Some((lost, first, why))
+        let gone = |rank: Rank| Some((rank, state.gone[rank.index()].clone()?));
+        state.missing(request).into_iter().filter_map(gone).collect()
     }
 
     /// Rests until there is news.

@@ -85,10 +85,9 @@ impl Left {
 
 /// The error that these ranks, the first one first, are the cause of.
 fn gone(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
-    let first = left.first()?;
-    let (ranks, first) = (left.iter().map(|left| Rank(left.rank)), (Rank(first.rank), &*first.why));
-    let failed = PeerFailed::new(name, ranks, first, during.to_owned());
-    Some(Error::PeerFailed(Box::new(failed)))
+    let left: Vec<_> = left.iter().map(|left| (Rank(left.rank), &*left.why)).collect();
+    let failed = PeerFailed::new(name, &left, during.to_owned());
+    (!left.is_empty()).then(|| Error::PeerFailed(Box::new(failed)))
 }
 
 struct Round {

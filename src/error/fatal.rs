@@ -14,25 +14,27 @@ pub struct PeerFailed {
     pub name: &'static str,
     /// The ranks that are gone.
     pub lost: Vec<Rank>,
-    /// What is known of it: `its thread panicked`. Of several, what the first one said.
+    /// What is known of it: `its thread panicked`. Of several, what each said, the first one first.
     pub why: String,
     /// What this rank was waiting for.
     pub during: String,
 }
 
+/// How many ranks say why they left.
+const REASONS: usize = 4;
+
 impl PeerFailed {
-    /// These ranks left, the first of them for this reason.
-    pub(crate) fn new(
-        name: &'static str,
-        lost: impl IntoIterator<Item = Rank>,
-        (first, why): (Rank, &str),
-        during: String,
-    ) -> Self {
-        let mut lost: Vec<_> = lost.into_iter().collect();
+    /// These ranks left, the first one first, each for its reason.
+    pub(crate) fn new(name: &'static str, left: &[(Rank, &str)], during: String) -> Self {
+        let mut lost: Vec<_> = left.iter().map(|(rank, _)| *rank).collect();
         lost.sort_unstable();
-        let why = match lost.len() {
-            0 | 1 => why.to_owned(),
-            _ => format!("rank {first} was the first: {why}"),
+        let why = match left {
+            [(_, why)] => (*why).to_owned(),
+            several => {
+                let each = several.iter().take(REASONS);
+                let each: Vec<_> = each.map(|(rank, why)| format!("rank {rank}: {why}")).collect();
+                each.join("; ")
+            }
         };
         Self { name, lost, why, during }
     }

@@ -248,7 +248,7 @@ impl Family {
         state.ended = true;
         let lost = state.left.iter().filter(|left| left.rank == rank || !left.finished);
         let lost: Vec<_> = lost.collect();
-        let Some(error) = self.gone(&lost, "communication".to_owned()) else { return };
+        let error = self.gone(&lost, "communication".to_owned());
         let others = self.members.iter().enumerate().filter(|(other, _)| *other != rank);
         // All of them before any of them can pass it on as its own.
         let told: Vec<_> = others
@@ -262,12 +262,12 @@ impl Family {
         }
     }
 
-    /// These ranks are lost. The first one that was not done knows why.
-    fn gone(&self, lost: &[&Left], during: String) -> Option<Error> {
-        let first = lost.iter().find(|left| !left.finished).or_else(|| lost.first())?;
-        let (ranks, first) =
-            (lost.iter().map(|left| Rank::at(left.rank)), (Rank::at(first.rank), &*first.why));
-        Some(Error::PeerFailed(Box::new(PeerFailed::new(self.name, ranks, first, during))))
+    /// These ranks are lost. Those that were done, as far as they knew, speak last.
+    fn gone(&self, lost: &[&Left], during: String) -> Error {
+        let mut lost: Vec<_> = lost.to_vec();
+        lost.sort_by_key(|left| left.finished);
+        let lost: Vec<_> = lost.iter().map(|left| (Rank::at(left.rank), &*left.why)).collect();
+        Error::PeerFailed(Box::new(PeerFailed::new(self.name, &lost, during)))
     }
 
     /// Ranks that ended regularly and called less than `rank` did, so that a call of `rank`'s never
@@ -298,7 +298,7 @@ impl Family {
             Some(call) => call.to_string(),
             None => "communication".to_owned(),
         };
-        self.gone(&lost, during)
+        Some(self.gone(&lost, during))
     }
 
     /// Books calls that a rank refused.

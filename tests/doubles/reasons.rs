@@ -82,8 +82,7 @@ fn every_rank_that_is_lost_is_named_with_the_first_cause() {
                     let mut x = comm.device().zeros::<f32>(8)?;
                     hold(comm.stream())?;
                     comm.all_reduce_in_place(&mut x, Sum)?;
-                    let why =
-                        "ranks 1 and 2 left: rank 2 was the first: it returned an error: disk full";
+                    let why = "ranks 1 and 2 left: rank 2: it returned an error: disk full; rank 1: it returned an error: tired";
                     says(&x.to_vec().expect_err("two are gone"), &[1, 2], why);
                     Ok(())
                 }
@@ -115,7 +114,7 @@ fn a_panic_after_an_error() {
                 match comm.rank().index() {
                     0 => {
                         one.wait();
-                        let why = "ranks 1 and 2 left: rank 2 was the first: it returned an error: disk full";
+                        let why = "ranks 1 and 2 left: rank 2: it returned an error: disk full; rank 1: its thread panicked: rank 1 has a bug";
                         says(&comm.health().expect_err("poisoned"), &[1, 2], why);
                         Ok(())
                     }

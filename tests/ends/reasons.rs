@@ -188,7 +188,7 @@ thread_local! {
     static OVER: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
 }
 
-/// Rank 2 leaves, then rank 1, then rank 0 waits for both.
+/// Rank 2 leaves, then rank 1, then rank 0 waits for both in an operation.
 #[test]
 fn every_rank_that_is_lost_is_named_with_the_first_cause() {
     watched(|| {
@@ -205,9 +205,10 @@ fn every_rank_that_is_lost_is_named_with_the_first_cause() {
             match comm.rank().index() {
                 0 => {
                     wait(&after_one);
-                    let why =
-                        "ranks 1 and 2 left: rank 2 was the first: it returned an error: disk full";
-                    says(&comm.barrier().expect_err("two are gone"), &[1, 2], why);
+                    let why = "ranks 1 and 2 left: rank 2: it returned an error: disk full; rank 1: it returned an error: tired";
+                    let mut x = comm.device().zeros::<f32>(4)?;
+                    let told = comm.all_reduce_in_place(&mut x, Sum).and_then(|()| x.to_vec());
+                    says(&told.expect_err("two are gone"), &[1, 2], why);
                     Ok(())
                 }
                 1 => {

@@ -93,9 +93,18 @@ pub(super) struct MemberState {
     /// Streams that wait for their turn.
     pub(super) blocked: Vec<usize>,
     /// Why it will issue nothing more.
-    pub(super) gone: Option<String>,
+    pub(super) gone: Option<Gone>,
     /// What ended its part of the communicator.
     pub(super) fault: Option<Error>,
+}
+
+/// A rank that left.
+pub(super) struct Gone {
+    pub(super) why: String,
+    /// It was done, as far as it knew.
+    pub(super) finished: bool,
+    /// How many had left before it.
+    pub(super) order: usize,
 }
 
 impl MemberState {

@@ -1,6 +1,6 @@
 //! Faults: ranks that leave, and what cannot happen without them.
 
-use super::comm::Place;
+use super::comm::{Gone, Place};
 use super::flight::{HostOp, Phase};
 use super::pair::Side;
 use super::state::{Out, State, Step};
@@ -12,11 +12,19 @@ impl State {
     /// A rank will issue nothing more; at once, and the communicator is over for all.
     pub(super) fn depart(&mut self, place: Place, why: &str, how: Departure, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let member = &mut comm.members[place.rank];
-        member.gone.get_or_insert_with(|| why.to_owned());
+        let order = comm.members.iter().filter(|member| member.gone.is_some()).count();
+        let finished = how == Departure::Finished;
+        let gone = &mut comm.members[place.rank].gone;
+        // One that had finished was not done after all.
+        if gone.as_ref().is_none_or(|known| known.finished) {
+            *gone = Some(Gone { why: why.to_owned(), finished, order });
+        }
         if how == Departure::AtOnce {
+            let is_lost =
+                |rank: &usize| comm.members[*rank].gone.as_ref().is_some_and(|gone| !gone.finished);
+            let lost = (0..comm.size()).filter(is_lost).collect();
             // Alone, it harms nobody; its own group still has to be taken down.
-            self.break_up(place, vec![place.rank], why, "the next operation", out);
+            self.break_up(place, lost, "the next operation", out);
         } else {
             self.check_departed(place, out);
         }
@@ -91,21 +99,20 @@ impl State {
     }
 
     fn lose(&mut self, place: Place, lost: Vec<usize>, during: &str, out: &mut Out) {
-        let Some(comm) = self.comm(place) else { return };
-        if let Some(why) = lost.first().and_then(|&rank| comm.members[rank].gone.clone()) {
-            self.break_up(place, lost, &why, during, out);
+        if !lost.is_empty() {
+            self.break_up(place, lost, during, out);
         }
     }
 
     /// The communicator is over: what does not move yet is void on every rank.
-    fn break_up(&mut self, place: Place, lost: Vec<usize>, why: &str, during: &str, out: &mut Out) {
+    fn break_up(&mut self, place: Place, lost: Vec<usize>, during: &str, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let error = Error::PeerFailed(Box::new(PeerFailed {
-            name: comm.name,
-            lost: lost.iter().map(|&rank| Rank::at(rank)).collect(),
-            why: why.to_owned(),
-            during: during.to_owned(),
-        }));
+        let gone = |&rank: &usize| Some((rank, comm.members[rank].gone.as_ref()?));
+        let mut left: Vec<_> = lost.iter().filter_map(gone).collect();
+        left.sort_by_key(|(_, gone)| (gone.finished, gone.order));
+        let left: Vec<_> = left.iter().map(|(rank, gone)| (Rank::at(*rank), &*gone.why)).collect();
+        let error = PeerFailed::new(comm.name, &left, during.to_owned());
+        let error = Error::PeerFailed(Box::new(error));
         self.end(place, &lost, &|_| error.clone(), out);
     }
 
