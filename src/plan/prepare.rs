@@ -135,7 +135,7 @@ impl Preparing<'_> {
             let site = self.site_of(call.from.first().copied().unwrap_or_default());
             match &call.work {
                 Work::Compute { name, arguments, reads, writes, regions } => {
-                    let compute = self.compute(name, arguments, reads, writes, regions)?;
+                    let compute = self.compute(name, arguments, reads, writes, regions);
                     let work = Prepared::Compute(compute);
                     steps.push(Step { stream, waits, records, work });
                 }
@@ -184,7 +184,7 @@ impl Preparing<'_> {
         reads: &[lower::Part],
         writes: &[lower::Part],
         regions: &(Vec<u32>, Vec<u32>),
-    ) -> Result<Computes, String> {
+    ) -> Computes {
         let split = |parts: &[lower::Part], regions: &[u32]| -> Vec<Region> {
             let mut parts = parts.iter().map(|part| self.spot(part));
             let mut next = |len: u32| parts.by_ref().take(len as usize).collect();
@@ -192,37 +192,11 @@ impl Preparing<'_> {
             regions.map(|&len| Region { spots: next(len), is_updated: false }).collect()
         };
         let (mut reads, writes) = (split(reads, &regions.0), split(writes, &regions.1));
-        let overlap = |a: &Spot, b: &Spot| {
-            a.object == b.object && a.start < b.start + b.len && b.start < a.start + a.len
-        };
-        let buffer = |spot: &Spot| &self.plan.buffers[self.objects[spot.object].buffer].name;
-        for (at, region) in writes.iter().enumerate() {
-            for spot in &region.spots {
-                let others = writes[..at].iter().flat_map(|other| &other.spots);
-                if others.into_iter().any(|other| overlap(spot, other)) {
-                    return Err(format!(
-                        "step `{name}` writes parts of `{}` that overlap: name them once",
-                        buffer(spot)
-                    ));
-                }
-            }
-        }
         for read in &mut reads {
-            if writes.iter().any(|write| write.spots == read.spots) {
-                read.is_updated = true;
-                continue;
-            }
-            let written = || writes.iter().flat_map(|write| &write.spots);
-            if let Some(spot) =
-                read.spots.iter().find(|spot| written().any(|other| overlap(spot, other)))
-            {
-                return Err(format!(
-                    "step `{name}` reads a part of `{}` and writes another that overlaps it: let it read and write one region, or two that do not overlap",
-                    buffer(spot)
-                ));
-            }
+            // The checks saw to it that what is read is one region with what is written, or apart.
+            read.is_updated = writes.iter().any(|write| write.spots == read.spots);
         }
-        Ok(Computes { name: name.to_owned(), arguments: arguments.to_vec(), reads, writes })
+        Computes { name: name.to_owned(), arguments: arguments.to_vec(), reads, writes }
     }
 
     fn group(&self, among: usize, operations: &[&Lowered], site: Site) -> Result<Prepared, String> {

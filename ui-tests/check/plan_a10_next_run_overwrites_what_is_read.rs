@@ -12,7 +12,7 @@ plan! {
         put u[h..2 * h] to left into u[m - h..m] signal hi on net;
         put u[m - 2 * h..m - h] to right into u[..h] signal lo on net;
         wait hi from right, lo from left on net;
-        run smooth(read u, write u[h..m - h]) on cmp after net;
+        run smooth(update u) on cmp after net;
     }
 }
 

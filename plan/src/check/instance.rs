@@ -5,7 +5,7 @@ use super::orders::Orders;
 use super::report::Report;
 use super::{
     collectives, coverage, deadlock, hazards, initialised, messages, order, postcondition, signals,
-    units,
+    steps, units,
 };
 use crate::ir::Plan;
 use crate::program::{Budget, Program};
@@ -54,6 +54,7 @@ pub(crate) fn problems(instance: &Instance<'_>, budget: &mut Budget) -> Vec<Prob
 /// What belongs together across the ranks, and what is read and written.
 fn matched(instance: &Instance<'_>, budget: &mut Budget, report: &mut Report<'_>) -> Links {
     units::check(instance, report);
+    steps::check(instance, report);
     let messages = messages::check(instance, report);
     let collectives = collectives::check(instance, report);
     let signals = signals::check(instance, report);

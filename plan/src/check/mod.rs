@@ -22,6 +22,7 @@ mod postcondition;
 mod regions;
 mod report;
 mod signals;
+mod steps;
 mod units;
 mod written;
 

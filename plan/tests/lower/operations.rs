@@ -63,7 +63,11 @@ fn compute_steps_get_their_numbers() {
     let cmp = plan.stream("cmp");
     plan.for_each_reversed("i", r..Number::from(3), |plan, i| {
         plan.when(i.gt(0), |plan| {
-            plan.on(cmp).run("work").argument(10 * i + r).reads(x.slice(1..3)).writes(x);
+            plan.on(cmp)
+                .run("work")
+                .argument(10 * i + r)
+                .reads(x.slice(1..3))
+                .writes(x.slice(3..4));
         });
     });
     let plan = plan.unchecked().expect("a plan");
@@ -81,7 +85,7 @@ fn compute_steps_get_their_numbers() {
         panic!("no compute step")
     };
     let part = |start, end| Part { buffer: 0, index: 0, next: false, start, end };
-    assert_eq!((&reads[..], &writes[..]), (&[part(1, 3)][..], &[part(0, 4)][..]));
+    assert_eq!((&reads[..], &writes[..]), (&[part(1, 3)][..], &[part(3, 4)][..]));
 }
 
 #[test]

@@ -190,7 +190,7 @@ pub fn halo_in_one_copy() -> NearMiss {
         plan.on(net).put(u.slice(m - 2 * h..m - h), ring(1), u.slice(..h)).signal(lo);
     });
     plan.when(r.gt(0), |plan| plan.on(net).wait([lo.from(ring(-1))]));
-    plan.on(cmp).after([net]).run("edges").reads(u).writes(u.slice(h..m - h)); // still reading
+    plan.on(cmp).after([net]).run("edges").reads(u).writes(u); // still reading
     plan.when(r.gt(0).and(r.lt(n - 1)), |plan| plan.on(net).after([cmp]).signal(hi, ring(-1)));
     plan.when(r.lt(n - 2), |plan| plan.on(net).wait([hi.from(ring(1))]));
     NearMiss::new(plan, Check::ReplayHazards)

@@ -78,8 +78,15 @@ impl Walk<'_> {
 
     pub(super) fn compute(&mut self, number: u32, rank: usize, this: &Compute) {
         for argument in &this.arguments {
-            if let Err(why) = self.env(rank).eval(argument) {
-                return self.no_value(number, rank, why);
+            match self.env(rank).eval(argument) {
+                Err(why) => return self.no_value(number, rank, why),
+                Ok(value) if value < 0 => {
+                    let title = format!("`{}` gets {value} on rank {rank}", this.name);
+                    let help =
+                        "a step gets numbers from 0: add to it, or run the step under an `if`";
+                    return self.out_of_bounds(number, rank, title, help);
+                }
+                Ok(_) => {}
             }
         }
         let kinds = [(OpKind::Read, &this.reads), (OpKind::Write, &this.writes)];

@@ -226,9 +226,15 @@ impl Walk<'_> {
         let mut hash = DefaultHasher::new();
         (&compute.name, self.rank).hash(&mut hash);
         for argument in &compute.arguments {
-            self.scope().number(argument)?.hash(&mut hash);
+            let number = self.scope().number(argument)?;
+            number.hash(&mut hash);
+            if number < 0 {
+                let rank = self.rank;
+                self.outcome.note(Check::Bounds, || format!("rank {rank}: a step gets {number}"));
+            }
         }
         let name = hash.finish();
+        self.apart(compute)?;
         let act = Act::Compute {
             name,
             reads: self.regions(&compute.reads)?,
@@ -238,6 +244,25 @@ impl Walk<'_> {
             Some(place) => self.half(place, 1, self.rank, act, None, &compute.place),
             None => self.issue(self.rank, 0, act, None, &compute.place),
         }
+    }
+
+    /// What a step writes is apart, and what it reads is apart from that or the very same region (A9).
+    fn apart(&mut self, compute: &Compute) -> Result<(), Malformed> {
+        let mut parts = |regions: &[Region]| -> Result<Vec<Vec<Span>>, Malformed> {
+            regions.iter().map(|region| self.regions(std::slice::from_ref(region))).collect()
+        };
+        let (reads, writes) = (parts(&compute.reads)?, parts(&compute.writes)?);
+        let meet = |a: &[Span], b: &[Span]| a.iter().any(|a| b.iter().any(|b| a.meets(b)));
+        let twice =
+            (0..writes.len()).any(|at| writes[..at].iter().any(|before| meet(before, &writes[at])));
+        let partly = reads
+            .iter()
+            .any(|read| !writes.contains(read) && writes.iter().any(|write| meet(read, write)));
+        if twice || partly {
+            let rank = self.rank;
+            self.outcome.note(Check::Hazards, || format!("rank {rank}: regions of a step overlap"));
+        }
+        Ok(())
     }
 
     fn collective(&mut self, collective: &Collective) -> Result<(), Malformed> {
