@@ -325,12 +325,61 @@ fn a_put_that_meets_the_owners_work_is_a_hazard_not_undefined() -> Result<()> {
             found.fetch_add(1, Ordering::Relaxed);
         }
         match comm.finish() {
-            Err(Error::Hazard(_)) => Ok(()),
+            Err(Error::Hazard(_) | Error::Unawaited(_)) => Ok(()),
             outcome => outcome,
         }
     })?;
     assert_eq!(found.into_inner(), 1, "the owner is told, once");
     Ok(())
+}
+
+#[test]
+fn signals_that_nobody_awaited_are_said_by_finish() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let (seat, device) = place.into_parts();
+        let config = CommConfig::builder().contexts(2).signals(2).build();
+        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        let mut comm = comm.connect()?;
+        let window = comm.window::<f32>(8)?;
+        let (used, spare) = (comm.signal_in(0, 1)?, comm.signal_in(1, 1)?);
+        match comm.rank().index() {
+            0 => {
+                for _ in 0..2 {
+                    comm.put_signal(window.slice(0..1), 1, window.at(0))?;
+                }
+                comm.signal_slot(1, used)?;
+                // Nobody awaits this one anywhere: that is how puts are written whose signals nobody needs.
+                comm.put_signal(window.slice(0..1), 1, window.at(1).raising(spare))?;
+                comm.finish()
+            }
+            1 => {
+                let gone = comm.try_finish().map(drop).expect_err("three are left");
+                says(&gone.error, &["finish: rank 1 did not await all signals on World:"]);
+                let put = line!() - 10;
+                says(
+                    &gone.error,
+                    &[&format!(" 2 from rank 0, the last raised at tests/windows.rs:{put}")],
+                );
+                let signal = line!() - 13;
+                let left = format!(
+                    "; 1 from rank 0 in context 0, signal 1, the last raised at tests/windows.rs:{signal}"
+                );
+                says(&gone.error, &[&left, "`comm.wait_signal(rank)`", "raising("]);
+                assert!(!gone.error.to_string().contains("context 1"), "{}", gone.error);
+                // It is told once, and stands in nobody's way.
+                gone.value.finish()
+            }
+            _ => {
+                // What was refused is no signal, and what was awaited is none too many.
+                assert!(comm.put_signal(&window, 2, window.at(7)).is_err());
+                comm.signal_slot(2, used)?;
+                let mut one = Signals::new();
+                one.expect_in(2_usize, used, 1);
+                comm.wait_signals(&one)?;
+                comm.finish()
+            }
+        }
+    })
 }
 
 #[test]

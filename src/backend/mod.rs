@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::DType;
 use crate::communicator::Health;
-use crate::error::{Call, Error, Site};
+use crate::error::{Call, Error, Site, Surplus};
 use crate::{Rank, Result, Team};
 
 /// Everything that a device's backend does.
@@ -444,6 +444,13 @@ pub unsafe trait Lifecycle: Launches {
     /// An operator that nothing names any more.
     fn drop_operator(comm: &Self::Comm, operator: Self::Operator) {
         let _ = (comm, operator);
+    }
+
+    /// The signals that reached this rank and that it never awaited, asked when every rank is idle.
+    /// Not those in slots that no rank awaited at all, the first one apart.
+    fn unawaited(comm: &Self::Comm) -> Vec<Surplus> {
+        let _ = comm;
+        Vec::new()
     }
 
     /// The end after `finish`: every rank is idle.

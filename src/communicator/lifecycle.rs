@@ -17,7 +17,7 @@ use super::{
 };
 use crate::backend::{Departure, Join, Lifecycle, WaitsOn};
 use crate::control::{Control, Exchange, FINISH, Parts, Patience, Ticket};
-use crate::error::{self, At, Error, Failed, InitFailed, Site, told};
+use crate::error::{self, At, Error, Failed, InitFailed, Site, Unawaited, told};
 use crate::{Device, Rank, Result, Stream, World, seat, wait};
 
 /// How long a wait rests before it looks again.
@@ -102,8 +102,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// others, within the deadline. NCCL: `ncclCommFinalize` and `ncclCommDestroy`.
     ///
     /// # Errors
-    /// What went wrong in operations whose outcome nobody asked for; a lost peer; a passed
-    /// deadline. The communicator has ended either way.
+    /// What went wrong in operations whose outcome nobody asked for; [`Error::Unawaited`]: signals
+    /// that reached this rank and that it never awaited; a lost peer; a passed deadline. The
+    /// communicator has ended either way.
     #[track_caller]
     pub fn finish(self) -> Result<()>
     where
@@ -461,6 +462,11 @@ impl<W: World> Live<W> {
             let patience = Patience { health, limit, operation, site, watch };
             core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
+            let signals = Back::<W>::unawaited(core.comm()?);
+            if !signals.is_empty() {
+                let (name, rank) = (core.health.name(), core.rank);
+                core.health.pend(Error::Unawaited(Box::new(Unawaited { name, rank, signals })));
+            }
         }
         core.health.take_pending().map_or(Ok(()), Err)
     }

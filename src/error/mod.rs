@@ -28,6 +28,7 @@ mod refusal;
 mod report;
 mod submission;
 mod told;
+mod unawaited;
 mod window;
 
 #[cfg(feature = "cuda")]
@@ -48,6 +49,7 @@ pub use refusal::{
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
 pub use submission::{BadSubmission, SubmissionFault};
+pub use unawaited::{Surplus, Unawaited};
 pub use window::{NoSuchSignal, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer};
 
 /// What went wrong. `Clone + Send + Sync + 'static`, two words. Its `Debug` is its message too, so that
@@ -121,6 +123,9 @@ pub enum Error {
     /// A put and another use of a window that nothing orders.
     #[error("{0}")]
     Hazard(Box<Hazard>),
+    /// Signals that this rank never awaited, told by `finish`.
+    #[error("{0}")]
+    Unawaited(Box<Unawaited>),
     /// A put that ends past the window.
     #[error("{0}")]
     OutsideWindow(Box<OutsideWindow>),

@@ -176,6 +176,10 @@ impl NoOrder {
         let (first, second) = if *put_is_first { (puts, uses) } else { (uses, puts) };
         write!(f, "{first}, {second}, and nothing orders the two; ")?;
         match (is_put, put_is_first) {
+            (true, _) if from == rank => write!(
+                f,
+                "put both in one context, or wait for a signal of rank {owner} in between"
+            ),
             (true, _) => write!(
                 f,
                 "rank {owner} waits for the signal of one put, and signals the other rank, which waits for that before it puts"

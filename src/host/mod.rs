@@ -22,7 +22,7 @@ use crate::backend::{
     AllocKind, Blame, Copies, Departer, Departure, HostWait, Join, Launches, Lifecycle, Memory, Op,
     Operations, Refusal, Seen, Streams, Watcher, WindowId, Windows,
 };
-use crate::error::{Error, Site};
+use crate::error::{Error, Site, Surplus};
 use crate::memory::Allocation;
 use crate::{DType, Element, Rank, Result, Team};
 
@@ -258,6 +258,10 @@ unsafe impl Lifecycle for HostBackend {
 
     fn pre_mul_sum_device(_: &Member, _: DType, scalar: &Arc<Allocation<Self>>) -> Result<Scale> {
         Ok(Scale::Device(scalar.clone()))
+    }
+
+    fn unawaited(comm: &Member) -> Vec<Surplus> {
+        ENGINE.unawaited(comm)
     }
 
     fn finalize(comm: Member) {

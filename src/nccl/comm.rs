@@ -23,7 +23,7 @@ use super::window::Windowed;
 use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Streams};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
-use crate::error::Error;
+use crate::error::{Error, Surplus};
 use crate::{DType, Rank, Result};
 
 /// How long an abort is waited for. One that takes its course takes less than a second.
@@ -380,6 +380,10 @@ unsafe impl Lifecycle for CudaBackend {
         } else if let Some(scalar) = operator.scalar {
             comm.let_go(&scalar);
         }
+    }
+
+    fn unawaited(comm: &Comm) -> Vec<Surplus> {
+        comm.shared.family.signals.unawaited(comm.shared.rank)
     }
 
     fn finalize(mut comm: Comm) {

@@ -92,8 +92,10 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
             }
             let (family, own) = (&comm.shared.family, comm.shared.rank);
             match op {
-                Op::Put(put) => family.signals.raised(own, put.peer, put.slot),
-                Op::Signal(signal) => family.signals.raised(own, signal.peer, signal.slot),
+                Op::Put(put) => family.signals.raised(own, put.peer, put.slot, put.call.site),
+                Op::Signal(signal) => {
+                    family.signals.raised(own, signal.peer, signal.slot, signal.call.site)
+                }
                 Op::Wait(wait) => family.signals.awaited(own, wait),
                 Op::Collective(_) | Op::Transfer(_) => {}
             }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Rank;
 use crate::backend::{Slot, Wait};
-use crate::error::Call;
+use crate::error::{Call, Site, Surplus};
 
 /// By sender, receiver and slot.
 #[derive(Default)]
@@ -21,6 +21,8 @@ struct Counts {
     awaited: u64,
     /// The receiver's last wait.
     wait: Option<Call>,
+    /// Where the last one was raised.
+    last: Option<Site>,
 }
 
 impl Counts {
@@ -31,8 +33,30 @@ impl Counts {
 
 impl Signals {
     /// Notes a signal of rank `from`.
-    pub(super) fn raised(&self, from: usize, to: Rank, slot: Slot) {
-        self.lock().entry((from, to.index(), slot)).or_default().raised += 1;
+    pub(super) fn raised(&self, from: usize, to: Rank, slot: Slot, site: Site) {
+        let mut signals = self.lock();
+        let count = signals.entry((from, to.index(), slot)).or_default();
+        count.raised += 1;
+        count.last = Some(site);
+    }
+
+    /// What reached rank `to` and was never awaited: in the first slot, and in those of which some rank
+    /// awaited any.
+    pub(super) fn unawaited(&self, to: usize) -> Vec<Surplus> {
+        let signals = self.lock();
+        let is_used = |slot: Slot| {
+            let awaited = |(key, count): (&Key, &Counts)| key.2 == slot && count.awaited > 0;
+            slot == Slot::default() || signals.iter().any(awaited)
+        };
+        let left = |(&(from, receiver, slot), count): (&Key, &Counts)| {
+            let left = count.raised.saturating_sub(count.awaited);
+            let (from, Slot { context, index }) = (Rank::at(from), slot);
+            let last = count.last.filter(|_| receiver == to && left > 0 && is_used(slot))?;
+            Some(Surplus { from, context, index, count: left, last })
+        };
+        let mut found: Vec<Surplus> = signals.iter().filter_map(left).collect();
+        found.sort_by_key(|surplus| (surplus.context, surplus.index, surplus.from));
+        found
     }
 
     /// Notes a signal that rank `from` refused to raise; gives its number.

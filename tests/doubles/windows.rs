@@ -173,7 +173,12 @@ fn puts_and_signals() {
             comm.close(mine)?;
             let closed: Vec<_> = wire.calls().iter().map(|call| call.pointer("win")).collect();
             assert_eq!(closed, [of_other, of_mine]);
-            comm.finish()
+            // Nobody awaited the first signal; the other one nobody awaits anywhere.
+            let error = comm.finish().expect_err("signals are left");
+            says(&error, &["did not await all signals on World: 1 from rank", "; 1 from rank"]);
+            says(&error, &["raised at tests/doubles/windows.rs:", "the communicator has ended"]);
+            assert!(!error.to_string().contains("context 1"), "{error}");
+            Ok(())
         })
         .map(drop)
     });

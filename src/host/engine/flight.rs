@@ -155,23 +155,23 @@ impl State {
         let Some(flight) = comm.members[place.rank].flight.as_mut() else { return false };
         match &mut flight.ops[at] {
             HostOp::Collective { .. } | HostOp::SendTo { .. } | HostOp::RecvFrom { .. } => {}
-            HostOp::Put { peer, from, window, offset, slot, .. } => {
-                let (peer, slot) = (*peer, *slot);
+            HostOp::Put { call, peer, from, window, offset, slot } => {
+                let (peer, slot, site) = (*peer, *slot, call.site);
                 let to = comm.windows.get(window).and_then(|window| window.held(peer, *offset));
                 if let (Some(from), Some(to)) = (from.take(), to) {
                     flight.left = 1;
                     flight.phase = Phase::OneSided(at + 1);
                     out.jobs.push(Job::new(
-                        Done::Put { from: place, to: peer, slot },
+                        Done::Put { from: place, to: peer, slot, site },
                         Moves::copy(from, to),
                     ));
                     return false;
                 }
             }
-            HostOp::Signal { peer, slot, .. } => {
-                let (peer, slot) = (*peer, *slot);
+            HostOp::Signal { call, peer, slot } => {
+                let (peer, slot, site) = (*peer, *slot, call.site);
                 flight.phase = Phase::OneSided(at + 1);
-                self.raise(place, peer, slot, None);
+                self.raise(place, peer, slot, Ok(site));
                 return true;
             }
             HostOp::Wait { peer, slot, count, .. } => {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::comm::Place;
 use super::state::State;
 use crate::backend::Slot;
+use crate::error::Site;
 use crate::host::moves::Moves;
 
 /// Jobs that touch fewer bytes run on the thread that makes them ready.
@@ -33,7 +34,7 @@ pub(in crate::host) struct Parked {
 pub(super) enum Done {
     Round { place: Place, index: u64 },
     Transfer { place: Place, from: usize, to: usize, index: u64 },
-    Put { from: Place, to: usize, slot: Slot },
+    Put { from: Place, to: usize, slot: Slot, site: Site },
 }
 
 impl Job {
@@ -133,8 +134,8 @@ impl State {
             Done::Transfer { place, from, to, index } => {
                 self.transfer_over(place, from, to, index);
             }
-            Done::Put { from, to, slot } => {
-                self.raise(from, to, slot, None);
+            Done::Put { from, to, slot, site } => {
+                self.raise(from, to, slot, Ok(site));
                 self.op_over(from);
             }
         }

@@ -43,7 +43,7 @@ use stream::{Closure, Task};
 use super::moves::{Entry, Held};
 use super::{HostBackend, hazards};
 use crate::backend::{Blame, Departure, Join, Op, Refusal, WindowId};
-use crate::error::{Error, Operation, Panicked};
+use crate::error::{Error, Operation, Panicked, Surplus};
 use crate::memory::Allocation;
 use crate::unwind;
 
@@ -121,7 +121,7 @@ impl Engine {
                     state.refuse_transfer(place, side, from, reason.clone(), &mut out);
                 }
                 Refusal::Signal(to, slot) => {
-                    state.raise(place, to.index(), slot, Some(reason.clone()));
+                    state.raise(place, to.index(), slot, Err(reason.clone()));
                 }
             }
         }
@@ -165,6 +165,13 @@ impl Engine {
         let Some(&comm) = state.by_id.get(&id) else { return };
         drop(state);
         self.depart(Place { comm, id, rank }, why, Departure::AtOnce);
+    }
+
+    /// The signals that this rank never awaited.
+    pub(super) fn unawaited(&self, comm: &Member) -> Vec<Surplus> {
+        let place = comm.place();
+        let mut state = self.lock();
+        state.comm(place).map_or_else(Vec::new, |comm| comm.signals.unawaited(place.rank))
     }
 
     pub(super) fn is_idle(&self, comm: &Member) -> bool {

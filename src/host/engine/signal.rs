@@ -4,8 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use super::comm::Place;
 use super::state::{State, Step};
+use crate::Rank;
 use crate::backend::Slot;
-use crate::error::Error;
+use crate::error::{Error, Site, Surplus};
 
 /// The signals that each rank has received, by sender and slot.
 pub(super) struct Signals {
@@ -30,6 +31,8 @@ const REASONS: usize = 16;
 struct Cell {
     raised: u64,
     consumed: u64,
+    /// Where the last one was raised.
+    last: Option<Site>,
 }
 
 impl Signals {
@@ -70,6 +73,34 @@ impl Signals {
         }
     }
 
+    /// What reached rank `to`, was not refused, and was never consumed: in the first slot, and in those
+    /// of which some rank consumed any.
+    pub(super) fn unawaited(&self, to: usize) -> Vec<Surplus> {
+        let (contexts, indexes) = (self.slots.context, self.slots.index);
+        let slots = (0..contexts)
+            .flat_map(|context| (0..indexes).map(move |index| Slot { context, index }));
+        let mut found = Vec::new();
+        for slot in slots {
+            let consumed = |(to, from)| self.cells[self.cell(to, from, slot)].consumed > 0;
+            let pairs = || (0..self.size).flat_map(|to| (0..self.size).map(move |from| (to, from)));
+            if slot != Slot::default() && !pairs().any(consumed) {
+                continue;
+            }
+            for from in 0..self.size {
+                let at = self.cell(to, from, slot);
+                let refused = self.refused.get(&at).into_iter().flatten();
+                let refused: u64 = refused.map(|many| many.last - many.first + 1).sum();
+                let count =
+                    (self.cells[at].raised - self.cells[at].consumed).saturating_sub(refused);
+                if let Some(last) = self.cells[at].last.filter(|_| count > 0) {
+                    let (from, Slot { context, index }) = (Rank::at(from), slot);
+                    found.push(Surplus { from, context, index, count, last });
+                }
+            }
+        }
+        found
+    }
+
     /// The first refusal among the signals that were consumed last.
     pub(super) fn take_refusal(&mut self, to: usize, from: usize, slot: Slot) -> Option<Error> {
         if self.refused.is_empty() {
@@ -102,16 +133,17 @@ impl Signals {
 }
 
 impl State {
-    /// A signal from `place` arrives at `to`; with a reason if it was refused.
-    pub(super) fn raise(&mut self, place: Place, to: usize, slot: Slot, refused: Option<Error>) {
+    /// A signal from `place` arrives at `to`: where it was raised, or why it was refused.
+    pub(super) fn raise(&mut self, place: Place, to: usize, slot: Slot, how: Result<Site, Error>) {
         let Some(comm) = self.comm(place) else { return };
         let cell = comm.signals.cell(to, place.rank, slot);
         let Some(at) = comm.signals.cells.get_mut(cell) else { return };
         let number = at.raised;
         at.raised += 1;
-        let is_refused = refused.is_some();
-        if let Some(reason) = refused {
-            comm.signals.refuse(cell, number, reason);
+        let is_refused = how.is_err();
+        match how {
+            Ok(site) => at.last = Some(site),
+            Err(reason) => comm.signals.refuse(cell, number, reason),
         }
         if comm.members[to].flight.is_some() {
             self.todo.push(Step::Member(place.of(to)));
