@@ -92,7 +92,7 @@ fn bad_puts_are_refused_and_their_peer_is_told() -> Result<()> {
                 &["4090..4100 reaches past a buffer of 4096"],
             );
             let error = comm.put_signal(&window, 2, window.at(0)).expect_err("no such rank");
-            says(&error, &["put_signal: there is no rank 2 in a communicator of 2"]);
+            says(&error, &["put_signal: there is not a rank 2 in a communicator of 2"]);
             assert!(matches!(comm.wait_signal(9), Err(Error::NoSuchRank(_))));
         } else {
             // Each refused put is told to the wait that would have taken its signal.

@@ -121,7 +121,7 @@ fn puts(n: Values, steps: usize) -> Plan {
         plan.on(net).put(from.slice(h..2 * h), ring(-1), to.slice(3 * h..4 * h)).signal(hi);
         plan.on(net).put(from.slice(2 * h..3 * h), ring(1), to.slice(..h)).signal(lo);
         plan.on(net).wait([hi.from(ring(1)), lo.from(ring(-1))]);
-        plan.on(cmp).after([net]).run("edges").reads(to).writes(to.slice(h..3 * h));
+        plan.on(cmp).after([net]).run("edges").reads(to).writes(to);
     }
     built(plan)
 }

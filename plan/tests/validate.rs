@@ -59,7 +59,7 @@ fn axes() {
     told(2, "axis `local` is one of no numbers", |plan| {
         plan.axes[1].extent = Values::OneOf(vec![]);
     });
-    told(2, "axis `local` is from 3 to 2, where there is nothing", |plan| {
+    told(2, "axis `local` is from 3 to 2, which is empty", |plan| {
         plan.axes[1].extent = Values::Range(3, 2);
     });
     told(2, "axis `local` is one of 4097 numbers, more than 4096", |plan| {
@@ -87,7 +87,7 @@ fn axes() {
 
 #[test]
 fn params() {
-    told(3, "parameter `m` is from 2 to 1, where there is nothing", |plan| {
+    told(3, "parameter `m` is from 2 to 1, which is empty", |plan| {
         plan.params[0].values = Values::Range(2, 1);
     });
     told(
@@ -215,17 +215,17 @@ fn peers() {
 
 #[test]
 fn statements() {
-    told(100, "a compute step stands in a group", bracket(StepKind::Group, compute()));
-    told(100, "a group stands in a group", bracket(StepKind::Group, StepKind::Group(vec![])));
-    told(100, "a sequence stands in a group", {
+    told(100, "a compute step cannot be in a group", bracket(StepKind::Group, compute()));
+    told(100, "a group cannot be in a group", bracket(StepKind::Group, StepKind::Group(vec![])));
+    told(100, "a sequence cannot be in a group", {
         bracket(StepKind::Group, repeat(0, 1, vec![step(StepKind::Sequence(vec![]), 100)]))
     });
-    told(100, "a loop stands in a sequence", bracket(StepKind::Sequence, repeat(0, 1, vec![])));
-    told(100, "a send stands in a sequence", bracket(StepKind::Sequence, send(x(), next(), 1)));
+    told(100, "a loop cannot be in a sequence", bracket(StepKind::Sequence, repeat(0, 1, vec![])));
+    told(100, "a send cannot be in a sequence", bracket(StepKind::Sequence, send(x(), next(), 1)));
     told(100, "a transfer in a sequence does not go along one open axis", {
         bracket(StepKind::Sequence, transfer(true))
     });
-    told(100, "a transfer stands in a loop whose bounds mention the rank", |plan| {
+    told(100, "a transfer cannot be in a loop whose bounds mention the rank", |plan| {
         let inner = repeat(0, 1, vec![step(transfer(true), 100)]);
         let StepKind::Loop(inner) = inner else { unreachable!() };
         plan.counters.push(named("j", 29));
@@ -282,7 +282,7 @@ fn limits() {
             this.arguments = vec![Expr::Rank; 1_000_001];
         }
     });
-    told(99, "this step stands inside more than 63 others", |plan| {
+    told(99, "this step is inside more than 63 others", |plan| {
         let nest = |inner, line| {
             let condition = Condition::All(vec![]);
             step(StepKind::When(When { condition, body: vec![inner] }), line)

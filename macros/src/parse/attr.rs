@@ -61,8 +61,8 @@ pub(super) fn docs(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> TokenStream 
             docs.extend(tokens);
             continue;
         }
-        let fault = Fault::new(inside.last(), "attributes stand before the plan alone");
-        faults.push(fault.help("take it away; documentation may stand here"));
+        let fault = Fault::new(inside.last(), "attributes go before the plan only");
+        faults.push(fault.help("remove it; documentation may be here"));
     }
     docs
 }

@@ -233,7 +233,7 @@ fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Sp
             "`group`" | "`sequence`" => {
                 format!("write `{} {{ .. }} on {stream};`", after.trim_matches('`'))
             }
-            _ => format!("a block of a stream stands around it: `on {stream} {{ .. }}`"),
+            _ => format!("put it in a block of the stream: `on {stream} {{ .. }}`"),
         }),
         _ => fault,
     })?;

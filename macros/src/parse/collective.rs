@@ -14,7 +14,7 @@ pub(super) fn collective(
 ) -> Parsed<Collective> {
     let text = name.to_string();
     if !words::COLLECTIVES.contains(&&*text) {
-        let fault = Fault::new(name.span(), format!("`{text}` is no collective"));
+        let fault = Fault::new(name.span(), format!("`{text}` is not a collective"));
         return Err(match crate::nearest::nearest(&text, words::COLLECTIVES.into_iter()) {
             Some(meant) => fault.help(format!("did you mean `{meant}`?")),
             None => fault.help(format!("these are: `{}`", words::COLLECTIVES.join("`, `"))),
@@ -55,7 +55,7 @@ pub(super) fn collective(
             }
             let other = expr::expr(&mut inside)?;
             if inside.is_punct(0, "->") {
-                return Err(Fault::new(other.area, "the memory stands first")
+                return Err(Fault::new(other.area, "the memory comes first")
                     .help(format!("as in `{example}`")));
             }
             others.push(other);

@@ -33,7 +33,7 @@ pub(super) fn memory(
     while cursor.is_name(1) {
         let said = [(swapped, "swapped"), (window, "window"), (true, &*role_word)];
         if let Some((_, word)) = said.iter().find(|(said, word)| *said && cursor.is_word(0, word)) {
-            faults.push(Fault::new(cursor.span(), format!("`{word}` is said once")));
+            faults.push(Fault::new(cursor.span(), format!("`{word}` is written twice")));
             cursor.next();
         } else if cursor.take_word("swapped") {
             swapped = true;
@@ -140,7 +140,7 @@ fn no_word(cursor: &Cursor) -> Option<Fault> {
     match near {
         Some(near) => Some(fault.help(format!("did you mean `{near}`?"))),
         None if FOREIGN.contains(&&*word) => Some(fault.help(
-            "before its name stand a role, then `swapped`, then `window`: `inout swapped window u: [T; m];`",
+            "before its name come a role, then `swapped`, then `window`: `inout swapped window u: [T; m];`",
         )),
         None => None,
     }
@@ -236,7 +236,7 @@ pub(super) fn names(
 ) -> Parsed<Said> {
     let mut names: Vec<Ident> = Vec::new();
     while cursor.is_word(0, what) && cursor.is_name(1) {
-        faults.push(Fault::new(cursor.span(), format!("`{what}` is said once")));
+        faults.push(Fault::new(cursor.span(), format!("`{what}` is written twice")));
         cursor.next();
     }
     loop {

@@ -131,7 +131,7 @@ fn operand(cursor: &mut Cursor) -> Parsed<Expr> {
     let first = cursor.span();
     let kind = match cursor.peek(0) {
         Some(TokenTree::Ident(word)) if word == "if" => {
-            let fault = Fault::new(first, "a number has no cases");
+            let fault = Fault::new(first, "a number cannot have cases");
             return Err(fault.help("write the statements in `if .. { } else { }`"));
         }
         Some(TokenTree::Ident(_)) => ExprKind::Name(cursor.name("a name")?),

@@ -153,7 +153,7 @@ fn bound(cursor: &mut Cursor, name: &Ident) -> Parsed<Option<Ident>> {
         ));
     }
     if !BOUNDS.iter().any(|known| bound == known) {
-        let title = format!("`{bound}` is no bound for the elements of a plan");
+        let title = format!("`{bound}` is not a bound for a plan's elements");
         return Err(Fault::new(bound.span(), title).help(
             "write `Element` to move them, `Numeric` to reduce them, or `Float` to average them",
         ));

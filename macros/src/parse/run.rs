@@ -168,7 +168,7 @@ fn kind(inside: &mut Cursor, faults: &mut Vec<Fault>) -> ArgumentKind {
         // `read read u`
         let again = |inside: &Cursor| KINDS.iter().any(|(word, _)| inside.is_word(0, word));
         while again(inside) && inside.is_name(1) {
-            faults.push(inside.expected("memory").help(format!("`{first}` is said once")));
+            faults.push(inside.expected("memory").help(format!("write `{first}` once")));
             inside.next();
         }
         return kind;

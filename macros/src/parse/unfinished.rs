@@ -19,7 +19,7 @@ pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &Place) -
     }
     match &*next {
         "on" | "after" if is_placed(kind) => {
-            return Fault::new(cursor.span(), "where a statement runs is said once")
+            return Fault::new(cursor.span(), "this says twice where the statement runs")
                 .help("the order is `on stream after others`: `send a to p on net after cmp;`");
         }
         "into" | "to" | "from" | "signal" => {
@@ -106,5 +106,5 @@ fn among(cursor: &Cursor, kind: &StatementKind, next: &str) -> Option<Fault> {
         ),
         _ => format!("write `{name}.{message};`"),
     };
-    Some(Fault::new(area, "a communicator stands in front").help(help))
+    Some(Fault::new(area, "a communicator goes in front").help(help))
 }

@@ -143,8 +143,7 @@ impl Resolver<'_> {
             };
         }
         let Some(first) = others.next() else {
-            let fault =
-                Fault::new(written.area, format!("`{name}` does not say by what it reduces"));
+            let fault = Fault::new(written.area, format!("`{name}` does not name its reduction"));
             return self.tell(fault.help(format!(
                 "write it as `{example}`; the reductions are `sum`, `prod`, `min`, `max` and `avg`"
             )));
@@ -153,7 +152,7 @@ impl Resolver<'_> {
             if reduction(first).is_some() {
                 return self.tell(Fault::new(other.area, "a collective has one reduction"));
             }
-            let fault = Fault::new(first.area, format!("`{first}` is no reduction"));
+            let fault = Fault::new(first.area, format!("`{first}` is not a reduction"));
             let only = ast::Collective { others: vec![other.clone()], ..written.clone() };
             return self.tell(
                 fault.help(format!("the memory says how many elements there are: write `{only}`")),
@@ -166,7 +165,7 @@ impl Resolver<'_> {
         if let Some(reduction) = reduction(by) {
             return Ok(reduction);
         }
-        let fault = Fault::new(by.area, format!("`{by}` is no reduction"));
+        let fault = Fault::new(by.area, format!("`{by}` is not a reduction"));
         let written = by.to_string().to_lowercase();
         let near = nearest(&written, REDUCTIONS.iter().map(|(name, _)| *name));
         self.tell(fault.help(match near {
@@ -231,7 +230,7 @@ impl Resolver<'_> {
             (true, false) => format!("`{memory}` is memory, not a reduction"),
             (true, true) => format!("`{memory}` is memory, and neither a reduction nor a root"),
             (false, true) => format!("`{memory}` is memory, not a root"),
-            (false, false) => format!("what `{}` receives into stands behind `->`", written.name),
+            (false, false) => format!("what `{}` receives into goes after `->`", written.name),
         };
         let mut meant = written.clone();
         meant.others.retain(|one| reduction(one).is_some() && form.reduction);
@@ -249,7 +248,7 @@ impl Resolver<'_> {
             None if swapped => {
                 meant.others = vec![written.send.clone()];
                 meant.send = memory.clone();
-                format!("the memory stands first: `{meant}`")
+                format!("the memory comes first: `{meant}`")
             }
             None if same && written.name == "all_to_all" => {
                 "from one buffer into another: `all_to_all(a -> b)`".to_owned()

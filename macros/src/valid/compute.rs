@@ -138,7 +138,7 @@ impl Resolver<'_> {
                 let before: Vec<String> =
                     before.iter().map(|(_, shape)| shape.to_string()).collect();
                 let now: Vec<String> = shapes.iter().map(ToString::to_string).collect();
-                let title = format!("`{name}` gets other arguments here than in line {line}");
+                let title = format!("`{name}` gets different arguments here and in line {line}");
                 let help = format!(
                     "there it gets ({}), here ({}): make them alike, or give this one another name",
                     before.join(", "),

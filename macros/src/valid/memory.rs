@@ -102,7 +102,7 @@ impl Resolver<'_> {
         if self.nameless || self.lost.contains(&called) {
             return Err(Told);
         }
-        let fault = Fault::new(name.span(), format!("`{called}` is no type of elements"));
+        let fault = Fault::new(name.span(), format!("`{called}` is not an element type"));
         let params = self.types.iter().map(|(name, _)| &**name);
         let near = nearest(&called, params.chain(TYPES.iter().map(|(name, _)| *name)));
         let help = match near {

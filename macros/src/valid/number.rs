@@ -45,7 +45,7 @@ impl Resolver<'_> {
             ExprKind::Binary(left, operator, right) => {
                 if matches!(operator, Operator::Compare(_) | Operator::And | Operator::Or) {
                     let fault = Fault::new(expr.area, "expected a number, found a condition");
-                    return self.tell(fault.help("conditions stand in `if` and in `where`"));
+                    return self.tell(fault.help("conditions go in `if` and in `where`"));
                 }
                 // Both sides are looked at before one of them ends this.
                 let (left, right) = (self.number(left), self.number(right));
@@ -62,7 +62,7 @@ impl Resolver<'_> {
                 axis => Ok(Expr::Coordinate(axis)),
             },
             ExprKind::Name(name) if axis == "rank" => {
-                let fault = Fault::new(area, "this is no number");
+                let fault = Fault::new(area, "this is not a number");
                 self.tell(
                     fault.help(format!("this rank's place along `{0}` is `rank.{0}`", text(name))),
                 )

@@ -138,7 +138,7 @@ impl Resolver<'_> {
         );
         let fault = match strange {
             Strange::Form => {
-                Fault::new(area, "this depends on the rank, and is no step from it").help(forms)
+                Fault::new(area, "this depends on the rank, and is not a step from it").help(forms)
             }
             Strange::WhichAxis => {
                 let fault = Fault::new(

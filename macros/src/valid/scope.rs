@@ -216,7 +216,7 @@ impl Resolver<'_> {
             )
             .help("choose another name")
         } else if self.scope.blocks.iter().any(|(known, _)| known == called) {
-            Fault::new(name.span(), format!("`{called}` has a meaning here already"))
+            Fault::new(name.span(), format!("`{called}` already has a meaning here"))
                 .help("choose another name")
         } else {
             return true;
@@ -242,10 +242,10 @@ impl Resolver<'_> {
                 let help = near.map(|near| format!("did you mean `{near}`?"));
                 let help = help.or_else(|| match (want, meaning) {
                     (Want::Stream, Meaning::Communicator(_)) => Some(format!(
-                        "a communicator stands in front, as in `{called}.all_reduce(x, sum);`"
+                        "a communicator goes in front, as in `{called}.all_reduce(x, sum);`"
                     )),
                     (Want::Communicator, Meaning::Stream(_)) => Some(format!(
-                        "a stream stands behind, as in `all_reduce(x, sum) on {called};`"
+                        "a stream goes at the end, as in `all_reduce(x, sum) on {called};`"
                     )),
                     _ => self.these(want),
                 });

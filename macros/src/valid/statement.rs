@@ -50,7 +50,7 @@ impl Resolver<'_> {
                     if matches!(kind, StatementKind::Memory(memory) if memory.names.is_empty()) {
                         return Err(Told);
                     }
-                    let fault = Fault::new(area, "a declaration stands in a block");
+                    let fault = Fault::new(area, "a declaration cannot be inside a block");
                     return self.tell(fault.help("move it to the top of the plan"));
                 }
                 self.declaration(statement)

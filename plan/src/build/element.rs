@@ -22,7 +22,7 @@ use crate::ir::ElementType;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no type of elements that a plan moves",
+    message = "`{Self}` is not an element type that a plan moves",
     label = "not an element of a plan",
     note = "these are: i8, u8, i32, u32, i64, u64, f32, f64, `F16`, `Bf16`, `F8E4M3`, `F8E5M2` and `Generic`"
 )]

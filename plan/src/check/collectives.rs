@@ -95,7 +95,7 @@ fn absent(
     ];
     let title = format!("not all {} run this {}", report.members(op), kind.name());
     let help = [
-        "take the condition away, or make one that holds for all members or for none",
+        "remove the condition, or make one that holds for all members or for none",
         "or use a communicator of those ranks alone",
     ];
     report.tell(Check::CollectiveOrder, at, title, story, &help);

@@ -49,7 +49,7 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
                     let (what, element) = if from > at {
                         ("nothing fills", at)
                     } else {
-                        ("more than one fills", from)
+                        ("more than one message fills", from)
                     };
                     fault = Some((what, element));
                     break;

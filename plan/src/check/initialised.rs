@@ -135,7 +135,7 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
                 };
                 program.ops_of(unit).iter().find(writes).map(|op| (unit.rank, op))
             });
-            let mut help = vec!["write it, or take it away".to_owned()];
+            let mut help = vec!["write it, or remove it".to_owned()];
             let story = empty.map(|(rank, op)| {
                 help.splice(0..0, report.even(op.target.object));
                 report.line(rank, op, format!("{}, which is empty", report.does(op)))

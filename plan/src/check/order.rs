@@ -116,8 +116,8 @@ fn tell_pair(pair: Pair, back: Option<Pair>, report: &mut Report<'_>) {
         report.unit_line(pair.second, text)
     };
     let begins = format!("{} on stream `{}`", report.unit_does(pair.first), stream(pair.first));
-    let mut story = vec![report.unit_line(pair.first, begins), second(pair, "in no order with it")];
-    story.extend(back.map(|back| second(back, "in no order with that either")));
+    let mut story = vec![report.unit_line(pair.first, begins), second(pair, "not ordered with it")];
+    story.extend(back.map(|back| second(back, "not ordered with that either")));
     let among = [pair.first, pair.second]
         .map(|unit| program.communicators_of(&program.units[unit as usize]));
     // The one of all ranks has no name, and comes last.
@@ -135,7 +135,7 @@ fn tell_pair(pair: Pair, back: Option<Pair>, report: &mut Report<'_>) {
     };
     let title = format!(
         "on rank {rank} nothing orders {names}: one rank may begin with the one, another with the other, and \
-         both wait for ever"
+         both wait forever"
     );
     let (earlier, later) = (stream(pair.first), stream(pair.second));
     let after = |pair: Pair| {

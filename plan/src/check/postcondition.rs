@@ -283,7 +283,7 @@ fn compare(
             return report.tell(
                 Check::Bounds,
                 claim.at,
-                "the root of what the plan computes is no rank",
+                "the root of what the plan computes is not a rank",
                 Vec::new(),
                 &["name a rank of the plan"],
             );
@@ -371,11 +371,11 @@ fn compare(
                         .to_owned()
                 }
                 (Some((_, true)), Some(line)) => {
-                    format!("mend the range after `into` in line {line}, or the `computes` line")
+                    format!("correct the range after `into` in line {line}, or the `computes` line")
                 }
-                (Some(_), Some(line)) => format!("mend line {line}, or the `computes` line"),
+                (Some(_), Some(line)) => format!("correct line {line}, or the `computes` line"),
                 _ => format!(
-                    "nothing writes it: let a message or a collective do it, or mend what the plan says it \
+                    "nothing writes it: let a message or a collective do it, or correct what the plan says it \
                      computes, {}",
                     kind.name()
                 ),

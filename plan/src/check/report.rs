@@ -88,7 +88,7 @@ impl<'a> Report<'a> {
         };
         let Some(known) = self.problems.iter_mut().find(same) else { return false };
         if known.at != at && self.told.insert((check, at)) {
-            let text = "and the same holds for this put".to_owned();
+            let text = "and the same is true of this put".to_owned();
             known.story.push(Line { rank: None, other: None, at, text });
             let wants = known.help.iter_mut().find(|help| help.contains(EXCHANGE));
             if let Some((help, mend)) = wants.zip(mend()) {
@@ -202,7 +202,7 @@ impl<'a> Report<'a> {
         let (Expr::Param(_), [axis]) = (len, self.plan.axes.as_slice()) else { return None };
         let (len, n) = (self.plan.show(len), &axis.name);
         Some(format!(
-            "say `where {len} % {n} == 0`: then no part is empty, or shorter than another"
+            "write `where {len} % {n} == 0`: then no part is empty, or shorter than another"
         ))
     }
 

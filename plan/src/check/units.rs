@@ -56,7 +56,7 @@ fn waits_alone(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
     report.tell(
         Check::Groups,
         at,
-        "a wait for signals stands in a group with other work",
+        "a wait for signals shares a group with other work",
         story,
         &help,
     );
@@ -171,7 +171,7 @@ fn aliases(unit: &Unit, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Rep
                 "use two buffers, or make two groups: operations of one group have no order"
             }];
             if [first, second].into_iter().any(|op| report.is_placed_by_sender(op)) {
-                help.push("or change the part behind `into`: `rank` there is the sender's");
+                help.push("or change the part after `into`: `rank` there is the sender's");
             }
             return report.tell(
                 Check::Groups,

@@ -29,7 +29,7 @@ pub(super) fn of_rank(
                 at,
                 text: "computes an argument here".to_owned(),
             }],
-            help: vec!["say with `where` what the parameters promise".to_owned()],
+            help: vec!["say with `where` what holds of the parameters".to_owned()],
         })),
     }
 }

@@ -173,7 +173,7 @@ impl Greedy<'_> {
         };
         let group = self.groups.of[unit(before).turn as usize];
         if unit(before).is_compute {
-            let why = format!("{} stands between them", self.words.unit(self.program, before));
+            let why = format!("{} is between them", self.words.unit(self.program, before));
             return Err((None, why));
         }
         let apart = |why: String| Err((Some(group), why));
@@ -183,7 +183,7 @@ impl Greedy<'_> {
         }
         if self.plan.order == Order::Implicit && spoken.iter().flatten().any(|&turn| turn > last) {
             return apart(
-                "communication on another stream stands between them, and NCCL takes the order of the calls"
+                "communication on another stream is between them, and NCCL takes the order of the calls"
                     .to_owned(),
             );
         }
@@ -195,7 +195,7 @@ impl Greedy<'_> {
             let own = self.last.before(unit(at));
             let Some(own) = own.filter(|&own| self.groups.of[unit(own).turn as usize] == group)
             else {
-                return apart(format!("another statement stands between them on rank {rank}"));
+                return apart(format!("another statement is between them on rank {rank}"));
             };
             if let Err(why) = self.joins(open, group, (first, own), at) {
                 return apart(why);

@@ -86,7 +86,7 @@ impl<'a> Instance<'a> {
     ///
     /// # Errors
     ///
-    /// A region outside its buffer, a peer that is no rank: what cannot be written out.
+    /// A region outside its buffer, a peer that is not a rank: what cannot be written out.
     pub fn new(plan: &'a Plan, sizes: &'a Sizes) -> Result<Self, Rejected> {
         Ok(Self { plan, sizes, program: written(plan, sizes)? })
     }

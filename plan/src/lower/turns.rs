@@ -117,7 +117,7 @@ fn class(program: &Program, op: &Op) -> Result<Class, &'static str> {
         OpKind::Send | OpKind::Receive => Ok(Class::Messages),
         OpKind::Put | OpKind::Signal => Ok(Class::OneSided),
         OpKind::Wait => {
-            Err("a wait for signals stands alone: in a group it could wait for its own group")
+            Err("a wait for signals is launched alone: in a group it could wait for its own group")
         }
         OpKind::Read | OpKind::Write => Err("it computes"),
         OpKind::Collective(kind) => {

@@ -191,8 +191,8 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
     };
     let help = match (check, kinds) {
         (Check::CapturedCredit, _) => vec![
-            "wait for each signal right behind its put".to_owned(),
-            "or take `#[capture]` away, so that it is launched call by call".to_owned(),
+            "wait for each signal right after its put".to_owned(),
+            "or remove `#[capture]`, so that it is launched call by call".to_owned(),
             "or write `#[target(2, 32, 0)]`, if it runs on NCCL 2.32 or later".to_owned(),
         ],
         (_, Kinds { collective: Some((rank, name, lines)), .. }) => {
@@ -207,7 +207,7 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
             }]
         }
         (_, Kinds { waits: true, .. }) => vec![
-            "change the order: wait behind the `put` or `signal` that the other rank waits for"
+            "change the order: wait after the `put` or `signal` that the other rank waits for"
                 .to_owned(),
         ],
         (_, Kinds { messages: true, .. }) => turned::mends(program, &blocked),

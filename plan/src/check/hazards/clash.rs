@@ -9,7 +9,7 @@ use crate::verdict::Check;
 /// How a use of the memory stands to what a put brings.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Reads {
-    /// It is behind the wait for the put, and in no order with it.
+    /// It is behind the wait for the put, and not ordered with it.
     Behind,
     /// It is behind the put, and the wait is behind it, or is missing.
     TooEarly,
@@ -81,7 +81,7 @@ impl Clash<'_> {
             report.line(
                 source,
                 op,
-                format!("{ours_when}{}, in no order with it", report.does_in(op, runs.0)),
+                format!("{ours_when}{}, not ordered with it", report.does_in(op, runs.0)),
             ),
         ];
         let does = match (is_put, self.other.writes) {

@@ -60,7 +60,7 @@ impl Clash<'_> {
             },
         );
         format!(
-            "declare `signal {signal};`, raise it with the put, `signal {signal}` behind `into ..` in line \
+            "declare `signal {signal};`, raise it with the put, `signal {signal}` after `into ..` in line \
              {line}, and {wait} {place}"
         )
     }
@@ -77,7 +77,7 @@ impl Clash<'_> {
         }
         let turns = self.turns(report);
         let later = turns.map_or((false, false), |turns| turns.later);
-        let end = format!("at the end of the loop's body, behind line {line}");
+        let end = format!("at the end of the loop's body, after line {line}");
         match (self.reads(report), self.put.arrival) {
             (Reads::Behind, Some(wait)) => {
                 let stream = |unit: u32| report.stream(self.unit(unit).stream);
@@ -128,10 +128,10 @@ impl Clash<'_> {
         let done = report.free_signal("done");
         match self.exchange(report) {
             Some(exchange) => format!(
-                "or to read what was there before: declare `signal {done};`, and move line {puts} behind line \
+                "or to read what was there before: declare `signal {done};`, and move line {puts} after line \
                  {line}, with {exchange} between them"
             ),
-            None => format!("or put behind line {line}, to read what was there before"),
+            None => format!("or put after line {line}, to read what was there before"),
         }
     }
 
@@ -151,7 +151,7 @@ impl Clash<'_> {
         let waits_already =
             is_put || put.stream == user.stream || put.after & 1 << user.stream != 0;
         let line = program.place(theirs.statement).line;
-        let end = format!("at the end of the run, behind line {line}");
+        let end = format!("at the end of the run, after line {line}");
         let (puts, uses) = self.runs();
         if self.put.arrival.is_none() && op.signal == NONE && !is_put && uses > puts {
             return vec![self.with_signal("at the end of the run", report)];
@@ -176,7 +176,7 @@ impl Clash<'_> {
         }
         let Some(wait) = wait else {
             let why = match (put.rank, self.rank) {
-                (put, own) if put == own => "its own wait may be several runs behind".to_owned(),
+                (put, own) if put == own => "its own wait may be several runs late".to_owned(),
                 (put, own) => format!("rank {put} may be several runs ahead of rank {own}"),
             };
             return vec![format!("{}: without it, {why}", self.with_done(&end, report))];
@@ -208,13 +208,13 @@ impl Clash<'_> {
                 story.push(report.line(self.rank, op, text));
                 let raises = program.place(op.statement).line;
                 vec![if raising.stream == user.stream || raising.after & 1 << user.stream != 0 {
-                    format!("raise it behind the reader: exchange lines {raises} and {line}")
+                    format!("raise it after the reader: exchange lines {raises} and {line}")
                 } else {
                     format!("raise it after the reader: write `after {stream}` in line {raises}")
                 }]
             }
             _ => vec![format!(
-                "put only behind the wait for `{signal}` (line {}): on its stream, or `after` it",
+                "put only after the wait for `{signal}` (line {}): on its stream, or `after` it",
                 program.place(wait.statement).line
             )],
         }

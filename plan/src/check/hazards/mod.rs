@@ -283,7 +283,7 @@ impl Comparison<'_> {
     }
 }
 
-/// A put, and a use of the same memory that is in no order with it.
+/// A put, and a use of the same memory that is not ordered with it.
 struct Clash<'a> {
     program: &'a Program,
     orders: &'a Orders,

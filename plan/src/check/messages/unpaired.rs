@@ -137,7 +137,7 @@ fn half(one: &Unpaired, report: &mut Report<'_>) {
             rank: None,
             other: None,
             at: open.at,
-            text: format!("on rank {}, `{}` is no rank", op.peer, open.written),
+            text: format!("on rank {}, `{}` is not a rank", op.peer, open.written),
         });
         help.push(format!("write `{}` in line {} to close the ring", open.closed, open.at.line));
         region = Some(open.region);

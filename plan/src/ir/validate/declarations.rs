@@ -107,7 +107,7 @@ impl Found<'_> {
                 true
             }
             Values::Range(first, last) if first > last => {
-                let title = format!("{what} is from {first} to {last}, where there is nothing");
+                let title = format!("{what} is from {first} to {last}, which is empty");
                 self.say(at, title, "write the smaller number first");
                 false
             }

@@ -42,7 +42,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
             return refuse(step.at, title, "use loops, or split the plan");
         }
         if depth > MOST_NESTING {
-            let title = format!("this step stands inside more than {} others", MOST_NESTING - 1);
+            let title = format!("this step is inside more than {} others", MOST_NESTING - 1);
             return refuse(step.at, title, "nest loops, groups and guards less deep");
         }
         let mut outcome = Ok(());

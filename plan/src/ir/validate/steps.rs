@@ -34,7 +34,7 @@ impl Found<'_> {
                 StepKind::Compute(_) | StepKind::Group(_) | StepKind::Sequence(_)
             )
         {
-            let title = format!("{what} stands in a group");
+            let title = format!("{what} cannot be in a group");
             self.say(
                 at,
                 title,
@@ -62,14 +62,14 @@ impl Found<'_> {
                     }
                 }
                 _ => {
-                    let title = format!("{what} stands in a sequence");
+                    let title = format!("{what} cannot be in a sequence");
                     let help = "a sequence holds compute steps, transfers and guards around them";
                     self.say(at, title, help);
                 }
             }
         }
         if inside.uneven && matches!(step.kind, StepKind::Transfer(_)) {
-            let title = "a transfer stands in a loop whose bounds mention the rank";
+            let title = "a transfer cannot be in a loop whose bounds mention the rank";
             let help = "write its two halves, a send and a receive, or give the loop the same bounds on \
                         every rank and guard the transfer";
             self.say(at, title, help);

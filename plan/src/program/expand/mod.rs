@@ -70,7 +70,7 @@ pub(crate) fn expand(
             at: buffer.at,
             sizes: Some(sizes.clone()),
             story: Vec::new(),
-            help: vec!["say with `where` what the parameters promise".to_owned()],
+            help: vec!["say with `where` what holds of the parameters".to_owned()],
         }]
     })?;
     if !budget.take(objects.all.len() as u64) {

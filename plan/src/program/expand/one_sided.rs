@@ -19,14 +19,14 @@ impl Walk<'_> {
         let wrong = match ends.map(|buffer| buffer.window) {
             [true, true] => None,
             [false, false] if from != to => Some((
-                format!("a put reads from `{from}` and writes into `{to}`, which are no windows"),
+                format!("a put reads from `{from}` and writes into `{to}`, which are not windows"),
                 format!("{declare_from} and {declare_to}"),
             )),
             [false, _] => {
-                Some((format!("a put reads from `{from}`, which is no window"), declare_from))
+                Some((format!("a put reads from `{from}`, which is not a window"), declare_from))
             }
             [true, false] => {
-                Some((format!("a put writes into `{to}`, which is no window"), declare_to))
+                Some((format!("a put writes into `{to}`, which is not a window"), declare_to))
             }
         };
         if let Some((title, declare)) = wrong {

@@ -6,7 +6,7 @@ use crate::verdict::{Check, Line, Problem, ProblemKind};
 
 impl Walk<'_> {
     pub(super) fn no_value(&mut self, number: u32, rank: usize, why: NoValue) {
-        let help = "say with `where` what the parameters promise";
+        let help = "say with `where` what holds of the parameters";
         self.out_of_bounds(number, rank, why.to_string(), help);
     }
 
