@@ -1,5 +1,8 @@
 //! Splits, meshes, children that own and children that share.
 
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
 use proptest::prelude::*;
 use typed_nccl::{Communicator, Device, Error, Host, Mesh, Rank, Result, Sum, Window, spmd, tag};
 
@@ -207,4 +210,27 @@ fn a_shared_child_shares_its_parents_fate() -> Result<()> {
         world.health()?;
         world.finish()
     })
+}
+
+#[test]
+fn a_rank_that_gives_up_in_a_split_is_not_waited_for() -> Result<()> {
+    let (over, is_over) = channel();
+    let is_over = Mutex::new(is_over);
+    Host::spmd(2, |place| -> Result<()> {
+        let mut world = place.init()?;
+        world.barrier()?;
+        if world.rank().index() == 1 {
+            // It has asked for its place, and never takes it.
+            assert!(world.abort_handle().abort("enough"));
+            let error = world.split::<Expert>(0, 0).expect_err("an abort was asked for");
+            assert!(matches!(error, Error::Aborted(_)), "{error}");
+            over.send(()).expect("rank 0 waits");
+            return Ok(());
+        }
+        is_over.lock().expect("one rank takes it").recv().expect("rank 1 gives up");
+        let error = world.split::<Expert>(0, 0).expect_err("rank 1 does not come");
+        assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+        Ok(())
+    })
+    .map(drop)
 }

@@ -11,7 +11,7 @@ use super::builder::Setup;
 use super::lifecycle::Gone;
 use super::{CanEnqueue, CommConfig, Communicator, Shared, State, Uninit};
 use crate::error::{Aborted, BadGroups, Error, Site};
-use crate::{Label, Result, World, unwind};
+use crate::{Label, Rank, Result, World, unwind};
 
 /// What each rank asks for.
 #[derive(Serialize, Deserialize)]
@@ -199,7 +199,8 @@ impl<W: World, S: State> Communicator<W, S> {
             return Ok(None);
         };
         let Some(color) = wish.color else { return Ok(None) };
-        let seat = control.child(ticket, color, place, members.len());
+        let members: Vec<u32> = members.iter().map(|&(_, rank)| Rank::at(rank).0).collect();
+        let seat = control.child(ticket, color, place, &members);
         let config = CommConfig {
             deadline: core.deadline,
             contexts: core.slots.context,

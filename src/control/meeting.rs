@@ -25,9 +25,10 @@ struct State {
     rounds: HashMap<u64, Round>,
     /// Who left, the first one first.
     left: Vec<Left>,
-    /// What ranks have in common, such as meetings of some of them, until all of those have asked for
-    /// it: by exchange and colour.
-    shared: HashMap<(u64, u32), (Arc<dyn Any + Send + Sync>, usize)>,
+    /// Meetings of some of the ranks, until all of those have come: by exchange and colour.
+    children: HashMap<(u64, u32), Child>,
+    /// What all ranks have in common, until all of them have asked for it: by exchange.
+    shared: HashMap<u64, (Arc<dyn Any + Send + Sync>, u32)>,
     /// Each rank's last exchange, for reports.
     last: Vec<Option<(Topic, Site)>>,
 }
@@ -61,6 +62,22 @@ impl Exchange {
         }
         let missing = |rank: &usize| round.parts[*rank].is_none();
         (0..round.parts.len()).filter(missing).collect()
+    }
+}
+
+/// A meeting of some of the ranks.
+struct Child {
+    meeting: Arc<Meeting>,
+    /// Who did not come yet, by rank there.
+    missing: Vec<Option<u32>>,
+}
+
+impl Child {
+    /// A rank that left before it came does not come any more.
+    fn tell(&self, left: &Left) {
+        if let Some(rank) = self.missing.iter().position(|&missing| missing == Some(left.rank)) {
+            self.meeting.depart(Rank::at(rank).0, &left.why);
+        }
     }
 }
 
@@ -123,45 +140,48 @@ impl State {
 
 impl Meeting {
     pub(crate) fn new(size: u32) -> Arc<Self> {
-        Arc::new(Self::of(size))
-    }
-
-    fn of(size: u32) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let n = size as usize;
         let state = State {
             rounds: HashMap::new(),
             left: Vec::new(),
+            children: HashMap::new(),
             shared: HashMap::new(),
             last: vec![None; n],
         };
-        Self {
+        Arc::new(Self {
             id: NEXT.fetch_add(1, Relaxed),
             size,
             state: Mutex::new(state),
             news: Condvar::new(),
+        })
+    }
+
+    /// The meeting of the `members`, which gave `color` in exchange `seq`, for the one of them that is
+    /// `rank` there; each of them asks once.
+    pub(super) fn child(&self, seq: u64, color: u32, rank: usize, members: &[u32]) -> Arc<Self> {
+        let state = &mut *self.state();
+        let child = state.children.entry((seq, color)).or_insert_with(|| Child {
+            meeting: Self::new(u32::try_from(members.len()).unwrap_or(u32::MAX)),
+            missing: members.iter().copied().map(Some).collect(),
+        });
+        child.missing[rank] = None;
+        state.left.iter().for_each(|left| child.tell(left));
+        let meeting = child.meeting.clone();
+        if child.missing.iter().all(Option::is_none) {
+            state.children.remove(&(seq, color));
         }
+        meeting
     }
 
-    /// The meeting of the `size` ranks that gave `color` in exchange `seq`; each of them asks once.
-    pub(super) fn child(&self, seq: u64, color: u32, size: usize) -> Arc<Self> {
-        let ranks = u32::try_from(size).unwrap_or(u32::MAX);
-        self.shared((seq, color), size, || Self::of(ranks))
-    }
-
-    /// What the `ranks` that use `key` have in common; each of them asks once.
-    pub(super) fn shared<T: Any + Send + Sync>(
-        &self,
-        key: (u64, u32),
-        ranks: usize,
-        make: impl Fn() -> T,
-    ) -> Arc<T> {
+    /// What all ranks have in common in exchange `seq`; each of them asks once.
+    pub(super) fn shared<T: Any + Send + Sync>(&self, seq: u64, make: impl Fn() -> T) -> Arc<T> {
         let mut state = self.state();
-        let (shared, asked) = state.shared.entry(key).or_insert_with(|| (Arc::new(make()), 0));
+        let (shared, asked) = state.shared.entry(seq).or_insert_with(|| (Arc::new(make()), 0));
         *asked += 1;
-        let (shared, all) = (shared.clone(), *asked == ranks);
+        let (shared, all) = (shared.clone(), *asked == self.size);
         if all {
-            state.shared.remove(&key);
+            state.shared.remove(&seq);
         }
         // An exchange has one purpose, so what it shares has one type.
         shared.downcast().unwrap_or_else(|_| Arc::new(make()))
@@ -274,6 +294,7 @@ impl Meeting {
 
     fn leave(&self, new: Left) {
         let mut state = self.state();
+        state.children.values().for_each(|child| child.tell(&new));
         match state.left.iter_mut().find(|left| left.rank == new.rank) {
             // The first reason stays.
             Some(left) => {

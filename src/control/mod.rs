@@ -105,9 +105,9 @@ impl Control {
         }
     }
 
-    /// A seat in a communicator of some of the ranks: those that gave one colour in exchange `ticket`.
-    pub(crate) fn child(&self, ticket: Ticket, color: u32, rank: usize, size: usize) -> Seat {
-        Seat::at(self.meeting.child(ticket.0, color, size), rank)
+    /// Seat `rank` in a communicator of the `members`, which gave one colour in exchange `ticket`.
+    pub(crate) fn child(&self, ticket: Ticket, color: u32, rank: usize, members: &[u32]) -> Seat {
+        Seat::at(self.meeting.child(ticket.0, color, rank, members), rank)
     }
 
     /// What the ranks that took part in exchange `ticket` have in common from then on; each asks once.
@@ -116,7 +116,7 @@ impl Control {
         ticket: Ticket,
         make: impl Fn() -> T,
     ) -> Arc<T> {
-        self.meeting.shared((ticket.0, 0), self.meeting.size() as usize, make)
+        self.meeting.shared(ticket.0, make)
     }
 
     /// Takes this rank's turn in the next exchange with a call that no other rank's matches, so that
