@@ -5,6 +5,8 @@
 
 #[path = "../stress/call.rs"]
 mod call;
+#[path = "../stress/calm.rs"]
+mod calm;
 #[path = "../stress/collective.rs"]
 mod collective;
 #[path = "../stress/draw.rs"]

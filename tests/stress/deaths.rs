@@ -4,19 +4,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::Duration;
 
-use typed_nccl::{Error, Max, Result, Sum};
+use typed_nccl::{Error, Group, Max, Result, Sum};
 
+use super::device::Dev;
 use super::draw;
 use super::random::Random;
 use super::rank::{Rank, seats};
-use super::seeds;
 use super::step::{COMMS, Shape, Step};
 
 const STEPS: usize = 40;
 
 /// How a rank dies, or what it does wrong.
 #[derive(Clone, Copy, Debug)]
-enum Death {
+pub(crate) enum Death {
     Abort,
     Drop,
     DropEverything,
@@ -24,6 +24,9 @@ enum Death {
     Handle,
     Panic,
     PanicInClosure,
+    ErrorInGroup,
+    /// One that is caught.
+    PanicInGroup,
     Finish,
     /// A call that the others do not make.
     Surplus,
@@ -31,42 +34,58 @@ enum Death {
     Refused,
 }
 
+/// Those that others are told of before any deadline.
+pub(crate) const DEATHS: [Death; 8] = [
+    Death::Abort,
+    Death::Drop,
+    Death::DropEverything,
+    Death::Handle,
+    Death::Panic,
+    Death::PanicInClosure,
+    Death::ErrorInGroup,
+    Death::PanicInGroup,
+];
+
 /// What a rank panics with.
-struct Planned;
+pub(crate) struct Planned;
 
 /// One death: who, before which step, of which communicator.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+pub(crate) struct Plan {
     rank: usize,
     step: usize,
     comm: usize,
     death: Death,
 }
 
+impl Plan {
+    pub(crate) fn draw(random: &mut Random, shape: Shape, steps: usize, deaths: &[Death]) -> Self {
+        Self {
+            rank: random.below(shape.ranks),
+            step: random.below(steps),
+            comm: random.below(COMMS),
+            death: random.of(deaths),
+        }
+    }
+
+    /// Whether it is for a rank before a step.
+    pub(crate) fn is(&self, rank: usize, step: usize) -> bool {
+        (self.rank, self.step) == (rank, step)
+    }
+}
+
 /// The ranks' calls agree as far as they go: whoever waits is told why it waits in vain, and never
 /// runs into its deadline.
-#[test]
-fn deaths_are_told_before_any_deadline() {
-    let deaths = [
-        Death::Abort,
-        Death::Drop,
-        Death::DropEverything,
-        Death::Handle,
-        Death::Panic,
-        Death::PanicInClosure,
-    ];
-    seeds::each("deaths", 100, |seed| {
-        run(seed, &deaths, Duration::from_secs(30), |error| {
-            assert!(!matches!(error, Error::Timeout(_)), "seed {seed}: {error}");
-        })
+pub(crate) fn play_seed(seed: u64) {
+    run(seed, &DEATHS, Duration::from_secs(30), |error| {
+        assert!(!matches!(error, Error::Timeout(_)), "seed {seed}: {error}");
     });
 }
 
 /// The ranks' calls differ: deadlines may pass, and end it.
-#[test]
-fn programs_that_differ_end_in_errors() {
+pub(crate) fn play_different(seed: u64) {
     let deaths = [Death::Finish, Death::Surplus, Death::OtherLength, Death::Refused];
-    seeds::each("differences", 10, |seed| run(seed, &deaths, Duration::from_millis(500), |_| ()));
+    run(seed, &deaths, Duration::from_millis(500), |_| ());
 }
 
 fn run(seed: u64, deaths: &[Death], deadline: Duration, look: impl Fn(&Error) + Sync) {
@@ -74,13 +93,9 @@ fn run(seed: u64, deaths: &[Death], deadline: Duration, look: impl Fn(&Error) + 
     let shape = draw::shape(&mut random);
     let steps = if shape.block > 1000 { STEPS / 4 } else { STEPS };
     let program = draw::program(&mut random, shape, steps);
-    let plan = |random: &mut Random| Plan {
-        rank: random.below(shape.ranks),
-        step: random.below(steps),
-        comm: random.below(COMMS),
-        death: random.of(deaths),
-    };
-    let plans: Vec<Plan> = (0..=random.below(2)).map(|_| plan(&mut random)).collect();
+    let count = 1 + random.below(2);
+    let plans = (0..count).map(|_| Plan::draw(&mut random, shape, steps, deaths));
+    let plans: Vec<Plan> = plans.collect();
     let (program, plans, look) = (&program, &plans, &look);
     thread::scope(|scope| {
         for seats in seats(shape.ranks) {
@@ -116,8 +131,8 @@ fn live(
         if random.one_in(10) {
             thread::sleep(Duration::from_micros(random.next() % 800));
         }
-        let here = (rank.index, at);
-        for plan in plans.iter().filter(|plan| (plan.rank, plan.step) == here) {
+        let here = rank.index;
+        for plan in plans.iter().filter(|plan| plan.is(here, at)) {
             if let Err(error) = rank.die(plan) {
                 look(&error);
             }
@@ -144,7 +159,7 @@ fn live(
 }
 
 impl Rank {
-    fn die(&mut self, plan: &Plan) -> Result<()> {
+    pub(crate) fn die(&mut self, plan: &Plan) -> Result<()> {
         let Shape { block, .. } = self.shape;
         let Some(comm) = self.comms.get_mut(plan.comm) else { return Ok(()) };
         match plan.death {
@@ -166,6 +181,20 @@ impl Rank {
             Death::PanicInClosure => {
                 self.streams[1].launch((), |(), ()| resume_unwind(Box::new(Planned)))?;
             }
+            Death::ErrorInGroup => {
+                let fail = |_: &mut Group<'_, Dev>| -> Result<()> { Err(Error::other("planned")) };
+                if let Some(comm) = comm {
+                    assert!(comm.group(fail).is_err());
+                }
+            }
+            Death::PanicInGroup => {
+                let panic =
+                    |_: &mut Group<'_, Dev>| -> Result<()> { resume_unwind(Box::new(Planned)) };
+                if let Some(comm) = comm {
+                    let group = AssertUnwindSafe(|| comm.group(panic));
+                    assert!(catch_unwind(group).is_err_and(|panic| panic.is::<Planned>()));
+                }
+            }
             Death::Finish => comm.take().map_or(Ok(()), |comm| comm.finish())?,
             Death::Surplus | Death::OtherLength => {
                 let len = if matches!(plan.death, Death::Surplus) { 1.min(block) } else { 0 };
@@ -184,7 +213,7 @@ impl Rank {
     }
 
     /// Reads, ends and drops what is left, in an order of its own.
-    fn end(&mut self, random: &mut Random, look: &impl Fn(&Error)) {
+    pub(crate) fn end(&mut self, random: &mut Random, look: &impl Fn(&Error)) {
         let read = |rank: &Self| {
             for error in rank.stores.iter().filter_map(|store| store.to_vec().err()) {
                 look(&error);

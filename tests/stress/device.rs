@@ -2,6 +2,7 @@
 
 use typed_nccl::{AnyDevice, Host, Result, Slice, SliceMut};
 
+use super::claims::{Claim, hold};
 use super::model;
 use super::store::Queue;
 
@@ -17,7 +18,10 @@ pub(crate) fn mixed(
     from: &Slice<'_, u32, Dev>,
     to: &mut SliceMut<'_, u32, Dev>,
 ) -> Result<()> {
-    stream.launch((from, to), |(from, to), ()| model::mixed(from, to))
+    stream.launch((from, to), |(from, to), ()| {
+        let _held = hold([Claim::read(from), Claim::write(to)]);
+        model::mixed(from, to)
+    })
 }
 
 /// Launches what [`model::split`] does.
@@ -26,10 +30,16 @@ pub(crate) fn split(
     left: &mut SliceMut<'_, u32, Dev>,
     right: &mut SliceMut<'_, u32, Dev>,
 ) -> Result<()> {
-    stream.launch((left, right), |(left, right), ()| model::split(left, right))
+    stream.launch((left, right), |(left, right), ()| {
+        let _held = hold([Claim::write(left), Claim::write(right)]);
+        model::split(left, right)
+    })
 }
 
 /// Launches what [`model::scaled`] does.
 pub(crate) fn scaled(stream: &Queue, all: &mut SliceMut<'_, u32, Dev>) -> Result<()> {
-    stream.launch(all, |all, ()| model::scaled(all))
+    stream.launch(all, |all, ()| {
+        let _held = hold([Claim::write(all)]);
+        model::scaled(all)
+    })
 }

@@ -2,6 +2,7 @@
 
 use typed_nccl::{Error, Rank as Id, Result, Signals, Sum};
 
+use super::calm::calm;
 use super::draw::windows;
 use super::rank::{Rank, queue};
 use super::record::{Here, alone, grouped};
@@ -34,7 +35,7 @@ impl Rank {
 
     fn parts(&mut self, round: &Round) -> Result<()> {
         let due = self.due(round);
-        let here = Here { rank: self.index, shape: self.shape, slots: &self.slots };
+        let here = Here { rank: self.index, shape: self.shape, slots: &self.slots[round.comm] };
         let mut views = Views::new(&mut self.stores, &round.parts);
         let comm = self.comms[round.comm].as_mut().expect("alive");
         if !round.grouped {
@@ -64,7 +65,7 @@ impl Rank {
     fn due(&self, round: &Round) -> Signals {
         let mut due = Signals::new();
         for (peer, slot) in self.arrivals(round) {
-            due.expect_in(Id::from_index(peer), self.slot(slot), 1);
+            due.expect_in(Id::from_index(peer), self.slot(round.comm, slot), 1);
         }
         due
     }
@@ -80,7 +81,7 @@ impl Rank {
                 on.wait_signal(peer)?;
             } else {
                 let mut one = Signals::new();
-                one.expect_in(peer, self.slot(slot), 1);
+                one.expect_in(peer, self.slot(round.comm, slot), 1);
                 on.wait_signals(&one)?;
             }
         }
@@ -98,14 +99,14 @@ impl Rank {
         let on = comm.on(stream);
         match fence {
             Fence::Barrier => {
-                comm.sync(stream)?;
+                calm(|| comm.sync(stream))?;
                 comm.barrier()
             }
             Fence::Signals(slot) => {
                 let mut all = Signals::new();
                 for peer in 0..self.shape.ranks {
-                    on.signal_slot(peer, self.slot(slot))?;
-                    all.expect_in(peer, self.slot(slot), 1);
+                    on.signal_slot(peer, self.slot(round.comm, slot))?;
+                    all.expect_in(peer, self.slot(round.comm, slot), 1);
                 }
                 on.wait_signals(&all)
             }
@@ -116,7 +117,7 @@ impl Rank {
     fn settle(&self, round: &Round) -> Result<()> {
         let comm = self.comms[round.comm].as_ref().expect("alive");
         for stream in [round.stream, round.waiting] {
-            comm.sync(queue(comm, &self.streams, stream))?;
+            calm(|| comm.sync(queue(comm, &self.streams, stream)))?;
         }
         comm.barrier()
     }
@@ -128,7 +129,7 @@ impl Rank {
         for last in [false, true] {
             for stream in [round.stream, round.waiting] {
                 loop {
-                    match comm.sync(queue(comm, &self.streams, stream)) {
+                    match calm(|| comm.sync(queue(comm, &self.streams, stream))) {
                         Ok(()) => break,
                         Err(Error::Refused(refused)) if refused.by.index() == by => told = true,
                         Err(error) => return Err(error),

@@ -9,37 +9,33 @@ use super::device::{mixed, split};
 use super::draw::windows;
 use super::random::Random;
 use super::rank::{Rank, seats};
-use super::seeds;
 use super::step::{At, STREAMS, Shape};
 
-#[test]
-fn racing_puts_are_hazards_at_worst() {
-    seeds::each("races", 40, |seed| {
-        let mut random = Random::new(seed);
-        let block = if random.one_in(5) { 100_000 } else { 1 + random.below(200) };
-        let shape = Shape { ranks: 1 + random.below(4), block };
-        let steps = if block > 1000 { 20 } else { 100 };
-        thread::scope(|scope| {
-            for seats in seats(shape.ranks) {
-                scope.spawn(move || {
-                    let mut rank = Rank::new(seats, shape, Duration::from_secs(60));
-                    let rank = rank.as_mut().expect("connected");
-                    let mut random = Random::new(seed * 77 + rank.index as u64);
-                    for step in 0..steps {
-                        hazard_at_worst(rank.race(&mut random));
-                        if step % 10 == 0 {
-                            hazard_at_worst(rank.meet(step / 10));
-                        }
+pub(crate) fn play_seed(seed: u64) {
+    let mut random = Random::new(seed);
+    let block = if random.one_in(5) { 100_000 } else { 1 + random.below(200) };
+    let shape = Shape { ranks: 1 + random.below(4), block };
+    let steps = if block > 1000 { 20 } else { 100 };
+    thread::scope(|scope| {
+        for seats in seats(shape.ranks) {
+            scope.spawn(move || {
+                let mut rank = Rank::new(seats, shape, Duration::from_secs(60));
+                let rank = rank.as_mut().expect("connected");
+                let mut random = Random::new(seed * 77 + rank.index as u64);
+                for step in 0..steps {
+                    hazard_at_worst(rank.race(&mut random));
+                    if step % 10 == 0 {
+                        hazard_at_worst(rank.meet(step / 10));
                     }
-                    for comm in rank.comms.drain(..).flatten() {
-                        while !hazard_at_worst(comm.sync(comm.stream())) {}
-                        hazard_at_worst(comm.barrier());
-                        // What the peers' last puts met is told here at the latest.
-                        hazard_at_worst(comm.finish());
-                    }
-                });
-            }
-        });
+                }
+                for comm in rank.comms.drain(..).flatten() {
+                    while !hazard_at_worst(comm.sync(comm.stream())) {}
+                    hazard_at_worst(comm.barrier());
+                    // What the peers' last puts met is told here at the latest.
+                    hazard_at_worst(comm.finish());
+                }
+            });
+        }
     });
 }
 
@@ -67,7 +63,7 @@ impl Rank {
             0..4 => {
                 let source = self.stores[random.of(&own)].source(At { store: 0, start }, len);
                 let at = At { store: 0, start: random.up_to(size - len) };
-                let slot = self.slots[random.below(2)][random.below(3)];
+                let slot = self.slots[index][random.below(2)][random.below(3)];
                 let target = self.stores[window].target(at).raising(slot);
                 comm.on(stream).put_signal(source, random.below(self.shape.ranks), target)
             }

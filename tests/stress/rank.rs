@@ -6,6 +6,7 @@ use std::time::Duration;
 use typed_nccl::{Buffer, CommConfig, Communicator, Mark, Result, Seat, SignalSlot, Sum};
 
 use super::call;
+use super::calm::calm;
 use super::device::{self, Dev, mixed, scaled, split};
 use super::model::{fresh, own};
 use super::step::{BUFFERS, COMMS, CONTEXTS, SIGNALS, STREAMS, Shape, Step, WINDOWS};
@@ -22,11 +23,12 @@ pub(crate) struct Rank {
     pub(crate) stores: Vec<Store>,
     /// What fences reduce.
     pub(crate) tick: Buffer<u32, Dev>,
-    pub(crate) slots: Vec<Vec<SignalSlot>>,
+    /// By communicator, context and signal.
+    pub(crate) slots: Vec<Vec<Vec<SignalSlot>>>,
     /// Whether nothing but what the program says may go wrong.
     pub(crate) strict: bool,
-    marks: Vec<Mark<Dev>>,
-    device: Dev,
+    pub(crate) marks: Vec<Mark<Dev>>,
+    pub(crate) device: Dev,
 }
 
 /// The seats of each rank, one for each communicator.
@@ -63,13 +65,14 @@ impl Rank {
                 stores.push(Store::Window(comm.window(shape.size())?));
             }
         }
-        let slots = |context| {
-            (0..SIGNALS).map(|index| comms[0].signal_in(context, index)).collect::<Result<_>>()
+        let slots = |comm: &Comm| -> Result<Vec<Vec<SignalSlot>>> {
+            let signals = |at| (0..SIGNALS).map(|signal| comm.signal_in(at, signal)).collect();
+            (0..CONTEXTS).map(signals).collect()
         };
         Ok(Self {
             index,
             shape,
-            slots: (0..CONTEXTS).map(slots).collect::<Result<_>>()?,
+            slots: comms.iter().map(slots).collect::<Result<_>>()?,
             streams: (0..STREAMS).map(|_| device.stream()).collect::<Result<_>>()?,
             tick: device.zeros(1)?,
             comms: comms.into_iter().map(Some).collect(),
@@ -80,8 +83,8 @@ impl Rank {
         })
     }
 
-    pub(crate) fn slot(&self, slot: (u32, u32)) -> SignalSlot {
-        self.slots[slot.0 as usize][slot.1 as usize]
+    pub(crate) fn slot(&self, comm: usize, slot: (u32, u32)) -> SignalSlot {
+        self.slots[comm][slot.0 as usize][slot.1 as usize]
     }
 
     /// Plays a step; `expected` is what a store that is read holds.
@@ -133,10 +136,10 @@ impl Rank {
             Step::Away { store } => self.away(store),
             Step::Write { store, value } => {
                 let values = vec![value ^ self.index as u32; self.shape.size()];
-                self.stores[store].all_mut().copy_from(&values)
+                calm(|| self.stores[store].all_mut().copy_from(&values))
             }
             Step::Read { store } => {
-                let found = self.stores[store].to_vec()?;
+                let found = calm(|| self.stores[store].to_vec())?;
                 if let Some(expected) = expected {
                     assert!(found == expected, "rank {}: store {store} differs", self.index);
                 }
@@ -157,11 +160,12 @@ impl Rank {
                 self.marks.push(mark);
                 if self.marks.len() > MARKS {
                     let comm = self.comms[0].as_ref().expect("alive");
-                    comm.wait(&self.marks.remove(0))?;
+                    let mark = self.marks.remove(0);
+                    calm(|| comm.wait(&mark))?;
                 }
                 Ok(())
             }
-            Step::Sync { stream } => self.streams[stream].sync(),
+            Step::Sync { stream } => calm(|| self.streams[stream].sync()),
             Step::Refused { comm, stream } => {
                 let comm = self.comms[comm].as_ref().expect("alive");
                 let on = comm.on(queue(comm, &self.streams, stream));
@@ -188,7 +192,7 @@ impl Rank {
         let send = self.device.from_slice(&own(self.index, len))?;
         let mut recv = self.device.zeros(blocks[self.index])?;
         comm.reduce_scatter_v(&send, &mut recv, Sum, &declared)?;
-        let found = recv.to_vec()?;
+        let found = calm(|| recv.to_vec())?;
         if self.strict {
             let start: usize = blocks[..self.index].iter().sum();
             let all: Vec<Vec<u32>> = (0..self.shape.ranks).map(|rank| own(rank, len)).collect();

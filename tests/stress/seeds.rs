@@ -9,23 +9,28 @@ use std::time::Duration;
 /// More than a seed takes whose communicators time out, by far.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs `body` with each of `usual` seeds, more or fewer if the environment says so. A deadlock ends
-/// the process, with a word, where it would hold up whoever waits for the tests.
+/// Runs `body` with each of `usual` seeds, more or fewer if the environment says so, each watched.
 pub(crate) fn each(name: &'static str, usual: u64, body: impl Fn(u64)) {
     for seed in seeds(usual) {
-        let (done, watched) = channel::<()>();
-        thread::spawn(move || {
-            if watched.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("{name}: seed {seed} hangs: it took more than {LIMIT:?}");
-                std::process::abort();
-            }
-        });
-        body(seed);
-        drop(done);
+        watched(name, seed, || body(seed));
         if env::var_os("STRESS_VERBOSE").is_some() {
             println!("{name}: seed {seed} holds");
         }
     }
+}
+
+/// Runs `body`. A deadlock ends the process, with a word.
+pub(crate) fn watched<R>(name: &'static str, seed: u64, body: impl FnOnce() -> R) -> R {
+    let (done, watched) = channel::<()>();
+    thread::spawn(move || {
+        if watched.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{name}: seed {seed} hangs: it took more than {LIMIT:?}");
+            std::process::abort();
+        }
+    });
+    let outcome = body();
+    drop(done);
+    outcome
 }
 
 fn seeds(usual: u64) -> Range<u64> {

@@ -1,6 +1,7 @@
 //! Checks that need more than the compiler: `cargo run -p xtask -- <check>`.
 //!
 //! * `cost`: what a typed call costs beside a direct one, in instructions.
+//! * `fuzz seed seconds [kind]`: random programs on the host backend, beside a model.
 //! * `pictures`: draws the plans of the library, for `docs/plans` and for their documentation.
 //! * `plans [seed] [count]`: random plans, the checker beside a simulator.
 //! * `sanitize [address|thread]`: the test suite under AddressSanitizer and ThreadSanitizer.
@@ -27,6 +28,7 @@ mod abi {
     }
 }
 mod cost;
+mod fuzz;
 mod pictures;
 mod plans;
 mod sanitize;
@@ -39,7 +41,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | fetch-nccl | \
-     pictures | plans [seed] [count] | sanitize [address|thread] | symbols [version..]";
+     fuzz seed seconds [kind] | pictures | plans [seed] [count] | sanitize [address|thread] | symbols [version..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,6 +50,10 @@ fn main() -> ExitCode {
         ["abi-check", ref names @ ..] => wheels::named(names).and_then(|which| abi::run(&which)),
         ["cost"] => cost::run(),
         ["fetch-nccl"] => wheels::fetch_tested(),
+        ["fuzz", seed, seconds] => fuzz::run(seed, seconds, &fuzz::TURNS),
+        ["fuzz", seed, seconds, kind] => {
+            fuzz::kind(kind).and_then(|kind| fuzz::run(seed, seconds, &[kind]))
+        }
         ["pictures"] => pictures::run(),
         ["plans", ref arguments @ ..] if arguments.len() <= 2 => plans::run(arguments),
         ["sanitize"] => sanitize::run(&sanitize::ALL),

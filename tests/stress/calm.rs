@@ -1,0 +1,23 @@
+//! Host waits among closures that panic on purpose.
+
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use typed_nccl::{Error, Result};
+
+/// What the message of a planned panic begins with; its number follows.
+pub(crate) const PLANNED: &str = "planned panic ";
+
+static TOLD: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
+
+/// Waits until the wait has nothing to say of planned panics any more. Each is told once.
+pub(crate) fn calm<T>(mut wait: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        let outcome = wait();
+        let Err(Error::Panicked(panicked)) = &outcome else { return outcome };
+        let number = panicked.message.strip_prefix(PLANNED).and_then(|text| text.parse().ok());
+        let Some(number) = number else { return outcome };
+        let is_new = TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+        assert!(is_new, "told twice: {}", panicked.message);
+    }
+}
