@@ -65,12 +65,12 @@ pub(super) struct Scope {
 const RESERVED: [&str; 3] = ["rank", "size", "world"];
 
 /// Names that the fields and arguments of the plan's module cannot have.
-const KEYWORDS: [&str; 50] = [
+const KEYWORDS: [&str; 51] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
     "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
     "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
-    "unsafe", "unsized", "use", "virtual", "where", "while",
+    "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
 impl Scope {
