@@ -57,7 +57,8 @@ impl<W: World> On<'_, W> {
         self.core.issue(self.stream, ops, refusals)
     }
 
-    /// Refuses transfers of this rank with itself that would wait for ever (P05, P06).
+    /// Refuses transfers of this rank with itself that lack their other half in the group, for which NCCL
+    /// waits for ever, or whose halves differ in length, which it does not compare.
     pub(crate) fn self_transfers(&self, ops: &[Op<'_, Back<W>>]) -> Result<()> {
         let of = |operation: Operation| {
             ops.iter().filter_map(move |op| match op {

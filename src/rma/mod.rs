@@ -89,7 +89,7 @@ impl<'c, W: World> On<'c, W> {
         Ok(Op::Wait(Wait { call, peer, slot, count }))
     }
 
-    /// Signals are set up with the first symmetric window (X04).
+    /// NCCL sets signals up with the first symmetric window, and takes none before it.
     fn has_signals(&self, operation: Operation, site: Site) -> Result<()> {
         if self.core.has_signals {
             return Ok(());

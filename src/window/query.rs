@@ -169,7 +169,7 @@ impl<W: World> Registration<W> {
         self.bytes
     }
 
-    /// NCCL's handle; `None` where NCCL accepts a registration and keeps none (B02).
+    /// NCCL's handle; `None` where NCCL accepts a registration and keeps none.
     pub fn handle(&self) -> Option<u64> {
         self.handle
     }

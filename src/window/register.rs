@@ -149,7 +149,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     let core = &mut live.core;
     core.health.check()?;
     core.may_wait("register_window", site)?;
-    // Nothing of ours is in flight while NCCL registers (N20), on this memory least of all.
+    // NCCL must not register beside an operation of the communicator, on this memory least of all.
     let ready = outcome.and_then(|()| {
         live.stream.core.idle(core.within(), "register_window", site)?;
         core.drained("register_window", site)?;

@@ -32,9 +32,9 @@ pub(super) enum Class {
     Messages,
     /// Collectives that are kernels of their own.
     Collectives,
-    /// Collectives of which NCCL makes messages (N6).
+    /// Collectives of which NCCL makes messages.
     MessageCollectives,
-    /// Puts and signals (N4).
+    /// Puts and signals.
     OneSided,
 }
 

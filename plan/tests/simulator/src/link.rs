@@ -306,7 +306,7 @@ fn touched(instance: &Instance<'_>, rank: usize, run: usize, unit: &Unit) -> Vec
     all
 }
 
-/// The streams that a unit waits for because of memory (N21); then notes its own uses.
+/// The streams that a unit waits for because of memory; then notes its own uses.
 fn memory(
     uses: &mut HashMap<Object, Uses>,
     instance: &Instance<'_>,

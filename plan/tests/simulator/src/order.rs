@@ -120,7 +120,7 @@ pub(crate) fn communicators(linked: &Linked<'_>, clocks: &Clocks, outcome: &mut 
         return;
     }
     let mut rank = 0;
-    // The last unit of each communicator; those before it are behind it (N3).
+    // The last unit of each communicator; those before it are behind it.
     let mut last: HashMap<usize, usize> = HashMap::new();
     for (id, node) in linked.nodes.iter().enumerate() {
         if node.rank != rank {

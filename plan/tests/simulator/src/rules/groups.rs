@@ -33,7 +33,7 @@ pub(crate) fn check(units: &[Vec<Unit>], outcome: &mut Outcome) {
     }
 }
 
-/// A collective that NCCL makes of messages (N6).
+/// A collective that NCCL makes of messages.
 fn pairwise(op: &Op) -> bool {
     use CollectiveKind::{AllToAll, Gather, Scatter};
     let Act::Collective { kind, .. } = &op.act else { return false };

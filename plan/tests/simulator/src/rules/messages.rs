@@ -1,4 +1,4 @@
-//! Messages: both halves (A1), alike (A2), to oneself within a group (A3), parted alike (A8, N2).
+//! Messages: both halves (A1), alike (A2), to oneself within a group (A3), parted alike (A8).
 
 use std::collections::HashMap;
 
