@@ -155,7 +155,7 @@ impl Health {
     /// Leaves an error for a host wait to come; each wait returns one.
     pub fn pend(&self, error: Error) {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        if pending.len() < PENDING && !pending.iter().any(|known| known.says_what(&error)) {
+        if pending.len() < PENDING && !pending.iter().any(|known| known.is_again(&error)) {
             pending.push_back(error);
         }
     }

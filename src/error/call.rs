@@ -65,7 +65,7 @@ impl fmt::Display for Operation {
 }
 
 /// One rank's call, as it entered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Call {
     /// The operation.
     pub operation: Operation,
@@ -89,7 +89,7 @@ impl Call {
         Self { operation, dtype, count, reduction: None, root: None, peer: None, site }
     }
 
-    /// Whether two ranks' calls are one collective (NCCL checks none of it: K01, K02).
+    /// Whether two ranks' calls are one collective. NCCL checks none of it.
     pub(crate) fn matches(&self, other: &Self) -> bool {
         self.operation == other.operation
             && self.dtype == other.dtype

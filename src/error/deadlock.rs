@@ -5,7 +5,7 @@ use std::fmt;
 use crate::Rank;
 
 /// Ranks wait for each other, or for what nobody is left to call.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Deadlock {
     /// The ranks that wait, and those that they wait for.
     pub ranks: Vec<Rank>,

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{At, Call};
 
 /// CUDA's driver cannot be used on this machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoDriver {
     /// What was found, or tried.
     pub why: String,
@@ -22,7 +22,7 @@ impl fmt::Display for NoDriver {
 }
 
 /// A GPU that this machine does not have, or that this process does not see.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoSuchDevice {
     /// The ordinal asked for, or the last of several.
     pub asked: u32,
@@ -41,7 +41,7 @@ impl fmt::Display for NoSuchDevice {
 }
 
 /// No NCCL could be loaded.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoNccl {
     /// Every place that was tried, and why each failed.
     pub tried: String,
@@ -54,7 +54,7 @@ impl fmt::Display for NoNccl {
 }
 
 /// Something that the loaded NCCL, or the machine, does not offer.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unsupported {
     /// What was asked for.
     pub what: String,
@@ -73,7 +73,7 @@ impl fmt::Display for Unsupported {
 
 /// A call of CUDA's driver failed. A fault of the device stays: every later call fails too, and only
 /// a new process gets the device back.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CudaFailed {
     /// What was done.
     pub doing: &'static str,
@@ -93,7 +93,7 @@ impl fmt::Display for CudaFailed {
 }
 
 /// A call of NCCL's failed.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NcclFailed {
     /// NCCL's function.
     pub function: &'static str,
@@ -122,7 +122,7 @@ impl fmt::Display for NcclFailed {
 }
 
 /// A signal, or a wait for one, on a communicator that has no window.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoWindow {
     /// The method.
     pub operation: &'static str,

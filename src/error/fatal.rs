@@ -8,7 +8,7 @@ use super::report::Ranks;
 use crate::Rank;
 
 /// Ranks are gone.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerFailed {
     /// The communicator's name.
     pub name: &'static str,
@@ -48,7 +48,7 @@ impl fmt::Display for PeerFailed {
 }
 
 /// A deadline passed.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timeout {
     /// What waited: `to_vec`, `barrier`.
     pub operation: &'static str,
@@ -69,7 +69,7 @@ impl fmt::Display for Timeout {
 }
 
 /// Somebody asked for an abort.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Aborted {
     /// The reason given.
     pub why: String,
@@ -86,7 +86,7 @@ impl fmt::Display for Aborted {
 }
 
 /// The communicator could not be made.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InitFailed {
     /// How many ranks it was to have.
     pub size: usize,

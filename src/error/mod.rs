@@ -52,155 +52,157 @@ pub use submission::{BadSubmission, SubmissionFault};
 pub use unawaited::{Surplus, Unawaited};
 pub use window::{NoSuchSignal, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer};
 
-/// What went wrong. `Clone + Send + Sync + 'static`, two words. Its `Debug` is its message too, so that
-/// a `main` which returns it ends with the sentence.
-#[derive(Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
+/// How bad an error is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Severity {
+    /// This rank refused its own call before anything was sent.
+    Refusal,
+    /// An operation that was enqueued did not happen as asked.
+    Report,
+    /// It poisoned its communicator.
+    Fatal,
+    /// None of these: something could not be had, or the program's own error.
+    Failure,
+}
+
+/// The sum of all errors, each with how bad it is.
+macro_rules! errors {
+    ($($(#[$doc:meta])* $name:ident($it:pat) => $severity:expr,)*) => {
+        /// What went wrong. `Clone + Send + Sync + 'static`, two words. Two are equal if they are of one
+        /// kind and equal in all that they say. Its `Debug` is its message too, so that a `main` which
+        /// returns it ends with the sentence.
+        #[derive(Clone, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Error {
+            $($(#[$doc])* $name(Box<$name>),)*
+        }
+
+        impl Error {
+            fn severity(&self) -> Severity {
+                use Severity::{Failure, Fatal, Refusal, Report};
+
+                match self {
+                    $(Self::$name($it) => $severity,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for Error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $(Self::$name(it) => it.fmt(f),)*
+                }
+            }
+        }
+    };
+}
+
+errors! {
     /// A buffer's length does not fit the operation.
-    #[error("{0}")]
-    BadLength(Box<BadLength>),
+    BadLength(_) => Refusal,
     /// Lists of ranks, or a grid, that do not divide the communicator.
-    #[error("{0}")]
-    BadGroups(Box<BadGroups>),
+    BadGroups(_) => Refusal,
     /// A view reaches past its buffer.
-    #[error("{0}")]
-    BadRange(Box<BadRange>),
+    BadRange(_) => Refusal,
     /// A rank or root out of range.
-    #[error("{0}")]
-    NoSuchRank(Box<NoSuchRank>),
+    NoSuchRank(_) => Refusal,
     /// A root that gave no buffer.
-    #[error("{0}")]
-    NoBuffer(Box<NoBuffer>),
+    NoBuffer(_) => Refusal,
     /// A count that does not fit into memory.
-    #[error("{0}")]
-    Overflow(Box<Overflow>),
+    Overflow(_) => Refusal,
     /// Declared lengths that are more than a buffer can hold.
-    #[error("{0}")]
-    SplitsTooLong(Box<SplitsTooLong>),
+    SplitsTooLong(_) => Refusal,
     /// Memory or a stream of another device.
-    #[error("{0}")]
-    OtherDevice(Box<OtherDevice>),
+    OtherDevice(_) => Refusal,
     /// Data types that differ, known at run time only.
-    #[error("{0}")]
-    OtherDType(Box<OtherDType>),
+    OtherDType(_) => Refusal,
     /// An average of integers, known at run time only.
-    #[error("{0}")]
-    NotReducible(Box<NotReducible>),
+    NotReducible(_) => Refusal,
     /// Per-rank values of another clique.
-    #[error("{0}")]
-    OtherClique(Box<OtherClique>),
+    OtherClique(_) => Refusal,
     /// A transfer where nothing is recorded.
-    #[error("{0}")]
-    OutsideGroup(Box<OutsideGroup>),
+    OutsideGroup(_) => Refusal,
     /// A request that an [`Ordered`](crate::Ordered) communicator cannot take.
-    #[error("{0}")]
-    BadSubmission(Box<BadSubmission>),
+    BadSubmission(_) => Refusal,
     /// A resource of another communicator.
-    #[error("{0}")]
-    WrongCommunicator(Box<WrongCommunicator>),
+    WrongCommunicator(_) => Refusal,
     /// Memory could not be had.
-    #[error("{0}")]
-    NoMemory(Box<NoMemory>),
+    NoMemory(_) => Failure,
     /// A device tag that names another ordinal.
-    #[error("{0}")]
-    TagTaken(Box<TagTaken>),
+    TagTaken(_) => Failure,
     /// A host wait inside a closure that `Stream::launch` runs.
-    #[error("{0}")]
-    WaitInLaunch(Box<WaitInLaunch>),
+    WaitInLaunch(_) => Refusal,
     /// `TYPED_NCCL` does not read as a number of ranks.
-    #[error("{0}")]
-    SizeVariable(Box<SizeVariable>),
+    SizeVariable(_) => Failure,
     /// Started by a launcher that this build cannot join.
-    #[error("{0}")]
-    LaunchedUnderLauncher(Box<LaunchedUnderLauncher>),
+    LaunchedUnderLauncher(_) => Failure,
     /// The ranks' calls differ.
-    #[error("{0}")]
-    Mismatch(Box<Mismatch>),
+    Mismatch(it) => if it.ended { Fatal } else { Report },
     /// Another rank refused its part of an operation.
-    #[error("{0}")]
-    Refused(Box<Refused>),
+    Refused(_) => Report,
     /// A put and another use of a window that nothing orders.
-    #[error("{0}")]
-    Hazard(Box<Hazard>),
+    Hazard(_) => Report,
     /// Signals that this rank never awaited, told by `finish`.
-    #[error("{0}")]
-    Unawaited(Box<Unawaited>),
+    Unawaited(_) => Report,
     /// A put that ends past the window.
-    #[error("{0}")]
-    OutsideWindow(Box<OutsideWindow>),
+    OutsideWindow(_) => Refusal,
     /// The ranks registered windows that differ.
-    #[error("{0}")]
-    WindowsDiffer(Box<WindowsDiffer>),
+    WindowsDiffer(_) => Failure,
     /// A signal or context that the communicator was not configured with.
-    #[error("{0}")]
-    NoSuchSignal(Box<NoSuchSignal>),
+    NoSuchSignal(_) => Refusal,
     /// More signals to wait for than can be counted.
-    #[error("{0}")]
-    TooManySignals(Box<TooManySignals>),
+    TooManySignals(_) => Refusal,
     /// A transfer of a rank with itself whose other half is not in the same group.
-    #[error("{0}")]
-    SelfTransfer(Box<SelfTransfer>),
+    SelfTransfer(_) => Refusal,
     /// A plan that cannot be bound as it is asked for.
-    #[error("{0}")]
-    BadPlan(Box<BadPlan>),
+    BadPlan(_) => Refusal,
     /// The ranks bind plans that differ.
-    #[error("{0}")]
-    PlansDiffer(Box<PlansDiffer>),
+    PlansDiffer(_) => Refusal,
     /// A bound plan is run with another communicator.
-    #[error("{0}")]
-    BoundElsewhere(Box<BoundElsewhere>),
+    BoundElsewhere(_) => Refusal,
     /// Memory that does not fit the plan that it is given to.
-    #[error("{0}")]
-    BadArgument(Box<BadArgument>),
+    BadArgument(_) => Refusal,
     /// A compute step that asks for what its plan does not give it.
-    #[error("{0}")]
-    BadStep(Box<BadStep>),
+    BadStep(_) => Refusal,
     /// A closure given to `Stream::launch` panicked.
-    #[error("{0}")]
-    Panicked(Box<Panicked>),
+    Panicked(_) => Report,
     /// Host values that another rank sent do not read as the type asked for.
-    #[error("{0}")]
-    ValueMismatch(Box<ValueMismatch>),
+    ValueMismatch(_) => Failure,
     /// No CUDA driver.
-    #[error("{0}")]
-    NoDriver(Box<NoDriver>),
+    NoDriver(_) => Failure,
     /// A GPU that is not there.
-    #[error("{0}")]
-    NoSuchDevice(Box<NoSuchDevice>),
+    NoSuchDevice(_) => Failure,
     /// No NCCL.
-    #[error("{0}")]
-    NoNccl(Box<NoNccl>),
+    NoNccl(_) => Failure,
     /// Something that the loaded NCCL, or the machine, does not offer.
-    #[error("{0}")]
-    Unsupported(Box<Unsupported>),
+    Unsupported(_) => Refusal,
     /// A signal before the first window.
-    #[error("{0}")]
-    NoWindow(Box<NoWindow>),
+    NoWindow(_) => Refusal,
     /// A call of CUDA's driver failed.
-    #[error("{0}")]
-    CudaFailed(Box<CudaFailed>),
+    CudaFailed(_) => Fatal,
     /// A call of NCCL's failed.
-    #[error("{0}")]
-    NcclFailed(Box<NcclFailed>),
+    NcclFailed(_) => Fatal,
     /// The communicator could not be made.
-    #[error("{0}")]
-    InitFailed(Box<InitFailed>),
+    InitFailed(_) => Fatal,
     /// Ranks are gone.
-    #[error("{0}")]
-    PeerFailed(Box<PeerFailed>),
+    PeerFailed(_) => Fatal,
     /// A deadline passed.
-    #[error("{0}")]
-    Timeout(Box<Timeout>),
+    Timeout(_) => Fatal,
     /// Ranks wait for each other, or for what nobody is left to call.
-    #[error("{0}")]
-    Deadlock(Box<Deadlock>),
+    Deadlock(_) => Fatal,
     /// Somebody asked for an abort.
-    #[error("{0}")]
-    Aborted(Box<Aborted>),
+    Aborted(_) => Fatal,
     /// An error of the program's own: [`Error::other`].
-    #[error("{0}")]
-    Other(#[source] Box<Other>),
+    Other(_) => Failure,
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Other(other) => Some(other),
+            _ => None,
+        }
+    }
 }
 
 /// A result whose error is [`Error`] unless said otherwise.
@@ -209,65 +211,25 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// Whether it poisoned its communicator: later calls on it fail with the same cause.
     pub fn is_fatal(&self) -> bool {
-        matches!(
-            self,
-            Self::InitFailed(_)
-                | Self::PeerFailed(_)
-                | Self::Timeout(_)
-                | Self::Deadlock(_)
-                | Self::Aborted(_)
-                | Self::CudaFailed(_)
-                | Self::NcclFailed(_)
-        )
+        self.severity() == Severity::Fatal
     }
 
     /// Whether this rank refused its own call before anything was sent.
     pub fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            Self::BadLength(_)
-                | Self::BadGroups(_)
-                | Self::BadRange(_)
-                | Self::NoSuchRank(_)
-                | Self::NoBuffer(_)
-                | Self::Overflow(_)
-                | Self::SplitsTooLong(_)
-                | Self::OtherDevice(_)
-                | Self::OtherClique(_)
-                | Self::OtherDType(_)
-                | Self::NotReducible(_)
-                | Self::OutsideGroup(_)
-                | Self::BadSubmission(_)
-                | Self::WrongCommunicator(_)
-                | Self::OutsideWindow(_)
-                | Self::NoSuchSignal(_)
-                | Self::TooManySignals(_)
-                | Self::SelfTransfer(_)
-                | Self::WaitInLaunch(_)
-                | Self::Unsupported(_)
-                | Self::NoWindow(_)
-                | Self::BadPlan(_)
-                | Self::PlansDiffer(_)
-                | Self::BoundElsewhere(_)
-                | Self::BadArgument(_)
-                | Self::BadStep(_)
-        )
+        self.severity() == Severity::Refusal
     }
 
     /// Whether another rank is the cause, so that the survivors may go on without it.
     pub fn is_peer_failure(&self) -> bool {
         matches!(self, Self::PeerFailed(_) | Self::Timeout(_))
     }
-}
 
-impl Error {
-    /// Whether it tells what another error would: a refused group is one refusal.
-    pub(crate) fn says_what(&self, other: &Self) -> bool {
+    /// Whether both tell of one thing: a refused group is one refusal, whichever of its calls this
+    /// rank finds refused first.
+    pub(crate) fn is_again(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Refused(a), Self::Refused(b)) => {
-                a.by == b.by && a.reason.to_string() == b.reason.to_string()
-            }
-            _ => self.to_string() == other.to_string(),
+            (Self::Refused(a), Self::Refused(b)) => a.by == b.by && a.reason == b.reason,
+            _ => self == other,
         }
     }
 }
@@ -322,3 +284,44 @@ impl std::fmt::Display for At {
 
 static_assertions::assert_impl_all!(Error: Send, Sync, Clone, std::error::Error);
 static_assertions::const_assert!(size_of::<Error>() <= 16);
+
+#[cfg(test)]
+mod tests {
+    use super::{BadRange, Call, Error, Mismatch, Operation, Refused};
+    use crate::{DType, Rank};
+
+    fn refused(by: u32, operation: Operation, reason: &Error) -> Error {
+        let call = Call::new(operation, DType::F32, 1, std::panic::Location::caller());
+        let reason = reason.clone();
+        Error::Refused(Box::new(Refused { name: "World", call, by: Rank(by), reason }))
+    }
+
+    #[test]
+    fn errors_of_one_text_may_differ() {
+        let (first, second) = (Error::other("no"), Error::other("no"));
+        assert!(first == first.clone() && first != second);
+        // Two closures of one line read alike too.
+        let site = std::panic::Location::caller;
+        let [a, b] = [site(), site()]
+            .map(|site| Error::BadRange(Box::new(BadRange { start: 0, end: 2, len: 1, site })));
+        assert!(a.to_string() == b.to_string() && a != b);
+    }
+
+    #[test]
+    fn a_refused_group_is_one_refusal() {
+        let (reason, other) = (Error::other("no"), Error::other("no"));
+        let told = refused(1, Operation::SendTo, &reason);
+        assert!(told.is_again(&refused(1, Operation::RecvFrom, &reason)));
+        assert!(!told.is_again(&refused(2, Operation::SendTo, &reason)));
+        assert!(!told.is_again(&refused(1, Operation::SendTo, &other)));
+    }
+
+    #[test]
+    fn a_mismatch_is_fatal_where_it_ends_the_communicator() {
+        for ended in [false, true] {
+            let (name, what, calls) = ("World", String::new(), Vec::new());
+            let error = Error::Mismatch(Box::new(Mismatch { name, what, calls, ended }));
+            assert!(error.is_fatal() == ended && !error.is_refusal());
+        }
+    }
+}

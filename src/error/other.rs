@@ -1,18 +1,39 @@
 //! Errors of the program's own, where this library's are expected.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::Arc;
 
 use super::Error;
 
 /// An error of the program's own.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{text}")]
+#[derive(Clone, Debug)]
 pub struct Other {
     /// What went wrong.
     pub source: Arc<dyn StdError + Send + Sync>,
     /// The same in words, as it was when the error was made.
     pub text: String,
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Of one source, not of one text: what the program's own errors say may be alike.
+impl PartialEq for Other {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.source, &other.source)
+    }
+}
+
+impl Eq for Other {}
+
+impl StdError for Other {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.source)
+    }
 }
 
 impl Error {

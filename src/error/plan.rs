@@ -10,7 +10,7 @@ use crate::{DType, Rank};
 type Location = &'static std::panic::Location<'static>;
 
 /// A plan that cannot be bound as it is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadPlan {
     /// The plan's name.
     pub plan: String,
@@ -28,7 +28,7 @@ impl fmt::Display for BadPlan {
 }
 
 /// The ranks bind plans that differ, or one of them cannot bind its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlansDiffer {
     /// The communicator's name.
     pub name: &'static str,
@@ -48,7 +48,7 @@ impl fmt::Display for PlansDiffer {
 }
 
 /// A bound plan is run with another communicator than it was bound to.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BoundElsewhere {
     /// The plan's name.
     pub plan: String,
@@ -75,7 +75,7 @@ impl fmt::Display for BoundElsewhere {
 }
 
 /// Memory that is given to a plan and does not fit it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadArgument {
     /// The plan's name.
     pub plan: String,
@@ -204,7 +204,7 @@ impl fmt::Display for BadArgument {
 }
 
 /// A compute step that asks for something that its plan does not give it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadStep {
     /// The plan's name.
     pub plan: String,

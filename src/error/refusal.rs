@@ -11,7 +11,7 @@ type Location = &'static std::panic::Location<'static>;
 pub(super) const UNHARMED: &str = "nothing was sent and the communicator is unharmed, but the other ranks may be waiting: they are told of this refusal";
 
 /// A buffer's length does not fit the operation.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadLength {
     /// The method.
     pub operation: &'static str,
@@ -44,7 +44,7 @@ impl fmt::Display for BadLength {
 }
 
 /// A view reaches past its buffer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadRange {
     /// The first element asked for.
     pub start: usize,
@@ -76,7 +76,7 @@ impl fmt::Display for BadRange {
 }
 
 /// A rank or root that the communicator does not have.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoSuchRank {
     /// The method.
     pub operation: &'static str,
@@ -104,7 +104,7 @@ impl fmt::Display for NoSuchRank {
 }
 
 /// A root that named itself with `Root::There` and so gave no buffer.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoBuffer {
     /// The method.
     pub operation: &'static str,
@@ -126,7 +126,7 @@ impl fmt::Display for NoBuffer {
 }
 
 /// A count that does not fit into memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Overflow {
     /// The method.
     pub operation: &'static str,
@@ -160,7 +160,7 @@ impl fmt::Display for Overflow {
 }
 
 /// Lengths that the ranks declared, of which one rank's are more than a buffer can hold.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SplitsTooLong {
     /// The method.
     pub operation: &'static str,
@@ -187,7 +187,7 @@ impl fmt::Display for SplitsTooLong {
 }
 
 /// Memory or a stream of another device, where the type does not tell (`AnyDevice`).
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherDevice {
     /// The method.
     pub operation: &'static str,
@@ -215,7 +215,7 @@ impl fmt::Display for OtherDevice {
 }
 
 /// A resource of another communicator.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrongCommunicator {
     /// What was used: `PreMulSum`.
     pub what: &'static str,
@@ -241,7 +241,7 @@ impl fmt::Display for WrongCommunicator {
 }
 
 /// Memory could not be had.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoMemory {
     /// How much, in bytes.
     pub bytes: usize,
@@ -274,7 +274,7 @@ impl fmt::Display for NoMemory {
 }
 
 /// Lists of ranks, or a grid, that do not divide the communicator.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadGroups {
     /// What is wrong with them.
     pub why: String,
@@ -294,7 +294,7 @@ impl fmt::Display for BadGroups {
 }
 
 /// Data types that differ, where they are known at run time only.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherDType {
     /// The method.
     pub operation: &'static str,
@@ -321,7 +321,7 @@ impl fmt::Display for OtherDType {
 }
 
 /// An average of integers, where the data type is known at run time only.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotReducible {
     /// The method.
     pub operation: &'static str,
@@ -343,7 +343,7 @@ impl fmt::Display for NotReducible {
 }
 
 /// A `PerRank` of another clique, or of several.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherClique {
     /// Where.
     pub site: Location,
@@ -360,7 +360,7 @@ impl fmt::Display for OtherClique {
 }
 
 /// A transfer in `Clique::each`, which records nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutsideGroup {
     /// The method.
     pub operation: &'static str,
@@ -380,7 +380,7 @@ impl fmt::Display for OutsideGroup {
 }
 
 /// A device tag that names another ordinal.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TagTaken {
     /// The tag.
     pub tag: &'static str,
@@ -403,7 +403,7 @@ impl fmt::Display for TagTaken {
 }
 
 /// A host wait inside a closure that `Stream::launch` runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WaitInLaunch {
     /// The method.
     pub operation: &'static str,
@@ -423,7 +423,7 @@ impl fmt::Display for WaitInLaunch {
 }
 
 /// `TYPED_NCCL` does not read as a number of ranks.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SizeVariable {
     /// What it holds.
     pub found: String,
@@ -441,7 +441,7 @@ impl fmt::Display for SizeVariable {
 }
 
 /// Started by a launcher that this build cannot join.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LaunchedUnderLauncher {
     /// The variable that the launcher sets.
     pub variable: &'static str,

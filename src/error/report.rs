@@ -6,7 +6,7 @@ use super::{At, Call, Error, Operation};
 use crate::Rank;
 
 /// The ranks' calls differ. NCCL would hang or give wrong data.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// The communicator's name.
     pub name: &'static str,
@@ -80,7 +80,7 @@ pub(super) fn texts_by_ranks(f: &mut fmt::Formatter<'_>, texts: &[String]) -> fm
 }
 
 /// Another rank refused its part of an operation.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
     /// The communicator's name.
     pub name: &'static str,
@@ -100,7 +100,7 @@ impl fmt::Display for Refused {
 }
 
 /// A peer's put and another use of a window's memory have no order. Both ranks are told.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hazard {
     /// The window's owner.
     pub rank: Rank,
@@ -114,7 +114,7 @@ pub struct Hazard {
 }
 
 /// A put and another use of the same memory that nothing orders.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoOrder {
     /// The communicator's name.
     pub name: &'static str,
@@ -129,7 +129,7 @@ pub struct NoOrder {
 }
 
 /// What a put has no order with.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherUse {
     /// Whose it is: the window's owner, or another rank that puts there.
     pub rank: Rank,
@@ -197,7 +197,7 @@ impl NoOrder {
 }
 
 /// A closure given to `Stream::launch` panicked.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panicked {
     /// What it said.
     pub message: String,
@@ -217,7 +217,7 @@ impl fmt::Display for Panicked {
 }
 
 /// The ranks' host-side calls differ, or a value does not read as the type asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueMismatch {
     /// This rank's call.
     pub operation: &'static str,

@@ -7,7 +7,7 @@ use super::At;
 type Location = &'static std::panic::Location<'static>;
 
 /// A request that an [`Ordered`](crate::Ordered) communicator cannot take.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadSubmission {
     /// The communicator's name.
     pub name: &'static str,

@@ -6,7 +6,7 @@ use super::{At, Site};
 use crate::Rank;
 
 /// Signals that this rank never awaited, known when its communicator ends.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unawaited {
     /// The communicator's name.
     pub name: &'static str,
@@ -17,7 +17,7 @@ pub struct Unawaited {
 }
 
 /// Signals of one rank in one slot that are left over.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Surplus {
     /// Who raised them.
     pub from: Rank,

@@ -10,7 +10,7 @@ use crate::{DType, Rank};
 type Location = &'static std::panic::Location<'static>;
 
 /// A put that ends past the peer's part of the window.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutsideWindow {
     /// Where the put starts, in elements.
     pub start: usize,
@@ -38,7 +38,7 @@ impl fmt::Display for OutsideWindow {
 }
 
 /// The ranks registered windows that differ, or did not register together.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WindowsDiffer {
     /// The communicator's name.
     pub name: &'static str,
@@ -58,7 +58,7 @@ impl fmt::Display for WindowsDiffer {
 }
 
 /// A signal or context that the communicator was not configured with.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoSuchSignal {
     /// The context asked for.
     pub context: u32,
@@ -84,7 +84,7 @@ impl fmt::Display for NoSuchSignal {
 }
 
 /// More signals to wait for than NCCL counts.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TooManySignals {
     /// The method.
     pub operation: &'static str,
@@ -110,7 +110,7 @@ impl fmt::Display for TooManySignals {
 }
 
 /// A transfer of a rank with itself whose other half is not in the same group.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SelfTransfer {
     /// This rank.
     pub rank: Rank,

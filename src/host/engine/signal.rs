@@ -124,7 +124,7 @@ impl Signals {
         let refused = self.refused.entry(cell).or_default();
         let full = refused.len() >= REASONS;
         match refused.back_mut() {
-            Some(back) if full || (back.last + 1 == number && back.reason.says_what(&reason)) => {
+            Some(back) if full || (back.last + 1 == number && back.reason == reason) => {
                 back.last = number;
             }
             _ => refused.push_back(Refused { first: number, last: number, reason }),
