@@ -116,7 +116,7 @@ fn no_plan(kind: ProblemKind, title: &str, at: Location, help: &str) -> Problem 
 const MOST_WORK: u64 = 8_000_000;
 
 /// How much work the chosen sizes of a plan take together at most.
-const CHOSEN_WORK: u64 = 100_000;
+const CHOSEN_WORK: u64 = 120_000;
 
 /// What an instance takes however little it does.
 const EACH: u64 = 64;
