@@ -196,3 +196,31 @@ fn what_a_plan_claims_is_a_constant() {
     } }
     const { assert!(even::claims(2) && even::claims(8) && !even::claims(3) && !even::claims(6)) }
 }
+
+plan! {
+    #[once]
+    pub start<T: Numeric>(nodes: Ranks, local: Ranks, len: usize) {
+        comm node along local;
+        inout x: [T; len];
+        node.all_reduce(x, sum);
+        all_reduce(x, max);
+    }
+}
+
+/// A plan for one run is gone after it, with its communicators, and what it enqueued still runs.
+#[test]
+fn a_plan_for_one_run() {
+    typed_nccl::spmd::<Host>(4, |place| {
+        let mut comm = place.init()?;
+        for round in 0..3 {
+            let params = start::Params { nodes: 2, local: 2, len: 2 };
+            let start = start::bind::<i32, _>(&mut comm, params)?;
+            let rank = i32::try_from(comm.rank().index()).expect("few ranks");
+            let mut x = comm.device().from_slice(&[rank, round])?;
+            start.run(&comm, start::Buffers { x: &mut x })?;
+            assert_eq!(x.to_vec()?, [5, 2 * round]);
+        }
+        comm.finish()
+    })
+    .expect("every rank verifies its own numbers");
+}

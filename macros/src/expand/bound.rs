@@ -137,15 +137,24 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
         )
     };
     let name = Ident::new("run", types.plan.span());
+    // Nothing was checked of a run after one that is the only one: it takes the plan.
+    let (receiver, once) = match valid.plan.replayed {
+        true => (quote!(&mut self), None),
+        false => (quote!(mut self), Some(" The plan is `#[once]`: bind it again to run it again.")),
+    };
+    let docs = format!(
+        " Runs the plan once, on all ranks. The host does not wait for it.{}",
+        once.unwrap_or_default()
+    );
     quote! {
-        /// Runs the plan once, on all ranks. The host does not wait for it.
+        #[doc = #docs]
         ///
         /// # Errors
         ///
         /// Memory does not fit the plan, a step failed, or the communicator did.
         #[track_caller]
         pub fn #name(
-            &mut self,
+            #receiver,
             comm: &#krate::Communicator<W, impl #krate::CanEnqueue>
             #memory
             #steps
