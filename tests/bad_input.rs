@@ -139,7 +139,20 @@ fn more_than_memory_can_hold() {
     );
     let device = Host::local().expect("a host device");
     let error = device.zeros::<f64>(usize::MAX / 4).expect_err("too much");
-    says(&error, &["f64 of 8 bytes", "more than a buffer can hold"]);
+    says(&error, &["f64 of 8 bytes", "more than a buffer can hold", "take fewer elements"]);
+    // Whoever allocates, the line is the program's.
+    let (much, line) = (usize::MAX / 4, line!());
+    let outcomes = [
+        device.zeros::<f64>(much).map(drop),
+        device.nccl_zeros::<f64>(much).map(drop),
+        device.pinned::<f64>(much).map(drop),
+        typed_nccl::Device::zeros::<f64>(&device, much).map(drop),
+        typed_nccl::DynBuffer::zeros(&device, typed_nccl::DType::F64, much).map(drop),
+    ];
+    for (error, at) in outcomes.map(|outcome| outcome.expect_err("too much")).iter().zip(line + 2..)
+    {
+        says(error, &[&format!("(at tests/bad_input.rs:{at})")]);
+    }
     let error = device.zeros::<u8>(isize::MAX as usize - 4096).expect_err("too much");
     says(&error, &["host:0 has no", "bytes of memory"]);
 }

@@ -293,6 +293,30 @@ fn host_values_travel_and_differences_are_named() -> Result<()> {
     })
 }
 
+/// However far that rank is by now.
+#[test]
+fn another_call_is_named_with_its_own_line() -> Result<()> {
+    let (tell, told) = channel();
+    let told = std::sync::Mutex::new(told);
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        if comm.rank().index() == 1 {
+            let first = line!();
+            assert!(comm.broadcast_value(&0_u8, 9).is_err());
+            assert!(comm.broadcast_value(&0_u8, 9).is_err());
+            tell.send(first).expect("heard");
+        } else {
+            let first = told.lock().expect("no panic").recv().expect("told");
+            for line in [first + 1, first + 2] {
+                let called = format!(" at tests/lifecycle.rs:{line};");
+                let error = comm.barrier().expect_err("rank 1 called something else");
+                assert!(error.to_string().contains(&called), "{error}");
+            }
+        }
+        comm.finish()
+    })
+}
+
 #[test]
 fn a_communicator_in_a_thread_local_ends_with_its_thread() {
     use std::cell::RefCell;

@@ -85,6 +85,7 @@ impl<W: World> On<'_, W> {
     }
 
     /// A new buffer on the root, none elsewhere. A root out of range is left to the operation.
+    #[track_caller]
     pub(crate) fn on_root<T: Element>(
         &self,
         root: impl AsRank,

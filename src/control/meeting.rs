@@ -113,6 +113,7 @@ struct Round {
 
 struct Part {
     topic: Topic,
+    site: Site,
     bytes: Arc<[u8]>,
     /// Its rank needs the round no more.
     done: bool,
@@ -206,7 +207,7 @@ impl Meeting {
             .rounds
             .entry(seq)
             .or_insert_with(|| Round { parts: (0..n).map(|_| None).collect() });
-        round.parts[rank as usize] = Some(Part { topic, bytes: bytes.into(), done: false });
+        round.parts[rank as usize] = Some(Part { topic, site, bytes: bytes.into(), done: false });
         state.last[rank as usize] = Some((topic, site));
         drop(state);
         self.news.notify_all();
@@ -232,15 +233,14 @@ impl Meeting {
         let other = round.parts.iter().enumerate().find_map(|(r, part)| {
             let part = part.as_ref().filter(|part| part.topic != topic)?;
             let is_lost = lost.iter().any(|left| left.rank as usize == r);
-            (!is_lost).then_some((r, part.topic))
+            (!is_lost).then_some((r, part.topic, part.site))
         });
-        if let Some((r, found)) = other {
-            let site = state.last[r].map(|(_, site)| format!(" at {}", At(site)));
+        if let Some((r, found, site)) = other {
             state.done(rank, seq);
             return Err(Error::ValueMismatch(Box::new(ValueMismatch {
                 operation: topic,
                 rank: Rank::at(r),
-                found: format!("called {found}{}", site.unwrap_or_default()),
+                found: format!("called {found} at {}", At(site)),
             })));
         }
         if let Some(error) = gone(&lost, name, topic) {

@@ -117,6 +117,7 @@ impl<Tag> Cuda<Tag> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self>> {
         Device::zeros(self, len)
     }
@@ -125,6 +126,7 @@ impl<Tag> Cuda<Tag> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn nccl_zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self, NcclMem>> {
         Device::nccl_zeros(self, len)
     }
@@ -133,6 +135,7 @@ impl<Tag> Cuda<Tag> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn from_slice<T: Element>(&self, values: &[T]) -> Result<Buffer<T, Self>> {
         Device::from_slice(self, values)
     }
@@ -141,6 +144,7 @@ impl<Tag> Cuda<Tag> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T, Self>> {
         Device::pinned(self, len)
     }

@@ -80,6 +80,7 @@ impl<Tag> Host<Tag> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self>> {
         Device::zeros(self, len)
     }
@@ -88,6 +89,7 @@ impl<Tag> Host<Tag> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn nccl_zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self, NcclMem>> {
         Device::nccl_zeros(self, len)
     }
@@ -96,6 +98,7 @@ impl<Tag> Host<Tag> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn from_slice<T: Element>(&self, values: &[T]) -> Result<Buffer<T, Self>> {
         Device::from_slice(self, values)
     }
@@ -104,6 +107,7 @@ impl<Tag> Host<Tag> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T, Self>> {
         Device::pinned(self, len)
     }

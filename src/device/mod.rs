@@ -43,6 +43,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self>> {
         Buffer::<T, Self, DeviceMem>::alloc(self, len, AllocKind::Device)
     }
@@ -53,6 +54,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     fn nccl_zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self, NcclMem>> {
         Buffer::<T, Self, NcclMem>::alloc(self, len, AllocKind::Nccl)
     }
@@ -62,6 +64,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// # Errors
     /// The memory cannot be had.
     #[expect(clippy::wrong_self_convention, reason = "the field's name: from a host slice")]
+    #[track_caller]
     fn from_slice<T: Element>(&self, values: &[T]) -> Result<Buffer<T, Self>> {
         let mut buffer = self.zeros(values.len())?;
         buffer.copy_from(values)?;
@@ -73,6 +76,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T, Self>> {
         Pinned::alloc(self, len)
     }

@@ -38,6 +38,7 @@ impl<D: Device> DynBuffer<D> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn zeros(device: &D, dtype: DType, len: usize) -> Result<Self> {
         Ok(match dtype {
             DType::I8 => device.zeros::<i8>(len)?.into_dyn(),

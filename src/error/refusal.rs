@@ -149,9 +149,11 @@ impl fmt::Display for Overflow {
         if *times > 1 {
             write!(f, "{times} ranks x ")?;
         }
+        let mend =
+            if *collective { "send fewer elements at a time" } else { "take fewer elements" };
         write!(
             f,
-            "{count} {dtype} of {} bytes are more than a buffer can hold (at {}); send fewer elements at a time",
+            "{count} {dtype} of {} bytes are more than a buffer can hold (at {}); {mend}",
             dtype.size(),
             At(site)
         )?;

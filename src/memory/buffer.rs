@@ -26,6 +26,7 @@ pub struct Buffer<T, D: Device, M = DeviceMem> {
 impl<T: Element, D: Device, M> Buffer<T, D, M> {
     #[track_caller]
     pub(crate) fn alloc(device: &D, len: usize, kind: AllocKind) -> Result<Self> {
+        let site = Location::caller();
         let bytes = len
             .checked_mul(size_of::<T>())
             .filter(|&bytes| isize::try_from(bytes).is_ok())
@@ -35,7 +36,7 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
                     count: len,
                     times: 1,
                     dtype: T::DTYPE,
-                    site: Location::caller(),
+                    site,
                     collective: false,
                 }))
             })?;

@@ -21,6 +21,7 @@ pub struct Pinned<T, D: Device> {
 impl<T: Element, D: Device> Pinned<T, D> {
     #[track_caller]
     pub(crate) fn alloc(device: &D, len: usize) -> Result<Self> {
+        let site = std::panic::Location::caller();
         let bytes = len.checked_mul(size_of::<T>()).filter(|&b| isize::try_from(b).is_ok());
         let bytes = bytes.ok_or_else(|| {
             Error::Overflow(Box::new(Overflow {
@@ -28,7 +29,7 @@ impl<T: Element, D: Device> Pinned<T, D> {
                 count: len,
                 times: 1,
                 dtype: T::DTYPE,
-                site: std::panic::Location::caller(),
+                site,
                 collective: false,
             }))
         })?;

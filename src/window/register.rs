@@ -124,6 +124,7 @@ impl<W: World, S: State> Communicator<W, S> {
         }
     }
 
+    #[track_caller]
     fn allocate<T: Element>(&mut self, len: usize, uneven: bool, site: Site) -> Result<Window<T, W>>
     where
         S: CanEnqueue,
