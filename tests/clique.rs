@@ -142,7 +142,7 @@ fn what_is_refused_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<(
         lane.send(x, lane.ring(1))?;
         lane.recv(y, if lane.index() == 1 { 9 } else { 1 })
     });
-    says(&error.expect_err("no rank 9"), &["recv: there is not a rank 9"]);
+    says(&error.expect_err("no rank 9"), &["recv: there is no rank 9"]);
     clique.wait()?;
     clique.all_reduce_in_place(&mut x, Sum)?;
     assert_eq!(clique.to_host(&x)?, [[0.0; 4]; 2]);

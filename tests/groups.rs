@@ -144,6 +144,7 @@ fn a_group_that_fails_issues_nothing_and_the_others_are_told() -> Result<()> {
 fn a_closure_that_returns_an_error_ends_the_communicator() -> Result<()> {
     spmd::<Host>(2, |place| {
         let mut comm = place.init()?;
+        comm.barrier()?;
         let rank = comm.rank().index();
         let mut first = comm.device().zeros::<f32>(4)?;
         let mut second = comm.device().zeros::<f32>(4)?;

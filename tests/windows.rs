@@ -92,7 +92,7 @@ fn bad_puts_are_refused_and_their_peer_is_told() -> Result<()> {
                 &["4090..4100 reaches past a buffer of 4096"],
             );
             let error = comm.put_signal(&window, 2, window.at(0)).expect_err("no such rank");
-            says(&error, &["put_signal: there is not a rank 2 in a communicator of 2"]);
+            says(&error, &["put_signal: there is no rank 2 in a communicator of 2"]);
             assert!(matches!(comm.wait_signal(9), Err(Error::NoSuchRank(_))));
         } else {
             // Each refused put is told to the wait that would have taken its signal.
@@ -429,6 +429,36 @@ fn signals_need_a_window() -> Result<()> {
         comm.signal(peer)?;
         comm.wait_signal(peer)?;
         comm.stream().sync()?;
+        comm.finish()
+    })
+}
+
+/// A wait that is refused with its group has taken its turn: the next one is not for its signal.
+#[test]
+fn a_wait_that_is_refused_leaves_its_signal_to_nobody() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let (window, mut source) = (comm.window::<f32>(2)?, comm.window::<f32>(2)?);
+        source.copy_from(&[1.0, 2.0])?;
+        let peer = comm.ring(1);
+        if comm.rank().index() == 0 {
+            for at in 0..2 {
+                comm.put_signal(source.slice(at..at + 1), 1, window.at(at))?;
+            }
+            comm.wait_signal(peer)?;
+            assert!(matches!(comm.stream().sync(), Err(Error::Refused(_))));
+        } else {
+            let mut due = Signals::new();
+            due.expect(peer);
+            let refused = comm.group(|g| {
+                g.wait_signals(&due)?;
+                g.put_signal(source.slice(0..1), 0, window.at(2))
+            });
+            assert!(matches!(refused, Err(Error::OutsideWindow(_))), "{refused:?}");
+            comm.wait_signal(peer)?;
+            assert_eq!(window.to_vec()?, [1.0, 2.0]);
+        }
+        // No signal is left over.
         comm.finish()
     })
 }

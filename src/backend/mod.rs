@@ -522,6 +522,9 @@ pub enum Refusal {
     RecvFrom(Rank),
     /// A put or signal to a rank.
     Signal(Rank, Slot),
+    /// A wait for so many signals of a rank. The typed layer has this rank's next wait in the slot consume
+    /// them too; a backend does nothing.
+    Wait(Rank, Slot, u32),
 }
 
 /// Windows: memory that peers write.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::leaving::{PANICKED, leave};
+use super::unconsumed::Unconsumed;
 use super::{CommConfig, Health, Key, Resources, reaper};
-use crate::backend::{Backend, HostWait, Refusal, Slot, WaitsOn, Watcher};
+use crate::backend::{Backend, HostWait, Op, Refusal, Slot, WaitsOn, Watcher};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::error::{Error, Site, Timeout};
 use crate::group::Lists;
@@ -34,6 +35,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) slots: Slot,
     /// There was a symmetric window: signals are set up.
     pub(crate) has_signals: bool,
+    /// What waits that were refused would have consumed.
+    unconsumed: Unconsumed,
     /// Lists for groups, used again and again. It is what makes a core serve one thread at a time.
     lists: RefCell<Lists<'static, B>>,
 }
@@ -62,6 +65,7 @@ impl<B: Backend> Core<B> {
             deadline,
             slots,
             has_signals,
+            unconsumed: Unconsumed::default(),
             lists,
         }
     }
@@ -191,11 +195,17 @@ impl<B: Backend> Core<B> {
     pub(crate) fn refuse(&self, refusals: &[Refusal], reason: Error) -> Error {
         match self.comm() {
             Ok(comm) => {
+                self.unconsumed.add(refusals);
                 B::refuse(comm, refusals, &reason.in_words());
                 reason
             }
             Err(poisoned) => poisoned,
         }
+    }
+
+    /// Has waits consume what refused ones left.
+    pub(super) fn catch_up(&self, ops: &mut [Op<'_, B>]) {
+        self.unconsumed.catch_up(ops);
     }
 
     /// [`refuse`](Self::refuse) for one operation.

@@ -53,7 +53,7 @@ impl<W: World> On<'_, W> {
     }
 
     /// Issues operations as one group; `refusals` are the same operations, should it be refused.
-    pub(crate) fn issue(&self, ops: &[Op<'_, Back<W>>], refusals: &[Refusal]) -> Result<()> {
+    pub(crate) fn issue(&self, ops: &mut [Op<'_, Back<W>>], refusals: &[Refusal]) -> Result<()> {
         self.core.issue(self.stream, ops, refusals)
     }
 
@@ -105,39 +105,50 @@ impl<W: World> On<'_, W> {
 pub(crate) struct Together<'p, 'a, B: Backend> {
     pub(crate) core: &'p Core<B>,
     pub(crate) stream: &'p StreamCore<B>,
-    pub(crate) ops: &'p [Op<'a, B>],
+    pub(crate) ops: &'p mut [Op<'a, B>],
     pub(crate) refusals: &'p [Refusal],
 }
 
-impl<'p, 'a, B: Backend> Together<'p, 'a, B> {
-    /// What the backend issues, if nothing is wrong with it.
-    fn ready(&self) -> Result<Part<'p, 'a, B>> {
-        let &Self { core, stream, ops, .. } = self;
-        let comm = core.comm()?;
-        match core.other_device(stream, ops) {
-            Some(error) => Err(error),
-            None => Ok(Part { comm, stream: stream.raw(), ops }),
-        }
+impl<'a, B: Backend> Together<'_, 'a, B> {
+    /// Fails if something is wrong with it.
+    fn check(&self) -> Result<()> {
+        self.core.comm()?;
+        self.core.other_device(self.stream, self.ops).map_or(Ok(()), Err)
     }
 
-    fn book(&self) -> Result<Booking<'p, B, &'p [Op<'a, B>]>> {
-        self.core.book(self.stream, self.ops)
+    /// What the backend issues, after all earlier uses of the memory.
+    fn book(&self) -> Result<(Part<'_, 'a, B>, Booking<'_, B, &[Op<'a, B>]>)> {
+        let &Self { core, stream, ref ops, .. } = self;
+        let part = Part { comm: core.comm()?, stream: stream.raw(), ops };
+        Ok((part, core.book(stream, ops)?))
     }
 }
 
 impl<B: Backend> Core<B> {
     /// Issues an operation where something is new.
     #[cold]
-    fn issue_first(&self, stream: &StreamCore<B>, op: Op<'_, B>, refusal: Refusal) -> Result<()> {
-        self.issue(stream, slice::from_ref(&op), slice::from_ref(&refusal))
+    fn issue_first(
+        &self,
+        stream: &StreamCore<B>,
+        mut op: Op<'_, B>,
+        refusal: Refusal,
+    ) -> Result<()> {
+        self.issue(stream, slice::from_mut(&mut op), slice::from_ref(&refusal))
     }
 
     /// Compares devices, orders memory between streams, issues.
-    fn issue(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>], refusals: &[Refusal]) -> Result<()> {
+    fn issue(
+        &self,
+        stream: &StreamCore<B>,
+        ops: &mut [Op<'_, B>],
+        refusals: &[Refusal],
+    ) -> Result<()> {
         let comm = self.comm()?;
         if let Some(error) = self.other_device(stream, ops) {
             return Err(self.refuse(refusals, error));
         }
+        self.catch_up(ops);
+        let ops = &*ops;
         let booking = self.book(stream, ops)?;
         // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by bound
         // plans, whose checks have and whose memory was compared; the stream waits for the earlier
@@ -149,18 +160,20 @@ impl<B: Backend> Core<B> {
     }
 
     /// Issues the operations of several ranks of this thread together.
-    pub(crate) fn issue_together(parts: &[Together<'_, '_, B>]) -> Result<()> {
-        let ready = parts.iter().map(Together::ready).collect::<Result<Vec<_>>>();
-        let booked = ready.and_then(|ready| {
-            let bookings = parts.iter().map(Together::book).collect::<Result<Vec<_>>>()?;
-            Ok((ready, bookings))
-        });
-        let (ready, bookings) = booked.inspect_err(|error| {
+    pub(crate) fn issue_together(parts: &mut [Together<'_, '_, B>]) -> Result<()> {
+        let checked = parts.iter().try_for_each(Together::check);
+        if checked.is_ok() {
+            parts.iter_mut().for_each(|part| part.core.catch_up(part.ops));
+        }
+        let parts = &*parts;
+        let booked = checked.and_then(|()| parts.iter().map(Together::book).collect());
+        let booked: Vec<_> = booked.inspect_err(|error| {
             // Nothing is sent on any rank.
             for part in parts {
                 part.core.refuse(part.refusals, error.clone());
             }
         })?;
+        let (ready, bookings): (Vec<_>, Vec<_>) = booked.into_iter().unzip();
         // SAFETY: as in `issue`, for each rank.
         let issued = unsafe { B::issue_together(&ready) };
         drop(bookings);

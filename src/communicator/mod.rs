@@ -26,6 +26,7 @@ mod reaper;
 mod resources;
 mod split;
 mod state;
+mod unconsumed;
 mod values;
 
 pub use abort::AbortHandle;

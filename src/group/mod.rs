@@ -97,10 +97,10 @@ impl<'e, W: World> Group<'e, W> {
 
     /// Issues what has been checked.
     fn issue_checked(self) -> Result<()> {
-        let Self { on, lists, .. } = self;
+        let Self { on, mut lists, .. } = self;
         let issued = match lists.ops.is_empty() {
             true => Ok(()),
-            false => on.issue(&lists.ops, &lists.refusals),
+            false => on.issue(&mut lists.ops, &lists.refusals),
         };
         on.core.keep_lists(lists);
         issued
@@ -118,17 +118,17 @@ impl<'e, W: World> Group<'e, W> {
     pub(crate) fn issue_all(mut groups: Vec<Self>) -> Result<()> {
         match groups.iter_mut().try_for_each(Self::check) {
             Ok(()) => {
-                let parts: Vec<_> = groups
-                    .iter()
+                let mut parts: Vec<_> = groups
+                    .iter_mut()
                     .filter(|group| !group.lists.ops.is_empty())
                     .map(|Self { on, lists, .. }| Together {
                         core: on.core,
                         stream: on.stream,
-                        ops: &lists.ops,
+                        ops: &mut lists.ops,
                         refusals: &lists.refusals,
                     })
                     .collect();
-                let issued = Core::issue_together(&parts);
+                let issued = Core::issue_together(&mut parts);
                 drop(parts);
                 for Self { on, lists, .. } in groups {
                     on.core.keep_lists(lists);

@@ -304,7 +304,7 @@ impl Family {
     /// Books calls that a rank refused.
     pub(super) fn refuse(&self, by: usize, refusals: &[Refusal], reason: &Error) {
         let recorder = &self.members[by].recorder;
-        let turns = refusals.iter().map(|refusal| {
+        let turns = refusals.iter().filter_map(|refusal| {
             let (what, number) = match *refusal {
                 Refusal::Collective => (What::Collective, recorder.refused()),
                 Refusal::SendTo(to) => (What::Send(to.index()), recorder.refused_send(to.index())),
@@ -315,8 +315,9 @@ impl Family {
                     recorder.refused_signal();
                     (What::Signal(to.index(), slot), self.signals.refused(by, to, slot))
                 }
+                Refusal::Wait(..) => return None,
             };
-            Turn { by, what, number, reason: reason.clone() }
+            Some(Turn { by, what, number, reason: reason.clone() })
         });
         let mut state = self.state();
         state.refused.extend(turns);

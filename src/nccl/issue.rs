@@ -162,6 +162,10 @@ fn refuse_all(parts: &[Part<'_, '_, CudaBackend>], reason: &Error) {
     for Part { comm, ops, .. } in parts {
         let refusals: Vec<Refusal> = ops.iter().filter_map(refusal).collect();
         comm.shared.family.refuse(comm.shared.rank, &refusals, reason);
+        // The signals that they would have consumed are for no later wait.
+        if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
+            comm.poison(reason.clone());
+        }
     }
 }
 

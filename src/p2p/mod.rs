@@ -87,7 +87,7 @@ impl<W: World> On<'_, W> {
         match (checked, &refusal) {
             (Ok(op), Some(refusal)) => self.run(*refusal, Ok(op)),
             (Err(error), _) => Err(self.core.refuse(refusal.as_slice(), error)),
-            (Ok(op), None) => self.issue(std::slice::from_ref(&op), &[]),
+            (Ok(mut op), None) => self.issue(std::slice::from_mut(&mut op), &[]),
         }
     }
 }

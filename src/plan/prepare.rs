@@ -263,6 +263,7 @@ impl Preparing<'_> {
                     let (peer, slot) = (peer_of(peer), self.slot(signal));
                     let call =
                         with_peer(call(Operation::WaitSignal, DType::U8, count as usize), peer);
+                    refusals.push(Refusal::Wait(peer, slot, count));
                     let kind = TemplateKind::Wait { peer, slot, count };
                     templates.push(Template { call, kind });
                 }

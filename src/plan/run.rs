@@ -402,7 +402,7 @@ fn issue<W: World, V: World<Device = W::Device>>(
     }
     let mut lists = on.core.lists();
     lists.ops.extend(templates.iter().map(|template| fill(template, places)));
-    let issued = on.issue(&lists.ops, refusals);
+    let issued = on.issue(&mut lists.ops, refusals);
     on.core.keep_lists(lists);
     issued
 }

@@ -11,7 +11,7 @@ pub use signals::{SignalSlot, Signals};
 
 use std::panic::Location;
 
-use crate::backend::{Op, Put, Refusal, Signal, Slot, Wait};
+use crate::backend::{Backend, Op, Put, Refusal, Signal, Slot, Wait};
 use crate::collectives::Draft;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{Error, NoSuchSignal, NoWindow, Operation, OutsideWindow, Site, TooManySignals};
@@ -124,9 +124,18 @@ impl<'c, W: World> On<'c, W> {
 
     fn run_one_sided(&self, refusal: Option<Refusal>, op: Result<Op<'_, Back<W>>>) -> Result<()> {
         match op {
-            Ok(op) => self.issue(std::slice::from_ref(&op), refusal.as_slice()),
+            Ok(mut op) => self.issue(std::slice::from_mut(&mut op), refusal.as_slice()),
             Err(error) => Err(self.core.refuse(refusal.as_slice(), error)),
         }
+    }
+}
+
+/// The turn that a wait takes if it is refused along with others. One with bad arguments of its own would
+/// have consumed nothing.
+fn turn_of<B: Backend>(op: &Result<Op<'_, B>>) -> Option<Refusal> {
+    match op {
+        Ok(Op::Wait(wait)) => Some(Refusal::Wait(wait.peer, wait.slot, wait.count)),
+        _ => None,
     }
 }
 
@@ -172,7 +181,7 @@ impl<'c, W: World> On<'c, W> {
     #[track_caller]
     pub fn wait_signal(&self, peer: impl AsRank) -> Result<()> {
         let op = self.draft_wait(peer, SignalSlot::default(), 1, Location::caller());
-        self.run_one_sided(None, op)
+        self.run_one_sided(turn_of(&op), op)
     }
 
     /// See [`Communicator::wait_signals`].
@@ -185,15 +194,17 @@ impl<'c, W: World> On<'c, W> {
         let mut lists = self.core.lists();
         let mut refused = None;
         for &(peer, slot, count) in signals.all() {
-            match self.draft_wait(peer, slot, count, site) {
+            let op = self.draft_wait(peer, slot, count, site);
+            lists.refusals.extend(turn_of(&op));
+            match op {
                 Ok(op) => lists.ops.push(op),
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
         let outcome = match refused {
-            Some(error) => Err(self.core.refuse(&[], error)),
+            Some(error) => Err(self.core.refuse(&lists.refusals, error)),
             None if lists.ops.is_empty() => Ok(()),
-            None => self.issue(&lists.ops, &[]),
+            None => self.issue(&mut lists.ops, &lists.refusals),
         };
         self.core.keep_lists(lists);
         outcome
@@ -237,7 +248,7 @@ impl<'e, W: World> Group<'e, W> {
         let site = Location::caller();
         for &(peer, slot, count) in signals.all() {
             let op = self.on.draft_wait(peer, slot, count, site);
-            self.record(None, op)?;
+            self.record(turn_of(&op), op)?;
         }
         Ok(())
     }

@@ -53,25 +53,28 @@ fn a_group_of_one_or_none_is_none() {
 }
 
 #[test]
-fn a_closure_that_fails_calls_nothing() {
-    on(NEWEST, || {
-        let mut comm = alone()?;
-        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
-        clear();
-        let outcome = comm.group(|g| {
-            g.send(&x, 0)?;
-            g.recv(&mut y, 0)?;
-            Err::<(), _>(Error::SizeVariable(Box::new(SizeVariable { found: "its own".into() })))
-        });
-        assert_error!(outcome, SizeVariable, "its own");
-        // One bad operation is all of them.
-        let outcome = comm.group(|g| {
-            g.send(&x, 0)?;
-            g.recv(&mut y, 0)?;
-            g.send(x.slice(4..9), 0)
-        });
-        assert_error!(outcome, BadRange, "4..9");
-        comm.health()?;
+fn a_closure_that_panics_calls_nothing() {
+    on(NEWEST, || gives_up(true));
+}
+
+#[test]
+fn a_closure_that_returns_an_error_calls_nothing() {
+    on(NEWEST, || gives_up(false));
+}
+
+fn gives_up(panics: bool) -> Result<()> {
+    let mut comm = alone()?;
+    let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+    clear();
+    // One bad operation is all of them.
+    let outcome = comm.group(|g| {
+        g.send(&x, 0)?;
+        g.recv(&mut y, 0)?;
+        g.send(x.slice(4..9), 0)
+    });
+    assert_error!(outcome, BadRange, "4..9");
+    comm.health()?;
+    if panics {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             comm.group(|g| {
                 g.send(&x, 0)?;
@@ -81,12 +84,20 @@ fn a_closure_that_fails_calls_nothing() {
             })
         }));
         assert!(panicked.is_err());
-        assert_silent("a group that is not issued");
-        // Nobody knows what else it would have recorded.
-        assert_error!(comm.health(), Aborted, "in the closure", "tests/doubles/groups.rs");
-        comm.abort();
-        Ok(())
-    });
+    } else {
+        let outcome = comm.group(|g| {
+            g.send(&x, 0)?;
+            let own = SizeVariable { found: "its own".into() };
+            Err::<(), _>(Error::SizeVariable(Box::new(own)))
+        });
+        assert_error!(outcome, SizeVariable, "its own");
+    }
+    assert_silent("a group that is not issued");
+    // Nobody knows what else it would have recorded.
+    let why = if panics { "panicked: in the closure" } else { "returned an error" };
+    assert_error!(comm.health(), Aborted, why, "tests/doubles/groups.rs");
+    comm.abort();
+    Ok(())
 }
 
 /// A failure is told once, with everything; afterwards nothing reaches NCCL.

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use typed_nccl::{CommConfig, Communicator, Cuda, Error, LocalOnly, Result, Signals, Sum};
+use typed_nccl::{CommConfig, Communicator, Cuda, Error, LocalOnly, Result, Signals, Sum, tag};
 
 use crate::common::{connect, ranks, says, seconds, soon};
 
@@ -119,6 +119,8 @@ pub(crate) fn windows_that_differ() -> Result<()> {
     .map(drop)
 }
 
+tag!(Later);
+
 pub(crate) fn signals_need_a_window() -> Result<()> {
     Cuda::spmd(2, |place| {
         let mut comm = connect(place, 30)?;
@@ -128,11 +130,14 @@ pub(crate) fn signals_need_a_window() -> Result<()> {
             assert!(error.is_refusal());
             assert!(matches!(comm.wait_signal(comm.ring(1)), Err(Error::NoWindow(_))));
         }
-        let _window = comm.window::<u8>(1)?;
-        match comm.signal(comm.ring(1)).and_then(|()| comm.wait_signal(comm.ring(1))) {
+        // On this communicator a wait would be for the signals that were refused.
+        let mut later = comm.split::<Later>(0, 0)?;
+        let _window = later.window::<u8>(1)?;
+        match later.signal(later.ring(1)).and_then(|()| later.wait_signal(later.ring(1))) {
             Err(error @ Error::Unsupported(_)) => println!("SKIPPED: {error}"),
             outcome => outcome?,
         }
+        later.finish()?;
         comm.finish()
     })
     .map(drop)

@@ -123,6 +123,7 @@ impl Engine {
                 Refusal::Signal(to, slot) => {
                     state.raise(place, to.index(), slot, Err(reason.clone()));
                 }
+                Refusal::Wait(..) => {}
             }
         }
         self.finish(state, out, false);

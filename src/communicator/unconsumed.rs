@@ -1,0 +1,41 @@
+//! Signals that refused waits leave behind.
+//!
+//! A refusal takes its rank's turn: the signals that a refused wait would have consumed are not for the
+//! waits after it, which would see them too early. The next wait in the slot consumes them with its own.
+
+use std::cell::RefCell;
+
+use crate::Rank;
+use crate::backend::{Backend, Op, Refusal, Slot};
+
+/// By sender and slot.
+#[derive(Default)]
+pub(super) struct Unconsumed(RefCell<Vec<(Rank, Slot, u32)>>);
+
+impl Unconsumed {
+    /// Notes the waits among refused operations.
+    pub(super) fn add(&self, refusals: &[Refusal]) {
+        let mut left = self.0.borrow_mut();
+        for refusal in refusals {
+            let &Refusal::Wait(peer, slot, count) = refusal else { continue };
+            match left.iter_mut().find(|known| (known.0, known.1) == (peer, slot)) {
+                Some(known) => known.2 = known.2.saturating_add(count),
+                None => left.push((peer, slot, count)),
+            }
+        }
+    }
+
+    /// Adds to each wait what is left in its slot.
+    pub(super) fn catch_up<B: Backend>(&self, ops: &mut [Op<'_, B>]) {
+        let mut left = self.0.borrow_mut();
+        if left.is_empty() {
+            return;
+        }
+        for op in ops {
+            let Op::Wait(wait) = op else { continue };
+            if let Some(at) = left.iter().position(|of| (of.0, of.1) == (wait.peer, wait.slot)) {
+                wait.count = wait.count.saturating_add(left.swap_remove(at).2);
+            }
+        }
+    }
+}
