@@ -19,6 +19,7 @@ mod order;
 mod orders;
 mod parts;
 mod postcondition;
+mod promise;
 mod regions;
 mod report;
 mod signals;
@@ -155,24 +156,45 @@ impl<'a> Checker<'a> {
         Ok(Accepted::new(self.plan, accepted))
     }
 
-    /// Checks the sizes in their order, as many as the work allows.
-    fn chosen(&self, chosen: Vec<Sizes>) -> Result<Vec<Sizes>, Vec<Problem>> {
+    /// Checks the sizes; what is wrong is told at the smallest, with what mends it.
+    fn chosen(&self, mut chosen: Vec<Sizes>) -> Result<Vec<Sizes>, Vec<Problem>> {
+        match self.right(&chosen) {
+            Ok(count) => {
+                chosen.truncate(count);
+                Ok(chosen)
+            }
+            Err((at, problems)) => {
+                let problems = self.smallest(&chosen[at..], problems);
+                Err(promise::mended(self, &chosen, problems))
+            }
+        }
+    }
+
+    /// Checks the sizes in their order, as many as the work allows: how many that are, or the first one that is
+    /// wrong.
+    fn right(&self, chosen: &[Sizes]) -> Result<usize, (usize, Vec<Problem>)> {
         let mut budget = Budget::new(CHOSEN_WORK);
         for (at, sizes) in chosen.iter().enumerate() {
             // The first one is looked at, however much it is.
             let problems = match at {
                 0 => self.problems(sizes, &mut Budget::new(MOST_WORK)),
                 _ if budget.take(EACH) => self.problems(sizes, &mut budget),
-                _ => return Ok(chosen[..at].to_vec()),
+                _ => return Ok(at),
             };
             if too_large(&problems) {
-                return Ok(chosen[..at].to_vec());
+                return Ok(at);
             }
             if !problems.is_empty() {
-                return Err(self.smallest(&chosen[at..], problems));
+                return Err((at, problems));
             }
         }
-        Ok(chosen)
+        Ok(chosen.len())
+    }
+
+    /// Whether the plan is right at these sizes, if there is work left to see it.
+    fn is_right(&self, sizes: &Sizes, budget: &mut Budget) -> Option<bool> {
+        let problems = if budget.take(EACH) { self.problems(sizes, budget) } else { return None };
+        (!too_large(&problems)).then_some(problems.is_empty())
     }
 
     /// The problems of the smallest sizes, where smaller ones are looked at later than the first.

@@ -27,7 +27,7 @@ pub(crate) fn named(plan: &Plan, extents: &[i64], params: &[Vec<i64>]) -> Sizes 
 }
 
 /// What the names of sizes stand for.
-fn env<'a>(extents: &'a [i64], params: &'a [Vec<i64>]) -> Env<'a> {
+pub(crate) fn env<'a>(extents: &'a [i64], params: &'a [Vec<i64>]) -> Env<'a> {
     let size = extents.iter().fold(1, |size: i64, extent| size.saturating_mul(*extent));
     Env { extents, size, params, counters: &[], rank: 0 }
 }

@@ -1,0 +1,93 @@
+//! What a plan that is wrong at some sizes only has to ask of its sizes: the `where` that makes it right.
+//!
+//! Nothing is guessed: of a few plain conditions, one is named if the plan with it passes the very check that the
+//! plan without it did not.
+
+use super::Checker;
+use crate::ir::{AxisId, Condition, Expr, Location, ParamId, Plan, Promise};
+use crate::program::Budget;
+use crate::sizes::{self, Chosen};
+use crate::verdict::{Problem, Sizes};
+
+/// How much work it takes at most to see at which sizes a plan is wrong.
+const SEEN_WORK: u64 = 50_000;
+
+/// How many conditions are tried at most: each takes a whole check.
+const TRIED: usize = 2;
+
+/// The problems of a plan; only the first, with the condition that mends all of them, if there is one.
+pub(super) fn mended(
+    checker: &Checker<'_>,
+    chosen: &[Sizes],
+    mut problems: Vec<Problem>,
+) -> Vec<Problem> {
+    let Some(condition) = condition(checker, chosen) else { return problems };
+    problems.truncate(1);
+    let condition = checker.plan.spelled(&condition);
+    for problem in &mut problems {
+        problem.help = vec![format!("add `where {condition}`: the plan is right for such sizes")];
+    }
+    problems
+}
+
+/// A condition that excludes the sizes at which a plan is wrong, and hardly any others.
+fn condition(checker: &Checker<'_>, chosen: &[Sizes]) -> Option<Condition> {
+    let mut budget = Budget::new(SEEN_WORK);
+    let seen =
+        chosen.iter().map_while(|sizes| Some((sizes, checker.is_right(sizes, &mut budget)?)));
+    let seen: Vec<(&Sizes, bool)> = seen.collect();
+    if !seen.iter().any(|(_, right)| *right) {
+        return None;
+    }
+    let fitting = |condition| Some((excluded(&condition, &seen)?, condition));
+    let mut fitting: Vec<(usize, Condition)> =
+        conditions(checker.plan).into_iter().filter_map(fitting).collect();
+    fitting.sort_by_key(|(excluded, _)| *excluded);
+    let mut tried = fitting.into_iter().map(|(_, condition)| condition).take(TRIED);
+    tried.find(|condition| passes(checker.plan, condition))
+}
+
+/// How many right sizes a condition excludes, if it excludes all wrong ones, and no more right ones than those.
+fn excluded(condition: &Condition, seen: &[(&Sizes, bool)]) -> Option<usize> {
+    let (mut kept, mut wrong, mut right) = (0, 0, 0);
+    for &(sizes, is_right) in seen {
+        let holds = sizes::env(&sizes.extents, &sizes.params).holds(condition) == Ok(true);
+        match (holds, is_right) {
+            (true, false) => return None,
+            (true, true) => kept += 1,
+            (false, false) => wrong += 1,
+            (false, true) => right += 1,
+        }
+    }
+    (kept > 1 && right <= wrong).then_some(right)
+}
+
+/// Whether the plan with this condition is right wherever it is looked at.
+fn passes(plan: &Plan, condition: &Condition) -> bool {
+    let mut plan = plan.clone();
+    plan.promises.push(Promise { condition: condition.clone(), at: Location::default() });
+    match sizes::chosen(&plan) {
+        Chosen::Sizes(chosen) => Checker::new(&plan).right(&chosen).is_ok(),
+        Chosen::TooMany | Chosen::Unfulfilled => false,
+    }
+}
+
+/// What people write behind `where`, the weakest first.
+fn conditions(plan: &Plan) -> Vec<Condition> {
+    let axes: Vec<Expr> = (0..).zip(&plan.axes).map(|(id, _)| Expr::Extent(AxisId(id))).collect();
+    let params = (0..).zip(&plan.params).filter(|(_, param)| param.count.is_none());
+    let params: Vec<Expr> = params.map(|(id, _)| Expr::Param(ParamId(id))).collect();
+    let mut all = Vec::new();
+    for one in axes.iter().chain(&params) {
+        all.extend((2..=4).map(|least| one.clone().ge(least)));
+        all.extend((2..=4).map(|part| (one.clone() % part).eq(0)));
+    }
+    for one in &params {
+        for other in axes.iter().chain(&params).filter(|other| *other != one) {
+            all.push(one.clone().ge(other.clone()));
+            all.extend((2..=4).map(|times| one.clone().ge(times * other.clone())));
+            all.push((one.clone() % other.clone()).eq(0));
+        }
+    }
+    all
+}
