@@ -234,18 +234,33 @@ fn agree<'a>(
                 report.line(rank, op, told(op, &own, report)),
             ];
             let title = format!("the {} disagree about this {}", report.members(op), kind.name());
-            let help: &[&str] = if kind != theirs {
-                &["use one reduction on every member"]
+            let help = if kind != theirs {
+                "use one reduction on every member".to_owned()
+            } else if op.peer != other.peer && !runs_too(program, (rank, op), other) {
+                let root = program.layout.index(usize::from(op.communicator), other.peer as usize);
+                let line = program.place(op.statement).line;
+                format!("name one root on every rank, such as `root = {root}` in line {line}")
             } else if op.statement == other.statement {
-                &["the length and the root of a collective must not depend on the rank"]
+                "the length of a collective must be the same on every rank".to_owned()
             } else {
-                &["run the collectives in the same order on every member"]
+                "run the collectives in the same order on every member".to_owned()
             };
-            report.tell(Check::Agreement, program.place(op.statement), title, story, help);
+            let help = [help.as_str()];
+            report.tell(Check::Agreement, program.place(op.statement), title, story, &help);
             return false;
         }
     }
     true
+}
+
+/// Whether a rank runs, besides this collective, the one that another rank runs in its place.
+fn runs_too(program: &Program, (rank, op): (u32, &Op), other: &Op) -> bool {
+    let own = &program.units[program.of_rank(rank as usize)];
+    own.iter().flat_map(|unit| program.ops_of(unit)).any(|one| {
+        one.statement != op.statement
+            && (one.kind, one.communicator, one.peer)
+                == (other.kind, other.communicator, other.peer)
+    })
 }
 
 fn elements_of<'a>(

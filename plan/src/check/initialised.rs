@@ -7,7 +7,7 @@ use super::instance::Instance;
 use super::links::Signals;
 use super::parts::Parts;
 use super::report::Report;
-use crate::ir::Role;
+use crate::ir::{AxisId, Role};
 use crate::program::{Kind, NONE, Op, OpKind, Span};
 use crate::verdict::Check;
 
@@ -155,9 +155,45 @@ fn uninitialised(rank: u32, op: &Op, element: u64, report: &mut Report<'_>) {
     let title =
         format!("this reads element {element} of {name}, which nothing has written in this run");
     let story = vec![report.line(rank, op, report.does(op))];
-    let help =
-        ["write it first, or declare the buffer as one that the caller fills: `in` or `inout`"];
-    report.tell(Check::Initialised, report.program.place(op.statement), title, story, &help);
+    let program = report.program;
+    let object = &program.objects.all[op.source.object as usize];
+    let same = |span: Span| {
+        span.object != NONE && program.objects.all[span.object as usize].buffer == object.buffer
+    };
+    let is_written = program.ops.iter().any(|op| same(op.target));
+    let role = if is_written { "inout" } else { "in" };
+    let mut help = Vec::new();
+    if let Some((step, guard)) = lonely(rank, same, report) {
+        help.push(format!(
+            "rank {rank} has no rank `{step}` to receive from: guard this with `if {guard}`"
+        ));
+    }
+    let or = if help.is_empty() { "" } else { "or " };
+    help.push(format!("{or}let the caller fill it: declare it as `{role}`"));
+    help.push("or write it first".to_owned());
+    let help: Vec<&str> = help.iter().map(String::as_str).collect();
+    report.tell(Check::Initialised, program.place(op.statement), title, story, &help);
+}
+
+/// The neighbour that a rank at an end of an open chain lacks, from which the others receive such memory, and
+/// which ranks have it.
+fn lonely(rank: u32, same: impl Fn(Span) -> bool, report: &Report<'_>) -> Option<(String, String)> {
+    let program = report.program;
+    let receives = program.ops.iter().filter(|op| op.kind == OpKind::Receive && same(op.target));
+    receives.into_iter().find_map(|op| {
+        let shift = program.shifts.get(op.shift as usize)?;
+        let &[(axis, by, false)] = shift.hops.as_slice() else { return None };
+        let extent = report.sizes().extents[axis as usize];
+        let place = program.layout.coordinate(rank as usize, AxisId(axis));
+        let own = report.coordinate(axis);
+        let name = &report.plan().axes[axis as usize].name;
+        let guard = match by {
+            -1 => format!("{own} > 0"),
+            ..0 => format!("{own} >= {}", -by),
+            _ => format!("{own} < {name} - {by}"),
+        };
+        (!(0..extent).contains(&(place + by))).then(|| (report.peer(op.shift), guard))
+    })
 }
 
 /// A collective whose regions overlap has its own part at its own place.

@@ -49,17 +49,23 @@ fn condition(checker: &Checker<'_>, chosen: &[Sizes]) -> Option<Condition> {
 
 /// How many right sizes a condition excludes, if it excludes all wrong ones, and no more right ones than those.
 fn excluded(condition: &Condition, seen: &[(&Sizes, bool)]) -> Option<usize> {
-    let (mut kept, mut wrong, mut right) = (0, 0, 0);
+    let (mut kept, mut wrong, mut right) = (Vec::new(), Vec::new(), 0);
     for &(sizes, is_right) in seen {
         let holds = sizes::env(&sizes.extents, &sizes.params).holds(condition) == Ok(true);
         match (holds, is_right) {
             (true, false) => return None,
-            (true, true) => kept += 1,
-            (false, false) => wrong += 1,
+            (true, true) => kept.push(&sizes.extents),
+            (false, false) => wrong.push(&sizes.extents),
             (false, true) => right += 1,
         }
     }
-    (kept > 1 && right <= wrong).then_some(right)
+    // It must mend the plan for numbers of ranks at which it is wrong, or leave several of them.
+    let is_mend = if condition.any(&mut |part| matches!(part, Expr::Param(_))) {
+        wrong.iter().any(|extents| kept.contains(extents))
+    } else {
+        kept.iter().any(|extents| *extents != kept[0])
+    };
+    (is_mend && right <= wrong.len()).then_some(right)
 }
 
 /// Whether the plan with this condition is right wherever it is looked at.

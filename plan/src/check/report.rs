@@ -227,21 +227,40 @@ impl<'a> Report<'a> {
 
     /// How a rank at a distance is written: `(rank + 1) % n`.
     pub(crate) fn peer(&self, shift: u32) -> String {
-        let alone = self.plan.axes.len() == 1;
+        self.step(shift, true)
+    }
+
+    /// The same along open chains: `rank + 1`.
+    pub(crate) fn open_peer(&self, shift: u32) -> String {
+        self.step(shift, false)
+    }
+
+    fn step(&self, shift: u32, wrapped: bool) -> String {
         let hops = self.program.shifts[shift as usize].hops.iter().map(|&(axis, by, wraps)| {
-            let axis = &self.plan.axes[axis as usize].name;
-            let rank = if alone { "rank".to_owned() } else { format!("rank.{axis}") };
+            let rank = self.coordinate(axis);
             let step = match by {
                 0 => rank,
                 1.. => format!("{rank} + {by}"),
                 _ => format!("{rank} - {}", by.unsigned_abs()),
             };
-            if wraps && by != 0 { format!("({step}) % {axis}") } else { step }
+            if wrapped && wraps && by != 0 {
+                format!("({step}) % {}", self.plan.axes[axis as usize].name)
+            } else {
+                step
+            }
         });
         match hops.collect::<Vec<_>>().as_slice() {
             [] => "rank".to_owned(),
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
+        }
+    }
+
+    /// How a rank's place along an axis is written: `rank`, or `rank.rows` on a mesh.
+    pub(crate) fn coordinate(&self, axis: u32) -> String {
+        match self.plan.axes.as_slice() {
+            [_] => "rank".to_owned(),
+            axes => format!("rank.{}", axes[axis as usize].name),
         }
     }
 

@@ -7,9 +7,8 @@ use crate::program::{Env, NONE, Op, OpKind};
 /// A half of a message along an open chain.
 pub(crate) struct OpenEnd {
     pub(crate) at: Location,
-    /// Its peer, and its peer around the ring.
+    /// Its peer.
     pub(crate) written: String,
-    pub(crate) closed: String,
     /// Its memory.
     pub(crate) region: String,
 }
@@ -83,10 +82,24 @@ impl Report<'_> {
             };
             let sign = if *by < 0 { '-' } else { '+' };
             let written = format!("{rank} {sign} {}", by.unsigned_abs());
-            let closed = format!("({written}) % {}", plan.axes[hop.axis.index()].name);
             let region = format!("`{}`", plan.spelled(region));
-            return Some(OpenEnd { at: step.at, written, closed, region });
+            return Some(OpenEnd { at: step.at, written, region });
         }
         None
     }
+
+    /// Whether two statements stand in one block that all ranks run.
+    pub(crate) fn are_together(&self, one: Location, other: Location) -> bool {
+        together(&self.plan().steps, one, other)
+    }
+}
+
+fn together(block: &[Step], one: Location, other: Location) -> bool {
+    let has = |at| block.iter().any(|step| step.at == at);
+    has(one) && has(other)
+        || block.iter().any(|step| match &step.kind {
+            StepKind::Group(body) => together(body, one, other),
+            StepKind::Loop(of) => together(&of.body, one, other),
+            _ => false,
+        })
 }

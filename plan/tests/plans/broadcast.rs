@@ -36,7 +36,7 @@ pub fn everyone_is_the_root() -> NearMiss {
     NearMiss::new(plan, Check::Agreement)
         .ranks([0, 1])
         .lines(include_str!("broadcast.rs"), ["the root"])
-        .mend("depend on the rank")
+        .mend("on every rank")
 }
 
 struct Declared {

@@ -52,7 +52,7 @@ pub fn length_by_rank() -> NearMiss {
     NearMiss::new(plan, Check::Agreement)
         .ranks([0, 1])
         .lines(include_str!("gradients.rs"), ["another length"])
-        .mend("depend on the rank")
+        .mend("on every rank")
 }
 
 /// Half of the ranks begin with the other bucket.

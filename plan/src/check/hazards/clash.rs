@@ -67,6 +67,7 @@ impl Clash<'_> {
         let turns = if runs.0 == runs.1 { self.turns(report) } else { None };
         let within = |run: u32, other: u32, later: fn(&Turns<'_>) -> bool| match &turns {
             Some(turns) if later(turns) => turns.when(rank, report),
+            _ if run > other + 1 => "two runs later ".to_owned(),
             _ if run > other => "in the next run ".to_owned(),
             _ => String::new(),
         };

@@ -3,7 +3,7 @@
 use super::super::report::{EXCHANGE, Report};
 use super::Clash;
 use super::clash::Reads;
-use crate::program::{NONE, Op, OpKind};
+use crate::program::{NONE, Op, OpKind, Span, Unit};
 use crate::verdict::Line;
 
 impl Clash<'_> {
@@ -206,18 +206,55 @@ impl Clash<'_> {
                     report.object_name(self.other.span.object)
                 );
                 story.push(report.line(self.rank, op, text));
-                let raises = program.place(op.statement).line;
-                vec![if raising.stream == user.stream || raising.after & 1 << user.stream != 0 {
-                    format!("raise it after the reader: exchange lines {raises} and {line}")
-                } else {
-                    format!("raise it after the reader: write `after {stream}` in line {raises}")
-                }]
+                vec![self.raise_later(at, raising, report)]
             }
             _ => vec![format!(
                 "put only after the wait for `{signal}` (line {}): on its stream, or `after` it",
                 program.place(wait.statement).line
             )],
         }
+    }
+
+    /// What `at` raises, and who puts awaits, must say that the reader has read.
+    fn raise_later(&self, at: u32, raising: &Unit, report: &Report<'_>) -> String {
+        let program = self.program;
+        let object = |span: Span| program.objects.all.get(span.object as usize);
+        let buffer = object(self.put.access.span).map(|object| object.buffer);
+        let is_buffer = |span: Span| object(span).map(|object| object.buffer) == buffer;
+        let ops = |unit: u32| program.ops_of(&program.units[unit as usize]);
+        let user = self.other.unit % self.orders.units;
+        let (line, reader) = (self.line(user), self.unit(user).stream);
+        let after = report.stream(reader);
+        let (puts, uses) = self.runs();
+        // In a run that is later than the reader's, or behind it in the same.
+        let is_behind = puts > uses + 1 || at > user;
+        let from = match puts > uses + 1 {
+            false if at > user => user,
+            _ => program.of_rank(self.rank as usize).start as u32,
+        };
+        // The puts of one rank are alike: the first waits, and so those behind it do.
+        let is_put =
+            |unit: &u32| ops(*unit).iter().any(|op| op.kind == OpKind::Put && is_buffer(op.target));
+        let first = (from..at).find(is_put).unwrap_or(at);
+        let raises = self.line(first);
+        if is_behind {
+            return format!("raise it after the reader: write `after {after}` in line {raises}");
+        }
+        // What the reader needs of this run's puts keeps it behind them.
+        let read = self.other.span.object;
+        let reads = |op: &Op| {
+            is_buffer(op.source) && op.source.object != program.objects.in_run(read, uses as usize)
+        };
+        if ops(user).iter().any(reads) {
+            return self.with_done(&format!("at the end of the run, after line {line}"), report);
+        }
+        let waits = raising.stream == reader || raising.after & 1 << reader != 0;
+        let after = if waits {
+            String::new()
+        } else {
+            format!(", and write `after {after}` in line {raises}")
+        };
+        format!("read before the puts: move line {line} before line {raises}{after}")
     }
 
     /// A wait of the rank that puts for a signal of the rank that is put at: of that neighbour, whatever

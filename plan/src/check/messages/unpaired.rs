@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::report::Report;
+use super::super::written::OpenEnd;
 use super::Half;
 use crate::program::{Op, OpKind, Program};
 use crate::verdict::{Check, Line};
@@ -128,49 +129,78 @@ fn half(one: &Unpaired, report: &mut Report<'_>) {
             count(one.receives, "receive"),
         ),
     });
-    let mut help = Vec::new();
-    let open = report.open_end(op);
-    let elsewhere = other_half(program, op);
-    let mut region = elsewhere.and_then(|other| report.region(other));
-    if let Some(open) = open {
-        story.push(Line {
-            rank: None,
-            other: None,
-            at: open.at,
-            text: format!("on rank {}, `{}` is not a rank", op.peer, open.written),
-        });
-        help.push(format!("write `{}` in line {} to close the ring", open.closed, open.at.line));
-        region = Some(open.region);
-    }
-    let back = program.shifts.get(op.shift as usize).map(|shift| report.peer(shift.back));
-    let or = if help.is_empty() { "" } else { "or " };
-    help.push(match (elsewhere, back) {
-        (Some(other), _) if is_missing(one) => {
-            let line = program.place(other.statement).line;
-            format!("{or}let rank {} {wants} too, as in line {line}", op.peer)
+    let help = match report.open_end(op) {
+        Some(open) => {
+            let text = format!("on rank {}, `{}` is not a rank", op.peer, open.written);
+            story.push(Line { rank: None, other: None, at: open.at, text });
+            closed(op, &open, report)
         }
-        (_, Some(back)) => {
-            let side = if is_send { "from" } else { "to" };
-            format!("{or}add the {wants}, {side} `{back}`{}", report.of_list(op.statement))
-        }
-        _ => format!("{or}add the {wants} on rank {}", op.peer),
-    });
-    let own = report.region(op);
-    if let (Some(own), Some(other), true) = (own, region, program.shifts.len() > op.shift as usize)
-    {
-        let shift = &program.shifts[op.shift as usize];
-        let to = if is_send { report.peer(op.shift) } else { report.peer(shift.back) };
-        // What stands in backticks has none inside.
-        let bare = |name: &str| name.trim_matches('`').to_owned();
-        let (from, into) = if is_send { (own, other) } else { (other, own) };
-        help.push(format!(
-            "or write both ends at once: `send {} to {to} into {};`",
-            bare(&from),
-            bare(&into)
-        ));
-    }
+        None => added(one, wants, report),
+    };
     let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Matching, program.place(op.statement), title, story, &help);
+}
+
+/// What mends a half around a ring whose other half goes along an open chain.
+fn closed(op: &Op, open: &OpenEnd, report: &Report<'_>) -> Vec<String> {
+    let program = report.program;
+    let at = program.place(op.statement);
+    let chain = report.open_peer(op.shift);
+    let mut help = vec![format!("write `{chain}` in line {} for an open chain", at.line)];
+    if let Some(own) = report.region(op)
+        && report.are_together(at, open.at)
+    {
+        let both = at_once(op, &own, Some(&open.region), report);
+        let (first, second) = (at.line.min(open.at.line), at.line.max(open.at.line));
+        help.push(format!("or for a ring, write lines {first} and {second} as one: {both}"));
+    }
+    help
+}
+
+/// What adds the half that is missing.
+fn added(one: &Unpaired, wants: &str, report: &Report<'_>) -> Vec<String> {
+    let program = report.program;
+    let op = one.op(program);
+    let elsewhere = other_half(program, op);
+    let other = elsewhere.and_then(|other| report.region(other));
+    let stepped = program.shifts.len() > op.shift as usize;
+    let both = report
+        .region(op)
+        .filter(|_| stepped)
+        .map(|own| at_once(op, &own, other.as_deref(), report));
+    let back = program.shifts.get(op.shift as usize).map(|shift| report.peer(shift.back));
+    match (elsewhere, back, both) {
+        (Some(other), back, both) => {
+            let line = program.place(other.statement).line;
+            let mut help = vec![match back {
+                Some(back) if !is_missing(one) => {
+                    let side = if op.kind == OpKind::Send { "from" } else { "to" };
+                    format!("add the {wants}, {side} `{back}`{}", report.of_list(op.statement))
+                }
+                _ => format!("let rank {} {wants} too, as in line {line}", op.peer),
+            }];
+            help.extend(both.map(|both| format!("or write both ends at once: {both}")));
+            help
+        }
+        (None, Some(_), Some(both)) => {
+            let which = if op.kind == OpKind::Send { "receives it" } else { "is sent" };
+            vec![format!("write both ends at once: {both}, with the memory that {which}")]
+        }
+        _ => vec![format!("add the {wants} on rank {}", op.peer)],
+    }
+}
+
+/// A message with both ends, of an operation that is one of them: `own` is its memory.
+fn at_once(op: &Op, own: &str, other: Option<&str>, report: &Report<'_>) -> String {
+    // What stands in backticks has none inside.
+    let (own, other) = (own.trim_matches('`'), other.unwrap_or("..").trim_matches('`'));
+    match op.kind {
+        OpKind::Send => format!("`send {own} to {} into {other};`", report.peer(op.shift)),
+        _ => {
+            let back = report.program.shifts[op.shift as usize].back;
+            format!("`send {other} to {} into {own};`", report.peer(back))
+        }
+    }
 }
 
 /// Whether nothing at all comes from the other end.
