@@ -49,6 +49,25 @@ plan! {
     }
 }
 
+const TILE: usize = 3;
+
+plan! {
+    pub tiles(n: Ranks, k: usize, const TILE: usize) {
+        in a: [i32; k * TILE];
+        out b: [i32; k * TILE];
+        for i in 0..k {
+            send a[i * TILE..(i + 1) * TILE] to (rank + 1) % n into b[i * TILE..(i + 1) * TILE];
+        }
+    }
+}
+
+plan! {
+    pub even_tiles(n: Ranks, const TILE: usize in [2, 4]) {
+        inout a: [i32; TILE];
+        all_reduce(a, sum);
+    }
+}
+
 /// Counts what it is asked to do.
 #[derive(Default)]
 struct Model {
@@ -169,6 +188,29 @@ fn values_that_the_plan_does_not_claim_are_named() {
         let params = hierarchical::Params { nodes: 2, local: 2, len: 3 };
         let error = hierarchical::bind::<f32, _>(&mut comm, params).err().expect("refused");
         assert!(error.to_string().contains("hierarchical"), "{error}");
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_constant_of_the_program_is_a_number_of_the_plan() {
+    four!(|mut comm| {
+        let mut bound = tiles::bind(&mut comm, tiles::Params { k: 2 })?;
+        assert!(bound.sizes().text.contains("TILE = 3"), "{}", bound.sizes().text);
+        let mine = comm.rank().index() as i32;
+        let a = comm.device().from_slice(&[mine; 2 * TILE])?;
+        let mut b = comm.device().zeros(2 * TILE)?;
+        bound.run(&comm, tiles::Buffers { a: &a, b: &mut b })?;
+        assert_eq!(b.to_vec()?, [(mine + 3) % 4; 2 * TILE]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_constant_that_the_plan_is_not_for_is_refused() {
+    four!(|mut comm| {
+        let error = even_tiles::bind(&mut comm).err().expect("refused").to_string();
+        assert!(error.contains("TILE"), "{error}");
         comm.finish()
     });
 }

@@ -60,6 +60,8 @@ pub(crate) enum ParamKind {
     /// An axis of the plan's ranks.
     Ranks,
     Number,
+    /// A number that is a constant of the program, of that name.
+    Constant,
     /// A list of that many numbers.
     List(Expr),
     /// What was not understood, and told.

@@ -84,11 +84,16 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
             let called = text(name);
             match kind {
                 Kind::Axis => quote!(.axis(#called, params.#name)),
-                Kind::Number => quote!(.number(#called, params.#name)),
+                Kind::Number | Kind::Constant => quote!(.number(#called, params.#name)),
                 Kind::List => quote!(.list(#called, params.#name)),
             }
         })
         .collect();
+    let constants = valid.params.iter().filter(|known| known.kind == Kind::Constant);
+    let constants = constants.map(|Known { name, .. }| {
+        let called = text(name);
+        quote!(.number(#called, super::#name))
+    });
     let elements = names.iter().map(|name| {
         let called = text(name);
         quote!(.element::<#name>(#called))
@@ -109,7 +114,7 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
             comm: &mut #krate::Communicator<W, impl #krate::CanEnqueue>
             #params
         ) -> #krate::Result<Bound<#(#names,)* W>> {
-            let values = #krate::plan::Values::new() #(#given)* #(#elements)*;
+            let values = #krate::plan::Values::new() #(#given)* #(#constants)* #(#elements)*;
             let bound = #krate::plan::Bound::declared(comm, #plan, &DECLARATION, &values)?;
             ::core::result::Result::Ok(Bound { bound, types: ::core::marker::PhantomData })
         }

@@ -8,7 +8,7 @@ use quote::quote;
 use crate::ast::text;
 use crate::valid::{Kind, Known, Valid};
 
-/// The numbers that the caller gives. Of a single axis the communicator knows the extent; of two with one
+/// The numbers that the caller gives: not the program's constants. Of a single axis the communicator knows the extent; of two with one
 /// name, which was told, the first is given.
 pub(super) fn given(valid: &Valid) -> impl Iterator<Item = &Known> {
     let mesh = valid.plan.axes.len() > 1;
@@ -16,7 +16,9 @@ pub(super) fn given(valid: &Valid) -> impl Iterator<Item = &Known> {
     valid
         .params
         .iter()
-        .filter(move |known| (mesh || known.kind != Kind::Axis) && names.insert(text(&known.name)))
+        .filter(move |known| mesh || known.kind != Kind::Axis)
+        .filter(|known| known.kind != Kind::Constant)
+        .filter(move |known| names.insert(text(&known.name)))
 }
 
 pub(super) fn params(valid: &Valid) -> TokenStream {
@@ -25,7 +27,7 @@ pub(super) fn params(valid: &Valid) -> TokenStream {
             Kind::Axis => {
                 (quote!(usize), format!("How many ranks there are along `{name}`: {what}."))
             }
-            Kind::Number => (quote!(usize), format!("`{name}`: {what}.")),
+            Kind::Number | Kind::Constant => (quote!(usize), format!("`{name}`: {what}.")),
             Kind::List => (quote!(&'a [usize]), format!("`{name}`, each of them {what}.")),
         };
         quote!(#docs #[doc = #says] pub #name: #kind)

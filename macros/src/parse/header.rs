@@ -193,6 +193,8 @@ fn params(inside: &mut Cursor, lost: &mut Lost, faults: &mut Vec<Fault>) -> Vec<
 /// One parameter. Whatever is wrong behind its name, it is one: its name is used below.
 fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
     let docs = attr::docs(inside, faults);
+    let constant = inside.is_word(0, "const").then(|| inside.span());
+    inside.take_word("const");
     let name = inside.name("a parameter, as in `len: usize`")?;
     let from = inside.clone();
     let kind = kind(inside).unwrap_or_else(|fault| {
@@ -223,6 +225,15 @@ fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
         faults.push(fault);
         None
     });
+    let kind = match (constant, kind) {
+        (Some(_), ParamKind::Number) => ParamKind::Constant,
+        (Some(span), ParamKind::Ranks | ParamKind::List(_)) => {
+            let fault = Fault::new(span, "a constant of the program is one number");
+            faults.push(fault.help(format!("write `const {name}: usize`")));
+            ParamKind::Unknown
+        }
+        (_, kind) => kind,
+    };
     Ok(Param { docs, name, kind, values })
 }
 

@@ -23,6 +23,7 @@ impl Surface {
             let kind = match known.kind {
                 Kind::Axis => "ranks",
                 Kind::Number => "number",
+                Kind::Constant => "constant",
                 Kind::List => "list",
             };
             format!("{}: {kind}", text(&known.name))

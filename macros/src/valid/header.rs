@@ -136,11 +136,14 @@ impl Resolver<'_> {
         let (kind, meaning) = match &param.kind {
             ParamKind::Number | ParamKind::Unknown if is_ranks => self.ranks_of(name, values, at),
             ParamKind::Ranks => self.ranks_of(name, values, at),
-            ParamKind::Number | ParamKind::Unknown => {
+            ParamKind::Number | ParamKind::Constant | ParamKind::Unknown => {
                 self.valid.plan.params.push(ir::Param { name, values, count: None, at });
                 let id = ParamId(last(&self.valid.plan.params));
-                let known = !matches!(param.kind, ParamKind::Unknown);
-                (Kind::Number, if known { Meaning::Param(id) } else { Meaning::Broken })
+                match param.kind {
+                    ParamKind::Constant => (Kind::Constant, Meaning::Param(id)),
+                    ParamKind::Unknown => (Kind::Number, Meaning::Broken),
+                    _ => (Kind::Number, Meaning::Param(id)),
+                }
             }
             ParamKind::List(count) => {
                 let count = self.number(count).unwrap_or(ir::Expr::Int(1));

@@ -55,6 +55,8 @@ pub(crate) struct Known {
 pub(crate) enum Kind {
     Axis,
     Number,
+    /// A number that is a constant of the program.
+    Constant,
     List,
 }
 
