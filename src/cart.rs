@@ -58,10 +58,10 @@ impl<const N: usize> Cart<N> {
     /// axis.
     pub fn shift(&self, axis: usize, by: isize) -> Option<Rank> {
         let dim = isize::try_from(*self.dims.get(axis)?).ok()?;
-        let to = isize::try_from(self.place[axis]).ok()?.checked_add(by)?;
+        let from = isize::try_from(self.place[axis]).ok()?;
         let to = match self.periodic {
-            true => to.rem_euclid(dim),
-            false => Some(to).filter(|to| (0..dim).contains(to))?,
+            true => (from + by.rem_euclid(dim)) % dim,
+            false => from.checked_add(by).filter(|to| (0..dim).contains(to))?,
         };
         let mut place = self.place;
         place[axis] = to.unsigned_abs();

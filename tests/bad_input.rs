@@ -158,6 +158,20 @@ fn more_than_memory_can_hold() {
 }
 
 #[test]
+fn a_shift_as_far_as_numbers_go() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let comm = place.init()?;
+        let ring = typed_nccl::Cart::over(&comm, [3], true)?;
+        for by in [isize::MIN, isize::MIN + 1, -4, 0, 5, isize::MAX - 1, isize::MAX] {
+            assert_eq!(ring.shift(0, by), Some(comm.ring(by)), "{by}");
+        }
+        let line = typed_nccl::Cart::over(&comm, [3], false)?;
+        assert_eq!((line.shift(0, isize::MIN), line.shift(0, isize::MAX)), (None, None));
+        comm.finish()
+    })
+}
+
+#[test]
 fn a_view_past_its_buffer() {
     refused_on_rank_1(
         |comm| comm.all_reduce_in_place(&mut zeros(comm, 4).slice_mut(2..5), Sum),

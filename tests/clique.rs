@@ -151,6 +151,23 @@ fn what_is_refused_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<(
     clique.finish()
 }
 
+/// No half of what was refused waits for its other half, however wrong the one was.
+#[test]
+fn a_rank_that_does_not_exist_takes_no_turn_of_the_others() -> Result<()> {
+    let config = CommConfig::builder().deadline(std::time::Duration::from_secs(20)).build();
+    let mut clique = Clique::init_as::<Pair>(Host::open_each(&[0, 1, 2])?, config)?;
+    let (mine, mut theirs) = (clique.alloc::<f32>(3)?, clique.alloc::<f32>(3)?);
+    let error = clique.group((&mine, &mut theirs), |mut lane, (mine, theirs)| {
+        let (left, right) = (lane.ring(-1), lane.ring(1));
+        let to = if lane.index() == 1 { 7 } else { right.index() };
+        lane.send(mine, to)?;
+        lane.recv(theirs, left)
+    });
+    assert!(matches!(error, Err(Error::NoSuchRank(_))), "{error:?}");
+    assert_eq!(ring(&mut clique, 3)?, [[2.0; 3], [0.0; 3], [1.0; 3]]);
+    clique.finish()
+}
+
 #[test]
 fn memory_of_another_device_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<()> {
     let clique = Clique::init(Host::open_each(&[0, 1, 2])?)?;

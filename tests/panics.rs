@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Call, Values};
 use typed_nccl::{
-    CommConfig, Communicator, Error, Host, Place, Result, Scoped, Sum, World, spmd, tag,
+    CommConfig, Communicator, Error, Host, Place, Result, Scoped, Seat, Sum, World, spmd, tag,
 };
 
 #[path = "collectives/own_process.rs"]
@@ -77,6 +77,34 @@ fn in_a_group() -> Result<()> {
             comm.abort();
             Ok(())
         })?;
+    }
+    Ok(())
+}
+
+/// A group that is swapped for another one: both have lost track of what they would have recorded.
+#[test]
+fn in_a_group_that_was_swapped() -> Result<()> {
+    if !inside("in_a_group_that_was_swapped") {
+        return Ok(());
+    }
+    let comm = || Seat::local(1).remove(0).init(Host::local()?);
+    let (mut first, mut second) = (comm()?, comm()?);
+    let mut x = first.device().zeros::<f32>(4)?;
+    let outcome = first.group(|g| -> Result<()> {
+        g.all_reduce_in_place(&mut x, Sum)?;
+        caught(|| {
+            second.group(|h| -> Result<()> {
+                std::mem::swap(g, h);
+                panics()
+            })
+        });
+        Ok(())
+    });
+    drop(outcome);
+    for comm in [first, second] {
+        let error = comm.health().expect_err("what it recorded is lost");
+        says(&error, &["group panicked: a panic that a test made"]);
+        comm.abort();
     }
     Ok(())
 }

@@ -106,7 +106,6 @@ pub(crate) struct Together<'p, 'a, B: Backend> {
     pub(crate) core: &'p Core<B>,
     pub(crate) stream: &'p StreamCore<B>,
     pub(crate) ops: &'p mut [Op<'a, B>],
-    pub(crate) refusals: &'p [Refusal],
 }
 
 impl<'a, B: Backend> Together<'_, 'a, B> {
@@ -166,13 +165,9 @@ impl<B: Backend> Core<B> {
             parts.iter_mut().for_each(|part| part.core.catch_up(part.ops));
         }
         let parts = &*parts;
-        let booked = checked.and_then(|()| parts.iter().map(Together::book).collect());
-        let booked: Vec<_> = booked.inspect_err(|error| {
-            // Nothing is sent on any rank.
-            for part in parts {
-                part.core.refuse(part.refusals, error.clone());
-            }
-        })?;
+        let booked: Result<_> = checked.and_then(|()| parts.iter().map(Together::book).collect());
+        // If not, no rank has called anything, so they are in step.
+        let booked: Vec<_> = booked?;
         let (ready, bookings): (Vec<_>, Vec<_>) = booked.into_iter().unzip();
         // SAFETY: as in `issue`, for each rank.
         let issued = unsafe { B::issue_together(&ready) };

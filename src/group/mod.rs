@@ -125,7 +125,6 @@ impl<'e, W: World> Group<'e, W> {
                         core: on.core,
                         stream: on.stream,
                         ops: &mut lists.ops,
-                        refusals: &lists.refusals,
                     })
                     .collect();
                 let issued = Core::issue_together(&mut parts);
@@ -135,12 +134,8 @@ impl<'e, W: World> Group<'e, W> {
                 }
                 issued
             }
-            Err(error) => {
-                for group in groups {
-                    group.refuse(error.clone());
-                }
-                Err(error)
-            }
+            // No rank has called anything, so they are in step.
+            Err(error) => Err(error),
         }
     }
 }
@@ -204,18 +199,21 @@ fn run<'e, W: World, R, E: From<Error>>(
     site: Site,
 ) -> Result<R, E> {
     let (core, mut group) = (on.core, Group::new(on));
-    // What it would have recorded is not known: the ranks cannot stay in step.
-    let give_up = |why| {
-        core.health.fail(Error::Aborted(Box::new(Aborted { why, by: core.rank, at: site })));
+    // What it would have recorded is not known: the ranks cannot stay in step. A group that another one
+    // was swapped for takes that one's communicator along.
+    let give_up = |group: &Group<'e, W>, why: String| {
+        for core in [core, group.on.core] {
+            let aborted = Aborted { why: why.clone(), by: core.rank, at: site };
+            core.health.fail(Error::Aborted(Box::new(aborted)));
+        }
     };
     let recorded = unwind::catch(|| record(&mut group)).unwrap_or_else(|panic| {
-        give_up(format!("the closure of a group panicked: {}", panic.message()));
+        give_up(&group, format!("the closure of a group panicked: {}", panic.message()));
         panic.resume()
     });
     let value = recorded.inspect_err(|_| {
-        give_up(
-            "the closure of a group returned an error, and nothing of the group was sent".into(),
-        );
+        let why = "the closure of a group returned an error, and nothing of the group was sent";
+        give_up(&group, why.to_owned());
     })?;
     group.issue()?;
     Ok(value)
