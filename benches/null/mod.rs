@@ -15,7 +15,7 @@ use typed_nccl::backend::{
     AllocKind, Allocation, Blame, Collective, Copies, Departer, Join, Launches, Lifecycle, Memory,
     Op, Operations, Reduction, Refusal, Seen, Streams, WindowId, Windows,
 };
-use typed_nccl::error::{Aborted, Error, Operation};
+use typed_nccl::error::{Aborted, CollectiveName, Error};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
 
 /// A handle of the null library: a communicator's or a stream's.
@@ -289,12 +289,12 @@ unsafe impl Operations for NullBackend {
     #[inline]
     unsafe fn issue(comm: &NullComm, stream: &Handle, ops: &[Op<'_, Self>]) -> Result<()> {
         let [Op::Collective(collective)] = ops else { return Ok(()) };
-        let Collective { call, reduction: Some(op), send: Some(send), recv: Some(recv) } =
+        let Collective { name, call, reduction: Some(op), send: Some(send), recv: Some(recv) } =
             collective
         else {
             return Ok(());
         };
-        if call.operation != Operation::AllReduce {
+        if *name != CollectiveName::AllReduce {
             return Ok(());
         }
         let op = match op {

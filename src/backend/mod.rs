@@ -10,7 +10,7 @@
 
 mod op;
 
-pub use op::{Collective, Op, Put, Reduction, Signal, Slot, Span, Transfer, Wait, WindowId};
+pub use op::{Collective, Half, Op, Put, Reduction, Signal, Slot, Span, Transfer, Wait, WindowId};
 
 pub use crate::control::Exchange;
 pub use crate::memory::Allocation;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Backend;
-use crate::error::Call;
+use crate::error::{Call, CollectiveName, Operation};
 use crate::memory::Allocation;
 use crate::{Rank, ReductionName};
 
@@ -111,6 +111,8 @@ pub enum Op<'a, B: Backend> {
 /// all_reduce, broadcast and reduce; this rank's block of the longer one for the others; never for
 /// all_to_all. Otherwise they are disjoint.
 pub struct Collective<'a, B: Backend> {
+    /// Which one; `call.operation` says so too.
+    pub name: CollectiveName,
     /// What, how much, and where in the source.
     pub call: Call,
     /// How elements are combined, for the reducing ones.
@@ -121,9 +123,30 @@ pub struct Collective<'a, B: Backend> {
     pub recv: Option<Span<'a, B>>,
 }
 
-/// A send (`call.operation` is `Send`) or a receive. The k-th send of a pair meets the k-th
-/// receive; both have one count and one data type.
+/// Which half of a message a rank has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Half {
+    /// The span is read.
+    Send,
+    /// The span is written.
+    Receive,
+}
+
+impl Half {
+    /// What its call is named.
+    pub const fn operation(self) -> Operation {
+        match self {
+            Self::Send => Operation::SendTo,
+            Self::Receive => Operation::RecvFrom,
+        }
+    }
+}
+
+/// A send or a receive. The k-th send of a pair meets the k-th receive; both have one count and one
+/// data type.
 pub struct Transfer<'a, B: Backend> {
+    /// Which of the two; `call.operation` says so too.
+    pub half: Half,
     /// What, how much, and where in the source.
     pub call: Call,
     /// The other rank.

@@ -5,8 +5,8 @@
 use crate::backend::{Backend, Collective, Op, Reduction, Span};
 use crate::communicator::Core;
 use crate::error::{
-    BadLength, BadRange, Call, Error, NoBuffer, NoSuchRank, NotReducible, Operation, OtherDType,
-    Overflow, Site,
+    BadLength, BadRange, Call, CollectiveName, Error, NoBuffer, NoSuchRank, NotReducible,
+    Operation, OtherDType, Overflow, Site,
 };
 use crate::{AsRank, DType, Rank, ReductionName, Result};
 
@@ -50,9 +50,9 @@ impl<'c, B: Backend> Draft<'c, B> {
         op: Result<Reduction<B>>,
     ) -> Result<Op<'a, B>> {
         let (send, recv) = (self.view(send)?, self.view(recv)?);
-        let call = self.call(Operation::AllReduce, send.len());
+        let call = self.call(CollectiveName::AllReduce, send.len());
         self.holds(&call, "receive", recv.len(), 1)?;
-        self.reducing(call, op, Some(send), Some(recv))
+        self.reducing(CollectiveName::AllReduce, call, op, Some(send), Some(recv))
     }
 
     #[inline]
@@ -62,7 +62,13 @@ impl<'c, B: Backend> Draft<'c, B> {
         op: Result<Reduction<B>>,
     ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
-        self.reducing(self.call(Operation::AllReduce, buf.len()), op, Some(buf), Some(buf))
+        self.reducing(
+            CollectiveName::AllReduce,
+            self.call(CollectiveName::AllReduce, buf.len()),
+            op,
+            Some(buf),
+            Some(buf),
+        )
     }
 
     pub(crate) fn broadcast<'a>(
@@ -72,12 +78,12 @@ impl<'c, B: Backend> Draft<'c, B> {
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
         let recv = self.view(recv)?;
-        let call = self.rooted(Operation::Broadcast, recv.len(), root)?;
+        let call = self.rooted(CollectiveName::Broadcast, recv.len(), root)?;
         let send = self.on_root(&call, send)?;
         if let Some(send) = &send {
             self.holds(&call, "send", send.len(), 1)?;
         }
-        self.moving(call, send, Some(recv))
+        self.moving(CollectiveName::Broadcast, call, send, Some(recv))
     }
 
     pub(crate) fn broadcast_in_place<'a>(
@@ -86,8 +92,8 @@ impl<'c, B: Backend> Draft<'c, B> {
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
-        let call = self.rooted(Operation::Broadcast, buf.len(), root)?;
-        self.moving(call, self.is_root(&call).then_some(buf), Some(buf))
+        let call = self.rooted(CollectiveName::Broadcast, buf.len(), root)?;
+        self.moving(CollectiveName::Broadcast, call, self.is_root(&call).then_some(buf), Some(buf))
     }
 
     pub(crate) fn reduce<'a>(
@@ -98,12 +104,12 @@ impl<'c, B: Backend> Draft<'c, B> {
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
         let send = self.view(send)?;
-        let call = self.rooted(Operation::Reduce, send.len(), root)?;
+        let call = self.rooted(CollectiveName::Reduce, send.len(), root)?;
         let recv = self.on_root(&call, recv)?;
         if let Some(recv) = &recv {
             self.holds(&call, "receive", recv.len(), 1)?;
         }
-        self.reducing(call, op, Some(send), recv)
+        self.reducing(CollectiveName::Reduce, call, op, Some(send), recv)
     }
 
     pub(crate) fn reduce_in_place<'a>(
@@ -113,25 +119,36 @@ impl<'c, B: Backend> Draft<'c, B> {
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
-        let call = self.rooted(Operation::Reduce, buf.len(), root)?;
-        self.reducing(call, op, Some(buf), self.is_root(&call).then_some(buf))
+        let call = self.rooted(CollectiveName::Reduce, buf.len(), root)?;
+        self.reducing(
+            CollectiveName::Reduce,
+            call,
+            op,
+            Some(buf),
+            self.is_root(&call).then_some(buf),
+        )
     }
 
     #[inline]
     pub(crate) fn all_gather<'a>(self, send: View<'a, B>, recv: View<'a, B>) -> Result<Op<'a, B>> {
         let (send, recv) = (self.view(send)?, self.view(recv)?);
-        let call = self.call(Operation::AllGather, send.len());
+        let call = self.call(CollectiveName::AllGather, send.len());
         self.holds(&call, "receive", recv.len(), self.core.size)?;
-        self.moving(call, Some(send), Some(recv))
+        self.moving(CollectiveName::AllGather, call, Some(send), Some(recv))
     }
 
     #[inline]
     pub(crate) fn all_gather_in_place<'a>(self, buf: View<'a, B>) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
-        let count = self.block(Operation::AllGather, buf.len())?;
+        let count = self.block(CollectiveName::AllGather, buf.len())?;
         // SAFETY: `block` divided the span's length by the number of ranks.
         let own = unsafe { buf.nth(self.core.rank, count, self.dtype) };
-        self.moving(self.call(Operation::AllGather, count), Some(own), Some(buf))
+        self.moving(
+            CollectiveName::AllGather,
+            self.call(CollectiveName::AllGather, count),
+            Some(own),
+            Some(buf),
+        )
     }
 
     #[inline]
@@ -142,9 +159,9 @@ impl<'c, B: Backend> Draft<'c, B> {
         op: Result<Reduction<B>>,
     ) -> Result<Op<'a, B>> {
         let (send, recv) = (self.view(send)?, self.view(recv)?);
-        let call = self.call(Operation::ReduceScatter, recv.len());
+        let call = self.call(CollectiveName::ReduceScatter, recv.len());
         self.holds(&call, "send", send.len(), self.core.size)?;
-        self.reducing(call, op, Some(send), Some(recv))
+        self.reducing(CollectiveName::ReduceScatter, call, op, Some(send), Some(recv))
     }
 
     #[inline]
@@ -154,18 +171,25 @@ impl<'c, B: Backend> Draft<'c, B> {
         op: Result<Reduction<B>>,
     ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
-        let count = self.block(Operation::ReduceScatter, buf.len())?;
+        let count = self.block(CollectiveName::ReduceScatter, buf.len())?;
         // SAFETY: `block` divided the span's length by the number of ranks.
         let own = unsafe { buf.nth(self.core.rank, count, self.dtype) };
-        self.reducing(self.call(Operation::ReduceScatter, count), op, Some(buf), Some(own))
+        self.reducing(
+            CollectiveName::ReduceScatter,
+            self.call(CollectiveName::ReduceScatter, count),
+            op,
+            Some(buf),
+            Some(own),
+        )
     }
 
     #[inline]
     pub(crate) fn all_to_all<'a>(self, send: View<'a, B>, recv: View<'a, B>) -> Result<Op<'a, B>> {
         let (send, recv) = (self.view(send)?, self.view(recv)?);
-        let call = self.call(Operation::AllToAll, self.block(Operation::AllToAll, send.len())?);
+        let call =
+            self.call(CollectiveName::AllToAll, self.block(CollectiveName::AllToAll, send.len())?);
         self.holds(&call, "receive", recv.len(), self.core.size)?;
-        self.moving(call, Some(send), Some(recv))
+        self.moving(CollectiveName::AllToAll, call, Some(send), Some(recv))
     }
 
     pub(crate) fn gather<'a>(
@@ -175,12 +199,12 @@ impl<'c, B: Backend> Draft<'c, B> {
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
         let send = self.view(send)?;
-        let call = self.rooted(Operation::Gather, send.len(), root)?;
+        let call = self.rooted(CollectiveName::Gather, send.len(), root)?;
         let recv = self.on_root(&call, recv)?;
         if let Some(recv) = &recv {
             self.holds(&call, "receive", recv.len(), self.core.size)?;
         }
-        self.moving(call, Some(send), recv)
+        self.moving(CollectiveName::Gather, call, Some(send), recv)
     }
 
     pub(crate) fn gather_in_place<'a>(
@@ -188,8 +212,8 @@ impl<'c, B: Backend> Draft<'c, B> {
         buf: View<'a, B>,
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
-        let (call, own, all) = self.rooted_in_place(Operation::Gather, buf, root)?;
-        self.moving(call, Some(own), all)
+        let (call, own, all) = self.rooted_in_place(CollectiveName::Gather, buf, root)?;
+        self.moving(CollectiveName::Gather, call, Some(own), all)
     }
 
     pub(crate) fn scatter<'a>(
@@ -199,12 +223,12 @@ impl<'c, B: Backend> Draft<'c, B> {
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
         let recv = self.view(recv)?;
-        let call = self.rooted(Operation::Scatter, recv.len(), root)?;
+        let call = self.rooted(CollectiveName::Scatter, recv.len(), root)?;
         let send = self.on_root(&call, send)?;
         if let Some(send) = &send {
             self.holds(&call, "send", send.len(), self.core.size)?;
         }
-        self.moving(call, send, Some(recv))
+        self.moving(CollectiveName::Scatter, call, send, Some(recv))
     }
 
     pub(crate) fn scatter_in_place<'a>(
@@ -212,23 +236,23 @@ impl<'c, B: Backend> Draft<'c, B> {
         buf: View<'a, B>,
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
-        let (call, own, all) = self.rooted_in_place(Operation::Scatter, buf, root)?;
-        self.moving(call, all, Some(own))
+        let (call, own, all) = self.rooted_in_place(CollectiveName::Scatter, buf, root)?;
+        self.moving(CollectiveName::Scatter, call, all, Some(own))
     }
 
     /// This rank's block, and on the root the whole.
     fn rooted_in_place<'a>(
         self,
-        operation: Operation,
+        name: CollectiveName,
         buf: View<'a, B>,
         root: impl AsRank,
     ) -> Result<(Call, Span<'a, B>, Option<Span<'a, B>>)> {
         let buf = self.view(buf)?;
-        let mut call = self.rooted(operation, buf.len(), root)?;
+        let mut call = self.rooted(name, buf.len(), root)?;
         if !self.is_root(&call) {
             return Ok((call, buf, None));
         }
-        call.count = self.block(operation, buf.len())?;
+        call.count = self.block(name, buf.len())?;
         // SAFETY: `block` divided the span's length by the number of ranks.
         let own = unsafe { buf.nth(self.core.rank, call.count, self.dtype) };
         Ok((call, own, Some(buf)))
@@ -238,7 +262,7 @@ impl<'c, B: Backend> Draft<'c, B> {
 /// The checks.
 impl<B: Backend> Draft<'_, B> {
     #[inline]
-    pub(crate) fn call(&self, operation: Operation, count: usize) -> Call {
+    pub(crate) fn call(&self, operation: impl Into<Operation>, count: usize) -> Call {
         Call::new(operation, self.dtype, count, self.site)
     }
 
@@ -253,6 +277,7 @@ impl<B: Backend> Draft<'_, B> {
     #[inline]
     fn reducing<'a>(
         &self,
+        name: CollectiveName,
         mut call: Call,
         op: Result<Reduction<B>>,
         send: Option<Span<'a, B>>,
@@ -266,12 +291,13 @@ impl<B: Backend> Draft<'_, B> {
             return Err(no_mean(call));
         }
         call.reduction = Some(op.name());
-        Ok(Op::Collective(Collective { call, reduction: Some(op), send, recv }))
+        Ok(Op::Collective(Collective { name, call, reduction: Some(op), send, recv }))
     }
 
     #[inline]
     fn moving<'a>(
         &self,
+        name: CollectiveName,
         call: Call,
         send: Option<Span<'a, B>>,
         recv: Option<Span<'a, B>>,
@@ -279,7 +305,7 @@ impl<B: Backend> Draft<'_, B> {
         if self.other != self.dtype {
             return Err(differ(call, self.other));
         }
-        Ok(Op::Collective(Collective { call, reduction: None, send, recv }))
+        Ok(Op::Collective(Collective { name, call, reduction: None, send, recv }))
     }
 
     /// Refuses unless a buffer holds `times` blocks of the call's count.
@@ -293,30 +319,30 @@ impl<B: Backend> Draft<'_, B> {
 
     /// The block length of a buffer that holds one block for each rank.
     #[inline]
-    fn block(&self, operation: Operation, len: usize) -> Result<usize> {
+    fn block(&self, name: CollectiveName, len: usize) -> Result<usize> {
         let size = self.core.size.max(1);
         if len.is_multiple_of(size) {
             return Ok(len / size);
         }
         let count = len / size + 1;
-        Err(bad_length(self.call(operation, count), "one", len, size, count.checked_mul(size)))
+        Err(bad_length(self.call(name, count), "one", len, size, count.checked_mul(size)))
     }
 
     /// A call with a root that the communicator has.
-    fn rooted(&self, operation: Operation, count: usize, root: impl AsRank) -> Result<Call> {
-        let mut call = self.call(operation, count);
-        call.root = Some(self.rank(operation, root)?);
+    fn rooted(&self, name: CollectiveName, count: usize, root: impl AsRank) -> Result<Call> {
+        let mut call = self.call(name, count);
+        call.root = Some(self.rank(name, root)?);
         Ok(call)
     }
 
     /// A rank that the communicator has.
     #[inline]
-    pub(crate) fn rank(&self, operation: Operation, rank: impl AsRank) -> Result<Rank> {
+    pub(crate) fn rank(&self, operation: impl Into<Operation>, rank: impl AsRank) -> Result<Rank> {
         let (asked, size) = (rank.index(), self.core.size);
         if asked < size {
             Ok(Rank::at(asked))
         } else {
-            Err(no_rank(operation, asked, size, self.site))
+            Err(no_rank(operation.into(), asked, size, self.site))
         }
     }
 

@@ -3,8 +3,8 @@
 use std::slice;
 
 use super::{Core, On};
-use crate::backend::{Backend, Op, Operations, Part, Refusal, Span};
-use crate::error::{Call, Error, Operation, OtherDevice, SelfTransfer};
+use crate::backend::{Backend, Half, Op, Operations, Part, Refusal, Span};
+use crate::error::{Call, Error, OtherDevice, SelfTransfer};
 use crate::memory::{Booking, Order, Uses};
 use crate::stream::StreamCore;
 use crate::{AsRank, Buffer, Device, Element, Rank, Result, World};
@@ -60,15 +60,13 @@ impl<W: World> On<'_, W> {
     /// Refuses transfers of this rank with itself that lack their other half in the group, for which NCCL
     /// waits for ever, or whose halves differ in length, which it does not compare.
     pub(crate) fn self_transfers(&self, ops: &[Op<'_, Back<W>>]) -> Result<()> {
-        let of = |operation: Operation| {
+        let of = |half: Half| {
             ops.iter().filter_map(move |op| match op {
-                Op::Transfer(t) if t.peer == self.core.rank && t.call.operation == operation => {
-                    Some(t.call.count)
-                }
+                Op::Transfer(t) if t.peer == self.core.rank && t.half == half => Some(t.call.count),
                 _ => None,
             })
         };
-        if of(Operation::SendTo).eq(of(Operation::RecvFrom)) {
+        if of(Half::Send).eq(of(Half::Receive)) {
             return Ok(());
         }
         let site = ops
@@ -78,8 +76,8 @@ impl<W: World> On<'_, W> {
             .map_or_else(std::panic::Location::caller, |call| call.site);
         Err(Error::SelfTransfer(Box::new(SelfTransfer {
             rank: self.core.rank,
-            sends: of(Operation::SendTo).collect(),
-            recvs: of(Operation::RecvFrom).collect(),
+            sends: of(Half::Send).collect(),
+            recvs: of(Half::Receive).collect(),
             site,
         })))
     }
@@ -243,7 +241,7 @@ impl<B: Backend> Uses<B> for &[Op<'_, B>] {
                     }
                 }
                 Op::Transfer(transfer) => {
-                    let writes = transfer.call.operation != Operation::SendTo;
+                    let writes = transfer.half == Half::Receive;
                     each(&transfer.span.allocation().order, writes)?;
                 }
                 Op::Put(put) => each(&put.span.allocation().order, false)?,

@@ -2,29 +2,16 @@
 
 use std::fmt;
 
+pub use typed_nccl_plan::ir::CollectiveName;
+
 use super::{At, Site};
 use crate::{DType, Rank, ReductionName};
 
 /// Which operation a call is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
 pub enum Operation {
-    /// `all_reduce`
-    AllReduce,
-    /// `broadcast`
-    Broadcast,
-    /// `reduce`
-    Reduce,
-    /// `all_gather`
-    AllGather,
-    /// `reduce_scatter`
-    ReduceScatter,
-    /// `all_to_all`
-    AllToAll,
-    /// `gather`
-    Gather,
-    /// `scatter`
-    Scatter,
+    /// One of the collectives.
+    Collective(CollectiveName),
     /// `send`
     SendTo,
     /// `recv`
@@ -41,20 +28,20 @@ impl Operation {
     /// The method's name.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::AllReduce => "all_reduce",
-            Self::Broadcast => "broadcast",
-            Self::Reduce => "reduce",
-            Self::AllGather => "all_gather",
-            Self::ReduceScatter => "reduce_scatter",
-            Self::AllToAll => "all_to_all",
-            Self::Gather => "gather",
-            Self::Scatter => "scatter",
+            Self::Collective(name) => name.name(),
             Self::SendTo => "send",
             Self::RecvFrom => "recv",
             Self::PutSignal => "put_signal",
             Self::Signal => "signal",
             Self::WaitSignal => "wait_signal",
         }
+    }
+}
+
+impl From<CollectiveName> for Operation {
+    #[inline]
+    fn from(name: CollectiveName) -> Self {
+        Self::Collective(name)
     }
 }
 
@@ -85,7 +72,13 @@ pub struct Call {
 }
 
 impl Call {
-    pub(crate) fn new(operation: Operation, dtype: DType, count: usize, site: Site) -> Self {
+    pub(crate) fn new(
+        operation: impl Into<Operation>,
+        dtype: DType,
+        count: usize,
+        site: Site,
+    ) -> Self {
+        let operation = operation.into();
         Self { operation, dtype, count, reduction: None, root: None, peer: None, site }
     }
 
@@ -104,13 +97,20 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.operation {
             Operation::Signal | Operation::WaitSignal => write!(f, "{}", self.operation)?,
-            _ => write!(f, "{} of {} {}", self.operation, self.count, self.dtype)?,
+            Operation::Collective(_)
+            | Operation::SendTo
+            | Operation::RecvFrom
+            | Operation::PutSignal => {
+                write!(f, "{} of {} {}", self.operation, self.count, self.dtype)?;
+            }
         }
         match (self.operation, self.peer) {
             (Operation::RecvFrom, Some(peer)) => write!(f, " from {peer}")?,
             (Operation::WaitSignal, Some(peer)) => write!(f, " for {} from {peer}", self.count)?,
-            (_, Some(peer)) => write!(f, " to {peer}")?,
-            (_, None) => {}
+            (Operation::SendTo | Operation::PutSignal | Operation::Signal, Some(peer)) => {
+                write!(f, " to {peer}")?;
+            }
+            (Operation::Collective(_), Some(_)) | (_, None) => {}
         }
         if let Some(reduction) = self.reduction {
             write!(f, ", {reduction}")?;

@@ -35,7 +35,7 @@ mod window;
 pub(crate) use called::{Called, CallsByRanks};
 pub(crate) use told::{told, was_told};
 
-pub use call::{Call, Operation};
+pub use call::{Call, CollectiveName, Operation};
 pub use deadlock::Deadlock;
 pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};

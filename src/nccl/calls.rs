@@ -8,9 +8,9 @@ use nccl_sys::{ncclRedOp_t, ncclResult_t};
 use super::comm::Comm;
 use super::values;
 use crate::ReductionName;
-use crate::backend::{Collective, Op, Span, Transfer};
+use crate::backend::{Collective, Half, Op, Span, Transfer};
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{Call, Error, Operation};
+use crate::error::{Call, CollectiveName, Error};
 
 pub(super) type Span1<'a> = Option<Span<'a, CudaBackend>>;
 
@@ -91,7 +91,7 @@ impl Comm {
         stream: &CudaStream,
         collective: &Collective<'_, CudaBackend>,
     ) -> Result<(), Failure> {
-        let Collective { call, reduction, send, recv } = collective;
+        let Collective { name, call, reduction, send, recv } = collective;
         let (from, to) = (start(send), start(recv));
         let (count, dtype) = (call.count, values::dtype(call.dtype));
         // The mean of one rank is itself; NCCL does not divide 8-bit floats there.
@@ -107,58 +107,59 @@ impl Comm {
         let to = if to.is_null() { from } else { to };
         let (comm, handle) = (self.handle, stream.handle());
         let nccl = self.nccl;
-        let (function, result) = match call.operation {
-            Operation::AllReduce => {
+        let (function, result) = match name {
+            CollectiveName::AllReduce => {
                 // SAFETY: the spans are on the communicator's device and hold the elements that
                 // `Collective` documents, which are those that NCCL asks for; where a rank has none
                 // NCCL does not look. Communicator and stream are alive.
                 let result = unsafe { (nccl.all_reduce)(from, to, count, dtype, op, comm, handle) };
                 ("ncclAllReduce", result)
             }
-            Operation::Broadcast => {
+            CollectiveName::Broadcast => {
                 // SAFETY: as for `all_reduce`.
                 let result =
                     unsafe { (nccl.broadcast)(from, to, count, dtype, root, comm, handle) };
                 ("ncclBroadcast", result)
             }
-            Operation::Reduce => {
+            CollectiveName::Reduce => {
                 // SAFETY: as for `all_reduce`.
                 let result =
                     unsafe { (nccl.reduce)(from, to, count, dtype, op, root, comm, handle) };
                 ("ncclReduce", result)
             }
-            Operation::AllGather => {
+            CollectiveName::AllGather => {
                 // SAFETY: as for `all_reduce`.
                 let result = unsafe { (nccl.all_gather)(from, to, count, dtype, comm, handle) };
                 ("ncclAllGather", result)
             }
-            Operation::ReduceScatter => {
+            CollectiveName::ReduceScatter => {
                 // SAFETY: as for `all_reduce`.
                 let result =
                     unsafe { (nccl.reduce_scatter)(from, to, count, dtype, op, comm, handle) };
                 ("ncclReduceScatter", result)
             }
-            Operation::AllToAll if let Ok(all_to_all) = nccl.api.ncclAlltoAll() => {
+            CollectiveName::AllToAll if let Ok(all_to_all) = nccl.api.ncclAlltoAll() => {
                 // SAFETY: as for `all_reduce`.
                 let result = unsafe { all_to_all(from, to, count, dtype, comm, handle) };
                 ("ncclAlltoAll", result)
             }
-            Operation::Gather if let Ok(gather) = nccl.api.ncclGather() => {
+            CollectiveName::Gather if let Ok(gather) = nccl.api.ncclGather() => {
                 // SAFETY: as for `all_reduce`.
                 let result = unsafe { gather(from, to, count, dtype, root, comm, handle) };
                 ("ncclGather", result)
             }
-            Operation::Scatter if let Ok(scatter) = nccl.api.ncclScatter() => {
+            CollectiveName::Scatter if let Ok(scatter) = nccl.api.ncclScatter() => {
                 // SAFETY: as for `all_reduce`.
                 let result = unsafe { scatter(from, to, count, dtype, root, comm, handle) };
                 ("ncclScatter", result)
             }
-            _ => {
+            // What NCCL has none of its own for, before 2.28.
+            CollectiveName::AllToAll | CollectiveName::Gather | CollectiveName::Scatter => {
                 let aside = |span: &Span1<'_>, other: *mut c_void| match span {
                     Some(span) => span.allocation().block().aside(span.offset()),
                     None => other,
                 };
-                return self.spread(stream, *call, aside(send, from), aside(recv, to));
+                return self.spread(stream, *name, *call, (aside(send, from), aside(recv, to)));
             }
         };
         done(function, *call, result)
@@ -169,25 +170,31 @@ impl Comm {
     fn spread(
         &self,
         stream: &CudaStream,
+        name: CollectiveName,
         call: Call,
-        from: *mut c_void,
-        to: *mut c_void,
+        (from, to): (*mut c_void, *mut c_void),
     ) -> Result<(), Failure> {
         let rank = self.shared.rank;
         let block = call.bytes();
         let root = call.root.map(|root| root.index());
         for peer in 0..self.size as usize {
             let at = |start: *mut c_void, index: usize| start.wrapping_byte_add(index * block);
-            let (send, recv) = match call.operation {
-                Operation::AllToAll => (Some(at(from, peer)), Some(at(to, peer))),
-                Operation::Gather => (
+            let (send, recv) = match name {
+                CollectiveName::AllToAll => (Some(at(from, peer)), Some(at(to, peer))),
+                CollectiveName::Gather => (
                     (Some(peer) == root).then_some(from),
                     (Some(rank) == root).then(|| at(to, peer)),
                 ),
-                _ => (
+                CollectiveName::Scatter => (
                     (Some(rank) == root).then(|| at(from, peer)),
                     (Some(peer) == root).then_some(to),
                 ),
+                // NCCL has these.
+                CollectiveName::AllReduce
+                | CollectiveName::Broadcast
+                | CollectiveName::Reduce
+                | CollectiveName::AllGather
+                | CollectiveName::ReduceScatter => (None, None),
             };
             // A rank's own block is there already when the operation is in place.
             let peer_number = c_int::try_from(peer).unwrap_or(c_int::MAX);
@@ -211,9 +218,9 @@ impl Comm {
         let span = &transfer.span;
         let address = span.allocation().block().aside(span.offset());
         let peer = number(transfer.peer.0);
-        match transfer.call.operation {
-            Operation::SendTo => self.send(stream, transfer.call, address, peer),
-            _ => self.recv(stream, transfer.call, address, peer),
+        match transfer.half {
+            Half::Send => self.send(stream, transfer.call, address, peer),
+            Half::Receive => self.recv(stream, transfer.call, address, peer),
         }
     }
 

@@ -8,9 +8,9 @@ use super::calls::{Failure, start};
 use super::comm::Comm;
 use super::one_sided::is_one_sided;
 use super::values;
-use crate::backend::{Op, Operations, Part, Refusal};
+use crate::backend::{Half, Op, Operations, Part, Refusal};
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{Error, Operation};
+use crate::error::{CollectiveName, Error};
 use crate::{ReductionName, Result};
 
 // SAFETY: NCCL reads and writes the spans that its functions document, which are those of `Op`, in
@@ -20,7 +20,7 @@ unsafe impl Operations for CudaBackend {
     unsafe fn issue(comm: &Comm, stream: &Arc<CudaStream>, ops: &[Op<'_, Self>]) -> Result<()> {
         comm.note(stream);
         if let [Op::Collective(collective)] = ops
-            && collective.call.operation == Operation::AllReduce
+            && collective.name == CollectiveName::AllReduce
             && values::always_known(collective.call.dtype)
         {
             comm.recorder.collective(&collective.call, comm.memory(collective));
@@ -88,7 +88,9 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
                 Op::Collective(collective) => {
                     comm.recorder.collective(&collective.call, comm.memory(collective));
                 }
-                _ => comm.recorder.other(&op.call()),
+                Op::Transfer(_) | Op::Put(_) | Op::Signal(_) | Op::Wait(_) => {
+                    comm.recorder.other(&op.call());
+                }
             }
             let (family, own) = (&comm.shared.family, comm.shared.rank);
             match op {
@@ -172,10 +174,10 @@ fn refuse_all(parts: &[Part<'_, '_, CudaBackend>], reason: &Error) {
 fn refusal(op: &Op<'_, CudaBackend>) -> Option<Refusal> {
     match op {
         Op::Collective(_) => Some(Refusal::Collective),
-        Op::Transfer(transfer) if transfer.call.operation == Operation::SendTo => {
-            Some(Refusal::SendTo(transfer.peer))
-        }
-        Op::Transfer(transfer) => Some(Refusal::RecvFrom(transfer.peer)),
+        Op::Transfer(transfer) => Some(match transfer.half {
+            Half::Send => Refusal::SendTo(transfer.peer),
+            Half::Receive => Refusal::RecvFrom(transfer.peer),
+        }),
         Op::Put(put) => Some(Refusal::Signal(put.peer, put.slot)),
         Op::Signal(signal) => Some(Refusal::Signal(signal.peer, signal.slot)),
         Op::Wait(_) => None,
@@ -208,9 +210,5 @@ fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
 /// Whether an operation is several transfers.
 fn takes_several_calls(comm: &Comm, op: &Op<'_, CudaBackend>) -> bool {
     let Op::Collective(collective) = op else { return false };
-    let spreads = matches!(
-        collective.call.operation,
-        Operation::AllToAll | Operation::Gather | Operation::Scatter
-    );
-    spreads && comm.nccl.api.ncclAlltoAll().is_err()
+    collective.name.is_messages() && comm.nccl.api.ncclAlltoAll().is_err()
 }

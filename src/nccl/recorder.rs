@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
 
-use crate::error::{Call, Called, Operation, Site};
+use crate::error::{Call, Called, CollectiveName, Operation, Site};
 use crate::{DType, Rank, ReductionName};
 
 /// How many collectives, and how many transfers of a pair, are remembered: about as many as CUDA lets
@@ -64,7 +64,10 @@ impl Recorder {
         let transfers = match call.operation {
             Operation::SendTo => Some(&self.sends),
             Operation::RecvFrom => Some(&self.receives),
-            _ => None,
+            Operation::Collective(_)
+            | Operation::PutSignal
+            | Operation::Signal
+            | Operation::WaitSignal => None,
         };
         if let (Some(transfers), Some(peer)) = (transfers, call.peer) {
             transfers.put(peer.index(), &packed);
@@ -260,7 +263,7 @@ impl Packed {
     fn new(call: &Call, memory: u8) -> Self {
         let reduction = call.reduction.map_or(0, |reduction| reduction as u64 + 1);
         let rank = call.root.or(call.peer).map_or(NOBODY, |rank| rank.0);
-        let what = call.operation as u64
+        let what = u64::from(number_of(call.operation))
             | (call.dtype as u64) << 8
             | reduction << 16
             | u64::from(memory) << 24
@@ -283,37 +286,50 @@ impl Slot {
         let site: Site = unsafe { self.site.load(Relaxed).as_ref() }?;
         let what = self.what.load(Relaxed);
         let byte = |at: u32| (what >> at) as u8;
-        let operation = *OPERATIONS.get(usize::from(byte(0)))?;
+        let operation = operation(byte(0))?;
         let dtype = *DType::ALL.get(usize::from(byte(8)))?;
         let rank = Some((what >> 32) as u32).filter(|rank| *rank != NOBODY).map(Rank);
         let mut call = Call::new(operation, dtype, self.count.load(Relaxed), site);
         let reduction = usize::from(byte(16)).checked_sub(1);
         call.reduction = reduction.and_then(|name| REDUCTIONS.get(name).copied());
         match operation {
-            Operation::Broadcast | Operation::Reduce | Operation::Gather | Operation::Scatter => {
-                call.root = rank;
-            }
-            _ => call.peer = rank,
+            Operation::Collective(_) => call.root = rank,
+            Operation::SendTo
+            | Operation::RecvFrom
+            | Operation::PutSignal
+            | Operation::Signal
+            | Operation::WaitSignal => call.peer = rank,
         }
         Some((call, byte(24)))
     }
 }
 
-const OPERATIONS: [Operation; 13] = [
-    Operation::AllReduce,
-    Operation::Broadcast,
-    Operation::Reduce,
-    Operation::AllGather,
-    Operation::ReduceScatter,
-    Operation::AllToAll,
-    Operation::Gather,
-    Operation::Scatter,
-    Operation::SendTo,
-    Operation::RecvFrom,
-    Operation::PutSignal,
-    Operation::Signal,
-    Operation::WaitSignal,
-];
+/// The number of the first operation that is no collective; those have the numbers of their names.
+const OTHERS: u8 = CollectiveName::ALL.len() as u8;
+
+#[inline]
+const fn number_of(operation: Operation) -> u8 {
+    match operation {
+        Operation::Collective(name) => name as u8,
+        Operation::SendTo => OTHERS,
+        Operation::RecvFrom => OTHERS + 1,
+        Operation::PutSignal => OTHERS + 2,
+        Operation::Signal => OTHERS + 3,
+        Operation::WaitSignal => OTHERS + 4,
+    }
+}
+
+fn operation(number: u8) -> Option<Operation> {
+    let others = [
+        Operation::SendTo,
+        Operation::RecvFrom,
+        Operation::PutSignal,
+        Operation::Signal,
+        Operation::WaitSignal,
+    ];
+    let names = CollectiveName::ALL.into_iter().map(Operation::Collective);
+    names.chain(others).nth(usize::from(number))
+}
 
 const REDUCTIONS: [ReductionName; 6] = [
     ReductionName::Add,
@@ -326,11 +342,6 @@ const REDUCTIONS: [ReductionName; 6] = [
 
 const _: () = {
     let mut i = 0;
-    while i < OPERATIONS.len() {
-        assert!(OPERATIONS[i] as usize == i);
-        i += 1;
-    }
-    let mut i = 0;
     while i < REDUCTIONS.len() {
         assert!(REDUCTIONS[i] as usize == i);
         i += 1;
@@ -342,11 +353,11 @@ mod tests {
     use std::panic::Location;
 
     use super::{KEPT, Recorder};
-    use crate::error::{Call, Called, Operation};
+    use crate::error::{Call, Called, CollectiveName, Operation};
     use crate::{DType, Rank, ReductionName};
 
     fn all_reduce(count: usize) -> Call {
-        let mut call = Call::new(Operation::AllReduce, DType::Bf16, count, Location::caller());
+        let mut call = Call::new(CollectiveName::AllReduce, DType::Bf16, count, Location::caller());
         call.reduction = Some(ReductionName::Mean);
         call
     }
@@ -361,7 +372,7 @@ mod tests {
     fn what_was_called_is_told() {
         let recorder = Recorder::new(4);
         recorder.collective(&all_reduce(7), 2);
-        let mut broadcast = Call::new(Operation::Broadcast, DType::I8, 9, Location::caller());
+        let mut broadcast = Call::new(CollectiveName::Broadcast, DType::I8, 9, Location::caller());
         broadcast.root = Some(Rank(3));
         recorder.collective(&broadcast, 0);
         let told = recorder.call_and_memory(0);
@@ -369,6 +380,15 @@ mod tests {
         let told = recorder.call(1);
         assert!(told.is_some_and(|call| call.matches(&broadcast) && call.site == broadcast.site));
         assert!(recorder.call(2).is_none());
+    }
+
+    #[test]
+    fn every_operation_is_told_as_it_is() {
+        let operations: Vec<_> = (0..=u8::MAX).map_while(super::operation).collect();
+        assert_eq!(operations.len(), CollectiveName::ALL.len() + 5);
+        for (number, operation) in (0..).zip(operations) {
+            assert_eq!(super::number_of(operation), number, "{operation}");
+        }
     }
 
     #[test]

@@ -61,7 +61,8 @@ pub(super) fn reduction(reduction: Option<&Reduction<CudaBackend>>) -> ncclRedOp
             ReductionName::Greatest => ncclRedOp_t::ncclMax,
             ReductionName::Least => ncclRedOp_t::ncclMin,
             ReductionName::Mean => ncclRedOp_t::ncclAvg,
-            _ => ncclRedOp_t::ncclSum,
+            // `ScaledAdd` is an operator that a communicator made.
+            ReductionName::Add | ReductionName::ScaledAdd => ncclRedOp_t::ncclSum,
         },
         None => ncclRedOp_t::ncclSum,
     }

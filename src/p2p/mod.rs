@@ -10,10 +10,10 @@ pub use uneven::Splits;
 
 use std::panic::Location;
 
-use crate::backend::{Backend, Op, Refusal, Span, Transfer};
+use crate::backend::{Backend, Half, Op, Refusal, Span, Transfer};
 use crate::collectives::{Draft, View};
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{Operation, Site};
+use crate::error::Site;
 use crate::group::Group;
 use crate::memory::Recorded;
 use crate::{
@@ -21,27 +21,21 @@ use crate::{
 };
 
 impl<'c, B: Backend> Draft<'c, B> {
-    fn transfer<'a>(
-        self,
-        operation: Operation,
-        view: View<'a, B>,
-        peer: impl AsRank,
-    ) -> Result<Op<'a, B>> {
+    fn transfer<'a>(self, half: Half, view: View<'a, B>, peer: impl AsRank) -> Result<Op<'a, B>> {
         let span: Span<'a, B> = self.view(view)?;
-        let peer = self.rank(operation, peer)?;
-        let mut call = self.call(operation, span.len());
+        let peer = self.rank(half.operation(), peer)?;
+        let mut call = self.call(half.operation(), span.len());
         call.peer = Some(peer);
-        Ok(Op::Transfer(Transfer { call, peer, span }))
+        Ok(Op::Transfer(Transfer { half, call, peer, span }))
     }
 }
 
 /// What to tell the peer if a transfer is refused: nothing, if there is no such rank.
-fn refusals(operation: Operation, peer: impl AsRank, size: usize) -> Option<Refusal> {
+fn refusals(half: Half, peer: impl AsRank, size: usize) -> Option<Refusal> {
     let peer = Some(peer.index()).filter(|&peer| peer < size).map(Rank::at)?;
-    Some(if operation == Operation::SendTo {
-        Refusal::SendTo(peer)
-    } else {
-        Refusal::RecvFrom(peer)
+    Some(match half {
+        Half::Send => Refusal::SendTo(peer),
+        Half::Receive => Refusal::RecvFrom(peer),
     })
 }
 
@@ -54,7 +48,7 @@ impl<W: World> On<'_, W> {
     #[track_caller]
     pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()> {
         let draft = Draft::new(self.core, buf.dtype(), Location::caller());
-        self.run_transfer(Operation::SendTo, draft.transfer(Operation::SendTo, buf.span(), to), to)
+        self.run_transfer(Half::Send, draft.transfer(Half::Send, buf.span(), to), to)
     }
 
     /// See [`Communicator::recv`].
@@ -65,21 +59,17 @@ impl<W: World> On<'_, W> {
     #[track_caller]
     pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()> {
         let draft = Draft::new(self.core, buf.dtype(), Location::caller());
-        self.run_transfer(
-            Operation::RecvFrom,
-            draft.transfer(Operation::RecvFrom, buf.span(), from),
-            from,
-        )
+        self.run_transfer(Half::Receive, draft.transfer(Half::Receive, buf.span(), from), from)
     }
 
     #[inline]
     fn run_transfer(
         &self,
-        operation: Operation,
+        half: Half,
         draft: Result<Op<'_, <W::Device as Device>::Backend>>,
         peer: impl AsRank,
     ) -> Result<()> {
-        let refusal = refusals(operation, peer, self.core.size);
+        let refusal = refusals(half, peer, self.core.size);
         let checked = draft.and_then(|op| {
             self.self_transfers(std::slice::from_ref(&op))?;
             Ok(op)
@@ -99,7 +89,7 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn send<A: RecordRead<'e, W::Device>>(&mut self, buf: A, to: impl AsRank) -> Result<()> {
-        self.transfer(Operation::SendTo, buf.recorded(), to, Location::caller())
+        self.transfer(Half::Send, buf.recorded(), to, Location::caller())
     }
 
     /// Records a [`recv`](Communicator::recv).
@@ -108,19 +98,19 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn recv<B: RecordWrite<'e, W::Device>>(&mut self, buf: B, from: impl AsRank) -> Result<()> {
-        self.transfer(Operation::RecvFrom, buf.recorded(), from, Location::caller())
+        self.transfer(Half::Receive, buf.recorded(), from, Location::caller())
     }
 
     /// Records one half of a transfer.
     pub(crate) fn transfer(
         &mut self,
-        operation: Operation,
+        half: Half,
         buf: Recorded<'e, <W::Device as Device>::Backend>,
         peer: impl AsRank,
         site: Site,
     ) -> Result<()> {
-        let op = Draft::new(self.on.core, buf.dtype(), site).transfer(operation, buf.span(), peer);
-        self.record(refusals(operation, peer, self.size()), op)
+        let op = Draft::new(self.on.core, buf.dtype(), site).transfer(half, buf.span(), peer);
+        self.record(refusals(half, peer, self.size()), op)
     }
 }
 

@@ -5,9 +5,9 @@
 
 use std::panic::Location;
 
-use crate::backend::{Backend, Refusal};
+use crate::backend::{Backend, Half, Refusal};
 use crate::communicator::{CanEnqueue, Core, Maker, State};
-use crate::error::{BadLength, Error, Operation, OtherDType, Site, SplitsTooLong};
+use crate::error::{BadLength, Error, OtherDType, Site, SplitsTooLong};
 use crate::memory::SameDtype;
 use crate::{
     Buffer, Communicator, DType, Numeric, Rank, RecordRead, RecordWrite, ReduceOp, Result, World,
@@ -140,9 +140,9 @@ impl<W: World, S: State> Communicator<W, S> {
             let (mut sent, mut received) = (0, 0);
             for peer in (0..splits.size()).map(Rank::at) {
                 let part = send.part(sent..sent + splits.sends_to(peer));
-                g.transfer(Operation::SendTo, part, peer, site)?;
+                g.transfer(Half::Send, part, peer, site)?;
                 let part = recv.part(received..received + splits.recvs_from(peer));
-                g.transfer(Operation::RecvFrom, part, peer, site)?;
+                g.transfer(Half::Receive, part, peer, site)?;
                 sent += splits.sends_to(peer);
                 received += splits.recvs_from(peer);
             }
@@ -176,8 +176,8 @@ impl<W: World, S: State> Communicator<W, S> {
         self.group(|g| {
             let mut start = 0;
             for (rank, &len) in lens.iter().enumerate() {
-                g.transfer(Operation::SendTo, send.part(0..send.len()), rank, site)?;
-                g.transfer(Operation::RecvFrom, recv.part(start..start + len), rank, site)?;
+                g.transfer(Half::Send, send.part(0..send.len()), rank, site)?;
+                g.transfer(Half::Receive, recv.part(start..start + len), rank, site)?;
                 start += len;
             }
             Ok(())

@@ -6,8 +6,8 @@
 use typed_nccl_plan::ir::{self, CollectiveKind, Role};
 use typed_nccl_plan::lower::{self, Operation as Lowered, Schedule, Work};
 
-use crate::backend::{Refusal, Slot};
-use crate::error::{Call, Operation, Site};
+use crate::backend::{Half, Refusal, Slot};
+use crate::error::{Call, CollectiveName, Operation, Site};
 use crate::{DType, Rank, ReductionName};
 
 /// Part of an allocation, by its place in the table of objects.
@@ -70,8 +70,8 @@ pub(super) struct Template {
 }
 
 pub(super) enum TemplateKind {
-    Collective { send: Option<Spot>, recv: Option<Spot> },
-    Transfer { peer: Rank, spot: Spot },
+    Collective { name: CollectiveName, send: Option<Spot>, recv: Option<Spot> },
+    Transfer { half: Half, peer: Rank, spot: Spot },
     Put { peer: Rank, from: Spot, into: Spot, slot: Slot },
     Signal { peer: Rank, slot: Slot },
     Wait { peer: Rank, slot: Slot, count: u32 },
@@ -232,14 +232,20 @@ impl Preparing<'_> {
             Lowered::Send { from, peer, .. } => {
                 let (spot, peer) = (self.spot(from), peer_of(*peer));
                 let call = call(Operation::SendTo, self.objects[spot.object].dtype, spot.len);
-                let (call, kind) = (with_peer(call, peer), TemplateKind::Transfer { peer, spot });
+                let (call, kind) = (
+                    with_peer(call, peer),
+                    TemplateKind::Transfer { half: Half::Send, peer, spot },
+                );
                 refusals.push(Refusal::SendTo(peer));
                 templates.push(Template { call, kind });
             }
             Lowered::Receive { to, peer, .. } => {
                 let (spot, peer) = (self.spot(to), peer_of(*peer));
                 let call = call(Operation::RecvFrom, self.objects[spot.object].dtype, spot.len);
-                let (call, kind) = (with_peer(call, peer), TemplateKind::Transfer { peer, spot });
+                let (call, kind) = (
+                    with_peer(call, peer),
+                    TemplateKind::Transfer { half: Half::Receive, peer, spot },
+                );
                 refusals.push(Refusal::RecvFrom(peer));
                 templates.push(Template { call, kind });
             }
@@ -282,19 +288,20 @@ impl Preparing<'_> {
     ) -> Result<Template, String> {
         let size = self.size_of(among).max(1);
         let len = |spot: &Option<Spot>| spot.as_ref().map_or(0, |spot| spot.len);
-        let (operation, count) = match kind {
-            CollectiveKind::AllReduce(_) => (Operation::AllReduce, len(&send)),
-            CollectiveKind::Broadcast(_) => (Operation::Broadcast, len(&recv)),
-            CollectiveKind::Reduce(..) => (Operation::Reduce, len(&send)),
-            CollectiveKind::AllGather => (Operation::AllGather, len(&send)),
-            CollectiveKind::ReduceScatter(_) => (Operation::ReduceScatter, len(&recv)),
-            CollectiveKind::AllToAll => (Operation::AllToAll, len(&send) / size),
-            CollectiveKind::Gather(_) => (Operation::Gather, len(&send)),
-            CollectiveKind::Scatter(_) => (Operation::Scatter, len(&recv)),
+        let name = kind.name();
+        let count = match name {
+            CollectiveName::AllReduce
+            | CollectiveName::Reduce
+            | CollectiveName::AllGather
+            | CollectiveName::Gather => len(&send),
+            CollectiveName::Broadcast | CollectiveName::ReduceScatter | CollectiveName::Scatter => {
+                len(&recv)
+            }
+            CollectiveName::AllToAll => len(&send) / size,
         };
         let spot = send.as_ref().or(recv.as_ref());
         let dtype = spot.map_or(DType::U8, |spot| self.objects[spot.object].dtype);
-        let mut call = Call::new(operation, dtype, count, site);
+        let mut call = Call::new(name, dtype, count, site);
         call.reduction = kind.reduction().map(reduction);
         if call.reduction == Some(ReductionName::Mean) && !dtype.is_float() {
             return Err(format!(
@@ -305,7 +312,7 @@ impl Preparing<'_> {
             // The checks have seen that it is a rank of the communicator.
             call.root = Some(Rank::at(usize::try_from(*root).unwrap_or(0)));
         }
-        Ok(Template { call, kind: TemplateKind::Collective { send, recv } })
+        Ok(Template { call, kind: TemplateKind::Collective { name, send, recv } })
     }
 
     fn slot(&self, signal: ir::SignalId) -> Slot {

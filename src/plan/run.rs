@@ -414,14 +414,15 @@ fn fill<'a, W: World>(
     let call = template.call;
     let span = |spot: &Spot| span(spot, places);
     match &template.kind {
-        TemplateKind::Collective { send, recv } => Op::Collective(Collective {
+        TemplateKind::Collective { name, send, recv } => Op::Collective(Collective {
+            name: *name,
             call,
             reduction: call.reduction.map(Reduction::BuiltIn),
             send: send.as_ref().map(span),
             recv: recv.as_ref().map(span),
         }),
-        TemplateKind::Transfer { peer, spot } => {
-            Op::Transfer(Transfer { call, peer: *peer, span: span(spot) })
+        TemplateKind::Transfer { half, peer, spot } => {
+            Op::Transfer(Transfer { half: *half, call, peer: *peer, span: span(spot) })
         }
         TemplateKind::Put { peer, from, into, slot } => Op::Put(Put {
             call,

@@ -1,7 +1,7 @@
 //! What stands in a plan's body.
 
 use proc_macro2::{Ident, TokenStream};
-use typed_nccl_plan::ir::Role;
+use typed_nccl_plan::ir::{CollectiveName, Role};
 
 use super::Expr;
 use crate::area::Area;
@@ -137,6 +137,7 @@ pub(crate) struct MemoryName {
 pub(crate) struct Collective {
     pub(crate) through: Option<Ident>,
     pub(crate) name: Ident,
+    pub(crate) which: CollectiveName,
     pub(crate) send: Expr,
     /// Without one it runs in place.
     pub(crate) recv: Option<Expr>,

@@ -1,6 +1,7 @@
 //! Collectives: `all_reduce(a -> b, sum)`, `broadcast(x, root = 0)`.
 
 use proc_macro2::{Delimiter, Ident};
+use typed_nccl_plan::ir::CollectiveName;
 
 use super::cursor::Cursor;
 use super::{expr, words};
@@ -13,15 +14,15 @@ pub(super) fn collective(
     name: Ident,
 ) -> Parsed<Collective> {
     let text = name.to_string();
-    if !words::COLLECTIVES.contains(&&*text) {
+    let Some(which) = CollectiveName::of(&text) else {
         let fault = Fault::new(name.span(), format!("`{text}` is not a collective"));
         return Err(match crate::nearest::nearest(&text, words::COLLECTIVES.into_iter()) {
             Some(meant) => fault.help(format!("did you mean `{meant}`?")),
             None => fault.help(format!("these are: `{}`", words::COLLECTIVES.join("`, `"))),
         });
-    }
+    };
     let first = through.as_ref().map_or_else(|| name.span(), Ident::span);
-    let example = words::example(&text);
+    let example = words::example(which);
     let begins = format!("`(` and the memory of `{text}`, as in `{example}`");
     let mut inside = cursor.group(Delimiter::Parenthesis, &begins)?;
     let area = cursor.since(first);
@@ -31,11 +32,11 @@ pub(super) fn collective(
     if inside.is_punct(0, "=>") {
         return Err(inside.expected("`->`").help("write `->`"));
     }
-    let then = match &*text {
-        "all_reduce" | "reduce_scatter" => "and a reduction",
-        "broadcast" | "gather" | "scatter" => "and a root",
-        "reduce" => "and a reduction or a root",
-        _ => "or `)`",
+    let then = match (which.reduces(), which.has_root()) {
+        (true, false) => "and a reduction",
+        (false, true) => "and a root",
+        (true, true) => "and a reduction or a root",
+        (false, false) => "or `)`",
     };
     while !inside.is_empty() {
         inside.punct(",", &format!("{then}, as in `{example}`"))?;
@@ -61,5 +62,5 @@ pub(super) fn collective(
             others.push(other);
         }
     }
-    Ok(Collective { through, name, send, recv, others, root, area })
+    Ok(Collective { through, name, which, send, recv, others, root, area })
 }

@@ -1,5 +1,7 @@
 //! The words that statements begin with.
 
+use typed_nccl_plan::ir::CollectiveName;
+
 /// What declares something.
 pub(crate) const DECLARATIONS: [&str; 10] =
     ["in", "out", "inout", "local", "stream", "signal", "comm", "let", "covers", "computes"];
@@ -8,28 +10,27 @@ pub(crate) const DECLARATIONS: [&str; 10] =
 pub(crate) const STATEMENTS: [&str; 10] =
     ["send", "recv", "put", "wait", "run", "group", "sequence", "on", "for", "if"];
 
-pub(crate) const COLLECTIVES: [&str; 8] = [
-    "all_reduce",
-    "broadcast",
-    "reduce",
-    "all_gather",
-    "reduce_scatter",
-    "all_to_all",
-    "gather",
-    "scatter",
-];
+pub(crate) const COLLECTIVES: [&str; CollectiveName::ALL.len()] = {
+    let mut names = [""; CollectiveName::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = CollectiveName::ALL[at].name();
+        at += 1;
+    }
+    names
+};
 
 /// How a collective is written.
-pub(crate) fn example(collective: &str) -> &'static str {
+pub(crate) fn example(collective: CollectiveName) -> &'static str {
     match collective {
-        "all_reduce" => "all_reduce(x, sum)",
-        "reduce" => "reduce(a -> b, sum, root = 0)",
-        "reduce_scatter" => "reduce_scatter(a -> b, sum)",
-        "broadcast" => "broadcast(x, root = 0)",
-        "gather" => "gather(a -> b, root = 0)",
-        "scatter" => "scatter(a -> b, root = 0)",
-        "all_to_all" => "all_to_all(a -> b)",
-        _ => "all_gather(a -> b)",
+        CollectiveName::AllReduce => "all_reduce(x, sum)",
+        CollectiveName::Broadcast => "broadcast(x, root = 0)",
+        CollectiveName::Reduce => "reduce(a -> b, sum, root = 0)",
+        CollectiveName::AllGather => "all_gather(a -> b)",
+        CollectiveName::ReduceScatter => "reduce_scatter(a -> b, sum)",
+        CollectiveName::AllToAll => "all_to_all(a -> b)",
+        CollectiveName::Gather => "gather(a -> b, root = 0)",
+        CollectiveName::Scatter => "scatter(a -> b, root = 0)",
     }
 }
 

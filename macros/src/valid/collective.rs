@@ -1,7 +1,9 @@
 //! Collectives: their memory, their reduction, their root.
 
 use proc_macro2::Ident;
-use typed_nccl_plan::ir::{CollectiveKind, CommunicatorId, Expr, Reduction, Region};
+use typed_nccl_plan::ir::{
+    CollectiveKind, CollectiveName, CommunicatorId, Expr, Reduction, Region,
+};
 
 use super::number::binary;
 use super::{Looked, Resolver, Told};
@@ -33,20 +35,11 @@ const REDUCTIONS: [(&str, Reduction); 5] = [
     ("avg", Reduction::Avg),
 ];
 
-fn form(name: &str) -> Form {
-    let (reduction, root) = match name {
-        "all_reduce" | "reduce_scatter" => (true, false),
-        "reduce" => (true, true),
-        "broadcast" | "gather" | "scatter" => (false, true),
-        _ => (false, false),
-    };
-    Form { reduction, root, example: example(name) }
-}
-
 impl Resolver<'_> {
     pub(super) fn collective(&mut self, written: &ast::Collective) -> Looked<Meant> {
-        let name = written.name.to_string();
-        let form = form(&name);
+        let which = written.which;
+        let (reduction, root) = (which.reduces(), which.has_root());
+        let form = Form { reduction, root, example: example(which) };
         // Memory that stands behind a comma is one mistake, whatever follows from it.
         if let Some(fault) = self.memory_behind(written, &form) {
             return self.tell(fault);
@@ -63,15 +56,15 @@ impl Resolver<'_> {
             let by = written.others.first().map_or(written.area, |by| by.area);
             self.reduces(&element, reduction == Reduction::Avg, by)?;
         }
-        let kind = match &*name {
-            "all_reduce" => CollectiveKind::AllReduce(reduction),
-            "reduce" => CollectiveKind::Reduce(reduction, root),
-            "reduce_scatter" => CollectiveKind::ReduceScatter(reduction),
-            "broadcast" => CollectiveKind::Broadcast(root),
-            "gather" => CollectiveKind::Gather(root),
-            "scatter" => CollectiveKind::Scatter(root),
-            "all_to_all" => CollectiveKind::AllToAll,
-            _ => CollectiveKind::AllGather,
+        let kind = match which {
+            CollectiveName::AllReduce => CollectiveKind::AllReduce(reduction),
+            CollectiveName::Broadcast => CollectiveKind::Broadcast(root),
+            CollectiveName::Reduce => CollectiveKind::Reduce(reduction, root),
+            CollectiveName::AllGather => CollectiveKind::AllGather,
+            CollectiveName::ReduceScatter => CollectiveKind::ReduceScatter(reduction),
+            CollectiveName::AllToAll => CollectiveKind::AllToAll,
+            CollectiveName::Gather => CollectiveKind::Gather(root),
+            CollectiveName::Scatter => CollectiveKind::Scatter(root),
         };
         let (send, recv) = match recv {
             Some(recv) => (send, recv),
@@ -101,7 +94,9 @@ impl Resolver<'_> {
                 let fault = Fault::new(written.area, "an all-to-all does not run in place");
                 return self.tell(fault.help("give it memory of its own: `all_to_all(a -> b)`"));
             }
-            _ => (whole.clone(), whole),
+            CollectiveKind::AllReduce(_)
+            | CollectiveKind::Broadcast(_)
+            | CollectiveKind::Reduce(..) => (whole.clone(), whole),
         })
     }
 
@@ -250,7 +245,7 @@ impl Resolver<'_> {
                 meant.send = memory.clone();
                 format!("the memory comes first: `{meant}`")
             }
-            None if same && written.name == "all_to_all" => {
+            None if same && written.which == CollectiveName::AllToAll => {
                 "from one buffer into another: `all_to_all(a -> b)`".to_owned()
             }
             None if same => format!("in place: `{meant}`"),

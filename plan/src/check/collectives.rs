@@ -144,7 +144,7 @@ fn needs(kind: Kind, op: &Op, size: u64) -> Option<(u64, Span)> {
     let (part, whole) = match kind {
         Kind::AllGather | Kind::Gather => (op.source, op.target),
         Kind::ReduceScatter(_) | Kind::Scatter => (op.target, op.source),
-        _ => return None,
+        Kind::AllReduce(_) | Kind::Broadcast | Kind::Reduce(_) | Kind::AllToAll => return None,
     };
     Some((part.len().checked_mul(size)?, whole))
 }

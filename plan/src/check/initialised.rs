@@ -228,7 +228,9 @@ fn in_place(instance: &Instance<'_>, rank: u32, op: &Op, report: &mut Report<'_>
         (Kind::AllGather | Kind::Gather | Kind::ReduceScatter(_) | Kind::Scatter, None) => {
             rule.to_owned()
         }
-        _ => "send and receive the same region, or two that do not overlap".to_owned(),
+        (Kind::AllReduce(_) | Kind::Broadcast | Kind::Reduce(_), None) => {
+            "send and receive the same region, or two that do not overlap".to_owned()
+        }
     };
     report.tell(Check::Initialised, report.program.place(op.statement), title, story, &[&help]);
 }

@@ -29,7 +29,10 @@ impl<'a> Parts<'a> {
             CollectiveKind::ReduceScatter(_) | CollectiveKind::Scatter(_) => {
                 (&this.recv, &this.send, false)
             }
-            _ => return None,
+            CollectiveKind::AllReduce(_)
+            | CollectiveKind::Broadcast(_)
+            | CollectiveKind::Reduce(..)
+            | CollectiveKind::AllToAll => return None,
         };
         let (size, rank) = members(plan, this)?;
         Some(Self { plan, part, whole, size, rank, sends_part })

@@ -83,7 +83,7 @@ impl<'a> Names<'a> {
                     (Some(one), _) | (None, Some(one)) => part(one),
                     (None, None) => String::new(),
                 };
-                let mut line = kind.name().to_owned();
+                let mut line = kind.name().to_string();
                 if detail != Detail::Least && !what.is_empty() {
                     line = format!("{line} {what}");
                 }

@@ -1,5 +1,6 @@
 //! A plan as data: what was declared, with where it was written. Nothing here is checked.
 
+mod collective;
 mod expr;
 mod location;
 mod memory;
@@ -10,6 +11,7 @@ mod show;
 mod step;
 mod validate;
 
+pub use collective::CollectiveName;
 pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
 pub use memory::{Array, Buffer, ElementType, Region, Role};

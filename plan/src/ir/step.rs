@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AxisId, CommunicatorId, Condition, Expr, Location, LoopId, Region, SignalId, StreamId,
+    AxisId, CollectiveName, CommunicatorId, Condition, Expr, Location, LoopId, Region, SignalId,
+    StreamId,
 };
 
 /// A statement of a plan.
@@ -286,17 +287,17 @@ pub struct When {
 }
 
 impl CollectiveKind {
-    /// NCCL's name for it, in Rust's spelling.
-    pub fn name(&self) -> &'static str {
+    /// Which it is.
+    pub fn name(&self) -> CollectiveName {
         match self {
-            Self::AllReduce(_) => "all_reduce",
-            Self::Broadcast(_) => "broadcast",
-            Self::Reduce(..) => "reduce",
-            Self::AllGather => "all_gather",
-            Self::ReduceScatter(_) => "reduce_scatter",
-            Self::AllToAll => "all_to_all",
-            Self::Gather(_) => "gather",
-            Self::Scatter(_) => "scatter",
+            Self::AllReduce(_) => CollectiveName::AllReduce,
+            Self::Broadcast(_) => CollectiveName::Broadcast,
+            Self::Reduce(..) => CollectiveName::Reduce,
+            Self::AllGather => CollectiveName::AllGather,
+            Self::ReduceScatter(_) => CollectiveName::ReduceScatter,
+            Self::AllToAll => CollectiveName::AllToAll,
+            Self::Gather(_) => CollectiveName::Gather,
+            Self::Scatter(_) => CollectiveName::Scatter,
         }
     }
 
@@ -315,7 +316,11 @@ impl CollectiveKind {
     pub fn reduction(&self) -> Option<Reduction> {
         match self {
             Self::AllReduce(by) | Self::Reduce(by, _) | Self::ReduceScatter(by) => Some(*by),
-            _ => None,
+            Self::Broadcast(_)
+            | Self::AllGather
+            | Self::AllToAll
+            | Self::Gather(_)
+            | Self::Scatter(_) => None,
         }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use statements::Statements;
 
 use std::ops::Range;
 
-use crate::ir::{CollectiveKind, Location, Plan, Reduction};
+use crate::ir::{CollectiveKind, CollectiveName, Location, Plan, Reduction};
 
 /// What every rank issues, in order.
 #[derive(Debug)]
@@ -158,36 +158,32 @@ impl From<&CollectiveKind> for Kind {
 }
 
 impl Kind {
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> CollectiveName {
         match self {
-            Self::AllReduce(_) => "all_reduce",
-            Self::Broadcast => "broadcast",
-            Self::Reduce(_) => "reduce",
-            Self::AllGather => "all_gather",
-            Self::ReduceScatter(_) => "reduce_scatter",
-            Self::AllToAll => "all_to_all",
-            Self::Gather => "gather",
-            Self::Scatter => "scatter",
+            Self::AllReduce(_) => CollectiveName::AllReduce,
+            Self::Broadcast => CollectiveName::Broadcast,
+            Self::Reduce(_) => CollectiveName::Reduce,
+            Self::AllGather => CollectiveName::AllGather,
+            Self::ReduceScatter(_) => CollectiveName::ReduceScatter,
+            Self::AllToAll => CollectiveName::AllToAll,
+            Self::Gather => CollectiveName::Gather,
+            Self::Scatter => CollectiveName::Scatter,
         }
     }
 
     /// By what it reduces.
-    pub(crate) fn reduction(self) -> Option<&'static str> {
+    pub(crate) fn reduction(self) -> Option<Reduction> {
         match self {
-            Self::AllReduce(by) | Self::Reduce(by) | Self::ReduceScatter(by) => Some(match by {
-                Reduction::Sum => "sum",
-                Reduction::Prod => "prod",
-                Reduction::Min => "min",
-                Reduction::Max => "max",
-                Reduction::Avg => "avg",
-            }),
-            _ => None,
+            Self::AllReduce(by) | Self::Reduce(by) | Self::ReduceScatter(by) => Some(by),
+            Self::Broadcast | Self::AllGather | Self::AllToAll | Self::Gather | Self::Scatter => {
+                None
+            }
         }
     }
 
     /// Whether NCCL makes messages of it.
     pub(crate) fn is_messages(self) -> bool {
-        matches!(self, Self::AllToAll | Self::Gather | Self::Scatter)
+        self.name().is_messages()
     }
 }
 

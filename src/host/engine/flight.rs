@@ -143,7 +143,11 @@ impl State {
             match &flight.ops[at] {
                 op if !of_phase(op) => {}
                 HostOp::Collective { .. } => self.post_collective(place, at, out),
-                _ => self.post_transfer(place, at, out),
+                HostOp::SendTo { .. } | HostOp::RecvFrom { .. } => {
+                    self.post_transfer(place, at, out);
+                }
+                // One by one, before these.
+                HostOp::Put { .. } | HostOp::Signal { .. } | HostOp::Wait { .. } => {}
             }
         }
     }

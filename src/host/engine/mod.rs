@@ -42,8 +42,8 @@ use stream::{Closure, Task};
 
 use super::moves::{Entry, Held};
 use super::{HostBackend, hazards};
-use crate::backend::{Blame, Departure, Join, Op, Refusal, WindowId};
-use crate::error::{Error, Operation, Panicked, Surplus};
+use crate::backend::{Blame, Departure, Half, Join, Op, Refusal, WindowId};
+use crate::error::{Error, Panicked, Surplus};
 use crate::memory::Allocation;
 use crate::unwind;
 
@@ -322,6 +322,7 @@ impl MemberState {
         let op = match op {
             Op::Collective(c) => {
                 let entry = Entry {
+                    name: c.name,
                     call: c.call,
                     reduction: c.reduction.as_ref().map(Into::into),
                     send: c.send.as_ref().map(|span| Held::of(span, c.call.dtype)),
@@ -332,12 +333,12 @@ impl MemberState {
             Op::Transfer(t) => {
                 let (call, peer, held) =
                     (t.call, t.peer.index(), Some(Held::of(&t.span, t.call.dtype)));
-                match call.operation {
-                    Operation::SendTo => {
+                match t.half {
+                    Half::Send => {
                         let index = next(&mut self.sends[peer]);
                         HostOp::SendTo { peer, index, call, from: held }
                     }
-                    _ => {
+                    Half::Receive => {
                         let index = next(&mut self.recvs[peer]);
                         HostOp::RecvFrom { peer, index, call, to: held }
                     }

@@ -7,8 +7,8 @@ use super::flight::HostOp;
 use super::state::State;
 use super::stream::StreamState;
 use crate::backend::Slot;
-use crate::error::Call;
 use crate::host::hazards::{self, CommOrder, PutBy, StreamOrder};
+use crate::host::moves::Entry;
 
 /// The clock of a stream.
 fn clock(stream: Option<&StreamState>) -> Option<&StreamOrder> {
@@ -107,14 +107,17 @@ impl State {
             }
             HostOp::SendTo { call, from, .. } => (call, from.as_ref(), None),
             HostOp::RecvFrom { call, to, .. } => (call, None, to.as_ref()),
-            _ => return,
+            HostOp::Collective { entry: None, .. }
+            | HostOp::Put { .. }
+            | HostOp::Signal { .. }
+            | HostOp::Wait { .. } => return,
         };
         let read = read.map(|held| held.whole(false));
         hazards::operates(stream, call, read, written.map(|held| held.whole(true)));
     }
 
     /// A collective has all of these ranks, and begins to move.
-    pub(super) fn order_collective(&mut self, place: Place, call: &Call, ranks: &[usize]) {
+    pub(super) fn order_collective(&mut self, place: Place, entry: &Entry, ranks: &[usize]) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
         let Some(comm) = comm else { return };
@@ -122,7 +125,7 @@ impl State {
             let flight = comm.members[rank].flight.as_ref()?;
             Some((rank, clock(streams.get(flight.stream))?))
         });
-        hazards::collective(call, &clocks.collect::<Vec<_>>());
+        hazards::collective(entry.name, entry.call.root, &clocks.collect::<Vec<_>>());
     }
 
     /// Both ends of a message are there, and it begins to move.

@@ -217,7 +217,7 @@ impl State {
         if entries.is_empty() {
             comm.close_round(index);
         } else {
-            self.order_collective(place, &entries[0].call, &ranks);
+            self.order_collective(place, &entries[0], &ranks);
             out.jobs.push(Job::new(Done::Round { place, index }, Moves::new(entries)));
         }
     }

@@ -159,7 +159,7 @@ impl State {
             Operation::SendTo => "receives",
             Operation::RecvFrom => "sends",
             Operation::WaitSignal => "raises it",
-            _ => "does too",
+            Operation::Collective(_) | Operation::PutSignal | Operation::Signal => "does too",
         };
         let part = self.part_of(place, at, peer);
         let end = match &part {
@@ -260,6 +260,6 @@ fn does(call: &Call) -> String {
             1 => format!("waits for a signal from {peer}"),
             count => format!("waits for {count} signals from {peer}"),
         },
-        other => format!("calls {other} of {count} {dtype}"),
+        Operation::Collective(name) => format!("calls {name} of {count} {dtype}"),
     }
 }

@@ -9,7 +9,7 @@ use super::{Clash, StreamOrder, used};
 use crate::Rank;
 use crate::backend::Slot;
 use crate::communicator::Health;
-use crate::error::{Call, Operation};
+use crate::error::{Call, CollectiveName, Operation};
 use crate::host::block::Touch;
 
 /// How many signals of a kind that nobody awaited keep a clock each. Of more, the oldest have what the next
@@ -148,10 +148,14 @@ fn without<'b>(
     read: Option<Touch<'b>>,
     operation: Operation,
 ) -> Vec<Touch<'b>> {
-    let moves = matches!(
-        operation,
-        Operation::Broadcast | Operation::AllGather | Operation::Gather | Operation::Scatter
-    );
+    let moves = match operation {
+        Operation::Collective(name) => !name.reduces(),
+        Operation::SendTo
+        | Operation::RecvFrom
+        | Operation::PutSignal
+        | Operation::Signal
+        | Operation::WaitSignal => false,
+    };
     let Some(read) = read.filter(|read| moves && std::ptr::eq(read.block, written.block)) else {
         return vec![written];
     };
@@ -162,12 +166,19 @@ fn without<'b>(
 }
 
 /// A collective whose ranks have all come: data flows, and with it what the ranks it comes from know.
-pub(in crate::host) fn collective(call: &Call, ranks: &[(usize, &StreamOrder)]) {
-    let root = call.root.map(Rank::index);
-    let (from_root, to_root) = match call.operation {
-        Operation::Broadcast | Operation::Scatter => (true, false),
-        Operation::Reduce | Operation::Gather => (false, true),
-        _ => (false, false),
+pub(in crate::host) fn collective(
+    name: CollectiveName,
+    root: Option<Rank>,
+    ranks: &[(usize, &StreamOrder)],
+) {
+    let root = root.map(Rank::index);
+    let (from_root, to_root) = match name {
+        CollectiveName::Broadcast | CollectiveName::Scatter => (true, false),
+        CollectiveName::Reduce | CollectiveName::Gather => (false, true),
+        CollectiveName::AllReduce
+        | CollectiveName::AllGather
+        | CollectiveName::ReduceScatter
+        | CollectiveName::AllToAll => (false, false),
     };
     let mut all = Clock::default();
     for (_, stream) in ranks.iter().filter(|(rank, _)| !from_root || Some(*rank) == root) {

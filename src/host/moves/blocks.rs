@@ -2,76 +2,29 @@
 
 use std::ops::Range;
 
-use super::Held;
-use super::collective::Collective;
-use crate::error::Operation;
+use super::collective::{Collective, Flow};
 
 impl Collective {
-    /// Copies elements `range` of block `block` to where they belong.
-    ///
-    /// | operation | block b is | and goes to |
-    /// |---|---|---|
-    /// | broadcast | the root's send | every rank's recv |
-    /// | all_gather | rank b's send | block b of every rank's recv |
-    /// | gather | rank b's send | block b of the root's recv |
-    /// | scatter | block b of the root's send | rank b's recv |
-    /// | all_to_all (b = from x n + to) | block `to` of `from`'s send | block `from` of `to`'s recv |
+    /// Copies elements `range` of a block to where they belong.
     ///
     /// # Safety
-    /// As [`Collective::run`].
-    pub(super) unsafe fn copy_block(&self, block: usize, range: Range<usize>) {
-        let (n, root) = (self.parts.len(), self.root);
-        match self.operation {
-            Operation::Broadcast => {
-                for to in 0..n {
-                    // SAFETY: both spans hold `count` elements.
-                    unsafe { self.copy(root, 0, to, 0, range.clone()) };
-                }
-            }
-            Operation::AllGather => {
-                for to in 0..n {
-                    // SAFETY: sends hold `count` elements, receives n times as many.
-                    unsafe { self.copy(block, 0, to, block, range.clone()) };
-                }
-            }
-            // SAFETY: sends hold `count` elements, the root's receive n times as many.
-            Operation::Gather => unsafe { self.copy(block, 0, root, block, range) },
-            // SAFETY: receives hold `count` elements, the root's send n times as many.
-            Operation::Scatter => unsafe { self.copy(root, block, block, 0, range) },
-            Operation::AllToAll => {
-                let (from, to) = (block / n, block % n);
-                // SAFETY: both spans hold n times `count` elements.
-                unsafe { self.copy(from, to, to, from, range) };
-            }
-            _ => {}
-        }
-    }
-
-    /// Copies `range` of block `source` of `from`'s send to block `target` of `to`'s recv.
-    ///
-    /// # Safety
-    /// Both blocks are inside their spans, and the chunk is this thread's.
-    unsafe fn copy(
-        &self,
-        from: usize,
-        source: usize,
-        to: usize,
-        target: usize,
-        range: Range<usize>,
-    ) {
-        let (Some(send), Some(recv)) = (&self.parts[from].send, &self.parts[to].recv) else {
+    /// As [`Collective::run`], for a collective whose blocks come from one rank each.
+    pub(super) unsafe fn copy_block(&self, flow: &Flow, range: Range<usize>) {
+        let Some(send) = self.parts.get(flow.from.start).and_then(|from| from.send.as_ref()) else {
             return;
         };
         let (size, count) = (self.dtype.size(), self.count);
-        // SAFETY: inside, by the caller.
-        let source = unsafe { Held::at(send, (source * count + range.start) * size) };
-        // SAFETY: inside, by the caller.
-        let target = unsafe { Held::at(recv, (target * count + range.start) * size) };
-        // In place the block is where it belongs already.
-        if !std::ptr::eq(source, target) {
-            // SAFETY: the spans are disjoint unless they are the same in place (checked above), and
-            // nobody else writes this chunk of the target or any of the source meanwhile.
-            unsafe { std::ptr::copy_nonoverlapping(source, target, range.len() * size) };
+        // SAFETY: what a rank sends has block `source`, as `Collective` documents.
+        let source = unsafe { send.at((flow.source * count + range.start) * size) };
+        for recv in self.parts[flow.to.clone()].iter().filter_map(|to| to.recv.as_ref()) {
+            // SAFETY: what a rank receives has block `target`.
+            let target = unsafe { recv.at((flow.target * count + range.start) * size) };
+            // In place the block is where it belongs already.
+            if !std::ptr::eq(source, target) {
+                // SAFETY: the spans are disjoint unless they are the same in place (checked above), and
+                // nobody else writes this chunk of the target or any of the source meanwhile.
+                unsafe { std::ptr::copy_nonoverlapping(source, target, range.len() * size) };
+            }
         }
     }
 }

@@ -5,41 +5,74 @@ use std::ops::Range;
 use super::super::block::{self, InUse, Touch};
 use super::{CHUNK, Entry};
 use crate::DType;
-use crate::error::{Call, Operation};
+use crate::error::{Call, CollectiveName};
 
 /// A complete collective: every rank's part, by rank.
 pub(in crate::host) struct Collective {
-    pub(super) operation: Operation,
+    name: CollectiveName,
     pub(super) dtype: DType,
     /// Elements per block, as NCCL counts them.
     pub(super) count: usize,
-    pub(super) root: usize,
+    root: usize,
     pub(super) parts: Vec<Entry>,
     /// Whether peers may touch any of the memory too.
     windows: bool,
 }
 
+/// What becomes of one block.
+pub(super) struct Flow {
+    /// The ranks that it comes from; several where it is reduced.
+    pub(super) from: Range<usize>,
+    /// Which block of what they send.
+    pub(super) source: usize,
+    /// The ranks that it goes to.
+    pub(super) to: Range<usize>,
+    /// Which block of what they receive.
+    pub(super) target: usize,
+}
+
 impl Collective {
     pub(super) fn new(parts: Vec<Entry>) -> Self {
-        let call = parts[0].call;
+        let Entry { name, call, .. } = parts[0];
         let root = call.root.map_or(0, crate::Rank::index);
         let held = parts.iter().flat_map(|part| [&part.send, &part.recv]).flatten();
         let windows = held.into_iter().any(|held| held.block().is_shared());
-        let Call { operation, dtype, count, .. } = call;
-        Self { operation, dtype, count, root, parts, windows }
+        let Call { dtype, count, .. } = call;
+        Self { name, dtype, count, root, parts, windows }
     }
 
     /// How many independent blocks of `count` elements there are to produce.
     fn blocks(&self) -> usize {
         let n = self.parts.len();
-        match self.operation {
-            Operation::AllGather
-            | Operation::ReduceScatter
-            | Operation::Gather
-            | Operation::Scatter => n,
-            Operation::AllToAll => n * n,
-            _ => 1,
+        match self.name {
+            CollectiveName::AllReduce | CollectiveName::Broadcast | CollectiveName::Reduce => 1,
+            CollectiveName::AllGather
+            | CollectiveName::ReduceScatter
+            | CollectiveName::Gather
+            | CollectiveName::Scatter => n,
+            CollectiveName::AllToAll => n * n,
         }
+    }
+
+    /// Where a block comes from, and where it goes.
+    pub(super) fn flow(&self, block: usize) -> Flow {
+        let n = self.parts.len();
+        let only = |rank: usize| rank..rank + 1;
+        let (all, root, own) = (0..n, only(self.root), only(block));
+        let (from, source, to, target) = match self.name {
+            CollectiveName::AllReduce => (all.clone(), 0, all, 0),
+            CollectiveName::Broadcast => (root, 0, all, 0),
+            CollectiveName::Reduce => (all, 0, root, 0),
+            CollectiveName::AllGather => (own, 0, all, block),
+            CollectiveName::ReduceScatter => (all, block, own, 0),
+            CollectiveName::AllToAll => {
+                let (from, to) = (block / n, block % n);
+                (only(from), to, only(to), from)
+            }
+            CollectiveName::Gather => (own, 0, root, block),
+            CollectiveName::Scatter => (root, block, own, 0),
+        };
+        Flow { from, source, to, target }
     }
 
     fn chunk_len(&self) -> usize {
@@ -55,11 +88,8 @@ impl Collective {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let copies = match self.operation {
-            Operation::AllToAll | Operation::Gather | Operation::Scatter => 1,
-            _ => self.parts.len(),
-        };
-        self.blocks() * self.count * self.dtype.size() * copies
+        let Flow { from, to, .. } = self.flow(0);
+        self.blocks() * self.count * self.dtype.size() * from.len().max(to.len())
     }
 
     /// Runs one chunk, unless a closure is in the way.
@@ -68,17 +98,14 @@ impl Collective {
     /// As [`Moves::run`](super::Moves::run).
     pub(super) unsafe fn run(&self, chunk: usize) -> Result<(), InUse> {
         let (block, range) = self.part(chunk);
-        let guards = self.windows.then(|| block::guard_all(self.touched(block, &range)));
+        let flow = self.flow(block);
+        let guards = self.windows.then(|| block::guard_all(self.touched(&flow, &range)));
         let _guards = guards.transpose()?;
-        match self.operation {
-            Operation::AllReduce | Operation::Reduce | Operation::ReduceScatter => {
-                // SAFETY: the caller's promise.
-                unsafe { self.reduce_block(block, range) }
-            }
-            _ => {
-                // SAFETY: the caller's promise.
-                unsafe { self.copy_block(block, range) }
-            }
+        match self.name.reduces() {
+            // SAFETY: the caller's promise.
+            true => unsafe { self.reduce_block(&flow, range) },
+            // SAFETY: the caller's promise.
+            false => unsafe { self.copy_block(&flow, range) },
         }
         Ok(())
     }
@@ -86,7 +113,7 @@ impl Collective {
     /// What a chunk reads and writes.
     pub(super) fn touches(&self, chunk: usize) -> Vec<Touch<'_>> {
         let (block, range) = self.part(chunk);
-        self.touched(block, &range)
+        self.touched(&self.flow(block), &range)
     }
 
     /// A chunk's block, and its elements of it.
@@ -96,32 +123,16 @@ impl Collective {
         (block, start..self.count.min(start + self.chunk_len()))
     }
 
-    fn touched(&self, block: usize, range: &Range<usize>) -> Vec<Touch<'_>> {
-        let n = self.parts.len();
-        let mut touches = Vec::with_capacity(2 * n);
-        for (rank, part) in self.parts.iter().enumerate() {
-            // Which block of this rank's send and recv the chunk is about, if any.
-            let (read, written) = match self.operation {
-                Operation::AllReduce | Operation::Reduce | Operation::Broadcast => {
-                    (Some(0), Some(0))
-                }
-                Operation::ReduceScatter => (Some(block), (rank == block).then_some(0)),
-                Operation::AllGather | Operation::Gather => {
-                    ((rank == block).then_some(0), Some(block))
-                }
-                Operation::Scatter => (Some(block), (rank == block).then_some(0)),
-                _ => {
-                    let (from, to) = (block / n, block % n);
-                    ((rank == from).then_some(to), (rank == to).then_some(from))
-                }
-            };
-            for (held, at, write) in [(&part.send, read, false), (&part.recv, written, true)] {
-                if let (Some(held), Some(at)) = (held, at) {
-                    let size = self.dtype.size();
-                    let start = (at * self.count + range.start) * size;
-                    touches.push(held.touch(start, range.len() * size, write));
-                }
-            }
+    fn touched(&self, flow: &Flow, range: &Range<usize>) -> Vec<Touch<'_>> {
+        let size = self.dtype.size();
+        let (start, bytes) = (range.start * size, range.len() * size);
+        let at = |block: usize| block * self.count * size + start;
+        let mut touches = Vec::with_capacity(flow.from.len() + flow.to.len());
+        for send in self.parts[flow.from.clone()].iter().filter_map(|part| part.send.as_ref()) {
+            touches.push(send.touch(at(flow.source), bytes, false));
+        }
+        for recv in self.parts[flow.to.clone()].iter().filter_map(|part| part.recv.as_ref()) {
+            touches.push(recv.touch(at(flow.target), bytes, true));
         }
         touches
     }

@@ -14,7 +14,7 @@ use super::block::{self, Block, InUse, Touch};
 use super::engine::Parked;
 use super::{HostBackend, Scale};
 use crate::backend::{Reduction, Span};
-use crate::error::Call;
+use crate::error::{Call, CollectiveName};
 use crate::memory::Allocation;
 use crate::{DType, ReductionName};
 
@@ -84,6 +84,7 @@ impl From<&Reduction<HostBackend>> for Combine {
 
 /// One rank's part of a collective.
 pub(super) struct Entry {
+    pub(super) name: CollectiveName,
     pub(super) call: Call,
     pub(super) reduction: Option<Combine>,
     pub(super) send: Option<Held>,

@@ -9,22 +9,20 @@ use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
 use super::arith::Arith;
-use super::collective::Collective;
+use super::collective::{Collective, Flow};
 use super::{Combine, Scale};
-use crate::error::Operation;
 use crate::{DType, ReductionName};
 
 /// Elements that accumulate together, on the stack.
 const LANE: usize = 512;
 
 impl Collective {
-    /// Reduces elements `range` of block `block`: of the whole for all_reduce and reduce, of what
-    /// rank `block` gets for reduce_scatter.
+    /// Reduces elements `range` of a block to where they belong.
     ///
     /// # Safety
     /// As [`Collective::run`].
-    pub(super) unsafe fn reduce_block(&self, block: usize, range: Range<usize>) {
-        let run: unsafe fn(&Self, usize, Range<usize>) = match self.dtype {
+    pub(super) unsafe fn reduce_block(&self, flow: &Flow, range: Range<usize>) {
+        let run: unsafe fn(&Self, &Flow, Range<usize>) = match self.dtype {
             DType::I8 => Self::reduce_as::<i8>,
             DType::U8 => Self::reduce_as::<u8>,
             DType::I32 => Self::reduce_as::<i32>,
@@ -39,22 +37,21 @@ impl Collective {
             DType::F8E5M2 => Self::reduce_as::<F8E5M2>,
         };
         // SAFETY: the spans hold elements of `dtype`; the rest is the caller's promise.
-        unsafe { run(self, block, range) }
+        unsafe { run(self, flow, range) }
     }
 
     /// # Safety
     /// As [`Collective::reduce_block`], with `T` the element type.
-    unsafe fn reduce_as<T: Arith>(&self, block: usize, range: Range<usize>) {
+    unsafe fn reduce_as<T: Arith>(&self, flow: &Flow, range: Range<usize>) {
         let size = size_of::<T>();
         let mut acc = [T::Acc::default(); LANE];
         for start in range.clone().step_by(LANE) {
             let len = LANE.min(range.end - start);
             let acc = &mut acc[..len];
-            for (rank, part) in self.parts.iter().enumerate() {
+            for (rank, part) in flow.from.clone().zip(&self.parts[flow.from.clone()]) {
                 let Some(send) = &part.send else { continue };
-                // SAFETY: block `block` of the send span for reduce_scatter, block 0 otherwise,
-                // both inside.
-                let from = unsafe { send.at((block * self.count + start) * size) };
+                // SAFETY: what a rank sends has block `source`, as `Collective` documents.
+                let from = unsafe { send.at((flow.source * self.count + start) * size) };
                 // SAFETY: aligned and inside; nobody writes this chunk of any send span but this
                 // thread, below, once the slice is gone.
                 let from = unsafe { std::slice::from_raw_parts(from.cast::<T>(), len) };
@@ -65,12 +62,9 @@ impl Collective {
                     *a = T::divide(*a, self.parts.len());
                 }
             }
-            for (rank, part) in self.parts.iter().enumerate() {
-                let (true, Some(recv)) = (self.receives(rank, block), &part.recv) else {
-                    continue;
-                };
-                // SAFETY: every receive span of these operations holds `count` elements.
-                let to = unsafe { recv.at(start * size) };
+            for recv in self.parts[flow.to.clone()].iter().filter_map(|part| part.recv.as_ref()) {
+                // SAFETY: what a rank receives has block `target`.
+                let to = unsafe { recv.at((flow.target * self.count + start) * size) };
                 // SAFETY: aligned and inside; this chunk is this thread's, and no other reference
                 // to it lives here.
                 let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), len) };
@@ -78,14 +72,6 @@ impl Collective {
                     *to = T::lower(*a);
                 }
             }
-        }
-    }
-
-    fn receives(&self, rank: usize, block: usize) -> bool {
-        match self.operation {
-            Operation::Reduce => rank == self.root,
-            Operation::ReduceScatter => rank == block,
-            _ => true,
         }
     }
 }
@@ -131,6 +117,9 @@ fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<&Combine>, f
         Some(Combine::BuiltIn(ReductionName::Multiply)) => each(acc, &T::multiply),
         Some(Combine::BuiltIn(ReductionName::Least)) => each(acc, &T::smaller),
         Some(Combine::BuiltIn(ReductionName::Greatest)) => each(acc, &T::larger),
-        _ => each(acc, &T::add),
+        Some(Combine::BuiltIn(
+            ReductionName::Add | ReductionName::Mean | ReductionName::ScaledAdd,
+        ))
+        | None => each(acc, &T::add),
     }
 }

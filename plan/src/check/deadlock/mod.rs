@@ -7,6 +7,7 @@ use super::instance::Instance;
 use super::links::Links;
 use super::local::{Local, Reason, reason};
 use super::report::Report;
+use crate::ir::CollectiveName;
 use crate::program::{NONE, OpKind, Program};
 use crate::verdict::{Check, Line};
 
@@ -62,7 +63,7 @@ struct Kinds {
     waits: bool,
     /// A rank that has come to a collective, the collective's name, and the lines of what the missing rank
     /// does first and of its own call.
-    collective: Option<(u32, &'static str, Option<(u32, u32)>)>,
+    collective: Option<(u32, CollectiveName, Option<(u32, u32)>)>,
 }
 
 /// The story of a circuit: its units in order, each with what it waits for.

@@ -168,7 +168,7 @@ impl Names<'_> {
     }
 
     fn kind(&self, kind: &CollectiveKind) -> String {
-        let mut text = kind.name().to_owned();
+        let mut text = kind.name().to_string();
         if let Some(by) = kind.reduction() {
             let _ = write!(text, "({by})");
         }

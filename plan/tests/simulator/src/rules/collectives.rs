@@ -1,7 +1,7 @@
 //! Collectives: the same on all members, in the same order (A2, A4). Which of the two rules a
 //! difference breaks is a matter of the telling: both are noted.
 
-use typed_nccl_plan::ir::{CommunicatorId, ElementType, Reduction};
+use typed_nccl_plan::ir::{CollectiveName, CommunicatorId, ElementType, Reduction};
 use typed_nccl_plan::verdict::Check;
 
 use crate::instance::Instance;
@@ -11,7 +11,7 @@ use crate::unit::{Act, Unit};
 /// What members must agree in.
 #[derive(PartialEq, Eq, Debug)]
 struct Call<'a> {
-    name: &'static str,
+    name: CollectiveName,
     reduction: Option<Reduction>,
     root: Option<usize>,
     element: Option<&'a ElementType>,
