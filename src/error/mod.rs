@@ -16,6 +16,7 @@
 //! On GPUs a report is fatal too where NCCL cannot take an operation back: the communicator is
 //! poisoned with it.
 
+mod bind;
 mod call;
 #[cfg(feature = "cuda")]
 mod called;
@@ -35,12 +36,13 @@ mod window;
 pub(crate) use called::{Called, CallsByRanks};
 pub(crate) use told::{told, was_told};
 
+pub use bind::{BadPlan, BindFault, Wrong, WrongBecause};
 pub use call::{Call, CollectiveName, Operation};
 pub use deadlock::Deadlock;
 pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
 pub use other::Other;
-pub use plan::{ArgumentFault, BadArgument, BadPlan, BadStep, BoundElsewhere, PlansDiffer};
+pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer};
 pub use refusal::{
     BadGroups, BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank,
     NotReducible, OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable,

@@ -1,4 +1,4 @@
-//! Failures of plans: when they are bound, and when they run.
+//! Failures of plans: when the ranks bind them together, and when they run.
 
 use std::fmt;
 
@@ -8,24 +8,6 @@ use super::report::texts_by_ranks;
 use crate::{DType, Rank};
 
 type Location = &'static std::panic::Location<'static>;
-
-/// A plan that cannot be bound as it is asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadPlan {
-    /// The plan's name.
-    pub plan: String,
-    /// What is wrong, and what mends it.
-    pub why: String,
-    /// Where it is bound.
-    pub site: Location,
-}
-
-impl fmt::Display for BadPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plan, why, site } = self;
-        write!(f, "plan `{plan}` cannot be bound (at {}): {why}", At(site))
-    }
-}
 
 /// The ranks bind plans that differ, or one of them cannot bind its own.
 #[derive(Clone, PartialEq, Eq, Debug)]

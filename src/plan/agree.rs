@@ -1,5 +1,6 @@
 //! Every rank binds the same plan, or none does; the first one checks it for all.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use typed_nccl_plan::lower::{Decided, Schedule};
 
 use crate::communicator::CanEnqueue;
 use crate::communicator::State;
-use crate::error::{BadPlan, Error, PlansDiffer, Site};
+use crate::error::{BadPlan, BindFault, Error, PlansDiffer, Site, Wrong};
 use crate::{Communicator, DType, Result, World};
 
 /// What a rank says of the plan that it binds.
@@ -18,7 +19,31 @@ struct Part {
     sizes: String,
     hash: u128,
     refused: Option<String>,
-    found: Option<Result<Decided, String>>,
+    found: Option<Result<Decided, Wrong>>,
+}
+
+/// Why a rank cannot bind its plan.
+#[derive(Clone)]
+pub(super) enum Unbound {
+    /// It is the plan, or what it is asked for.
+    Fault(BindFault),
+    /// Memory, a stream.
+    Error(Error),
+}
+
+impl<F: Into<BindFault>> From<F> for Unbound {
+    fn from(fault: F) -> Self {
+        Self::Fault(fault.into())
+    }
+}
+
+impl fmt::Display for Unbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(fault) => fault.fmt(f),
+            Self::Error(error) => error.fmt(f),
+        }
+    }
 }
 
 /// What a rank says that can bind its plan.
@@ -28,7 +53,7 @@ pub(super) struct Said {
     /// What ranks that bind one plan have in common.
     pub(super) hash: u128,
     /// Of the rank that checks for all: what it decided, or what is wrong.
-    pub(super) found: Option<Result<Decided, String>>,
+    pub(super) found: Option<Result<Decided, Wrong>>,
 }
 
 impl Part {
@@ -48,7 +73,7 @@ impl Part {
 pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
     comm: &Communicator<W, S>,
     plan: &str,
-    own: Result<(T, Said), String>,
+    own: Result<(T, Said), Unbound>,
     site: Site,
 ) -> Result<(T, Option<Decided>)> {
     let name = plan.to_owned();
@@ -57,20 +82,25 @@ pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
             (Part { plan: name, sizes, hash, refused: None, found }, Ok(own))
         }
         Err(why) => {
-            let (sizes, refused) = (String::new(), Some(why.clone()));
+            let (sizes, refused) = (String::new(), Some(why.to_string()));
             (Part { plan: name, sizes, hash: 0, refused, found: None }, Err(why))
         }
     };
     let parts = comm.gather_as("bind", &part, site)?;
-    let bad = |why| Error::BadPlan(Box::new(BadPlan { plan: plan.to_owned(), why, site }));
+    let bad = |why: Unbound| match why {
+        Unbound::Fault(why) => {
+            Error::BadPlan(Box::new(BadPlan { plan: plan.to_owned(), why, site }))
+        }
+        Unbound::Error(error) => error,
+    };
     let own = own.map_err(bad)?;
     let differ = |other: &Part| other.refused.is_some() || other.hash != part.hash;
     if parts.iter().any(differ) {
         let (name, parts) = (W::NAME, parts.iter().map(Part::essence).collect());
         return Err(Error::PlansDiffer(Box::new(PlansDiffer { name, parts, site })));
     }
-    let found = parts.into_iter().find_map(|part| part.found).transpose().map_err(bad)?;
-    Ok((own, found))
+    let found = parts.into_iter().find_map(|part| part.found).transpose();
+    Ok((own, found.map_err(|wrong| bad(wrong.into()))?))
 }
 
 /// The hash of what all ranks do, by the calls alone: where a plan is written does not count.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use typed_nccl_plan::check::{Accepted, check_at};
 use typed_nccl_plan::ir::{Plan, Version};
 use typed_nccl_plan::lower::{Decided, Instance};
-use typed_nccl_plan::verdict::{Rejected, Sizes};
+use typed_nccl_plan::verdict::Sizes;
 
 use super::whole::{Whole, through_all};
+use crate::error::{Wrong, WrongBecause};
 
 /// A plan with its sizes.
 pub(super) struct Asked {
@@ -49,26 +50,23 @@ impl Asked {
     }
 
     /// The instance, written out.
-    pub(super) fn instance(&self) -> Result<Instance<'_>, String> {
-        Instance::new(&self.whole.plan, &self.sizes).map_err(told)
+    pub(super) fn instance(&self) -> Result<Instance<'_>, Wrong> {
+        Ok(Instance::new(&self.whole.plan, &self.sizes)?)
     }
 
     /// Checks the instance, for all ranks, unless that was done while it compiled, and decides how it is lowered.
-    pub(super) fn decide(&self, instance: &mut Instance<'_>) -> Result<Decided, String> {
+    pub(super) fn decide(&self, instance: &mut Instance<'_>) -> Result<Decided, Wrong> {
         let Self { whole, sizes, .. } = self;
         match &whole.before {
             None if self.was_checked() => {}
-            None => instance.check().map_err(told)?,
+            None => instance.check()?,
             Some((before, through)) => {
                 // What is wrong with the plan itself comes first.
                 if !self.was_checked() {
-                    check_at(before, sizes).map_err(told)?;
+                    check_at(before, sizes)?;
                 }
-                instance.check().map_err(|rejected| {
-                    format!(
-                        "its windows belong to the communicator that it is bound to, so its puts and signals through `{through}` go through all ranks, where operations follow each other; that would be wrong:\n{rejected}"
-                    )
-                })?;
+                let because = || WrongBecause::AllRanks { through: through.clone() };
+                instance.check().map_err(|rejected| Wrong { rejected, because: because() })?;
             }
         }
         if self.one_signal {
@@ -78,18 +76,11 @@ impl Asked {
     }
 
     /// Whether all of the plan's signals can be one.
-    fn with_one_signal(&self) -> Result<(), String> {
+    fn with_one_signal(&self) -> Result<(), Wrong> {
         let (plan, signals) = (self.plan(), self.signals);
         let one = Plan { target: plan.target.min(Version(2, 30, 7)), ..(**plan).clone() };
-        check_at(&one, &self.sizes).map_err(|rejected| {
-            let needed = plan.signals.len();
-            format!(
-                "it has {needed} signals, and the communicator {signals}: configure `CommConfig::builder().signals({needed})`; with one signal for all it would be wrong:\n{rejected}"
-            )
-        })
+        let because = WrongBecause::OneSignal { needed: plan.signals.len(), found: signals };
+        check_at(&one, &self.sizes).map_err(|rejected| Wrong { rejected, because })?;
+        Ok(())
     }
-}
-
-fn told(rejected: Rejected) -> String {
-    format!("\n{rejected}")
 }

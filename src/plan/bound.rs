@@ -12,7 +12,7 @@ use typed_nccl_plan::ir::{self, ElementType, Plan, Role};
 use typed_nccl_plan::lower::{Decided, Instance, Schedule};
 use typed_nccl_plan::verdict::Sizes;
 
-use super::agree::{Said, agree, hash, hash_of};
+use super::agree::{Said, Unbound, agree, hash, hash_of};
 use super::argument::{Back, Place};
 use super::asked::Asked;
 use super::declaration::Declaration;
@@ -24,7 +24,7 @@ use super::values::Values;
 use super::warm_up::warm_up;
 use crate::backend::WindowId;
 use crate::communicator::{CanEnqueue, State};
-use crate::error::Site;
+use crate::error::{BindFault, Site, Wrong};
 use crate::stream::StreamShared;
 use crate::{AnyDevice, Communicator, DType, Device, Host, Label, Result, Stream, World};
 
@@ -179,7 +179,7 @@ impl<W: World> Bound<W> {
     fn bind<S: State + CanEnqueue>(
         comm: &mut Communicator<W, S>,
         name: &str,
-        plan: Result<(Arc<Plan>, Accepted), String>,
+        plan: Result<(Arc<Plan>, Accepted), BindFault>,
         sites: &[Site],
         values: &Values,
         site: Site,
@@ -188,8 +188,8 @@ impl<W: World> Bound<W> {
             let sizes = sizes(&plan, comm.size(), values)?;
             Ok(Asked::new(plan, accepted, sizes, comm.here().core.slots.index))
         });
-        let own = asked.as_ref().map_err(Clone::clone).and_then(|asked| {
-            let mut instance = asked.instance()?;
+        let own = asked.as_ref().map_err(|why| why.clone().into()).and_then(|asked| {
+            let mut instance = asked.instance().map_err(BindFault::from)?;
             let (hash, sizes) = (hash_of(&instance), asked.sizes.text.clone());
             // One checks for all.
             let is_first = comm.rank().index() == 0;
@@ -274,13 +274,14 @@ impl<W: World> Draft<W> {
         sites: &[Site],
         values: &Values,
         site: Site,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Unbound> {
         let (plan, sizes) = (asked.plan().clone(), asked.sizes.clone());
         let &Asked { signals, one_signal, .. } = asked;
-        let decided = decided.ok_or("no rank has checked it")?;
+        let decided = decided
+            .ok_or_else(|| BindFault::Unreadable { why: "no rank has checked it".to_owned() })?;
         let dtypes = dtypes(&plan, values)?;
-        let lengths = plan.lengths(&sizes).map_err(|why| why.to_string())?;
-        let schedule = instance.lower(&decided).map_err(|rejected| format!("\n{rejected}"))?;
+        let lengths = plan.lengths(&sizes)?;
+        let schedule = instance.lower(&decided).map_err(Wrong::from)?;
         let (objects, first) = objects(&plan, &lengths, &dtypes);
         let preparing = Preparing {
             plan: &plan,
@@ -295,11 +296,11 @@ impl<W: World> Draft<W> {
         };
         let steps = preparing.steps(&schedule)?;
         let hash = hash(&schedule, &dtypes, &lengths);
-        let locals = Local::buffers(comm, &objects).map_err(|error| error.to_string())?;
+        let locals = Local::buffers(comm, &objects).map_err(Unbound::Error)?;
         // One stream is the communicator's own; of several, the first one.
         let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
         let streams = (0..plan.streams.len()).map(stream).collect::<Result<_>>();
-        let streams = streams.map_err(|error| error.to_string())?;
+        let streams = streams.map_err(Unbound::Error)?;
         let checked = asked.checked();
         Ok(Self { plan, sizes, checked, schedule, steps, objects, first, locals, streams, hash })
     }
@@ -394,26 +395,22 @@ impl<W: World> Draft<W> {
 }
 
 /// The instance that the values and the communicator's size give.
-fn sizes(plan: &Plan, ranks: usize, values: &Values) -> Result<Sizes, String> {
-    let axes: Vec<&str> = plan.axes.iter().map(|axis| axis.name.as_str()).collect();
-    let params: Vec<&str> = plan.params.iter().map(|param| param.name.as_str()).collect();
+fn sizes(plan: &Plan, ranks: usize, values: &Values) -> Result<Sizes, BindFault> {
+    let axes: Vec<&String> = plan.axes.iter().map(|axis| &axis.name).collect();
+    let params: Vec<&String> = plan.params.iter().map(|param| &param.name).collect();
     for (what, known, given) in [
         ("axis", &axes, values.axes.iter().map(|(name, _)| name).collect::<Vec<_>>()),
         ("parameter", &params, values.params.iter().map(|(name, _)| name).collect()),
     ] {
-        if let Some(name) = given.into_iter().find(|name| !known.contains(&name.as_str())) {
-            let has = match known.as_slice() {
-                [] => "none".to_owned(),
-                known => format!("`{}`", known.join("`, `")),
-            };
-            return Err(format!("it has no {what} `{name}`; what it has: {has}"));
+        if let Some(name) = given.into_iter().find(|name| !known.contains(name)) {
+            let known = known.iter().copied().cloned().collect();
+            return Err(BindFault::Unknown { what, name: name.clone(), known });
         }
     }
     for param in &plan.params {
         if !values.params.iter().any(|(name, _)| *name == param.name) {
-            let kind = if param.count.is_some() { "list" } else { "number" };
-            let name = &param.name;
-            return Err(format!("`{name}` has no value: `Values::new().{kind}(\"{name}\", ..)`"));
+            let (name, is_list) = (param.name.clone(), param.count.is_some());
+            return Err(BindFault::NoValue { name, is_list });
         }
     }
     let mut extents = Vec::new();
@@ -421,7 +418,7 @@ fn sizes(plan: &Plan, ranks: usize, values: &Values) -> Result<Sizes, String> {
         match values.axes.iter().find(|(name, _)| *name == axis.name) {
             Some((_, extent)) => extents.push(*extent),
             None if plan.axes.len() == 1 => extents.push(i64::try_from(ranks).unwrap_or(i64::MAX)),
-            None => return Err(format!("axis `{}` has no extent: it is a mesh", axis.name)),
+            None => return Err(BindFault::NoExtent { axis: axis.name.clone() }),
         }
     }
     let product = extents.iter().try_fold(1_i64, |size, extent| size.checked_mul(*extent));
@@ -433,21 +430,16 @@ fn sizes(plan: &Plan, ranks: usize, values: &Values) -> Result<Sizes, String> {
             given.map_or_else(Vec::new, |(_, values)| values.clone())
         })
         .collect();
-    let sizes = plan.sizes(&extents, &params).map_err(|why| why.to_string())?;
+    let sizes = plan.sizes(&extents, &params)?;
     if product != i64::try_from(ranks).ok() {
-        let axes: Vec<String> =
-            plan.axes.iter().zip(&extents).map(|(a, n)| format!("{} = {n}", a.name)).collect();
-        return Err(format!(
-            "{} make {} ranks, and the communicator has {ranks}",
-            axes.join(", "),
-            product.map_or_else(|| "too many".to_owned(), |size| size.to_string())
-        ));
+        let axes = plan.axes.iter().map(|axis| axis.name.clone());
+        return Err(BindFault::OtherRanks { extents: axes.zip(extents).collect(), found: ranks });
     }
     Ok(sizes)
 }
 
 /// The data types of a plan's buffers.
-fn dtypes(plan: &Plan, values: &Values) -> Result<Vec<DType>, String> {
+fn dtypes(plan: &Plan, values: &Values) -> Result<Vec<DType>, BindFault> {
     let of = |buffer: &ir::Buffer| {
         Ok(match &buffer.element {
             ElementType::I8 => DType::I8,
@@ -465,9 +457,7 @@ fn dtypes(plan: &Plan, values: &Values) -> Result<Vec<DType>, String> {
             ElementType::Generic(parameter) => {
                 let given = values.elements.iter().find(|(name, _)| name == parameter);
                 let Some((_, dtype)) = given else {
-                    return Err(format!(
-                        "its elements `{parameter}` have no type: `Values::new().element::<f32>(\"{parameter}\")`"
-                    ));
+                    return Err(BindFault::NoElement { name: parameter.clone() });
                 };
                 *dtype
             }

@@ -7,14 +7,14 @@ use serde::Deserialize;
 use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::ir;
 
-use crate::error::Site;
+use crate::error::{BindFault, Site};
 
 /// A plan in the program's text: what [`plan!`](crate::plan!) leaves of it.
 #[doc(hidden)]
 pub struct Declaration {
     data: &'static str,
     sites: &'static [Site],
-    plan: OnceLock<Result<(Arc<ir::Plan>, Accepted), String>>,
+    plan: OnceLock<Result<(Arc<ir::Plan>, Accepted), BindFault>>,
 }
 
 impl Declaration {
@@ -28,7 +28,7 @@ impl Declaration {
     }
 
     /// The plan, and what it was checked at while it compiled; read at the first call.
-    pub(super) fn read(&self) -> Result<&(Arc<ir::Plan>, Accepted), String> {
+    pub(super) fn read(&self) -> Result<&(Arc<ir::Plan>, Accepted), BindFault> {
         let read = || {
             // The macro wrote it, and validated how deep it is.
             let mut text = serde_json::Deserializer::from_str(self.data);
@@ -36,7 +36,8 @@ impl Declaration {
             let (plan, accepted) = <(ir::Plan, Accepted)>::deserialize(&mut text)?;
             Ok((Arc::new(plan), accepted))
         };
-        let read = || read().map_err(|error: serde_json::Error| error.to_string());
+        let bad = |error: serde_json::Error| BindFault::Unreadable { why: error.to_string() };
+        let read = || read().map_err(bad);
         self.plan.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 

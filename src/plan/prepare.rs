@@ -7,7 +7,7 @@ use typed_nccl_plan::ir::{self, CollectiveKind, Role};
 use typed_nccl_plan::lower::{self, Operation as Lowered, Schedule, Work};
 
 use crate::backend::{Half, Refusal, Slot};
-use crate::error::{Call, CollectiveName, Operation, Site};
+use crate::error::{BindFault, Call, CollectiveName, Operation, Site};
 use crate::{DType, Rank, ReductionName};
 
 /// Part of an allocation, by its place in the table of objects.
@@ -126,7 +126,7 @@ pub(super) fn objects(
 
 impl Preparing<'_> {
     /// This rank's calls, or why this library cannot make them.
-    pub(super) fn steps(&self, schedule: &Schedule) -> Result<Vec<Step>, String> {
+    pub(super) fn steps(&self, schedule: &Schedule) -> Result<Vec<Step>, BindFault> {
         let mut steps = Vec::new();
         for call in &schedule.ranks[self.rank].calls {
             let waits: Vec<usize> =
@@ -199,7 +199,12 @@ impl Preparing<'_> {
         Computes { name: name.to_owned(), arguments: arguments.to_vec(), reads, writes }
     }
 
-    fn group(&self, among: usize, operations: &[&Lowered], site: Site) -> Result<Prepared, String> {
+    fn group(
+        &self,
+        among: usize,
+        operations: &[&Lowered],
+        site: Site,
+    ) -> Result<Prepared, BindFault> {
         let (mut templates, mut refusals) = (Vec::new(), Vec::new());
         for operation in operations {
             self.operation(operation, among, site, &mut templates, &mut refusals)?;
@@ -214,7 +219,7 @@ impl Preparing<'_> {
         site: Site,
         templates: &mut Vec<Template>,
         refusals: &mut Vec<Refusal>,
-    ) -> Result<(), String> {
+    ) -> Result<(), BindFault> {
         let call = |operation, dtype, count| Call::new(operation, dtype, count, site);
         let peer_of = |rank: u32| Rank::at(self.rank_in(among, rank as usize));
         let with_peer = |mut call: Call, peer: Rank| {
@@ -285,7 +290,7 @@ impl Preparing<'_> {
         recv: Option<Spot>,
         among: usize,
         site: Site,
-    ) -> Result<Template, String> {
+    ) -> Result<Template, BindFault> {
         let size = self.size_of(among).max(1);
         let len = |spot: &Option<Spot>| spot.as_ref().map_or(0, |spot| spot.len);
         let name = kind.name();
@@ -304,9 +309,7 @@ impl Preparing<'_> {
         let mut call = Call::new(name, dtype, count, site);
         call.reduction = kind.reduction().map(reduction);
         if call.reduction == Some(ReductionName::Mean) && !dtype.is_float() {
-            return Err(format!(
-                "it averages {dtype}, which NCCL would truncate: use a sum, and divide where the result is read"
-            ));
+            return Err(BindFault::Averages { dtype });
         }
         if let Some(ir::Expr::Int(root)) = kind.root() {
             // The checks have seen that it is a rank of the communicator.
@@ -320,15 +323,12 @@ impl Preparing<'_> {
     }
 
     /// A put without a signal, which NCCL does not have, raises one that nobody awaits.
-    fn unheard(&self) -> Result<Slot, String> {
+    fn unheard(&self) -> Result<Slot, BindFault> {
         let index = u32::try_from(self.plan.signals.len()).unwrap_or(u32::MAX);
         if index < self.signals {
             return Ok(Slot { context: 0, index });
         }
-        Err(format!(
-            "it has a put without a signal, which takes one that nobody awaits: configure `CommConfig::builder().signals({})`, or let the put raise a signal of the plan's",
-            index.saturating_add(1)
-        ))
+        Err(BindFault::NoSpareSignal { needed: index.saturating_add(1) })
     }
 
     /// How many ranks a communicator of the plan has.

@@ -25,7 +25,7 @@ fn refused(bind: impl for<'id> Fn(&mut Rank<'id>) -> Result<()> + Sync) -> Vec<S
         let mut comm = place.init()?;
         let told = match bind(&mut comm) {
             Ok(()) => None,
-            Err(Error::BadPlan(told)) => Some(told.why),
+            Err(Error::BadPlan(told)) => Some(told.why.to_string()),
             Err(other) => return Err(other),
         };
         // The communicator is unharmed.
