@@ -487,7 +487,7 @@ pub unsafe trait Operations: Lifecycle {
     ///
     /// # Safety
     /// As [`issue`](Self::issue), for each.
-    unsafe fn issue_together(parts: &[Part<'_, '_, Self>]) -> Result<()>
+    unsafe fn issue_together(parts: &[RankOps<'_, '_, Self>]) -> Result<()>
     where
         Self: Backend,
     {
@@ -502,7 +502,7 @@ pub unsafe trait Operations: Lifecycle {
 }
 
 /// One rank's part of what several ranks of one thread issue together.
-pub struct Part<'p, 'a, B: Backend> {
+pub struct RankOps<'p, 'a, B: Backend> {
     /// The rank's communicator.
     pub comm: &'p B::Comm,
     /// Its stream.

@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::{Core, On};
-use crate::backend::{Backend, Half, Op, Operations, Part, Refusal, Span};
+use crate::backend::{Backend, Half, Op, Operations, RankOps, Refusal, Span};
 use crate::error::{Call, Error, OtherDevice, SelfTransfer};
 use crate::memory::{Booking, Order, Uses};
 use crate::stream::StreamCore;
@@ -114,9 +114,9 @@ impl<'a, B: Backend> Together<'_, 'a, B> {
     }
 
     /// What the backend issues, after all earlier uses of the memory.
-    fn book(&self) -> Result<(Part<'_, 'a, B>, Booking<'_, B, &[Op<'a, B>]>)> {
+    fn book(&self) -> Result<(RankOps<'_, 'a, B>, Booking<'_, B, &[Op<'a, B>]>)> {
         let &Self { core, stream, ref ops, .. } = self;
-        let part = Part { comm: core.comm()?, stream: stream.raw(), ops };
+        let part = RankOps { comm: core.comm()?, stream: stream.raw(), ops };
         Ok((part, core.book(stream, ops)?))
     }
 }

@@ -92,7 +92,7 @@ struct Left {
 
 impl Left {
     /// Whether an exchange of this topic waits for it in vain; `part` is its own part in it.
-    fn misses(&self, topic: Topic, part: Option<&Part>) -> bool {
+    fn misses(&self, topic: Topic, part: Option<&Contribution>) -> bool {
         match part {
             None => self.gone || topic != FINISH,
             Some(part) => self.dropped && part.topic == FINISH && topic != FINISH,
@@ -108,10 +108,10 @@ fn gone(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
 }
 
 struct Round {
-    parts: Vec<Option<Part>>,
+    parts: Vec<Option<Contribution>>,
 }
 
-struct Part {
+struct Contribution {
     topic: Topic,
     site: Site,
     bytes: Arc<[u8]>,
@@ -207,7 +207,8 @@ impl Meeting {
             .rounds
             .entry(seq)
             .or_insert_with(|| Round { parts: (0..n).map(|_| None).collect() });
-        round.parts[rank as usize] = Some(Part { topic, site, bytes: bytes.into(), done: false });
+        round.parts[rank as usize] =
+            Some(Contribution { topic, site, bytes: bytes.into(), done: false });
         state.last[rank as usize] = Some((topic, site));
         drop(state);
         self.news.notify_all();

@@ -8,7 +8,7 @@ use super::calls::{Failure, start};
 use super::comm::Comm;
 use super::one_sided::is_one_sided;
 use super::values;
-use crate::backend::{Half, Op, Operations, Part, Refusal};
+use crate::backend::{Half, Op, Operations, RankOps, Refusal};
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{CollectiveName, Error};
 use crate::{ReductionName, Result};
@@ -44,10 +44,10 @@ unsafe impl Operations for CudaBackend {
             }
             return Err(failed(comm, Failure::Nccl("ncclAllReduce", result, collective.call)));
         }
-        together(&[Part { comm, stream, ops }])
+        together(&[RankOps { comm, stream, ops }])
     }
 
-    unsafe fn issue_together(parts: &[Part<'_, '_, Self>]) -> Result<()> {
+    unsafe fn issue_together(parts: &[RankOps<'_, '_, Self>]) -> Result<()> {
         for part in parts {
             part.comm.note(part.stream);
         }
@@ -71,9 +71,9 @@ fn failed(comm: &Comm, failure: Failure) -> Error {
 }
 
 /// Enqueues everything as one group.
-fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
+fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     // What NCCL, as it is loaded, cannot do is known before anything is called.
-    for Part { comm, ops, .. } in parts {
+    for RankOps { comm, ops, .. } in parts {
         for op in *ops {
             if let Err(error) = possible(comm, op) {
                 refuse_all(parts, &error);
@@ -82,7 +82,7 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
         }
     }
     let Some(first) = parts.first() else { return Ok(()) };
-    for Part { comm, ops, .. } in parts {
+    for RankOps { comm, ops, .. } in parts {
         for op in *ops {
             match op {
                 Op::Collective(collective) => {
@@ -105,16 +105,16 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
     }
     // A peer that ended before it could see these waits has poisoned the communicator by now; one that
     // ends later raises what they wait for.
-    for Part { comm, ops, .. } in parts {
+    for RankOps { comm, ops, .. } in parts {
         if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
             comm.health.check()?;
         }
     }
-    for Part { comm, .. } in parts {
+    for RankOps { comm, .. } in parts {
         comm.recorder.cross();
     }
     let outcome = call(first, parts);
-    for Part { comm, .. } in parts {
+    for RankOps { comm, .. } in parts {
         comm.recorder.cross();
     }
     outcome
@@ -123,9 +123,12 @@ fn together(parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
 /// Calls NCCL: one-sided operations one by one, in the order in which they were recorded, then the
 /// rest as one group. Within a group NCCL would run one context's operations before the next one's, a
 /// wait before the put of a peer that waits too.
-fn call(first: &Part<'_, '_, CudaBackend>, parts: &[Part<'_, '_, CudaBackend>]) -> Result<()> {
+fn call(
+    first: &RankOps<'_, '_, CudaBackend>,
+    parts: &[RankOps<'_, '_, CudaBackend>],
+) -> Result<()> {
     let (mut calls, mut spreads, mut any) = (0, false, None);
-    for Part { comm, stream, ops } in parts {
+    for RankOps { comm, stream, ops } in parts {
         comm.one_sided_operations(stream, ops).map_err(|failure| failed(comm, failure))?;
         for op in ops.iter().filter(|op| !is_one_sided(op)) {
             any.get_or_insert_with(|| op.call());
@@ -135,7 +138,7 @@ fn call(first: &Part<'_, '_, CudaBackend>, parts: &[Part<'_, '_, CudaBackend>]) 
     }
     let Some(call) = any else { return Ok(()) };
     let nccl = first.comm.nccl;
-    let others = |part: &Part<'_, '_, CudaBackend>| {
+    let others = |part: &RankOps<'_, '_, CudaBackend>| {
         part.comm.others(part.stream, part.ops).map_err(|failure| failed(part.comm, failure))
     };
     if calls == 1 && !spreads {
@@ -160,8 +163,8 @@ fn call(first: &Part<'_, '_, CudaBackend>, parts: &[Part<'_, '_, CudaBackend>]) 
 
 /// Books everything as refused: nothing of a group is enqueued if part of it cannot be.
 #[cold]
-fn refuse_all(parts: &[Part<'_, '_, CudaBackend>], reason: &Error) {
-    for Part { comm, ops, .. } in parts {
+fn refuse_all(parts: &[RankOps<'_, '_, CudaBackend>], reason: &Error) {
+    for RankOps { comm, ops, .. } in parts {
         let refusals: Vec<Refusal> = ops.iter().filter_map(refusal).collect();
         comm.shared.family.refuse(comm.shared.rank, &refusals, reason);
         // The signals that they would have consumed are for no later wait.

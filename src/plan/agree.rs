@@ -14,7 +14,7 @@ use crate::{Communicator, DType, Result, World};
 
 /// What a rank says of the plan that it binds.
 #[derive(Serialize, Deserialize)]
-struct Part {
+struct Answer {
     plan: String,
     sizes: String,
     hash: u128,
@@ -56,7 +56,7 @@ pub(super) struct Said {
     pub(super) found: Option<Result<Decided, Wrong>>,
 }
 
-impl Part {
+impl Answer {
     /// What ranks that agree say alike.
     fn essence(&self) -> String {
         match &self.refused {
@@ -79,11 +79,11 @@ pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
     let name = plan.to_owned();
     let (part, own) = match own {
         Ok((own, Said { sizes, hash, found })) => {
-            (Part { plan: name, sizes, hash, refused: None, found }, Ok(own))
+            (Answer { plan: name, sizes, hash, refused: None, found }, Ok(own))
         }
         Err(why) => {
             let (sizes, refused) = (String::new(), Some(why.to_string()));
-            (Part { plan: name, sizes, hash: 0, refused, found: None }, Err(why))
+            (Answer { plan: name, sizes, hash: 0, refused, found: None }, Err(why))
         }
     };
     let parts = comm.gather_as("bind", &part, site)?;
@@ -94,9 +94,9 @@ pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
         Unbound::Error(error) => error,
     };
     let own = own.map_err(bad)?;
-    let differ = |other: &Part| other.refused.is_some() || other.hash != part.hash;
+    let differ = |other: &Answer| other.refused.is_some() || other.hash != part.hash;
     if parts.iter().any(differ) {
-        let (name, parts) = (W::NAME, parts.iter().map(Part::essence).collect());
+        let (name, parts) = (W::NAME, parts.iter().map(Answer::essence).collect());
         return Err(Error::PlansDiffer(Box::new(PlansDiffer { name, parts, site })));
     }
     let found = parts.into_iter().find_map(|part| part.found).transpose();

@@ -29,15 +29,15 @@ use crate::stream::StreamShared;
 use crate::{AnyDevice, Communicator, DType, Device, Host, Label, Result, Stream, World};
 
 /// The communicators of some of a plan's ranks.
-pub(super) struct Part<D = Host>(PhantomData<fn() -> D>);
+pub(super) struct SomeRanks<D = Host>(PhantomData<fn() -> D>);
 
-impl<D: Device> World for Part<D> {
+impl<D: Device> World for SomeRanks<D> {
     type Device = D;
     const NAME: &'static str = "part of a plan";
 }
 
-impl Label for Part {
-    type On<D: Device> = Part<D>;
+impl Label for SomeRanks {
+    type On<D: Device> = SomeRanks<D>;
 }
 
 /// The communicators of a plan.
@@ -48,7 +48,7 @@ pub(super) enum Child<W: World> {
     /// The one that the plan is bound to.
     Whole,
     /// One of some of its ranks, the plan's own.
-    Part(Communicator<Part<<W as World>::Device>>),
+    Part(Communicator<SomeRanks<<W as World>::Device>>),
 }
 
 /// A plan that all ranks of a communicator have agreed on, ready to run.
@@ -333,7 +333,8 @@ impl<W: World> Draft<W> {
             let others = ir::Communicator { axes: others, ..communicator.clone() };
             let color = rank_in(&others, extents, rank);
             let (color, key) = (u32::try_from(color), i64::try_from(place));
-            let child = comm.split::<Part>(color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX))?;
+            let child =
+                comm.split::<SomeRanks>(color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX))?;
             children.push(Child::Part(child));
         }
         warm_up(comm, &mut children, &schedule, |among, rank| {

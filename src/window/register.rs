@@ -13,7 +13,7 @@ use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory
 
 /// What each rank says of its part.
 #[derive(Serialize, Deserialize)]
-struct Part {
+struct OwnPart {
     len: usize,
     dtype: String,
     kind: String,
@@ -22,7 +22,7 @@ struct Part {
     refused: Option<String>,
 }
 
-impl Part {
+impl OwnPart {
     /// What has to be the same on all ranks.
     fn essence(&self) -> String {
         match (&self.refused, self.uneven) {
@@ -159,7 +159,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
             wait::until(uses, Some(core.within()), "register_window", site)
         })
     });
-    let part = Part {
+    let part = OwnPart {
         len,
         dtype: T::DTYPE.to_string(),
         kind: K::NAME.to_owned(),
@@ -172,9 +172,9 @@ fn register<W: World, T: Element, M, K: WindowKind>(
         control.post("register_window", site, postcard::to_stdvec(&part).unwrap_or_default());
     let parts = core.collect(ticket, "register_window", site)?;
     ready?;
-    let parts: Vec<Part> =
+    let parts: Vec<OwnPart> =
         parts.iter().filter_map(|part| postcard::from_bytes(part).ok()).collect();
-    let essences: Vec<String> = parts.iter().map(Part::essence).collect();
+    let essences: Vec<String> = parts.iter().map(OwnPart::essence).collect();
     let differ = essences.iter().any(|essence| *essence != part.essence());
     if differ || essences.len() != core.size || parts.iter().any(|part| part.refused.is_some()) {
         let name = core.health.name();

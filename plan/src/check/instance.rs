@@ -4,8 +4,8 @@ use super::links::Links;
 use super::orders::Orders;
 use super::report::Report;
 use super::{
-    collectives, coverage, deadlock, hazards, initialised, messages, order, postcondition, signals,
-    steps, units,
+    collectives, coverage, deadlock, device_order, hazards, initialised, messages, postcondition,
+    signals, steps, units,
 };
 use crate::ir::Plan;
 use crate::program::{Budget, Program};
@@ -76,7 +76,7 @@ fn ordered(
     budget: &mut Budget,
     report: &mut Report<'_>,
 ) -> bool {
-    let needs_order = order::is_asked(instance);
+    let needs_order = device_order::is_asked(instance);
     let needs_hazards = hazards::is_asked(instance);
     if !needs_order && !needs_hazards {
         return true;
@@ -89,7 +89,7 @@ fn ordered(
     }
     let orders = Orders::new(instance, links, runs);
     if needs_order {
-        order::check(instance, &orders, once, budget, report);
+        device_order::check(instance, &orders, once, budget, report);
     }
     if needs_hazards {
         hazards::check(instance, links, &orders, budget, report);

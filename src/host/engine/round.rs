@@ -10,7 +10,7 @@ use crate::host::moves::Moves;
 
 /// One collective of a communicator.
 pub(super) struct Round {
-    parts: Vec<Part>,
+    parts: Vec<Arrival>,
     phase: Phase,
 }
 
@@ -25,7 +25,7 @@ enum Phase {
 }
 
 /// A rank's part.
-enum Part {
+enum Arrival {
     Missing,
     /// Its group has reached the collective: operation `at` of it.
     Here {
@@ -44,29 +44,29 @@ enum Part {
 
 impl Round {
     fn new(size: usize) -> Self {
-        Self { parts: (0..size).map(|_| Part::Missing).collect(), phase: Phase::Waiting }
+        Self { parts: (0..size).map(|_| Arrival::Missing).collect(), phase: Phase::Waiting }
     }
 
     fn reset(&mut self) {
         self.phase = Phase::Waiting;
-        self.parts.fill_with(|| Part::Missing);
+        self.parts.fill_with(|| Arrival::Missing);
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        self.phase == Phase::Waiting && !self.parts.iter().all(|p| matches!(p, Part::Missing))
+        self.phase == Phase::Waiting && !self.parts.iter().all(|p| matches!(p, Arrival::Missing))
     }
 
     pub(super) fn has(&self, rank: usize) -> bool {
-        !matches!(self.parts[rank], Part::Missing)
+        !matches!(self.parts[rank], Arrival::Missing)
     }
 
     /// Whether this rank's group waits in it.
     pub(super) fn holds(&self, rank: usize) -> bool {
-        self.is_waiting() && matches!(self.parts[rank], Part::Here { .. })
+        self.is_waiting() && matches!(self.parts[rank], Arrival::Here { .. })
     }
 
     pub(super) fn any_call(&self) -> Option<Call> {
-        self.parts.iter().find_map(Part::call)
+        self.parts.iter().find_map(Arrival::call)
     }
 
     /// Ends it where it waits; hands back the ranks whose groups waited in it.
@@ -75,34 +75,34 @@ impl Round {
             return Vec::new();
         }
         self.phase = Phase::Over;
-        let here = |rank: &usize| matches!(self.parts[*rank], Part::Here { .. });
+        let here = |rank: &usize| matches!(self.parts[*rank], Arrival::Here { .. });
         (0..self.parts.len()).filter(here).collect()
     }
 
     fn is_complete(&self) -> bool {
-        self.parts.iter().all(|part| !matches!(part, Part::Missing))
+        self.parts.iter().all(|part| !matches!(part, Arrival::Missing))
     }
 
     /// Whether the ranks' calls are not one collective.
     fn differs(&self) -> bool {
-        let mut calls = self.parts.iter().filter_map(Part::call);
+        let mut calls = self.parts.iter().filter_map(Arrival::call);
         calls.next().is_some_and(|first| calls.any(|call| !call.matches(&first)))
     }
 
     fn calls(&self) -> Vec<(Rank, Call)> {
-        let call = |(rank, part): (usize, &Part)| Some((Rank::at(rank), part.call()?));
+        let call = |(rank, part): (usize, &Arrival)| Some((Rank::at(rank), part.call()?));
         self.parts.iter().enumerate().filter_map(call).collect()
     }
 
     fn refusal(&self) -> Option<(usize, Error)> {
         self.parts.iter().enumerate().find_map(|(rank, part)| match part {
-            Part::Refused { reason } => Some((rank, reason.clone())),
+            Arrival::Refused { reason } => Some((rank, reason.clone())),
             _ => None,
         })
     }
 }
 
-impl Part {
+impl Arrival {
     fn call(&self) -> Option<Call> {
         match self {
             Self::Here { call, .. } | Self::Empty { call } => Some(*call),
@@ -121,7 +121,7 @@ impl CommState {
         self.rounds.get(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }
 
-    fn set_part(&mut self, rank: usize, index: u64, part: Part) {
+    fn set_part(&mut self, rank: usize, index: u64, part: Arrival) {
         let size = self.members.len();
         // Refusals come ahead of calls that wait in queues: those have their rounds all the same, or
         // nothing behind them could ever be forgotten.
@@ -162,10 +162,10 @@ impl State {
         let HostOp::Collective { index, entry: Some(entry) } = &flight.ops[at] else { return };
         let (index, call) = (*index, entry.call);
         if call.count == 0 {
-            comm.set_part(place.rank, index, Part::Empty { call });
+            comm.set_part(place.rank, index, Arrival::Empty { call });
             self.op_over(place);
         } else {
-            comm.set_part(place.rank, index, Part::Here { at, call });
+            comm.set_part(place.rank, index, Arrival::Here { at, call });
         }
         self.decide(place, index, out);
     }
@@ -176,7 +176,7 @@ impl State {
         let index = comm.members[place.rank].collectives;
         comm.members[place.rank].collectives += 1;
         if !comm.broken {
-            comm.set_part(place.rank, index, Part::Refused { reason });
+            comm.set_part(place.rank, index, Arrival::Refused { reason });
             self.decide(place, index, out);
         }
     }
@@ -202,7 +202,7 @@ impl State {
         round.phase = Phase::Moving;
         let (mut entries, mut ranks) = (Vec::new(), Vec::new());
         for rank in 0..comm.members.len() {
-            let Some(Part::Here { at, .. }) = comm.round(index).map(|round| &round.parts[rank])
+            let Some(Arrival::Here { at, .. }) = comm.round(index).map(|round| &round.parts[rank])
             else {
                 continue;
             };
@@ -240,7 +240,7 @@ impl State {
         let size = comm.members.len();
         for rank in 0..size {
             let Some(comm) = self.comm(place) else { return };
-            let here = |round: &mut Round| matches!(round.parts[rank], Part::Here { .. });
+            let here = |round: &mut Round| matches!(round.parts[rank], Arrival::Here { .. });
             if comm.round(index).is_some_and(here) {
                 self.op_over(place.of(rank));
             }

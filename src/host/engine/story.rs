@@ -24,7 +24,7 @@ const ORDER: &str =
 const CALLS: &str = "all ranks must make the same calls in the same order";
 
 /// Where a rank's part of an operation is enqueued.
-struct Part {
+struct Enqueued {
     call: Call,
     stream: usize,
     /// In the group that the rank is at.
@@ -207,7 +207,7 @@ impl State {
     }
 
     /// A peer's part of an operation of the group that a rank is at, where it is enqueued.
-    fn part_of(&self, place: Place, at: usize, peer: usize) -> Option<Part> {
+    fn part_of(&self, place: Place, at: usize, peer: usize) -> Option<Enqueued> {
         let rank = place.rank;
         let op = self.seen_member(place)?.flight.as_ref()?.ops.get(at)?;
         let is_it = |other: &&HostOp| match (op, *other) {
@@ -226,13 +226,13 @@ impl State {
         if let Some(flight) = &self.seen_member(theirs)?.flight
             && let Some(call) = flight.ops.iter().find(is_it).and_then(HostOp::call)
         {
-            return Some(Part { call, stream: flight.stream, in_flight: true });
+            return Some(Enqueued { call, stream: flight.stream, in_flight: true });
         }
         self.streams.iter().find_map(|(stream, state)| {
             state.queue.iter().find_map(|task| match task {
                 Task::Group { place, ops, .. } if *place == theirs => {
                     let call = ops.iter().find(is_it)?.call()?;
-                    Some(Part { call, stream, in_flight: false })
+                    Some(Enqueued { call, stream, in_flight: false })
                 }
                 _ => None,
             })
