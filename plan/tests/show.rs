@@ -27,6 +27,7 @@ fn numbers() {
     assert_eq!(shown(Expr::Rank - m() - 1), "r - m - 1");
     assert_eq!(shown(2 * (m() / 3) % n()), "2 * (m / 3) % n");
     assert_eq!(shown(Expr::Size * -1), "size * -1");
+    assert_eq!(shown(2 * (m() + 1).min(n()).max(0)), "2 * max(min(m + 1, n), 0)");
     assert_eq!(shown(Expr::Element(ParamId(1), Box::new(i() + 1))), "sizes[i + 1]");
     assert_eq!(shown(Expr::Coordinate(AxisId(0))), "r.n");
     assert_eq!(shown(Expr::Param(ParamId(9))), "param#9");

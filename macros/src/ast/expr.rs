@@ -39,6 +39,9 @@ pub(crate) enum Operator {
     Mul,
     Div,
     Rem,
+    /// `min(a, b)`
+    Min,
+    Max,
     Compare(Comparison),
     And,
     Or,

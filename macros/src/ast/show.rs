@@ -15,6 +15,7 @@ fn binds(expr: &Expr) -> u8 {
             Operator::Compare(_) => 3,
             Operator::Add | Operator::Sub => 4,
             Operator::Mul | Operator::Div | Operator::Rem => 5,
+            Operator::Min | Operator::Max => 7,
         },
         ExprKind::Negated(_) | ExprKind::Not(_) => 6,
         _ => 7,
@@ -56,6 +57,9 @@ impl Display for Expr {
                 f.write_str("!")?;
                 part(one, 6, f)
             }
+            ExprKind::Binary(left, operator @ (Operator::Min | Operator::Max), right) => {
+                write!(f, "{operator}({left}, {right})")
+            }
             ExprKind::Binary(left, operator, right) => {
                 part(left, binds(self), f)?;
                 write!(f, " {operator} ")?;
@@ -85,6 +89,8 @@ impl Display for Operator {
             Self::Mul => "*",
             Self::Div => "/",
             Self::Rem => "%",
+            Self::Min => "min",
+            Self::Max => "max",
             Self::And => "&&",
             Self::Or => "||",
             Self::Compare(comparison) => match comparison {

@@ -134,6 +134,14 @@ fn operand(cursor: &mut Cursor) -> Parsed<Expr> {
             let fault = Fault::new(first, "a number cannot have cases");
             return Err(fault.help("write the statements in `if .. { } else { }`"));
         }
+        Some(TokenTree::Ident(word)) if cursor.is_group(1, Delimiter::Parenthesis) => {
+            let operator = match &*word.to_string() {
+                "min" => Operator::Min,
+                "max" => Operator::Max,
+                _ => return node(first.into(), 0, ExprKind::Name(cursor.name("a name")?)),
+            };
+            return of_two(cursor, operator);
+        }
         Some(TokenTree::Ident(_)) => ExprKind::Name(cursor.name("a name")?),
         Some(TokenTree::Literal(literal)) => {
             let value = int(literal)?;
@@ -155,6 +163,22 @@ fn operand(cursor: &mut Cursor) -> Parsed<Expr> {
         _ => return Err(cursor.expected("a number, a name or `(`")),
     };
     node(first.into(), 0, kind)
+}
+
+/// `min(a, b)`
+fn of_two(cursor: &mut Cursor, operator: Operator) -> Parsed<Expr> {
+    let first = Area::from(cursor.span());
+    let name = cursor.name("a name")?;
+    let mut inside = cursor.group(Delimiter::Parenthesis, "`(`")?;
+    let area = Area { first: first.first, last: cursor.last() };
+    let parts = <[Expr; 2]>::try_from(list(&mut inside)?);
+    let [left, right] = parts.map_err(|_| {
+        Fault::new(area, format!("`{name}` is of two numbers"))
+            .help(format!("write `{name}(a, b)`; of three, `{name}({name}(a, b), c)`"))
+    })?;
+    node(area, left.height.max(right.height), {
+        ExprKind::Binary(Box::new(left), operator, Box::new(right))
+    })
 }
 
 fn postfix(cursor: &mut Cursor, mut base: Expr) -> Parsed<Expr> {

@@ -121,7 +121,7 @@ pub(super) fn not(condition: Condition) -> Condition {
 
 fn no_number(area: Area) -> Fault {
     Fault::new(area, "expected a number")
-        .help("numbers are made of digits, names, `rank`, `xs[i]` and `+ - * / %`")
+        .help("numbers are made of digits, names, `rank`, `xs[i]`, `+ - * / %`, `min` and `max`")
 }
 
 /// Two numbers made one; numbers that are written out are computed.
@@ -133,6 +133,8 @@ pub(super) fn binary(operator: Operator, left: Expr, right: Expr) -> Expr {
             Operator::Mul => left.checked_mul(*right),
             Operator::Div if *right > 0 => left.checked_div_euclid(*right),
             Operator::Rem if *right > 0 => left.checked_rem_euclid(*right),
+            Operator::Min => Some(*left.min(right)),
+            Operator::Max => Some(*left.max(right)),
             _ => None,
         };
         if let Some(value) = value {
@@ -144,6 +146,8 @@ pub(super) fn binary(operator: Operator, left: Expr, right: Expr) -> Expr {
         Operator::Mul => left * right,
         Operator::Div => left / right,
         Operator::Rem => left % right,
+        Operator::Min => left.min(right),
+        Operator::Max => left.max(right),
         _ => left + right,
     }
 }

@@ -179,6 +179,8 @@ fn replace(expr: &Expr, counter: LoopId, by: &Expr) -> Expr {
         Expr::Mul(left, right) => both(Operator::Mul, left, right),
         Expr::Div(left, right) => both(Operator::Div, left, right),
         Expr::Rem(left, right) => both(Operator::Rem, left, right),
+        Expr::Min(left, right) => both(Operator::Min, left, right),
+        Expr::Max(left, right) => both(Operator::Max, left, right),
         other => other.clone(),
     }
 }

@@ -44,6 +44,8 @@ pub(crate) enum Operator {
     Mul,
     Div,
     Rem,
+    Min,
+    Max,
 }
 
 /// What stands at a place.
@@ -150,6 +152,8 @@ impl Node {
                     Operator::Mul => left * right,
                     Operator::Div => left / right,
                     Operator::Rem => left % right,
+                    Operator::Min => left.min(right),
+                    Operator::Max => left.max(right),
                 }
             }
         })
@@ -166,6 +170,8 @@ impl Operator {
             Self::Div | Self::Rem if right < 1 => None,
             Self::Div => left.checked_div_euclid(right),
             Self::Rem => left.checked_rem_euclid(right),
+            Self::Min => Some(left.min(right)),
+            Self::Max => Some(left.max(right)),
         };
         value.map_or(Value::Impossible, Value::Int)
     }

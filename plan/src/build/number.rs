@@ -7,7 +7,7 @@ use super::guard::Guard;
 use crate::ir::{Comparison, ParamId};
 
 /// A whole number that the plan computes with: a rank, a size, a parameter, a loop counter, and what
-/// `+ - * / %` make of them.
+/// `+ - * / %`, `min` and `max` make of them.
 ///
 /// It is `Copy`, so that `(r + 1) % n` and `h..2 * h` read as they should. Division rounds down and `%` is
 /// never negative.
@@ -22,6 +22,16 @@ pub struct List {
 }
 
 impl Number {
+    /// The smaller of the two.
+    pub fn min(self, other: impl Into<Self>) -> Self {
+        Self(Value::binary(Operator::Min, self.0, other.into().0))
+    }
+
+    /// The larger of the two.
+    pub fn max(self, other: impl Into<Self>) -> Self {
+        Self(Value::binary(Operator::Max, self.0, other.into().0))
+    }
+
     /// `self == other`
     pub fn eq(self, other: impl Into<Self>) -> Guard {
         Guard::compare(self, Comparison::Equal, other.into())

@@ -38,6 +38,10 @@ pub enum Expr {
     Div(Box<Self>, Box<Self>),
     /// A remainder, from 0 to below the divisor.
     Rem(Box<Self>, Box<Self>),
+    /// The smaller of two.
+    Min(Box<Self>, Box<Self>),
+    /// The larger of two.
+    Max(Box<Self>, Box<Self>),
 }
 
 /// How two numbers compare.
@@ -157,6 +161,16 @@ impl Expr {
         Condition::Compare(self, Comparison::GreaterOrEqual, other.into())
     }
 
+    /// The smaller of the two.
+    pub fn min(self, other: impl Into<Self>) -> Self {
+        Self::Min(Box::new(self), Box::new(other.into()))
+    }
+
+    /// The larger of the two.
+    pub fn max(self, other: impl Into<Self>) -> Self {
+        Self::Max(Box::new(self), Box::new(other.into()))
+    }
+
     /// Whether some part of this is such.
     pub fn any(&self, mut is: impl FnMut(&Self) -> bool) -> bool {
         // A stack instead of recursion: expressions from files may be deep.
@@ -177,7 +191,9 @@ impl Expr {
             | Self::Sub(a, b)
             | Self::Mul(a, b)
             | Self::Div(a, b)
-            | Self::Rem(a, b) => (Some(&**a), Some(&**b)),
+            | Self::Rem(a, b)
+            | Self::Min(a, b)
+            | Self::Max(a, b) => (Some(&**a), Some(&**b)),
             Self::Element(_, index) => (Some(&**index), None),
             _ => (None, None),
         };

@@ -134,6 +134,8 @@ impl Writer<'_, '_> {
             Expr::Mul(a, b) => (a, '*', b, Binds::Product, Binds::Atom),
             Expr::Div(a, b) => (a, '/', b, Binds::Product, Binds::Atom),
             Expr::Rem(a, b) => (a, '%', b, Binds::Product, Binds::Atom),
+            Expr::Min(a, b) => return self.call("min", a, b),
+            Expr::Max(a, b) => return self.call("max", a, b),
         };
         self.to.write_str(if binds < least { "(" } else { "" })?;
         self.deeper(|writer| {
@@ -142,6 +144,17 @@ impl Writer<'_, '_> {
             writer.number(b, tighter)
         })?;
         self.to.write_str(if binds < least { ")" } else { "" })
+    }
+
+    /// `min(a, b)`
+    fn call(&mut self, name: &str, a: &Expr, b: &Expr) -> fmt::Result {
+        write!(self.to, "{name}(")?;
+        self.deeper(|writer| {
+            writer.number(a, Binds::Sum)?;
+            writer.to.write_str(", ")?;
+            writer.number(b, Binds::Sum)
+        })?;
+        self.to.write_char(')')
     }
 
     fn region(&mut self, region: &Region) -> fmt::Result {

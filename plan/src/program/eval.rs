@@ -62,6 +62,8 @@ impl Env<'_> {
                 (a, b) if b > 0 => Ok(a.rem_euclid(b)),
                 (_, b) => Err(NoValue::Divisor(b)),
             },
+            Expr::Min(a, b) => two(a, b).map(|(a, b)| a.min(b)),
+            Expr::Max(a, b) => two(a, b).map(|(a, b)| a.max(b)),
         }
     }
 

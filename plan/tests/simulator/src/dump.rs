@@ -251,6 +251,8 @@ impl Names<'_> {
             Expr::Mul(a, b) => two(a, "*", b),
             Expr::Div(a, b) => two(a, "/", b),
             Expr::Rem(a, b) => two(a, "%", b),
+            Expr::Min(a, b) => two(a, "min", b),
+            Expr::Max(a, b) => two(a, "max", b),
         }
     }
 }

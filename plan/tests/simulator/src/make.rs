@@ -353,7 +353,13 @@ pub fn condition(condition_: &mut Condition, visit: &mut dyn FnMut(&mut Expr)) {
 pub fn inner(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
     visit(expr);
     match expr {
-        Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) | Expr::Div(a, b) | Expr::Rem(a, b) => {
+        Expr::Add(a, b)
+        | Expr::Sub(a, b)
+        | Expr::Mul(a, b)
+        | Expr::Div(a, b)
+        | Expr::Rem(a, b)
+        | Expr::Min(a, b)
+        | Expr::Max(a, b) => {
             inner(a, visit);
             inner(b, visit);
         }

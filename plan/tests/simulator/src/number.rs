@@ -72,6 +72,8 @@ impl Scope<'_> {
                 let (a, b) = two(a, b)?;
                 if b <= 0 { Err(bad("divisor")) } else { Ok(a.rem_euclid(b)) }
             }
+            Expr::Min(a, b) => two(a, b).map(|(a, b)| a.min(b)),
+            Expr::Max(a, b) => two(a, b).map(|(a, b)| a.max(b)),
         }
     }
 

@@ -274,7 +274,13 @@ fn simpler(expr: &Expr) -> Vec<Expr> {
         Expr::Int(value) => {
             vec![Expr::Int(0), Expr::Int(value / 2), Expr::Int(value - value.signum())]
         }
-        Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) | Expr::Div(a, b) | Expr::Rem(a, b) => {
+        Expr::Add(a, b)
+        | Expr::Sub(a, b)
+        | Expr::Mul(a, b)
+        | Expr::Div(a, b)
+        | Expr::Rem(a, b)
+        | Expr::Min(a, b)
+        | Expr::Max(a, b) => {
             vec![Expr::Int(0), Expr::Int(1), (**a).clone(), (**b).clone()]
         }
         _ => vec![Expr::Int(0), Expr::Int(1)],
