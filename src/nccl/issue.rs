@@ -167,8 +167,8 @@ fn refuse_all(parts: &[RankOps<'_, '_, CudaBackend>], reason: &Error) {
     for RankOps { comm, ops, .. } in parts {
         let refusals: Vec<Refusal> = ops.iter().filter_map(refusal).collect();
         comm.shared.family.refuse(comm.shared.rank, &refusals, reason);
-        // The signals that they would have consumed are for no later wait.
-        if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
+        // The signals that they would have consumed are for no later wait, where there are signals.
+        if comm.one_sided.get() == Some(true) && ops.iter().any(|op| matches!(op, Op::Wait(_))) {
             comm.poison(reason.clone());
         }
     }
