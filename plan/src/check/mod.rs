@@ -1,6 +1,6 @@
 //! The checks: of one instance, and of the instances that show what a plan does.
 //!
-//! An instance is checked exactly: it is [written out](crate::program), and each rule has a file here.
+//! An instance is checked exactly: it is written out (`program`), and each rule has a file here.
 
 mod accepted;
 mod alike;
