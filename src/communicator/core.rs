@@ -36,7 +36,7 @@ pub(crate) struct Core<B: Backend> {
     /// There was a symmetric window: signals are set up.
     pub(crate) has_signals: bool,
     /// What waits that were refused would have consumed.
-    unconsumed: Unconsumed,
+    pub(super) unconsumed: Unconsumed,
     /// Lists for groups, used again and again. It is what makes a core serve one thread at a time.
     lists: RefCell<Lists<'static, B>>,
 }

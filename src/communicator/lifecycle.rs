@@ -462,7 +462,8 @@ impl<W: World> Live<W> {
             let patience = Patience { health, limit, operation, site, watch };
             core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
-            let signals = Back::<W>::unawaited(core.comm()?);
+            let mut signals = Back::<W>::unawaited(core.comm()?);
+            core.unconsumed.deduct(&mut signals);
             if !signals.is_empty() {
                 let (name, rank) = (core.health.name(), core.rank);
                 core.health.pend(Error::Unawaited(Box::new(Unawaited { name, rank, signals })));

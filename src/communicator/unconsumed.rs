@@ -7,6 +7,7 @@ use std::cell::RefCell;
 
 use crate::Rank;
 use crate::backend::{Backend, Op, Refusal, Slot};
+use crate::error::Surplus;
 
 /// By sender and slot.
 #[derive(Default)]
@@ -23,6 +24,19 @@ impl Unconsumed {
                 None => left.push((peer, slot, count)),
             }
         }
+    }
+
+    /// Takes what refused waits left out of what nobody awaited.
+    pub(super) fn deduct(&self, signals: &mut Vec<Surplus>) {
+        for &(from, slot, count) in &*self.0.borrow() {
+            let of = |signal: &&mut Surplus| {
+                (signal.from, signal.context, signal.index) == (from, slot.context, slot.index)
+            };
+            if let Some(signal) = signals.iter_mut().find(of) {
+                signal.count = signal.count.saturating_sub(u64::from(count));
+            }
+        }
+        signals.retain(|signal| signal.count > 0);
     }
 
     /// Adds to each wait what is left in its slot.
