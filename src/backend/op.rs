@@ -127,17 +127,17 @@ pub struct Collective<'a, B: Backend> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Half {
     /// The span is read.
-    Send,
+    SendTo,
     /// The span is written.
-    Receive,
+    RecvFrom,
 }
 
 impl Half {
     /// What its call is named.
     pub const fn operation(self) -> Operation {
         match self {
-            Self::Send => Operation::SendTo,
-            Self::Receive => Operation::RecvFrom,
+            Self::SendTo => Operation::SendTo,
+            Self::RecvFrom => Operation::RecvFrom,
         }
     }
 }

@@ -78,7 +78,7 @@ where
         A: RecordRead<'e, <W::Device as Family>::Scoped<'id>>,
     {
         let site = Location::caller();
-        self.recording("send")?.transfer(Half::Send, buf.recorded(), to, site)
+        self.recording("send")?.transfer(Half::SendTo, buf.recorded(), to, site)
     }
 
     /// Records a receive; see [`Group::recv`].
@@ -91,7 +91,7 @@ where
         B: RecordWrite<'e, <W::Device as Family>::Scoped<'id>>,
     {
         let site = Location::caller();
-        self.recording("recv")?.transfer(Half::Receive, buf.recorded(), from, site)
+        self.recording("recv")?.transfer(Half::RecvFrom, buf.recorded(), from, site)
     }
 
     /// Does not exist for one rank of a clique: use

@@ -66,7 +66,7 @@ impl<W: World> On<'_, W> {
                 _ => None,
             })
         };
-        if of(Half::Send).eq(of(Half::Receive)) {
+        if of(Half::SendTo).eq(of(Half::RecvFrom)) {
             return Ok(());
         }
         let site = ops
@@ -76,8 +76,8 @@ impl<W: World> On<'_, W> {
             .map_or_else(std::panic::Location::caller, |call| call.site);
         Err(Error::SelfTransfer(Box::new(SelfTransfer {
             rank: self.core.rank,
-            sends: of(Half::Send).collect(),
-            recvs: of(Half::Receive).collect(),
+            sends: of(Half::SendTo).collect(),
+            recvs: of(Half::RecvFrom).collect(),
             site,
         })))
     }
@@ -241,7 +241,7 @@ impl<B: Backend> Uses<B> for &[Op<'_, B>] {
                     }
                 }
                 Op::Transfer(transfer) => {
-                    let writes = transfer.half == Half::Receive;
+                    let writes = transfer.half == Half::RecvFrom;
                     each(&transfer.span.allocation().order, writes)?;
                 }
                 Op::Put(put) => each(&put.span.allocation().order, false)?,

@@ -219,8 +219,8 @@ impl Comm {
         let address = span.allocation().block().aside(span.offset());
         let peer = number(transfer.peer.0);
         match transfer.half {
-            Half::Send => self.send(stream, transfer.call, address, peer),
-            Half::Receive => self.recv(stream, transfer.call, address, peer),
+            Half::SendTo => self.send(stream, transfer.call, address, peer),
+            Half::RecvFrom => self.recv(stream, transfer.call, address, peer),
         }
     }
 

@@ -178,8 +178,8 @@ fn refusal(op: &Op<'_, CudaBackend>) -> Option<Refusal> {
     match op {
         Op::Collective(_) => Some(Refusal::Collective),
         Op::Transfer(transfer) => Some(match transfer.half {
-            Half::Send => Refusal::SendTo(transfer.peer),
-            Half::Receive => Refusal::RecvFrom(transfer.peer),
+            Half::SendTo => Refusal::SendTo(transfer.peer),
+            Half::RecvFrom => Refusal::RecvFrom(transfer.peer),
         }),
         Op::Put(put) => Some(Refusal::Signal(put.peer, put.slot)),
         Op::Signal(signal) => Some(Refusal::Signal(signal.peer, signal.slot)),

@@ -34,8 +34,8 @@ impl<'c, B: Backend> Draft<'c, B> {
 fn refusals(half: Half, peer: impl AsRank, size: usize) -> Option<Refusal> {
     let peer = Some(peer.index()).filter(|&peer| peer < size).map(Rank::at)?;
     Some(match half {
-        Half::Send => Refusal::SendTo(peer),
-        Half::Receive => Refusal::RecvFrom(peer),
+        Half::SendTo => Refusal::SendTo(peer),
+        Half::RecvFrom => Refusal::RecvFrom(peer),
     })
 }
 
@@ -48,7 +48,7 @@ impl<W: World> On<'_, W> {
     #[track_caller]
     pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()> {
         let draft = Draft::new(self.core, buf.dtype(), Location::caller());
-        self.run_transfer(Half::Send, draft.transfer(Half::Send, buf.span(), to), to)
+        self.run_transfer(Half::SendTo, draft.transfer(Half::SendTo, buf.span(), to), to)
     }
 
     /// See [`Communicator::recv`].
@@ -59,7 +59,7 @@ impl<W: World> On<'_, W> {
     #[track_caller]
     pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()> {
         let draft = Draft::new(self.core, buf.dtype(), Location::caller());
-        self.run_transfer(Half::Receive, draft.transfer(Half::Receive, buf.span(), from), from)
+        self.run_transfer(Half::RecvFrom, draft.transfer(Half::RecvFrom, buf.span(), from), from)
     }
 
     #[inline]
@@ -89,7 +89,7 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn send<A: RecordRead<'e, W::Device>>(&mut self, buf: A, to: impl AsRank) -> Result<()> {
-        self.transfer(Half::Send, buf.recorded(), to, Location::caller())
+        self.transfer(Half::SendTo, buf.recorded(), to, Location::caller())
     }
 
     /// Records a [`recv`](Communicator::recv).
@@ -98,7 +98,7 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn recv<B: RecordWrite<'e, W::Device>>(&mut self, buf: B, from: impl AsRank) -> Result<()> {
-        self.transfer(Half::Receive, buf.recorded(), from, Location::caller())
+        self.transfer(Half::RecvFrom, buf.recorded(), from, Location::caller())
     }
 
     /// Records one half of a transfer.

@@ -140,9 +140,9 @@ impl<W: World, S: State> Communicator<W, S> {
             let (mut sent, mut received) = (0, 0);
             for peer in (0..splits.size()).map(Rank::at) {
                 let part = send.part(sent..sent + splits.sends_to(peer));
-                g.transfer(Half::Send, part, peer, site)?;
+                g.transfer(Half::SendTo, part, peer, site)?;
                 let part = recv.part(received..received + splits.recvs_from(peer));
-                g.transfer(Half::Receive, part, peer, site)?;
+                g.transfer(Half::RecvFrom, part, peer, site)?;
                 sent += splits.sends_to(peer);
                 received += splits.recvs_from(peer);
             }
@@ -176,8 +176,8 @@ impl<W: World, S: State> Communicator<W, S> {
         self.group(|g| {
             let mut start = 0;
             for (rank, &len) in lens.iter().enumerate() {
-                g.transfer(Half::Send, send.part(0..send.len()), rank, site)?;
-                g.transfer(Half::Receive, recv.part(start..start + len), rank, site)?;
+                g.transfer(Half::SendTo, send.part(0..send.len()), rank, site)?;
+                g.transfer(Half::RecvFrom, recv.part(start..start + len), rank, site)?;
                 start += len;
             }
             Ok(())

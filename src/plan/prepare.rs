@@ -239,7 +239,7 @@ impl Preparing<'_> {
                 let call = call(Operation::SendTo, self.objects[spot.object].dtype, spot.len);
                 let (call, kind) = (
                     with_peer(call, peer),
-                    TemplateKind::Transfer { half: Half::Send, peer, spot },
+                    TemplateKind::Transfer { half: Half::SendTo, peer, spot },
                 );
                 refusals.push(Refusal::SendTo(peer));
                 templates.push(Template { call, kind });
@@ -249,7 +249,7 @@ impl Preparing<'_> {
                 let call = call(Operation::RecvFrom, self.objects[spot.object].dtype, spot.len);
                 let (call, kind) = (
                     with_peer(call, peer),
-                    TemplateKind::Transfer { half: Half::Receive, peer, spot },
+                    TemplateKind::Transfer { half: Half::RecvFrom, peer, spot },
                 );
                 refusals.push(Refusal::RecvFrom(peer));
                 templates.push(Template { call, kind });

@@ -7,5 +7,6 @@ fn main() -> Result<()> {
     let _window = comm.window::<f32>(1)?;
     let exchange = |g: &mut Group<'_, Host>| g.signal(0);
     comm.group(|g| exchange(g))?;
+    comm.wait_signal(0)?;
     comm.finish()
 }

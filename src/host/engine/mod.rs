@@ -334,11 +334,11 @@ impl MemberState {
                 let (call, peer, held) =
                     (t.call, t.peer.index(), Some(Held::of(&t.span, t.call.dtype)));
                 match t.half {
-                    Half::Send => {
+                    Half::SendTo => {
                         let index = next(&mut self.sends[peer]);
                         HostOp::SendTo { peer, index, call, from: held }
                     }
-                    Half::Receive => {
+                    Half::RecvFrom => {
                         let index = next(&mut self.recvs[peer]);
                         HostOp::RecvFrom { peer, index, call, to: held }
                     }
