@@ -1,6 +1,6 @@
 //! Cartesian grids of ranks.
 
-use crate::error::{BadLength, Error};
+use crate::error::{BadLength, Error, Site};
 use crate::{Communicator, DType, Rank, Result, State, World};
 
 /// A grid of a communicator's ranks, periodic or open. The last axis varies fastest.
@@ -31,7 +31,7 @@ impl<const N: usize> Cart<N> {
                 found: places.unwrap_or(usize::MAX),
                 needed: comm.size(),
                 because: "the communicator's ranks".to_owned(),
-                site: std::panic::Location::caller(),
+                site: Site::caller(),
                 collective: false,
             })));
         }

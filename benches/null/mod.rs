@@ -7,9 +7,9 @@
 use std::cell::Cell;
 use std::hint::black_box;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
+use typed_nccl::error::Site;
 
 use typed_nccl::backend::{
     AllocKind, Allocation, Blame, Collective, Copies, Departer, Join, Launches, Lifecycle, Memory,
@@ -123,7 +123,7 @@ unsafe impl Memory for NullBackend {
         offset: usize,
         to: *mut u8,
         bytes: usize,
-        _: &'static Location<'static>,
+        _: Site,
     ) -> Result<()> {
         // SAFETY: the caller keeps the range inside the block, and writers away; `to` is the
         // caller's own memory.
@@ -136,7 +136,7 @@ unsafe impl Memory for NullBackend {
         offset: usize,
         from: *const u8,
         bytes: usize,
-        _: &'static Location<'static>,
+        _: Site,
     ) -> Result<()> {
         // SAFETY: the caller keeps the range inside the block, and every other use away; the bytes
         // are in cells, so writing them through a shared reference is sound.
@@ -195,7 +195,7 @@ unsafe impl Copies for NullBackend {
         _: &Arc<Allocation<Self>>,
         _: usize,
         _: usize,
-        _: &'static Location<'static>,
+        _: Site,
     ) -> Result<()> {
         Ok(())
     }
@@ -206,7 +206,7 @@ unsafe impl Copies for NullBackend {
         _: usize,
         _: &Arc<NullBlock>,
         _: usize,
-        _: &'static Location<'static>,
+        _: Site,
     ) -> Result<()> {
         Ok(())
     }
@@ -219,13 +219,9 @@ unsafe impl Launches for NullBackend {
     type Raw<'v> = ();
     type Guard<'v> = ();
 
-    fn guard(_: &[Seen<'_, Self>], _: &'static Location<'static>) {}
+    fn guard(_: &[Seen<'_, Self>], _: Site) {}
 
-    fn launch(
-        _: &Handle,
-        _: &'static Location<'static>,
-        _: impl for<'v> FnOnce(()) + Send + 'static,
-    ) -> Result<()> {
+    fn launch(_: &Handle, _: Site, _: impl for<'v> FnOnce(()) + Send + 'static) -> Result<()> {
         Ok(())
     }
 
@@ -361,7 +357,7 @@ unsafe impl Windows for NullBackend {
 }
 
 #[cold]
-fn failed(at: &'static Location<'static>) -> Error {
+fn failed(at: Site) -> Error {
     let by = Rank::from_index(0);
     Error::Aborted(Box::new(Aborted { why: "the null library failed".to_owned(), by, at }))
 }

@@ -301,7 +301,7 @@ pub unsafe trait Launches: Streams {
     /// The device reports one.
     fn launch(
         stream: &Self::Stream,
-        site: &'static std::panic::Location<'static>,
+        site: Site,
         work: impl for<'v> FnOnce(Self::Raw<'v>) + Send + 'static,
     ) -> Result<()>;
 

@@ -1,7 +1,5 @@
 //! Collectives of a clique: every rank's call, as one group.
 
-use std::panic::Location;
-
 use super::{Clique, PerRank};
 use crate::backend::{Op, Refusal};
 use crate::collectives::Draft;
@@ -25,7 +23,7 @@ impl<W: World> Clique<W> {
         recv: &mut PerRank<Buffer<U, W::Device, N>>,
         op: impl ReduceOp<T, W> + Copy,
     ) -> Result<()> {
-        self.both::<T, U, M, N>(send, recv, Location::caller(), |draft, on, send, recv| {
+        self.both::<T, U, M, N>(send, recv, Site::caller(), |draft, on, send, recv| {
             let op = op.resolve(&on.core.resources);
             draft.all_reduce(send.all().into_span(), recv.all_mut().into_span(), op)
         })
@@ -42,7 +40,7 @@ impl<W: World> Clique<W> {
         buf: &mut PerRank<Buffer<T, W::Device, M>>,
         op: impl ReduceOp<T, W> + Copy,
     ) -> Result<()> {
-        self.one::<T, M>(buf, Location::caller(), |draft, on, buf| {
+        self.one::<T, M>(buf, Site::caller(), |draft, on, buf| {
             let op = op.resolve(&on.core.resources);
             draft.all_reduce_in_place(buf.all_mut().into_span(), op)
         })
@@ -58,7 +56,7 @@ impl<W: World> Clique<W> {
         buf: &mut PerRank<Buffer<T, W::Device, M>>,
         root: impl AsRank,
     ) -> Result<()> {
-        self.one::<T, M>(buf, Location::caller(), |draft, _, buf| {
+        self.one::<T, M>(buf, Site::caller(), |draft, _, buf| {
             draft.broadcast_in_place(buf.all_mut().into_span(), root)
         })
     }
@@ -73,7 +71,7 @@ impl<W: World> Clique<W> {
         send: &PerRank<Buffer<T, W::Device, M>>,
         recv: &mut PerRank<Buffer<U, W::Device, N>>,
     ) -> Result<()> {
-        self.both::<T, U, M, N>(send, recv, Location::caller(), |draft, _, send, recv| {
+        self.both::<T, U, M, N>(send, recv, Site::caller(), |draft, _, send, recv| {
             draft.all_gather(send.all().into_span(), recv.all_mut().into_span())
         })
     }
@@ -89,7 +87,7 @@ impl<W: World> Clique<W> {
         recv: &mut PerRank<Buffer<U, W::Device, N>>,
         op: impl ReduceOp<T, W> + Copy,
     ) -> Result<()> {
-        self.both::<T, U, M, N>(send, recv, Location::caller(), |draft, on, send, recv| {
+        self.both::<T, U, M, N>(send, recv, Site::caller(), |draft, on, send, recv| {
             let op = op.resolve(&on.core.resources);
             draft.reduce_scatter(send.all().into_span(), recv.all_mut().into_span(), op)
         })
@@ -105,7 +103,7 @@ impl<W: World> Clique<W> {
         send: &PerRank<Buffer<T, W::Device, M>>,
         recv: &mut PerRank<Buffer<U, W::Device, N>>,
     ) -> Result<()> {
-        self.both::<T, U, M, N>(send, recv, Location::caller(), |draft, _, send, recv| {
+        self.both::<T, U, M, N>(send, recv, Site::caller(), |draft, _, send, recv| {
             draft.all_to_all(send.all().into_span(), recv.all_mut().into_span())
         })
     }

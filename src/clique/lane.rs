@@ -1,9 +1,9 @@
 //! Lanes: one rank of a clique, while its part is recorded.
 
 use std::fmt;
-use std::panic::Location;
 
 use crate::backend::Half;
+use crate::error::Site;
 use crate::group::Group;
 use crate::{AsRank, Family, Rank, RecordRead, RecordWrite, Result, World};
 
@@ -77,7 +77,7 @@ where
     where
         A: RecordRead<'e, <W::Device as Family>::Scoped<'id>>,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         self.recording("send")?.transfer(Half::SendTo, buf.recorded(), to, site)
     }
 
@@ -90,7 +90,7 @@ where
     where
         B: RecordWrite<'e, <W::Device as Family>::Scoped<'id>>,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         self.recording("recv")?.transfer(Half::RecvFrom, buf.recorded(), from, site)
     }
 
@@ -120,7 +120,7 @@ where
 
     #[track_caller]
     fn recording(&mut self, operation: &'static str) -> Result<&mut Group<'e, W>> {
-        let site = Location::caller();
+        let site = Site::caller();
         self.group.as_deref_mut().ok_or_else(|| {
             let outside = crate::error::OutsideGroup { operation, site };
             crate::Error::OutsideGroup(Box::new(outside))

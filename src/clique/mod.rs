@@ -16,7 +16,6 @@ pub use lanes::Lanes;
 pub use per_rank::{IndexedByNumber, PerRank};
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, OtherClique, Site};
@@ -124,7 +123,7 @@ impl<W: World> Clique<W> {
     where
         W::Device: Family,
     {
-        self.same_clique(args.clique(), Location::caller())?;
+        self.same_clique(args.clique(), Site::caller())?;
         let mut parts = args.parts();
         let size = self.size();
         for member in &self.members {
@@ -164,7 +163,7 @@ impl<W: World> Clique<W> {
     where
         W::Device: Family,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         self.same_clique(args.clique(), site)?;
         let mut parts = args.parts();
         let size = self.size();
@@ -205,7 +204,7 @@ impl<W: World> Clique<W> {
         &self,
         buffers: &PerRank<Buffer<T, W::Device, M>>,
     ) -> Result<Vec<Vec<T>>> {
-        self.same_clique(Some(buffers.clique()), Location::caller())?;
+        self.same_clique(Some(buffers.clique()), Site::caller())?;
         buffers.items().iter().map(Buffer::to_vec).collect()
     }
 
@@ -215,7 +214,7 @@ impl<W: World> Clique<W> {
     /// As [`Communicator::finish`].
     #[track_caller]
     pub fn finish(self) -> Result<()> {
-        let site = Location::caller();
+        let site = Site::caller();
         let mut report = Ok(());
         for member in &self.members {
             member.body.announce(site)?;

@@ -1,10 +1,9 @@
 //! all_gather: every rank gets every rank's elements, by rank.
 
-use std::panic::Location;
-
 use super::Draft;
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
+use crate::error::Site;
 use crate::group::Group;
 use crate::memory::SameDtype;
 use crate::{Communicator, Readable, RecordRead, RecordWrite, Result, World, Writable};
@@ -57,7 +56,7 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_gather(send.span(), recv.span());
         self.run(Refusal::Collective, op)
@@ -70,7 +69,7 @@ impl<W: World> On<'_, W> {
     #[inline]
     #[track_caller]
     pub fn all_gather_in_place<B: Writable<W::Device>>(&self, buf: &mut B) -> Result<()> {
-        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         let op = draft.all_gather_in_place(buf.span());
         self.run(Refusal::Collective, op)
     }
@@ -89,7 +88,7 @@ impl<'e, W: World> Group<'e, W> {
         B::Elem: SameDtype<A::Elem>,
     {
         let (send, recv) = (send.recorded(), recv.recorded());
-        let draft = Draft::new(self.on.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_gather(send.span(), recv.span());
         self.record(Refusal::Collective, op)
@@ -102,7 +101,7 @@ impl<'e, W: World> Group<'e, W> {
     #[track_caller]
     pub fn all_gather_in_place<B: RecordWrite<'e, W::Device>>(&mut self, buf: B) -> Result<()> {
         let buf = buf.recorded();
-        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, buf.dtype(), Site::caller());
         let op = draft.all_gather_in_place(buf.span());
         self.record(Refusal::Collective, op)
     }

@@ -1,10 +1,9 @@
 //! all_reduce: every rank gets the reduction of all ranks' elements.
 
-use std::panic::Location;
-
 use super::Draft;
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
+use crate::error::Site;
 use crate::group::Group;
 use crate::memory::SameDtype;
 use crate::{Communicator, Readable, RecordRead, RecordWrite, ReduceOp, Result, World, Writable};
@@ -74,7 +73,7 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_reduce(send.span(), recv.span(), op.resolve(&self.core.resources));
         self.run(Refusal::Collective, op)
@@ -91,7 +90,7 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         op: impl ReduceOp<B::Elem, W>,
     ) -> Result<()> {
-        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         let op = draft.all_reduce_in_place(buf.span(), op.resolve(&self.core.resources));
         self.run(Refusal::Collective, op)
     }
@@ -115,7 +114,7 @@ impl<'e, W: World> Group<'e, W> {
         B::Elem: SameDtype<A::Elem>,
     {
         let (send, recv) = (send.recorded(), recv.recorded());
-        let draft = Draft::new(self.on.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = op.resolve(&self.on.core.resources);
         let op = draft.all_reduce(send.span(), recv.span(), op);
@@ -133,7 +132,7 @@ impl<'e, W: World> Group<'e, W> {
         op: impl ReduceOp<B::Elem, W>,
     ) -> Result<()> {
         let buf = buf.recorded();
-        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, buf.dtype(), Site::caller());
         let op = draft.all_reduce_in_place(buf.span(), op.resolve(&self.on.core.resources));
         self.record(Refusal::Collective, op)
     }

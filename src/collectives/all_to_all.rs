@@ -1,10 +1,9 @@
 //! all_to_all: block r of every rank goes to rank r.
 
-use std::panic::Location;
-
 use super::Draft;
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
+use crate::error::Site;
 use crate::group::Group;
 use crate::memory::SameDtype;
 use crate::{Communicator, Readable, RecordRead, RecordWrite, Result, World, Writable};
@@ -43,7 +42,7 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_to_all(send.span(), recv.span());
         self.run(Refusal::Collective, op)
@@ -63,7 +62,7 @@ impl<'e, W: World> Group<'e, W> {
         B::Elem: SameDtype<A::Elem>,
     {
         let (send, recv) = (send.recorded(), recv.recorded());
-        let draft = Draft::new(self.on.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_to_all(send.span(), recv.span());
         self.record(Refusal::Collective, op)

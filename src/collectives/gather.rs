@@ -1,10 +1,9 @@
 //! gather: the root gets every rank's elements, by rank.
 
-use std::panic::Location;
-
 use super::{Draft, Root};
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
+use crate::error::Site;
 use crate::group::Group;
 use crate::memory::SameDtype;
 use crate::{
@@ -91,7 +90,7 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let (recv, root) = recv.split(self.core.rank);
         let draft = draft.against(recv.as_ref().map(|recv| recv.dtype()));
         let op = draft.gather(send.span(), recv.as_ref().map(|recv| recv.span()), root);
@@ -108,7 +107,7 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         let op = draft.gather_in_place(buf.span(), root);
         self.run(Refusal::Collective, op)
     }
@@ -126,7 +125,7 @@ impl<'e, W: World> Group<'e, W> {
         root: impl AsRank,
     ) -> Result<()> {
         let buf = buf.recorded();
-        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, buf.dtype(), Site::caller());
         let op = draft.gather_in_place(buf.span(), root);
         self.record(Refusal::Collective, op)
     }

@@ -1,10 +1,9 @@
 //! reduce: the root gets the reduction of all ranks' elements.
 
-use std::panic::Location;
-
 use super::{Draft, Root};
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
+use crate::error::Site;
 use crate::group::Group;
 use crate::memory::{Recorded, SameDtype};
 use crate::{
@@ -103,7 +102,7 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let (recv, root) = recv.split(self.core.rank);
         let draft = draft.against(recv.as_ref().map(|recv| recv.dtype()));
         let (to, op) = (recv.as_ref().map(|recv| recv.span()), op.resolve(&self.core.resources));
@@ -122,7 +121,7 @@ impl<W: World> On<'_, W> {
         op: impl ReduceOp<B::Elem, W>,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         let op = draft.reduce_in_place(buf.span(), op.resolve(&self.core.resources), root);
         self.run(Refusal::Collective, op)
     }
@@ -147,7 +146,7 @@ impl<'e, W: World> Group<'e, W> {
     {
         let (recv, root) = recv.split(self.rank());
         let (send, recv) = (send.recorded(), recv.map(B::recorded));
-        let draft = Draft::new(self.on.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, send.dtype(), Site::caller());
         let draft = draft.against(recv.as_ref().map(Recorded::dtype));
         let (to, op) = (recv.map(|recv| recv.span()), op.resolve(&self.on.core.resources));
         let op = draft.reduce(send.span(), to, op, root);
@@ -166,7 +165,7 @@ impl<'e, W: World> Group<'e, W> {
         root: impl AsRank,
     ) -> Result<()> {
         let buf = buf.recorded();
-        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, buf.dtype(), Site::caller());
         let op = draft.reduce_in_place(buf.span(), op.resolve(&self.on.core.resources), root);
         self.record(Refusal::Collective, op)
     }

@@ -1,10 +1,9 @@
 //! reduce_scatter: every rank gets its block of the reduction.
 
-use std::panic::Location;
-
 use super::Draft;
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
+use crate::error::Site;
 use crate::group::Group;
 use crate::memory::SameDtype;
 use crate::{Communicator, Readable, RecordRead, RecordWrite, ReduceOp, Result, World, Writable};
@@ -71,7 +70,7 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = draft.reduce_scatter(send.span(), recv.span(), op.resolve(&self.core.resources));
         self.run(Refusal::Collective, op)
@@ -88,7 +87,7 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         op: impl ReduceOp<B::Elem, W>,
     ) -> Result<()> {
-        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         let op = draft.reduce_scatter_in_place(buf.span(), op.resolve(&self.core.resources));
         self.run(Refusal::Collective, op)
     }
@@ -112,7 +111,7 @@ impl<'e, W: World> Group<'e, W> {
         B::Elem: SameDtype<A::Elem>,
     {
         let (send, recv) = (send.recorded(), recv.recorded());
-        let draft = Draft::new(self.on.core, send.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = op.resolve(&self.on.core.resources);
         let op = draft.reduce_scatter(send.span(), recv.span(), op);
@@ -130,7 +129,7 @@ impl<'e, W: World> Group<'e, W> {
         op: impl ReduceOp<B::Elem, W>,
     ) -> Result<()> {
         let buf = buf.recorded();
-        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, buf.dtype(), Site::caller());
         let op = draft.reduce_scatter_in_place(buf.span(), op.resolve(&self.on.core.resources));
         self.record(Refusal::Collective, op)
     }

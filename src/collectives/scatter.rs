@@ -1,10 +1,9 @@
 //! scatter: rank r gets block r of the root's elements.
 
-use std::panic::Location;
-
 use super::{Draft, Root};
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
+use crate::error::Site;
 use crate::group::Group;
 use crate::memory::SameDtype;
 use crate::{AsRank, Communicator, Readable, RecordWrite, Result, World, Writable};
@@ -58,7 +57,7 @@ impl<W: World> On<'_, W> {
         B: Writable<W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let draft = Draft::new(self.core, recv.dtype(), Location::caller());
+        let draft = Draft::new(self.core, recv.dtype(), Site::caller());
         let (send, root) = send.split(self.core.rank);
         let draft = draft.against(send.map(|send| send.dtype()));
         let op = draft.scatter(send.map(|send| send.span()), recv.span(), root);
@@ -75,7 +74,7 @@ impl<W: World> On<'_, W> {
         buf: &mut B,
         root: impl AsRank,
     ) -> Result<()> {
-        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         let op = draft.scatter_in_place(buf.span(), root);
         self.run(Refusal::Collective, op)
     }
@@ -93,7 +92,7 @@ impl<'e, W: World> Group<'e, W> {
         root: impl AsRank,
     ) -> Result<()> {
         let buf = buf.recorded();
-        let draft = Draft::new(self.on.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.on.core, buf.dtype(), Site::caller());
         let op = draft.scatter_in_place(buf.span(), root);
         self.record(Refusal::Collective, op)
     }

@@ -1,11 +1,10 @@
 //! Ending a communicator from another thread.
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::{Arc, Weak};
 
 use super::Health;
-use crate::error::Aborted;
+use crate::error::{Aborted, Site};
 
 /// Asks a communicator's owner to abort it, from any thread.
 ///
@@ -24,7 +23,7 @@ impl AbortHandle {
     /// Makes the request. False if there is nothing left to abort, or an earlier request stands.
     #[track_caller]
     pub fn abort(&self, why: &str) -> bool {
-        let at = Location::caller();
+        let at = Site::caller();
         self.0.upgrade().is_some_and(|health| {
             health.request_abort(Aborted { why: why.to_owned(), by: health.rank(), at })
         })

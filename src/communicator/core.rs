@@ -273,6 +273,6 @@ pub(crate) fn ended(health: &Health) -> Error {
     Error::Aborted(Box::new(crate::error::Aborted {
         why: "the communicator has ended".to_owned(),
         by: health.rank(),
-        at: std::panic::Location::caller(),
+        at: Site::caller(),
     }))
 }

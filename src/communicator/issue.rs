@@ -4,7 +4,7 @@ use std::slice;
 
 use super::{Core, On};
 use crate::backend::{Backend, Half, Op, Operations, RankOps, Refusal, Span};
-use crate::error::{Call, Error, OtherDevice, SelfTransfer};
+use crate::error::{Call, Error, OtherDevice, SelfTransfer, Site};
 use crate::memory::{Booking, Order, Uses};
 use crate::stream::StreamCore;
 use crate::{AsRank, Buffer, Device, Element, Rank, Result, World};
@@ -69,11 +69,7 @@ impl<W: World> On<'_, W> {
         if of(Half::SendTo).eq(of(Half::RecvFrom)) {
             return Ok(());
         }
-        let site = ops
-            .iter()
-            .map(Op::call)
-            .next()
-            .map_or_else(std::panic::Location::caller, |call| call.site);
+        let site = ops.iter().map(Op::call).next().map_or_else(Site::caller, |call| call.site);
         Err(Error::SelfTransfer(Box::new(SelfTransfer {
             rank: self.core.rank,
             sends: of(Half::SendTo).collect(),

@@ -1,7 +1,6 @@
 //! Transitions: connect, start, ready, finish, abort.
 
 use std::collections::HashMap;
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use super::{
 };
 use crate::backend::{Departure, Join, Lifecycle, WaitsOn};
 use crate::control::{Control, Exchange, FINISH, Parts, Patience, Ticket};
-use crate::error::{self, At, Error, Failed, InitFailed, Site, Unawaited, told};
+use crate::error::{self, Error, Failed, InitFailed, Site, Unawaited, told};
 use crate::{Device, Rank, Result, Stream, World, seat, wait};
 
 /// How long a wait rests before it looks again.
@@ -39,7 +38,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanConnect,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         wait::allowed("connect", site)?;
         let setup = S::set_up(self.body);
         let limit = setup.config.deadline;
@@ -62,7 +61,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanConnect,
     {
-        Ok(Communicator::of(Starting::post(S::set_up(self.body), Location::caller())))
+        Ok(Communicator::of(Starting::post(S::set_up(self.body), Site::caller())))
     }
 
     /// Waits for the other ranks until `deadline`. A failure ends the communicator;
@@ -77,7 +76,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let limit = deadline.saturating_duration_since(Instant::now());
         S::ready(self.body, limit).map(Communicator::of).map_err(|Failed { error, value }| {
             // The others hear of it at once.
-            let _ = S::abort(value, &error.to_string(), Location::caller());
+            let _ = S::abort(value, &error.to_string(), Site::caller());
             error
         })
     }
@@ -110,7 +109,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         match S::finish(self.body, site) {
             Ok(_) => Ok(()),
             Err(Failed { error, mut value }) => {
@@ -134,7 +133,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         match S::finish(self.body, site) {
             Ok(gone) => Ok(Communicator::of(gone)),
             Err(Failed { error, value }) => Err(Failed { error, value: Self::of(value) }),
@@ -151,7 +150,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`abort`](Self::abort) with a reason for the other ranks.
     #[track_caller]
     pub fn abort_because(self, why: &str) -> Communicator<W, Aborted> {
-        Communicator::of(S::abort(self.body, why, Location::caller()))
+        Communicator::of(S::abort(self.body, why, Site::caller()))
     }
 }
 
@@ -427,7 +426,7 @@ impl<W: World> Live<W> {
 
     pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {
         let (rank, size) = self.place();
-        self.core.abort(&format!("it was aborted (at {}): {why}", At(at)));
+        self.core.abort(&format!("it was aborted (at {}): {why}", at));
         Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
     }
 
@@ -481,7 +480,7 @@ impl<W: World> Live<W> {
                 core.health.pend(report);
             }
             let leave = Back::<W>::departer(core.comm()?);
-            leave(&format!("it called `finish` at {}", At(site)), Departure::Finished);
+            leave(&format!("it called `finish` at {}", site), Departure::Finished);
             let ticket = core.control()?.post(FINISH, site, Vec::new());
             self.finish.set(Finish::Posted(ticket));
         }

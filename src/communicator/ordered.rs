@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -91,7 +90,7 @@ impl<W: World> Ordered<W> {
     /// As [`barrier`](Communicator::barrier); the communicator is dropped then.
     #[track_caller]
     pub fn new(comm: Communicator<W>) -> Result<Self> {
-        let (core, site, size) = (&comm.body.core, Location::caller(), comm.size());
+        let (core, site, size) = (&comm.body.core, Site::caller(), comm.size());
         let agenda = core.share("Ordered::new", site, || Agenda::new(size))?;
         let (health, deadline, rank) = (core.health.clone(), core.deadline, core.rank);
         let (here, flight) = (Here { agenda, rank }, Mutex::default());
@@ -118,7 +117,7 @@ impl<W: World> Ordered<W> {
         key: impl fmt::Display,
         call: impl FnOnce(&mut Communicator<W>) -> Result<T>,
     ) -> Result<T> {
-        let (site, key) = (Location::caller(), key.to_string());
+        let (site, key) = (Site::caller(), key.to_string());
         wait::allowed("submit", site)?;
         self.health.check()?;
         let _flies = self.take_off(&key, site)?;

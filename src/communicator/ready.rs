@@ -2,13 +2,12 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::time::Duration;
 
 use super::lifecycle::Finish;
 use super::{AbortHandle, CanEnqueue, Communicator, Core, HasAbortHandle, State};
 use crate::backend::{Backend, Lifecycle, Streams};
-use crate::error::{BadLength, Error, NoSuchRank, OtherDevice};
+use crate::error::{BadLength, Error, NoSuchRank, OtherDevice, Site};
 use crate::stream::StreamCore;
 use crate::{Buffer, Device, Element, Mark, Numeric, PreMulSum, Rank, Result, Stream, World, wait};
 
@@ -74,7 +73,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let core = &S::live(&self.body).core;
         core.health.check()?;
-        stream.core.idle(core.within(), "sync", Location::caller())?;
+        stream.core.idle(core.within(), "sync", Site::caller())?;
         core.health.take_pending().map_or(Ok(()), Err)
     }
 
@@ -90,7 +89,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let core = &S::live(&self.body).core;
         core.health.check()?;
         let points = vec![(mark.stream().clone(), mark.point().clone())];
-        wait::until(points, Some(core.within()), "wait", Location::caller())?;
+        wait::until(points, Some(core.within()), "wait", Site::caller())?;
         core.health.take_pending().map_or(Ok(()), Err)
     }
 
@@ -119,7 +118,7 @@ impl<W: World, S: State> Communicator<W, S> {
             operation: "peer",
             asked: index,
             size,
-            site: Location::caller(),
+            site: Site::caller(),
             collective: false,
         })))
     }
@@ -163,7 +162,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         let core = &mut S::live_mut(&mut self.body).core;
         let allocation = scalar.allocation();
         let (operation, kind) = ("pre_mul_sum_device", W::Device::KIND);
@@ -245,7 +244,7 @@ impl<B: Backend> StreamCore<B> {
         &self,
         within: wait::Within<'_>,
         operation: &'static str,
-        site: crate::error::Site,
+        site: Site,
     ) -> Result<()> {
         let point = <B as Streams>::point(self.raw())?;
         wait::until(vec![(self.shared(), point)], Some(within), operation, site)

@@ -12,6 +12,7 @@ use super::core::abandon;
 use super::leaving::{Leaving, leave};
 use crate::backend::{Backend, Departure};
 use crate::control::{Control, FINISH, Ticket};
+use crate::error::Site;
 use crate::quiet::{Busy, Quiet};
 
 const REST: Duration = Duration::from_millis(5);
@@ -121,7 +122,7 @@ impl<B: Backend> Orphan for Dropped<B> {
         // What it says of itself comes first: the others would take its end for a call of its own.
         let Some(why) = self.leaving.why() else { return false };
         if self.ticket.is_none() && B::is_idle(comm) {
-            let site = std::panic::Location::caller();
+            let site = Site::caller();
             self.ticket = Some(control.post(FINISH, site, Vec::new()));
         }
         let collected = match self.ticket {

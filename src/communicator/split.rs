@@ -3,7 +3,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::panic::Location;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +45,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         let child = self.divide::<L>(Wish { color: Some(color), key }, site)?;
         // A rank that names a colour has a place among those that do.
         child.ok_or_else(|| super::ended(&S::live(&self.body).core.health))
@@ -66,7 +65,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        self.divide::<L>(Wish { color, key }, Location::caller())
+        self.divide::<L>(Wish { color, key }, Site::caller())
     }
 
     /// [`split`](Self::split) by lists of ranks, in the order in which the ranks will stand: `None`
@@ -82,7 +81,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         let lists = || groups.iter().map(AsRef::as_ref).collect::<Vec<_>>();
         let lists = unwind::catch(lists).unwrap_or_else(|panic| {
             self.refuse_split(panic.message(), site);
@@ -133,7 +132,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         if rows.checked_mul(cols) != Some(self.size()) {
             let why = format!("a mesh of {rows} x {cols} does not have {} ranks", self.size());
             return Err(self.refuse_split(why, site));
@@ -163,7 +162,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         let child = self.divide::<L>(Wish { color: Some(color), key }, site)?;
         let parent = &S::live(&self.body).core.health;
         let comm = child.ok_or_else(|| super::ended(parent))?;

@@ -1,7 +1,5 @@
 //! Host values between the ranks, over the control plane.
 
-use std::panic::Location;
-
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +19,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        self.exchange("barrier", Vec::new(), Location::caller()).map(drop)
+        self.exchange("barrier", Vec::new(), Site::caller()).map(drop)
     }
 
     /// Every rank's value, by rank. All ranks must call it with one type; the host waits for them.
@@ -38,7 +36,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        self.gather_as("gather_values", value, Location::caller())
+        self.gather_as("gather_values", value, Site::caller())
     }
 
     /// [`gather_values`](Self::gather_values) for a method of ours, by its name.
@@ -71,7 +69,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let (operation, site) = ("broadcast_value", Location::caller());
+        let (operation, site) = ("broadcast_value", Site::caller());
         let (root, size) = (root.index(), self.size());
         if root >= size {
             self.refuse_exchange("broadcast_value with a root out of range", site)?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::Rank;
-use crate::error::{At, Ranks, Site};
+use crate::error::{Ranks, Site};
 
 /// What the ranks have submitted and issued.
 pub(crate) struct Agenda {
@@ -126,7 +126,7 @@ impl Agenda {
                     0 => String::new(),
                     more => format!(" and {more} more"),
                 };
-                report += &format!("; rank {rank} waits with `{key}` (at {}){more}", At(site));
+                report += &format!("; rank {rank} waits with `{key}` (at {}){more}", site);
             }
         }
         report

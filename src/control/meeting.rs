@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{FINISH, Parts, Patience, Topic};
-use crate::error::{At, Error, PeerFailed, Site, Timeout, ValueMismatch};
+use crate::error::{Error, PeerFailed, Site, Timeout, ValueMismatch};
 use crate::{Rank, Result};
 
 /// How long a wait rests before it looks at health and deadline again.
@@ -241,7 +241,7 @@ impl Meeting {
             return Err(Error::ValueMismatch(Box::new(ValueMismatch {
                 operation: topic,
                 rank: Rank::at(r),
-                found: format!("called {found} at {}", At(site)),
+                found: format!("called {found} at {}", site),
             })));
         }
         if let Some(error) = gone(&lost, name, topic) {
@@ -319,7 +319,7 @@ impl Meeting {
         for r in (0..self.size as usize).filter(|r| !posted(*r)) {
             report += &match state.last[r] {
                 Some((topic, site)) => {
-                    format!("; rank {r} is missing, last seen in {topic} at {}", At(site))
+                    format!("; rank {r} is missing, last seen in {topic} at {}", site)
                 }
                 None => format!("; rank {r} is missing and made no host-side call yet"),
             };

@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
 use super::{Block, CudaBackend, CudaStream};
 use crate::backend::{Launches, Seen};
+use crate::error::Site;
 use crate::{Element, Result};
 
 /// Device memory that a launched closure reads: an address for kernels, never for the host.
@@ -83,11 +83,11 @@ unsafe impl Launches for CudaBackend {
     /// The device touches the memory, not the host: there is nothing to guard.
     type Guard<'v> = ();
 
-    fn guard(_: &[Seen<'_, Self>], _: &'static Location<'static>) {}
+    fn guard(_: &[Seen<'_, Self>], _: Site) {}
 
     fn launch(
         stream: &Arc<CudaStream>,
-        _: &'static Location<'static>,
+        _: Site,
         work: impl for<'v> FnOnce(RawStream<'v>) + Send + 'static,
     ) -> Result<()> {
         stream.gpu().bind()?;

@@ -3,10 +3,9 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
-use crate::error::{Error, Failed, OtherDType};
+use crate::error::{Error, Failed, OtherDType, Site};
 use crate::memory::{Allocation, Elements, Extent};
 use crate::{
     Buffer, DType, Device, DynElem, Element, F8E4M3, F8E5M2, Readable, Result, Writable, bf16, f16,
@@ -108,7 +107,7 @@ impl<D: Device> DynBuffer<D> {
             operation: "try_into_typed",
             found: self.dtype,
             expected: T::DTYPE,
-            site: Location::caller(),
+            site: Site::caller(),
             collective: false,
         }));
         Err(Failed { error, value: self })

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use crate::error::{Aborted, Error, Failed};
+use crate::error::{Aborted, Error, Failed, Site};
 use crate::{Communicator, Initializing, Rank, Result, World};
 
 /// A communicator in one of its states.
@@ -111,7 +111,7 @@ impl<W: World> Lifecycle<W> {
 
 #[track_caller]
 fn over(why: &str, by: Rank) -> Error {
-    let at = std::panic::Location::caller();
+    let at = Site::caller();
     Error::Aborted(Box::new(Aborted { why: format!("the communicator: {why}"), by, at }))
 }
 

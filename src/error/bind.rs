@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use typed_nccl_plan::NotClaimed;
 use typed_nccl_plan::verdict::Rejected;
 
-use super::At;
+use super::Site;
 use crate::DType;
 
 /// A plan that cannot be bound as it is asked for.
@@ -17,13 +17,13 @@ pub struct BadPlan {
     /// What is wrong.
     pub why: BindFault,
     /// Where it is bound.
-    pub site: &'static std::panic::Location<'static>,
+    pub site: Site,
 }
 
 impl fmt::Display for BadPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { plan, why, site } = self;
-        write!(f, "plan `{plan}` cannot be bound (at {}): {why}", At(site))
+        write!(f, "plan `{plan}` cannot be bound (at {}): {why}", site)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 pub use typed_nccl_plan::ir::CollectiveName;
 
-use super::{At, Site};
+use super::Site;
 use crate::{DType, Rank, ReductionName};
 
 /// Which operation a call is.
@@ -68,7 +68,7 @@ pub struct Call {
     /// The other rank, where there is one.
     pub peer: Option<Rank>,
     /// Where the program made the call.
-    pub site: &'static std::panic::Location<'static>,
+    pub site: Site,
 }
 
 impl Call {
@@ -118,6 +118,6 @@ impl fmt::Display for Call {
         if let Some(root) = self.root {
             write!(f, ", root {root}")?;
         }
-        write!(f, ", at {}", At(self.site))
+        write!(f, ", at {}", self.site)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{At, Call};
+use super::{Call, Site};
 
 /// CUDA's driver cannot be used on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -127,7 +127,7 @@ pub struct NoWindow {
     /// The method.
     pub operation: &'static str,
     /// Where.
-    pub site: &'static std::panic::Location<'static>,
+    pub site: Site,
 }
 
 impl fmt::Display for NoWindow {
@@ -136,7 +136,7 @@ impl fmt::Display for NoWindow {
         write!(
             f,
             "{operation} (at {}): the communicator has no window yet, and its signals are set up with the first symmetric one; make it on all ranks with `comm.window(len)`; nothing was sent and the communicator is unharmed",
-            At(site)
+            site
         )
     }
 }

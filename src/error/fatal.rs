@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::At;
+use super::Site;
 use super::report::Ranks;
 use crate::Rank;
 
@@ -53,7 +53,7 @@ pub struct Timeout {
     /// What waited: `to_vec`, `barrier`.
     pub operation: &'static str,
     /// Where.
-    pub site: &'static std::panic::Location<'static>,
+    pub site: Site,
     /// How long.
     pub waited: Duration,
     /// Who arrived, who is missing, and what the missing ones last did, as far as it is known.
@@ -63,7 +63,7 @@ pub struct Timeout {
 impl fmt::Display for Timeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { operation, site, waited, report } = self;
-        write!(f, "timeout: {operation} (at {}) waited {waited:?}", At(site))?;
+        write!(f, "timeout: {operation} (at {}) waited {waited:?}", site)?;
         if report.is_empty() { Ok(()) } else { write!(f, "; {report}") }
     }
 }
@@ -76,12 +76,12 @@ pub struct Aborted {
     /// The rank whose communicator it was.
     pub by: Rank,
     /// Where the request was made.
-    pub at: &'static std::panic::Location<'static>,
+    pub at: Site,
 }
 
 impl fmt::Display for Aborted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "aborted by rank {} (at {}): {}", self.by, At(self.at), self.why)
+        write!(f, "aborted by rank {} (at {}): {}", self.by, self.at, self.why)
     }
 }
 

@@ -27,6 +27,7 @@ mod other;
 mod plan;
 mod refusal;
 mod report;
+mod site;
 mod submission;
 mod told;
 mod unawaited;
@@ -50,6 +51,7 @@ pub use refusal::{
 };
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
+pub use site::Site;
 pub use submission::{BadSubmission, SubmissionFault};
 pub use unawaited::{Surplus, Unawaited};
 pub use window::{NoSuchSignal, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer};
@@ -272,28 +274,16 @@ impl<C> From<Failed<C>> for Error {
     }
 }
 
-/// A place in the caller's source, as `trainer.rs:41`.
-pub(crate) type Site = &'static std::panic::Location<'static>;
-
-/// Prints a [`Site`] without its column.
-pub(crate) struct At(pub(crate) Site);
-
-impl std::fmt::Display for At {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.0.file(), self.0.line())
-    }
-}
-
 static_assertions::assert_impl_all!(Error: Send, Sync, Clone, std::error::Error);
 static_assertions::const_assert!(size_of::<Error>() <= 16);
 
 #[cfg(test)]
 mod tests {
-    use super::{BadRange, Call, Error, Mismatch, Operation, Refused};
+    use super::{BadRange, Call, Error, Mismatch, Operation, Refused, Site};
     use crate::{DType, Rank};
 
     fn refused(by: u32, operation: Operation, reason: &Error) -> Error {
-        let call = Call::new(operation, DType::F32, 1, std::panic::Location::caller());
+        let call = Call::new(operation, DType::F32, 1, Site::caller());
         let reason = reason.clone();
         Error::Refused(Box::new(Refused { name: "World", call, by: Rank(by), reason }))
     }
@@ -303,7 +293,7 @@ mod tests {
         let (first, second) = (Error::other("no"), Error::other("no"));
         assert!(first == first.clone() && first != second);
         // Two closures of one line read alike too.
-        let site = std::panic::Location::caller;
+        let site = Site::caller;
         let [a, b] = [site(), site()]
             .map(|site| Error::BadRange(Box::new(BadRange { start: 0, end: 2, len: 1, site })));
         assert!(a.to_string() == b.to_string() && a != b);

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use super::At;
+use super::Site;
 use super::refusal::UNHARMED;
 use super::report::texts_by_ranks;
 use crate::{DType, Rank};
-
-type Location = &'static std::panic::Location<'static>;
 
 /// The ranks bind plans that differ, or one of them cannot bind its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,13 +15,13 @@ pub struct PlansDiffer {
     /// What each rank binds: the plan, its sizes, its hash; or why it cannot.
     pub parts: Vec<String>,
     /// Where this rank does.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for PlansDiffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, parts, site } = self;
-        write!(f, "the ranks of {name} bind different plans (at {}):", At(site))?;
+        write!(f, "the ranks of {name} bind different plans (at {}):", site)?;
         texts_by_ranks(f, parts)?;
         f.write_str("; bind the same plan with the same sizes on all ranks; none is bound")
     }
@@ -39,7 +37,7 @@ pub struct BoundElsewhere {
     /// The one that it is run with.
     pub found: (&'static str, usize),
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for BoundElsewhere {
@@ -52,7 +50,7 @@ impl fmt::Display for BoundElsewhere {
                 write!(f, "{} of {} ranks, and this {} has {}", bound.0, bound.1, found.0, found.1)?
             }
         }
-        write!(f, " (at {}): bind it again, to this one; nothing was sent", At(site))
+        write!(f, " (at {}): bind it again, to this one; nothing was sent", site)
     }
 }
 
@@ -66,7 +64,7 @@ pub struct BadArgument {
     /// What is wrong with it.
     pub why: ArgumentFault,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 /// What is wrong with memory that is given to a plan.
@@ -181,7 +179,7 @@ impl fmt::Display for BadArgument {
                 f.write_str("is two copies that swap, the plan's is one")
             }
         }?;
-        write!(f, " (at {}); {UNHARMED}", At(site))
+        write!(f, " (at {}); {UNHARMED}", site)
     }
 }
 

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use super::At;
+use super::Site;
 use crate::DType;
-
-type Location = &'static std::panic::Location<'static>;
 
 /// What every refusal of a collective ends with.
 pub(super) const UNHARMED: &str = "nothing was sent and the communicator is unharmed, but the other ranks may be waiting: they are told of this refusal";
@@ -26,7 +24,7 @@ pub struct BadLength {
     /// Why: `4 ranks x 1024`.
     pub because: String,
     /// Where.
-    pub site: Location,
+    pub site: Site,
     /// Whether other ranks take part in the operation.
     pub collective: bool,
 }
@@ -37,7 +35,7 @@ impl fmt::Display for BadLength {
         write!(
             f,
             "{operation}: the {buffer} buffer holds {found} {dtype}, {because} need {needed} (at {}); take {needed} elements, or a slice of that length",
-            At(site)
+            site
         )?;
         if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
     }
@@ -53,23 +51,19 @@ pub struct BadRange {
     /// How many elements there are.
     pub len: usize,
     /// Where the view was made.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for BadRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { start, end, len, site } = self;
         if start > end {
-            write!(
-                f,
-                "the range {start}..{end} of a buffer ends before it starts (at {})",
-                At(site)
-            )
+            write!(f, "the range {start}..{end} of a buffer ends before it starts (at {})", site)
         } else {
             write!(
                 f,
                 "the range {start}..{end} reaches past a buffer of {len} elements (at {})",
-                At(site)
+                site
             )
         }
     }
@@ -85,7 +79,7 @@ pub struct NoSuchRank {
     /// The communicator's size.
     pub size: usize,
     /// Where.
-    pub site: Location,
+    pub site: Site,
     /// Whether other ranks take part in the operation.
     pub collective: bool,
 }
@@ -96,7 +90,7 @@ impl fmt::Display for NoSuchRank {
         write!(
             f,
             "{operation}: there is no rank {asked} in a communicator of {size} (at {}); ranks count from 0 to {}",
-            At(site),
+            site,
             size.saturating_sub(1)
         )?;
         if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
@@ -111,7 +105,7 @@ pub struct NoBuffer {
     /// This rank, the root.
     pub root: crate::Rank,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for NoBuffer {
@@ -120,7 +114,7 @@ impl fmt::Display for NoBuffer {
         write!(
             f,
             "{operation}: rank {root} is the root itself and gave no buffer (at {}); pass `Root::Here(&buffer)` there; {UNHARMED}",
-            At(site)
+            site
         )
     }
 }
@@ -137,7 +131,7 @@ pub struct Overflow {
     /// The element type.
     pub dtype: DType,
     /// Where.
-    pub site: Location,
+    pub site: Site,
     /// Whether other ranks take part in the operation.
     pub collective: bool,
 }
@@ -155,7 +149,7 @@ impl fmt::Display for Overflow {
             f,
             "{count} {dtype} of {} bytes are more than a buffer can hold (at {}); {mend}",
             dtype.size(),
-            At(site)
+            site
         )?;
         if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
     }
@@ -173,7 +167,7 @@ pub struct SplitsTooLong {
     /// From or to each rank, how many elements.
     pub counts: Vec<usize>,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for SplitsTooLong {
@@ -183,7 +177,7 @@ impl fmt::Display for SplitsTooLong {
         write!(
             f,
             "{operation}: rank {rank} would {does} {counts:?} elements {side} the ranks, more than a buffer can hold (at {}); declare fewer on all ranks; nothing was sent",
-            At(site)
+            site
         )
     }
 }
@@ -202,7 +196,7 @@ pub struct OtherDevice {
     /// The ordinal where it must be.
     pub needed: u32,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for OtherDevice {
@@ -211,7 +205,7 @@ impl fmt::Display for OtherDevice {
         write!(
             f,
             "{operation}: the {what} is on {kind}:{found}, this takes {kind}:{needed} (at {}); make it with `comm.device()`; {UNHARMED}",
-            At(site)
+            site
         )
     }
 }
@@ -281,7 +275,7 @@ pub struct BadGroups {
     /// What is wrong with them.
     pub why: String,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for BadGroups {
@@ -289,8 +283,7 @@ impl fmt::Display for BadGroups {
         write!(
             f,
             "split: {} (at {}); each rank belongs to one list at most, and all ranks give the same; {UNHARMED}",
-            self.why,
-            At(self.site)
+            self.why, self.site
         )
     }
 }
@@ -305,7 +298,7 @@ pub struct OtherDType {
     /// What the other holds, or what was asked for.
     pub expected: DType,
     /// Where.
-    pub site: Location,
+    pub site: Site,
     /// Whether other ranks take part in the operation.
     pub collective: bool,
 }
@@ -316,7 +309,7 @@ impl fmt::Display for OtherDType {
         write!(
             f,
             "{operation}: found {found}, expected {expected} (at {}); both sides of an operation hold one data type",
-            At(site)
+            site
         )?;
         if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
     }
@@ -330,7 +323,7 @@ pub struct NotReducible {
     /// The data type.
     pub dtype: DType,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for NotReducible {
@@ -339,7 +332,7 @@ impl fmt::Display for NotReducible {
         write!(
             f,
             "{operation}: `Avg` cannot reduce {dtype} (at {}): an average needs a floating-point type; use `Sum`, and divide where you read the result; {UNHARMED}",
-            At(site)
+            site
         )
     }
 }
@@ -348,7 +341,7 @@ impl fmt::Display for NotReducible {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherClique {
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for OtherClique {
@@ -356,7 +349,7 @@ impl fmt::Display for OtherClique {
         write!(
             f,
             "per-rank values of another clique were used (at {}): make them with this one's `alloc` or `per_rank`; nothing was sent",
-            At(self.site)
+            self.site
         )
     }
 }
@@ -367,7 +360,7 @@ pub struct OutsideGroup {
     /// The method.
     pub operation: &'static str,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for OutsideGroup {
@@ -376,7 +369,7 @@ impl fmt::Display for OutsideGroup {
         write!(
             f,
             "{operation} in `clique.each` would wait for a rank whose turn has not come (at {}); record it in `clique.group(..)`",
-            At(site)
+            site
         )
     }
 }
@@ -410,7 +403,7 @@ pub struct WaitInLaunch {
     /// The method.
     pub operation: &'static str,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for WaitInLaunch {
@@ -419,7 +412,7 @@ impl fmt::Display for WaitInLaunch {
         write!(
             f,
             "{operation} waits, and a closure given to `stream.launch` may not (at {}): it would hold up its own stream; wait after the launch",
-            At(site)
+            site
         )
     }
 }

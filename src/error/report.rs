@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{At, Call, Error, Operation};
+use super::{Call, Error, Operation, Site};
 use crate::Rank;
 
 /// The ranks' calls differ. NCCL would hang or give wrong data.
@@ -134,7 +134,7 @@ pub struct OtherUse {
     /// Whose it is: the window's owner, or another rank that puts there.
     pub rank: Rank,
     /// Where the program makes it.
-    pub site: &'static std::panic::Location<'static>,
+    pub site: Site,
     /// Whether it is a put too.
     pub is_put: bool,
     /// Whether it writes.
@@ -165,14 +165,14 @@ impl NoOrder {
         let Self { name, put, from, put_is_first, other } = self;
         let (start, end) = (start / put.dtype.size(), end.div_ceil(put.dtype.size()));
         write!(f, "{start}..{end} of a window of {} of rank {owner} on {name}: ", put.dtype)?;
-        let puts = format!("rank {from} puts at {}", At(put.site));
+        let puts = format!("rank {from} puts at {}", put.site);
         let OtherUse { rank, site, is_put, is_write } = other;
         let verb = match (is_put, is_write) {
             (true, _) => "puts",
             (false, true) => "writes",
             (false, false) => "reads",
         };
-        let uses = format!("rank {rank} {verb} at {}", At(site));
+        let uses = format!("rank {rank} {verb} at {}", site);
         let (first, second) = if *put_is_first { (puts, uses) } else { (uses, puts) };
         write!(f, "{first}, {second}, and nothing orders the two; ")?;
         match (is_put, put_is_first) {
@@ -202,7 +202,7 @@ pub struct Panicked {
     /// What it said.
     pub message: String,
     /// Where it was launched.
-    pub site: &'static std::panic::Location<'static>,
+    pub site: Site,
 }
 
 impl fmt::Display for Panicked {
@@ -210,8 +210,7 @@ impl fmt::Display for Panicked {
         write!(
             f,
             "the closure launched at {} panicked: {}; what it was to write is unspecified",
-            At(self.site),
-            self.message
+            self.site, self.message
         )
     }
 }

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use super::At;
-
-type Location = &'static std::panic::Location<'static>;
+use super::Site;
 
 /// A request that an [`Ordered`](crate::Ordered) communicator cannot take.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,7 +14,7 @@ pub struct BadSubmission {
     /// What is wrong with it.
     pub why: SubmissionFault,
     /// Where it was submitted.
-    pub site: Location,
+    pub site: Site,
 }
 
 /// What is wrong with a request.
@@ -26,7 +24,7 @@ pub enum SubmissionFault {
     /// This rank has submitted its key, and has not issued that request.
     Twice {
         /// Where.
-        first: Location,
+        first: Site,
     },
     /// It is submitted inside another request, which ends first.
     Inside,
@@ -35,12 +33,12 @@ pub enum SubmissionFault {
 impl fmt::Display for BadSubmission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, key, why, site } = self;
-        write!(f, "submit: the request `{key}` to {name} (at {}) ", At(site))?;
+        write!(f, "submit: the request `{key}` to {name} (at {}) ", site)?;
         match why {
             SubmissionFault::Twice { first } => write!(
                 f,
                 "has the key of one that this rank has not issued yet (submitted at {}): give requests that are in flight together keys of their own",
-                At(first)
+                first
             )?,
             SubmissionFault::Inside => f.write_str(
                 "is made inside another one, which would wait for itself: make the call with the communicator that the closure is given",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{At, Site};
+use super::Site;
 use crate::Rank;
 
 /// Signals that this rank never awaited, known when its communicator ends.
@@ -42,7 +42,7 @@ impl fmt::Display for Unawaited {
             if (*context, *index) != (0, 0) {
                 write!(f, " in context {context}, signal {index}")?;
             }
-            write!(f, ", the last raised at {}", At(last))?;
+            write!(f, ", the last raised at {last}")?;
         }
         write!(
             f,

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use super::At;
+use super::Site;
 use super::refusal::UNHARMED;
 use super::report::texts_by_ranks;
 use crate::{DType, Rank};
-
-type Location = &'static std::panic::Location<'static>;
 
 /// A put that ends past the peer's part of the window.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,7 +21,7 @@ pub struct OutsideWindow {
     /// Of what type.
     pub dtype: DType,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for OutsideWindow {
@@ -32,7 +30,7 @@ impl fmt::Display for OutsideWindow {
         write!(
             f,
             "put_signal: [{start}, {end}) ends past rank {peer}'s window of {len} {dtype} (at {}); put less, or register a longer window; {UNHARMED}",
-            At(site)
+            site
         )
     }
 }
@@ -45,13 +43,13 @@ pub struct WindowsDiffer {
     /// What each rank registered: `4096 f32, Symmetric`.
     pub parts: Vec<String>,
     /// Where this rank did.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for WindowsDiffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, parts, site } = self;
-        write!(f, "the ranks of {name} register different windows (at {}):", At(site))?;
+        write!(f, "the ranks of {name} register different windows (at {}):", site)?;
         texts_by_ranks(f, parts)?;
         f.write_str("; register the same on all ranks in the same order, or lengths that differ with `window_uneven`; nothing was registered")
     }
@@ -69,7 +67,7 @@ pub struct NoSuchSignal {
     /// How many signals each has.
     pub signals: u32,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for NoSuchSignal {
@@ -78,7 +76,7 @@ impl fmt::Display for NoSuchSignal {
         write!(
             f,
             "there is no signal {index} in context {context} (at {}): the communicator was made with {contexts} contexts of {signals} signals; ask for more with `CommConfig::builder().contexts(..).signals(..)`",
-            At(site)
+            site
         )
     }
 }
@@ -95,7 +93,7 @@ pub struct TooManySignals {
     /// How many can be waited for at once.
     pub most: u32,
     /// Where.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for TooManySignals {
@@ -104,7 +102,7 @@ impl fmt::Display for TooManySignals {
         write!(
             f,
             "{operation}: {count} signals of rank {peer} in one slot are more than the {most} that one wait can count (at {}); wait for them in several",
-            At(site)
+            site
         )
     }
 }
@@ -119,7 +117,7 @@ pub struct SelfTransfer {
     /// How many elements each receive from itself has, in order.
     pub recvs: Vec<usize>,
     /// Where the group is.
-    pub site: Location,
+    pub site: Site,
 }
 
 impl fmt::Display for SelfTransfer {
@@ -128,7 +126,7 @@ impl fmt::Display for SelfTransfer {
         write!(
             f,
             "rank {rank} sends {sends:?} elements to itself and receives {recvs:?} from itself (at {}); both halves of such a transfer belong into one group, with one length: `comm.group(|g| ..)`; nothing was sent",
-            At(site)
+            site
         )
     }
 }

@@ -10,8 +10,6 @@
 //! collectives, then the transfers, which all proceed together. An operation must not depend on
 //! another of its own group; the borrows see to it for buffers.
 
-use std::panic::Location;
-
 use crate::backend::{Backend, Op, Refusal};
 use crate::communicator::{CanEnqueue, Core, On, State, Together};
 use crate::error::{Aborted, Error, Site};
@@ -173,7 +171,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        run(self.here(), record, Location::caller())
+        run(self.here(), record, Site::caller())
     }
 
     /// [`group`](Self::group) on another stream.
@@ -189,7 +187,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        run(self.on(stream), record, Location::caller())
+        run(self.on(stream), record, Site::caller())
     }
 }
 

@@ -11,7 +11,6 @@ mod hazards;
 mod moves;
 mod ranges;
 
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -197,7 +196,7 @@ unsafe impl Launches for HostBackend {
 
     fn launch(
         stream: &Arc<StreamToken>,
-        site: &'static Location<'static>,
+        site: Site,
         work: impl for<'v> FnOnce(()) + Send + 'static,
     ) -> Result<()> {
         ENGINE.enqueue_launch(stream, site, Box::new(move || work(())));

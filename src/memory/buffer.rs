@@ -3,13 +3,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::panic::Location;
 use std::sync::Arc;
 
 use super::slice::Extent;
 use super::{Allocation, DeviceMem, Slice, SliceMut};
 use crate::backend::{AllocKind, Memory};
-use crate::error::{BadLength, Error, Overflow};
+use crate::error::{BadLength, Error, Overflow, Site};
 use crate::{Device, Element, Result, wait};
 
 /// `len` elements of type `T` on device `D`, in memory of kind `M`.
@@ -26,7 +25,7 @@ pub struct Buffer<T, D: Device, M = DeviceMem> {
 impl<T: Element, D: Device, M> Buffer<T, D, M> {
     #[track_caller]
     pub(crate) fn alloc(device: &D, len: usize, kind: AllocKind) -> Result<Self> {
-        let site = Location::caller();
+        let site = Site::caller();
         let bytes = len
             .checked_mul(size_of::<T>())
             .filter(|&bytes| isize::try_from(bytes).is_ok())
@@ -145,7 +144,7 @@ pub(super) fn read<T: Element, D: Device>(
     offset: usize,
     out: &mut [T],
     operation: &'static str,
-    site: &'static Location<'static>,
+    site: Site,
 ) -> Result<()> {
     wait::until(allocation.order.points(false)?, None, operation, site)?;
     // SAFETY: the view's extent was checked against the allocation; `out` is writable for its own
@@ -168,7 +167,7 @@ pub(super) fn write<T: Element, D: Device>(
     offset: usize,
     values: &[T],
     operation: &'static str,
-    site: &'static Location<'static>,
+    site: Site,
 ) -> Result<()> {
     wait::until(allocation.order.points(true)?, None, operation, site)?;
     // SAFETY: as in `read`; all users were waited for, and the view is exclusive.
@@ -189,7 +188,7 @@ pub(super) fn host_length<T: Element>(
     operation: &'static str,
     found: usize,
     needed: usize,
-    site: &'static Location<'static>,
+    site: Site,
 ) -> Error {
     Error::BadLength(Box::new(BadLength {
         operation,

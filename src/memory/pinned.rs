@@ -21,7 +21,7 @@ pub struct Pinned<T, D: Device> {
 impl<T: Element, D: Device> Pinned<T, D> {
     #[track_caller]
     pub(crate) fn alloc(device: &D, len: usize) -> Result<Self> {
-        let site = std::panic::Location::caller();
+        let site = Site::caller();
         let bytes = len.checked_mul(size_of::<T>()).filter(|&b| isize::try_from(b).is_ok());
         let bytes = bytes.ok_or_else(|| {
             Error::Overflow(Box::new(Overflow {
@@ -105,7 +105,7 @@ impl<T: Element, D: Device> Copying<T, D> {
     /// abort.
     #[track_caller]
     pub fn wait(self) -> Result<Pinned<T, D>, Failed<Self>> {
-        let site: Site = std::panic::Location::caller();
+        let site: Site = Site::caller();
         let points = vec![(self.stream.clone(), self.point.clone())];
         match wait::until(points, None, "wait", site) {
             Ok(()) => Ok(self.pinned),

@@ -6,12 +6,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::panic::Location;
 use std::sync::Arc;
 
 use super::{Allocation, buffer};
 use crate::backend::{Backend, Span};
-use crate::error::{BadRange, Error};
+use crate::error::{BadRange, Error, Site};
 use crate::{Device, Element, Result};
 
 /// A range of elements in an allocation, or the range that did not fit.
@@ -37,12 +36,8 @@ impl Extent {
         if range.start <= range.end && range.end <= self.len {
             return Self { start: self.start + range.start, len: range.len(), bad: None };
         }
-        let bad = BadRange {
-            start: range.start,
-            end: range.end,
-            len: self.len,
-            site: Location::caller(),
-        };
+        let bad =
+            BadRange { start: range.start, end: range.end, len: self.len, site: Site::caller() };
         Self { len: 0, bad: Some(bad), ..self }
     }
 
@@ -130,7 +125,7 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
     /// As there; [`Error::BadRange`] for a range past the end.
     #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let site = Location::caller();
+        let site = Site::caller();
         let (start, len) = self.checked()?;
         let mut out = vec![T::default(); len];
         buffer::read::<T, D>(self.allocation, start * size_of::<T>(), &mut out, "to_vec", site)?;
@@ -143,7 +138,7 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
     /// As there; [`Error::BadRange`] for a range past the end.
     #[track_caller]
     pub fn copy_to(&self, out: &mut [T]) -> Result<()> {
-        let site = Location::caller();
+        let site = Site::caller();
         let (start, len) = self.checked()?;
         if out.len() != len {
             return Err(buffer::host_length::<T>("copy_to", len, out.len(), site));
@@ -249,7 +244,7 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
     /// As there; [`Error::BadRange`] for a range past the end.
     #[track_caller]
     pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
-        let site = Location::caller();
+        let site = Site::caller();
         let (start, len) = self.extent.checked().map_err(|bad| Error::BadRange(Box::new(bad)))?;
         if values.len() != len {
             return Err(buffer::host_length::<T>("copy_from", len, values.len(), site));

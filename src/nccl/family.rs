@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use super::watch;
 use crate::backend::{Allocation, Departure, Join, Refusal, Slot};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{Aborted, Called, CallsByRanks, Error, PeerFailed, Refused, Timeout};
+use crate::error::{Aborted, Called, CallsByRanks, Error, PeerFailed, Refused, Site, Timeout};
 use crate::{Rank, Result};
 
 pub(super) struct Family {
@@ -421,7 +420,7 @@ impl Family {
         let Some(health) = member.health() else { return };
         let call = member.recorder.last();
         let operation = call.map_or("a call of NCCL", |call| call.operation.name());
-        let site = call.map_or_else(Location::caller, |call| call.site);
+        let site = call.map_or_else(Site::caller, |call| call.site);
         let mut report =
             format!("its thread is inside NCCL, which waits for other ranks: {}", self.report());
         if !elsewhere.is_empty() {
@@ -470,7 +469,7 @@ impl Family {
     pub(super) fn process_ends(&self) {
         for health in self.members.iter().filter_map(Member::health) {
             let why = "the process ends".to_owned();
-            let aborted = Aborted { why, by: health.rank(), at: Location::caller() };
+            let aborted = Aborted { why, by: health.rank(), at: Site::caller() };
             health.fail(Error::Aborted(Box::new(aborted)));
         }
     }

@@ -2,7 +2,6 @@
 //!
 //! Written by the rank's thread at a few plain stores a call, read by whoever waits.
 
-use std::panic::Location;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -202,7 +201,7 @@ struct Ring<const N: usize> {
 
 #[derive(Default)]
 struct Slot {
-    site: AtomicPtr<Location<'static>>,
+    site: AtomicPtr<()>,
     count: AtomicUsize,
     what: AtomicU64,
 }
@@ -251,13 +250,13 @@ const NOBODY: u32 = u32::MAX;
 /// A call as it is kept.
 struct Packed {
     /// Null for a call that was refused.
-    site: *const Location<'static>,
+    site: *mut (),
     count: usize,
     what: u64,
 }
 
 impl Packed {
-    const REFUSED: Self = Self { site: ptr::null(), count: 0, what: 0 };
+    const REFUSED: Self = Self { site: ptr::null_mut(), count: 0, what: 0 };
 
     #[inline]
     fn new(call: &Call, memory: u8) -> Self {
@@ -268,7 +267,7 @@ impl Packed {
             | reduction << 16
             | u64::from(memory) << 24
             | u64::from(rank) << 32;
-        Self { site: call.site, count: call.count, what }
+        Self { site: call.site.as_ptr(), count: call.count, what }
     }
 }
 
@@ -277,13 +276,13 @@ impl Slot {
     fn put(&self, packed: &Packed) {
         self.what.store(packed.what, Relaxed);
         self.count.store(packed.count, Relaxed);
-        self.site.store(packed.site.cast_mut(), Relaxed);
+        self.site.store(packed.site, Relaxed);
     }
 
     /// What was put, or a mixture while something else is being put.
     fn take(&self) -> Option<(Call, u8)> {
-        // SAFETY: null, or of a reference that lives for ever.
-        let site: Site = unsafe { self.site.load(Relaxed).as_ref() }?;
+        // SAFETY: null, or of a call's site.
+        let site = unsafe { Site::from_ptr(self.site.load(Relaxed)) }?;
         let what = self.what.load(Relaxed);
         let byte = |at: u32| (what >> at) as u8;
         let operation = operation(byte(0))?;
@@ -350,20 +349,19 @@ const _: () = {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::Location;
 
     use super::{KEPT, Recorder};
-    use crate::error::{Call, Called, CollectiveName, Operation};
+    use crate::error::{Call, Called, CollectiveName, Operation, Site};
     use crate::{DType, Rank, ReductionName};
 
     fn all_reduce(count: usize) -> Call {
-        let mut call = Call::new(CollectiveName::AllReduce, DType::Bf16, count, Location::caller());
+        let mut call = Call::new(CollectiveName::AllReduce, DType::Bf16, count, Site::caller());
         call.reduction = Some(ReductionName::Mean);
         call
     }
 
     fn with(operation: Operation, peer: u32, count: usize) -> Call {
-        let mut call = Call::new(operation, DType::F32, count, Location::caller());
+        let mut call = Call::new(operation, DType::F32, count, Site::caller());
         call.peer = Some(Rank(peer));
         call
     }
@@ -372,7 +370,7 @@ mod tests {
     fn what_was_called_is_told() {
         let recorder = Recorder::new(4);
         recorder.collective(&all_reduce(7), 2);
-        let mut broadcast = Call::new(CollectiveName::Broadcast, DType::I8, 9, Location::caller());
+        let mut broadcast = Call::new(CollectiveName::Broadcast, DType::I8, 9, Site::caller());
         broadcast.root = Some(Rank(3));
         recorder.collective(&broadcast, 0);
         let told = recorder.call_and_memory(0);

@@ -8,8 +8,6 @@ mod uneven;
 
 pub use uneven::Splits;
 
-use std::panic::Location;
-
 use crate::backend::{Backend, Half, Op, Refusal, Span, Transfer};
 use crate::collectives::{Draft, View};
 use crate::communicator::{CanEnqueue, On, State};
@@ -47,7 +45,7 @@ impl<W: World> On<'_, W> {
     #[inline]
     #[track_caller]
     pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()> {
-        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         self.run_transfer(Half::SendTo, draft.transfer(Half::SendTo, buf.span(), to), to)
     }
 
@@ -58,7 +56,7 @@ impl<W: World> On<'_, W> {
     #[inline]
     #[track_caller]
     pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()> {
-        let draft = Draft::new(self.core, buf.dtype(), Location::caller());
+        let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         self.run_transfer(Half::RecvFrom, draft.transfer(Half::RecvFrom, buf.span(), from), from)
     }
 
@@ -89,7 +87,7 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn send<A: RecordRead<'e, W::Device>>(&mut self, buf: A, to: impl AsRank) -> Result<()> {
-        self.transfer(Half::SendTo, buf.recorded(), to, Location::caller())
+        self.transfer(Half::SendTo, buf.recorded(), to, Site::caller())
     }
 
     /// Records a [`recv`](Communicator::recv).
@@ -98,7 +96,7 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn recv<B: RecordWrite<'e, W::Device>>(&mut self, buf: B, from: impl AsRank) -> Result<()> {
-        self.transfer(Half::RecvFrom, buf.recorded(), from, Location::caller())
+        self.transfer(Half::RecvFrom, buf.recorded(), from, Site::caller())
     }
 
     /// Records one half of a transfer.

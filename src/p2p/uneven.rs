@@ -3,8 +3,6 @@
 //! The lengths are declared once, by all ranks together ([`Communicator::splits`]); every later call
 //! with them is checked against the whole matrix on this rank, without talking to the others.
 
-use std::panic::Location;
-
 use crate::backend::{Backend, Half, Refusal};
 use crate::communicator::{CanEnqueue, Core, Maker, State};
 use crate::error::{BadLength, Error, OtherDType, Site, SplitsTooLong};
@@ -88,7 +86,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         let counts = self.gather_as("splits", &sends.to_vec(), site)?;
         let size = self.size();
         match counts.iter().find(|row| row.len() != size) {
@@ -107,7 +105,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         let blocks = self.gather_as("blocks", &own, site)?;
         let size = self.size();
         let counts = blocks.iter().map(|&block| vec![block; size]).collect();
@@ -128,7 +126,7 @@ impl<W: World, S: State> Communicator<W, S> {
         B: RecordWrite<'e, W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         let (send, recv) = (send.recorded(), recv.recorded());
         let exact = Exact::new("all_to_all_v", send.dtype(), site)
             .made_by(self.here().core, splits)
@@ -164,7 +162,7 @@ impl<W: World, S: State> Communicator<W, S> {
         B: RecordWrite<'e, W::Device>,
         B::Elem: SameDtype<A::Elem>,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         let (send, recv) = (send.recorded(), recv.recorded());
         let lens = blocks.blocks();
         let exact = Exact::new("all_gather_v", send.dtype(), site)
@@ -201,7 +199,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         let lens = blocks.blocks();
         let exact = Exact::new("reduce_scatter_v", T::DTYPE, site)
             .made_by(self.here().core, blocks)

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -153,7 +152,7 @@ pub fn bind<W: World, S: State + CanEnqueue>(
     plan: &Plan,
     values: &Values,
 ) -> Result<Bound<W>> {
-    let (site, plan) = (Location::caller(), Arc::new(plan.clone()));
+    let (site, plan) = (Site::caller(), Arc::new(plan.clone()));
     let name = plan.name.clone();
     Bound::bind(comm, &name, Ok((plan, Accepted::default())), &[], values, site)
 }
@@ -171,7 +170,7 @@ impl<W: World> Bound<W> {
         declaration: &'static Declaration,
         values: &Values,
     ) -> Result<Self> {
-        let site = Location::caller();
+        let site = Site::caller();
         let plan = declaration.read().cloned();
         Self::bind(comm, name, plan, declaration.sites(), values, site)
     }

@@ -1,6 +1,5 @@
 //! Plans that `plan!` has checked while it expanded.
 
-use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
@@ -51,5 +50,5 @@ impl Declaration {
 #[doc(hidden)]
 #[track_caller]
 pub const fn here() -> Site {
-    Location::caller()
+    Site::caller()
 }

@@ -4,7 +4,6 @@
 //! the schedule says so; beside that, memory is put in stream order as by every other operation, so that what
 //! the program does before and after a run is ordered with it.
 
-use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use typed_nccl_plan::ir::Role;
@@ -25,7 +24,7 @@ impl<W: World> Bound<W> {
     #[track_caller]
     pub fn on<'a, S: State + CanEnqueue>(&'a mut self, comm: &'a Communicator<W, S>) -> Run<'a, W> {
         let Self { fixed, moving } = self;
-        let (on, site) = (comm.here(), Location::caller());
+        let (on, site) = (comm.here(), Site::caller());
         let found = (on.core.health.id(), W::NAME, comm.size());
         let elsewhere = (found.0 != fixed.of.0).then(|| {
             let (bound, found) = ((fixed.of.1, fixed.of.2), (found.1, found.2));

@@ -9,8 +9,6 @@ mod signals;
 
 pub use signals::{SignalSlot, Signals};
 
-use std::panic::Location;
-
 use crate::backend::{Backend, Op, Put, Refusal, Signal, Slot, Wait};
 use crate::collectives::Draft;
 use crate::communicator::{CanEnqueue, On, State};
@@ -151,7 +149,7 @@ impl<'c, W: World> On<'c, W> {
         peer: impl AsRank,
         target: WindowPlace<'_, T, W, K>,
     ) -> Result<()> {
-        let op = self.draft_put(source, peer, &target, Location::caller());
+        let op = self.draft_put(source, peer, &target, Site::caller());
         self.run_one_sided(self.refused(peer, target.slot), op)
     }
 
@@ -170,7 +168,7 @@ impl<'c, W: World> On<'c, W> {
     /// As there.
     #[track_caller]
     pub fn signal_slot(&self, peer: impl AsRank, slot: SignalSlot) -> Result<()> {
-        let op = self.draft_signal(peer, slot, Location::caller());
+        let op = self.draft_signal(peer, slot, Site::caller());
         self.run_one_sided(self.refused(peer, slot), op)
     }
 
@@ -180,7 +178,7 @@ impl<'c, W: World> On<'c, W> {
     /// As there.
     #[track_caller]
     pub fn wait_signal(&self, peer: impl AsRank) -> Result<()> {
-        let op = self.draft_wait(peer, SignalSlot::default(), 1, Location::caller());
+        let op = self.draft_wait(peer, SignalSlot::default(), 1, Site::caller());
         self.run_one_sided(turn_of(&op), op)
     }
 
@@ -190,7 +188,7 @@ impl<'c, W: World> On<'c, W> {
     /// As there.
     #[track_caller]
     pub fn wait_signals(&self, signals: &Signals) -> Result<()> {
-        let site = Location::caller();
+        let site = Site::caller();
         let mut lists = self.core.lists();
         let mut refused = None;
         for &(peer, slot, count) in signals.all() {
@@ -223,7 +221,7 @@ impl<'e, W: World> Group<'e, W> {
         peer: impl AsRank,
         target: WindowPlace<'_, T, W, K>,
     ) -> Result<()> {
-        let op = self.on.draft_put(source, peer, &target, Location::caller());
+        let op = self.on.draft_put(source, peer, &target, Site::caller());
         self.record(self.on.refused(peer, target.slot), op)
     }
 
@@ -233,7 +231,7 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn signal(&mut self, peer: impl AsRank) -> Result<()> {
-        let op = self.on.draft_signal(peer, SignalSlot::default(), Location::caller());
+        let op = self.on.draft_signal(peer, SignalSlot::default(), Site::caller());
         self.record(self.on.refused(peer, SignalSlot::default()), op)
     }
 
@@ -245,7 +243,7 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn wait_signals(&mut self, signals: &Signals) -> Result<()> {
-        let site = Location::caller();
+        let site = Site::caller();
         for &(peer, slot, count) in signals.all() {
             let op = self.on.draft_wait(peer, slot, count, site);
             self.record(turn_of(&op), op)?;
@@ -342,7 +340,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let here = self.here();
         let slot = SignalSlot::new(Slot { context, index }, here.core.resources.maker());
-        here.slot(slot, Location::caller())?;
+        here.slot(slot, Site::caller())?;
         Ok(slot)
     }
 }

@@ -1,7 +1,5 @@
 //! Copies in stream order, from and to pinned memory.
 
-use std::panic::Location;
-
 use super::Stream;
 use crate::backend::{Copies, Streams};
 use crate::error::{BadLength, Error, Failed, OtherDevice, Site};
@@ -37,7 +35,7 @@ impl<D: Device> Stream<D> {
         from: Pinned<T, D>,
         to: &mut B,
     ) -> Result<Copying<T, D>, Failed<Pinned<T, D>>> {
-        match self.start_upload(&from, to, Location::caller()) {
+        match self.start_upload(&from, to, Site::caller()) {
             Ok(point) => Ok(Copying::new(from, &self.core, point)),
             Err(error) => Err(Failed { error, value: from }),
         }
@@ -53,7 +51,7 @@ impl<D: Device> Stream<D> {
         from: &A,
         to: Pinned<T, D>,
     ) -> Result<Copying<T, D>, Failed<Pinned<T, D>>> {
-        match self.start_download(from, &to, Location::caller()) {
+        match self.start_download(from, &to, Site::caller()) {
             Ok(point) => Ok(Copying::new(to, &self.core, point)),
             Err(error) => Err(Failed { error, value: to }),
         }

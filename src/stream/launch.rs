@@ -2,12 +2,11 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
 use super::{Stream, StreamCore};
 use crate::backend::{Backend, Launches, Seen};
-use crate::error::{Error, OtherDevice};
+use crate::error::{Error, OtherDevice, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::{Device, Element, Elements, Readable, Result, Writable};
 
@@ -129,7 +128,7 @@ pub trait OperandsOn<D: Device>: Operands {
 #[doc(hidden)]
 pub struct StreamAccess<'s, D: Device> {
     core: &'s StreamCore<D::Backend>,
-    site: &'static Location<'static>,
+    site: Site,
 }
 
 /// Part of an allocation, held by a queue.
@@ -365,7 +364,7 @@ pub(super) fn enqueue<D: Device, A, F>(
     stream: &Stream<D>,
     operands: A,
     work: F,
-    site: &'static Location<'static>,
+    site: Site,
 ) -> Result<()>
 where
     A: OperandsOn<D>,

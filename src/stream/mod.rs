@@ -12,9 +12,9 @@ pub(crate) use core::{StreamCore, StreamShared, User};
 pub(crate) use launch::launching;
 
 use std::fmt;
-use std::panic::Location;
 
 use crate::backend::Launches;
+use crate::error::Site;
 use crate::{Device, Result, wait};
 
 /// A queue of work on device `D`: what is enqueued runs in order, and beside the work of other
@@ -64,7 +64,7 @@ impl<D: Device> Stream<D> {
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
         let point = <D::Backend as crate::backend::Streams>::point(self.core.raw())?;
-        wait::until(vec![(self.core.shared(), point)], None, "sync", Location::caller())
+        wait::until(vec![(self.core.shared(), point)], None, "sync", Site::caller())
     }
 
     /// Enqueues your own computation in stream order; the host does not wait.
@@ -99,7 +99,7 @@ impl<D: Device> Stream<D> {
         A: OperandsOn<D>,
         F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
     {
-        launch::enqueue(self, operands, work, Location::caller())
+        launch::enqueue(self, operands, work, Site::caller())
     }
 }
 

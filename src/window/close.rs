@@ -1,7 +1,5 @@
 //! Closing: collective, in one order on all ranks, when nothing uses the window any more.
 
-use std::panic::Location;
-
 use super::{Window, WindowKind};
 use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Live, State};
@@ -40,7 +38,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         match close(S::live_mut(&mut self.body), &window, site) {
             Ok(()) => Ok(window.into_buffer()),
             Err(error) => Err(Failed { error, value: window }),

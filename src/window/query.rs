@@ -2,14 +2,13 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Weak;
 
 use super::{LsaPointers, Window, WindowKind};
 use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Key, State};
-use crate::error::{Error, NoSuchRank};
+use crate::error::{Error, NoSuchRank, Site};
 use crate::{AsRank, Buffer, Communicator, Device, Element, Rank, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
@@ -70,7 +69,7 @@ impl<W: World, S: State> Communicator<W, S> {
                 operation: "peer_ptr",
                 asked,
                 size,
-                site: Location::caller(),
+                site: Site::caller(),
                 collective: false,
             })));
         }

@@ -1,6 +1,5 @@
 //! Registration: collective, compared across ranks, all or nothing.
 
-use std::panic::Location;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -46,7 +45,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         self.allocate(len, false, site)
     }
 
@@ -59,7 +58,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         self.allocate(len, true, site)
     }
 
@@ -110,7 +109,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Location::caller();
+        let site = Site::caller();
         match register(
             S::live_mut(&mut self.body),
             Some(&buffer),

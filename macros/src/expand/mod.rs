@@ -101,7 +101,7 @@ fn declaration(krate: &TokenStream, valid: &Valid, accepted: Option<&Accepted>) 
     quote! {
         #import
 
-        static SITES: [&::core::panic::Location<'static>; #count] = [#(#sites),*];
+        static SITES: [#krate::error::Site; #count] = [#(#sites),*];
         static DECLARATION: #krate::plan::Declaration = #krate::plan::Declaration::new(#data, &SITES);
 
         /// The plan as data.

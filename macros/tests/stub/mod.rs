@@ -2,6 +2,10 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "it stands for a whole crate")]
 
+pub mod error {
+    pub type Site = &'static std::panic::Location<'static>;
+}
+
 pub mod plan;
 
 use std::marker::PhantomData;

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 
+use super::error::Site;
 use super::{
     Buffer, CanEnqueue, Communicator, Element, Result, Slice, SliceMut, Stream, Window, World,
 };
@@ -10,8 +11,6 @@ use super::{
 use typed_nccl_plan::check::Accepted;
 pub use typed_nccl_plan::ir::Plan;
 pub use typed_nccl_plan::verdict::Sizes;
-
-pub type Site = &'static Location<'static>;
 
 #[track_caller]
 pub const fn here() -> Site {

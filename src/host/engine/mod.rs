@@ -29,7 +29,6 @@ pub(super) use comm::Member;
 pub(super) use job::Parked;
 pub(super) use stream::{Point, Progress, StreamToken};
 
-use std::panic::Location;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ use stream::{Closure, Task};
 use super::moves::{Entry, Held};
 use super::{HostBackend, hazards};
 use crate::backend::{Blame, Departure, Half, Join, Op, Refusal, WindowId};
-use crate::error::{Error, Panicked, Surplus};
+use crate::error::{Error, Panicked, Site, Surplus};
 use crate::memory::Allocation;
 use crate::unwind;
 
@@ -77,12 +76,7 @@ impl Engine {
         self.enqueue(stream, Task::Wait(point));
     }
 
-    pub(super) fn enqueue_launch(
-        &self,
-        stream: &StreamToken,
-        site: &'static Location<'static>,
-        work: Closure,
-    ) {
+    pub(super) fn enqueue_launch(&self, stream: &StreamToken, site: Site, work: Closure) {
         self.enqueue(stream, Task::Launch { work, site });
     }
 

@@ -6,7 +6,6 @@ use super::pair::Side;
 use super::state::State;
 use super::stream::{Current, Point, Task};
 use crate::backend::{Blame, Culprit};
-use crate::error::At;
 
 /// How many streams a report follows.
 const DEPTH: usize = 8;
@@ -24,7 +23,7 @@ impl State {
                 }
                 (Some(Current::Launch { site }), _) => {
                     // No communicator's fault: its closure is this program's own.
-                    let report = format!("the closure launched at {} is not over", At(site));
+                    let report = format!("the closure launched at {} is not over", site);
                     return Some(Blame { culprit: Culprit::Program, report });
                 }
                 (None, Some(Task::Wait(other))) => key = other.stream().key,
@@ -56,7 +55,7 @@ impl State {
                     match window.and_then(|window| window.closure_at(*peer, *offset, bytes)) {
                         Some(site) => format!(
                             "{call}, on {name}, waits for the closure that rank {peer} launched at {}, which has the memory",
-                            At(site)
+                            site
                         ),
                         None => format!("{call}, on {name}, is not over"),
                     }

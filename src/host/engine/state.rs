@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::panic::Location;
 use std::sync::Arc;
 use std::thread::Thread;
 
@@ -15,6 +14,7 @@ use super::stream::{Closure, Progress, StreamState};
 use super::wait::{Looked, Wait};
 use super::window::Window;
 use crate::communicator::Health;
+use crate::error::Site;
 use crate::host::moves::{Entry, Held};
 
 /// Streams, communicators, and work that is ready.
@@ -53,7 +53,7 @@ pub(super) enum Step {
 pub(super) enum Work {
     Move(Arc<Job>),
     Resume(Parked),
-    Run { stream: Arc<Progress>, work: Closure, site: &'static Location<'static> },
+    Run { stream: Arc<Progress>, work: Closure, site: Site },
 }
 
 /// What became due under the lock and is done after it: no user code, no wake-up, no other lock and

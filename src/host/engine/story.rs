@@ -8,7 +8,7 @@ use super::flight::HostOp;
 use super::state::{Out, State};
 use super::stream::Task;
 use crate::Rank;
-use crate::error::{At, Call, Deadlock, Error, Operation, PeerFailed, Site};
+use crate::error::{Call, Deadlock, Error, Operation, PeerFailed, Site};
 
 /// A step of the way from one wait to the next.
 type Path = [(Node, Need)];
@@ -118,7 +118,7 @@ impl State {
                 let Some((operation, site)) = self.waiting(node) else { return };
                 lines.push(format!(
                     "{}: rank {} is in `{operation}` and waits for rank {peer}, which has not called it{}",
-                    At(site),
+                    site,
                     place.rank,
                     nobody(need)
                 ));
@@ -133,7 +133,7 @@ impl State {
                 };
                 lines.push(format!(
                     "{}: {who} is in `{operation}` until its stream is done",
-                    At(site)
+                    site
                 ));
             }
             Why::Stream => lines.push(
@@ -163,13 +163,13 @@ impl State {
         };
         let part = self.part_of(place, at, peer);
         let end = match &part {
-            Some(part) => format!("({})", At(part.call.site)),
+            Some(part) => format!("({})", part.call.site),
             None => "which it has not called".to_owned(),
         };
         let comma = if part.is_some() { "" } else { "," };
         lines.push(format!(
             "{}: rank {} {} and waits until rank {peer} {until}{comma} {end}{}",
-            At(call.site),
+            call.site,
             place.rank,
             does(&call),
             if next.is_none() { ", and every thread waits" } else { "" }
@@ -183,7 +183,7 @@ impl State {
                     () if part.stream == key => "on one stream",
                     () => "operations of one communicator run in order, on whatever stream",
                 };
-                (format!("{}", At(after.site)), why)
+                (format!("{}", after.site), why)
             }
             Some((_, Need { why: Why::Turn { .. }, .. })) => {
                 ("its earlier calls".to_owned(), "operations of one communicator run in order")
@@ -192,7 +192,7 @@ impl State {
         };
         lines.push(format!(
             "{}: rank {peer} {} only after {after} ({why})",
-            At(part.call.site),
+            part.call.site,
             does(&part.call)
         ));
     }

@@ -1,7 +1,6 @@
 //! Streams: queues of tasks that run in order.
 
 use std::collections::VecDeque;
-use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -10,7 +9,7 @@ use super::ENGINE;
 use super::comm::Place;
 use super::flight::HostOp;
 use super::state::{Out, State, Step, Work};
-use crate::error::Error;
+use crate::error::{Error, Site};
 use crate::host::hazards::StreamOrder;
 
 /// User compute, boxed.
@@ -142,7 +141,7 @@ pub(super) enum Task {
     /// A group of a communicator's operations.
     Group { place: Place, unit: u64, ops: Vec<HostOp> },
     /// User compute.
-    Launch { work: Closure, site: &'static Location<'static> },
+    Launch { work: Closure, site: Site },
     /// Waits for another stream.
     Wait(Point),
 }
@@ -152,7 +151,7 @@ pub(super) enum Current {
     /// A group, waiting for the other ranks or moving data.
     Group { place: Place },
     /// A closure, waiting for a thread or running.
-    Launch { site: &'static Location<'static> },
+    Launch { site: Site },
 }
 
 pub(super) struct StreamState {

@@ -1,0 +1,179 @@
+//! Places in a program: this one, or the one that another rank runs.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Where a rank's program made a call: a file, a line and a column.
+///
+/// The rank may be another process. Its file is named as its compiler named it.
+#[derive(Clone, Copy)]
+pub struct Site(NonNull<()>);
+
+// One pointer, so that a call costs no more to note than with a `Location`. The lowest bit tells
+// which of the two it points to; both are aligned.
+const ELSEWHERE: usize = 1;
+const _: () =
+    assert!(align_of::<Location<'_>>() > ELSEWHERE && align_of::<Elsewhere>() > ELSEWHERE);
+
+// SAFETY: it is one of two references to values that live for ever and that every thread may read.
+unsafe impl Send for Site {}
+// SAFETY: as above.
+unsafe impl Sync for Site {}
+
+/// A place in another process's program.
+#[derive(PartialEq, Eq, Hash)]
+struct Elsewhere {
+    file: Box<str>,
+    line: u32,
+    column: u32,
+}
+
+/// How many places elsewhere are kept apart: they stay for ever, and a program has few lines that
+/// call us.
+const MOST: usize = 1 << 16;
+
+/// How many bytes of a file's name are kept.
+const LONGEST: usize = 1 << 10;
+
+impl Site {
+    /// Where the function was called that has this call in it, and is `#[track_caller]`.
+    #[inline]
+    #[track_caller]
+    pub(crate) const fn caller() -> Self {
+        Self(NonNull::from_ref(Location::caller()).cast())
+    }
+
+    /// A place in the program of another process.
+    pub(crate) fn elsewhere(file: &str, line: u32, column: u32) -> Self {
+        static KNOWN: LazyLock<Mutex<HashSet<&'static Elsewhere>>> = LazyLock::new(Mutex::default);
+        static TOO_MANY: LazyLock<Elsewhere> =
+            LazyLock::new(|| Elsewhere { file: "elsewhere".into(), line: 0, column: 0 });
+        let end = file.floor_char_boundary(file.len().min(LONGEST));
+        let new = Elsewhere { file: file[..end].into(), line, column };
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let place: &'static Elsewhere = match known.get(&new) {
+            Some(place) => place,
+            None if known.len() >= MOST => &TOO_MANY,
+            None => {
+                let place = &*Box::leak(Box::new(new));
+                known.insert(place);
+                place
+            }
+        };
+        Self(NonNull::from(place).cast().map_addr(|address| address | ELSEWHERE))
+    }
+
+    /// As one word, for places that are read while they are written.
+    #[inline]
+    #[cfg(feature = "cuda")]
+    pub(crate) fn as_ptr(self) -> *mut () {
+        self.0.as_ptr()
+    }
+
+    /// The place of this word; none for null.
+    ///
+    /// # Safety
+    /// It is null or of [`as_ptr`](Self::as_ptr).
+    #[cfg(feature = "cuda")]
+    pub(crate) unsafe fn from_ptr(word: *mut ()) -> Option<Self> {
+        NonNull::new(word).map(Self)
+    }
+
+    fn parts(self) -> (&'static str, u32, u32) {
+        if self.0.addr().get() & ELSEWHERE == 0 {
+            // SAFETY: without the bit it is of `caller`: a reference that lives for ever.
+            let site: &'static Location<'static> = unsafe { self.0.cast().as_ref() };
+            return (site.file(), site.line(), site.column());
+        }
+        let place = self.0.as_ptr().map_addr(|address| address & !ELSEWHERE);
+        // SAFETY: with the bit it is of `elsewhere`: a reference that lives for ever.
+        let place = unsafe { &*place.cast::<Elsewhere>() };
+        (&place.file, place.line, place.column)
+    }
+
+    /// The source file, as the compiler was given it.
+    pub fn file(self) -> &'static str {
+        self.parts().0
+    }
+
+    /// The line, from 1.
+    pub fn line(self) -> u32 {
+        self.parts().1
+    }
+
+    /// The column, from 1.
+    pub fn column(self) -> u32 {
+        self.parts().2
+    }
+}
+
+impl PartialEq for Site {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 || self.parts() == other.parts()
+    }
+}
+
+impl Eq for Site {}
+
+impl Hash for Site {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+/// `trainer.rs:41`
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, line, _) = self.parts();
+        write!(f, "{file}:{line}")
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, line, column) = self.parts();
+        write!(f, "{file}:{line}:{column}")
+    }
+}
+
+impl Serialize for Site {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.parts().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Site {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (file, line, column) = <(String, u32, u32)>::deserialize(deserializer)?;
+        Ok(Self::elsewhere(&file, line, column))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Site;
+
+    #[test]
+    fn a_place_reads_alike_on_both_sides() {
+        let (here, line) = (Site::caller(), line!());
+        let bytes = postcard::to_stdvec(&here).expect("a place is encoded");
+        let [there, again] = [0; 2].map(|_| postcard::from_bytes(&bytes).expect("and decoded"));
+        assert!(here == there && there == again);
+        assert_eq!(here.to_string(), there.to_string());
+        assert_eq!((here.file(), here.line(), here.column()), (file!(), line, there.column()));
+        assert!(here != Site::caller());
+        assert!(there != Site::elsewhere(there.file(), there.line() + 1, there.column()));
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        let site = Site::elsewhere(&"ü".repeat(5000), 1, 1);
+        assert!(site.file().len() <= super::LONGEST && site.file().chars().all(|c| c == 'ü'));
+    }
+}
