@@ -9,8 +9,10 @@
 //! benchmark). It is exempt from semantic versioning.
 
 mod op;
+mod wire;
 
 pub use op::{Collective, Half, Op, Put, Reduction, Signal, Slot, Span, Transfer, Wait, WindowId};
+pub use wire::{Listener, Wire};
 
 pub use crate::control::Exchange;
 pub use crate::memory::Allocation;
@@ -345,6 +347,8 @@ pub struct Join {
     pub health: Arc<Health>,
     /// How long the communicator's waits may take.
     pub deadline: Duration,
+    /// To the ranks in other processes; none where all ranks share this one's memory.
+    pub wire: Option<Arc<dyn Wire>>,
 }
 
 /// Looks at a communicator while somebody waits for its work, and once more when the wait is over;

@@ -263,6 +263,7 @@ impl<W: World> Starting<W> {
             slots: self.config.slots(),
             health: self.health.clone(),
             deadline: self.config.deadline,
+            wire: control.wire(),
         };
         let stream = Stream::open(&self.device)?;
         self.joining = Some((<Back<W> as Lifecycle>::join(join)?, stream));

@@ -18,7 +18,7 @@ pub(crate) use bounded::{MOST_PARTS, is_bounded};
 pub use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 
-use crate::backend::Watcher;
+use crate::backend::{Watcher, Wire};
 use crate::communicator::Health;
 use crate::error::{Site, told};
 use crate::{Result, Seat};
@@ -148,6 +148,11 @@ impl Control {
     pub(crate) fn drop_out(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let (meeting, rank) = (self.meeting.clone(), self.rank);
         move |why| meeting.drop_out(rank, why)
+    }
+
+    /// What carries a backend's messages; none where all ranks share memory.
+    pub(crate) fn wire(&self) -> Option<Arc<dyn Wire>> {
+        None
     }
 
     /// What the ranks share from the start: unique to this communicator.

@@ -21,9 +21,12 @@ use crate::backend::{
     AllocKind, Blame, Copies, Departer, Departure, HostWait, Join, Launches, Lifecycle, Memory, Op,
     Operations, Refusal, Seen, Streams, Watcher, WindowId, Windows,
 };
-use crate::error::{Error, Site, Surplus};
+use crate::error::{Error, InitFailed, Site, Surplus};
 use crate::memory::Allocation;
 use crate::{DType, Element, Rank, Result, Team};
+
+/// Why ranks of several processes are refused.
+const NO_WIRE: &str = "host devices are threads of one process, and these ranks meet over the network: use GPUs, or `Seat::local`";
 
 /// The host backend.
 #[derive(Debug)]
@@ -227,6 +230,10 @@ unsafe impl Lifecycle for HostBackend {
     type Joining = Option<Member>;
 
     fn join(join: Join) -> Result<Option<Member>> {
+        if join.wire.is_some() {
+            let (size, why) = (join.size as usize, NO_WIRE.to_owned());
+            return Err(Error::InitFailed(Box::new(InitFailed { size, ranks: Vec::new(), why })));
+        }
         Ok(Some(ENGINE.join(join)))
     }
 

@@ -1,0 +1,26 @@
+//! What a backend says to its peers in other processes.
+
+use std::sync::Weak;
+
+use crate::Rank;
+
+/// Carries a backend's messages between ranks that do not share memory.
+pub trait Wire: Send + Sync {
+    /// To one rank, or to every other one. Does not wait. The messages of one rank arrive in their
+    /// order, each at least once, unless a rank dies. A message to this rank itself is not delivered.
+    fn tell(&self, to: Option<Rank>, message: Vec<u8>);
+
+    /// Who is told of messages and of deaths. What came before is kept, and delivered first; a rank
+    /// that sends more than a bounded number of messages before that is taken for broken.
+    fn listen(&self, listener: Weak<dyn Listener>);
+}
+
+/// Hears what comes over a [`Wire`], on the thread that carries the messages of the whole process: it
+/// must not block.
+pub trait Listener: Send + Sync {
+    /// A message. It is whatever the peer sent.
+    fn message(&self, from: Rank, message: &[u8]);
+
+    /// A rank will say nothing more: its process, its connection or its communicator has ended.
+    fn died(&self, rank: Rank, why: &str);
+}
