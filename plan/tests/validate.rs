@@ -251,6 +251,7 @@ fn statements() {
             arguments: vec![],
             reads: vec![],
             writes: vec![],
+            computes: Vec::new(),
             place: place(0, &[8]),
         });
         plan.steps.push(step(kind, 99));
@@ -282,6 +283,26 @@ fn limits() {
             this.arguments = vec![Expr::Rank; 1_000_001];
         }
     });
+    let computes = |reads: Vec<Region>, equations: Vec<Equation>| {
+        move |plan: &mut Plan| {
+            let kind = StepKind::Compute(Compute {
+                name: "w".to_owned(),
+                arguments: vec![],
+                reads: reads.clone(),
+                writes: vec![x()],
+                computes: equations.clone(),
+                place: place(0, &[]),
+            });
+            plan.steps.push(step(kind, 99));
+        }
+    };
+    let sum = |of: &[u32]| Equation { to: 0, by: Reduction::Sum, of: of.to_vec() };
+    let title = "what a step computes is not of what it reads and writes";
+    told(99, title, computes(vec![x()], vec![sum(&[1])]));
+    told(99, title, computes(vec![x()], vec![sum(&[])]));
+    told(99, title, computes(vec![x()], vec![Equation { to: 1, ..sum(&[0]) }]));
+    let title = "a step says twice what it leaves in `x`";
+    told(99, title, computes(vec![x()], vec![sum(&[0]), sum(&[0, 0])]));
     told(99, "this step is inside more than 63 others", |plan| {
         let nest = |inner, line| {
             let condition = Condition::All(vec![]);

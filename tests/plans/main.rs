@@ -1,5 +1,6 @@
-//! Plans made at run time, bound and run on the host backend.
+//! Plans, most of them made at run time, bound and run on the host backend.
 
+mod computed;
 mod declared;
 mod errors;
 mod one_sided;

@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir::{CollectiveName, Role};
 
-use super::Expr;
+use super::{Expr, Operator};
 use crate::area::Area;
 
 pub(crate) type Block = Vec<Statement>;
@@ -74,6 +74,7 @@ pub(crate) enum StatementKind {
         arguments: Vec<Argument>,
         /// Whether these are all of them.
         known: bool,
+        computes: Vec<Equation>,
     },
     Group(Block),
     Sequence(Block),
@@ -161,6 +162,15 @@ pub(crate) struct Argument {
     pub(crate) value: Expr,
     /// Whether nothing was wrong with it; else it is what could be guessed.
     pub(crate) known: bool,
+}
+
+/// `b += a`, `b = min(a, c)`
+#[derive(Debug)]
+pub(crate) struct Equation {
+    pub(crate) to: Expr,
+    /// The operator of `+=` and the like.
+    pub(crate) update: Option<Operator>,
+    pub(crate) value: Expr,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -50,5 +50,9 @@ pub(super) fn method(computed: &Computed) -> Vec<String> {
         vec![format!("The step `{}` of the plan (line {}).", computed.name, computed.at.line)];
     lines.push(String::new());
     lines.push(format!("It gets, in order: {}.", says.join(", ")));
+    if !computed.computes.is_empty() {
+        let computes = computed.computes.join("`, `");
+        lines.extend([String::new(), format!("The plan says that it computes `{computes}`.")]);
+    }
     lines
 }

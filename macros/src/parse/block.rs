@@ -94,7 +94,7 @@ fn is_seen(kind: &StatementKind) -> bool {
 
 /// Whether what stands here belongs to the statement before: a word in the wrong order.
 fn goes_on(cursor: &Cursor) -> bool {
-    ["on", "signal"].iter().any(|word| cursor.is_word(0, word)) && on_this_line(cursor)
+    ["on", "signal", "computes"].iter().any(|word| cursor.is_word(0, word)) && on_this_line(cursor)
 }
 
 /// A statement without a block, which begins with this word.

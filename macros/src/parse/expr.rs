@@ -31,6 +31,12 @@ pub(crate) fn expr(cursor: &mut Cursor) -> Parsed<Expr> {
     binary(cursor, 0)
 }
 
+/// Memory alone, as before the sign of `b += a`.
+pub(super) fn memory(cursor: &mut Cursor) -> Parsed<Expr> {
+    let operand = operand(cursor)?;
+    postfix(cursor, operand)
+}
+
 /// A range as in brackets and loops: both ends may be missing.
 pub(crate) fn range(cursor: &mut Cursor) -> Parsed<Range> {
     let from = if cursor.is_punct(0, "..") { None } else { Some(expr(cursor)?) };

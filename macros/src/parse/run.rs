@@ -10,7 +10,9 @@ use super::broken::to_end;
 use super::cursor::Cursor;
 use super::{expr, words};
 use crate::area::Area;
-use crate::ast::{Argument, ArgumentKind, Expr, ExprKind, Place, StatementKind};
+use crate::ast::{
+    Argument, ArgumentKind, Equation, Expr, ExprKind, Operator, Place, StatementKind,
+};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
@@ -63,12 +65,13 @@ pub(super) fn named(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -
             (arguments(&mut written, &mut Vec::new()).0, false)
         }
     };
+    let computes = equations(cursor, faults);
     let place = place(cursor).unwrap_or_else(|fault| {
         faults.push(fault);
         to_end(cursor);
         Place { unknown: true, ..Place::default() }
     });
-    (StatementKind::Run { name, arguments, known }, place)
+    (StatementKind::Run { name, arguments, known, computes }, place)
 }
 
 /// Whether a group stands here that could be what a computation gets.
@@ -82,8 +85,54 @@ pub(super) fn is_run(cursor: &Cursor) -> bool {
 /// Whether arguments without parentheses end here.
 fn ends(cursor: &Cursor) -> bool {
     let word = |word: &&str| cursor.is_word(0, word);
-    cursor.is_punct(0, ";") || cursor.is_word(0, "after") || words::STATEMENTS.iter().any(word)
+    let words = ["after", "computes"];
+    cursor.is_punct(0, ";") || words.iter().any(word) || words::STATEMENTS.iter().any(word)
 }
+
+/// `computes b += a, c = min(a, b)`, if it is there. What was not understood is told and left out.
+fn equations(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Equation> {
+    let mut equations = Vec::new();
+    if !cursor.take_word("computes") {
+        return equations;
+    }
+    loop {
+        match equation(cursor) {
+            Ok(equation) => equations.push(equation),
+            Err(fault) => {
+                faults.push(fault);
+                let goes_on = |cursor: &Cursor| PLACES.iter().any(|word| cursor.is_word(0, word));
+                cursor.skip_to(|cursor| cursor.is_punct(0, ";") || goes_on(cursor));
+                return equations;
+            }
+        }
+        if !cursor.take_punct(",") {
+            return equations;
+        }
+    }
+}
+
+/// The words that say where a statement runs.
+const PLACES: [&str; 2] = ["on", "after"];
+
+/// `b += a`
+fn equation(cursor: &mut Cursor) -> Parsed<Equation> {
+    if cursor.is_punct(0, ";") || PLACES.iter().any(|word| cursor.is_word(0, word)) {
+        return Err(cursor.expected("what the step computes, as in `b += a`"));
+    }
+    let to = expr::memory(cursor)?;
+    let update = match SIGNS.iter().find(|(sign, _)| cursor.take_punct(sign)) {
+        Some((_, update)) => *update,
+        None => {
+            let form = "these are `b += a`, `b *= a`, `b = a`, `b = min(a, b)` and `b = max(a, b)`";
+            return Err(cursor.expected("`+=`, `*=` or `=`").help(form));
+        }
+    };
+    let value = expr::expr(cursor)?;
+    Ok(Equation { to, update, value })
+}
+
+const SIGNS: [(&str, Option<Operator>); 3] =
+    [("+=", Some(Operator::Add)), ("*=", Some(Operator::Mul)), ("=", None)];
 
 /// The arguments, and whether these are all.
 fn arguments(inside: &mut Cursor, faults: &mut Vec<Fault>) -> (Vec<Argument>, bool) {

@@ -22,6 +22,11 @@ pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &Place) -
             return Fault::new(cursor.span(), "this says twice where the statement runs")
                 .help("the order is `on stream after others`: `send a to p on net after cmp;`");
         }
+        "computes" if matches!(kind, StatementKind::Run { .. }) => {
+            return Fault::new(cursor.span(), "what a step computes goes before its stream").help(
+                "the order is `run add(read a, update b) computes b += a on stream after others;`",
+            );
+        }
         "into" | "to" | "from" | "signal" => {
             return cursor.expected("`;`").help(
                 "the order is `send a to p into b;`, `put a to p into b signal s;`, `recv b from p;`",
@@ -72,6 +77,9 @@ fn clauses(kind: &StatementKind, place: &Place) -> Vec<&'static str> {
     match kind {
         StatementKind::Send { into: None, .. } if !placed => clauses.push("into"),
         StatementKind::Put { signal: None, .. } if !placed => clauses.push("signal"),
+        StatementKind::Run { computes, .. } if computes.is_empty() && !placed => {
+            clauses.push("computes");
+        }
         _ => {}
     }
     if !placed {

@@ -11,8 +11,9 @@ use super::random::Random;
 use super::source;
 use crate::expand;
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "all_gather",
+    "all_reduce",
     "apart",
     "barrier",
     "broadcast",

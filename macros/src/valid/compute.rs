@@ -23,6 +23,8 @@ pub(crate) struct Computed {
     known: bool,
     /// What it gets, as its first statement says it.
     pub(crate) says: Vec<String>,
+    /// What it computes, as its first statement says it.
+    pub(crate) computes: Vec<String>,
 }
 
 /// What an argument of a method is.
@@ -43,12 +45,12 @@ pub(crate) struct Holds {
 }
 
 /// An argument of one statement.
-struct Given {
-    kind: ArgumentKind,
-    value: Value,
+pub(super) struct Given {
+    pub(super) kind: ArgumentKind,
+    pub(super) value: Value,
 }
 
-enum Value {
+pub(super) enum Value {
     Number(Expr),
     Region(Region),
 }
@@ -58,6 +60,7 @@ impl Resolver<'_> {
         &mut self,
         name: &Ident,
         (arguments, known): (&[Argument], bool),
+        computes: &[ast::Equation],
         docs: &TokenStream,
         at: Location,
         place: Looked<Place>,
@@ -65,12 +68,15 @@ impl Resolver<'_> {
         let given: Vec<_> = arguments.iter().map(|argument| self.given(argument)).collect();
         // The method is there even if its arguments are not all known: the user has written it.
         self.declare_method(name, (arguments, known), &given, docs, at);
+        let names = names(arguments, &given);
         let given: Vec<Given> = given.into_iter().collect::<Looked<_>>()?;
+        let computes = self.equations(name, computes, &names, &given);
         let mut step = Compute {
             name: text(name),
             arguments: Vec::new(),
             reads: Vec::new(),
             writes: Vec::new(),
+            computes: computes?,
             place: place?,
         };
         for Given { kind, value } in given {
@@ -83,6 +89,11 @@ impl Resolver<'_> {
                     step.writes.push(region);
                 }
             }
+        }
+        let spelled = step.computes.iter().map(|one| self.valid.plan.spelled_equation(&step, one));
+        let spelled: Vec<String> = spelled.collect();
+        if let Some(first) = self.valid.computed.iter_mut().find(|known| known.at == at) {
+            first.computes = spelled;
         }
         Ok(step)
     }
@@ -153,7 +164,8 @@ impl Resolver<'_> {
         let arguments = names.into_iter().zip(shapes).collect();
         let (name, docs) = (name.clone(), docs.clone());
         let area = self.valid.areas.get(&at).copied().unwrap_or_else(|| name.span().into());
-        let computed = Computed { name, docs, at, area, arguments, known, says };
+        let computed =
+            Computed { name, docs, at, area, arguments, known, says, computes: Vec::new() };
         match first {
             // What was guessed of it is known now.
             Some(nth) => self.valid.computed[nth] = computed,

@@ -4,6 +4,7 @@
 
 mod collective;
 mod compute;
+mod equation;
 mod header;
 mod memory;
 mod number;

@@ -144,9 +144,10 @@ impl Resolver<'_> {
                 self.scope.leave(depth);
                 Ok(StepKind::Loop(Loop { counter, from: from?, to: to?, reverse: *reverse, body }))
             }
-            StatementKind::Run { name, arguments, known } => {
+            StatementKind::Run { name, arguments, known, computes } => {
                 let place = self.place(&statement.place, around, area);
-                let step = self.compute(name, (arguments, *known), &statement.docs, at, place)?;
+                let written = (&**arguments, *known);
+                let step = self.compute(name, written, computes, &statement.docs, at, place)?;
                 Ok(StepKind::Compute(step))
             }
             kind => self.communication(kind, statement, around, area),

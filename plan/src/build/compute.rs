@@ -4,7 +4,7 @@ use super::memory::Memory;
 use super::number::Number;
 use super::on::On;
 use super::{Open, PlanBuilder};
-use crate::ir::{Compute, StepKind};
+use crate::ir::{Compute, Equation, Reduction, StepKind};
 
 /// A compute step that stands in the plan: what it gets, reads and writes.
 ///
@@ -23,6 +23,7 @@ impl On<'_> {
             arguments: Vec::new(),
             reads: Vec::new(),
             writes: Vec::new(),
+            computes: Vec::new(),
             place: self.place.clone(),
         }));
         Run { plan: self.plan }
@@ -49,6 +50,19 @@ impl Run<'_> {
     pub fn writes(self, memory: impl Memory) -> Self {
         let region = self.plan.region(memory);
         self.edit(|step| step.writes.push(region))
+    }
+
+    /// What it leaves in region `to` of those that it writes: regions `of` of those that it reads, reduced
+    /// element by element; one alone is copied. `.reads(a).reads(b).writes(b).computes(0, Sum, [1, 0])` is `b += a`.
+    #[track_caller]
+    pub fn computes(
+        self,
+        to: u32,
+        by: impl Into<Reduction>,
+        of: impl IntoIterator<Item = u32>,
+    ) -> Self {
+        let equation = Equation { to, by: by.into(), of: of.into_iter().collect() };
+        self.edit(|step| step.computes.push(equation))
     }
 
     fn edit(self, edit: impl FnOnce(&mut Compute)) -> Self {

@@ -4,8 +4,8 @@ use super::links::Links;
 use super::orders::Orders;
 use super::report::Report;
 use super::{
-    collectives, coverage, deadlock, device_order, hazards, initialised, messages, postcondition,
-    signals, steps, units,
+    collectives, coverage, deadlock, device_order, equations, hazards, initialised, messages,
+    postcondition, signals, steps, units,
 };
 use crate::ir::Plan;
 use crate::program::{Budget, Program};
@@ -55,6 +55,7 @@ pub(crate) fn problems(instance: &Instance<'_>, budget: &mut Budget) -> Vec<Prob
 fn matched(instance: &Instance<'_>, budget: &mut Budget, report: &mut Report<'_>) -> Links {
     units::check(instance, report);
     steps::check(instance, report);
+    equations::check(instance, report);
     let messages = messages::check(instance, report);
     let collectives = collectives::check(instance, report);
     let signals = signals::check(instance, report);

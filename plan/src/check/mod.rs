@@ -9,6 +9,7 @@ mod coverage;
 mod deadlock;
 mod device_order;
 mod does;
+mod equations;
 mod graph;
 mod hazards;
 mod initialised;

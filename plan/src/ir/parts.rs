@@ -97,6 +97,7 @@ impl Step {
             StepKind::Compute(this) => {
                 this.arguments.iter().for_each(|one| each(Part::Number(one)));
                 this.reads.iter().chain(&this.writes).for_each(|one| each(Part::Region(one)));
+                this.computes.iter().for_each(|one| each(Part::Entries(1 + one.of.len())));
                 place = Some(&this.place);
             }
             StepKind::Collective(this) => {

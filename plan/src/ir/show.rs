@@ -6,7 +6,10 @@
 use std::fmt::{self, Write};
 
 use super::names::{Meaning, Names, Quoted};
-use super::{AxisId, Comparison, Condition, Expr, Hop, MOST_NESTING, Peer, Plan, Region};
+use super::{
+    AxisId, Comparison, Compute, Condition, Equation, Expr, Hop, MOST_NESTING, Peer, Plan,
+    Reduction, Region,
+};
 
 /// What [`Plan::show`] shows; references to these become one.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +55,29 @@ impl Plan {
 }
 
 impl Plan {
+    /// What a compute step leaves in a region, as it is written in `plan!`: `b += a`, `b = min(a, c)`.
+    pub fn spelled_equation(&self, step: &Compute, equation: &Equation) -> String {
+        let region =
+            |region: Option<&Region>| region.map_or_else(String::new, |it| self.spelled(it));
+        let written = step.writes.get(equation.to as usize);
+        let to = region(written);
+        let read = |one: &u32| step.reads.get(*one as usize);
+        let sign = match equation.by {
+            Reduction::Sum => "+",
+            Reduction::Prod => "*",
+            by => {
+                let of: Vec<String> = equation.of.iter().map(|one| region(read(one))).collect();
+                return format!("{to} = {by}({})", of.join(", "));
+            }
+        };
+        let (update, of) = match &*equation.of {
+            [own, rest @ ..] if !rest.is_empty() && read(own) == written => (sign, rest),
+            of => ("", of),
+        };
+        let of: Vec<String> = of.iter().map(|one| region(read(one))).collect();
+        format!("{to} {update}= {}", of.join(&format!(" {sign} ")))
+    }
+
     /// The same as it is written in `plan!`: `rank` for `r`, `u[..h]` for `u[0 .. h]`.
     pub(crate) fn spelled<'a>(&'a self, what: impl Into<Shown<'a>>) -> String {
         let names = Names::new(self);

@@ -81,8 +81,23 @@ pub struct Compute {
     /// What it writes.
     #[serde(default)]
     pub writes: Vec<Region>,
+    /// What it leaves in what it writes, as far as the plan says.
+    #[serde(default)]
+    pub computes: Vec<Equation>,
     /// Where it runs.
     pub place: Place,
+}
+
+/// What a compute step leaves in a region, element by element: `b += a`, `b = min(a, c)`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Equation {
+    /// Which of the regions that the step writes.
+    pub to: u32,
+    /// How the elements of several regions become one.
+    pub by: Reduction,
+    /// Which of the regions that the step reads, as they are when it begins. One alone is copied.
+    pub of: Vec<u32>,
 }
 
 /// A reduction.

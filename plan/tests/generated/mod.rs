@@ -218,6 +218,7 @@ impl Random {
             arguments: self.list(2, |this| this.number(plan, scope, 4)),
             reads: self.list(2, |this| this.region(plan, counters, true)),
             writes: self.list(2, |this| this.region(plan, counters, true)),
+            computes: Vec::new(),
             place: self.place(plan),
         })
     }

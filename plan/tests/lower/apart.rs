@@ -51,8 +51,8 @@ fn between(step: &Step) -> Option<Step> {
         StepKind::Compute(_) | StepKind::Sequence(_) => return None,
     };
     let place = Place { on, after: Vec::new() };
-    let (arguments, reads, writes) = (Vec::new(), Vec::new(), Vec::new());
-    let kind =
-        StepKind::Compute(Compute { name: NAME.to_owned(), arguments, reads, writes, place });
+    let (arguments, reads, writes, computes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let name = NAME.to_owned();
+    let kind = StepKind::Compute(Compute { name, arguments, reads, writes, computes, place });
     Some(Step { kind, at: step.at })
 }

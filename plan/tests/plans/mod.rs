@@ -6,6 +6,7 @@ pub mod near_miss;
 pub mod small;
 
 pub mod all_gather;
+pub mod all_reduce;
 pub mod apart;
 pub mod barrier;
 pub mod broadcast;
@@ -27,6 +28,7 @@ macro_rules! each_good_plan {
     ($do:ident) => {
         $do! {
             all_gather { around_a_ring around_any_ring }
+            all_reduce { by_steps }
             apart {
                 by_turns_in_a_chain by_turns_around_a_ring by_turns_around_any_ring by_threes token two_tokens
                 pipeline halo
@@ -57,6 +59,7 @@ macro_rules! each_near_miss {
                 halo_in_one_copy
             }
             all_gather { with_a_hole covered_twice past_the_end }
+            all_reduce { adds_to_another_part passes_on_another_part a_turn_too_few }
             barrier { one_is_silent waits_first }
             broadcast { a_round_too_few everyone_is_the_root }
             experts { at_anothers_place collective_among_messages }

@@ -69,6 +69,7 @@ pub(crate) fn compute() -> StepKind {
         arguments: vec![Expr::Rank],
         reads: vec![Region::all(BufferId(G))],
         writes: vec![Region { next: true, ..part(U, 0, m()) }],
+        computes: Vec::new(),
         place: place(1, &[0]),
     })
 }

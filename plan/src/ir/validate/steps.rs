@@ -1,7 +1,9 @@
 //! Statements: what they name, and where they may stand.
 
+use std::collections::HashSet;
+
 use super::Found;
-use crate::ir::{Location, Peer, Place, Step, StepKind};
+use crate::ir::{Compute, Equation, Location, Peer, Place, Region, Step, StepKind};
 
 /// What a statement stands in.
 #[derive(Clone, Copy, Default)]
@@ -84,6 +86,7 @@ impl Found<'_> {
                 this.arguments.iter().for_each(|one| self.number(one, "an argument", at));
                 this.reads.iter().for_each(|one| self.region(one, "what is read", true, at));
                 this.writes.iter().for_each(|one| self.region(one, "what is written", true, at));
+                self.equations(this, at);
                 self.place(&this.place, at);
             }
             StepKind::Collective(this) => {
@@ -160,6 +163,38 @@ impl Found<'_> {
             StepKind::When(this) => {
                 self.condition(&this.condition, "a condition", true, at);
                 self.body(&this.body, inside);
+            }
+        }
+    }
+
+    /// What a step says that it computes is of what it reads and writes, each region once, of one type.
+    fn equations(&mut self, step: &Compute, at: Location) {
+        let element = |region: &Region| {
+            self.plan.buffers.get(region.buffer.index()).map(|buffer| &buffer.element)
+        };
+        let mut known = HashSet::new();
+        for Equation { to, of, .. } in &step.computes {
+            let written = step.writes.get(*to as usize);
+            let read: Option<Vec<_>> = of.iter().map(|one| step.reads.get(*one as usize)).collect();
+            let (Some(written), Some(read)) = (written, read.filter(|read| !read.is_empty()))
+            else {
+                let title = "what a step computes is not of what it reads and writes";
+                return self.say(at, title, "name regions that the step reads and writes");
+            };
+            let name = self.plan.show(written);
+            if !known.insert(to) {
+                let title = format!("a step says twice what it leaves in `{name}`");
+                return self.say(at, title, "say it once");
+            }
+            let other = read.into_iter().find(|one| element(one) != element(written));
+            if let (Some(other), Some(to)) = (other, element(written))
+                && let Some(of) = element(other)
+            {
+                let other = self.plan.show(other);
+                let title =
+                    format!("`{name}` holds {to}, and `{other}`, of which it is computed, {of}");
+                let help = "what a step computes is of one type: leave this out of `computes`";
+                return self.say(at, title, help);
             }
         }
     }

@@ -87,7 +87,12 @@ impl Names<'_> {
                 let list = |list: &[Region]| list.iter().map(region).collect::<Vec<_>>().join(", ");
                 let (reads, writes) = (list(&one.reads), list(&one.writes));
                 let place = self.place(&one.place);
-                format!("run {}(read {reads}, write {writes}) {place}", one.name)
+                let list = |list: &[u32]| format!("{list:?}");
+                let computes = one.computes.iter().map(|equation| {
+                    format!(" computes {} = {} {}", equation.to, equation.by, list(&equation.of))
+                });
+                let computes: String = computes.collect();
+                format!("run {}(read {reads}, write {writes}){computes} {place}", one.name)
             }
             StepKind::Collective(one) => format!(
                 "{} {} => {} {} {}",

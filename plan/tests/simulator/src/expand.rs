@@ -11,7 +11,7 @@ use typed_nccl_plan::verdict::Check;
 use crate::instance::{Instance, Where};
 use crate::number::{Malformed, Scope};
 use crate::outcome::Outcome;
-use crate::unit::{Act, Key, Op, Span, Unit};
+use crate::unit::{Act, Key, Known, Op, Span, Unit};
 
 /// An operation on its way to its rank: with the unit that it belongs to.
 struct Issued {
@@ -237,6 +237,7 @@ impl Walk<'_> {
         self.apart(compute)?;
         let act = Act::Compute {
             name,
+            known: self.known(compute)?,
             reads: self.regions(&compute.reads)?,
             writes: self.regions(&compute.writes)?,
         };
@@ -244,6 +245,42 @@ impl Walk<'_> {
             Some(place) => self.half(place, 1, self.rank, act, None, &compute.place),
             None => self.issue(self.rank, 0, act, None, &compute.place),
         }
+    }
+
+    /// What the plan says of a step's results (A2: of one length; no plan at all if of two types).
+    fn known(&mut self, compute: &Compute) -> Result<Vec<Known>, Malformed> {
+        let mut known: Vec<Known> = Vec::new();
+        for (nth, equation) in compute.computes.iter().enumerate() {
+            let from = equation.of.iter().map(|&one| compute.reads.get(one as usize));
+            let (Some(to), Some(from)) =
+                (compute.writes.get(equation.to as usize), from.collect::<Option<Vec<_>>>())
+            else {
+                return self.bad("an equation of no region");
+            };
+            let element = |region: &Region| {
+                self.instance.plan.buffers.get(region.buffer.index()).map(|one| &one.element)
+            };
+            if from.is_empty() || from.iter().any(|one| element(one) != element(to)) {
+                return self.bad("an equation of nothing, or of two types");
+            }
+            let to = self.regions(std::slice::from_ref(to))?;
+            let from: Vec<Vec<Span>> = from
+                .into_iter()
+                .map(|one| self.regions(std::slice::from_ref(one)))
+                .collect::<Result<_, _>>()?;
+            if compute.computes[..nth].iter().any(|one| one.to == equation.to) {
+                return self.bad("two equations of one region");
+            }
+            let said = |list: &[Span]| list.iter().map(|one| one.said).sum::<i64>();
+            if from.iter().any(|one| said(one) != said(&to)) {
+                let rank = self.rank;
+                let text = || format!("rank {rank}: an equation of several lengths");
+                self.outcome.note(Check::Agreement, text);
+                continue;
+            }
+            known.push(Known { to, by: equation.by, from });
+        }
+        Ok(known)
     }
 
     /// What a step writes is apart, and what it reads is apart from that or the very same region (A9).

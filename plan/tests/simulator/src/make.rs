@@ -4,9 +4,9 @@
 
 use typed_nccl_plan::ir::{
     Awaited, Axis, AxisId, Buffer, BufferId, Collective, CollectiveKind, Communicator,
-    CommunicatorId, Compute, Condition, ElementType, Expr, Hop, Launch, Location, Loop, LoopId,
-    Named, Order, Peer, Place, Plan, Put, Receive, Region, Role, Send, Signal, SignalId, Step,
-    StepKind, StreamId, Transfer, Values, Version, Wait, When,
+    CommunicatorId, Compute, Condition, ElementType, Equation, Expr, Hop, Launch, Location, Loop,
+    LoopId, Named, Order, Peer, Place, Plan, Put, Receive, Reduction, Region, Role, Send, Signal,
+    SignalId, Step, StepKind, StreamId, Transfer, Values, Version, Wait, When,
 };
 use typed_nccl_plan::verdict::Sizes;
 
@@ -168,7 +168,22 @@ pub fn collective(kind: CollectiveKind, send: Region, recv: Region) -> Step {
 /// A compute step.
 pub fn compute(name: &str, reads: Vec<Region>, writes: Vec<Region>) -> Step {
     let name = name.to_owned();
-    step(StepKind::Compute(Compute { name, arguments: Vec::new(), reads, writes, place: place() }))
+    step(StepKind::Compute(Compute {
+        name,
+        arguments: Vec::new(),
+        reads,
+        writes,
+        computes: Vec::new(),
+        place: place(),
+    }))
+}
+
+/// The compute step that leaves, in the first region that it writes, these of those that it reads, reduced.
+pub fn computes(mut step: Step, by: Reduction, of: &[u32]) -> Step {
+    if let StepKind::Compute(compute) = &mut step.kind {
+        compute.computes.push(Equation { to: 0, by, of: of.to_vec() });
+    }
+    step
 }
 
 /// A group.

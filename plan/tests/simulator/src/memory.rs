@@ -10,8 +10,8 @@ use typed_nccl_plan::ir::{CommunicatorId, Role};
 use crate::instance::Instance;
 use crate::link::{Linked, Object};
 use crate::machine::Event;
-use crate::unit::{Act, Span};
-use crate::value::{Value, collect, hash};
+use crate::unit::{Act, Known, Span};
+use crate::value::{Value, collect, hash, reduce};
 
 pub(crate) struct Memory<'a> {
     linked: &'a Linked<'a>,
@@ -206,11 +206,14 @@ impl<'a> Memory<'a> {
         let (mut receives, mut joins) = (node.receives.iter(), node.joins.iter());
         for (op, values) in unit.ops.iter().zip(&read) {
             match &op.act {
-                Act::Compute { name, writes, .. } => {
+                Act::Compute { name, reads, writes, known } => {
                     for (number, span) in writes.iter().enumerate() {
                         let made = |at| Value::Plain(hash((name, values, number, at)));
                         let made: Vec<Value> = (span.from..span.to).map(made).collect();
                         self.store(place, span, &made);
+                    }
+                    for one in known {
+                        self.leave(place, one, reads, values);
                     }
                 }
                 Act::Receive { to, .. } => {
@@ -235,6 +238,27 @@ impl<'a> Memory<'a> {
         }
         for (put, values) in self.flying.remove(&id).unwrap_or_default() {
             self.land(put, &values);
+        }
+    }
+
+    /// Writes what the plan says that a step leaves, of what it read at its start.
+    fn leave(&mut self, place: (usize, usize), known: &Known, reads: &[Span], values: &[Value]) {
+        let read = |span: &Span| {
+            let nth = reads.iter().position(|one| one == span).unwrap_or(0);
+            let before: usize = reads[..nth].iter().map(|one| one.to - one.from).sum();
+            values[before..].iter().take(span.to - span.from).copied().collect::<Vec<_>>()
+        };
+        let from: Vec<Vec<Value>> =
+            known.from.iter().map(|spans| spans.iter().flat_map(read).collect()).collect();
+        let mut at = 0;
+        for span in &known.to {
+            let made = (at..at + (span.to - span.from)).map(|at| {
+                let parts = from.iter().filter_map(|part: &Vec<Value>| part.get(at).copied());
+                reduce(known.by, parts)
+            });
+            let made: Vec<Value> = made.collect();
+            at += made.len();
+            self.store(place, span, &made);
         }
     }
 

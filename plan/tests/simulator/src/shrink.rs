@@ -245,6 +245,11 @@ fn parts(plan: &mut Plan, turn: &mut Turn) {
 fn lists(step: &mut Step, turn: &mut Turn) {
     match &mut step.kind {
         StepKind::Compute(one) => {
+            for at in 0..one.computes.len() {
+                if at < one.computes.len() && turn.is() {
+                    one.computes.remove(at);
+                }
+            }
             for list in [&mut one.reads, &mut one.writes] {
                 for at in 0..list.len() {
                     if at < list.len() && turn.is() {

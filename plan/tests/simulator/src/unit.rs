@@ -1,6 +1,6 @@
 //! A plan as each rank runs it: lists of units, with numbers for names.
 
-use typed_nccl_plan::ir::CollectiveKind;
+use typed_nccl_plan::ir::{CollectiveKind, Reduction};
 
 /// Elements of one allocation of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(crate) enum Act {
         name: u64,
         reads: Vec<Span>,
         writes: Vec<Span>,
+        /// What the plan says of its results.
+        known: Vec<Known>,
     },
     Collective {
         kind: CollectiveKind,
@@ -56,6 +58,14 @@ pub(crate) enum Act {
     },
     /// Which signals, of whom, how many times.
     Wait(Vec<(usize, usize, i64)>),
+}
+
+/// What a compute step leaves: what it reads, combined element by element.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) to: Vec<Span>,
+    pub(crate) by: Reduction,
+    pub(crate) from: Vec<Vec<Span>>,
 }
 
 /// An operation with its communicator; a compute step has none.

@@ -1,5 +1,6 @@
 //! What an element holds: where it came from, and what was combined into it.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use typed_nccl_plan::ir::{CollectiveKind, Reduction};
@@ -23,13 +24,22 @@ pub(crate) fn hash(what: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Values combined. A reduction of reductions of the same kind is one, but for averages.
+/// Values combined. A reduction of reductions of the same kind is one; averages only if they are of equally many.
 pub(crate) fn reduce(by: Reduction, values: impl Iterator<Item = Value>) -> Value {
+    let values: Vec<Value> = values.collect();
+    let counts: BTreeSet<u32> = values
+        .iter()
+        .map(|value| match value {
+            Value::Reduced(Reduction::Avg, count, _) => *count,
+            _ => 1,
+        })
+        .collect();
+    let joins = by != Reduction::Avg || counts.len() == 1;
     let (mut many, mut sum, mut only) = (0u32, 0u64, Value::Undefined(0));
     for value in values {
         only = value;
         match value {
-            Value::Reduced(kind, count, hashes) if kind == by && by != Reduction::Avg => {
+            Value::Reduced(kind, count, hashes) if kind == by && joins => {
                 many += count;
                 sum = sum.wrapping_add(hashes);
             }

@@ -1,8 +1,8 @@
 //! Small changes to a plan, most of which break it.
 
 use typed_nccl_plan::ir::{
-    BufferId, CollectiveKind, CommunicatorId, ElementType, Expr, Launch, Order, Peer, Plan,
-    Reduction, Role, SignalId, Step, StepKind, StreamId, Version,
+    BufferId, CollectiveKind, CommunicatorId, ElementType, Equation, Expr, Launch, Order, Peer,
+    Plan, Reduction, Role, SignalId, Step, StepKind, StreamId, Version,
 };
 
 use crate::make::{self, step};
@@ -247,6 +247,16 @@ fn statement(list: &mut [Step], at: usize, random: &mut Random) {
             }
         }
         StepKind::Loop(one) => one.reverse = !one.reverse,
+        StepKind::Compute(one) if one.computes.is_empty() => {
+            let of = (0..).zip(&one.reads).map(|(at, _)| at).collect();
+            one.computes.push(Equation { to: 0, by: Reduction::Sum, of });
+        }
+        StepKind::Compute(one) => match random.below(4) {
+            0 => one.computes.clear(),
+            1 => one.computes[0].by = Reduction::Max,
+            2 => one.computes[0].of.truncate(1),
+            _ => one.computes[0].of.reverse(),
+        },
         StepKind::Group(body) => body.reverse(),
         StepKind::Transfer(transfer) => {
             let put =

@@ -261,8 +261,13 @@ impl<'a> Maker<'a> {
             reads.push(self.source());
         }
         let to = self.target(&[]);
+        let of: Vec<u32> = (0..).zip(&reads).map(|(at, _)| at).collect();
         let reads = reads.into_iter().map(make::all).collect();
-        let step = make::compute("work", reads, vec![make::all(to)]);
+        let mut step = make::compute("work", reads, vec![make::all(to)]);
+        if self.random.chance(1, 3) {
+            let by = self.reduction();
+            step = make::computes(step, by, &of);
+        }
         self.push(step);
     }
 

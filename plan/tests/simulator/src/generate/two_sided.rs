@@ -6,12 +6,12 @@ use typed_nccl_plan::ir::{
 
 use super::Maker;
 use crate::make::{
-    all, compute, group, hop, on, part as range, rank, receive, repeat, send, sequence, transfer,
-    via, when,
+    all, compute, computes, group, hop, on, part as range, rank, receive, repeat, send, sequence,
+    transfer, via, when,
 };
 
 pub(super) fn part(maker: &mut Maker<'_>) {
-    match maker.random.below(13) {
+    match maker.random.below(14) {
         0 | 1 => ring(maker),
         2 => several(maker),
         3 => halves(maker),
@@ -23,6 +23,7 @@ pub(super) fn part(maker: &mut Maker<'_>) {
         9 => pipeline(maker),
         10 => by_turns(maker),
         11 => uneven_loop(maker),
+        12 => all_reduce(maker),
         _ => halves_of_buffers(maker),
     }
 }
@@ -163,6 +164,35 @@ fn all_gather(maker: &mut Maker<'_>) {
         let kind = CollectiveKind::AllGather;
         maker.computes(Postcondition { kind, send, recv: all(buffer), at });
     }
+}
+
+/// All-reduce around a ring, by steps that say what they compute.
+fn all_reduce(maker: &mut Maker<'_>) {
+    let axis = maker.along(0);
+    if maker.plan.axes.len() > 1 || maker.random.chance(1, 3) {
+        return all_gather(maker);
+    }
+    let (turn, again) = (maker.counter(), maker.counter());
+    let buffer = maker.wide(Role::InOut, 0, false);
+    let unit = maker.unit();
+    let got = maker.buffer(Role::Local, unit, false);
+    let by = maker.reduction();
+    let at = |maker: &Maker<'_>, counter: u32, by: i64| {
+        let at = (Expr::Rank - maker.turn(counter) + by) % Expr::Size;
+        maker.chunk(buffer, at)
+    };
+    let off = if maker.random.chance(1, 6) { 0 } else { -1 };
+    let own = at(maker, turn, off);
+    let body = vec![
+        transfer(at(maker, turn, 0), hop(axis, 1, true), all(got)),
+        computes(compute("add", vec![own.clone(), all(got)], vec![own]), by, &[0, 1]),
+    ];
+    maker.push(repeat(turn, 0, Expr::Size - 1, body));
+    let chunk = at(maker, again, 1);
+    let step = transfer(chunk.clone(), hop(axis, 1, true), chunk);
+    maker.push(repeat(again, 0, Expr::Size - 1, vec![step]));
+    let (send, recv, at) = (all(buffer), all(buffer), Location::default());
+    maker.computes(Postcondition { kind: CollectiveKind::AllReduce(by), send, recv, at });
 }
 
 /// A sequence: the ranks one after the other.

@@ -1,0 +1,164 @@
+//! The story of an element that is not what it should be: what it is, and who made it so.
+
+use super::values::{Value, Values};
+use crate::check::links::Links;
+use crate::check::report::Report;
+use crate::ir::Location;
+use crate::program::{Kind, Op, OpKind, Program, Span, Unit};
+use crate::verdict::{Check, Line};
+
+/// An element that is not what it should be.
+pub(super) struct Wrong {
+    pub(super) rank: u32,
+    /// What the rank would receive, and which element of it is wrong.
+    pub(super) recv: Span,
+    pub(super) at: u64,
+    pub(super) found: Option<u32>,
+    pub(super) expected: Option<u32>,
+}
+
+pub(super) fn tell(
+    wrong: &Wrong,
+    kind: Kind,
+    at: Location,
+    (links, values): (&Links, &Values),
+    report: &mut Report<'_>,
+) {
+    let &Wrong { rank, recv, found, expected, .. } = wrong;
+    let text = |id: Option<u32>| match id {
+        None => "nothing".to_owned(),
+        Some(id) => values.describe(id, report),
+    };
+    let title = format!(
+        "on rank {rank}, {} does not hold what {} would leave there",
+        report.name(recv),
+        kind.name()
+    );
+    let line = |text: String| Line { rank: Some(rank as usize), other: None, at, text };
+    let mut story = vec![
+        line(format!("has in element {} of it: {}", wrong.at, text(found))),
+        line(format!("should have there: {}", text(expected))),
+    ];
+    let writer = writer(report.program, links, rank, recv.object, recv.start + wrong.at, report);
+    let culprit = expected.and_then(|expected| {
+        let id = values.first_astray(expected)?;
+        made(id, &values.describe(id, report), values, report)
+    });
+    let help = help(found.map(|id| values.of(id)), culprit.as_ref(), writer.as_ref(), kind, report);
+    let elsewhere = expected.and_then(|id| made(id, "what should be there", values, report));
+    story.extend(culprit.or(elsewhere));
+    // The step that made it may be what writes it.
+    let writer = writer.map(|(line, _)| line);
+    story.extend(
+        writer.filter(|line| story.iter().all(|one| (one.rank, one.at) != (line.rank, line.at))),
+    );
+    report.tell(Check::Postcondition, at, title, story, &[&help]);
+}
+
+/// What mends it.
+fn help(
+    found: Option<&Value>,
+    culprit: Option<&Line>,
+    writer: Option<&(Line, bool)>,
+    kind: Kind,
+    report: &Report<'_>,
+) -> String {
+    match (found, culprit, writer) {
+        (Some(Value::Unknown { cause: Some(unit), .. }), ..) => {
+            let name = report.unit_does(*unit).replace("runs ", "");
+            format!(
+                "say what {name} computes, as in `run add(read a, update b) computes b += a;`, or remove the \
+                 `computes` line of the plan"
+            )
+        }
+        (Some(Value::Unknown { .. }), ..) => {
+            "one kind of reduction is followed, mixed ones are not: remove the `computes` line"
+                .to_owned()
+        }
+        (_, Some(Line { at, .. }), _) => {
+            format!(
+                "correct what line {} reduces, or what was sent there, or the `computes` line",
+                at.line
+            )
+        }
+        (.., Some((Line { at, .. }, true))) => {
+            format!("correct the range after `into` in line {}, or the `computes` line", at.line)
+        }
+        (.., Some((Line { at, .. }, _))) => {
+            format!("correct line {}, or the `computes` line", at.line)
+        }
+        _ => format!(
+            "nothing writes it: let a message or a collective do it, or correct what the plan says it \
+             computes, {}",
+            kind.name()
+        ),
+    }
+}
+
+/// The step or the collective that made a value.
+fn made(id: u32, value: &str, values: &Values, report: &Report<'_>) -> Option<Line> {
+    let program = report.program;
+    let at = values.made(id)?;
+    let op = program.ops.get(at as usize)?;
+    let unit = program.units.partition_point(|unit| unit.first_op <= at).checked_sub(1)?;
+    let (does, into) = (report.unit_does(unit as u32), report.name(op.target));
+    let text = format!("{does}, and has then in its {into} {value}");
+    Some(report.line(program.units[unit].rank, op, text))
+}
+
+/// The last statement that writes an element, as a line, and whether that says where it writes at the sender.
+fn writer(
+    program: &Program,
+    links: &Links,
+    rank: u32,
+    object: u32,
+    element: u64,
+    report: &Report<'_>,
+) -> Option<(Line, bool)> {
+    let covers = |span: Span| span.object == object && (span.start..span.end).contains(&element);
+    let ops = |unit: &'_ Unit| (unit.first_op..).zip(program.ops_of(unit));
+    let own = program
+        .of_rank(rank as usize)
+        .flat_map(|unit| ops(&program.units[unit]).map(move |(at, op)| (unit as u32, at, op)));
+    let own = own.filter(|(.., op)| op.kind != OpKind::Put && covers(op.target)).last();
+    if let Some((unit, at, op)) = own {
+        let message = links.messages.iter().find(|message| message.receive_op == at);
+        return Some(match message {
+            Some(message) => received((rank, op), message.send_unit, message.send_op, report),
+            None if op.kind == OpKind::Write => {
+                let text = format!("{}, which {}", report.unit_does(unit), report.does(op));
+                (report.line(rank, op, text), false)
+            }
+            None => (report.line(rank, op, report.does(op)), false),
+        });
+    }
+    let mut puts = links.signals.arrivals.iter().rev();
+    let put = puts.find(|put| {
+        let op = &program.ops[put.put_op as usize];
+        op.peer == rank && covers(op.target)
+    })?;
+    let op = &program.ops[put.put_op as usize];
+    let from = program.units[put.put_unit as usize].rank;
+    Some((report.line(from, op, report.does(op)), true))
+}
+
+/// A message that is received, said of its sender.
+fn received(
+    (rank, op): (u32, &Op),
+    send_unit: u32,
+    send_op: u32,
+    report: &Report<'_>,
+) -> (Line, bool) {
+    let program = report.program;
+    let send = &program.ops[send_op as usize];
+    let from = program.units[send_unit as usize].rank;
+    let text = format!(
+        "sends its {} to rank {rank} into {}",
+        report.name(send.source),
+        report.name(op.target)
+    );
+    // Where the two halves are two statements, the receive says where it writes.
+    let is_one = send.statement == op.statement;
+    let at = program.place(op.statement);
+    (Line { at, ..report.line(from, send, text) }, is_one)
+}
