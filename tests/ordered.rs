@@ -1,7 +1,8 @@
 //! Many threads of many ranks, one communicator.
 
 use std::collections::HashSet;
-use std::sync::Barrier;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Barrier, Mutex};
 use std::thread::scope;
 use std::time::Duration;
 
@@ -149,7 +150,7 @@ fn a_request_that_fails_ends_the_communicator() -> Result<()> {
                 (_, false) => ordered
                     .submit("save", |_| Err(Error::other(std::io::Error::other("disk full")))),
                 (_, true) => {
-                    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
                         ordered.submit("save", |_| -> Result<()> { panic!("disk full") })
                     }));
                     assert!(panicked.is_err());
@@ -168,9 +169,35 @@ fn a_request_that_fails_ends_the_communicator() -> Result<()> {
     Ok(())
 }
 
+/// What a rank says that leaves with an error of its own, or with a panic, and an `Ordered`.
+#[test]
+fn the_others_hear_why_it_was_dropped() {
+    for panics in [false, true] {
+        let told = Mutex::new(String::new());
+        let run = || {
+            spmd::<Host>(2, |place| {
+                let comm = place.init()?;
+                let rank = comm.rank().index();
+                let ordered = Ordered::new(comm)?;
+                if rank == 0 {
+                    let lost = ordered.submit("loss", |_| Ok(())).expect_err("rank 1 leaves");
+                    assert!(lost.is_peer_failure(), "{lost}");
+                    *told.lock().expect("no panic") = lost.to_string();
+                    return Ok(());
+                }
+                assert!(!panics, "disk full");
+                Err(Error::other(std::io::Error::other("disk full")))
+            })
+        };
+        let ended = std::panic::catch_unwind(AssertUnwindSafe(run));
+        assert!(!matches!(ended, Ok(Ok(()))));
+        let text = told.into_inner().expect("no panic");
+        assert!(text.contains("disk full") && !text.contains("has ended"), "{text}");
+    }
+}
+
 #[test]
 fn the_order_is_one() -> Result<()> {
-    use std::sync::Mutex;
     let orders = Host::spmd(3, |place| -> Result<Vec<usize>> {
         let comm = place.init()?;
         let rank = comm.rank().index();

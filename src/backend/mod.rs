@@ -14,7 +14,7 @@ mod wire;
 pub use op::{Collective, Half, Op, Put, Reduction, Signal, Slot, Span, Transfer, Wait, WindowId};
 pub use wire::{Listener, Wire};
 
-pub use crate::control::Exchange;
+pub use crate::control::{Exchange, Submission};
 pub use crate::memory::Allocation;
 
 use std::sync::Arc;
@@ -174,6 +174,8 @@ pub enum WaitsOn<'w, B: Backend> {
     Idle(&'w B::Comm),
     /// The other ranks' parts of an exchange on the host.
     Exchange(&'w Exchange),
+    /// The turn of a request that its rank submitted.
+    Submission(&'w Submission),
 }
 
 /// A wait that is noted, until it is dropped.
@@ -455,6 +457,13 @@ pub unsafe trait Lifecycle: Launches {
     fn unawaited(comm: &Self::Comm) -> Vec<Surplus> {
         let _ = comm;
         Vec::new()
+    }
+
+    /// What this rank sent and nobody received, or was sent and did not receive, asked when every rank
+    /// is idle: where a send can be over before it is met.
+    fn unmet(comm: &Self::Comm) -> Option<Error> {
+        let _ = comm;
+        None
     }
 
     /// The end after `finish`: every rank is idle.

@@ -74,7 +74,7 @@ impl<W: World> Clique<W> {
             .map(|(seat, device)| build(seat, device, config.clone()).start())
             .collect::<Result<_>>()?;
         let far = std::time::Instant::now() + crate::wait::DEFAULT_DEADLINE;
-        starting.iter_mut().try_for_each(|member| member.body.begin(config.deadline))?;
+        starting.iter_mut().try_for_each(|member| member.body.begin(config.deadline, true))?;
         let members = starting
             .into_iter()
             .map(|member| member.ready(until.unwrap_or(far)))

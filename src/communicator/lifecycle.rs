@@ -14,7 +14,7 @@ use super::{
     Aborted, CanBecomeReady, CanConnect, CanEnqueue, CommConfig, Communicator, Core, Finalized,
     Health, Initializing,
 };
-use crate::backend::{Departure, Join, Lifecycle, WaitsOn};
+use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Control, Exchange, FINISH, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, InitFailed, Site, Unawaited, told};
 use crate::{Device, Rank, Result, Stream, World, seat, wait};
@@ -43,7 +43,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let setup = S::set_up(self.body);
         let limit = setup.config.deadline;
         let starting = Starting::post(setup, site);
-        match starting.ready(limit) {
+        match starting.ready(limit, true) {
             Ok(live) => Ok(Communicator::of(live)),
             Err(Failed { error, mut value }) => {
                 value.fail(&error);
@@ -74,7 +74,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanBecomeReady,
     {
         let limit = deadline.saturating_duration_since(Instant::now());
-        S::ready(self.body, limit).map(Communicator::of).map_err(|Failed { error, value }| {
+        S::ready(self.body, limit, true).map(Communicator::of).map_err(|Failed { error, value }| {
             // The others hear of it at once.
             let _ = S::abort(value, &error.to_string(), Site::caller());
             error
@@ -91,7 +91,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanBecomeReady,
     {
         let limit = deadline.saturating_duration_since(Instant::now());
-        match S::ready(self.body, limit) {
+        match S::ready(self.body, limit, false) {
             Ok(live) => Ok(Communicator::of(live)),
             Err(Failed { error, value }) => Err(Failed { error, value: Self::of(value) }),
         }
@@ -102,8 +102,8 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// # Errors
     /// What went wrong in operations whose outcome nobody asked for; [`Error::Unawaited`]: signals
-    /// that reached this rank and that it never awaited; a lost peer; a passed deadline. The
-    /// communicator has ended either way.
+    /// that reached this rank and that it never awaited; [`Error::PeerFailed`]: a lost peer, or a send
+    /// that nobody received; a passed deadline. The communicator has ended either way.
     #[track_caller]
     pub fn finish(self) -> Result<()>
     where
@@ -232,16 +232,16 @@ impl<W: World> Starting<W> {
     }
 
     #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
-    pub(super) fn ready(mut self, limit: Duration) -> Result<Live<W>, Failed<Self>> {
-        match self.join(limit) {
+    pub(super) fn ready(mut self, limit: Duration, last: bool) -> Result<Live<W>, Failed<Self>> {
+        match self.join(limit, last) {
             Ok(live) => Ok(live),
             Err(error) => Err(Failed { error: told(error), value: self }),
         }
     }
 
     /// Waits until all ranks have come, then starts to join. A thread that has several ranks begins
-    /// all of them before it waits for one.
-    pub(crate) fn begin(&mut self, limit: Duration) -> Result<()> {
+    /// all of them before it waits for one. With `last`, the rank does not come once `limit` has passed.
+    pub(crate) fn begin(&mut self, limit: Duration, last: bool) -> Result<()> {
         if self.joining.is_some() {
             return Ok(());
         }
@@ -250,7 +250,12 @@ impl<W: World> Starting<W> {
         };
         seat::fits(self.size)?;
         let (health, operation, site) = (&*self.health, "init", self.site);
-        let patience = Patience { health, limit, operation, site, watch: &|_| None };
+        let watch = |exchange: &Exchange| {
+            // One that gives up earlier goes on by itself.
+            let gives_up = !last && limit < self.config.deadline;
+            if gives_up { None } else { watch::<Back<W>>(&self.health, exchange, site) }
+        };
+        let patience = Patience { health, limit, operation, site, watch: &watch };
         let parts = control.collect(self.ticket, &patience)?;
         agree(&parts)?;
         control.all_here(&self.health, "init")?;
@@ -270,9 +275,9 @@ impl<W: World> Starting<W> {
         Ok(())
     }
 
-    fn join(&mut self, limit: Duration) -> Result<Live<W>> {
+    fn join(&mut self, limit: Duration, last: bool) -> Result<Live<W>> {
         let started = Instant::now();
-        self.begin(limit)?;
+        self.begin(limit, last)?;
         let Some(control) = &self.control else {
             return Err(self.ended());
         };
@@ -355,6 +360,14 @@ impl<W: World> Drop for Starting<W> {
             leave("its communicator was dropped before it was ready", tell);
         }
     }
+}
+
+/// Notes that a rank waits for the others to connect.
+#[cold]
+fn watch<B: Backend>(health: &Arc<Health>, exchange: &Exchange, site: Site) -> Option<Watcher> {
+    let (on, within, health) = (WaitsOn::Exchange(exchange), Some(health.id()), health.clone());
+    let users = Box::new(move || vec![health.clone()]);
+    B::watch(HostWait { on, operation: "init", site, users, within })
 }
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
@@ -462,6 +475,9 @@ impl<W: World> Live<W> {
             let patience = Patience { health, limit, operation, site, watch };
             core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
+            if let Some(unmet) = Back::<W>::unmet(core.comm()?) {
+                core.health.pend(unmet);
+            }
             let mut signals = Back::<W>::unawaited(core.comm()?);
             core.unconsumed.deduct(&mut signals);
             if !signals.is_empty() {

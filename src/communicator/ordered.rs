@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use super::leaving::leave;
 use super::{Communicator, Health};
-use crate::control::{Agenda, Request};
+use crate::backend::{HostWait, Lifecycle, WaitsOn, Watcher};
+use crate::control::{Agenda, Request, Submission};
 use crate::error::{
     Aborted, BadSubmission, Error, PeerFailed, Site, SubmissionFault, Timeout, told,
 };
-use crate::{Rank, Result, World, unwind, wait};
+use crate::{Device, Rank, Result, World, unwind, wait};
 
 /// How long a wait rests before it looks at health and deadline again.
 const REST: Duration = Duration::from_millis(5);
@@ -67,11 +69,26 @@ pub struct Ordered<W: World> {
 struct Here {
     agenda: Arc<Agenda>,
     rank: Rank,
+    /// The communicator's id.
+    comm: u64,
+}
+
+impl Here {
+    /// This rank submits nothing more, of its own accord.
+    fn end(&self) {
+        self.agenda.leave(self.rank, "it takes no more requests: its `Ordered` has ended");
+    }
 }
 
 impl Drop for Here {
     fn drop(&mut self) {
-        self.agenda.leave(self.rank, "it takes no more requests: its `Ordered` has ended");
+        let (agenda, rank) = (self.agenda.clone(), self.rank);
+        if agenda.has_left(rank) {
+            return;
+        }
+        leave("it takes no more requests: its `Ordered` was dropped", move |why| {
+            agenda.leave(rank, why);
+        });
     }
 }
 
@@ -92,8 +109,9 @@ impl<W: World> Ordered<W> {
     pub fn new(comm: Communicator<W>) -> Result<Self> {
         let (core, site, size) = (&comm.body.core, Site::caller(), comm.size());
         let agenda = core.share("Ordered::new", site, || Agenda::new(size))?;
+        let id = core.control()?.id();
         let (health, deadline, rank) = (core.health.clone(), core.deadline, core.rank);
-        let (here, flight) = (Here { agenda, rank }, Mutex::default());
+        let (here, flight) = (Here { agenda, rank, comm: id }, Mutex::default());
         Ok(Self { comm: Mutex::new(comm), here, size, deadline, health, flight })
     }
 
@@ -122,7 +140,7 @@ impl<W: World> Ordered<W> {
         self.health.check()?;
         let _flies = self.take_off(&key, site)?;
         let request = self.here.agenda.submit(self.here.rank, &key, site);
-        self.await_turn(&request, site).inspect_err(|error| self.health.fail(error.clone()))?;
+        self.await_turn(request, site).inspect_err(|error| self.health.fail(error.clone()))?;
         let turn = Turn { ordered: self, key: &key, site, failed: None };
         turn.take(call)
     }
@@ -140,6 +158,7 @@ impl<W: World> Ordered<W> {
     /// The communicator, for one thread again. The other ranks' requests that this one has not
     /// submitted fail.
     pub fn into_inner(self) -> Communicator<W> {
+        self.here.end();
         self.comm.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -167,10 +186,13 @@ impl<W: World> Ordered<W> {
         Err(Error::BadSubmission(Box::new(bad)))
     }
 
-    fn await_turn(&self, request: &Request, site: Site) -> Result<()> {
-        let Here { agenda, rank } = &self.here;
-        let started = Instant::now();
-        while !agenda.is_turn(*rank, request) {
+    fn await_turn(&self, request: Arc<Request>, site: Site) -> Result<()> {
+        let Here { agenda, rank, comm } = &self.here;
+        let (agenda, rank, comm) = (agenda.clone(), *rank, *comm);
+        let submission = Submission { agenda, request, rank, comm };
+        let Submission { agenda, request, .. } = &submission;
+        let (started, mut watcher) = (Instant::now(), None);
+        while !agenda.is_turn(rank, request) {
             self.health.look();
             self.health.check()?;
             let lost = agenda.lost(request);
@@ -181,13 +203,26 @@ impl<W: World> Ordered<W> {
             }
             let waited = started.elapsed();
             if waited >= self.deadline {
-                let (operation, report) = ("submit", agenda.report(request));
+                let (operation, report) = ("submit", agenda.report(rank, request));
                 let timeout = Timeout { operation, site, waited, report };
                 return Err(told(Error::Timeout(Box::new(timeout))));
             }
-            agenda.rest(*rank, request, REST.min(self.deadline - waited));
+            agenda.rest(rank, request, REST.min(self.deadline - waited));
+            match &watcher {
+                None => watcher = self.watch(&submission, site),
+                Some(watcher) => watcher.look(),
+            }
         }
         self.health.check()
+    }
+
+    /// Notes a wait for a turn. Another thread may make a call meanwhile.
+    #[cold]
+    fn watch(&self, submission: &Submission, site: Site) -> Option<Watcher> {
+        let (on, health) = (WaitsOn::Submission(submission), self.health.clone());
+        let users = Box::new(move || vec![health.clone()]);
+        let wait = HostWait { on, operation: "submit", site, users, within: None };
+        <W::Device as Device>::Backend::watch(wait)
     }
 
     fn flight(&self) -> MutexGuard<'_, Flight> {
@@ -225,6 +260,7 @@ struct Turn<'a, W: World> {
 impl<W: World> Turn<'_, W> {
     fn take<T>(mut self, call: impl FnOnce(&mut Communicator<W>) -> Result<T>) -> Result<T> {
         let ordered = self.ordered;
+        ordered.here.agenda.begins(ordered.here.rank, self.key, self.site);
         ordered.flight().inside = Some(std::thread::current().id());
         let mut comm = ordered.comm.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = unwind::catch(|| call(&mut comm));
@@ -245,7 +281,7 @@ impl<W: World> Turn<'_, W> {
 
 impl<W: World> Drop for Turn<'_, W> {
     fn drop(&mut self) {
-        let Ordered { here: Here { agenda, rank }, health, .. } = self.ordered;
+        let Ordered { here: Here { agenda, rank, .. }, health, .. } = self.ordered;
         self.ordered.flight().inside = None;
         if let Some(failed) = &self.failed {
             let why = format!("the request `{}` failed on rank {rank}: {failed}", self.key);

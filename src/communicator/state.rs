@@ -153,18 +153,23 @@ impl CanConnect for Uninit {
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
 pub trait CanBecomeReady: State {
-    /// Waits, or gives it back.
+    /// Waits, or gives it back. With `last`, nothing comes after it.
     #[doc(hidden)]
     fn ready<W: World>(
         body: Self::Body<W>,
         limit: Duration,
+        last: bool,
     ) -> Result<Live<W>, Failed<Self::Body<W>>>;
 }
 
 #[diagnostic::do_not_recommend]
 impl CanBecomeReady for Initializing {
-    fn ready<W: World>(body: Starting<W>, limit: Duration) -> Result<Live<W>, Failed<Starting<W>>> {
-        body.ready(limit)
+    fn ready<W: World>(
+        body: Starting<W>,
+        limit: Duration,
+        last: bool,
+    ) -> Result<Live<W>, Failed<Starting<W>>> {
+        body.ready(limit, last)
     }
 }
 

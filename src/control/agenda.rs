@@ -24,6 +24,8 @@ struct State {
     placed: u64,
     /// How many requests each rank has issued.
     issued: Vec<u64>,
+    /// The request that each rank is issuing.
+    turns: Vec<Option<(String, Site)>>,
     /// Why a rank will submit nothing more.
     gone: Vec<Option<String>>,
 }
@@ -43,8 +45,8 @@ pub(crate) struct Request {
 
 impl Agenda {
     pub(crate) fn new(size: usize) -> Self {
-        let (issued, gone) = (vec![0; size], vec![None; size]);
-        let state = State { open: HashMap::new(), placed: 0, issued, gone };
+        let (issued, turns, gone) = (vec![0; size], vec![None; size], vec![None; size]);
+        let state = State { open: HashMap::new(), placed: 0, issued, turns, gone };
         Self { state: Mutex::new(state), news: Condvar::new() }
     }
 
@@ -77,9 +79,17 @@ impl Agenda {
         request.place.get() == self.state().issued.get(rank.index())
     }
 
+    /// A rank begins to issue the request whose turn it is.
+    pub(crate) fn begins(&self, rank: Rank, key: &str, site: Site) {
+        self.state().turns[rank.index()] = Some((key.to_owned(), site));
+    }
+
     /// A rank has issued the request whose turn it was.
     pub(crate) fn issued(&self, rank: Rank) {
-        self.state().issued[rank.index()] += 1;
+        let mut state = self.state();
+        state.turns[rank.index()] = None;
+        state.issued[rank.index()] += 1;
+        drop(state);
         self.news.notify_all();
     }
 
@@ -87,6 +97,10 @@ impl Agenda {
     pub(crate) fn leave(&self, rank: Rank, why: &str) {
         self.state().gone[rank.index()].get_or_insert_with(|| why.to_owned());
         self.news.notify_all();
+    }
+
+    pub(crate) fn has_left(&self, rank: Rank) -> bool {
+        self.state().gone[rank.index()].is_some()
     }
 
     /// The ranks that left without submitting a request, and why.
@@ -105,12 +119,12 @@ impl Agenda {
         }
     }
 
-    /// What a request waits for.
-    pub(crate) fn report(&self, request: &Request) -> String {
+    /// What a rank's request waits for.
+    pub(crate) fn report(&self, rank: Rank, request: &Request) -> String {
         let (state, key) = (self.state(), &request.key);
         let missing = state.missing(request);
         if missing.is_empty() {
-            return format!("`{key}` comes after requests that this rank is still issuing");
+            return format!("`{key}` comes after {}", state.turn(rank));
         }
         let have = if missing.len() == 1 { "has" } else { "have" };
         let mut report = format!("{} {have} not submitted `{key}`", Ranks(&missing));
@@ -133,7 +147,60 @@ impl Agenda {
     }
 }
 
+/// One rank's wait for the turn of its request.
+#[derive(Clone)]
+pub struct Submission {
+    pub(crate) agenda: Arc<Agenda>,
+    pub(crate) request: Arc<Request>,
+    pub(crate) rank: Rank,
+    /// The communicator's id.
+    pub(crate) comm: u64,
+}
+
+/// What a submission waits for.
+pub(crate) enum Awaits {
+    /// Nothing, one way or another.
+    Nothing,
+    /// These ranks, which have not submitted its key.
+    Ranks(Vec<Rank>),
+    /// The request that its rank is issuing.
+    Turn,
+}
+
+impl Submission {
+    pub(crate) fn key(&self) -> &str {
+        &self.request.key
+    }
+
+    pub(crate) fn awaits(&self) -> Awaits {
+        let state = self.agenda.state();
+        let rank = self.rank.index();
+        let missing = state.missing(&self.request);
+        match () {
+            () if missing.iter().any(|rank| state.gone[rank.index()].is_some()) => Awaits::Nothing,
+            () if !missing.is_empty() => Awaits::Ranks(missing),
+            // Who has the turn and has not begun goes on by itself.
+            () if state.turns[rank].is_some() => Awaits::Turn,
+            () => Awaits::Nothing,
+        }
+    }
+
+    /// The request that its rank is issuing: `` `a` (at main.rs:3), which this rank is still issuing ``.
+    pub(crate) fn turn(&self) -> String {
+        self.agenda.state().turn(self.rank)
+    }
+}
+
 impl State {
+    fn turn(&self, rank: Rank) -> String {
+        match &self.turns[rank.index()] {
+            Some((key, site)) => {
+                format!("`{key}` (at {}), which rank {rank} is still issuing", site)
+            }
+            None => format!("requests that rank {rank} is still issuing"),
+        }
+    }
+
     /// The ranks that have not submitted a request.
     fn missing(&self, request: &Request) -> Vec<Rank> {
         let open = self.open.get(&request.key).filter(|_| request.place.get().is_none());

@@ -13,7 +13,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use agenda::{Agenda, Request};
+pub use agenda::Submission;
+pub(crate) use agenda::{Agenda, Awaits, Request};
 pub(crate) use bounded::{MOST_PARTS, is_bounded};
 pub use meeting::Exchange;
 pub(crate) use meeting::Meeting;

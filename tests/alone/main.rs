@@ -1,24 +1,31 @@
-//! Programs that own their process, under a watchdog: what is told when every thread of it waits.
+//! Programs that own their process: what is told when every thread of it waits, with ten minutes' time.
 //! Each is a program like those that users write, `main` with `launch!`, run again with its name.
 
 use std::fmt::Write as _;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use typed_nccl::{
-    AnyDevice, CommConfig, Communicator, Device, Error, Host, Result, Sum, World, launch, tag,
+    AnyDevice, CommConfig, Communicator, Device, Error, Host, Ordered, Result, Seat, Sum, World,
+    launch, spmd, tag,
 };
 
-/// A program that takes longer hangs. Every communicator has ten minutes.
-const LIMIT: Duration = Duration::from_secs(60);
+#[path = "../collectives/again.rs"]
+mod again;
 
 type Program = (&'static str, fn() -> Result<()>, fn() -> String);
 
-const PROGRAMS: [Program; 4] = [
+const PROGRAMS: [Program; 9] = [
     ("a_communicator_that_nobody_has", forgotten::run, forgotten::says),
     ("calls_of_two_communicators", crossed::run, crossed::says),
+    ("keys_that_differ", keys::run, keys::says),
+    ("keys_that_differ_on_threads_of_their_own", keys_on_threads::run, keys_on_threads::says),
+    ("a_request_that_waits_for_another", inside::run, inside::says),
+    ("a_rank_that_connects_while_the_other_waits", connects::run, connects::says),
     ("every_thread_waits_and_a_closure_works", working::run, String::new),
     ("another_thread_makes_the_call", helped::run, String::new),
+    ("threads_that_wait_for_threads", handed::run, String::new),
 ];
 
 fn main() {
@@ -33,33 +40,11 @@ fn main() {
             }
             Some(wanted) if !wanted.starts_with('-') && !name.contains(wanted.as_str()) => {}
             _ => {
-                alone(name);
+                again::run(name, |this| this.arg(name).env("TYPED_NCCL", "host:2"));
                 println!("test {name} ... ok");
             }
         }
     }
-}
-
-fn alone(name: &str) {
-    let this = std::env::current_exe().expect("a test is a program");
-    let mut child = Command::new(this)
-        .arg(name)
-        .env("TYPED_NCCL", "host:2")
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("a program starts again");
-    let started = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("a child can be waited for") {
-            break status;
-        }
-        if started.elapsed() > LIMIT {
-            child.kill().expect("a child can be killed");
-            panic!("{name} hangs");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    assert!(status.success(), "{name}: {status}");
 }
 
 /// Lines of a story, with this file's name.
@@ -149,6 +134,147 @@ mod crossed {
     }
 }
 
+/// Each rank submits a key of its own.
+mod keys {
+    use super::*;
+
+    const FIRST: u32 = line!();
+
+    fn body<W: World>(comm: Communicator<W>) -> Result<()> {
+        let rank = comm.rank().index();
+        let ordered = Ordered::new(comm)?;
+        match rank {
+            0 => ordered.submit("grads/0", |comm| comm.barrier())?, // FIRST + 6
+            _ => ordered.submit("grads/1", |comm| comm.barrier())?, // FIRST + 7
+        }
+        ordered.finish()
+    }
+
+    pub(super) fn run() -> Result<()> {
+        launch!(body)
+    }
+
+    pub(super) fn says() -> String {
+        let story = story(&[
+            (FIRST + 6, "rank 0 has submitted `grads/0` and waits until rank 1 does too"),
+            (FIRST + 7, "rank 1 has submitted `grads/1` and waits until rank 0 does too"),
+        ]);
+        format!(
+            "rank 0 and rank 1 wait for each other{story}\n\
+             help: all ranks must submit the same keys"
+        )
+    }
+}
+
+/// The same, on threads that the ranks' own ones wait for.
+mod keys_on_threads {
+    use super::*;
+
+    const FIRST: u32 = line!();
+
+    fn body<W: World>(comm: Communicator<W>) -> Result<()> {
+        let rank = comm.rank().index();
+        let ordered = Ordered::new(comm)?;
+        let submits = |key| match rank {
+            0 => ordered.submit(format!("0/{key}"), |comm| comm.barrier()), // FIRST + 6
+            _ => ordered.submit(format!("1/{key}"), |comm| comm.barrier()), // FIRST + 7
+        };
+        std::thread::scope(|threads| threads.spawn(|| submits("grads")).join())
+            .map_err(|_| Error::other("it panicked"))?
+    }
+
+    pub(super) fn run() -> Result<()> {
+        launch!(body)
+    }
+
+    pub(super) fn says() -> String {
+        let story = story(&[
+            (FIRST + 6, "rank 0 has submitted `0/grads` and waits until rank 1 does too"),
+            (FIRST + 7, "rank 1 has submitted `1/grads` and waits until rank 0 does too"),
+        ]);
+        format!(
+            "rank 0 and rank 1 wait for each other{story}\n\
+             help: all ranks must submit the same keys"
+        )
+    }
+}
+
+/// A request waits for a thread that submits another one.
+mod inside {
+    use super::*;
+
+    const FIRST: u32 = line!();
+
+    pub(super) fn run() -> Result<()> {
+        spmd::<Host>(1, |place| {
+            let ordered = Ordered::new(place.init()?)?;
+            ordered.submit("outer", |_| {
+                let submits = || ordered.submit("inner", |comm| comm.barrier()); // FIRST + 6
+                std::thread::scope(|threads| threads.spawn(submits).join())
+                    .map_err(|_| Error::other("it panicked"))?
+            }) // submitted at FIRST + 5
+        })
+    }
+
+    pub(super) fn says() -> String {
+        let story = story(&[(
+            FIRST + 6,
+            &format!(
+                "rank 0 has submitted `inner` and waits for `outer` (at {}:{}), which rank 0 is \
+                 still issuing, and every thread waits",
+                file!(),
+                FIRST + 5
+            ),
+        )]);
+        format!(
+            "every thread waits, and none is left to make the next call{story}\n\
+             help: a request must not wait for another one of its rank: make its calls with the \
+             communicator that the closure is given"
+        )
+    }
+}
+
+/// One rank takes a seat of a second communicator, the other waits for it in the first.
+mod connects {
+    use super::*;
+
+    static SEATS: Mutex<Vec<Seat>> = Mutex::new(Vec::new());
+
+    const FIRST: u32 = line!();
+
+    fn body(first: Communicator<Host<AnyDevice>>) -> Result<()> {
+        if first.rank().index() == 1 {
+            first.barrier()?; // FIRST + 4
+        }
+        let seat = SEATS.lock().expect("no panic").remove(0);
+        let device = Host::any(seat.rank().index() as u32)?;
+        let second = seat.init(device)?; // FIRST + 8
+        first.barrier()?;
+        second.finish()?;
+        first.finish()
+    }
+
+    pub(super) fn run() -> Result<()> {
+        *SEATS.lock().expect("no panic") = Seat::local(2);
+        launch!(body)
+    }
+
+    pub(super) fn says() -> String {
+        let not = "which has not called it";
+        let story = story(&[
+            (FIRST + 4, &format!("rank 1 is in `barrier` and waits for rank 0, {not}")),
+            (
+                FIRST + 8,
+                &format!("rank 0 is in `init` and waits for rank 1, {not}, and every thread waits"),
+            ),
+        ]);
+        format!(
+            "every thread waits, and none is left to make the next call{story}\n\
+             help: all ranks must connect, and before what they wait for can happen"
+        )
+    }
+}
+
 /// All threads wait, for a closure that takes longer than a look.
 mod working {
     use super::*;
@@ -192,5 +318,45 @@ mod helped {
 
     pub(super) fn run() -> Result<()> {
         launch!(body)
+    }
+}
+
+/// Every rank's calls go through channels, from thread to thread, some of them late: at most moments
+/// every thread waits, for a rank or for another thread.
+mod handed {
+    use super::*;
+
+    const STEPS: u64 = 150;
+
+    pub(super) fn run() -> Result<()> {
+        spmd::<Host>(3, |place| {
+            let comm = place.init()?;
+            let rank = comm.rank().index() as u64;
+            let (calls, orders) = channel();
+            let (over, done) = channel();
+            let calling = || -> Result<()> {
+                let (orders, over) = (orders, over);
+                for step in orders {
+                    let mut x = comm.device().from_slice(&[step])?;
+                    comm.all_reduce_in_place(&mut x, Sum)?;
+                    assert_eq!(x.to_vec()?, [3 * step]);
+                    over.send(()).expect("somebody waits");
+                }
+                comm.finish()
+            };
+            std::thread::scope(|threads| {
+                let caller = threads.spawn(calling);
+                for step in 0..STEPS {
+                    // Longer than it takes until every thread is known to wait, now and then.
+                    if (step + rank * 7) % 20 == 0 {
+                        std::thread::sleep(Duration::from_millis(60));
+                    }
+                    calls.send(step).map_err(|_| Error::other("no caller"))?;
+                    done.recv().map_err(|_| Error::other("no caller"))?;
+                }
+                drop(calls);
+                caller.join().map_err(|_| Error::other("it panicked"))?
+            })
+        })
     }
 }

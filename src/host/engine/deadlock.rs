@@ -17,6 +17,8 @@ use super::pair::Side;
 use super::state::{Out, State};
 use super::stream::{Current, Task};
 use super::wait::{On, Wait};
+use crate::backend::{Exchange, Submission};
+use crate::control::Awaits;
 
 /// What waits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -49,6 +51,12 @@ pub(super) enum Why {
     Own,
     /// A thread waits for another rank's part of an exchange.
     Exchange { place: Place, peer: usize },
+    /// A rank that connects waits for another one that does not.
+    Seat { rank: usize, peer: usize },
+    /// A request waits until another rank submits its key.
+    Key { place: Place, peer: usize },
+    /// A request waits for the one that its own rank is issuing.
+    Request { place: Place },
 }
 
 impl State {
@@ -158,20 +166,54 @@ impl State {
                 }
                 _ => Vec::new(),
             },
-            On::Exchange(exchange) => {
-                let Some(&comm) = self.by_id.get(&exchange.id()) else { return Vec::new() };
-                let place = Place { comm, id: exchange.id(), rank: exchange.rank() };
-                let need = |peer| {
-                    let of = place.of(peer);
-                    // One that was dropped sends its part when its work is over.
-                    let dropped = self.seen_member(of).is_some_and(|m| m.gone.is_some());
-                    let on = match dropped {
-                        true => self.own_work(of),
-                        false => self.caller(of, all_wait),
-                    };
-                    Need { on, why: Why::Exchange { place, peer } }
+            On::Exchange(exchange) => self.exchange_needs(exchange, all_wait),
+            On::Submission(submission) => self.submission_needs(submission, all_wait),
+        }
+    }
+
+    fn exchange_needs(&self, exchange: &Exchange, all_wait: bool) -> Vec<Need> {
+        let rank = exchange.rank();
+        let Some(&comm) = self.by_id.get(&exchange.id()) else {
+            // It connects. Any thread may have the other ranks' seats.
+            let on = all_wait.then_some(Node::Nobody);
+            let need = |peer| Need { on, why: Why::Seat { rank, peer } };
+            return exchange.missing().into_iter().map(need).collect();
+        };
+        let place = Place { comm, id: exchange.id(), rank };
+        let need = |peer| {
+            let of = place.of(peer);
+            // One that was dropped sends its part when its work is over.
+            let dropped = self.seen_member(of).is_some_and(|m| m.gone.is_some());
+            let on = match dropped {
+                true => self.own_work(of),
+                false => self.caller(of, all_wait),
+            };
+            Need { on, why: Why::Exchange { place, peer } }
+        };
+        exchange.missing().into_iter().map(need).collect()
+    }
+
+    fn submission_needs(&self, submission: &Submission, all_wait: bool) -> Vec<Need> {
+        let Some(&comm) = self.by_id.get(&submission.comm) else { return Vec::new() };
+        let place = Place { comm, id: submission.comm, rank: submission.rank.index() };
+        match submission.awaits() {
+            Awaits::Nothing => Vec::new(),
+            // Any thread of theirs may submit, and any thread may be issuing, unless all wait.
+            Awaits::Ranks(ranks) => {
+                let need = |peer: usize| {
+                    let on = if all_wait { self.caller(place.of(peer), true) } else { None };
+                    Need { on, why: Why::Key { place, peer } }
                 };
-                exchange.missing().into_iter().map(need).collect()
+                ranks.iter().map(|rank| need(rank.index())).collect()
+            }
+            Awaits::Turn => {
+                let health = self.seen_member(place).and_then(|member| member.health.as_ref());
+                let is_in = |(_, wait): &(usize, &Wait)| {
+                    health.is_some_and(|health| wait.within == Some(health.id()))
+                };
+                let issues = self.waits.iter().find(is_in).map(|(key, _)| Node::Wait(key));
+                let on = issues.or_else(|| all_wait.then_some(Node::Nobody));
+                vec![Need { on, why: Why::Request { place } }]
             }
         }
     }
@@ -256,7 +298,7 @@ fn stuck(needs: &HashMap<Node, Vec<Need>>) -> HashMap<Node, Vec<Need>> {
     stuck
 }
 
-/// A circle of needs, each with who has it; or a way that ends with what nobody does.
+/// A circle of needs, each with who has it; or the longest way that ends with what nobody does.
 fn path(stuck: &HashMap<Node, Vec<Need>>) -> Vec<(Node, Need)> {
     // The lowest first, so that a program is told the same every time, as far as its threads let it.
     let order = |node: &Node| match *node {
@@ -264,8 +306,28 @@ fn path(stuck: &HashMap<Node, Vec<Need>>) -> Vec<(Node, Need)> {
         Node::Wait(key) => (1, key),
         Node::Nobody => (2, 0),
     };
+    let mut nodes: Vec<Node> = stuck.keys().copied().collect();
+    nodes.sort_unstable_by_key(order);
+    let mut longest = Vec::new();
+    for node in nodes {
+        let path = path_from(node, stuck);
+        if path.last().is_some_and(|(_, need)| need.on != Some(Node::Nobody)) {
+            return path;
+        }
+        if calls(&path) > calls(&longest) {
+            longest = path;
+        }
+    }
+    longest
+}
+
+/// How many waits for another call there are on a way.
+fn calls(path: &[(Node, Need)]) -> usize {
+    path.iter().filter(|(_, need)| !matches!(need.why, Why::Own | Why::Stream)).count()
+}
+
+fn path_from(mut node: Node, stuck: &HashMap<Node, Vec<Need>>) -> Vec<(Node, Need)> {
     let mut path: Vec<(Node, Need)> = Vec::new();
-    let Some(mut node) = stuck.keys().copied().min_by_key(order) else { return path };
     loop {
         if let Some(start) = path.iter().position(|(known, _)| *known == node) {
             return path.split_off(start);

@@ -7,8 +7,9 @@ use super::deadlock::{Need, Node, Why};
 use super::flight::HostOp;
 use super::state::{Out, State};
 use super::stream::Task;
+use super::wait::{On, Wait};
 use crate::Rank;
-use crate::error::{Call, Deadlock, Error, Operation, PeerFailed, Site};
+use crate::error::{Call, Deadlock, Error, Operation, PeerFailed};
 
 /// A step of the way from one wait to the next.
 type Path = [(Node, Need)];
@@ -21,6 +22,10 @@ const GROUP: &str = "put what the ranks send each other and receive into one gro
 const COMMUNICATORS: &str = "use the communicators in one order on all ranks";
 const ORDER: &str =
     "change the order on one of the ranks, so that what another one waits for comes first";
+const CONNECT: &str = "all ranks must connect, and before what they wait for can happen";
+const KEYS: &str = "all ranks must submit the same keys";
+const INSIDE: &str = "a request must not wait for another one of its rank: make its calls with the \
+                      communicator that the closure is given";
 const CALLS: &str = "all ranks must make the same calls in the same order";
 
 /// Where a rank's part of an operation is enqueued.
@@ -35,21 +40,39 @@ impl State {
     /// Ends the communicators on the way, with its story; false if there are none.
     pub(super) fn end_path(&mut self, path: &Path, out: &mut Out) -> bool {
         let mut ranks: BTreeMap<(u64, usize), BTreeSet<usize>> = BTreeMap::new();
-        for (_, need) in path {
+        // Those that are connecting have no place yet.
+        let mut seats: Option<BTreeSet<usize>> = None;
+        let mut connecting = Vec::new();
+        for &(node, need) in path {
             let (place, peer) = match need.why {
-                Why::Peer { place, peer, .. } | Why::Exchange { place, peer } => (place, peer),
-                Why::Turn { place } => (place, place.rank),
+                Why::Peer { place, peer, .. }
+                | Why::Exchange { place, peer }
+                | Why::Key { place, peer } => (place, peer),
+                Why::Turn { place } | Why::Request { place } => (place, place.rank),
+                Why::Seat { rank, peer } => {
+                    seats.get_or_insert_default().extend([rank, peer]);
+                    connecting.push(node);
+                    continue;
+                }
                 Why::Stream | Why::Own => continue,
             };
             ranks.entry((place.id, place.comm)).or_default().extend([place.rank, peer]);
         }
-        let Some(first) = ranks.values().next() else { return false };
+        let Some(first) = ranks.values().next().or(seats.as_ref()) else { return false };
         let error = Error::Deadlock(Box::new(Deadlock {
             ranks: first.iter().map(|&rank| Rank::at(rank)).collect(),
             circle: path.last().is_some_and(|(_, need)| need.on != Some(Node::Nobody)),
             story: self.story(path),
-            help: self.mend(path, ranks.len()),
+            help: self.mend(path, ranks.len() + connecting.len()),
         }));
+        for node in connecting {
+            let Node::Wait(wait) = node else { continue };
+            for health in self.waits.get(wait).map(Wait::users).into_iter().flatten() {
+                if health.poison(error.clone()) {
+                    out.poisoned(health);
+                }
+            }
+        }
         for ((id, comm), ranks) in ranks {
             let place = Place { comm, id, rank: 0 };
             let Some(name) = self.seen_comm(place).map(|comm| comm.name) else { continue };
@@ -77,7 +100,11 @@ impl State {
             Why::Exchange { .. } => false,
             _ => true,
         });
+        let any = |is: fn(&Why) -> bool| path.iter().any(|(_, need)| is(&need.why));
         match () {
+            () if any(|why| matches!(why, Why::Seat { .. })) => CONNECT,
+            () if any(|why| matches!(why, Why::Request { .. })) => INSIDE,
+            () if any(|why| matches!(why, Why::Key { .. })) => KEYS,
             () if communicators > 1 => COMMUNICATORS,
             () if !enqueued => CALLS,
             () if calls.iter().all(transfers) => GROUP,
@@ -88,7 +115,9 @@ impl State {
     fn story(&self, path: &Path) -> Vec<String> {
         // The lowest rank begins.
         let rank = |at: &usize| match path[*at].1.why {
-            Why::Peer { place, .. } | Why::Exchange { place, .. } => place.rank,
+            Why::Peer { place, .. } | Why::Exchange { place, .. } | Why::Key { place, .. } => {
+                place.rank
+            }
             _ => usize::MAX,
         };
         let is_circle = path.last().is_some_and(|(_, need)| need.on != Some(Node::Nobody));
@@ -114,17 +143,32 @@ impl State {
     ) {
         match need.why {
             Why::Peer { place, at, peer } => self.tell_peer(place, at, peer, next, lines),
-            Why::Exchange { place, peer } => {
-                let Some((operation, site)) = self.waiting(node) else { return };
+            Why::Exchange { place: Place { rank, .. }, peer } | Why::Seat { rank, peer } => {
+                let Some(Wait { operation, site, .. }) = self.waiting(node) else { return };
                 lines.push(format!(
-                    "{}: rank {} is in `{operation}` and waits for rank {peer}, which has not called it{}",
+                    "{}: rank {rank} is in `{operation}` and waits for rank {peer}, which has not called it{}",
                     site,
-                    place.rank,
+                    nobody(need)
+                ));
+            }
+            Why::Key { place: Place { rank, .. }, .. } | Why::Request { place: Place { rank, .. } } => {
+                let Some(Wait { on: On::Submission(submission), site, .. }) = self.waiting(node)
+                else {
+                    return;
+                };
+                let until = match need.why {
+                    Why::Key { peer, .. } => format!("waits until rank {peer} does too"),
+                    _ => format!("waits for {}", submission.turn()),
+                };
+                lines.push(format!(
+                    "{}: rank {rank} has submitted `{}` and {until}{}",
+                    site,
+                    submission.key(),
                     nobody(need)
                 ));
             }
             Why::Own => {
-                let Some((operation, site)) = self.waiting(node) else { return };
+                let Some(Wait { operation, site, .. }) = self.waiting(node) else { return };
                 let who = match next {
                     Some((_, Need { why: Why::Peer { place, .. } | Why::Turn { place }, .. })) => {
                         format!("rank {}", place.rank)
@@ -197,9 +241,9 @@ impl State {
         ));
     }
 
-    fn waiting(&self, node: Node) -> Option<(&'static str, Site)> {
+    fn waiting(&self, node: Node) -> Option<&Wait> {
         let Node::Wait(key) = node else { return None };
-        self.waits.get(key).map(|wait| (wait.operation, wait.site))
+        self.waits.get(key)
     }
 
     fn call_at(&self, place: Place, at: usize) -> Option<Call> {

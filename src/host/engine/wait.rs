@@ -10,12 +10,17 @@ use super::stream::Point;
 use super::{ENGINE, Engine};
 use crate::backend::{Exchange, HostWait, WaitsOn, Watched, Watcher};
 use crate::communicator::Health;
+use crate::control::Submission;
 use crate::error::Site;
 use crate::host::HostBackend;
+use crate::quiet::{self, Still};
 
 /// One thread's wait. It stays until the call returns.
 pub(super) struct Wait {
     pub(super) thread: ThreadId,
+    /// Its number in the system, and how often it has looked.
+    number: Option<u32>,
+    looks: u64,
     pub(super) on: On,
     pub(super) operation: &'static str,
     pub(super) site: Site,
@@ -28,16 +33,22 @@ pub(super) enum On {
     Point(Point),
     Idle(Place),
     Exchange(Exchange),
+    Submission(Submission),
 }
 
 impl Wait {
+    /// The communicators whose end ends it.
+    pub(super) fn users(&self) -> Vec<Arc<Health>> {
+        (self.users)()
+    }
+
     /// Whether the end of a communicator ends it now.
     pub(super) fn is_told(&self) -> bool {
-        (self.users)().iter().any(|health| !health.is_well())
+        self.users().iter().any(|health| !health.is_well())
     }
 
     pub(super) fn uses(&self, health: u64) -> bool {
-        (self.users)().iter().any(|user| user.id() == health)
+        self.users().iter().any(|user| user.id() == health)
     }
 }
 
@@ -50,11 +61,23 @@ pub(super) struct Looked {
     seen: u64,
     next: Option<Instant>,
     /// Every thread waited, so many changes ago and then.
-    quiet: Option<(u64, Instant)>,
+    quiet: Option<Quiet>,
+}
+
+/// Every thread of the process waits.
+struct Quiet {
+    changes: u64,
+    since: Instant,
+    still: Still,
+    /// How often each thread that waits here had looked.
+    looks: Vec<(usize, u64)>,
 }
 
 /// How long at least between two looks, and for how long a whole process waits before it is told.
 const BETWEEN: Duration = Duration::from_millis(10);
+
+/// How often each thread looks meanwhile: what it holds for a moment, another one may wait for.
+const LOOKS: u64 = 3;
 
 /// How much longer than a look nobody looks.
 const SHARE: u32 = 50;
@@ -65,7 +88,7 @@ struct Token {
 
 impl Watched for Token {
     fn look(&self) {
-        ENGINE.look();
+        ENGINE.look(Some(self.key));
     }
 }
 
@@ -86,19 +109,25 @@ impl Engine {
             WaitsOn::Point(point) => On::Point(point.clone()),
             WaitsOn::Idle(comm) => On::Idle(comm.place()),
             WaitsOn::Exchange(exchange) => On::Exchange(exchange.clone()),
+            WaitsOn::Submission(submission) => On::Submission(submission.clone()),
         };
         let thread = std::thread::current().id();
         let mut state = self.lock();
         state.looked.changes += 1;
-        let key = state.waits.insert(Wait { thread, on, operation, site, within, users });
+        let (number, looks) = (quiet::this_thread(), 0);
+        let wait = Wait { thread, number, looks, on, operation, site, within, users };
+        let key = state.waits.insert(wait);
         drop(state);
-        self.look();
+        self.look(None);
         Box::new(Token { key })
     }
 
     /// Looks for waits that never end, and ends their communicators.
-    fn look(&self) {
+    fn look(&self, key: Option<usize>) {
         let mut state = self.lock();
+        if let Some(wait) = key.and_then(|key| state.waits.get_mut(key)) {
+            wait.looks += 1;
+        }
         let started = Instant::now();
         if state.looked.next.is_some_and(|next| started < next) {
             return;
@@ -123,26 +152,34 @@ impl State {
                 return true;
             }
         }
-        if !self.is_quiet() {
+        let Some(still) = self.is_quiet() else {
+            self.looked.quiet = None;
             return false;
-        }
-        match self.looked.quiet {
-            // Threads on their way out of a wait have had the time to go.
-            Some((then, since)) if then == changes && now - since >= BETWEEN => {
-                self.end_deadlock(true, out)
+        };
+        match &self.looked.quiet {
+            Some(quiet) if quiet.changes == changes && quiet.still == still => {
+                // Threads on their way out of a wait have had the time to go.
+                now - quiet.since >= BETWEEN
+                    && quiet.looks.iter().all(|&(key, then)| self.has_looked(key, then + LOOKS))
+                    && self.end_deadlock(true, out)
             }
-            Some((then, _)) if then == changes => false,
             _ => {
-                self.looked.quiet = Some((changes, now));
+                let looks = self.waits.iter().map(|(key, wait)| (key, wait.looks)).collect();
+                self.looked.quiet = Some(Quiet { changes, since: now, still, looks });
                 false
             }
         }
     }
 
-    /// Whether every thread of the process waits here, and nothing goes on in the background.
-    fn is_quiet(&self) -> bool {
+    fn has_looked(&self, wait: usize, times: u64) -> bool {
+        self.waits.get(wait).is_some_and(|wait| wait.looks >= times)
+    }
+
+    /// Whether every thread of the process waits, and nothing goes on in the background.
+    fn is_quiet(&self) -> Option<Still> {
         let still =
             self.ready.is_empty() && self.todo.is_empty() && self.idle_workers == self.workers;
-        still && crate::quiet::all_wait(self.waits.len() + self.workers)
+        let known = self.waits.iter().map(|(_, wait)| wait.number);
+        still.then(|| quiet::all_wait(self.waits.len() + self.workers, known))?
     }
 }

@@ -1,0 +1,27 @@
+//! This program once more, in a process of its own, under a watchdog.
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A process that takes longer hangs, and is killed.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs this program again, and fails if that one does.
+pub(crate) fn run(name: &str, set: impl FnOnce(&mut Command) -> &mut Command) {
+    let mut this = Command::new(std::env::current_exe().expect("a test is a program"));
+    let mut child = set(&mut this).stdout(Stdio::null()).spawn().expect("a program starts again");
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            break status;
+        }
+        if started.elapsed() > LIMIT {
+            child.kill().expect("a child can be killed");
+            child.wait().expect("a child can be waited for");
+            panic!("{name} hangs");
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    assert!(status.success(), "{name}: {status}");
+}
