@@ -1,5 +1,6 @@
 //! Life and death: finish, abort, drop, lost peers, deadlines.
 
+use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -344,4 +345,25 @@ fn a_communicator_in_a_thread_local_ends_with_its_thread() {
         });
         thread.join().expect("the process goes on").expect("no error");
     }
+}
+
+#[test]
+fn a_send_that_nobody_receives_is_told() {
+    let told = Mutex::new([const { String::new() }; 2]);
+    let end = |seat: Seat| {
+        let (rank, comm) = (seat.rank().index(), connect(seat));
+        let x = comm.device().zeros::<f32>(1024).expect("memory");
+        if rank == 0 {
+            comm.send(&x, 1).expect("enqueued");
+        }
+        let error = comm.finish().expect_err("it is never met");
+        assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+        told.lock().expect("no panic")[rank] = error.to_string();
+    };
+    pair(end, end);
+    let [here, there] = told.into_inner().expect("no panic");
+    let what = "transfer #0 (send of 1024 f32 to 1, at tests/lifecycle.rs:";
+    let left = ") on World cannot complete: rank 1 left: it called `finish` at tests/lifecycle.rs:";
+    assert!(here.starts_with(what) && here.contains(left), "{here}");
+    assert!(there.contains("rank 0 left: ") && there.contains(what), "{there}");
 }

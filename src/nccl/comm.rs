@@ -386,6 +386,10 @@ unsafe impl Lifecycle for CudaBackend {
         comm.shared.family.signals.unawaited(comm.shared.rank)
     }
 
+    fn unmet(comm: &Comm) -> Option<Error> {
+        comm.shared.family.unmet(comm.shared.rank)
+    }
+
     fn finalize(mut comm: Comm) {
         // What NCCL found out by itself makes destroying an error that leaves a group open.
         let error = comm.shared.async_error();

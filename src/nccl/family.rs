@@ -274,30 +274,67 @@ impl Family {
     pub(super) fn left(&self, rank: usize) -> Option<Error> {
         let state = self.state();
         let own = &self.members[rank].recorder;
-        let mut call = None;
+        let mut during = None;
         let mut is_missed = |left: &&Left| {
             let other = left.rank;
             let theirs = &self.members[other].recorder;
             if other == rank {
                 return false;
             }
-            let behind = theirs.issued() < own.issued()
-                || theirs.sent(rank) < own.received(other)
-                || theirs.received(rank) < own.sent(other);
-            let missed = if behind {
-                Some(own.last())
-            } else {
-                self.signals.unraised(other, rank).map(Some)
-            };
-            call = call.or(missed);
-            missed.is_some()
+            let last =
+                || own.last().map_or_else(|| "communication".to_owned(), |call| call.to_string());
+            // What this rank refused waits for nobody.
+            let called = |number: u64| own.call(number).is_some();
+            let behind = (theirs.issued().max(own.oldest())..own.issued()).any(called)
+                || self.unsent(other, rank);
+            let missed = behind
+                .then(last)
+                .or_else(|| self.first_unreceived(rank, other))
+                .or_else(|| Some(self.signals.unraised(other, rank)?.to_string()));
+            let is_missed = missed.is_some();
+            during = during.take().or(missed);
+            is_missed
         };
         let lost: Vec<_> = state.left.iter().filter(&mut is_missed).collect();
-        let during = match call? {
-            Some(call) => call.to_string(),
-            None => "communication".to_owned(),
-        };
+        let during = during?;
         Some(self.gone(&lost, during))
+    }
+
+    /// A send of `rank`'s, or to it, that nobody received, when all have finished. NCCL may be done with
+    /// one that is never met.
+    pub(super) fn unmet(&self, rank: usize) -> Option<Error> {
+        let others = || (0..self.size()).filter(|&other| other != rank);
+        let own = others().find_map(|to| self.unreceived(rank, to));
+        own.or_else(|| {
+            others().find_map(|from| {
+                let (why, during) = (self.unreceived(from, rank)?.to_string(), "finish".to_owned());
+                let lost = [(Rank::at(from), &*why)];
+                Some(Error::PeerFailed(Box::new(PeerFailed::new(self.name, &lost, during))))
+            })
+        })
+    }
+
+    /// Whether a rank called a receive that the other one has not called the send of.
+    fn unsent(&self, from: usize, to: usize) -> bool {
+        let receiver = self.of(to);
+        let first = self.of(from).sent(to).max(receiver.oldest_receive(from));
+        (first..receiver.received(from)).any(|number| receiver.receive(from, number).is_some())
+    }
+
+    /// The first send from one rank to another that it has not called the receive of.
+    fn first_unreceived(&self, from: usize, to: usize) -> Option<String> {
+        let sender = self.of(from);
+        let first = self.of(to).received(from).max(sender.oldest_send(to));
+        let mut sends = (first..sender.sent(to)).map(|number| (number, sender.send(to, number)));
+        sends.find_map(|(number, call)| Some(format!("transfer #{number} ({})", call?)))
+    }
+
+    /// What a rank is told whose send to another one was never received.
+    fn unreceived(&self, from: usize, to: usize) -> Option<Error> {
+        let during = self.first_unreceived(from, to)?;
+        let state = self.state();
+        let left = state.left.iter().find(|left| left.rank == to)?;
+        Some(self.gone(&[left], during))
     }
 
     /// Books calls that a rank refused.

@@ -137,3 +137,65 @@ fn after_a_refusal() {
         Ok(())
     });
 }
+
+/// What each of two ranks' `finish` says after a part of its own.
+fn finished(
+    part: impl Fn(&Comm, &mut Floats, usize) -> Result<()> + Sync,
+) -> Result<[std::result::Result<(), String>; 2]> {
+    let together = Barrier::new(2);
+    let rank = |seat: Seat| -> Result<_> {
+        let device = Cuda::any(seat.rank().index() as u32)?;
+        let comm = seat.init(device)?;
+        let (rank, mut x) = (comm.rank().index(), comm.device().zeros::<f32>(1024)?);
+        part(&comm, &mut x, rank)?;
+        comm.sync(comm.stream())?;
+        together.wait();
+        Ok(comm.finish().map_err(|error| {
+            assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+            error.to_string()
+        }))
+    };
+    thread::scope(|scope| {
+        let [a, b] = Seat::local(2).try_into().expect("two ranks");
+        let (a, b) = (scope.spawn(|| rank(a)), scope.spawn(|| rank(b)));
+        Ok([a.join().expect("no panic")?, b.join().expect("no panic")?])
+    })
+}
+
+/// NCCL sends what fits into its buffers whether or not somebody receives it.
+#[test]
+fn that_nobody_receives() {
+    on(NEWEST, || {
+        let line = line!() + 2;
+        let [here, there] = finished(|comm, x, rank| match rank {
+            0 => comm.send(&*x, 1),
+            _ => Ok(()),
+        })?;
+        let (here, there) = (here.expect_err("unmet"), there.expect_err("unmet"));
+        let what = format!(
+            "transfer #0 (send of 1024 f32 to 1, at tests/doubles/transfers.rs:{line}) on World \
+             cannot complete: rank 1 left: it called `finish` at tests/doubles/transfers.rs:"
+        );
+        assert!(here.contains(&what), "{here}");
+        assert!(there.contains("rank 0 left: ") && there.contains(&what), "{there}");
+        Ok(())
+    });
+}
+
+/// What was refused was not sent.
+#[test]
+fn that_are_met_or_refused_are_no_loss() {
+    on(NEWEST, || {
+        let told = finished(|comm, x, rank| {
+            if rank == 1 {
+                return comm.recv(x, 0);
+            }
+            comm.send(&*x, 1)?;
+            let elsewhere = typed_nccl::Device::zeros::<f32>(&Cuda::any(1)?, 4)?;
+            comm.send(&elsewhere, 1).expect_err("of another device");
+            Ok(())
+        })?;
+        assert_eq!(told, [Ok(()), Ok(())]);
+        Ok(())
+    });
+}

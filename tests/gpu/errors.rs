@@ -87,6 +87,24 @@ pub(crate) fn transfers_in_another_order() -> Result<()> {
     })
 }
 
+/// Of 16 MiB, which NCCL may well be done with all the same.
+pub(crate) fn a_send_that_nobody_receives() -> Result<()> {
+    let started = Instant::now();
+    Cuda::spmd(2, |place| {
+        let comm = connect(place, 40)?;
+        let x = comm.device().zeros::<f32>(4 << 20)?;
+        if comm.rank().index() == 0 {
+            comm.send(&x, 1)?;
+        }
+        let error = comm.finish().expect_err("it is never met");
+        assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+        says(&error, &["transfer #0 (send of 4194304 f32 to 1", "tests/gpu/errors.rs"]);
+        Ok::<_, Error>(())
+    })?;
+    soon(started);
+    Ok(())
+}
+
 /// Transfers that nobody meets, beside collectives that all call.
 pub(crate) fn a_report_has_every_call_in_order() -> Result<()> {
     Cuda::spmd(2, |place| {

@@ -52,6 +52,7 @@ const TESTS: &[Test] = tests! {
     errors::memory_that_differs: 2, 60;
     errors::transfers_that_differ: 2, 60;
     errors::transfers_in_another_order: 2, 60;
+    errors::a_send_that_nobody_receives: 2, 60;
     errors::a_report_has_every_call_in_order: 2, 60;
     errors::a_refusal_is_told: 2, 60;
     errors::a_refusal_of_all_harms_nothing: 1, 60;
