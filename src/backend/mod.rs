@@ -20,6 +20,8 @@ pub use crate::memory::Allocation;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::DType;
 use crate::communicator::Health;
 use crate::error::{Call, Error, Site, Surplus};
@@ -361,7 +363,7 @@ pub type Watch = Box<dyn Fn(&Health) + Send + Sync>;
 pub type Departer = Box<dyn Fn(&str, Departure) + Send + Sync>;
 
 /// How a rank leaves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Departure {
     /// It is done, as far as it knows. What it enqueued still runs.
     Finished,
@@ -450,6 +452,21 @@ pub unsafe trait Lifecycle: Launches {
     /// An operator that nothing names any more.
     fn drop_operator(comm: &Self::Comm, operator: Self::Operator) {
         let _ = (comm, operator);
+    }
+
+    /// What the other ranks have to know of this one's work at its end, where they cannot see it.
+    fn last_words(comm: &Self::Comm) -> Vec<u8> {
+        let _ = comm;
+        Vec::new()
+    }
+
+    /// Every rank's work is over; these are their last words, by rank.
+    ///
+    /// # Errors
+    /// They do not fit each other.
+    fn conclude(comm: &Self::Comm, words: &[Arc<[u8]>]) -> Result<()> {
+        let _ = (comm, words);
+        Ok(())
     }
 
     /// The signals that reached this rank and that it never awaited, asked when every rank is idle.

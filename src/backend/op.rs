@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::Backend;
 use crate::error::{Call, CollectiveName, Operation};
 use crate::memory::Allocation;
@@ -199,7 +201,7 @@ pub struct Wait {
 pub type WindowId = u64;
 
 /// One of the signals that a communicator was configured with.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Slot {
     /// The context (`ctx`): order is kept within one.
     pub context: u32,

@@ -473,8 +473,10 @@ impl<W: World> Live<W> {
                 |exchange: &Exchange| core.watch(WaitsOn::Exchange(exchange), operation, site);
             let (health, watch) = (&*core.health, &watch);
             let patience = Patience { health, limit, operation, site, watch };
-            core.control()?.collect(ticket, &patience)?;
+            let words = core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
+            Back::<W>::conclude(core.comm()?, &words)
+                .inspect_err(|error| core.health.fail(error.clone()))?;
             if let Some(unmet) = Back::<W>::unmet(core.comm()?) {
                 core.health.pend(unmet);
             }
@@ -498,7 +500,8 @@ impl<W: World> Live<W> {
             }
             let leave = Back::<W>::departer(core.comm()?);
             leave(&format!("it called `finish` at {}", site), Departure::Finished);
-            let ticket = core.control()?.post(FINISH, site, Vec::new());
+            let words = Back::<W>::last_words(core.comm()?);
+            let ticket = core.control()?.post(FINISH, site, words);
             self.finish.set(Finish::Posted(ticket));
         }
         Ok(())

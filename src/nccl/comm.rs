@@ -279,6 +279,7 @@ impl Shared {
         if let Some(error) = self.async_error() {
             return health.fail(error);
         }
+        self.family.ask();
         if let Some(error) = self.desync() {
             self.family.end(&error);
             return health.fail(error);
@@ -380,6 +381,17 @@ unsafe impl Lifecycle for CudaBackend {
         } else if let Some(scalar) = operator.scalar {
             comm.let_go(&scalar);
         }
+    }
+
+    fn last_words(comm: &Comm) -> Vec<u8> {
+        comm.shared.family.last_words()
+    }
+
+    fn conclude(comm: &Comm, words: &[Arc<[u8]>]) -> Result<()> {
+        for (rank, words) in words.iter().enumerate() {
+            comm.shared.family.hear_last_words(rank, words);
+        }
+        comm.shared.desync().map_or(Ok(()), Err)
     }
 
     fn unawaited(comm: &Comm) -> Vec<Surplus> {

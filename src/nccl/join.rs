@@ -15,6 +15,7 @@ use super::exit;
 use super::family::Family;
 use crate::Result;
 use crate::backend::Join;
+use crate::communicator::Health;
 use crate::cuda::Gpu;
 use crate::error::{Error, InitFailed, Unsupported};
 
@@ -101,7 +102,8 @@ impl Drop for Made {
 struct Call {
     nccl: &'static Nccl,
     gpu: &'static Gpu,
-    id: nccl_sys::ncclUniqueId,
+    family: Arc<Family>,
+    health: Arc<Health>,
     size: i32,
     rank: i32,
     slots: Option<(i32, i32)>,
@@ -117,7 +119,8 @@ impl Call {
         Self {
             nccl: rest.nccl,
             gpu: rest.gpu,
-            id: rest.family.unique,
+            family: rest.family.clone(),
+            health: rest.join.health.clone(),
             size: number(rest.join.size),
             rank: number(rest.join.rank),
             slots: several.then(|| (number(slots.context), number(slots.index))),
@@ -129,6 +132,7 @@ impl Call {
     fn make(&self) -> Result<Handle> {
         let missing = |missing| unsupported("a communicator", missing);
         let init = self.nccl.api.ncclCommInitRankConfig().map_err(missing)?;
+        let id = self.family.unique(&self.health, self.deadline)?;
         let mut config = ncclConfig_t::new();
         config.commName = self.name.as_ptr();
         if let Some((contexts, signals)) = self.slots {
@@ -141,7 +145,7 @@ impl Call {
         let mut comm: ncclComm_t = nccl_sys::NCCL_COMM_NULL;
         // SAFETY: `comm` is a place for a handle and `config` is whole; the id is this communicator's,
         // and each of its ranks is taken once, because a seat is.
-        let result = unsafe { init(&raw mut comm, self.size, self.id, self.rank, &raw mut config) };
+        let result = unsafe { init(&raw mut comm, self.size, id, self.rank, &raw mut config) };
         let handle = Handle(comm);
         if result == ncclResult_t::ncclSuccess {
             let connected = connect(self.nccl, self.gpu, comm, self.size, self.deadline);

@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
+use super::recorder::Word;
 use crate::Rank;
 use crate::backend::{Slot, Wait};
 use crate::error::{Call, Site, Surplus};
@@ -23,6 +26,15 @@ struct Counts {
     wait: Option<Call>,
     /// Where the last one was raised.
     last: Option<Site>,
+}
+
+/// What a rank raised and awaits, as another process is told of it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Told {
+    /// To whom, in which slot, how many, how many were refused, and where the last was raised.
+    raised: Vec<(u32, Slot, u64, u64, Option<Site>)>,
+    /// From whom, in which slot, how many, and the last wait.
+    awaited: Vec<(u32, Slot, u64, Option<Word>)>,
 }
 
 impl Counts {
@@ -111,6 +123,43 @@ impl Signals {
             (sender == from && owed > 0).then_some((to, slot, owed))
         };
         signals.iter().filter_map(of).collect()
+    }
+
+    /// What a rank raised and awaits, for other processes.
+    pub(super) fn tell(&self, own: usize) -> Told {
+        let (mut raised, mut awaited) = (Vec::new(), Vec::new());
+        for (&(from, to, slot), count) in &*self.lock() {
+            if from == own {
+                raised.push((Rank::at(to).0, slot, count.raised, count.refused, count.last));
+            }
+            if to == own {
+                let wait = count.wait.map(|wait| Word::new(&wait, 0));
+                awaited.push((Rank::at(from).0, slot, count.awaited, wait));
+            }
+        }
+        Told { raised, awaited }
+    }
+
+    /// What a rank of another process raised and awaits. Counts only grow, so what comes late does no
+    /// harm.
+    pub(super) fn hear(&self, rank: usize, size: usize, told: &Told) {
+        let mut signals = self.lock();
+        let exists = |rank: u32| (rank as usize) < size;
+        for &(to, slot, raised, refused, last) in
+            told.raised.iter().filter(|raised| exists(raised.0))
+        {
+            let count = signals.entry((rank, to as usize, slot)).or_default();
+            if (raised, refused) > (count.raised, count.refused) {
+                (count.raised, count.refused, count.last) = (raised, refused, last);
+            }
+        }
+        for (from, slot, awaited, wait) in told.awaited.iter().filter(|awaited| exists(awaited.0)) {
+            let count = signals.entry((*from as usize, rank, *slot)).or_default();
+            if *awaited > count.awaited {
+                count.awaited = *awaited;
+                count.wait = wait.as_ref().and_then(Word::call);
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Counts>> {

@@ -2,13 +2,19 @@
 //!
 //! Written by the rank's thread at a few plain stores a call, read by whoever waits.
 
-use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
+mod ring;
 
-use crate::error::{Call, Called, CollectiveName, Operation, Site};
-use crate::{DType, Rank, ReductionName};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use ring::Word;
+use ring::{Packed, Ring, Told};
+
+use crate::Rank;
+use crate::error::{Call, Called, Operation};
 
 /// How many collectives, and how many transfers of a pair, are remembered: about as many as CUDA lets
 /// a thread enqueue ahead of its device.
@@ -153,6 +159,24 @@ impl Recorder {
         Some(call)
     }
 
+    /// What it called, for other processes: of each kind the last calls, `most` of them at most.
+    pub(super) fn tell(&self, most: usize) -> Calls {
+        Calls {
+            collectives: self.collectives.tell(most),
+            sends: self.sends.tell(most),
+            receives: self.receives.tell(most),
+            all: self.all.tell(Called::LAST),
+        }
+    }
+
+    /// Takes over what a rank of another process told. One thread does so at a time.
+    pub(super) fn hear(&self, calls: &Calls) {
+        self.collectives.hear(&calls.collectives);
+        self.sends.hear(&calls.sends);
+        self.receives.hear(&calls.receives);
+        self.all.hear(&calls.all);
+    }
+
     /// What it called, for reports.
     pub(super) fn called(&self, rank: Rank) -> Called {
         let until = self.all.issued();
@@ -160,6 +184,16 @@ impl Recorder {
         let last = (from..until).map(|number| self.all.get(number).map(|(call, _)| call));
         Called { rank, collectives: self.issued(), last: last.collect() }
     }
+}
+
+/// What a rank called, as another process is told of it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Calls {
+    collectives: Told,
+    /// By peer.
+    sends: Vec<(u32, Told)>,
+    receives: Vec<(u32, Told)>,
+    all: Told,
 }
 
 /// Transfers in one direction, by peer: most pairs of ranks have none.
@@ -179,6 +213,21 @@ impl Transfers {
         ring.map_or(0, |ring| ring.put(packed))
     }
 
+    fn tell(&self, most: usize) -> Vec<(u32, Told)> {
+        let ring = |(peer, ring): (usize, &OnceLock<Box<Ring<KEPT>>>)| {
+            Some((u32::try_from(peer).ok()?, ring.get()?.tell(most)))
+        };
+        self.0.iter().enumerate().filter_map(ring).collect()
+    }
+
+    fn hear(&self, told: &[(u32, Told)]) {
+        for (peer, told) in told {
+            if let Some(ring) = self.0.get(*peer as usize) {
+                ring.get_or_init(|| Box::new(Ring::new())).hear(told);
+            }
+        }
+    }
+
     fn get(&self, peer: usize, number: u64) -> Option<Call> {
         self.of(peer)?.get(number).map(|(call, _)| call)
     }
@@ -191,161 +240,6 @@ impl Transfers {
         self.of(peer).map_or(0, Ring::oldest)
     }
 }
-
-/// The last `N` calls of one kind. `N` is a power of two.
-struct Ring<const N: usize> {
-    /// How many there were.
-    issued: AtomicU64,
-    slots: [Slot; N],
-}
-
-#[derive(Default)]
-struct Slot {
-    site: AtomicPtr<()>,
-    count: AtomicUsize,
-    what: AtomicU64,
-}
-
-impl<const N: usize> Ring<N> {
-    fn new() -> Self {
-        const { assert!(N.is_power_of_two()) };
-        Self { issued: AtomicU64::new(0), slots: std::array::from_fn(|_| Slot::default()) }
-    }
-
-    /// Notes a call; gives its number.
-    #[inline]
-    fn put(&self, packed: &Packed) -> u64 {
-        let number = self.issued.load(Relaxed);
-        // Who sees a slot's new contents sees that the number before is out.
-        fence(Release);
-        self.slots[number as usize % N].put(packed);
-        self.issued.store(number + 1, Release);
-        number
-    }
-
-    /// Call `number`, if it is remembered and was not refused.
-    fn get(&self, number: u64) -> Option<(Call, u8)> {
-        if number >= self.issued() {
-            return None;
-        }
-        let call = self.slots[number as usize % N].take();
-        fence(Acquire);
-        // The next one may be on its way into the oldest one's slot.
-        if number < self.oldest() { None } else { call }
-    }
-
-    fn issued(&self) -> u64 {
-        self.issued.load(Acquire)
-    }
-
-    /// The oldest call that is remembered for sure.
-    fn oldest(&self) -> u64 {
-        (self.issued() + 1).saturating_sub(N as u64)
-    }
-}
-
-/// No root, no peer.
-const NOBODY: u32 = u32::MAX;
-
-/// A call as it is kept.
-struct Packed {
-    /// Null for a call that was refused.
-    site: *mut (),
-    count: usize,
-    what: u64,
-}
-
-impl Packed {
-    const REFUSED: Self = Self { site: ptr::null_mut(), count: 0, what: 0 };
-
-    #[inline]
-    fn new(call: &Call, memory: u8) -> Self {
-        let reduction = call.reduction.map_or(0, |reduction| reduction as u64 + 1);
-        let rank = call.root.or(call.peer).map_or(NOBODY, |rank| rank.0);
-        let what = u64::from(number_of(call.operation))
-            | (call.dtype as u64) << 8
-            | reduction << 16
-            | u64::from(memory) << 24
-            | u64::from(rank) << 32;
-        Self { site: call.site.as_ptr(), count: call.count, what }
-    }
-}
-
-impl Slot {
-    #[inline]
-    fn put(&self, packed: &Packed) {
-        self.what.store(packed.what, Relaxed);
-        self.count.store(packed.count, Relaxed);
-        self.site.store(packed.site, Relaxed);
-    }
-
-    /// What was put, or a mixture while something else is being put.
-    fn take(&self) -> Option<(Call, u8)> {
-        // SAFETY: null, or of a call's site.
-        let site = unsafe { Site::from_ptr(self.site.load(Relaxed)) }?;
-        let what = self.what.load(Relaxed);
-        let byte = |at: u32| (what >> at) as u8;
-        let operation = operation(byte(0))?;
-        let dtype = *DType::ALL.get(usize::from(byte(8)))?;
-        let rank = Some((what >> 32) as u32).filter(|rank| *rank != NOBODY).map(Rank);
-        let mut call = Call::new(operation, dtype, self.count.load(Relaxed), site);
-        let reduction = usize::from(byte(16)).checked_sub(1);
-        call.reduction = reduction.and_then(|name| REDUCTIONS.get(name).copied());
-        match operation {
-            Operation::Collective(_) => call.root = rank,
-            Operation::SendTo
-            | Operation::RecvFrom
-            | Operation::PutSignal
-            | Operation::Signal
-            | Operation::WaitSignal => call.peer = rank,
-        }
-        Some((call, byte(24)))
-    }
-}
-
-/// The number of the first operation that is no collective; those have the numbers of their names.
-const OTHERS: u8 = CollectiveName::ALL.len() as u8;
-
-#[inline]
-const fn number_of(operation: Operation) -> u8 {
-    match operation {
-        Operation::Collective(name) => name as u8,
-        Operation::SendTo => OTHERS,
-        Operation::RecvFrom => OTHERS + 1,
-        Operation::PutSignal => OTHERS + 2,
-        Operation::Signal => OTHERS + 3,
-        Operation::WaitSignal => OTHERS + 4,
-    }
-}
-
-fn operation(number: u8) -> Option<Operation> {
-    let others = [
-        Operation::SendTo,
-        Operation::RecvFrom,
-        Operation::PutSignal,
-        Operation::Signal,
-        Operation::WaitSignal,
-    ];
-    let names = CollectiveName::ALL.into_iter().map(Operation::Collective);
-    names.chain(others).nth(usize::from(number))
-}
-
-const REDUCTIONS: [ReductionName; 6] = [
-    ReductionName::Add,
-    ReductionName::Multiply,
-    ReductionName::Least,
-    ReductionName::Greatest,
-    ReductionName::Mean,
-    ReductionName::ScaledAdd,
-];
-
-const _: () = {
-    let mut i = 0;
-    while i < REDUCTIONS.len() {
-        assert!(REDUCTIONS[i] as usize == i);
-        i += 1;
-    }
-};
 
 #[cfg(test)]
 mod tests {
@@ -382,10 +276,10 @@ mod tests {
 
     #[test]
     fn every_operation_is_told_as_it_is() {
-        let operations: Vec<_> = (0..=u8::MAX).map_while(super::operation).collect();
+        let operations: Vec<_> = (0..=u8::MAX).map_while(super::ring::operation).collect();
         assert_eq!(operations.len(), CollectiveName::ALL.len() + 5);
         for (number, operation) in (0..).zip(operations) {
-            assert_eq!(super::number_of(operation), number, "{operation}");
+            assert_eq!(super::ring::number_of(operation), number, "{operation}");
         }
     }
 
@@ -433,6 +327,50 @@ mod tests {
         for number in oldest..2 * kept {
             assert_eq!(recorder.call(number).map(|call| call.count as u64), Some(number));
         }
+    }
+
+    /// What the recorder of another process makes of it.
+    fn heard(recorder: &Recorder, mirror: &Recorder, most: usize) {
+        let told = postcard::to_stdvec(&recorder.tell(most)).expect("calls are encoded");
+        mirror.hear(&postcard::from_bytes(&told).expect("and decoded"));
+    }
+
+    #[test]
+    fn another_process_hears_of_the_last_calls() {
+        let (recorder, mirror) = (Recorder::new(3), Recorder::new(3));
+        recorder.collective(&all_reduce(1), 3);
+        recorder.refused();
+        recorder.other(&with(Operation::SendTo, 2, 10));
+        heard(&recorder, &mirror, 8);
+        let (call, memory) = mirror.call_and_memory(0).expect("it is remembered");
+        assert!(call.matches(&all_reduce(1)) && memory == 3);
+        assert_eq!(call.site, recorder.call(0).expect("it is remembered").site);
+        assert!(mirror.call(1).is_none() && mirror.issued() == 2 && mirror.oldest() == 0);
+        assert_eq!(mirror.send(2, 0).map(|call| call.count), Some(10));
+        assert_eq!(mirror.called(Rank(1)).last.len(), 3);
+    }
+
+    #[test]
+    fn what_another_process_did_not_tell_is_unknown() {
+        let (recorder, mirror) = (Recorder::new(1), Recorder::new(1));
+        (0..10).for_each(|count| recorder.collective(&all_reduce(count), 0));
+        heard(&recorder, &mirror, 4);
+        let counts = |recorder: &Recorder| {
+            let known = recorder.oldest()..recorder.issued();
+            known.map(|n| recorder.call(n).expect("it is remembered").count).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(&mirror), [6, 7, 8, 9]);
+        // Told again, and from further on.
+        heard(&recorder, &mirror, 2);
+        assert_eq!(counts(&mirror), [6, 7, 8, 9]);
+        (10..12).for_each(|count| recorder.collective(&all_reduce(count), 0));
+        heard(&recorder, &mirror, 4);
+        assert_eq!(counts(&mirror), [6, 7, 8, 9, 10, 11]);
+        (12..5000).for_each(|count| recorder.collective(&all_reduce(count), 0));
+        heard(&recorder, &mirror, 2);
+        assert_eq!(counts(&mirror), [4998, 4999]);
+        heard(&recorder, &mirror, usize::MAX);
+        assert_eq!((mirror.oldest(), mirror.issued()), (4998, 5000));
     }
 
     #[test]

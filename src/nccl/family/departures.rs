@@ -1,0 +1,136 @@
+//! Who left, and what that keeps from ending.
+
+use super::Family;
+use crate::Rank;
+use crate::backend::Departure;
+use crate::error::{Error, PeerFailed};
+
+/// A rank that left.
+pub(super) struct Left {
+    pub(super) rank: usize,
+    pub(super) why: String,
+    /// It was done, as far as it knew.
+    pub(super) finished: bool,
+}
+
+impl Family {
+    /// A rank will enqueue nothing more.
+    pub(in crate::nccl) fn depart(&self, rank: usize, why: &str, how: Departure) {
+        // What ended it is known to everybody.
+        let is_news = !self.state().ended;
+        if let Some(remote) = self.remote.as_ref().filter(|_| is_news) {
+            remote.leave(self, why, how);
+        }
+        self.departed(rank, why, how);
+    }
+
+    /// A rank, here or elsewhere, has said that it will enqueue nothing more.
+    pub(super) fn departed(&self, rank: usize, why: &str, how: Departure) {
+        let mut state = self.state();
+        if state.ended {
+            // The first cause is known to everybody; ranks that leave because of it are no news.
+            return;
+        }
+        let left = Left { rank, why: why.to_owned(), finished: how == Departure::Finished };
+        match state.left.iter_mut().find(|known| known.rank == rank) {
+            // It was not done after all.
+            Some(known) if known.finished => *known = left,
+            Some(_) => {}
+            None => state.left.push(left),
+        }
+        if how != Departure::AtOnce {
+            return;
+        }
+        state.ended = true;
+        let lost = state.left.iter().filter(|left| left.rank == rank || !left.finished);
+        let lost: Vec<_> = lost.collect();
+        let error = self.gone(&lost, "communication".to_owned());
+        let others = self.members.iter().enumerate().filter(|(other, _)| *other != rank);
+        // All of them before any of them can pass it on as its own.
+        let told: Vec<_> = others
+            .filter_map(|(_, member)| member.health())
+            .filter(|health| health.poison(error.clone()))
+            .collect();
+        // Whoever finds the end noted finds everybody poisoned.
+        drop(state);
+        for health in told {
+            health.tell_others();
+        }
+    }
+
+    /// These ranks are lost. Those that were done, as far as they knew, speak last.
+    fn gone(&self, lost: &[&Left], during: String) -> Error {
+        let mut lost: Vec<_> = lost.to_vec();
+        lost.sort_by_key(|left| left.finished);
+        let lost: Vec<_> = lost.iter().map(|left| (Rank::at(left.rank), &*left.why)).collect();
+        Error::PeerFailed(Box::new(PeerFailed::new(self.name, &lost, during)))
+    }
+
+    /// Ranks that ended regularly and called less than `rank` did, so that a call of `rank`'s never
+    /// ends.
+    pub(in crate::nccl) fn left(&self, rank: usize) -> Option<Error> {
+        let state = self.state();
+        let own = self.of(rank);
+        let mut during = None;
+        let mut is_missed = |left: &&Left| {
+            let other = left.rank;
+            let theirs = self.of(other);
+            if other == rank {
+                return false;
+            }
+            let last =
+                || own.last().map_or_else(|| "communication".to_owned(), |call| call.to_string());
+            // What this rank refused waits for nobody.
+            let called = |number: u64| own.call(number).is_some();
+            let behind = (theirs.issued().max(own.oldest())..own.issued()).any(called)
+                || self.unsent(other, rank);
+            let missed = behind
+                .then(last)
+                .or_else(|| self.first_unreceived(rank, other))
+                .or_else(|| Some(self.signals.unraised(other, rank)?.to_string()));
+            let is_missed = missed.is_some();
+            during = during.take().or(missed);
+            is_missed
+        };
+        let lost: Vec<_> = state.left.iter().filter(&mut is_missed).collect();
+        let during = during?;
+        Some(self.gone(&lost, during))
+    }
+
+    /// A send of `rank`'s, or to it, that nobody received, when all have finished. NCCL may be done with
+    /// one that is never met.
+    pub(in crate::nccl) fn unmet(&self, rank: usize) -> Option<Error> {
+        let others = || (0..self.size()).filter(|&other| other != rank);
+        let own = others().find_map(|to| self.unreceived(rank, to));
+        own.or_else(|| {
+            others().find_map(|from| {
+                let (why, during) = (self.unreceived(from, rank)?.to_string(), "finish".to_owned());
+                let lost = [(Rank::at(from), &*why)];
+                Some(Error::PeerFailed(Box::new(PeerFailed::new(self.name, &lost, during))))
+            })
+        })
+    }
+
+    /// Whether a rank called a receive that the other one has not called the send of.
+    fn unsent(&self, from: usize, to: usize) -> bool {
+        let receiver = self.of(to);
+        let first = self.of(from).sent(to).max(receiver.oldest_receive(from));
+        (first..receiver.received(from)).any(|number| receiver.receive(from, number).is_some())
+    }
+
+    /// The first send from one rank to another that it has not called the receive of.
+    fn first_unreceived(&self, from: usize, to: usize) -> Option<String> {
+        let sender = self.of(from);
+        let first = self.of(to).received(from).max(sender.oldest_send(to));
+        let mut sends = (first..sender.sent(to)).map(|number| (number, sender.send(to, number)));
+        sends.find_map(|(number, call)| Some(format!("transfer #{number} ({})", call?)))
+    }
+
+    /// What a rank is told whose send to another one was never received.
+    fn unreceived(&self, from: usize, to: usize) -> Option<Error> {
+        let during = self.first_unreceived(from, to)?;
+        let state = self.state();
+        let left = state.left.iter().find(|left| left.rank == to)?;
+        Some(self.gone(&[left], during))
+    }
+}

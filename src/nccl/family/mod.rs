@@ -1,0 +1,375 @@
+//! The ranks of one communicator.
+//!
+//! They share NCCL's id, tell each other who left, and compare what they call. NCCL does none of it:
+//! a rank whose peer is gone, or calls something else, hangs in it.
+//!
+//! Ranks of one process have one family, which all of them read and write. A rank whose peers are other
+//! processes has a family of its own, in which the others are what they last told: see [`remote`].
+
+mod departures;
+mod refusals;
+mod remains;
+mod remote;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use nccl_sys::ncclUniqueId;
+
+use departures::Left;
+use refusals::Turn;
+use remains::Remains;
+use remote::Remote;
+
+use super::api::{Nccl, unsupported};
+use super::comm::Shared;
+use super::recorder::Recorder;
+use super::signals::Signals;
+use super::watch;
+use crate::backend::{Allocation, Departure, Join};
+use crate::communicator::Health;
+use crate::cuda::{CudaBackend, CudaStream};
+use crate::error::{Aborted, Call, Error, InitFailed, Site, Timeout};
+use crate::{Rank, Result};
+
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    /// NCCL's id, once it is known.
+    unique: OnceLock<ncclUniqueId>,
+    members: Box<[Member]>,
+    state: Mutex<State>,
+    pub(super) signals: Signals,
+    /// Held by who takes over what another process told.
+    hearing: Mutex<()>,
+    /// Known as soon as NCCL's id is.
+    remains: OnceLock<Arc<Remains>>,
+    /// To the others, where they are other processes.
+    remote: Option<Remote>,
+}
+
+struct Member {
+    seen: OnceLock<Seen>,
+    /// None of a rank of another process that told nothing yet.
+    recorder: OnceLock<Arc<Recorder>>,
+    comm: OnceLock<Weak<Shared>>,
+}
+
+/// What a member told when it joined.
+struct Seen {
+    health: Weak<Health>,
+    deadline: Duration,
+}
+
+impl Member {
+    fn recorder(&self, size: usize) -> &Arc<Recorder> {
+        self.recorder.get_or_init(|| Arc::new(Recorder::new(size)))
+    }
+
+    /// Its last call, as far as it is known.
+    fn last(&self) -> Option<Call> {
+        self.recorder.get()?.last()
+    }
+
+    fn health(&self) -> Option<Arc<Health>> {
+        self.seen.get()?.health.upgrade()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// How many members joined and have not ended.
+    live: usize,
+    refused: Vec<Turn>,
+    /// Who left, the first one first.
+    left: Vec<Left>,
+    /// A rank left before its time: everybody has been told.
+    ended: bool,
+    /// What the work of members that live goes to.
+    carriers: Vec<Weak<CudaStream>>,
+}
+
+/// How often a thread looks whether NCCL's id has come.
+const EVERY: Duration = Duration::from_millis(1);
+
+static FAMILIES: LazyLock<Mutex<HashMap<u64, Weak<Family>>>> = LazyLock::new(Mutex::default);
+
+fn unique_id(nccl: &Nccl) -> Result<ncclUniqueId> {
+    let make =
+        nccl.api.ncclGetUniqueId().map_err(|missing| unsupported("a communicator", missing))?;
+    let mut unique = ncclUniqueId::zeroed();
+    // SAFETY: `unique` is a place for an id.
+    let result = unsafe { make(&raw mut unique) };
+    nccl.check("ncclGetUniqueId", None, result)?;
+    Ok(unique)
+}
+
+/// A rank of a communicator that others may have joined never will, or not for long.
+pub(super) fn absent(id: u64, rank: Rank, why: &str) {
+    let families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let family = families.get(&id).and_then(Weak::upgrade);
+    drop(families);
+    if let Some(family) = family {
+        family.depart(rank.index(), why, Departure::AtOnce);
+    }
+}
+
+/// The families that are alive.
+pub(super) fn all() -> Vec<Arc<Family>> {
+    let families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
+    families.values().filter_map(Weak::upgrade).collect()
+}
+
+impl Family {
+    /// The family of this communicator. Its first member asks NCCL for an id; where the members are
+    /// processes, rank 0 does, and tells the others.
+    pub(super) fn meet(nccl: &Nccl, join: &Join) -> Result<Arc<Self>> {
+        let mut families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
+        families.retain(|_, family| family.strong_count() > 0);
+        let known = families.get(&join.id).and_then(Weak::upgrade);
+        let family = match known {
+            Some(family) => family,
+            None => {
+                let family = Arc::new(Self::new(join));
+                if join.wire.is_none() || join.rank == 0 {
+                    family.know(unique_id(nccl)?);
+                }
+                families.insert(join.id, Arc::downgrade(&family));
+                family
+            }
+        };
+        drop(families);
+        watch::start();
+        if let Some(member) = family.members.get(join.rank as usize) {
+            // A seat is taken once.
+            let (health, deadline) = (Arc::downgrade(&join.health), join.deadline);
+            let _ = member.seen.set(Seen { health, deadline });
+        }
+        let mut state = family.state();
+        state.live += 1;
+        if let Some(remains) = family.remains.get() {
+            remains.join();
+        }
+        drop(state);
+        if let Some(remote) = &family.remote {
+            remote.listen(&family);
+            if let Some(unique) = family.unique.get() {
+                remote.tell_id(unique);
+            }
+        }
+        Ok(family)
+    }
+
+    fn new(join: &Join) -> Self {
+        let member =
+            |_| Member { seen: OnceLock::new(), recorder: OnceLock::new(), comm: OnceLock::new() };
+        let members = (0..join.size).map(member).collect();
+        Self {
+            name: join.name,
+            unique: OnceLock::new(),
+            members,
+            state: Mutex::default(),
+            signals: Signals::default(),
+            hearing: Mutex::default(),
+            remains: OnceLock::new(),
+            remote: join.wire.clone().map(|wire| Remote::new(wire, join.rank as usize)),
+        }
+    }
+
+    /// NCCL's id is there. Said once.
+    fn know(&self, unique: ncclUniqueId) {
+        let state = self.state();
+        let remains = match self.remote {
+            Some(_) => Remains::of(&unique.to_bytes()),
+            None => Arc::default(),
+        };
+        for _ in 0..state.live {
+            remains.join();
+        }
+        if self.remains.set(remains).is_ok() {
+            let _ = self.unique.set(unique);
+        }
+    }
+
+    /// NCCL's id; waits for it where another process makes it.
+    pub(super) fn unique(&self, health: &Health, limit: Duration) -> Result<ncclUniqueId> {
+        let started = Instant::now();
+        loop {
+            if let Some(unique) = self.unique.get() {
+                return Ok(*unique);
+            }
+            health.check()?;
+            if started.elapsed() >= limit {
+                let (size, why) =
+                    (self.size(), "did not tell NCCL's id within the deadline".into());
+                let failed = InitFailed { size, ranks: vec![Rank(0)], why };
+                return Err(Error::InitFailed(Box::new(failed)));
+            }
+            std::thread::sleep(EVERY);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn recorder(&self, rank: usize) -> Arc<Recorder> {
+        // The control plane gave the rank, which is below the size.
+        self.members[rank].recorder(self.size()).clone()
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// What a rank called.
+    pub(super) fn of(&self, rank: usize) -> &Recorder {
+        static NOTHING: LazyLock<Recorder> = LazyLock::new(|| Recorder::new(0));
+        self.members[rank].recorder.get().map_or(&NOTHING, |recorder| recorder)
+    }
+
+    /// A member's communicator is there.
+    pub(super) fn has_made(&self, comm: &Arc<Shared>) {
+        // A seat is taken once.
+        let _ = self.members[comm.rank].comm.set(Arc::downgrade(comm));
+    }
+
+    /// A member's work goes to this stream.
+    pub(super) fn carried_by(&self, stream: &Arc<CudaStream>) {
+        let carriers = &mut self.state().carriers;
+        carriers.retain(|carrier| carrier.strong_count() > 0);
+        carriers.push(Arc::downgrade(stream));
+    }
+
+    /// Keeps memory until every rank of this process has ended, and their streams have passed.
+    pub(super) fn park(
+        &self,
+        memory: impl IntoIterator<Item = Arc<Allocation<CudaBackend>>>,
+        streams: Vec<Arc<CudaStream>>,
+    ) {
+        if let Some(remains) = self.remains.get() {
+            remains.park(memory, streams);
+        }
+    }
+
+    /// A member has ended, or never joined.
+    pub(super) fn leave(&self) {
+        let mut state = self.state();
+        state.live = state.live.saturating_sub(1);
+        if let Some(remains) = self.remains.get() {
+            remains.leave();
+        }
+    }
+
+    /// Ranks called what differs, and NCCL takes no call back: that is the end for all of them, with
+    /// one cause.
+    #[cold]
+    pub(super) fn end(&self, error: &Error) {
+        if self.ended(error)
+            && let (Some(remote), Error::Mismatch(mismatch)) = (&self.remote, error)
+        {
+            remote.differ(mismatch);
+        }
+    }
+
+    /// The same, where the others know; false if it had ended before.
+    fn ended(&self, error: &Error) -> bool {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.ended, true) {
+            return false;
+        }
+        let healths = self.members.iter().filter_map(Member::health);
+        let told: Vec<_> = healths.filter(|health| health.poison(error.clone())).collect();
+        drop(state);
+        for health in told {
+            health.tell_others();
+        }
+        true
+    }
+
+    /// Whose thread is inside NCCL: the rank, which stay it is, and how long it may last.
+    pub(super) fn stays(&self) -> impl Iterator<Item = (usize, u64, Duration)> {
+        let members = self.members.iter().enumerate();
+        members.filter_map(|(rank, member)| {
+            Some((rank, member.recorder.get()?.stay()?, member.seen.get()?.deadline))
+        })
+    }
+
+    /// What a rank's thread is inside NCCL with.
+    pub(super) fn inside(&self, rank: usize) -> String {
+        let call = self.members.get(rank).and_then(Member::last);
+        let call = call.map_or_else(|| "a call of NCCL's".to_owned(), |call| call.to_string());
+        format!("rank {rank} of {} with {call}", self.name)
+    }
+
+    /// Whether a rank's communicator is poisoned: what its thread waits for inside NCCL is void.
+    pub(super) fn is_poisoned(&self, rank: usize) -> bool {
+        let health = self.members.get(rank).and_then(Member::health);
+        health.is_some_and(|health| !health.is_well())
+    }
+
+    /// A rank's thread does not come back from NCCL. `elsewhere` says whose threads do not either.
+    #[cold]
+    pub(super) fn is_stuck(&self, rank: usize, waited: Duration, elsewhere: &[String]) {
+        let Some(member) = self.members.get(rank) else { return };
+        let Some(health) = member.health() else { return };
+        let call = self.of(rank).last();
+        let operation = call.map_or("a call of NCCL", |call| call.operation.name());
+        let site = call.map_or_else(Site::caller, |call| call.site);
+        let mut report =
+            format!("its thread is inside NCCL, which waits for other ranks: {}", self.report());
+        if !elsewhere.is_empty() {
+            // Writing to a string succeeds.
+            let _ = write!(report, "; also inside NCCL: {}", elsewhere.join(", "));
+        }
+        let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));
+        log::error!("rank {rank} of {}: {error}", self.name);
+        health.fail(error);
+    }
+
+    /// Frees a rank's thread that NCCL holds up; false where that cannot be.
+    pub(super) fn free(&self, rank: usize) -> bool {
+        let comm = self.members.get(rank).and_then(|member| member.comm.get()?.upgrade());
+        comm.is_some_and(|comm| comm.revoke())
+    }
+
+    /// Whether a member lives.
+    pub(super) fn is_alive(&self) -> bool {
+        self.state().live > 0
+    }
+
+    /// Whether no member's thread is inside NCCL, and none of their work is under way.
+    pub(super) fn is_quiet(&self) -> bool {
+        let state = self.state();
+        let ended = self.remains.get().map_or_else(Vec::new, |remains| remains.streams());
+        let alive: Vec<_> = state.carriers.iter().filter_map(Weak::upgrade).collect();
+        drop(state);
+        self.stays().next().is_none() && ended.iter().chain(&alive).all(|stream| stream.is_idle())
+    }
+
+    /// What holds on, where it is not quiet.
+    pub(super) fn holds(&self) -> Option<String> {
+        if self.is_quiet() {
+            return None;
+        }
+        let inside: Vec<String> = self.stays().map(|(rank, ..)| self.inside(rank)).collect();
+        let inside = match inside.is_empty() {
+            true => String::new(),
+            false => format!("inside NCCL: {}; ", inside.join(", ")),
+        };
+        Some(format!("{inside}{}", self.report()))
+    }
+
+    /// The process ends: no member begins anything any more.
+    pub(super) fn process_ends(&self) {
+        for health in self.members.iter().filter_map(Member::health) {
+            let why = "the process ends".to_owned();
+            let aborted = Aborted { why, by: health.rank(), at: Site::caller() };
+            health.fail(Error::Aborted(Box::new(aborted)));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A family whose members are other processes.
+//!
+//! Nobody reads another process's memory, so each rank keeps what the others last told it: what they
+//! called, which signals they raised and await, what they refused, why they left. Calls cost nothing
+//! for that. A rank whose host waits tells the others what it called, and asks them for theirs, some
+//! times a second; what is compared with it is compared as between threads. What a rank calls last
+//! reaches the others before its end: with its departure, and with its part of `finish`.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use nccl_sys::{NCCL_UNIQUE_ID_BYTES, ncclUniqueId};
+use serde::{Deserialize, Serialize};
+
+use super::super::recorder::{Calls, Word};
+use super::super::signals;
+use super::refusals::{Turn, What};
+use super::{Family, Member};
+use crate::Rank;
+use crate::backend::{Departure, Listener, Wire};
+use crate::error::{Error, Mismatch};
+
+/// The way to the other ranks.
+pub(super) struct Remote {
+    wire: Arc<dyn Wire>,
+    own: usize,
+    /// When this rank asked the others last.
+    asked: Mutex<Option<Instant>>,
+}
+
+/// What a rank tells of its calls.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    calls: Calls,
+    signals: signals::Told,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Message {
+    /// NCCL's id, by rank 0.
+    Id(Vec<u8>),
+    /// What the sender called, and whether it wants to know the same.
+    Calls(Told, bool),
+    /// Calls that the sender refused, and why.
+    Refused(Vec<(What, u64)>, String),
+    /// The sender will enqueue nothing more.
+    Left(String, Departure, Told),
+    /// Ranks called what differs: what, and what each called.
+    Differ(String, Vec<(u32, Word)>),
+}
+
+/// How many calls of each kind are told.
+const TOLD: usize = 64;
+
+/// How often a rank that waits asks the others, for each [`MANY`] of them.
+const EVERY: Duration = Duration::from_millis(100);
+const MANY: usize = 64;
+
+impl Remote {
+    pub(super) fn new(wire: Arc<dyn Wire>, own: usize) -> Self {
+        Self { wire, own, asked: Mutex::default() }
+    }
+
+    /// Hears the others from here on; rank 0 tells them NCCL's id.
+    pub(super) fn listen(&self, family: &Arc<Family>) {
+        let family: Arc<dyn Listener> = family.clone();
+        self.wire.listen(Arc::downgrade(&family) as Weak<dyn Listener>);
+    }
+
+    pub(super) fn tell_id(&self, unique: &ncclUniqueId) {
+        self.tell(None, &Message::Id(unique.to_bytes().to_vec()));
+    }
+
+    fn tell(&self, to: Option<Rank>, message: &Message) {
+        // Numbers and strings always encode.
+        self.wire.tell(to, postcard::to_stdvec(message).unwrap_or_default());
+    }
+
+    /// What this rank called.
+    fn told(&self, family: &Family) -> Told {
+        Told { calls: family.of(self.own).tell(TOLD), signals: family.signals.tell(self.own) }
+    }
+
+    /// This rank will enqueue nothing more.
+    pub(super) fn leave(&self, family: &Family, why: &str, how: Departure) {
+        self.tell(None, &Message::Left(why.to_owned(), how, self.told(family)));
+    }
+
+    /// This rank refused calls.
+    pub(super) fn refuse(&self, turns: &[Turn], reason: &Error) {
+        let turns = turns.iter().map(|turn| (turn.what, turn.number)).collect();
+        self.tell(None, &Message::Refused(turns, reason.to_string()));
+    }
+
+    /// Ranks called what differs.
+    pub(super) fn differ(&self, mismatch: &Mismatch) {
+        let calls = mismatch.calls.iter().map(|(rank, call)| (rank.0, Word::new(call, 0)));
+        self.tell(None, &Message::Differ(mismatch.what.clone(), calls.collect()));
+    }
+
+    /// Tells the others what this rank called and asks them for theirs, unless it just did.
+    fn ask(&self, family: &Family) {
+        let rarely = u32::try_from(family.size() / MANY).unwrap_or(u32::MAX);
+        let every = EVERY.saturating_mul(rarely.saturating_add(1));
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.is_some_and(|then| then.elapsed() < every) {
+            return;
+        }
+        *asked = Some(Instant::now());
+        drop(asked);
+        self.tell(None, &Message::Calls(self.told(family), true));
+    }
+
+    /// Answers a rank that asked, unless it has just been told.
+    fn answer(&self, family: &Family, to: Rank) {
+        self.tell(Some(to), &Message::Calls(self.told(family), false));
+    }
+}
+
+impl Family {
+    /// A rank's host waits: what the others called is of interest.
+    pub(in crate::nccl) fn ask(&self) {
+        if let Some(remote) = &self.remote {
+            remote.ask(self);
+        }
+    }
+
+    /// What the others have to know of a rank's calls at its end; nothing where they see them.
+    pub(in crate::nccl) fn last_words(&self) -> Vec<u8> {
+        let told = self.remote.as_ref().map(|remote| remote.told(self));
+        told.map_or_else(Vec::new, |told| postcard::to_stdvec(&told).unwrap_or_default())
+    }
+
+    /// Another rank's last words.
+    pub(in crate::nccl) fn hear_last_words(&self, from: usize, words: &[u8]) {
+        let is_other = self.remote.as_ref().is_some_and(|remote| remote.own != from);
+        // A rank that was dropped has none.
+        if let Ok(told) = postcard::from_bytes::<Told>(words)
+            && is_other
+        {
+            self.hear(from, &told);
+        }
+    }
+
+    /// What a rank of another process called.
+    fn hear(&self, from: usize, told: &Told) {
+        let Some(member) = self.members.get(from) else { return };
+        // Messages come on one thread, last words on the rank's own.
+        let _one = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        member.recorder(self.size()).hear(&told.calls);
+        self.signals.hear(from, self.size(), &told.signals);
+    }
+}
+
+impl Listener for Family {
+    fn message(&self, from: Rank, message: &[u8]) {
+        let Ok(message) = postcard::from_bytes(message) else {
+            return log::warn!("{}: rank {from} sent what this version does not read", self.name);
+        };
+        let Some(remote) = &self.remote else { return };
+        let by = from.index();
+        match message {
+            Message::Id(bytes) => {
+                if let Ok(bytes) = <[u8; NCCL_UNIQUE_ID_BYTES]>::try_from(bytes)
+                    && by == 0
+                {
+                    self.know(ncclUniqueId::from_bytes(bytes));
+                }
+            }
+            Message::Calls(told, asks) => {
+                self.hear(by, &told);
+                if asks {
+                    remote.answer(self, from);
+                }
+            }
+            Message::Refused(turns, reason) => {
+                let reason = Error::other(reason);
+                let turn = |(what, number)| Turn { by, what, number, reason: reason.clone() };
+                self.note_refused(by, turns.into_iter().map(turn).collect());
+            }
+            Message::Left(why, how, told) => {
+                self.hear(by, &told);
+                self.departed(by, &why, how);
+            }
+            Message::Differ(what, calls) => {
+                let known = calls.iter().filter(|(rank, _)| (*rank as usize) < self.size());
+                let calls = known.filter_map(|(rank, word)| Some((Rank(*rank), word.call()?)));
+                let calls = calls.collect();
+                let mismatch = Mismatch { name: self.name, what, calls, ended: true };
+                self.ended(&Error::Mismatch(Box::new(mismatch)));
+            }
+        }
+    }
+
+    fn died(&self, rank: Rank, why: &str) {
+        // One that left in order is missed by nobody, or by who waits for it in an exchange.
+        let has_left = self.state().left.iter().any(|left| left.rank == rank.index());
+        if has_left {
+            return;
+        }
+        let last = self.members.get(rank.index()).and_then(Member::last);
+        let why = match last {
+            Some(last) => format!("{why}; the last call that is known of it: {last}"),
+            None => why.to_owned(),
+        };
+        self.departed(rank.index(), &why, Departure::AtOnce);
+    }
+}

@@ -1,0 +1,231 @@
+//! Families of ranks that share no memory: what one does, the others hear of.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use nccl_sys::ncclUniqueId;
+
+use super::super::compare::Compared;
+use super::{Family, Seen};
+use crate::backend::{Departure, Join, Listener, Refusal, Slot, Wait, Wire};
+use crate::communicator::Health;
+use crate::error::{Call, CollectiveName, Error, Operation, Site};
+use crate::{DType, Rank};
+
+/// Messages that are under way.
+#[derive(Default)]
+struct Net {
+    under_way: Mutex<VecDeque<(Rank, Option<Rank>, Vec<u8>)>>,
+    listeners: Mutex<Vec<(Rank, Weak<dyn Listener>)>>,
+}
+
+struct End(Arc<Net>, Rank);
+
+impl Wire for End {
+    fn tell(&self, to: Option<Rank>, message: Vec<u8>) {
+        lock(&self.0.under_way).push_back((self.1, to, message));
+    }
+
+    fn listen(&self, listener: Weak<dyn Listener>) {
+        lock(&self.0.listeners).push((self.1, listener));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Net {
+    fn deliver(&self) {
+        while let Some((from, to, message)) = { lock(&self.under_way).pop_front() } {
+            let listeners = lock(&self.listeners).clone();
+            for (rank, listener) in listeners {
+                if rank != from && to.is_none_or(|to| to == rank) {
+                    listener.upgrade().expect("it is alive").message(from, &message);
+                }
+            }
+        }
+    }
+}
+
+struct Ranks {
+    net: Arc<Net>,
+    families: Vec<Arc<Family>>,
+    healths: Vec<Arc<Health>>,
+}
+
+fn ranks(n: u32) -> Ranks {
+    let net = Arc::new(Net::default());
+    let (mut families, mut healths) = (Vec::new(), Vec::new());
+    for rank in 0..n {
+        let health = Arc::new(Health::new("World", Rank(rank)));
+        let deadline = Duration::from_secs(5);
+        let join = Join {
+            id: 1,
+            rank,
+            size: n,
+            ordinal: rank,
+            name: "World",
+            slots: Slot { context: 1, index: 1 },
+            health: health.clone(),
+            deadline,
+            wire: Some(Arc::new(End(net.clone(), Rank(rank)))),
+        };
+        let family = Arc::new(Family::new(&join));
+        let seen = Seen { health: Arc::downgrade(&health), deadline };
+        assert!(family.members[rank as usize].seen.set(seen).is_ok());
+        let remote = family.remote.as_ref().expect("the others are elsewhere");
+        remote.listen(&family);
+        if rank == 0 {
+            family.know(ncclUniqueId::from_bytes([7; 128]));
+            remote.tell_id(family.unique.get().expect("it is known"));
+        }
+        families.push(family);
+        healths.push(health);
+    }
+    // Whoever came later hears what was said before, too.
+    net.deliver();
+    Ranks { net, families, healths }
+}
+
+fn all_reduce(count: usize) -> Call {
+    Call::new(CollectiveName::AllReduce, DType::F32, count, Site::caller())
+}
+
+fn transfer(operation: Operation, peer: u32, count: usize) -> Call {
+    let mut call = Call::new(operation, DType::F32, count, Site::caller());
+    call.peer = Some(Rank(peer));
+    call
+}
+
+impl Ranks {
+    fn fault(&self, rank: usize) -> Error {
+        self.healths[rank].fault().unwrap_or_else(|| panic!("rank {rank} heard nothing"))
+    }
+
+    fn desync(&self, rank: usize) -> Option<Error> {
+        let mut compared = vec![Compared::default(); self.families.len()];
+        self.families[rank].desync(rank, &mut compared)
+    }
+}
+
+#[test]
+fn every_rank_learns_nccls_id() {
+    let ranks = ranks(3);
+    for (family, health) in ranks.families.iter().zip(&ranks.healths) {
+        let id = family.unique(health, Duration::ZERO).expect("it is known");
+        assert_eq!(id.to_bytes(), [7; 128]);
+    }
+}
+
+#[test]
+fn what_differs_is_told_to_every_rank() {
+    let ranks = ranks(3);
+    for (rank, count) in [(0, 8), (1, 8), (2, 9)] {
+        ranks.families[rank].recorder(rank).collective(&all_reduce(count), 0);
+    }
+    assert!(ranks.desync(0).is_none(), "nobody has asked yet");
+    ranks.families[0].ask();
+    ranks.net.deliver();
+    let error = ranks.desync(0).expect("rank 2 has answered");
+    ranks.families[0].end(&error);
+    ranks.net.deliver();
+    for rank in 0..3 {
+        let said = ranks.fault(rank).to_string();
+        assert!(said.contains("8 f32") && said.contains("9 f32"), "{said}");
+        assert!(said.contains(file!()), "{said}");
+        assert!(matches!(ranks.fault(rank), Error::Mismatch(_)));
+    }
+}
+
+#[test]
+fn transfers_are_compared_in_pairs() {
+    let ranks = ranks(2);
+    ranks.families[0].recorder(0).other(&transfer(Operation::SendTo, 1, 4));
+    ranks.families[1].recorder(1).other(&transfer(Operation::RecvFrom, 0, 5));
+    // By the last words too, where nobody waited.
+    let words = ranks.families[0].last_words();
+    ranks.families[1].hear_last_words(0, &words);
+    let said = ranks.desync(1).expect("they differ").to_string();
+    assert!(said.contains("send of 4 f32") && said.contains("recv of 5 f32"), "{said}");
+}
+
+#[test]
+fn a_rank_that_leaves_before_its_time_is_named() {
+    let ranks = ranks(3);
+    ranks.families[1].depart(1, "its thread panicked", Departure::AtOnce);
+    ranks.net.deliver();
+    for rank in [0, 2] {
+        let Error::PeerFailed(failed) = ranks.fault(rank) else { panic!("a lost peer") };
+        assert_eq!((failed.lost, &*failed.why), (vec![Rank(1)], "its thread panicked"));
+    }
+    assert!(ranks.healths[1].is_well());
+}
+
+#[test]
+fn a_process_that_dies_is_named_with_its_last_call() {
+    let ranks = ranks(2);
+    ranks.families[1].recorder(1).collective(&all_reduce(77), 0);
+    ranks.families[1].ask();
+    ranks.net.deliver();
+    ranks.families[0].died(Rank(1), "its connection was closed");
+    let said = ranks.fault(0).to_string();
+    assert!(said.contains("its connection was closed") && said.contains("77 f32"), "{said}");
+}
+
+#[test]
+fn a_rank_that_was_done_may_go() {
+    let ranks = ranks(2);
+    ranks.families[1].depart(1, "it called `finish`", Departure::Finished);
+    ranks.net.deliver();
+    ranks.families[0].died(Rank(1), "its connection was closed");
+    assert!(ranks.healths[0].is_well() && ranks.families[0].left(0).is_none());
+    // What it never called is missed.
+    ranks.families[0].recorder(0).collective(&all_reduce(1), 0);
+    let said = ranks.families[0].left(0).expect("it is missed").to_string();
+    assert!(said.contains("it called `finish`"), "{said}");
+}
+
+#[test]
+fn a_refused_call_is_told_to_who_makes_it() {
+    let ranks = ranks(2);
+    ranks.families[0].refuse(0, &[Refusal::Collective], &Error::other("too short"));
+    ranks.families[1].recorder(1).collective(&all_reduce(3), 0);
+    ranks.net.deliver();
+    let Some(Error::Refused(refused)) = ranks.families[1].refused(1) else { panic!("refused") };
+    assert_eq!((refused.by, refused.reason.to_string()), (Rank(0), "too short".to_owned()));
+}
+
+#[test]
+fn signals_that_nobody_raises_are_known() {
+    let ranks = ranks(2);
+    let call = transfer(Operation::WaitSignal, 1, 2);
+    let slot = Slot::default();
+    ranks.families[0].signals.awaited(0, &Wait { call, peer: Rank(1), slot, count: 2 });
+    ranks.families[1].signals.raised(1, Rank(0), slot, Site::caller());
+    ranks.families[0].ask();
+    ranks.net.deliver();
+    for family in &ranks.families {
+        assert_eq!(family.signals.owed(1, false), [(0, slot, 1)]);
+    }
+    ranks.families[1].signals.raised(1, Rank(0), slot, Site::caller());
+    ranks.families[1].signals.raised(1, Rank(0), slot, Site::caller());
+    let words = ranks.families[1].last_words();
+    ranks.families[0].hear_last_words(1, &words);
+    let left = ranks.families[0].signals.unawaited(0);
+    assert_eq!((left.len(), left[0].count, left[0].from), (1, 1, Rank(1)));
+}
+
+#[test]
+fn what_a_peer_may_send_does_no_harm() {
+    let ranks = ranks(2);
+    let words = ranks.families[1].last_words();
+    for garbage in [&[][..], &[255; 64], &[1, 255, 255, 255, 255, 15], &words] {
+        ranks.families[0].message(Rank(1), garbage);
+    }
+    for cut in 0..words.len() {
+        ranks.families[0].hear_last_words(1, &words[..cut]);
+    }
+    assert!(ranks.healths[0].is_well());
+}

@@ -1,0 +1,245 @@
+//! The last calls of one kind: written by the rank's thread at a few plain stores a call, read by
+//! whoever waits.
+
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Call, CollectiveName, Operation, Site};
+use crate::{DType, Rank, ReductionName};
+
+/// The last `N` calls of one kind. `N` is a power of two.
+pub(super) struct Ring<const N: usize> {
+    /// How many there were.
+    issued: AtomicU64,
+    /// The calls before this one are unknown: they are another process's, which told of later ones.
+    unknown: AtomicU64,
+    slots: [Slot; N],
+}
+
+#[derive(Default)]
+struct Slot {
+    site: AtomicPtr<()>,
+    count: AtomicUsize,
+    what: AtomicU64,
+}
+
+impl<const N: usize> Ring<N> {
+    pub(super) fn new() -> Self {
+        const { assert!(N.is_power_of_two()) };
+        let slots = std::array::from_fn(|_| Slot::default());
+        Self { issued: AtomicU64::new(0), unknown: AtomicU64::new(0), slots }
+    }
+
+    /// Notes a call; gives its number.
+    #[inline]
+    pub(super) fn put(&self, packed: &Packed) -> u64 {
+        let number = self.issued.load(Relaxed);
+        // Who sees a slot's new contents sees that the number before is out.
+        fence(Release);
+        self.slots[number as usize % N].put(packed);
+        self.issued.store(number + 1, Release);
+        number
+    }
+
+    /// Call `number`, if it is remembered and was not refused.
+    pub(super) fn get(&self, number: u64) -> Option<(Call, u8)> {
+        if number >= self.issued() {
+            return None;
+        }
+        let call = self.slots[number as usize % N].take();
+        fence(Acquire);
+        // The next one may be on its way into the oldest one's slot.
+        if number < self.oldest() { None } else { call }
+    }
+
+    pub(super) fn issued(&self) -> u64 {
+        self.issued.load(Acquire)
+    }
+
+    /// The oldest call that is remembered for sure.
+    pub(super) fn oldest(&self) -> u64 {
+        let kept = (self.issued() + 1).saturating_sub(N as u64);
+        kept.max(self.unknown.load(Relaxed))
+    }
+
+    /// Its last calls, `most` of them at most, for another process.
+    pub(super) fn tell(&self, most: usize) -> Told {
+        let until = self.issued();
+        let from = self.oldest().max(until.saturating_sub(most as u64));
+        let read = |number| {
+            let (call, memory) = self.get(number)?;
+            Some(Word::new(&call, memory))
+        };
+        let mut calls: Vec<_> = (from..until).map(read).collect();
+        // What was overwritten meanwhile is not told.
+        let gone = usize::try_from(self.oldest().saturating_sub(from)).unwrap_or(usize::MAX);
+        calls.drain(..gone.min(calls.len()));
+        Told { issued: until, calls }
+    }
+
+    /// Takes over what another process told of its own. One thread does so at a time, and nobody
+    /// [`put`](Self::put)s.
+    pub(super) fn hear(&self, told: &Told) {
+        let count = told.calls.len().min(N - 1);
+        let known = self.issued();
+        let Some(first) = told.issued.checked_sub(count as u64) else { return };
+        // What was told later may arrive sooner.
+        if told.issued <= known {
+            return;
+        }
+        if first > known {
+            self.unknown.store(first, Relaxed);
+        }
+        let calls = &told.calls[told.calls.len() - count..];
+        for (number, word) in (first..).zip(calls).filter(|(number, _)| *number >= known) {
+            // Who sees a slot's new contents sees that the numbers before are out.
+            fence(Release);
+            let packed = word.as_ref().map_or(Packed::REFUSED, Word::packed);
+            self.slots[number as usize % N].put(&packed);
+            self.issued.store(number + 1, Release);
+        }
+        self.issued.store(told.issued, Release);
+    }
+}
+
+/// The last calls of one kind, as another process is told of them.
+#[derive(Serialize, Deserialize, Default)]
+pub(super) struct Told {
+    /// How many there were.
+    issued: u64,
+    /// The last ones; none for one that was refused.
+    calls: Vec<Option<Word>>,
+}
+
+/// A call on its way to another process.
+#[derive(Serialize, Deserialize, Clone)]
+pub(in crate::nccl) struct Word {
+    site: Site,
+    count: usize,
+    what: u64,
+}
+
+impl Word {
+    pub(in crate::nccl) fn new(call: &Call, memory: u8) -> Self {
+        Self { site: call.site, count: call.count, what: Packed::new(call, memory).what }
+    }
+
+    fn packed(&self) -> Packed {
+        Packed { site: self.site.as_ptr(), count: self.count, what: self.what }
+    }
+
+    /// The call; none if it is of no kind that this version knows.
+    pub(in crate::nccl) fn call(&self) -> Option<Call> {
+        call(self.site, self.count, self.what).map(|(call, _)| call)
+    }
+}
+
+/// No root, no peer.
+const NOBODY: u32 = u32::MAX;
+
+/// A call as it is kept.
+pub(super) struct Packed {
+    /// Null for a call that was refused.
+    site: *mut (),
+    count: usize,
+    what: u64,
+}
+
+impl Packed {
+    pub(super) const REFUSED: Self = Self { site: ptr::null_mut(), count: 0, what: 0 };
+
+    #[inline]
+    pub(super) fn new(call: &Call, memory: u8) -> Self {
+        let reduction = call.reduction.map_or(0, |reduction| reduction as u64 + 1);
+        let rank = call.root.or(call.peer).map_or(NOBODY, |rank| rank.0);
+        let what = u64::from(number_of(call.operation))
+            | (call.dtype as u64) << 8
+            | reduction << 16
+            | u64::from(memory) << 24
+            | u64::from(rank) << 32;
+        Self { site: call.site.as_ptr(), count: call.count, what }
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn put(&self, packed: &Packed) {
+        self.what.store(packed.what, Relaxed);
+        self.count.store(packed.count, Relaxed);
+        self.site.store(packed.site, Relaxed);
+    }
+
+    /// What was put, or a mixture while something else is being put.
+    fn take(&self) -> Option<(Call, u8)> {
+        // SAFETY: null, or of a call's site.
+        let site = unsafe { Site::from_ptr(self.site.load(Relaxed)) }?;
+        call(site, self.count.load(Relaxed), self.what.load(Relaxed))
+    }
+}
+
+/// What a slot says, and which of its operands are in windows.
+fn call(site: Site, count: usize, what: u64) -> Option<(Call, u8)> {
+    let byte = |at: u32| (what >> at) as u8;
+    let operation = operation(byte(0))?;
+    let dtype = *DType::ALL.get(usize::from(byte(8)))?;
+    let rank = Some((what >> 32) as u32).filter(|rank| *rank != NOBODY).map(Rank);
+    let mut call = Call::new(operation, dtype, count, site);
+    let reduction = usize::from(byte(16)).checked_sub(1);
+    call.reduction = reduction.and_then(|name| REDUCTIONS.get(name).copied());
+    match operation {
+        Operation::Collective(_) => call.root = rank,
+        Operation::SendTo
+        | Operation::RecvFrom
+        | Operation::PutSignal
+        | Operation::Signal
+        | Operation::WaitSignal => call.peer = rank,
+    }
+    Some((call, byte(24)))
+}
+
+/// The number of the first operation that is no collective; those have the numbers of their names.
+const OTHERS: u8 = CollectiveName::ALL.len() as u8;
+
+#[inline]
+pub(super) const fn number_of(operation: Operation) -> u8 {
+    match operation {
+        Operation::Collective(name) => name as u8,
+        Operation::SendTo => OTHERS,
+        Operation::RecvFrom => OTHERS + 1,
+        Operation::PutSignal => OTHERS + 2,
+        Operation::Signal => OTHERS + 3,
+        Operation::WaitSignal => OTHERS + 4,
+    }
+}
+
+pub(super) fn operation(number: u8) -> Option<Operation> {
+    let others = [
+        Operation::SendTo,
+        Operation::RecvFrom,
+        Operation::PutSignal,
+        Operation::Signal,
+        Operation::WaitSignal,
+    ];
+    let names = CollectiveName::ALL.into_iter().map(Operation::Collective);
+    names.chain(others).nth(usize::from(number))
+}
+
+const REDUCTIONS: [ReductionName; 6] = [
+    ReductionName::Add,
+    ReductionName::Multiply,
+    ReductionName::Least,
+    ReductionName::Greatest,
+    ReductionName::Mean,
+    ReductionName::ScaledAdd,
+];
+
+const _: () = {
+    let mut i = 0;
+    while i < REDUCTIONS.len() {
+        assert!(REDUCTIONS[i] as usize == i);
+        i += 1;
+    }
+};
