@@ -36,6 +36,7 @@ mod element;
 mod entry;
 mod group;
 mod host;
+mod launcher;
 mod memory;
 #[cfg(feature = "cuda")]
 mod nccl;

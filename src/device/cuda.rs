@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 use super::{AnyDevice, At, Device, DeviceTag, Family, Local, Scoped, claim};
 use crate::cuda::{CudaBackend, Gpu, count};
-use crate::error::{Error, NoSuchDevice};
+use crate::error::{Error, LaunchFault, Launched, NoSuchDevice};
+use crate::launcher::{self, Variables};
 use crate::{Buffer, Element, NcclMem, Pinned, Result, Stream, World};
 
 /// A GPU. Communication goes through NCCL, which is looked for when the first communicator or window
@@ -30,12 +32,14 @@ impl<Tag> Cuda<Tag> {
 }
 
 impl Cuda<Local> {
-    /// This process's one GPU, ordinal 0 among those that it sees (`CUDA_VISIBLE_DEVICES`).
+    /// This process's one GPU among those that it sees (`CUDA_VISIBLE_DEVICES`): under a launcher the
+    /// one that its local rank numbers, without one GPU 0, and where it sees only one that one.
     ///
     /// # Errors
-    /// [`Error::NoDriver`], [`Error::NoSuchDevice`]; CUDA reports one.
+    /// [`Error::NoDriver`], [`Error::NoSuchDevice`]; [`Error::BadLaunch`] if it sees several and nothing
+    /// says which is its own; CUDA reports one.
     pub fn local() -> Result<Self> {
-        Self::opened(0)
+        Self::opened(own_gpu()?)
     }
 }
 
@@ -94,6 +98,29 @@ impl Cuda {
     /// [`Error::NoNccl`] lists every place that was tried.
     pub fn nccl_version() -> Result<String> {
         crate::nccl::version().map(|version| version.to_string())
+    }
+}
+
+/// The ordinal of this process's own GPU. The answer stays.
+pub(crate) fn own_gpu() -> Result<u32> {
+    static OWN: OnceLock<u32> = OnceLock::new();
+    if let Some(&own) = OWN.get() {
+        return Ok(own);
+    }
+    let own = chosen(count()?, launcher::find(&Variables::here())?.map(|found| found.launched))?;
+    Ok(*OWN.get_or_init(|| own))
+}
+
+/// Which of so many GPUs. A process that sees one was given it by the launcher (`--gpus-per-task=1`); if
+/// it was not, and others use it too, connecting says so.
+fn chosen(count: u32, launched: Option<Launched>) -> Result<u32> {
+    match launched {
+        Some(launched) if count > 1 => match launched.local_rank {
+            Some(own) if own < count => Ok(own),
+            Some(asked) => Err(Error::NoSuchDevice(Box::new(NoSuchDevice { asked, count }))),
+            None => Err(LaunchFault::NoLocalRank { launched, gpus: count as usize }.into()),
+        },
+        _ => Ok(0),
     }
 }
 
@@ -198,5 +225,28 @@ impl<Tag> Clone for Cuda<Tag> {
 impl<Tag> fmt::Debug for Cuda<Tag> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cuda:{}", self.ordinal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chosen;
+    use crate::error::Launched;
+
+    #[test]
+    fn a_process_has_the_gpu_of_its_local_rank() {
+        let variables = ["RANK", "WORLD_SIZE", "LOCAL_RANK"];
+        let launched = |local_rank| {
+            Some(Launched { launcher: "torchrun", rank: 7, size: 8, local_rank, variables })
+        };
+        assert_eq!(chosen(4, launched(Some(3))).unwrap(), 3);
+        // It sees its own alone.
+        assert_eq!(chosen(1, launched(Some(3))).unwrap(), 0);
+        assert_eq!(chosen(1, launched(None)).unwrap(), 0);
+        assert_eq!(chosen(4, None).unwrap(), 0);
+        let too_high = chosen(4, launched(Some(4))).unwrap_err().to_string();
+        assert!(too_high.contains("cuda:4") && too_high.contains("4 GPUs"), "{too_high}");
+        let unknown = chosen(4, launched(None)).unwrap_err().to_string();
+        assert!(unknown.contains("set LOCAL_RANK") && unknown.contains("4 GPUs"), "{unknown}");
     }
 }

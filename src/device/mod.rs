@@ -16,6 +16,8 @@ pub use cuda::Cuda;
 pub use host::Host;
 pub use tag::{AnyDevice, At, DeviceTag, Local, Scoped};
 
+#[cfg(feature = "cuda")]
+pub(crate) use cuda::own_gpu;
 pub(crate) use tag::claim;
 
 use std::fmt::Debug;

@@ -1,18 +1,37 @@
 //! One program, wherever it finds itself.
 
-use std::env::VarError;
 use std::fmt::Display;
 
-use crate::error::{Error, LaunchedUnderLauncher, SizeVariable};
+use super::Place;
+#[cfg(feature = "cuda")]
+use super::start;
+use crate::error::{Error, LaunchFault, SizeVariable};
+use crate::launcher::{self, Variables};
 use crate::seat::MOST;
 use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 
 /// Runs `fn body<W: World>(comm: Communicator<W>) -> Result<()>` on every rank.
 ///
-/// On a machine without a launcher that is 4 host ranks in this process; `TYPED_NCCL=host:8` makes
-/// it 8. `launch!(body, config)` gives the communicator a [`CommConfig`](crate::CommConfig), a deadline
+/// | started as | ranks |
+/// |---|---|
+/// | `program` | 4 host ranks, threads of this process |
+/// | `TYPED_NCCL=host:8 program` | 8 of them |
+/// | `TYPED_NCCL=cuda program` | one process for each GPU of this machine; `cuda:2` for GPUs 0 and 1 |
+/// | `TYPED_NCCL=cuda-threads:2 program` | GPUs 0 and 1, threads of this process |
+/// | `torchrun --no-python .. program`, `srun .. program`, `mpirun .. program` | this process is one rank, on its own GPU |
+///
+/// The body is generic over its device, since it is compiled for the host and for GPUs.
+/// `launch!(body, config)` gives the communicator a [`CommConfig`](crate::CommConfig), a deadline
 /// for instance. The body's error is ours or one that ours converts into, such as anyhow's. For tests use
 /// [`spmd`](crate::spmd), whose number of ranks is its argument.
+///
+/// With `TYPED_NCCL=cuda` this process starts the ranks: the same program with the same arguments, once
+/// for each GPU. It puts each rank before the lines that it prints, passes signals on, ends the other
+/// ranks when one fails, and ends with the exit code of the first that failed; what stands after
+/// `launch!` runs in the ranks alone. They read nothing from standard input.
+///
+/// Which GPU is a process's own: the one that its local rank numbers, or the only one that it sees.
+/// docs/cluster.md has a complete command line for each launcher.
 ///
 /// ```
 /// use typed_nccl::{Communicator, Result, World, launch};
@@ -41,70 +60,178 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 /// #     comm.finish()
 /// # }
 /// ```
+///
+/// # Errors
+/// The first cause of the body's; [`Error::SizeVariable`](crate::Error::SizeVariable) and
+/// [`Error::BadLaunch`](crate::Error::BadLaunch) for what the environment says,
+/// [`Error::NoDriver`](crate::Error::NoDriver) and [`Error::NoSuchDevice`](crate::Error::NoSuchDevice) for GPUs
+/// that are not there.
 #[macro_export]
 macro_rules! launch {
     ($body:expr $(,)?) => {
         $crate::launch!($body, $crate::CommConfig::default())
     };
     ($body:expr, $config:expr $(,)?) => {
-        $crate::__private::launch($config, |comm| $body(comm))
+        $crate::__private::launch($config, |comm| $body(comm), |comm| $body(comm))
     };
 }
+
+/// Where the ranks are that have GPUs; the host's own device in builds without them, to compile the body
+/// once more for nothing.
+#[cfg(feature = "cuda")]
+pub(super) type OnGpu = crate::Cuda<AnyDevice>;
+#[cfg(not(feature = "cuda"))]
+pub(super) type OnGpu = Host<AnyDevice>;
 
 /// What `launch!` expands to.
 pub fn launch<E: From<Error> + Display + Send + 'static>(
     config: CommConfig,
-    body: impl Fn(Communicator<Host<AnyDevice>>) -> Result<(), E> + Sync,
+    host: impl Fn(Communicator<Host<AnyDevice>>) -> Result<(), E> + Sync,
+    gpu: impl Fn(Communicator<OnGpu>) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    let n = ranks()?;
-    Host::<AnyDevice>::ranks(n, |place| body(place.init_with(config.clone())?)).map(drop)
+    let on_host = |place: Place<Host<AnyDevice>>| host(place.init_with(config.clone())?);
+    #[cfg(feature = "cuda")]
+    let on_gpu = |place: Place<OnGpu>| gpu(place.init_with(config.clone())?);
+    #[cfg(not(feature = "cuda"))]
+    let _ = gpu;
+    match asked(&Variables::here())? {
+        Ranks::Host(n) => Host::<AnyDevice>::ranks(n, on_host).map(drop),
+        #[cfg(feature = "cuda")]
+        Ranks::CudaThreads(n) => OnGpu::ranks(n, on_gpu).map(drop),
+        #[cfg(feature = "cuda")]
+        Ranks::Cuda(n) => Err(start::ranks(n).into()),
+        #[cfg(feature = "cuda")]
+        Ranks::This(found) => start::this_rank(&found, on_gpu),
+    }
 }
 
-/// Variables by which launchers are known, all of which must be set.
-const LAUNCHERS: [(&[&str], &str); 3] = [
-    (&["RANK", "WORLD_SIZE"], "torchrun"),
-    (&["OMPI_COMM_WORLD_RANK"], "mpirun"),
-    (&["SLURM_PROCID", "SLURM_STEP_ID"], "srun"),
-];
+/// Which ranks there are to be.
+#[derive(Debug)]
+enum Ranks {
+    /// Threads, on the host.
+    Host(usize),
+    /// Threads, each with a GPU.
+    #[cfg(feature = "cuda")]
+    CudaThreads(usize),
+    /// Processes that this one starts, on so many GPUs or on all.
+    #[cfg(feature = "cuda")]
+    Cuda(Option<usize>),
+    /// This process.
+    #[cfg(feature = "cuda")]
+    This(launcher::Found),
+}
 
 /// How many ranks without being told.
 const DEFAULT: usize = 4;
 
-fn ranks() -> Result<usize> {
-    match std::env::var("TYPED_NCCL") {
-        Ok(value) => parse(&value),
-        Err(VarError::NotUnicode(value)) => parse(&value.to_string_lossy()),
-        Err(VarError::NotPresent) => {
-            let set = |name: &&str| std::env::var_os(name).is_some();
-            match LAUNCHERS.iter().find(|(names, _)| names.iter().all(set)) {
-                Some(&(names, launcher)) => {
-                    let found = LaunchedUnderLauncher { variable: names[0], launcher };
-                    Err(Error::LaunchedUnderLauncher(Box::new(found)))
-                }
-                None => Ok(DEFAULT),
-            }
+fn asked(variables: &Variables) -> Result<Ranks> {
+    let found = launcher::find(variables);
+    let Some(value) = variables.get("TYPED_NCCL") else {
+        return found?.map_or(Ok(Ranks::Host(DEFAULT)), this);
+    };
+    let ranks = parse(value)?;
+    match found {
+        // What is asked for counts, even if a launcher's variables make no sense.
+        Ok(Some(found)) if found.launched.size > 1 => {
+            let asked = format!("TYPED_NCCL={value}");
+            Err(LaunchFault::Copies { launched: found.launched, asked }.into())
         }
+        _ => Ok(ranks),
     }
 }
 
-fn parse(value: &str) -> Result<usize> {
-    let n =
-        value.strip_prefix("host:").and_then(|n| n.parse().ok()).filter(|n| (1..=MOST).contains(n));
-    n.ok_or_else(|| Error::SizeVariable(Box::new(SizeVariable { found: value.to_owned() })))
+#[cfg(feature = "cuda")]
+fn this(found: launcher::Found) -> Result<Ranks> {
+    Ok(Ranks::This(found))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn this(found: launcher::Found) -> Result<Ranks> {
+    let why = "this build has no GPU half (typed-nccl's feature `cuda`)".to_owned();
+    Err(LaunchFault::NoGpu { launched: found.launched, why }.into())
+}
+
+fn parse(value: &str) -> Result<Ranks> {
+    let (kind, n) = value.split_once(':').map_or((value, None), |(kind, n)| (kind, Some(n)));
+    let number = n.and_then(|n| n.parse().ok()).filter(|n| (1..=MOST).contains(n));
+    match (kind, n, number) {
+        ("host", _, Some(n)) => Ok(Ranks::Host(n)),
+        #[cfg(feature = "cuda")]
+        ("cuda", None, None) => Ok(Ranks::Cuda(None)),
+        #[cfg(feature = "cuda")]
+        ("cuda", _, Some(n)) => Ok(Ranks::Cuda(Some(n))),
+        #[cfg(feature = "cuda")]
+        ("cuda-threads", _, Some(n)) => Ok(Ranks::CudaThreads(n)),
+        #[cfg(not(feature = "cuda"))]
+        ("cuda", None, None) | ("cuda" | "cuda-threads", _, Some(_)) => {
+            Err(LaunchFault::NoCuda { asked: format!("TYPED_NCCL={value}") }.into())
+        }
+        _ => Err(Error::SizeVariable(Box::new(SizeVariable { found: value.to_owned() }))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{Ranks, asked, parse};
+    use crate::launcher::Variables;
+
+    fn fault(lines: &str) -> String {
+        asked(&Variables::of(lines)).map(drop).expect_err(lines).to_string()
+    }
 
     #[test]
-    fn the_variable_is_host_and_a_number() {
-        assert_eq!(parse("host:8").ok(), Some(8));
-        for bad in
-            ["8", "host", "host:", "host:0", "host:-1", "cuda:8", "host:eight", "host:99999999999"]
-        {
+    fn the_variable_is_a_kind_and_a_number() {
+        assert!(matches!(parse("host:8"), Ok(Ranks::Host(8))));
+        let bad = [
+            "8",
+            "host",
+            "host:",
+            "host:0",
+            "host:-1",
+            "host:eight",
+            "host:99999999999",
+            "cuda:",
+            "cuda:0",
+            "cuda-threads",
+            "gpu:2",
+        ];
+        for bad in bad {
             let error = parse(bad).map(drop).expect_err(bad).to_string();
             assert!(error.contains(&format!("`{bad}`")) && error.contains("host:8"), "{error}");
         }
+    }
+
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn gpus_are_asked_for_too() {
+        assert!(matches!(parse("cuda"), Ok(Ranks::Cuda(None))));
+        assert!(matches!(parse("cuda:2"), Ok(Ranks::Cuda(Some(2)))));
+        assert!(matches!(parse("cuda-threads:2"), Ok(Ranks::CudaThreads(2))));
+        let rank = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500";
+        assert!(matches!(asked(&Variables::of(rank)), Ok(Ranks::This(_))));
+    }
+
+    #[test]
+    fn nobody_asks_for_anything() {
+        assert!(matches!(asked(&Variables::of("")), Ok(Ranks::Host(4))));
+        assert!(matches!(asked(&Variables::of("TYPED_NCCL=")), Ok(Ranks::Host(4))));
+    }
+
+    #[test]
+    fn copies_of_all_ranks_are_refused() {
+        let rank = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500";
+        let error = fault(&format!("TYPED_NCCL=host:8 {rank}"));
+        for word in ["RANK", "rank 1 of 2", "TYPED_NCCL=host:8", "`launch!`"] {
+            assert!(error.contains(word), "{error}");
+        }
+        // A shell of one task, and a variable that is there for another reason.
+        let shell = rank.replace("RANK=1", "RANK=0").replace("SIZE=2", "SIZE=1");
+        for lines in [shell.as_str(), "RANK=1"] {
+            assert!(matches!(
+                asked(&Variables::of(&format!("TYPED_NCCL=host:8 {lines}"))),
+                Ok(Ranks::Host(8))
+            ));
+        }
+        assert!(fault("RANK=1").contains("WORLD_SIZE"));
     }
 }

@@ -1,8 +1,13 @@
 //! How a program gets its ranks.
 
+mod from_env;
 mod launch;
 mod place;
+#[cfg(all(feature = "cuda", unix))]
+mod processes;
 mod spmd;
+#[cfg(feature = "cuda")]
+mod start;
 
 pub use launch::launch;
 pub use place::Place;

@@ -6,7 +6,8 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
 use super::Place;
-use crate::error::{Error, InitFailed, was_told};
+use crate::error::{Error, InitFailed, LaunchFault, was_told};
+use crate::launcher::{self, Variables};
 use crate::quiet::Quiet;
 use crate::{AnyDevice, Family, Host, Rank, Result, Seat, communicator, seat};
 
@@ -32,13 +33,15 @@ use crate::{AnyDevice, Family, Host, Rank, Result, Seat, communicator, seat};
 /// ```
 ///
 /// # Errors
-/// The first cause.
+/// The first cause; [`Error::BadLaunch`] in a process that a launcher started as one rank of several:
+/// there, use [`launch!`](crate::launch) or [`Seat::from_env`].
 pub fn spmd<F: Family>(
     n: usize,
     body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()> + Sync,
 ) -> Result<()> {
+    alone("spmd")?;
     F::has(n)?;
-    run(n, |place_seat, ordinal| body(Place::new(place_seat, F::scoped(ordinal)))).map(drop)
+    run(n, |seat, ordinal| body(Place::new(seat, F::scoped(ordinal)))).map(drop)
 }
 
 impl Host {
@@ -63,6 +66,7 @@ impl Host {
         n: usize,
         body: impl for<'id> Fn(Place<<Self as Family>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
+        alone("Host::spmd")?;
         run(n, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
     }
 }
@@ -78,8 +82,21 @@ impl crate::Cuda {
         n: usize,
         body: impl for<'id> Fn(Place<<Self as Family>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
+        alone("Cuda::spmd")?;
         Self::has(n)?;
         run(n, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl crate::Cuda<AnyDevice> {
+    /// Ranks on GPUs 0 to `n` - 1 whose device type is `'static`, for `launch!`.
+    pub(super) fn ranks<R: Send, E: From<Error> + Display + Send + 'static>(
+        n: usize,
+        body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
+    ) -> Result<Vec<R>, E> {
+        Self::has(n)?;
+        run(n, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
     }
 }
 
@@ -90,6 +107,19 @@ impl Host<AnyDevice> {
         body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
         run(n, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
+    }
+}
+
+/// Refuses to run all ranks in a process that a launcher started as one rank of several: each of those
+/// would run all of them.
+fn alone(what: &str) -> Result<()> {
+    // Variables that do not read are for who asks for a rank.
+    match launcher::find(&Variables::here()) {
+        Ok(Some(found)) if found.launched.size > 1 => {
+            let asked = format!("`{what}`");
+            Err(LaunchFault::Copies { launched: found.launched, asked }.into())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -23,6 +23,7 @@ mod called;
 mod deadlock;
 mod device;
 mod fatal;
+mod launch;
 mod other;
 mod plan;
 mod refusal;
@@ -42,12 +43,13 @@ pub use call::{Call, CollectiveName, Operation};
 pub use deadlock::Deadlock;
 pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
+pub use launch::{BadLaunch, LaunchFault, Launched};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer};
 pub use refusal::{
-    BadGroups, BadLength, BadRange, LaunchedUnderLauncher, NoBuffer, NoMemory, NoSuchRank,
-    NotReducible, OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable,
-    SplitsTooLong, TagTaken, WaitInLaunch, WrongCommunicator,
+    BadGroups, BadLength, BadRange, NoBuffer, NoMemory, NoSuchRank, NotReducible, OtherClique,
+    OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable, SplitsTooLong, TagTaken,
+    WaitInLaunch, WrongCommunicator,
 };
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
@@ -136,10 +138,10 @@ errors! {
     TagTaken(_) => Failure,
     /// A host wait inside a closure that `Stream::launch` runs.
     WaitInLaunch(_) => Refusal,
-    /// `TYPED_NCCL` does not read as a number of ranks.
+    /// `TYPED_NCCL` does not read.
     SizeVariable(_) => Failure,
-    /// Started by a launcher that this build cannot join.
-    LaunchedUnderLauncher(_) => Failure,
+    /// What the environment says about launchers does not lead to a rank.
+    BadLaunch(_) => Failure,
     /// The ranks' calls differ.
     Mismatch(it) => if it.ended { Fatal } else { Report },
     /// Another rank refused its part of an operation.

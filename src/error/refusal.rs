@@ -417,7 +417,7 @@ impl fmt::Display for WaitInLaunch {
     }
 }
 
-/// `TYPED_NCCL` does not read as a number of ranks.
+/// `TYPED_NCCL` does not read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SizeVariable {
     /// What it holds.
@@ -428,28 +428,9 @@ impl fmt::Display for SizeVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "TYPED_NCCL is `{}`; it takes `host:N`, such as `host:8` for eight host ranks, with N from 1 to {}",
+            "TYPED_NCCL is `{}`; it takes `host:8` for eight host ranks, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda-threads:8` for eight GPUs in one process; with numbers from 1 to {}",
             self.found,
             crate::seat::MOST
-        )
-    }
-}
-
-/// Started by a launcher that this build cannot join.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LaunchedUnderLauncher {
-    /// The variable that the launcher sets.
-    pub variable: &'static str,
-    /// The launcher.
-    pub launcher: &'static str,
-}
-
-impl fmt::Display for LaunchedUnderLauncher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { variable, launcher } = self;
-        write!(
-            f,
-            "{variable} is set, so {launcher} started this process as one rank of many, and this build has host ranks only; run it without a launcher, or set TYPED_NCCL=host:4 for four host ranks in each process"
         )
     }
 }

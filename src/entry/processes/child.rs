@@ -1,0 +1,150 @@
+//! One process.
+
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{self, Command, ExitStatus, Stdio};
+
+use super::output::{Printing, Sink};
+
+/// A process, and what it prints.
+pub(super) struct Child {
+    rank: usize,
+    process: process::Child,
+    /// It has ended, and its number may be another's by now.
+    ended: bool,
+    printing: Vec<Printing>,
+}
+
+/// How a process ended.
+pub(super) struct Status {
+    rank: usize,
+    process: u32,
+    /// As a shell has it: 128 and the signal, for one that a signal ended.
+    pub(super) code: i32,
+    signal: Option<i32>,
+}
+
+impl Child {
+    pub(super) fn start(rank: usize, mut command: Command, sink: &Sink) -> io::Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        die_with_this_process(&mut command);
+        let mut process = command.spawn()?;
+        let pipes = (process.stdout.take(), process.stderr.take());
+        let mut child = Self { rank, process, ended: false, printing: Vec::new() };
+        let started = child.print(rank, pipes, sink);
+        started.inspect_err(|_| child.kill())?;
+        Ok(child)
+    }
+
+    fn print(
+        &mut self,
+        rank: usize,
+        (out, error): (Option<process::ChildStdout>, Option<process::ChildStderr>),
+        sink: &Sink,
+    ) -> io::Result<()> {
+        if let Some(out) = out {
+            self.printing.push(Printing::start(rank, out, sink.out.clone())?);
+        }
+        if let Some(error) = error {
+            self.printing.push(Printing::start(rank, error, sink.error.clone())?);
+        }
+        Ok(())
+    }
+
+    /// How it ended, once.
+    pub(super) fn look(&mut self) -> Option<Status> {
+        if self.ended || self.runs() {
+            return None;
+        }
+        self.send(libc::SIGKILL);
+        self.ended = true;
+        // Its status is lost where this program ignores the end of what it starts (SIGCHLD).
+        let status = self.process.try_wait().ok().flatten();
+        Some(self.status(status.unwrap_or_else(|| ExitStatus::from_raw(0))))
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Looks without waiting for it in the system's sense: until somebody does, its number stays its own.
+    fn runs(&self) -> bool {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: the system writes to `info`, which has room for it, and keeps no pointer.
+        let found =
+            unsafe { libc::waitid(libc::P_PID, self.process.id(), info.as_mut_ptr(), flags) };
+        // SAFETY: it is plain numbers, all zero before.
+        let info = unsafe { info.assume_init() };
+        found == 0 && info.si_signo == 0
+    }
+
+    fn status(&self, status: ExitStatus) -> Status {
+        let signal = status.signal();
+        let code = status.code().or_else(|| signal.map(|signal| 128 + signal)).unwrap_or(1);
+        Status { rank: self.rank, process: self.process.id(), code, signal }
+    }
+
+    /// To the process and what it has started.
+    pub(super) fn signal(&self, signal: i32) {
+        if !self.ended {
+            self.send(signal);
+        }
+    }
+
+    /// To its group, whose number is the process's. Until it is waited for nobody else has that.
+    fn send(&self, signal: i32) {
+        let Ok(group) = libc::pid_t::try_from(self.process.id()) else { return };
+        // SAFETY: a system call on numbers.
+        unsafe { libc::kill(-group, signal) };
+    }
+
+    /// Ends the process, if it has not ended, and what it has left behind.
+    pub(super) fn kill(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.send(libc::SIGKILL);
+            let _ = self.process.wait();
+        }
+    }
+
+    /// Waits for what it printed, but not for ever: something that left its group may hold its output.
+    pub(super) fn drain(&mut self) {
+        self.printing.drain(..).for_each(Printing::end);
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rank, process, code, signal } = self;
+        match signal {
+            Some(signal) => {
+                write!(f, "rank {rank} (process {process}) was ended by signal {signal}")
+            }
+            None => write!(f, "rank {rank} (process {process}) ended with exit code {code}"),
+        }
+    }
+}
+
+/// However this process ends.
+#[cfg(target_os = "linux")]
+fn die_with_this_process(command: &mut Command) {
+    let parent = process::id();
+    let bind = move || {
+        // SAFETY: a system call on numbers.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // It may have ended before.
+        if std::os::unix::process::parent_id() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
+    unsafe { command.pre_exec(bind) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_this_process(_: &mut Command) {}

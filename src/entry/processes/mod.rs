@@ -1,0 +1,141 @@
+//! Processes that are ranks: started together, told apart by what they print, ended together.
+//!
+//! A caller may rely on these:
+//!
+//! * A line that one process prints is one line here, with its rank before it. What a process prints
+//!   without a newline comes when its output ends.
+//! * When one fails, the others are asked to end, and then made to. When this process is killed, so are
+//!   they (on Linux).
+//! * Each is the leader of a group of its own, so that what it starts ends with it, and so that a signal
+//!   reaches it once: through [`Watch::watch`].
+//!
+//! Nothing of this knows what a rank is for.
+
+mod child;
+mod output;
+mod signals;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(super) use output::Sink;
+pub(super) use signals::Signals;
+
+use child::Child;
+
+/// How long others may take to end by themselves when one has failed: they have heard of it, and say so.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How long they may take when they are asked to.
+const KILL: Duration = Duration::from_secs(5);
+
+/// How often is looked.
+const REST: Duration = Duration::from_millis(10);
+
+/// What was done to the processes last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Nothing: they run.
+    Run,
+    /// One has failed.
+    Failed,
+    /// Asked to end.
+    Asked,
+    /// Killed.
+    Killed,
+}
+
+/// The processes of one job, by rank.
+pub(super) struct Watch {
+    children: Vec<Child>,
+    sink: Sink,
+    step: Step,
+    /// When the next step is due.
+    due: Instant,
+    /// The exit code of the first that failed.
+    code: Option<i32>,
+    /// Whether a signal that ends programs has been passed on.
+    told: bool,
+}
+
+impl Watch {
+    /// Starts them. If one cannot be started, those before it are killed.
+    pub(super) fn start(commands: Vec<Command>, sink: Sink) -> io::Result<Self> {
+        let children = Vec::with_capacity(commands.len());
+        let due = Instant::now();
+        let mut watch = Self { children, sink, step: Step::Run, due, code: None, told: false };
+        for (rank, command) in commands.into_iter().enumerate() {
+            match Child::start(rank, command, &watch.sink) {
+                Ok(child) => watch.children.push(child),
+                Err(error) => {
+                    watch.end_all();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(watch)
+    }
+
+    /// Waits for all of them; passes on the signals that come. The exit code: that of the first that
+    /// failed.
+    pub(super) fn watch(mut self, mut signals: impl FnMut() -> Vec<i32>) -> i32 {
+        while !self.look() {
+            for signal in signals() {
+                self.pass_on(signal);
+            }
+            if self.step != Step::Run && Instant::now() >= self.due {
+                self.next_step();
+            }
+            thread::sleep(REST);
+        }
+        self.end_all();
+        self.code.unwrap_or(0)
+    }
+
+    /// Whether all have ended.
+    fn look(&mut self) -> bool {
+        let ended: Vec<_> = self.children.iter_mut().filter_map(Child::look).collect();
+        for status in ended.iter().filter(|status| status.code != 0) {
+            self.code.get_or_insert(status.code);
+            if self.step == Step::Run {
+                self.sink.say(&format!("{status}; the others are ended too"));
+                (self.step, self.due) = (Step::Failed, Instant::now() + GRACE);
+            }
+        }
+        self.children.iter().all(Child::has_ended)
+    }
+
+    fn next_step(&mut self) {
+        let (signal, step) = match self.step {
+            Step::Run | Step::Failed => (libc::SIGTERM, Step::Asked),
+            Step::Asked | Step::Killed => (libc::SIGKILL, Step::Killed),
+        };
+        self.signal(signal);
+        (self.step, self.due) = (step, Instant::now() + KILL);
+    }
+
+    /// The second signal that ends programs ends these, whatever they make of it.
+    fn pass_on(&mut self, signal: i32) {
+        let ends = matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT);
+        if ends && std::mem::replace(&mut self.told, true) {
+            self.next_step();
+        } else {
+            self.signal(signal);
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        self.children.iter().for_each(|child| child.signal(signal));
+    }
+
+    /// Kills what is left of their groups, and waits for what they printed.
+    fn end_all(&mut self) {
+        self.children.iter_mut().for_each(Child::kill);
+        self.children.iter_mut().for_each(Child::drain);
+    }
+}

@@ -1,0 +1,101 @@
+//! What processes print, line by line, each with the rank that printed it.
+
+use std::io::{self, Read, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Where lines go: each is written at once.
+pub(super) type Lines = Arc<Mutex<dyn Write + Send>>;
+
+/// Where the processes' output goes.
+#[derive(Clone)]
+pub(in crate::entry) struct Sink {
+    pub(super) out: Lines,
+    pub(super) error: Lines,
+}
+
+impl Sink {
+    /// To this process's own.
+    pub(in crate::entry) fn own() -> Self {
+        let (out, error) = (Arc::new(Mutex::new(io::stdout())), Arc::new(Mutex::new(io::stderr())));
+        Self { out, error }
+    }
+
+    /// A line of this process's own.
+    pub(super) fn say(&self, line: &str) {
+        let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who reads it may be gone.
+        let _ = error.write_all(format!("typed-nccl: {line}\n").as_bytes());
+    }
+}
+
+/// A longer line is passed on in pieces, so that no line takes all memory.
+const LONGEST: usize = 64 << 10;
+
+/// How long output may last that a process has left to somebody else.
+const LAST: Duration = Duration::from_secs(1);
+
+/// A thread that passes on what one process prints.
+pub(super) struct Printing {
+    over: Receiver<()>,
+}
+
+impl Printing {
+    pub(super) fn start(
+        rank: usize,
+        from: impl Read + Send + 'static,
+        to: Lines,
+    ) -> io::Result<Self> {
+        let (told, over) = channel();
+        let run = move || {
+            // When nobody reads it any more the pipe closes, and the process is told when it prints.
+            let _ = pass_on(&format!("[{rank}] "), from, &to);
+            drop(told);
+        };
+        thread::Builder::new().name(format!("output of rank {rank}")).spawn(run)?;
+        Ok(Self { over })
+    }
+
+    /// Waits for the end.
+    pub(super) fn end(self) {
+        let (Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) =
+            self.over.recv_timeout(LAST);
+    }
+}
+
+fn pass_on(prefix: &str, mut from: impl Read, to: &Lines) -> io::Result<()> {
+    let mut buffer = vec![0; 8 << 10];
+    let mut line = prefix.as_bytes().to_vec();
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        for piece in buffer[..read].split_inclusive(|&byte| byte == b'\n') {
+            line.extend_from_slice(piece);
+            let is_whole = piece.ends_with(b"\n");
+            if is_whole || line.len() >= LONGEST {
+                if !is_whole {
+                    line.push(b'\n');
+                }
+                write(to, &line)?;
+                line.truncate(prefix.len());
+            }
+        }
+    }
+    if line.len() > prefix.len() {
+        line.push(b'\n');
+        write(to, &line)?;
+    }
+    Ok(())
+}
+
+fn write(to: &Lines, line: &[u8]) -> io::Result<()> {
+    let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+    to.write_all(line)?;
+    to.flush()
+}

@@ -1,0 +1,197 @@
+//! Small programs of the shell's.
+
+use std::io::Write;
+use std::process::Command;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::output::Sink;
+use super::{Signals, Watch};
+
+/// What was printed.
+#[derive(Clone, Default)]
+struct Printed(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Printed {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<_> = self.text().lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    }
+}
+
+struct Outcome {
+    code: i32,
+    out: Printed,
+    error: Printed,
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script);
+    command
+}
+
+/// Runs one script for each rank; `signals` gives what comes.
+fn run_with(
+    scripts: &[&str],
+    signals: impl FnMut(&Printed) -> Vec<i32> + Send + 'static,
+) -> Outcome {
+    let (out, error) = (Printed::default(), Printed::default());
+    let lock = |printed: &Printed| Arc::new(Mutex::new(printed.clone()));
+    let sink = Sink { out: lock(&out), error: lock(&error) };
+    let commands: Vec<_> = scripts.iter().map(|script| shell(script)).collect();
+    let (told, over) = mpsc::channel();
+    let (mut signals, seen) = (signals, out.clone());
+    // The thread that starts them lives as long as they may.
+    thread::spawn(move || {
+        let watch = Watch::start(commands, sink).expect("the shell starts");
+        let _ = told.send(watch.watch(|| signals(&seen)));
+    });
+    let code = over.recv_timeout(Duration::from_secs(60)).expect("it hangs");
+    Outcome { code, out, error }
+}
+
+fn run(scripts: &[&str]) -> Outcome {
+    run_with(scripts, |_| Vec::new())
+}
+
+#[test]
+fn lines_keep_together() {
+    let script = "for i in 1 2 3 4 5 6 7 8 9; do printf a; printf b; echo \"c$i\"; done";
+    let Outcome { code, out, error } = run(&[script, script, script]);
+    let ranks = 0..3;
+    let expected: Vec<_> =
+        ranks.flat_map(|rank| (1..10).map(move |i| format!("[{rank}] abc{i}"))).collect();
+    assert_eq!((code, out.lines(), error.text()), (0, expected, String::new()));
+}
+
+#[test]
+fn each_stream_goes_its_own_way() {
+    let Outcome { code, out, error } = run(&["echo out; echo error >&2"]);
+    assert_eq!((code, out.text(), error.text()), (0, "[0] out\n".into(), "[0] error\n".into()));
+}
+
+#[test]
+fn the_last_line_may_have_no_newline() {
+    let Outcome { out, .. } = run(&["printf 'one\\n\\ntwo'"]);
+    assert_eq!(out.text(), "[0] one\n[0] \n[0] two\n");
+}
+
+#[test]
+fn a_long_line_comes_in_pieces() {
+    let Outcome { code, out, .. } =
+        run(&["head -c 1000000 /dev/zero | tr '\\0' x; echo; echo end"]);
+    let (text, mut xs) = (out.text(), 0);
+    let mut lines: Vec<_> = text.lines().collect();
+    assert_eq!((code, lines.pop()), (0, Some("[0] end")));
+    for line in lines {
+        let line = line.strip_prefix("[0] ").expect("every piece has its rank");
+        assert!(line.len() <= (64 << 10) + (8 << 10) && line.bytes().all(|byte| byte == b'x'));
+        xs += line.len();
+    }
+    assert_eq!(xs, 1_000_000);
+}
+
+#[test]
+fn the_first_failure_ends_all() {
+    let Outcome { code, error, .. } = run(&["sleep 600", "exit 7", "sleep 600"]);
+    assert_eq!(code, 7);
+    let text = error.text();
+    assert!(text.contains("rank 1 (process ") && text.contains("exit code 7"), "{text}");
+}
+
+#[test]
+fn a_program_that_ignores_sigterm_is_killed() {
+    let stubborn = "trap '' TERM; echo ready; while :; do sleep 1; done";
+    let Outcome { code, out, .. } = run(&[stubborn, "sleep 0.3; exit 3"]);
+    assert_eq!((code, out.text()), (3, "[0] ready\n".into()));
+}
+
+#[test]
+fn the_others_may_say_what_they_heard() {
+    let hears = "trap 'echo heard; exit 1' TERM; echo ready; while :; do sleep 0.1; done";
+    let Outcome { code, out, .. } = run(&[hears, "sleep 0.3; exit 3"]);
+    assert_eq!((code, out.text()), (3, "[0] ready\n[0] heard\n".into()));
+}
+
+#[test]
+fn a_signal_that_kills_has_the_shells_code() {
+    let Outcome { code, error, .. } = run(&["sleep 600", "kill -SEGV $$"]);
+    assert_eq!(code, 128 + 11);
+    assert!(error.text().contains("rank 1") && error.text().contains("signal 11"));
+}
+
+#[test]
+fn what_a_rank_has_started_ends_with_it() {
+    // The inner one holds the output, and would keep it open for ten minutes.
+    let Outcome { code, out, .. } = run(&["sleep 600 & echo $!"]);
+    assert_eq!(code, 0);
+    let started = out.text().trim_start_matches("[0] ").trim().to_owned();
+    // It has been killed; the system ends it in its own time.
+    let runs = || {
+        let stat = std::fs::read_to_string(format!("/proc/{started}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z")
+    };
+    let since = Instant::now();
+    while runs() {
+        assert!(since.elapsed() < Duration::from_secs(30), "it runs on");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let script = "trap 'echo told; exit 0' USR1; echo ready; while :; do sleep 0.1; done";
+    let mut sent = false;
+    let Outcome { code, out, .. } = run_with(&[script, script], move |seen| {
+        let ready =
+            seen.lines().len() == 2 && !std::mem::replace(&mut sent, seen.lines().len() == 2);
+        if ready { vec![libc::SIGUSR1] } else { Vec::new() }
+    });
+    let expected = ["[0] ready", "[0] told", "[1] ready", "[1] told"];
+    assert_eq!((code, out.lines()), (0, expected.map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn the_second_interrupt_ends_what_ignores_the_first() {
+    let script = "trap '' INT TERM; echo ready; while :; do sleep 0.1; done";
+    let mut calls = 0;
+    let Outcome { code, .. } = run_with(&[script], move |seen| {
+        calls += usize::from(!seen.lines().is_empty());
+        if calls == 1 || calls == 20 { vec![libc::SIGINT] } else { Vec::new() }
+    });
+    assert_eq!(code, 128 + libc::SIGKILL);
+}
+
+#[test]
+fn a_program_that_is_not_there() {
+    let sink = Sink::own();
+    let commands = vec![shell("sleep 600"), Command::new("/no/such/program")];
+    let Err(error) = Watch::start(commands, sink) else { panic!("it cannot start") };
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn signals_that_come_are_kept() {
+    let signals = Signals::listen().expect("handlers can be set");
+    assert_eq!(signals.take(), [0; 0]);
+    signal_hook::low_level::raise(libc::SIGUSR2).expect("a signal can be raised");
+    assert_eq!((signals.take(), signals.take()), (vec![libc::SIGUSR2], vec![]));
+}

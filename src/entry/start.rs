@@ -1,0 +1,113 @@
+//! Ranks in processes of their own: starting them, and being one of them.
+
+use std::fmt::Display;
+use std::panic::resume_unwind;
+
+use super::Place;
+use super::launch::OnGpu;
+use crate::communicator;
+use crate::device::own_gpu;
+use crate::error::{Error, LaunchFault};
+use crate::launcher::{Found, Variables};
+use crate::{Cuda, Result, Seat};
+
+/// Runs the body as this process's rank, on its own GPU.
+pub(super) fn this_rank<E: From<Error> + Display>(
+    found: &Found,
+    body: impl FnOnce(Place<OnGpu>) -> Result<(), E>,
+) -> Result<(), E> {
+    let no_gpu = |error: Error| match error {
+        Error::NoDriver(_) | Error::NoSuchDevice(_) => {
+            let why = error.to_string();
+            LaunchFault::NoGpu { launched: found.launched.clone(), why }.into()
+        }
+        other => other,
+    };
+    let device = own_gpu().and_then(Cuda::any).map_err(no_gpu)?;
+    let place = Place::new(Seat::of(found, &Variables::here())?, device);
+    communicator::body(|| body(place)).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Starts a process for each GPU, this program again, and ends with them. Returns if it cannot.
+#[cfg(unix)]
+pub(super) fn ranks(asked: Option<usize>) -> Error {
+    match unix::commands(asked) {
+        Ok(commands) => unix::run(commands),
+        Err(error) => error,
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn ranks(_: Option<usize>) -> Error {
+    let why = "this system is no Unix; start them by another launcher".to_owned();
+    LaunchFault::NoProcess { why }.into()
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::fmt::{Display, Write as _};
+    use std::fs::File;
+    use std::io::{self, Read};
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::super::processes::{Signals, Sink, Watch};
+    use super::OnGpu;
+    use crate::error::{Error, LaunchFault};
+    use crate::launcher::{ADDRESS, LOCAL_RANK, RANK, SECRET, SIZE};
+    use crate::{Cuda, Family, Result};
+
+    fn no_process(what: &str, error: impl Display) -> Error {
+        LaunchFault::NoProcess { why: format!("{what}: {error}") }.into()
+    }
+
+    pub(super) fn commands(asked: Option<usize>) -> Result<Vec<Command>> {
+        let n = asked.map_or_else(Cuda::count, Ok)?.max(1);
+        OnGpu::has(n)?;
+        let program = std::env::current_exe().map_err(|error| no_process("this program", error))?;
+        let address = free_address().map_err(|error| no_process("a port", error))?;
+        let secret = secret().map_err(|error| no_process("/dev/urandom", error))?;
+        let command = |rank: usize| {
+            let mut command = Command::new(&program);
+            let mut arguments = std::env::args_os();
+            if let Some(name) = arguments.next() {
+                command.arg0(name);
+            }
+            command.args(arguments).env_remove("TYPED_NCCL");
+            let rank = rank.to_string();
+            command.env(RANK, &rank).env(LOCAL_RANK, &rank).env(SIZE, n.to_string());
+            command.env(ADDRESS, &address).env(SECRET, &secret);
+            command
+        };
+        Ok((0..n).map(command).collect())
+    }
+
+    /// Ends this process with the ranks' exit code.
+    pub(super) fn run(commands: Vec<Command>) -> Error {
+        let signals = match Signals::listen() {
+            Ok(signals) => signals,
+            Err(error) => return no_process("handlers of signals", error),
+        };
+        match Watch::start(commands, Sink::own()) {
+            Ok(watch) => std::process::exit(watch.watch(|| signals.take())),
+            Err(error) => no_process("this program", error),
+        }
+    }
+
+    /// A port of this machine that is free now, and is rank 0's in a moment.
+    fn free_address() -> io::Result<String> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        Ok(listener.local_addr()?.to_string())
+    }
+
+    /// What nobody else knows: 32 bytes.
+    fn secret() -> io::Result<String> {
+        let mut bytes = [0; 32];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        }))
+    }
+}

@@ -1,0 +1,168 @@
+//! Launchers: who started this process as one rank of many, and what they say about it.
+//!
+//! Each launcher is a row of [`LAUNCHERS`], in a file of its own: the variables that it sets, and how
+//! they tell where the ranks meet. Nothing here reads the environment but [`Variables::here`], so
+//! everything can be asked about variables that a test makes up.
+//!
+//! Launchers are nested as a matter of course: srun starts one torchrun on each machine, Slurm's srun
+//! the daemons of Open MPI's mpirun. The variables of all of them are seen then, and the innermost
+//! launcher is the one that knows this process. [`Launcher::depth`] says which that is. Two of one depth that
+//! disagree cannot be told apart, and are refused.
+
+mod by_hand;
+mod flux;
+mod hosts;
+mod hydra;
+mod mvapich;
+mod open_mpi;
+mod own;
+mod pals;
+mod place;
+mod slurm;
+mod torchrun;
+mod variables;
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(feature = "cuda")]
+pub(crate) use own::{ADDRESS, LOCAL_RANK, RANK, SECRET, SIZE};
+pub(crate) use place::Place;
+pub(crate) use variables::Variables;
+
+use crate::Result;
+use crate::error::{LaunchFault, Launched};
+
+/// What a launcher sets.
+struct Launcher {
+    /// What it is called in messages.
+    name: &'static str,
+    /// If one of these is set, it was this launcher.
+    marks: &'static [&'static str],
+    /// Whether it was not, for all that.
+    but: fn(&Variables) -> bool,
+    rank: &'static str,
+    /// How many ranks there are: the first of these that is set.
+    size: &'static [&'static str],
+    /// The rank among those of its machine.
+    local_rank: &'static str,
+    /// Whether it always says so.
+    is_local_known: bool,
+    /// What it sets besides.
+    also: &'static [&'static str],
+    /// A launcher that others start has the greater depth.
+    depth: u8,
+    place: fn(&Variables, &Launched) -> Result<Place>,
+}
+
+/// The innermost first; of one depth, those first that know more.
+const LAUNCHERS: [&Launcher; 9] = [
+    &own::OWN,
+    &torchrun::TORCHRUN,
+    &by_hand::BY_HAND,
+    &open_mpi::OPEN_MPI,
+    &mvapich::MVAPICH,
+    &hydra::HYDRA,
+    &flux::FLUX,
+    &slurm::SRUN,
+    &pals::PALS,
+];
+
+/// A launcher, and what it says.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) launched: Launched,
+    place: fn(&Variables, &Launched) -> Result<Place>,
+}
+
+impl Found {
+    /// Where the ranks meet: `TYPED_NCCL_ADDRESS`, or what the launcher's variables tell.
+    pub(crate) fn place(&self, variables: &Variables) -> Result<Place> {
+        let known = (self.place)(variables, &self.launched);
+        let Some(address) = variables.get(own::ADDRESS) else { return known };
+        let job = known.map_or_else(|_| String::new(), |place| place.job);
+        Ok(Place { addresses: vec![address.to_owned()], job })
+    }
+}
+
+/// Who started this process as a rank, if anybody did.
+///
+/// # Errors
+/// Variables that contradict each other, that are not all there, or that do not read.
+pub(crate) fn find(variables: &Variables) -> Result<Option<Found>> {
+    let candidates = LAUNCHERS.iter().filter(|launcher| launcher.is_there(variables));
+    let (complete, half): (Vec<&&Launcher>, Vec<_>) =
+        candidates.partition(|launcher| launcher.missing(variables).is_empty());
+    let Some((innermost, others)) = complete.split_first() else {
+        return half.first().map_or(Ok(None), |launcher| Err(launcher.half(variables).into()));
+    };
+    let launched = innermost.read(variables)?;
+    for other in others.iter().filter(|other| other.depth == innermost.depth) {
+        let also = other.read(variables)?;
+        if (also.rank, also.size) != (launched.rank, launched.size) {
+            return Err(LaunchFault::TwoLaunchers { launchers: [launched, also] }.into());
+        }
+    }
+    Ok(Some(Found { launched, place: innermost.place }))
+}
+
+/// What [`find`] looks for, for messages.
+pub(crate) fn looked_for() -> Vec<(&'static str, &'static str)> {
+    LAUNCHERS.iter().map(|launcher| (launcher.name, launcher.rank)).collect()
+}
+
+impl Launcher {
+    fn is_there(&self, variables: &Variables) -> bool {
+        self.marks.iter().any(|mark| variables.is_set(mark)) && !(self.but)(variables)
+    }
+
+    /// The variable that holds the size; the first that could, if none does.
+    fn size_in(&self, variables: &Variables) -> &'static str {
+        self.size.iter().find(|name| variables.is_set(name)).unwrap_or(&self.size[0])
+    }
+
+    /// What it always sets.
+    fn needs(&self, variables: &Variables) -> Vec<&'static str> {
+        let local = self.is_local_known.then_some(self.local_rank);
+        let needs = [self.rank, self.size_in(variables)].into_iter().chain(local);
+        needs.chain(self.also.iter().copied()).collect()
+    }
+
+    fn missing(&self, variables: &Variables) -> Vec<&'static str> {
+        let mut missing = self.needs(variables);
+        missing.retain(|name| !variables.is_set(name));
+        missing
+    }
+
+    fn half(&self, variables: &Variables) -> LaunchFault {
+        let missing = self.missing(variables);
+        let mut found: Vec<_> = self.marks.iter().copied().chain(self.needs(variables)).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|name| variables.is_set(name));
+        LaunchFault::Half { launcher: self.name, found, missing }
+    }
+
+    fn read(&self, variables: &Variables) -> Result<Launched> {
+        let size_in = self.size_in(variables);
+        let number = |name| variables.number(name).map(Option::unwrap_or_default);
+        let (rank, size) = (number(self.rank)?, number(size_in)?);
+        let local_rank = variables.number(self.local_rank)?;
+        let launched = Launched {
+            launcher: self.name,
+            rank,
+            size: size as usize,
+            local_rank,
+            variables: [self.rank, size_in, self.local_rank],
+        };
+        if rank >= size {
+            return Err(LaunchFault::RankTooHigh { launched }.into());
+        }
+        Ok(launched)
+    }
+}
+
+/// For launchers that nothing can be mistaken for.
+fn never(_: &Variables) -> bool {
+    false
+}

@@ -1,0 +1,32 @@
+//! Our own launcher, `TYPED_NCCL=cuda:8`, and whoever sets its variables by hand for a launcher that is
+//! not known here. docs/cluster.md has them.
+
+use super::{Launcher, Place, Variables, never};
+use crate::Result;
+use crate::error::{LaunchFault, Launched};
+
+pub(crate) const RANK: &str = "TYPED_NCCL_RANK";
+pub(crate) const SIZE: &str = "TYPED_NCCL_SIZE";
+pub(crate) const LOCAL_RANK: &str = "TYPED_NCCL_LOCAL_RANK";
+/// Where rank 0 listens, as `host:port`. Counts under every launcher.
+pub(crate) const ADDRESS: &str = "TYPED_NCCL_ADDRESS";
+/// What the ranks prove to each other that they know. Counts under every launcher.
+#[cfg(feature = "cuda")]
+pub(crate) const SECRET: &str = "TYPED_NCCL_SECRET";
+
+pub(super) const OWN: Launcher = Launcher {
+    name: "typed-nccl's own launcher",
+    marks: &[RANK, SIZE],
+    but: never,
+    rank: RANK,
+    size: &[SIZE],
+    local_rank: LOCAL_RANK,
+    is_local_known: true,
+    also: &[ADDRESS],
+    depth: 5,
+    place,
+};
+
+fn place(_: &Variables, launched: &Launched) -> Result<Place> {
+    Err(LaunchFault::NoAddress { launched: launched.clone(), here: None }.into())
+}

@@ -1,0 +1,21 @@
+//! HPE's PALS, the mpiexec and aprun of Cray EX. HPE's manual page "intro_pmi"; Slurm's plugin
+//! `mpi/cray_shasta` and Flux's `cray-pals` set the same variables, which is why it is the outermost.
+
+use super::{Launcher, Place, never};
+
+pub(super) const PALS: Launcher = Launcher {
+    name: "PALS",
+    marks: &["PALS_RANKID"],
+    but: never,
+    rank: "PALS_RANKID",
+    size: &["PMI_SIZE"],
+    local_rank: "PALS_LOCAL_RANKID",
+    is_local_known: true,
+    also: &[],
+    depth: 0,
+    place: |variables, launched| {
+        let job = variables.get("PALS_APID").map(|job| format!("pals {job}"));
+        let local = ["PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+        Place::here(variables, launched, &local, job)
+    },
+};

@@ -1,0 +1,66 @@
+//! Where the ranks of a job meet.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+use super::Variables;
+use crate::Result;
+use crate::error::{LaunchFault, Launched};
+
+/// Where the ranks of a job meet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Rank 0 listens at the first of these that is free; the others try them in turn.
+    pub(crate) addresses: Vec<String>,
+    /// What only this job's ranks have in common, as far as the launcher says: ranks of two jobs that
+    /// try one port are told apart by it. It is no secret.
+    pub(crate) job: String,
+}
+
+/// How many ports are tried.
+const PORTS: u16 = 4;
+
+/// Below those that systems give out by themselves, from 32768 on.
+const FIRST: u16 = 20_000;
+const LAST: u16 = 32_000;
+
+impl Place {
+    /// On rank 0's machine, at ports that follow from the job.
+    pub(super) fn on(host: &str, job: String) -> Self {
+        let mut hasher = SipHasher13::new_with_keys(0, 0);
+        hasher.write(job.as_bytes());
+        let places = u64::from((LAST - FIRST) / PORTS);
+        let port = FIRST + PORTS * u16::try_from(hasher.finish() % places).unwrap_or(0);
+        Self::at(host, port..port + PORTS, job)
+    }
+
+    /// Beside a port that is taken or may be.
+    pub(super) fn beside(host: &str, port: u16, job: String) -> Self {
+        let first = if port > u16::MAX - PORTS { port - PORTS } else { port + 1 };
+        Self::at(host, first..first + PORTS, job)
+    }
+
+    fn at(host: &str, ports: impl Iterator<Item = u16>, job: String) -> Self {
+        let bracketed = host.contains(':') && !host.starts_with('[');
+        let host = if bracketed { format!("[{host}]") } else { host.to_owned() };
+        Self { addresses: ports.map(|port| format!("{host}:{port}")).collect(), job }
+    }
+
+    /// For launchers that do not say where rank 0 runs: on this machine, if all ranks do.
+    pub(super) fn here(
+        variables: &Variables,
+        launched: &Launched,
+        local_size: &[&'static str],
+        job: Option<String>,
+    ) -> Result<Self> {
+        let known = local_size.iter().find(|name| variables.is_set(name));
+        let here = known.map_or(Ok(None), |name| variables.number(name))?;
+        match job {
+            Some(job) if here.is_some_and(|here| here as usize == launched.size) => {
+                Ok(Self::on("127.0.0.1", job))
+            }
+            _ => Err(LaunchFault::NoAddress { launched: launched.clone(), here }.into()),
+        }
+    }
+}
