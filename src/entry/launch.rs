@@ -20,7 +20,8 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 /// | `TYPED_NCCL=cuda-threads:2 program` | GPUs 0 and 1, threads of this process |
 /// | `torchrun --no-python .. program`, `srun .. program`, `mpirun .. program` | this process is one rank, on its own GPU |
 ///
-/// The body is generic over its device, since it is compiled for the host and for GPUs.
+/// The body is generic over its device, since it is compiled for the host and for GPUs. One for host
+/// devices alone runs by [`Host::spmd`].
 /// `launch!(body, config)` gives the communicator a [`CommConfig`](crate::CommConfig), a deadline
 /// for instance. The body's error is ours or one that ours converts into, such as anyhow's. For tests use
 /// [`spmd`](crate::spmd), whose number of ranks is its argument.

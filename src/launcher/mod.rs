@@ -25,8 +25,9 @@ mod variables;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use own::ADDRESS;
 #[cfg(feature = "cuda")]
-pub(crate) use own::{ADDRESS, LOCAL_RANK, RANK, SECRET, SIZE};
+pub(crate) use own::{LOCAL_RANK, RANK, SECRET, SIZE};
 pub(crate) use place::Place;
 pub(crate) use variables::Variables;
 
@@ -79,7 +80,7 @@ impl Found {
     /// Where the ranks meet: `TYPED_NCCL_ADDRESS`, or what the launcher's variables tell.
     pub(crate) fn place(&self, variables: &Variables) -> Result<Place> {
         let known = (self.place)(variables, &self.launched);
-        let Some(address) = variables.get(own::ADDRESS) else { return known };
+        let Some(address) = variables.get(ADDRESS) else { return known };
         let job = known.map_or_else(|_| String::new(), |place| place.job);
         Ok(Place { addresses: vec![address.to_owned()], job })
     }

@@ -18,7 +18,7 @@ plan! {
     /// ```
     /// use typed_nccl::plan::Swapped;
     /// use typed_nccl::plans::halo_1d;
-    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream, launch};
+    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream};
     ///
     /// /// Each element becomes the sum of its neighbours.
     /// struct Sums;
@@ -69,7 +69,7 @@ plan! {
     /// }
     ///
     /// fn main() -> Result<()> {
-    ///     launch!(steps)
+    ///     Host::spmd(4, |place| steps(place.init()?)).map(drop)
     /// }
     /// ```
     ///

@@ -15,7 +15,7 @@ plan! {
     ///
     /// ```
     /// use typed_nccl::plans::pipeline_forward;
-    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream, launch};
+    /// use typed_nccl::{Communicator, Host, Result, Slice, SliceMut, Stream};
     ///
     /// /// A stage that adds one.
     /// struct Stage;
@@ -48,7 +48,7 @@ plan! {
     /// }
     ///
     /// fn main() -> Result<()> {
-    ///     launch!(forward)
+    ///     Host::spmd(4, |place| forward(place.init()?)).map(drop)
     /// }
     /// ```
     ///

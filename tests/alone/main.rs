@@ -47,6 +47,22 @@ fn main() {
     }
 }
 
+/// Runs a body of two ranks that launches closures, which are other ones on GPUs.
+fn on_host(
+    config: CommConfig,
+    body: fn(Communicator<Host<AnyDevice>>) -> Result<()>,
+) -> Result<()> {
+    let run = |seat: Seat, device| {
+        let builder = Communicator::builder().seat(seat).device(device);
+        body(builder.config(config.clone()).build().connect()?)
+    };
+    Host::spmd(2, |place| {
+        let (seat, device) = place.into_parts();
+        run(seat, Host::any(device.ordinal())?)
+    })
+    .map(drop)
+}
+
 /// Lines of a story, with this file's name.
 fn story(lines: &[(u32, &str)]) -> String {
     let mut text = String::new();
@@ -242,7 +258,7 @@ mod connects {
 
     const FIRST: u32 = line!();
 
-    fn body(first: Communicator<Host<AnyDevice>>) -> Result<()> {
+    fn body<W: World>(first: Communicator<W>) -> Result<()> {
         if first.rank().index() == 1 {
             first.barrier()?; // FIRST + 4
         }
@@ -288,7 +304,7 @@ mod working {
     }
 
     pub(super) fn run() -> Result<()> {
-        launch!(body, CommConfig::builder().deadline(Duration::from_secs(50)).build())
+        on_host(CommConfig::builder().deadline(Duration::from_secs(50)).build(), body)
     }
 }
 
@@ -317,7 +333,7 @@ mod helped {
     }
 
     pub(super) fn run() -> Result<()> {
-        launch!(body)
+        on_host(CommConfig::default(), body)
     }
 }
 
