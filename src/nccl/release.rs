@@ -25,6 +25,7 @@ impl Comm {
         if self.one_sided.get() != Some(true) || self.shared.is_revoked() {
             return;
         }
+        self.shared.family.hear_them_out();
         let last = self.last_one_sided.borrow().clone();
         let under_way = last.is_some_and(|stream| !stream.is_idle());
         let owed = self.shared.family.signals.owed(self.shared.rank, under_way);

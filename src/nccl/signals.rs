@@ -93,6 +93,12 @@ impl Signals {
         self.lock().get(&(from, to, slot)).is_some_and(|count| count.awaited > number)
     }
 
+    /// Whether `to` has waited for signals of rank `from`.
+    pub(super) fn awaits_any(&self, to: usize, from: usize) -> bool {
+        let signals = self.lock();
+        signals.iter().any(|(key, count)| (key.0, key.1) == (from, to) && count.awaited > 0)
+    }
+
     /// The last wait.
     pub(super) fn wait(&self, from: usize, to: usize, slot: Slot) -> Option<Call> {
         self.lock().get(&(from, to, slot))?.wait

@@ -18,7 +18,7 @@ use crate::backend::{Allocation, Streams};
 use crate::cuda::{CudaBackend, CudaStream, Recorded};
 
 /// How often it looks.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_millis(250);
 
 /// Memory of communicators that are over, until what their members enqueued is.
 static BURIED: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
@@ -148,7 +148,7 @@ struct Known {
 }
 
 /// How long a stay on a poisoned communicator may last: a call that takes its course is shorter.
-const VOID: Duration = Duration::from_secs(2);
+const VOID: Duration = Duration::from_millis(500);
 
 /// How long NCCL may take to let a thread go.
 const FREED: Duration = Duration::from_secs(10);
@@ -190,7 +190,7 @@ impl Stays {
 
 #[cfg(test)]
 mod tests {
-    use super::{Due, FREED, Stay, Stays};
+    use super::{Due, FREED, Stay, Stays, VOID};
     use std::time::{Duration, Instant};
 
     const LIMIT: Duration = Duration::from_secs(3);
@@ -217,15 +217,14 @@ mod tests {
     #[test]
     fn a_stay_on_a_poisoned_communicator_is_freed_once() {
         let (mut stays, start) = (Stays::default(), Instant::now());
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let mut due = |seconds, poisoned| {
-            let due = stays.due(at(seconds), inside(1, poisoned));
+        let mut due = |after, poisoned| {
+            let due = stays.due(start + after, inside(1, poisoned));
             due.first().map(|(_, _, due)| *due)
         };
-        assert_eq!((due(0, false), due(1, true)), (None, None));
-        assert_eq!((due(2, true), due(3, true)), (Some(Due::Free), None));
-        let long = FREED.as_secs();
-        assert_eq!((due(2 + long, true), due(3 + long, true)), (Some(Due::GiveUp), None));
+        assert_eq!((due(Duration::ZERO, false), due(VOID / 2, true)), (None, None));
+        assert_eq!((due(VOID, true), due(2 * VOID, true)), (Some(Due::Free), None));
+        let long = VOID + FREED;
+        assert_eq!((due(long, true), due(2 * long, true)), (Some(Due::GiveUp), None));
     }
 
     #[test]

@@ -56,6 +56,9 @@ const TOLD: usize = 64;
 const EVERY: Duration = Duration::from_millis(100);
 const MANY: usize = 64;
 
+/// How long a rank that leaves waits for the others' answers.
+const ANSWER: Duration = Duration::from_millis(100);
+
 impl Remote {
     pub(super) fn new(wire: Arc<dyn Wire>, own: usize) -> Self {
         Self { wire, own, asked: Mutex::default() }
@@ -111,7 +114,7 @@ impl Remote {
         self.tell(None, &Message::Calls(self.told(family), true));
     }
 
-    /// Answers a rank that asked, unless it has just been told.
+    /// Tells one rank what this one called.
     fn answer(&self, family: &Family, to: Rank) {
         self.tell(Some(to), &Message::Calls(self.told(family), false));
     }
@@ -122,6 +125,13 @@ impl Family {
     pub(in crate::nccl) fn ask(&self) {
         if let Some(remote) = &self.remote {
             remote.ask(self);
+        }
+    }
+
+    /// A rank has said that it leaves: gives the others the time to say what they wait for.
+    pub(in crate::nccl) fn hear_them_out(&self) {
+        if self.remote.is_some() {
+            std::thread::sleep(ANSWER);
         }
     }
 
@@ -181,6 +191,10 @@ impl Listener for Family {
             Message::Left(why, how, told) => {
                 self.hear(by, &told);
                 self.departed(by, &why, how);
+                // It raises what this rank still waits for, once it knows of it.
+                if how == Departure::AtOnce && self.signals.awaits_any(remote.own, by) {
+                    remote.answer(self, from);
+                }
             }
             Message::Differ(what, calls) => {
                 let known = calls.iter().filter(|(rank, _)| (*rank as usize) < self.size());
