@@ -1,7 +1,7 @@
 //! Plans of `plan!` run, and leave the numbers that they should.
 
 use typed_nccl::plan::{Slices, Swapped};
-use typed_nccl::{Communicator, Device, Host, Result, Slice, SliceMut, Stream, World, plan};
+use typed_nccl::{Communicator, Device, Error, Host, Result, Slice, SliceMut, Stream, World, plan};
 
 plan! { pub ring<T: Element>(n: Ranks, len: usize) {
     in a: [T; len];
@@ -247,6 +247,25 @@ plan! {
         node.all_reduce(x, sum);
         all_reduce(x, max);
     }
+}
+
+/// Also where the bound plan is taken as data, whose runs borrow it.
+#[test]
+fn a_plan_for_one_run_is_one_as_data_too() {
+    typed_nccl::spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let params = start::Params { nodes: 1, local: 2, len: 2 };
+        let mut start = start::bind::<i32, _>(&mut comm, params)?;
+        let bound: &mut plan::Bound<_> = start.as_mut();
+        let mut x = comm.device().zeros::<i32>(2)?;
+        bound.on(&comm).write("x", &mut x).run(&mut ())?;
+        let again = bound.on(&comm).write("x", &mut x).run(&mut ());
+        assert!(matches!(again, Err(Error::RanAlready(_))), "{again:?}");
+        let moved = start.run(&comm, start::Buffers { x: &mut x });
+        assert!(matches!(moved, Err(Error::RanAlready(_))), "{moved:?}");
+        comm.finish()
+    })
+    .expect("a refusal does no harm");
 }
 
 /// A plan for one run is gone after it, with its communicators, and what it enqueued still runs.

@@ -45,7 +45,7 @@ pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindo
 pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
 pub use launch::{BadLaunch, LaunchFault, Launched};
 pub use other::Other;
-pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer};
+pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};
 pub use refusal::{
     BadGroups, BadLength, BadRange, NoBuffer, NoMemory, NoSuchRank, NotReducible, OtherClique,
     OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable, SplitsTooLong, TagTaken,
@@ -166,6 +166,8 @@ errors! {
     PlansDiffer(_) => Refusal,
     /// A bound plan is run with another communicator.
     BoundElsewhere(_) => Refusal,
+    /// A plan for one run is run a second time.
+    RanAlready(_) => Refusal,
     /// Memory that does not fit the plan that it is given to.
     BadArgument(_) => Refusal,
     /// A compute step that asks for what its plan does not give it.

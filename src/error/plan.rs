@@ -54,6 +54,26 @@ impl fmt::Display for BoundElsewhere {
     }
 }
 
+/// A plan for one run is run again without being bound again: nothing was checked of a second run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RanAlready {
+    /// The plan's name.
+    pub plan: String,
+    /// Where.
+    pub site: Site,
+}
+
+impl fmt::Display for RanAlready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { plan, site } = self;
+        write!(
+            f,
+            "plan `{plan}` is for one run, and has had it (at {site}): bind it again for another run, or declare \
+             it without `#[once]`; nothing was sent"
+        )
+    }
+}
+
 /// Memory that is given to a plan and does not fit it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadArgument {

@@ -15,7 +15,7 @@ use super::prepare::{Object, Prepared, Spot, Step, Template, TemplateKind};
 use super::same::Other;
 use crate::backend::{Collective, Op, Put, Reduction, Signal, Span, Transfer, Wait, WindowId};
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, Site};
+use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, RanAlready, Site};
 use crate::unwind::{self, Panic};
 use crate::{Communicator, Result, Stream, World};
 
@@ -31,6 +31,11 @@ impl<W: World> Bound<W> {
             let plan = fixed.plan.name.clone();
             Error::BoundElsewhere(Box::new(BoundElsewhere { plan, bound, found, site }))
         });
+        let has_run = moving.runs > 0 && !fixed.plan.replayed;
+        let refused = elsewhere.or_else(|| {
+            let plan = fixed.plan.name.clone();
+            has_run.then(|| Error::RanAlready(Box::new(RanAlready { plan, site })))
+        });
         let places = recycle(std::mem::take(&mut moving.places));
         let flips = recycle_flips(std::mem::take(&mut moving.flips));
         moving.given.fill(None);
@@ -43,7 +48,7 @@ impl<W: World> Bound<W> {
             flips,
             next: 0,
             in_order: true,
-            elsewhere,
+            refused,
             error: None,
             site,
         }
@@ -76,8 +81,8 @@ pub struct Run<'a, W: World> {
     next: usize,
     /// Whether memory came in the order of the plan's declarations so far.
     in_order: bool,
-    /// Run with another communicator: nothing is known of that.
-    elsewhere: Option<Error>,
+    /// Why no rank may run it so. The other ranks find that for themselves.
+    refused: Option<Error>,
     error: Option<Error>,
     site: Site,
 }
@@ -181,10 +186,12 @@ impl<'a, W: World> Run<'a, W> {
     /// # Errors
     /// Refusals, which the other ranks are told of: memory that is missing or does not fit, windows that
     /// are not those of the other ranks ([`Error::BadArgument`]), a compute step's own error. Another
-    /// communicator than the plan was bound to ([`Error::BoundElsewhere`]). A poisoned communicator.
+    /// communicator than the plan was bound to ([`Error::BoundElsewhere`]). A second run
+    /// of a plan that is [for one](typed_nccl_plan::build::PlanBuilder::once) ([`Error::RanAlready`]). A poisoned
+    /// communicator.
     pub fn run(mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<()> {
-        if let Some(elsewhere) = self.elsewhere.take() {
-            return Err(elsewhere);
+        if let Some(error) = self.refused.take() {
+            return Err(error);
         }
         if let Some(at) = self.moving.given.iter().position(Option::is_none) {
             let buffer = self.fixed.plan.buffers[self.fixed.given[at].buffer].name.clone();

@@ -210,6 +210,36 @@ fn another_communicator_than_it_was_bound_to() {
 
 typed_nccl::tag!(Other);
 
+/// Nothing was checked of a run after the only one. Every rank is refused, and nothing hangs.
+#[test]
+fn a_plan_for_one_run_runs_once() {
+    let mut plan = PlanBuilder::new("start");
+    plan.ranks(1..);
+    plan.once();
+    let x = plan.in_out::<f32>("x", 1);
+    let net = plan.stream("net");
+    plan.on(net).all_reduce_in_place(x, Sum);
+    let checked = plan.check().expect("a plan that is right");
+    let told = Host::spmd(2, |place| -> Result<Error> {
+        let mut comm = place.init()?;
+        let mut start = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+        let mut x = comm.device().from_slice(&[1.0_f32])?;
+        start.on(&comm).write("x", &mut x).run(&mut ())?;
+        let again = start.on(&comm).write("x", &mut x).run(&mut ());
+        assert_eq!(x.to_vec()?, [2.0]);
+        // Bound again, it runs again.
+        let mut start = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+        start.on(&comm).write("x", &mut x).run(&mut ())?;
+        assert_eq!(x.to_vec()?, [4.0]);
+        comm.finish()?;
+        Ok(again.expect_err("it has run"))
+    });
+    for told in told.expect("a refusal does no harm") {
+        assert!(matches!(&told, Error::RanAlready(run) if run.plan == "start"), "{told}");
+        assert!(told.to_string().contains("bind it again for another run"), "{told}");
+    }
+}
+
 /// After a split that leaves a rank out there is another number of ranks.
 #[test]
 fn a_communicator_of_another_size() {
