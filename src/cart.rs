@@ -1,7 +1,7 @@
 //! Cartesian grids of ranks.
 
-use crate::error::{BadLength, Error, Site};
-use crate::{Communicator, DType, Rank, Result, State, World};
+use crate::error::{BadGrid, Error, Site};
+use crate::{Communicator, Rank, Result, State, World};
 
 /// A grid of a communicator's ranks, periodic or open. The last axis varies fastest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,7 +15,7 @@ impl<const N: usize> Cart<N> {
     /// Lays a communicator's ranks out on a grid. Local.
     ///
     /// # Errors
-    /// [`Error::BadLength`]: the grid has more or fewer places than there are ranks.
+    /// [`Error::BadGrid`]: the grid has more or fewer places than there are ranks.
     #[track_caller]
     pub fn over<W: World, S: State>(
         comm: &Communicator<W, S>,
@@ -24,16 +24,8 @@ impl<const N: usize> Cart<N> {
     ) -> Result<Self> {
         let places = dims.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
         if places != Some(comm.size()) {
-            return Err(Error::BadLength(Box::new(BadLength {
-                operation: "Cart::over",
-                buffer: "grid's list of dimensions, which",
-                dtype: DType::U64,
-                found: places.unwrap_or(usize::MAX),
-                needed: comm.size(),
-                because: "the communicator's ranks".to_owned(),
-                site: Site::caller(),
-                collective: false,
-            })));
+            let (dims, ranks, site) = (dims.to_vec(), comm.size(), Site::caller());
+            return Err(Error::BadGrid(Box::new(BadGrid { dims, ranks, site })));
         }
         let mut rest = comm.rank().index();
         let mut place = [0; N];

@@ -172,6 +172,19 @@ fn a_shift_as_far_as_numbers_go() -> Result<()> {
 }
 
 #[test]
+fn a_grid_of_more_places_than_ranks() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let error = typed_nccl::Cart::over(&comm, [2, 3], true).expect_err("too many");
+        says(&error, &["dimensions [2, 3] has 6 places, and the communicator has 2 ranks"]);
+        let error = typed_nccl::Cart::over(&comm, [usize::MAX, 2], true).expect_err("too many");
+        says(&error, &["has more than 18446744073709551615 places", "product is 2"]);
+        assert!(matches!(error, Error::BadGrid(_)));
+        comm.finish()
+    })
+}
+
+#[test]
 fn a_view_past_its_buffer() {
     refused_on_rank_1(
         |comm| comm.all_reduce_in_place(&mut zeros(comm, 4).slice_mut(2..5), Sum),

@@ -185,3 +185,11 @@ fn memory_of_another_device_is_refused_on_every_rank_and_the_clique_goes_on() ->
     }
     clique.finish()
 }
+
+#[test]
+fn memory_that_cannot_be_had_names_the_callers_line() -> Result<()> {
+    let clique = Clique::init(Host::open_each(&[0, 1])?)?;
+    let error = clique.alloc::<u64>(usize::MAX).map(drop).expect_err("too much");
+    says(&error, &["tests/clique.rs"]);
+    clique.finish()
+}

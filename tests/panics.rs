@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -272,4 +273,63 @@ fn an_error_of_the_programs_own_runs_under_no_lock() -> Result<()> {
         }
         comm.finish()
     })
+}
+
+/// An error of the program's own that waits, when it is dropped, until another one is.
+#[derive(Debug)]
+enum Waits {
+    First,
+    Other,
+}
+
+static DROPPED: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let other = DROPPED.0.lock().expect("no panic");
+        match self {
+            Self::First => {
+                let limit = Duration::from_secs(20);
+                let waited = DROPPED.1.wait_timeout_while(other, limit, |other| !*other);
+                assert!(!waited.expect("no panic").1.timed_out(), "the other ranks cannot end");
+            }
+            Self::Other => {
+                let mut other = other;
+                *other = true;
+                DROPPED.1.notify_all();
+            }
+        }
+    }
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("waits")
+    }
+}
+
+impl From<Error> for Waits {
+    fn from(_: Error) -> Self {
+        Self::Other
+    }
+}
+
+/// Of the ranks' errors one is returned; the rest are dropped where nobody waits for a lock.
+#[test]
+fn errors_of_ranks_are_dropped_under_no_lock() {
+    let late = Duration::from_millis(100);
+    caught(|| {
+        Host::spmd(3, |place| match place.rank().index() {
+            0 => Err::<(), _>(Waits::First),
+            1 => {
+                // When the first one is known: it is a worse cause, which takes its place.
+                std::thread::sleep(late);
+                panics()
+            }
+            _ => {
+                std::thread::sleep(2 * late);
+                Err(Waits::Other)
+            }
+        })
+    });
 }

@@ -180,7 +180,7 @@ fn closing_is_collective_and_gives_the_memory_back() -> Result<()> {
             _ => comm.try_close(other).map(drop),
         };
         let failed = failed.expect_err("they differ");
-        says(&failed.error, &["closed window #"]);
+        says(&failed.error, &["close different windows", "window #", "none was closed"]);
         // Both still stand; the rank that holds the other one closes it.
         drop(failed);
         let again = comm.window::<i64>(4)?;
@@ -191,6 +191,27 @@ fn closing_is_collective_and_gives_the_memory_back() -> Result<()> {
         // Registered again, by another communicator's rules.
         let window = comm.register_window_as(back, LocalOnly)?;
         assert_eq!(window.to_vec()?, [1; 4]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn a_close_that_is_refused_has_taken_its_turn() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let rank = comm.rank().index();
+        let (mut window, mut x) = (comm.window::<i64>(4)?, comm.device().zeros::<i64>(4)?);
+        if rank == 0 {
+            comm.stream().launch((&mut window, &mut x), |_, ()| panic!("a bug of a test's"))?;
+        }
+        let Err(failed) = comm.try_close(window) else { panic!("rank 0 has something to tell") };
+        match rank {
+            0 => says(&failed.error, &["a bug of a test's"]),
+            _ => says(&failed.error, &["close different windows", "none (", "a bug of a test's"]),
+        }
+        // The ranks are in step, and both windows stand.
+        assert_eq!(comm.gather_values(&rank)?, [0, 1]);
+        comm.close(failed.value)?;
         comm.finish()
     })
 }

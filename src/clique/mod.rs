@@ -91,8 +91,14 @@ impl<W: World> Clique<W> {
     ///
     /// # Errors
     /// The memory cannot be had.
+    #[track_caller]
     pub fn alloc<T: Element>(&self, len: usize) -> Result<PerRank<Buffer<T, W::Device>>> {
-        self.per_rank(|_, device| device.zeros(len))
+        let mut items = Vec::with_capacity(self.size());
+        for member in &self.members {
+            // Not in a closure, which would be where an error says that it was.
+            items.push(member.device().zeros(len)?);
+        }
+        Ok(PerRank::new(items, self.id))
     }
 
     /// A value for each rank, made with its device.

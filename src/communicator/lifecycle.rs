@@ -39,8 +39,11 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanConnect,
     {
         let site = Site::caller();
-        wait::allowed("connect", site)?;
         let setup = S::set_up(self.body);
+        if let Err(refused) = wait::allowed("connect", site) {
+            setup.seat.take().depart(&refused.to_string());
+            return Err(refused);
+        }
         let limit = setup.config.deadline;
         let starting = Starting::post(setup, site);
         match starting.ready(limit, true) {
@@ -249,11 +252,13 @@ impl<W: World> Starting<W> {
             return Err(self.ended());
         };
         seat::fits(self.size)?;
+        wait::allowed("ready", self.site)?;
         let (health, operation, site) = (&*self.health, "init", self.site);
         let watch = |exchange: &Exchange| {
-            // One that gives up earlier goes on by itself.
+            // One that gives up earlier goes on by itself, and so do ranks of other processes.
             let gives_up = !last && limit < self.config.deadline;
-            if gives_up { None } else { watch::<Back<W>>(&self.health, exchange, site) }
+            let known = !gives_up && control.wire().is_none();
+            known.then(|| watch::<Back<W>>(&self.health, exchange, site))?
         };
         let patience = Patience { health, limit, operation, site, watch: &watch };
         let parts = control.collect(self.ticket, &patience)?;

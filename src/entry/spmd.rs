@@ -153,9 +153,13 @@ fn run<R: Send, E: From<Error> + Display + Send + 'static>(
     let cause: Mutex<Option<Cause<E>>> = Mutex::new(None);
     let blame = |new: Cause<E>| {
         let mut cause = cause.lock().unwrap_or_else(PoisonError::into_inner);
-        if cause.as_ref().is_none_or(|old| new.weight() < old.weight()) {
-            *cause = Some(new);
-        }
+        let other = match cause.as_ref().is_none_or(|old| new.weight() < old.weight()) {
+            true => cause.replace(new),
+            false => Some(new),
+        };
+        drop(cause);
+        // The program's own error, or what it panicked with: its drop may do anything.
+        drop(other);
     };
     let values: Vec<Option<R>> = std::thread::scope(|scope| {
         let (body, blame) = (&body, &blame);

@@ -47,9 +47,9 @@ pub use launch::{BadLaunch, LaunchFault, Launched};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};
 pub use refusal::{
-    BadGroups, BadLength, BadRange, NoBuffer, NoMemory, NoSuchRank, NotReducible, OtherClique,
-    OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable, SplitsTooLong, TagTaken,
-    WaitInLaunch, WrongCommunicator,
+    BadGrid, BadGroups, BadLength, BadRange, NoBuffer, NoMemory, NoSuchRank, NotReducible,
+    OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable, SplitsTooLong,
+    TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
@@ -108,6 +108,8 @@ errors! {
     BadLength(_) => Refusal,
     /// Lists of ranks, or a grid, that do not divide the communicator.
     BadGroups(_) => Refusal,
+    /// A grid with more or fewer places than there are ranks.
+    BadGrid(_) => Refusal,
     /// A view reaches past its buffer.
     BadRange(_) => Refusal,
     /// A rank or root out of range.

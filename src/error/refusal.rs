@@ -288,6 +288,31 @@ impl fmt::Display for BadGroups {
     }
 }
 
+/// A grid with more or fewer places than there are ranks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadGrid {
+    /// How many places each axis has.
+    pub dims: Vec<usize>,
+    /// How many ranks there are.
+    pub ranks: usize,
+    /// Where.
+    pub site: Site,
+}
+
+impl fmt::Display for BadGrid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dims, ranks, site } = self;
+        let places = match dims.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim)) {
+            Some(places) => places.to_string(),
+            None => format!("more than {}", usize::MAX),
+        };
+        write!(
+            f,
+            "Cart::over: a grid of dimensions {dims:?} has {places} places, and the communicator has {ranks} ranks (at {site}); give dimensions whose product is {ranks}"
+        )
+    }
+}
+
 /// Data types that differ, where they are known at run time only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherDType {

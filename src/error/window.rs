@@ -35,12 +35,14 @@ impl fmt::Display for OutsideWindow {
     }
 }
 
-/// The ranks registered windows that differ, or did not register together.
+/// The ranks registered or closed windows that differ, or did not do it together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WindowsDiffer {
     /// The communicator's name.
     pub name: &'static str,
-    /// What each rank registered: `4096 f32, Symmetric`.
+    /// Whether they closed them.
+    pub closing: bool,
+    /// What each rank registered or closed: `4096 f32, Symmetric`.
     pub parts: Vec<String>,
     /// Where this rank did.
     pub site: Site,
@@ -48,10 +50,19 @@ pub struct WindowsDiffer {
 
 impl fmt::Display for WindowsDiffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, parts, site } = self;
-        write!(f, "the ranks of {name} register different windows (at {}):", site)?;
+        let Self { name, closing, parts, site } = self;
+        let (what, help) = match closing {
+            true => {
+                ("close", "close the same windows on all ranks in the same order; none was closed")
+            }
+            false => (
+                "register",
+                "register the same on all ranks in the same order, or lengths that differ with `window_uneven`; nothing was registered",
+            ),
+        };
+        write!(f, "the ranks of {name} {what} different windows (at {site}):")?;
         texts_by_ranks(f, parts)?;
-        f.write_str("; register the same on all ranks in the same order, or lengths that differ with `window_uneven`; nothing was registered")
+        write!(f, "; {help}")
     }
 }
 

@@ -53,23 +53,24 @@ fn close<W: World, T: Element, K: WindowKind>(
 ) -> Result<()> {
     let core = &mut live.core;
     core.may_wait("close", site)?;
-    let id = core.resources.window(&window.key)?.id;
-    core.drained("close", site)?;
-    let uses = window.allocation.order.points(true)?;
-    wait::until(uses, Some(core.within()), "close", site)?;
-    let control = core.control()?;
-    let ticket = control.post("close", site, id.to_le_bytes().to_vec());
+    // What went wrong before is told; the others are told of it too, and nobody's window is closed.
+    let ready = core.resources.window(&window.key).map(|window| window.id).and_then(|id| {
+        core.drained("close", site)?;
+        wait::until(window.allocation.order.points(true)?, Some(core.within()), "close", site)?;
+        Ok(id)
+    });
+    let part = match &ready {
+        Ok(id) => format!("window #{id}"),
+        Err(refused) => format!("none ({refused})"),
+    };
+    let ticket = core.control()?.post("close", site, part.clone().into_bytes());
     let parts = core.collect(ticket, "close", site)?;
-    if parts.iter().any(|part| part[..] != id.to_le_bytes()) {
-        let name = |part: &std::sync::Arc<[u8]>| {
-            let id = <[u8; 8]>::try_from(&part[..]).map(u64::from_le_bytes).unwrap_or_default();
-            format!("closed window #{id}")
-        };
-        return Err(Error::WindowsDiffer(Box::new(WindowsDiffer {
-            name: core.health.name(),
-            parts: parts.iter().map(name).collect(),
-            site,
-        })));
+    ready?;
+    if parts.iter().any(|other| other[..] != *part.as_bytes()) {
+        let (name, closing) = (core.health.name(), true);
+        let parts = parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+        let differ = WindowsDiffer { name, closing, parts, site };
+        return Err(Error::WindowsDiffer(Box::new(differ)));
     }
     let registered = core.resources.take_window(&window.key)?;
     <<W::Device as Device>::Backend as Windows>::unregister(

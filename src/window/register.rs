@@ -177,7 +177,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     let differ = essences.iter().any(|essence| *essence != part.essence());
     if differ || essences.len() != core.size || parts.iter().any(|part| part.refused.is_some()) {
         let name = core.health.name();
-        let differ = WindowsDiffer { name, parts: essences, site };
+        let differ = WindowsDiffer { name, closing: false, parts: essences, site };
         return Err(Error::WindowsDiffer(Box::new(differ)));
     }
     let Some(buffer) = buffer else { return Err(ended(&core.health)) };

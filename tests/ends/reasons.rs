@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use typed_nccl::{Communicator, Error, Host, Result, Scoped, Sum, spmd};
+use typed_nccl::{Communicator, Device, Error, Host, Result, Scoped, Sum, spmd};
 
-use crate::common::{SOON, watched};
+use crate::common::{SOON, seats, watched};
 
 /// An error of the program's own.
 #[derive(Debug)]
@@ -114,6 +114,31 @@ fn an_error_while_it_connects_is_told() {
             Ok(())
         });
         assert!(matches!(failed, Err(Mine::Disk)));
+    });
+}
+
+#[test]
+fn a_connect_inside_a_closure_is_told() {
+    watched(|| {
+        for starts in [false, true] {
+            let [first, second] = seats();
+            let (told, hears) = channel();
+            let stream = Device::stream(&Host::local().expect("a device")).expect("a stream");
+            let work = move |(), ()| {
+                let device = Host::any(0).expect("a device");
+                let refused = match starts {
+                    true => first.start(device).and_then(|comm| comm.ready(Instant::now() + SOON)),
+                    false => first.init(device),
+                };
+                told.send(refused.map(drop)).expect("heard");
+            };
+            stream.launch((), work).expect("launched");
+            let error = second.init(Host::any(1).expect("a device")).expect_err("rank 0 does not");
+            assert!(error.is_peer_failure(), "{error}");
+            assert!(error.to_string().contains("given to `stream.launch` may not"), "{error}");
+            let refused = hears.recv().expect("it ran").expect_err("it waits");
+            assert!(matches!(refused, Error::WaitInLaunch(_)), "{refused}");
+        }
     });
 }
 
