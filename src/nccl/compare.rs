@@ -1,5 +1,7 @@
 //! Comparing what the ranks call, as NCCL does not: calls that differ hang in it, or give wrong data.
 
+use std::ops::Range;
+
 use super::family::Family;
 use crate::Rank;
 use crate::error::{Call, Error, Mismatch};
@@ -44,7 +46,8 @@ impl Family {
             }
         }
         *done = until;
-        None
+        let unlike = own.unlike_collectives(theirs)?;
+        Some(self.unlike("collectives", rank, other, &unlike, own.call(unlike.start)))
     }
 
     /// NCCL pairs the sends of one rank to another with that one's receives, in their order.
@@ -62,7 +65,29 @@ impl Family {
             }
         }
         *done = until;
-        None
+        if let Some(unlike) = sender.unlike_sends(from, to, receiver) {
+            let what = format!("transfers to rank {to}:");
+            return Some(self.unlike(&what, from, to, &unlike, sender.send(to, unlike.start)));
+        }
+        let unlike = receiver.unlike_receives(to, from, sender)?;
+        let first = receiver.receive(from, unlike.start);
+        Some(self.unlike(&format!("transfers from rank {from}:"), to, from, &unlike, first))
+    }
+
+    /// What differs among calls that are known by a digest only; `first` is this rank's first of them.
+    fn unlike(
+        &self,
+        what: &str,
+        rank: usize,
+        other: usize,
+        numbers: &Range<u64>,
+        first: Option<Call>,
+    ) -> Error {
+        let (from, to) = (numbers.start, numbers.end - 1);
+        let what = format!(
+            "one of the {what} #{from} to #{to} of ranks {rank} and {other}, of which the first one is named here,"
+        );
+        self.mismatch(what, first.map(|call| (Rank::at(rank), call)).into_iter().collect())
     }
 
     fn collective_mismatch(&self, what: String, number: u64) -> Error {

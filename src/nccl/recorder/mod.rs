@@ -4,6 +4,7 @@
 
 mod ring;
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -175,6 +176,26 @@ impl Recorder {
         self.sends.hear(&calls.sends);
         self.receives.hear(&calls.receives);
         self.all.hear(&calls.all);
+    }
+
+    /// The numbers of collectives among which another process called one that differs.
+    pub(super) fn unlike_collectives(&self, other: &Self) -> Option<Range<u64>> {
+        self.collectives.first_unlike(&other.collectives)
+    }
+
+    /// The numbers of sends to `to` among which its receives, told by another process, differ.
+    pub(super) fn unlike_sends(&self, own: usize, to: usize, other: &Self) -> Option<Range<u64>> {
+        self.sends.of(to)?.first_unlike(other.receives.of(own)?)
+    }
+
+    /// The numbers of receives from `from` among which its sends, told by another process, differ.
+    pub(super) fn unlike_receives(
+        &self,
+        own: usize,
+        from: usize,
+        other: &Self,
+    ) -> Option<Range<u64>> {
+        self.receives.of(from)?.first_unlike(other.sends.of(own)?)
     }
 
     /// What it called, for reports.
@@ -371,6 +392,33 @@ mod tests {
         assert_eq!(counts(&mirror), [4998, 4999]);
         heard(&recorder, &mirror, usize::MAX);
         assert_eq!((mirror.oldest(), mirror.issued()), (4998, 5000));
+    }
+
+    #[test]
+    fn calls_that_are_not_told_are_digested() {
+        let (here, there, mirror) = (Recorder::new(2), Recorder::new(2), Recorder::new(2));
+        for number in 0..700 {
+            here.collective(&all_reduce(number), 0);
+            there.collective(&all_reduce(if number == 333 { 1 } else { number }), 0);
+            here.other(&with(Operation::SendTo, 1, number));
+            there.other(&with(Operation::RecvFrom, 0, if number == 64 { 1 } else { number }));
+        }
+        heard(&there, &mirror, 4);
+        assert_eq!(here.unlike_collectives(&mirror), Some(320..384));
+        assert_eq!(here.unlike_sends(0, 1, &mirror), Some(64..128));
+        // Told once.
+        assert_eq!(here.unlike_collectives(&mirror), None);
+    }
+
+    #[test]
+    fn digests_wait_for_the_calls_that_they_are_of() {
+        let (here, there, mirror) = (Recorder::new(1), Recorder::new(1), Recorder::new(1));
+        (0..200).for_each(|number| there.collective(&all_reduce(number), 0));
+        heard(&there, &mirror, 4);
+        (0..100).for_each(|number| here.collective(&all_reduce(number), 0));
+        assert_eq!(here.unlike_collectives(&mirror), None);
+        (100..200).for_each(|number| here.collective(&all_reduce(2 * number), 0));
+        assert_eq!(here.unlike_collectives(&mirror), Some(64..128));
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! The last calls of one kind: written by the rank's thread at a few plain stores a call, read by
 //! whoever waits.
 
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher13;
 
 use crate::error::{Call, CollectiveName, Operation, Site};
 use crate::{DType, Rank, ReductionName};
@@ -16,8 +20,13 @@ pub(super) struct Ring<const N: usize> {
     issued: AtomicU64,
     /// The calls before this one are unknown: they are another process's, which told of later ones.
     unknown: AtomicU64,
+    /// Digests of blocks of another process's calls that were not compared yet.
+    told: Mutex<Vec<(u64, u64)>>,
     slots: [Slot; N],
 }
+
+/// How many calls are digested together.
+const BLOCK: u64 = 64;
 
 #[derive(Default)]
 struct Slot {
@@ -30,7 +39,12 @@ impl<const N: usize> Ring<N> {
     pub(super) fn new() -> Self {
         const { assert!(N.is_power_of_two()) };
         let slots = std::array::from_fn(|_| Slot::default());
-        Self { issued: AtomicU64::new(0), unknown: AtomicU64::new(0), slots }
+        Self {
+            issued: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
+            told: Mutex::default(),
+            slots,
+        }
     }
 
     /// Notes a call; gives its number.
@@ -77,12 +91,52 @@ impl<const N: usize> Ring<N> {
         // What was overwritten meanwhile is not told.
         let gone = usize::try_from(self.oldest().saturating_sub(from)).unwrap_or(usize::MAX);
         calls.drain(..gone.min(calls.len()));
-        Told { issued: until, calls }
+        let whole = self.oldest().div_ceil(BLOCK)..until / BLOCK;
+        let blocks = whole.filter_map(|block| Some((block, self.digest(block)?))).collect();
+        Told { issued: until, calls, blocks }
+    }
+
+    /// A digest of a block of calls; none if one of them was refused or is not remembered.
+    fn digest(&self, block: u64) -> Option<u64> {
+        let mut hasher = SipHasher13::new();
+        for number in block * BLOCK..(block + 1) * BLOCK {
+            let (call, memory) = self.get(number)?;
+            let what = match call.operation {
+                // Its two sides name each other.
+                Operation::SendTo | Operation::RecvFrom => call.dtype as u64,
+                _ => Packed::new(&call, memory).what,
+            };
+            (what, call.count).hash(&mut hasher);
+        }
+        Some(hasher.finish())
+    }
+
+    /// The first of the blocks that another process told of in which it called what differs: the
+    /// numbers of its calls. What agrees is not compared again.
+    pub(super) fn first_unlike(&self, other: &Self) -> Option<Range<u64>> {
+        let mut told = other.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unlike = None;
+        told.retain(|&(block, digest)| {
+            let differs = self.digest(block).is_some_and(|own| own != digest);
+            if differs && unlike.is_none() {
+                unlike = Some(block * BLOCK..(block + 1) * BLOCK);
+            }
+            // Later, when it was called here too.
+            self.issued() < (block + 1) * BLOCK
+        });
+        unlike
     }
 
     /// Takes over what another process told of its own. One thread does so at a time, and nobody
     /// [`put`](Self::put)s.
     pub(super) fn hear(&self, told: &Told) {
+        let mut blocks = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for block in told.blocks.iter().take(N) {
+            if !blocks.contains(block) && blocks.len() < N {
+                blocks.push(*block);
+            }
+        }
+        drop(blocks);
         let count = told.calls.len().min(N - 1);
         let known = self.issued();
         let Some(first) = told.issued.checked_sub(count as u64) else { return };
@@ -112,6 +166,8 @@ pub(super) struct Told {
     issued: u64,
     /// The last ones; none for one that was refused.
     calls: Vec<Option<Word>>,
+    /// Digests of blocks of the calls before, which are too many to be told one by one.
+    blocks: Vec<(u64, u64)>,
 }
 
 /// A call on its way to another process.
