@@ -26,6 +26,7 @@ mod report;
 mod signals;
 mod steps;
 mod units;
+mod unread;
 mod written;
 
 pub use accepted::Accepted;
@@ -35,6 +36,7 @@ use crate::program::{Budget, DOES_NOT_FIT, Program, Statements, expand, fits};
 use crate::sizes::{self, Chosen};
 use crate::verdict::{Problem, ProblemKind, Rejected, Sizes};
 use instance::Instance;
+use unread::Unread;
 
 pub(crate) use links::Links;
 pub(crate) use local::{Clocks, Local, Reason as LocalReason, reasons as local_reasons};
@@ -146,20 +148,29 @@ impl<'a> Checker<'a> {
             Chosen::Unfulfilled if !asked.is_empty() => Vec::new(),
             Chosen::Unfulfilled => return Err(vec![self.unfulfilled()]),
         };
-        let mut accepted = self.chosen(chosen)?;
+        let mut unread = Unread::new(&self.statements);
+        let mut accepted = self.chosen(chosen, &mut unread)?;
         for sizes in asked {
-            let problems = self.problems(&sizes, &mut Budget::new(MOST_WORK));
+            let problems = self.looked(&sizes, &mut Budget::new(MOST_WORK), Some(&mut unread));
             if !problems.is_empty() {
                 return Err(problems);
             }
             accepted.push(sizes);
         }
+        let problems = unread.problems();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
         Ok(Accepted::new(self.plan, accepted))
     }
 
     /// Checks the sizes; what is wrong is told at the smallest, with what mends it.
-    fn chosen(&self, mut chosen: Vec<Sizes>) -> Result<Vec<Sizes>, Vec<Problem>> {
-        match self.right(&chosen) {
+    fn chosen(
+        &self,
+        mut chosen: Vec<Sizes>,
+        unread: &mut Unread,
+    ) -> Result<Vec<Sizes>, Vec<Problem>> {
+        match self.right(&chosen, unread) {
             Ok(count) => {
                 chosen.truncate(count);
                 Ok(chosen)
@@ -173,13 +184,13 @@ impl<'a> Checker<'a> {
 
     /// Checks the sizes in their order, as many as the work allows: how many that are, or the first one that is
     /// wrong.
-    fn right(&self, chosen: &[Sizes]) -> Result<usize, (usize, Vec<Problem>)> {
+    fn right(&self, chosen: &[Sizes], unread: &mut Unread) -> Result<usize, (usize, Vec<Problem>)> {
         let mut budget = Budget::new(CHOSEN_WORK);
         for (at, sizes) in chosen.iter().enumerate() {
             // The first one is looked at, however much it is.
             let problems = match at {
-                0 => self.problems(sizes, &mut Budget::new(MOST_WORK)),
-                _ if budget.take(EACH) => self.problems(sizes, &mut budget),
+                0 => self.looked(sizes, &mut Budget::new(MOST_WORK), Some(unread)),
+                _ if budget.take(EACH) => self.looked(sizes, &mut budget, Some(unread)),
                 _ => return Ok(at),
             };
             if too_large(&problems) {
@@ -222,11 +233,25 @@ impl<'a> Checker<'a> {
     }
 
     fn problems(&self, sizes: &Sizes, budget: &mut Budget) -> Vec<Problem> {
+        self.looked(sizes, budget, None)
+    }
+
+    /// Everything that is wrong at these sizes. Of those where nothing is, the messages are followed.
+    fn looked(
+        &self,
+        sizes: &Sizes,
+        budget: &mut Budget,
+        unread: Option<&mut Unread>,
+    ) -> Vec<Problem> {
         match expand(self.plan, &self.statements, sizes, budget) {
             Err(problems) => problems,
             Ok(program) => {
                 let instance = Instance { plan: self.plan, program: &program, sizes };
-                instance::problems(&instance, budget)
+                let problems = instance::problems(&instance, budget);
+                if let Some(unread) = unread.filter(|_| problems.is_empty()) {
+                    unread.look(&instance);
+                }
+                problems
             }
         }
     }

@@ -4,6 +4,7 @@
 //! plan without it did not.
 
 use super::Checker;
+use super::unread::Unread;
 use crate::ir::{AxisId, Condition, Expr, Location, ParamId, Plan, Promise};
 use crate::program::Budget;
 use crate::sizes::{self, Chosen};
@@ -73,7 +74,10 @@ fn passes(plan: &Plan, condition: &Condition) -> bool {
     let mut plan = plan.clone();
     plan.promises.push(Promise { condition: condition.clone(), at: Location::default() });
     match sizes::chosen(&plan) {
-        Chosen::Sizes(chosen) => Checker::new(&plan).right(&chosen).is_ok(),
+        Chosen::Sizes(chosen) => {
+            let checker = Checker::new(&plan);
+            checker.right(&chosen, &mut Unread::new(&checker.statements)).is_ok()
+        }
         Chosen::TooMany | Chosen::Unfulfilled => false,
     }
 }

@@ -1,6 +1,6 @@
 //! A plan's statements by number: in the order in which they are written, each before what is inside it.
 
-use crate::ir::{Location, Plan, Step};
+use crate::ir::{Location, Plan, Step, StepKind};
 
 /// A plan's statements, numbered as they are written.
 pub(crate) struct Statements<'a> {
@@ -32,6 +32,21 @@ impl<'a> Statements<'a> {
         let mut places = Vec::new();
         let steps = number(&plan.steps, &mut places);
         Self { steps, places }
+    }
+
+    /// The numbers of the statements that are such.
+    pub(crate) fn numbered(&self, is: impl Fn(&StepKind) -> bool) -> Vec<u32> {
+        fn collect(steps: &[Numbered<'_>], is: &dyn Fn(&StepKind) -> bool, found: &mut Vec<u32>) {
+            for step in steps {
+                if is(&step.step.kind) {
+                    found.push(step.number);
+                }
+                collect(&step.body, is, found);
+            }
+        }
+        let mut found = Vec::new();
+        collect(&self.steps, &is, &mut found);
+        found
     }
 }
 

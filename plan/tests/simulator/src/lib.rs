@@ -1,7 +1,8 @@
 //! A simulator of communication plans that shares nothing with the checker but what a plan is, and what
 //! its rules are called.
 //!
-//! [`simulate`] expands one size of a plan, runs it step by step and says which rules it breaks.
+//! [`simulate`] expands one size of a plan, runs it step by step and says which rules it breaks. It judges one size:
+//! whether a message is read at any of the sizes that are checked (A15) is no question for it.
 
 mod data;
 mod differ;

@@ -95,7 +95,13 @@ impl<'a> Maker<'a> {
         Self { random, plan, streams, unit, ready: Vec::new(), element }
     }
 
-    pub(crate) fn finish(self) -> Plan {
+    /// The plan, at the end of which most of what came is read.
+    pub(crate) fn finish(mut self) -> Plan {
+        let local = |one: &&u32| self.plan.buffers[**one as usize].role == Role::Local;
+        let reads: Vec<Region> = self.ready.iter().filter(local).copied().map(make::all).collect();
+        if !reads.is_empty() && self.random.chance(3, 4) {
+            self.push(make::compute("end", reads, Vec::new()));
+        }
         self.plan
     }
 

@@ -1,0 +1,15 @@
+//! The message comes when its reader is done: it read what the caller had left there.
+
+use typed_nccl::plan;
+
+plan! {
+    pub stage<T: Element>(n: Ranks, len: usize) {
+        inout inp: [T; len];
+        local act: [T; len];
+        recv inp from rank - 1;
+        run forward(read inp, write act);
+        send act to rank + 1;
+    }
+}
+
+fn main() {}
