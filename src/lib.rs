@@ -66,6 +66,7 @@ pub use communicator::{
     NoSeat, On, OnDevice, Ordered, Ready, Revoked, SeatGiven, Shared, SharedChild, State,
     Suspended, Uninit, Unnamed,
 };
+pub use control::UniqueId;
 #[cfg(feature = "cuda")]
 pub use cuda::{DeviceView, DeviceViewMut, RawStream};
 #[cfg(feature = "cuda")]

@@ -1,9 +1,10 @@
 //! Seats: places in a communicator that does not exist yet.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::communicator::leave;
-use crate::control::{Control, Meeting};
+use crate::control::{self, Control, Meeting, UniqueId};
 use crate::error::{Error, InitFailed};
 use crate::{CommConfig, Communicator, Device, Initializing, Rank, Result};
 
@@ -44,6 +45,49 @@ impl Seat {
         };
         let meeting = Meeting::new(ranks);
         (0..ranks).map(|rank| Self { meeting: Some(meeting.clone()), rank, size: n }).collect()
+    }
+
+    /// Seat `rank` of a communicator of `size` ranks in any number of processes. All give the same
+    /// `address`, as `host:port`: rank 0, which runs on that host, listens there until the ranks have
+    /// met, and the others look for it until their communicator's deadline has passed.
+    ///
+    /// Who takes part proves that it knows `TYPED_NCCL_SECRET`; without that variable everybody who
+    /// reaches the port can take part. See `docs/cluster.md`.
+    ///
+    /// ```no_run
+    /// use typed_nccl::{Host, Result, Seat};
+    ///
+    /// # fn f(rank: usize, size: usize) -> Result<()> {
+    /// let seat = Seat::tcp("10.0.0.1:29500", rank, size)?;
+    /// # let _ = seat;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InitFailed`](crate::Error::InitFailed): an address that does not read as one, a rank
+    /// that there is not, a port that rank 0 cannot have. What else keeps the ranks from meeting is
+    /// told by [`init`](Self::init) and `connect`.
+    pub fn tcp(address: impl AsRef<str>, rank: usize, size: usize) -> Result<Self> {
+        Ok(Self::at(control::tcp(address.as_ref(), rank, size)?, rank))
+    }
+
+    /// Seat `rank` of a communicator of `size` ranks that share a file system. All give the same
+    /// `path`: rank 0 writes there where it is found and a secret, in a file that only its user can
+    /// read, and the others wait for it. A file that an earlier run has left does no harm.
+    ///
+    /// # Errors
+    /// As [`tcp`](Self::tcp); a file that rank 0 cannot write.
+    pub fn file(path: impl AsRef<Path>, rank: usize, size: usize) -> Result<Self> {
+        Ok(Self::at(control::file(path.as_ref(), rank, size)?, rank))
+    }
+
+    /// Seat `rank` of the communicator of `size` ranks that `id` is for: see [`UniqueId`].
+    ///
+    /// # Errors
+    /// As [`tcp`](Self::tcp); bytes that are no id.
+    pub fn with_id(id: UniqueId, rank: usize, size: usize) -> Result<Self> {
+        Ok(Self::at(control::with_id(id, rank, size)?, rank))
     }
 
     /// A seat at a meeting.

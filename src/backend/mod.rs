@@ -388,6 +388,12 @@ pub unsafe trait Lifecycle: Launches {
     /// A communicator in the making.
     type Joining: Send + 'static;
 
+    /// What it runs on and all ranks must have in common, for people: `NCCL 2.28.3`. Empty if there is
+    /// nothing to compare.
+    fn release() -> String {
+        String::new()
+    }
+
     /// Starts to join; the host does not wait. Called by all ranks of `id`. What is dropped before
     /// it is [`joined`](Self::joined) ends by itself.
     ///

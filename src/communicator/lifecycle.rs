@@ -15,7 +15,7 @@ use super::{
     Health, Initializing,
 };
 use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Watcher};
-use crate::control::{Control, Exchange, FINISH, Parts, Patience, Ticket};
+use crate::control::{self, Control, Exchange, FINISH, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, InitFailed, Site, Unawaited, told};
 use crate::{Device, Rank, Result, Stream, World, seat, wait};
 
@@ -202,6 +202,10 @@ pub struct Starting<W: World> {
 #[derive(Serialize, Deserialize)]
 struct Hello {
     kind: String,
+    /// The process whose ordinals it counts by; 0 where all ranks share one.
+    process: u64,
+    /// What the backend runs on, where the ranks may differ in it.
+    release: String,
     ordinal: u32,
     name: String,
     slots: (u32, u32),
@@ -212,8 +216,12 @@ impl<W: World> Starting<W> {
         let (rank, size) = setup.place();
         let Setup { seat, device, config } = setup;
         let control = seat.take();
+        let is_remote = control.is_remote();
         let hello = Hello {
             kind: W::Device::KIND.to_owned(),
+            // A process that has no number of its own has not come this far.
+            process: if is_remote { control::process().unwrap_or_default() } else { 0 },
+            release: if is_remote { Back::<W>::release() } else { String::new() },
             ordinal: device.ordinal(),
             name: W::NAME.to_owned(),
             slots: (config.slots().context, config.slots().index),
@@ -251,13 +259,15 @@ impl<W: World> Starting<W> {
         let Some(control) = &self.control else {
             return Err(self.ended());
         };
-        seat::fits(self.size)?;
+        if !control.is_remote() {
+            seat::fits(self.size)?;
+        }
         wait::allowed("ready", self.site)?;
         let (health, operation, site) = (&*self.health, "init", self.site);
         let watch = |exchange: &Exchange| {
             // One that gives up earlier goes on by itself, and so do ranks of other processes.
             let gives_up = !last && limit < self.config.deadline;
-            let known = !gives_up && control.wire().is_none();
+            let known = !gives_up && !control.is_remote();
             known.then(|| watch::<Back<W>>(&self.health, exchange, site))?
         };
         let patience = Patience { health, limit, operation, site, watch: &watch };
@@ -418,7 +428,14 @@ fn agree(parts: &Parts) -> Result<()> {
             );
             return fail(vec![0, rank], why);
         }
-        if let Some(other) = devices.insert(hello.ordinal, rank) {
+        if hello.release != first.release {
+            let why = format!(
+                "run {} and {}; run one release on all ranks",
+                first.release, hello.release
+            );
+            return fail(vec![0, rank], why);
+        }
+        if let Some(other) = devices.insert((hello.process, hello.ordinal), rank) {
             let why = format!(
                 "are both on {}:{}; each rank of a communicator needs a device of its own",
                 hello.kind, hello.ordinal

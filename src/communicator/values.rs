@@ -143,7 +143,15 @@ impl<W: World, S: State> Communicator<W, S> {
             let _ = self.refuse_exchange("a host-side call whose value panicked", site);
             panic.resume()
         });
-        encoded.or_else(|why| {
+        let most = S::live(&self.body).core.control()?.most_bytes();
+        let fits = |bytes: Vec<u8>| match bytes.len() <= most {
+            true => Ok(bytes),
+            false => Err(format!(
+                "it takes {} bytes, and values between processes {most} at most; send a buffer instead, with `broadcast` or `all_gather`",
+                bytes.len()
+            )),
+        };
+        encoded.and_then(fits).or_else(|why| {
             self.refuse_exchange("a host-side call with a value that cannot be sent", site)?;
             let found = format!("has a value that cannot be sent ({why})");
             Err(mismatch(operation, self.rank(), found))

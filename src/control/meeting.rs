@@ -1,11 +1,16 @@
-//! Where the ranks of one process meet: exchanges in memory.
+//! Where the ranks meet: exchanges in memory.
+//!
+//! Ranks of one process share one meeting. A rank that comes over the network has a meeting of its
+//! own, a replica: an [`Uplink`] carries what it says to the others, and inserts what they say.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::net::{Said, Uplink};
 use super::{FINISH, Parts, Patience, Topic};
 use crate::error::{Error, PeerFailed, Site, Timeout, ValueMismatch};
 use crate::{Rank, Result};
@@ -15,10 +20,13 @@ const REST: Duration = Duration::from_millis(5);
 
 /// The shared side of a control plane within one process.
 pub(crate) struct Meeting {
-    id: u64,
+    /// 0 while the ranks look for each other.
+    id: AtomicU64,
     size: u32,
     state: Mutex<State>,
     news: Condvar,
+    /// Carries what is said here to the other ranks; none if they say it here.
+    uplink: Option<Uplink>,
 }
 
 struct State {
@@ -31,6 +39,32 @@ struct State {
     shared: HashMap<u64, (Arc<dyn Any + Send + Sync>, u32)>,
     /// Each rank's last exchange, for reports.
     last: Vec<Option<(Topic, Site)>>,
+    /// Of a replica.
+    replica: Replica,
+}
+
+/// What only a replica has.
+#[derive(Default)]
+struct Replica {
+    /// Why the ranks cannot be one communicator.
+    broken: Option<Error>,
+    /// What keeps the ranks from finding each other, as far as it is known.
+    trouble: String,
+    /// The exchanges that this rank needs no more: all below a number, and these.
+    past: (u64, BTreeSet<u64>),
+}
+
+impl Replica {
+    fn forget(&mut self, seq: u64) {
+        self.past.1.insert(seq);
+        while self.past.1.remove(&self.past.0) {
+            self.past.0 += 1;
+        }
+    }
+
+    fn is_past(&self, seq: u64) -> bool {
+        seq < self.past.0 || self.past.1.contains(&seq)
+    }
 }
 
 /// One rank's wait for the others in an exchange.
@@ -44,7 +78,7 @@ pub struct Exchange {
 impl Exchange {
     /// What the ranks share: the communicator's id.
     pub(crate) fn id(&self) -> u64 {
-        self.meeting.id
+        self.meeting.id()
     }
 
     pub(crate) fn rank(&self) -> usize {
@@ -111,6 +145,7 @@ struct Round {
     parts: Vec<Option<Contribution>>,
 }
 
+#[derive(Clone)]
 struct Contribution {
     topic: Topic,
     site: Site,
@@ -137,11 +172,29 @@ impl State {
             self.rounds.remove(&seq);
         }
     }
+
+    fn insert(&mut self, n: usize, seq: u64, ranks: RangeInclusive<u32>, part: &Contribution) {
+        let parts = || (0..n).map(|_| None).collect();
+        let round = self.rounds.entry(seq).or_insert_with(|| Round { parts: parts() });
+        for rank in ranks {
+            round.parts[rank as usize] = Some(part.clone());
+            self.last[rank as usize] = Some((part.topic, part.site));
+        }
+    }
 }
 
 impl Meeting {
     pub(crate) fn new(size: u32) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self::made(size, NEXT.fetch_add(1, Relaxed), None)
+    }
+
+    /// A replica, for the rank that `uplink` carries.
+    pub(super) fn replica(size: u32, uplink: Uplink) -> Arc<Self> {
+        Self::made(size, 0, Some(uplink))
+    }
+
+    fn made(size: u32, id: u64, uplink: Option<Uplink>) -> Arc<Self> {
         let n = size as usize;
         let state = State {
             rounds: HashMap::new(),
@@ -149,18 +202,18 @@ impl Meeting {
             children: HashMap::new(),
             shared: HashMap::new(),
             last: vec![None; n],
+            replica: Replica::default(),
         };
-        Arc::new(Self {
-            id: NEXT.fetch_add(1, Relaxed),
-            size,
-            state: Mutex::new(state),
-            news: Condvar::new(),
-        })
+        let (id, state) = (AtomicU64::new(id), Mutex::new(state));
+        Arc::new(Self { id, size, state, news: Condvar::new(), uplink })
     }
 
     /// The meeting of the `members`, which gave `color` in exchange `seq`, for the one of them that is
     /// `rank` there; each of them asks once.
     pub(super) fn child(&self, seq: u64, color: u32, rank: usize, members: &[u32]) -> Arc<Self> {
+        if let Some(uplink) = &self.uplink {
+            return uplink.child(seq, color, rank, members);
+        }
         let state = &mut *self.state();
         let child = state.children.entry((seq, color)).or_insert_with(|| Child {
             meeting: Self::new(u32::try_from(members.len()).unwrap_or(u32::MAX)),
@@ -189,7 +242,11 @@ impl Meeting {
     }
 
     pub(super) fn id(&self) -> u64 {
-        self.id
+        self.id.load(Relaxed)
+    }
+
+    pub(super) fn uplink(&self) -> Option<&Uplink> {
+        self.uplink.as_ref()
     }
 
     pub(crate) fn size(&self) -> u32 {
@@ -201,16 +258,11 @@ impl Meeting {
     }
 
     pub(super) fn post(&self, rank: u32, seq: u64, topic: Topic, site: Site, bytes: Vec<u8>) {
-        let mut state = self.state();
-        let n = self.size as usize;
-        let round = state
-            .rounds
-            .entry(seq)
-            .or_insert_with(|| Round { parts: (0..n).map(|_| None).collect() });
-        round.parts[rank as usize] =
-            Some(Contribution { topic, site, bytes: bytes.into(), done: false });
-        state.last[rank as usize] = Some((topic, site));
-        drop(state);
+        let part = Contribution { topic, site, bytes: bytes.into(), done: false };
+        self.state().insert(self.size as usize, seq, rank..=rank, &part);
+        if let Some(uplink) = &self.uplink {
+            uplink.post(seq, topic, site, part.bytes);
+        }
         self.news.notify_all();
     }
 
@@ -237,7 +289,7 @@ impl Meeting {
             (!is_lost).then_some((r, part.topic, part.site))
         });
         if let Some((r, found, site)) = other {
-            state.done(rank, seq);
+            self.done(&mut state, rank, seq);
             return Err(Error::ValueMismatch(Box::new(ValueMismatch {
                 operation: topic,
                 rank: Rank::at(r),
@@ -245,14 +297,24 @@ impl Meeting {
             })));
         }
         if let Some(error) = gone(&lost, name, topic) {
-            return Err(error);
+            return Err(state.replica.broken.clone().unwrap_or(error));
         }
         if round.parts.iter().any(Option::is_none) {
-            return Ok(None);
+            return state.replica.broken.clone().map_or(Ok(None), Err);
         }
         let parts = round.parts.iter().flatten().map(|part| part.bytes.clone()).collect();
-        state.done(rank, seq);
+        self.done(&mut state, rank, seq);
         Ok(Some(parts))
+    }
+
+    /// A rank needs the round no more.
+    fn done(&self, state: &mut State, rank: u32, seq: u64) {
+        if self.uplink.is_none() {
+            return state.done(rank, seq);
+        }
+        // Nobody else's part is taken here.
+        state.rounds.remove(&seq);
+        state.replica.forget(seq);
     }
 
     pub(super) fn exchange(self: &Arc<Self>, rank: u32, seq: u64) -> Exchange {
@@ -261,12 +323,15 @@ impl Meeting {
 
     /// A rank needs the round no more.
     pub(super) fn give_up(&self, rank: u32, seq: u64) {
-        self.state().done(rank, seq);
+        self.done(&mut self.state(), rank, seq);
     }
 
     /// Fails if a rank has left already, whatever it sent before.
     pub(super) fn all_here(&self, rank: u32, name: &'static str, during: Topic) -> Result<()> {
         let state = self.state();
+        if let Some(error) = &state.replica.broken {
+            return Err(error.clone());
+        }
         let others = state.left.iter().filter(|left| left.gone && left.rank != rank);
         gone(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
     }
@@ -286,11 +351,17 @@ impl Meeting {
     /// A rank takes part in nothing more.
     pub(super) fn depart(&self, rank: u32, why: &str) {
         self.leave(Left { rank, why: why.to_owned(), dropped: false, gone: true });
+        if let Some(uplink) = &self.uplink {
+            uplink.leave(why, false);
+        }
     }
 
     /// A rank takes part in nothing more but [`FINISH`].
     pub(super) fn drop_out(&self, rank: u32, why: &str) {
         self.leave(Left { rank, why: why.to_owned(), dropped: true, gone: false });
+        if let Some(uplink) = &self.uplink {
+            uplink.leave(why, true);
+        }
     }
 
     fn leave(&self, new: Left) {
@@ -308,6 +379,41 @@ impl Meeting {
         self.news.notify_all();
     }
 
+    /// The ranks have found each other.
+    pub(super) fn open(&self, id: u64) {
+        self.id.store(id, Relaxed);
+        self.state().replica.trouble.clear();
+        self.news.notify_all();
+    }
+
+    /// What ranks elsewhere say in an exchange. All of them are ranks, and have not said it before.
+    pub(super) fn hear(&self, seq: u64, ranks: RangeInclusive<u32>, said: &Said) {
+        let Said { topic, site, ref bytes } = *said;
+        let mut state = self.state();
+        if !state.replica.is_past(seq) {
+            let part = Contribution { topic, site, bytes: bytes.clone(), done: false };
+            state.insert(self.size as usize, seq, ranks, &part);
+        }
+        drop(state);
+        self.news.notify_all();
+    }
+
+    /// A rank elsewhere leaves.
+    pub(super) fn hear_left(&self, rank: u32, why: &str, dropped: bool, gone: bool) {
+        self.leave(Left { rank, why: why.to_owned(), dropped, gone });
+    }
+
+    /// The ranks cannot be one communicator; the first reason stays.
+    pub(super) fn break_with(&self, error: Error) {
+        self.state().replica.broken.get_or_insert(error);
+        self.news.notify_all();
+    }
+
+    /// What keeps the ranks from finding each other, as far as it is known.
+    pub(super) fn trouble(&self, trouble: String) {
+        self.state().replica.trouble = trouble;
+    }
+
     pub(super) fn timeout(&self, seq: u64, waited: Duration, patience: &Patience<'_>) -> Error {
         let state = self.state();
         let round = state.rounds.get(&seq);
@@ -323,6 +429,9 @@ impl Meeting {
                 }
                 None => format!("; rank {r} is missing and made no host-side call yet"),
             };
+        }
+        if !state.replica.trouble.is_empty() {
+            report = format!("{}; {report}", state.replica.trouble);
         }
         let Patience { operation, site, .. } = *patience;
         Error::Timeout(Box::new(Timeout { operation, site, waited, report }))

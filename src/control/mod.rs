@@ -2,11 +2,12 @@
 //!
 //! It carries what NCCL cannot: who is missing, why a rank left, values of the host. It outlives
 //! bootstrap, and every exchange is counted, so that ranks which make different host-side calls are
-//! told so. Ranks of one process meet in memory; rank 0 is not special.
+//! told so. Ranks of one process meet in memory, others over the network; rank 0 is not special.
 
 mod agenda;
 mod bounded;
 mod meeting;
+mod net;
 
 use std::any::Any;
 use std::cell::Cell;
@@ -18,6 +19,9 @@ pub(crate) use agenda::{Agenda, Awaits, Request};
 pub(crate) use bounded::{MOST_PARTS, is_bounded};
 pub use meeting::Exchange;
 pub(crate) use meeting::Meeting;
+use net::MOST_BYTES;
+pub use net::UniqueId;
+pub(crate) use net::{file, process, tcp, with_id};
 
 use crate::backend::{Watcher, Wire};
 use crate::communicator::Health;
@@ -151,14 +155,32 @@ impl Control {
         move |why| meeting.drop_out(rank, why)
     }
 
+    /// Whether the ranks meet over the network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.meeting.uplink().is_some()
+    }
+
+    /// How many bytes a rank's part of an exchange may have.
+    pub(crate) fn most_bytes(&self) -> usize {
+        if self.is_remote() { MOST_BYTES } else { usize::MAX }
+    }
+
     /// What carries a backend's messages; none where all ranks share memory.
     pub(crate) fn wire(&self) -> Option<Arc<dyn Wire>> {
-        None
+        self.meeting.uplink().map(|uplink| uplink.wire())
     }
 
     /// What the ranks share from the start: unique to this communicator.
     pub(crate) fn id(&self) -> u64 {
         self.meeting.id()
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        if let Some(uplink) = self.meeting.uplink() {
+            uplink.close();
+        }
     }
 }
 

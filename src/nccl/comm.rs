@@ -334,6 +334,11 @@ unsafe impl Lifecycle for CudaBackend {
     type Operator = Operator;
     type Joining = Joining;
 
+    fn release() -> String {
+        // Without one, joining says why.
+        super::api::version().map_or_else(|_| String::new(), |version| format!("NCCL {version}"))
+    }
+
     fn join(join: Join) -> Result<Joining> {
         Joining::start(join)
     }

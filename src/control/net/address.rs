@@ -1,0 +1,144 @@
+//! Where this process listens, and where others find it.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+use super::message::MOST_ADDRESSES;
+
+/// How many connections the system keeps for a listener that is busy.
+const BACKLOG: i32 = 4096;
+
+/// The variable that names the network interface to use.
+pub(super) const IFACE: &str = "TYPED_NCCL_IFACE";
+
+/// Listens at `address`, or at any port of every one.
+pub(super) fn listen(address: Option<SocketAddr>) -> io::Result<TcpListener> {
+    let Some(address) = address else {
+        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        return listen_at(any).or_else(|_| listen_at((Ipv4Addr::UNSPECIFIED, 0).into()));
+    };
+    listen_at(address)
+}
+
+/// Listens at a port of every address.
+pub(super) fn listen_everywhere(port: u16) -> io::Result<TcpListener> {
+    match listen_at((Ipv6Addr::UNSPECIFIED, port).into()) {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+            listen_at((Ipv4Addr::UNSPECIFIED, port).into())
+        }
+        outcome => outcome,
+    }
+}
+
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+/// What every connection of ours is set to.
+pub(super) fn set_up(stream: &TcpStream, beat: Duration) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(beat * 2).with_interval(beat))?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(beat * 3))?;
+    Ok(())
+}
+
+/// An address as others write it: what came over IPv6 from an IPv4 address is that.
+pub(super) fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// The interface that the user names, and its addresses.
+pub(super) fn chosen() -> Result<Option<Vec<IpAddr>>, String> {
+    let Some(name) = std::env::var_os(IFACE).filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    let name = name.to_string_lossy().into_owned();
+    let all = interfaces();
+    let addresses: Vec<IpAddr> =
+        all.iter().filter(|(interface, _)| *interface == name).map(|(_, ip)| *ip).collect();
+    if !addresses.is_empty() {
+        return Ok(Some(addresses));
+    }
+    let mut names: Vec<&str> = all.iter().map(|(interface, _)| interface.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Err(format!(
+        "{IFACE}={name}: there is no such interface with an address; there are {}",
+        names.join(", ")
+    ))
+}
+
+/// Where others find a listener of every address: loopback addresses come last.
+pub(super) fn own(port: u16) -> Vec<SocketAddr> {
+    let mut ips: Vec<IpAddr> = interfaces().into_iter().map(|(_, ip)| ip).collect();
+    ips.sort_by_key(|ip| (ip.is_loopback(), ip.is_ipv6()));
+    if ips.is_empty() {
+        ips.push(Ipv4Addr::LOCALHOST.into());
+    }
+    ips.truncate(MOST_ADDRESSES / 2);
+    ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
+}
+
+/// The interfaces that are up, with each of their addresses that other machines may know.
+fn interfaces() -> Vec<(String, IpAddr)> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: `list` is a place for the list's start.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: `next` is null or an entry of the list, which lives until it is freed below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        if entry.ifa_flags & libc::IFF_UP as u32 == 0 {
+            continue;
+        }
+        // SAFETY: the address of an entry is null or of the length that its family has.
+        let Some(ip) = (unsafe { ip(entry.ifa_addr) }) else { continue };
+        // SAFETY: the name of an entry is a string that ends with a zero.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        found.push((name.to_string_lossy().into_owned(), ip));
+    }
+    // SAFETY: the list is `getifaddrs`'s, and nothing names its entries any more.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+/// The address, if it is of a kind that has a meaning on another machine.
+///
+/// # Safety
+/// It is null or points to an address as long as its family's are.
+unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: it is null or points to an address.
+    let family = i32::from(unsafe { address.as_ref() }?.sa_family);
+    match family {
+        libc::AF_INET => {
+            // SAFETY: an address of this family has this layout.
+            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            (!ip.is_unicast_link_local()).then_some(IpAddr::V6(ip))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,108 @@
+//! Messages of backends that have come: to whom they go, and those that wait for somebody to listen.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Weak;
+
+use crate::Rank;
+use crate::backend::Listener;
+
+/// How many bytes wait for a listener.
+const MOST_BYTES: usize = 1 << 26;
+
+/// How many channels have messages that nobody listens to.
+const MOST_CHANNELS: usize = 1 << 10;
+
+/// What each message costs beside its bytes.
+const EACH: usize = 64;
+
+#[derive(Default)]
+pub(super) struct Channels {
+    all: HashMap<u64, Channel>,
+    kept: usize,
+}
+
+#[derive(Default)]
+struct Channel {
+    listener: Option<Weak<dyn Listener>>,
+    kept: VecDeque<(u32, Vec<u8>)>,
+}
+
+/// What a listener is to be told, when nothing of ours is in the middle of something.
+pub(super) struct Call {
+    listener: Weak<dyn Listener>,
+    what: What,
+}
+
+enum What {
+    Message(u32, Vec<u8>),
+    Died(u32, String),
+}
+
+impl Call {
+    pub(super) fn make(self) {
+        let Some(listener) = self.listener.upgrade() else { return };
+        match self.what {
+            What::Message(from, bytes) => listener.message(Rank(from), &bytes),
+            What::Died(rank, why) => listener.died(Rank(rank), &why),
+        }
+    }
+}
+
+/// More has come than is kept.
+pub(super) struct TooMuch;
+
+impl Channels {
+    pub(super) fn came(
+        &mut self,
+        channel: u64,
+        from: u32,
+        bytes: &[u8],
+    ) -> Result<Option<Call>, TooMuch> {
+        if !self.all.contains_key(&channel) && self.all.len() >= MOST_CHANNELS {
+            self.all.retain(|_, channel| channel.is_alive());
+            if self.all.len() >= MOST_CHANNELS {
+                return Err(TooMuch);
+            }
+        }
+        let to = self.all.entry(channel).or_default();
+        if let Some(listener) = &to.listener {
+            let what = What::Message(from, bytes.to_vec());
+            return Ok(Some(Call { listener: listener.clone(), what }));
+        }
+        self.kept += bytes.len() + EACH;
+        if self.kept > MOST_BYTES {
+            return Err(TooMuch);
+        }
+        to.kept.push_back((from, bytes.to_vec()));
+        Ok(None)
+    }
+
+    /// Somebody listens; what it is told first.
+    pub(super) fn listen(&mut self, channel: u64, listener: &Weak<dyn Listener>) -> Vec<Call> {
+        let to = self.all.entry(channel).or_default();
+        to.listener = Some(listener.clone());
+        let kept = std::mem::take(&mut to.kept);
+        self.kept -= kept.iter().map(|(_, bytes)| bytes.len() + EACH).sum::<usize>();
+        let message =
+            |(from, bytes)| Call { listener: listener.clone(), what: What::Message(from, bytes) };
+        kept.into_iter().map(message).collect()
+    }
+
+    /// Every listener is told that a rank is gone.
+    pub(super) fn died(&self, rank: u32, why: &str) -> Vec<Call> {
+        let listeners = self.all.values().filter_map(|channel| channel.listener.as_ref());
+        let call = |listener: &Weak<dyn Listener>| Self::death(listener, rank, why);
+        listeners.map(call).collect()
+    }
+
+    pub(super) fn death(listener: &Weak<dyn Listener>, rank: u32, why: &str) -> Call {
+        Call { listener: listener.clone(), what: What::Died(rank, why.to_owned()) }
+    }
+}
+
+impl Channel {
+    fn is_alive(&self) -> bool {
+        !self.kept.is_empty()
+            || self.listener.as_ref().is_some_and(|listener| listener.strong_count() > 0)
+    }
+}

@@ -1,0 +1,73 @@
+//! A file in which rank 0 says where the ranks meet, and the secret that lets them in: readable for
+//! its owner alone, and there as a whole or not at all.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use super::ident;
+use super::unique::{Place, UniqueId};
+
+const HEAD: &str = "typed-nccl, where the ranks meet, 1\n";
+
+/// How much of a file is read.
+const MOST: u64 = 1 << 12;
+
+pub(super) fn write(path: &Path, place: &Place) -> io::Result<()> {
+    let id = UniqueId::of(place);
+    let mut text = HEAD.to_owned();
+    id.to_bytes().iter().for_each(|byte| text += &format!("{byte:02x}"));
+    text.push('\n');
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    let random: [u8; 8] = ident::random().map_err(io::Error::other)?;
+    name.push(format!(".{:016x}", u64::from_le_bytes(random)));
+    let new = path.with_file_name(name);
+    let written = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    written().inspect_err(|_| {
+        // What cannot be renamed is of no use to anybody.
+        let _ = fs::remove_file(&new);
+    })
+}
+
+/// Where the ranks meet, if the file is there.
+pub(super) fn read(path: &Path) -> io::Result<Option<Place>> {
+    let file = match OpenOptions::new().read(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let about = file.metadata()?;
+    // SAFETY: it only gives a number.
+    let own = unsafe { libc::geteuid() };
+    if about.uid() != own || about.mode() & 0o077 != 0 {
+        let found = format!(
+            "it belongs to user {} with mode {:o}, and its secret is for user {own} alone: choose a path that only you can write",
+            about.uid(),
+            about.mode() & 0o777
+        );
+        return Err(io::Error::new(ErrorKind::PermissionDenied, found));
+    }
+    let mut text = String::new();
+    file.take(MOST).read_to_string(&mut text)?;
+    let place = text.strip_prefix(HEAD).and_then(|hex| bytes(hex.trim_end()));
+    let place = place.and_then(|bytes| UniqueId::from_bytes(bytes).place().ok());
+    let other = || io::Error::new(ErrorKind::InvalidData, "it is no file of `Seat::file`");
+    place.map(Some).ok_or_else(other)
+}
+
+fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if hex.len() != 2 * N || !hex.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}

@@ -1,0 +1,179 @@
+//! Where the ranks meet: an address, a name that is looked up, a file that is read. What may take a
+//! while is done by a thread that ends with the search.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+
+use super::hub::{Command, Hub, NodeKey, failed};
+use super::ident::CommId;
+use super::{Meeting, address, file};
+use crate::Result;
+
+/// How often a name is looked up, and a file read.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// How long rank 0 waits for its port: that of its last communicator may be about to be free.
+const PORT: Duration = Duration::from_secs(3);
+
+/// An address as a user gives it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Address {
+    Literal(SocketAddr),
+    Name(String, u16),
+}
+
+impl Address {
+    pub(super) fn literal(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Literal(address) => Some(*address),
+            Self::Name(..) => None,
+        }
+    }
+}
+
+pub(super) fn parse(text: &str) -> Result<Address, String> {
+    let bad = || {
+        format!("`{text}` is no address: give `host:port`, `10.0.0.1:port` or `[2001:db8::1]:port`")
+    };
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return if address.port() == 0 { Err(bad()) } else { Ok(Address::Literal(address)) };
+    }
+    let (name, port) = text.rsplit_once(':').ok_or_else(bad)?;
+    let port = port.parse::<u16>().ok().filter(|port| *port != 0).ok_or_else(bad)?;
+    let is_name = !name.is_empty() && name.len() <= 253 && !name.contains([':', '/', '[', ' ']);
+    match name {
+        "localhost" => Ok(Address::Literal((Ipv4Addr::LOCALHOST, port).into())),
+        name if is_name => Ok(Address::Name(name.to_owned(), port)),
+        _ => Err(bad()),
+    }
+}
+
+/// Listens there, for rank 0.
+pub(super) fn listen(at: &Address) -> io::Result<TcpListener> {
+    let started = Instant::now();
+    loop {
+        let outcome = match at {
+            Address::Literal(address) => address::listen(Some(*address)),
+            Address::Name(_, port) => address::listen_everywhere(*port),
+        };
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && started.elapsed() < PORT => {
+                thread::sleep(EVERY);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Looks a name up until it is known.
+pub(super) fn resolve(
+    hub: &Arc<Hub>,
+    node: NodeKey,
+    meeting: &Arc<Meeting>,
+    at: Address,
+) -> Result<()> {
+    search(hub, meeting, move |hub, meeting| {
+        let Address::Name(name, port) = &at else { return true };
+        let mut found: Vec<SocketAddr> = match (name.as_str(), *port).to_socket_addrs() {
+            Ok(found) => found.collect(),
+            Err(error) => {
+                meeting.trouble(format!("{name} is not known: {error}"));
+                return false;
+            }
+        };
+        // Rank 0 may listen on addresses of one kind only.
+        found.dedup();
+        if found.is_empty() {
+            meeting.trouble(format!("{name} has no address"));
+            return false;
+        }
+        found.sort_by_key(|address| matches!(address.ip(), IpAddr::V6(_)));
+        hub.send(Command::Found { node, at: found, id: CommId::THERE, secret: None });
+        true
+    })
+}
+
+/// Reads a file until the ranks have met: what is there first may be of an earlier run.
+pub(super) fn read(
+    hub: &Arc<Hub>,
+    node: NodeKey,
+    meeting: &Arc<Meeting>,
+    path: &Path,
+) -> Result<()> {
+    let path: PathBuf = path.to_owned();
+    let mut last = None;
+    search(hub, meeting, move |hub, meeting| {
+        match file::read(&path) {
+            Ok(Some(place)) if last.as_ref() != Some(&place.id) => {
+                last = Some(place.id);
+                let (at, id, secret) = (place.addresses, place.id, Some(place.secret));
+                hub.send(Command::Found { node, at, id, secret });
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                meeting.trouble(format!("{} is not there: rank 0 writes it", path.display()));
+            }
+            Err(error) => meeting.trouble(format!("{} cannot be used: {error}", path.display())),
+        }
+        false
+    })
+}
+
+/// Has a thread look until it has found or nobody asks any more.
+fn search(
+    hub: &Arc<Hub>,
+    meeting: &Arc<Meeting>,
+    mut look: impl FnMut(&Hub, &Meeting) -> bool + Send + 'static,
+) -> Result<()> {
+    let (hub, meeting): (_, Weak<Meeting>) = (hub.clone(), Arc::downgrade(meeting));
+    let search = move || {
+        while let Some(meeting) = meeting.upgrade() {
+            if meeting.id() != 0 || look(&hub, &meeting) {
+                break;
+            }
+            drop(meeting);
+            thread::sleep(EVERY);
+        }
+    };
+    let thread = thread::Builder::new().name("typed-nccl finder".to_owned());
+    let spawned = thread.spawn(search);
+    spawned
+        .map(drop)
+        .map_err(|error| failed(format!("no thread to look for the other ranks: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, parse};
+
+    #[test]
+    fn addresses_are_hosts_with_a_port() {
+        let literal = |text: &str| Address::Literal(text.parse().expect("an address"));
+        assert_eq!(parse("10.0.0.1:29500"), Ok(literal("10.0.0.1:29500")));
+        assert_eq!(parse("[::1]:29500"), Ok(literal("[::1]:29500")));
+        assert_eq!(parse("localhost:29500"), Ok(literal("127.0.0.1:29500")));
+        assert_eq!(parse("node-1.example:80"), Ok(Address::Name("node-1.example".to_owned(), 80)));
+        for bad in [
+            "",
+            ":",
+            "host",
+            "host:",
+            ":80",
+            "host:0",
+            "10.0.0.1:0",
+            "host:99999",
+            "::1:80",
+            "http://h:80",
+            "a b:80",
+        ] {
+            let error = parse(bad).expect_err(bad);
+            assert!(error.contains(&format!("`{bad}`")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! One process's end of all control planes: a listener, and a thread that carries everything.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+
+use super::address::{self, IFACE};
+use super::ident::{self, CommId};
+use super::io::Io;
+use super::ledger::Said;
+use super::message::Member;
+use super::node::{ChildSpec, Spec};
+use super::proof::Secret;
+use crate::backend::Listener;
+use crate::error::{Error, InitFailed};
+use crate::{Rank, Result};
+
+/// The variable for the time between two signs of life, in seconds.
+const HEARTBEAT: &str = "TYPED_NCCL_HEARTBEAT";
+
+/// Which node of a process.
+pub(super) type NodeKey = u64;
+
+/// What the process's ranks ask of the thread.
+pub(super) enum Command {
+    Open(Box<Spec>),
+    Child {
+        parent: NodeKey,
+        child: Box<ChildSpec>,
+    },
+    /// Where the ranks of a communicator meet is known.
+    Found {
+        node: NodeKey,
+        at: Vec<SocketAddr>,
+        id: CommId,
+        secret: Option<Secret>,
+    },
+    /// Has the ranks of a communicator meet here.
+    Meet {
+        id: CommId,
+        secret: Secret,
+        door: Option<TcpListener>,
+        owner: Option<NodeKey>,
+    },
+    Post {
+        node: NodeKey,
+        seq: u64,
+        said: Said,
+    },
+    Leave {
+        node: NodeKey,
+        why: String,
+        dropped: bool,
+    },
+    Tell {
+        node: NodeKey,
+        to: Option<Rank>,
+        channel: u64,
+        bytes: Vec<u8>,
+    },
+    Listen {
+        node: NodeKey,
+        channel: u64,
+        listener: Weak<dyn Listener>,
+    },
+    /// A rank is done.
+    Close(NodeKey),
+    /// The process ends: what there is to say is said.
+    End(Sender<()>),
+    /// As if the process of a node were killed.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
+    Kill(NodeKey),
+}
+
+/// See the module.
+pub(super) struct Hub {
+    commands: Mutex<Sender<Command>>,
+    waker: Waker,
+    /// Where others find this process.
+    pub(super) addresses: Vec<SocketAddr>,
+}
+
+/// The process's own.
+pub(super) fn hub() -> Result<Arc<Hub>> {
+    static HUB: Mutex<Option<Arc<Hub>>> = Mutex::new(None);
+    let mut hub = HUB.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(hub) = &*hub {
+        return Ok(hub.clone());
+    }
+    let new = Hub::start(beat()?)?;
+    super::exit::at_the_end_of(&new);
+    Ok(hub.insert(new).clone())
+}
+
+impl Hub {
+    pub(super) fn start(beat: Duration) -> Result<Arc<Self>> {
+        let chosen = address::chosen().map_err(failed)?;
+        let only = chosen.as_ref().and_then(|ips| ips.first()).map(|ip| SocketAddr::new(*ip, 0));
+        let cannot = |what: &str, error: std::io::Error| failed(format!("{what}: {error}"));
+        let listener = address::listen(only).map_err(|error| match only {
+            Some(only) => cannot(&format!("cannot listen at {only} ({IFACE})"), error),
+            None => cannot("cannot listen for the other ranks", error),
+        })?;
+        let local = listener.local_addr().map_err(|error| cannot("cannot listen", error))?;
+        let port = local.port();
+        let addresses = match chosen {
+            Some(ips) => ips.into_iter().take(1).map(|ip| SocketAddr::new(ip, port)).collect(),
+            None => address::own(port),
+        };
+        let poll = Poll::new().map_err(|error| cannot("cannot wait for connections", error))?;
+        let (commands, receiver) = channel();
+        let io = Io::new(poll, listener, receiver, beat)
+            .map_err(|error| cannot("cannot wait for connections", error))?;
+        let waker = io.waker().map_err(|error| cannot("cannot wait for connections", error))?;
+        let thread = std::thread::Builder::new().name("typed-nccl control".to_owned());
+        thread.spawn(move || io.run()).map_err(|error| cannot("no thread for it", error))?;
+        Ok(Arc::new(Self { commands: Mutex::new(commands), waker, addresses }))
+    }
+
+    pub(super) fn send(&self, command: Command) {
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        // The thread goes on until nobody can send.
+        let _ = commands.send(command);
+        drop(commands);
+        if let Err(error) = self.waker.wake() {
+            log::warn!("the control plane's thread is not woken: {error}");
+        }
+    }
+
+    /// This process, as others know it.
+    pub(super) fn member(&self, process: u64) -> Member {
+        let (host, host_number) = ident::host().clone();
+        let addresses = self.addresses.clone();
+        Member { host, host_number, pid: std::process::id(), process, addresses }
+    }
+}
+
+/// A control plane that cannot be had at all.
+pub(super) fn failed(why: String) -> Error {
+    Error::InitFailed(Box::new(InitFailed { size: 0, ranks: Vec::new(), why }))
+}
+
+fn beat() -> Result<Duration> {
+    let Some(value) = std::env::var_os(HEARTBEAT) else { return Ok(Duration::from_secs(5)) };
+    let value = value.to_string_lossy();
+    let seconds = value.parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+        failed(format!("{HEARTBEAT}={value}: give seconds between two signs of life, 0.1 to 3600"))
+    })
+}

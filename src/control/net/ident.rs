@@ -1,0 +1,90 @@
+//! What is unique: communicators, processes, hosts.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::Result;
+use crate::error::Error;
+
+/// A communicator, or a place to meet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub(super) struct CommId(pub(super) [u8; 16]);
+
+impl CommId {
+    /// Of whoever meets at an address: what listens there knows which.
+    pub(super) const THERE: Self = Self([0; 16]);
+
+    /// The communicator of those that gave `color` in exchange `seq`: the same on all of them.
+    pub(super) fn child(self, seq: u64, color: u32) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        hash.update(seq.to_le_bytes());
+        hash.update(color.to_le_bytes());
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash.finalize()[..16]);
+        Self(id)
+    }
+
+    /// As a number, which is none of a communicator in memory.
+    pub(super) fn number(self) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[..8]);
+        u64::from_le_bytes(bytes) | 1 << 63
+    }
+}
+
+/// Bytes that nobody can guess.
+pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(error) => Err(Error::other(format!("the system gives no random bytes: {error}"))),
+    }
+}
+
+/// This process, unlike every other one.
+pub(crate) fn process() -> Result<u64> {
+    static PROCESS: OnceLock<u64> = OnceLock::new();
+    if let Some(process) = PROCESS.get() {
+        return Ok(*process);
+    }
+    let new = u64::from_le_bytes(random()?);
+    Ok(*PROCESS.get_or_init(|| new))
+}
+
+/// This machine: its name, and a number that differs where two have one name.
+pub(super) fn host() -> &'static (String, u64) {
+    static HOST: OnceLock<(String, u64)> = OnceLock::new();
+    HOST.get_or_init(|| {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let name = read("/proc/sys/kernel/hostname").trim().chars().take(128).collect::<String>();
+        let boot = read("/proc/sys/kernel/random/boot_id");
+        let hash = Sha256::digest(format!("{name}\n{boot}").as_bytes());
+        let mut number = [0; 8];
+        number.copy_from_slice(&hash[..8]);
+        let name = if name.is_empty() { "unknown".to_owned() } else { name };
+        (name, u64::from_le_bytes(number))
+    })
+}
+
+/// Variables by which launchers name a job, the same on all its ranks.
+const JOBS: [&str; 7] = [
+    "TORCHELASTIC_RUN_ID",
+    "SLURM_JOB_ID",
+    "FLUX_JOB_ID",
+    "PALS_APID",
+    "PBS_JOBID",
+    "LSB_JOBID",
+    "PMIX_NAMESPACE",
+];
+
+/// The job that this process is part of, as `VARIABLE=name`; empty if that is not known.
+pub(super) fn job() -> &'static str {
+    static JOB: OnceLock<String> = OnceLock::new();
+    JOB.get_or_init(|| {
+        let found = JOBS.iter().find_map(|name| Some((name, std::env::var(name).ok()?)));
+        found.map_or_else(String::new, |(name, id)| format!("{name}={id}"))
+    })
+}

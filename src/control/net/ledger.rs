@@ -1,0 +1,288 @@
+//! What a rank knows of its communicator's exchanges: the parts that it passes on, as runs of
+//! neighbouring ranks that said the same.
+//!
+//! Parts are never taken back, and adding one again changes nothing. A rank takes part in an exchange
+//! when it has the one before, so an exchange is kept until the one after it is complete too: then
+//! nobody needs it any more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::control::Topic;
+use crate::error::Site;
+
+/// How many exchanges a rank may be ahead of one that is not complete.
+const MOST_AHEAD: u64 = 1 << 16;
+
+/// How many children a rank has in the tree.
+pub(super) const FAN_OUT: u32 = 16;
+
+/// What a rank says in an exchange.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Said {
+    pub(crate) topic: Topic,
+    pub(crate) site: Site,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+/// What ranks `first` to `last` say in exchange `seq`.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) seq: u64,
+    pub(super) first: u32,
+    pub(super) last: u32,
+    pub(super) said: Arc<Said>,
+}
+
+/// See the module.
+pub(super) struct Ledger {
+    size: u32,
+    /// The ranks below this one in the tree, and itself.
+    below: Vec<(u32, u32)>,
+    rounds: BTreeMap<u64, Round>,
+    /// All exchanges before this one are complete.
+    next: u64,
+}
+
+#[derive(Default)]
+struct Round {
+    /// By first rank: the last one.
+    runs: BTreeMap<u32, (u32, Arc<Said>)>,
+    known: u32,
+    /// How many of those below are known.
+    below: u32,
+}
+
+/// A run that no rank of this communicator sends.
+#[derive(Debug)]
+pub(super) struct OutOfRange;
+
+impl Ledger {
+    pub(super) fn new(rank: u32, size: u32) -> Self {
+        Self { size, below: below(rank, size), rounds: BTreeMap::new(), next: 0 }
+    }
+
+    /// Adds a run; what of it is new.
+    pub(super) fn add(&mut self, run: &Run) -> Result<Vec<Run>, OutOfRange> {
+        let Run { seq, first, last, ref said } = *run;
+        if first > last || last >= self.size || seq >= self.next + MOST_AHEAD {
+            return Err(OutOfRange);
+        }
+        if !self.rounds.contains_key(&seq) && seq < self.next {
+            return Ok(Vec::new());
+        }
+        let round = self.rounds.entry(seq).or_default();
+        let gaps = round.gaps(first, last);
+        for &(first, last) in &gaps {
+            round.known += last - first + 1;
+            let inside = |&(a, b): &(u32, u32)| (b.min(last) + 1).saturating_sub(a.max(first));
+            round.below += self.below.iter().map(inside).sum::<u32>();
+            round.insert(first, last, said.clone());
+        }
+        self.forget();
+        let new = |(first, last)| Run { seq, first, last, said: said.clone() };
+        Ok(gaps.into_iter().map(new).collect())
+    }
+
+    fn forget(&mut self) {
+        while self.rounds.get(&self.next).is_some_and(|round| round.known == self.size) {
+            self.next += 1;
+        }
+        while let Some(oldest) = self.rounds.first_entry()
+            && oldest.key() + 2 < self.next
+        {
+            oldest.remove();
+        }
+    }
+
+    /// Whether every rank's part is known.
+    pub(super) fn is_complete(&self, seq: u64) -> bool {
+        match self.rounds.get(&seq) {
+            Some(round) => round.known == self.size,
+            None => seq < self.next,
+        }
+    }
+
+    /// Whether the parts of this rank and of all below it are known.
+    pub(super) fn is_complete_below(&self, seq: u64) -> bool {
+        let all = self.below.iter().map(|(first, last)| last - first + 1).sum::<u32>();
+        self.rounds.get(&seq).is_some_and(|round| round.below == all)
+    }
+
+    /// Everything that somebody may lack.
+    pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
+        self.rounds.iter().flat_map(|(&seq, round)| {
+            let run = move |(&first, (last, said)): (&u32, &(u32, Arc<Said>))| Run {
+                seq,
+                first,
+                last: *last,
+                said: said.clone(),
+            };
+            round.runs.iter().map(run)
+        })
+    }
+
+    /// The last thing that a rank is known to have said.
+    pub(super) fn last_of(&self, rank: u32) -> Option<&Said> {
+        self.rounds.values().rev().find_map(|round| round.of(rank))
+    }
+
+    /// Whether every rank has said that it is done.
+    pub(super) fn is_over(&self, finish: Topic) -> bool {
+        let last = self.next.checked_sub(1).and_then(|last| self.rounds.get(&last));
+        last.is_some_and(|round| round.runs.values().all(|(_, said)| said.topic == finish))
+    }
+}
+
+impl Round {
+    fn of(&self, rank: u32) -> Option<&Said> {
+        let (_, (last, said)) = self.runs.range(..=rank).next_back()?;
+        (*last >= rank).then_some(&**said)
+    }
+
+    /// What is not known of `first..=last`.
+    fn gaps(&self, first: u32, last: u32) -> Vec<(u32, u32)> {
+        let mut gaps = Vec::new();
+        let mut next = match self.runs.range(..=first).next_back() {
+            Some((_, (end, _))) => first.max(end + 1),
+            None => first,
+        };
+        for (&start, (end, _)) in self.runs.range(first..=last) {
+            if next < start {
+                gaps.push((next, start - 1));
+            }
+            next = next.max(end + 1);
+        }
+        if next <= last {
+            gaps.push((next, last));
+        }
+        gaps
+    }
+
+    /// Inserts a run that is not known, joined with its neighbours if they said the same.
+    fn insert(&mut self, mut first: u32, mut last: u32, said: Arc<Said>) {
+        let same = |other: &Arc<Said>| Arc::ptr_eq(other, &said) || **other == *said;
+        if let Some((&start, (end, before))) = self.runs.range(..first).next_back()
+            && end + 1 == first
+            && same(before)
+        {
+            self.runs.remove(&start);
+            first = start;
+        }
+        if let Some((end, after)) = self.runs.get(&(last + 1))
+            && same(after)
+        {
+            let end = *end;
+            self.runs.remove(&(last + 1));
+            last = end;
+        }
+        self.runs.insert(first, (last, said));
+    }
+}
+
+/// The runs of ranks that `rank` and those below it in the tree are, one for each level.
+pub(super) fn below(rank: u32, size: u32) -> Vec<(u32, u32)> {
+    let (mut first, mut last) = (u64::from(rank), u64::from(rank));
+    let mut runs = Vec::new();
+    while first < u64::from(size) {
+        // Both are below `size`.
+        let end = last.min(u64::from(size) - 1);
+        runs.push((first as u32, end as u32));
+        (first, last) =
+            (first * u64::from(FAN_OUT) + 1, end * u64::from(FAN_OUT) + u64::from(FAN_OUT));
+    }
+    runs
+}
+
+/// The rank above in the tree, while nobody has left.
+pub(super) fn parent(rank: u32) -> Option<u32> {
+    Some(rank.checked_sub(1)? / FAN_OUT)
+}
+
+/// Sorts runs and joins those of neighbours that said the same.
+pub(super) fn merge(runs: &mut Vec<Run>) {
+    runs.sort_by_key(|run| (run.seq, run.first));
+    runs.dedup_by(|next, run| {
+        let follows = run.seq == next.seq && run.last + 1 == next.first;
+        let joined = follows && (Arc::ptr_eq(&run.said, &next.said) || run.said == next.said);
+        if joined {
+            run.last = next.last;
+        }
+        joined
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ledger, Run, Said, below, merge, parent};
+    use crate::error::Site;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn run(seq: u64, first: u32, last: u32, bytes: &[u8]) -> Run {
+        let said = Arc::new(Said { topic: "barrier", site: Site::caller(), bytes: bytes.into() });
+        Run { seq, first, last, said }
+    }
+
+    #[test]
+    fn those_below_are_those_whose_way_up_leads_here() {
+        for (rank, size) in [(0, 1), (0, 300), (1, 300), (3, 60), (17, 300), (5, 6)] {
+            let is_below = |mut other: u32| loop {
+                match parent(other) {
+                    _ if other == rank => break true,
+                    Some(above) => other = above,
+                    None => break false,
+                }
+            };
+            let expected: Vec<u32> = (0..size).filter(|other| is_below(*other)).collect();
+            let found: Vec<u32> = below(rank, size).into_iter().flat_map(|(a, b)| a..=b).collect();
+            assert_eq!(found, expected, "below {rank} of {size}");
+        }
+    }
+
+    #[test]
+    fn an_exchange_is_kept_until_the_next_is_complete() {
+        let mut ledger = Ledger::new(1, 3);
+        for seq in 0..3 {
+            assert!(!ledger.is_complete(seq));
+            assert_eq!(ledger.add(&run(seq, 0, 2, b"")).expect("in range").len(), 1);
+            assert!(ledger.is_complete(seq) && ledger.runs().count() <= 2);
+        }
+        assert!(ledger.add(&run(0, 1, 1, b"late")).expect("in range").is_empty());
+        assert!(ledger.add(&run(3, 2, 1, b"")).is_err());
+        assert!(ledger.add(&run(3, 0, 3, b"")).is_err());
+        assert!(ledger.add(&run(u64::MAX >> 1, 0, 0, b"")).is_err());
+    }
+
+    proptest! {
+        /// Beside a list of all ranks: what is new is what nobody knew, whatever comes in which order.
+        #[test]
+        fn runs_are_what_a_list_would_be(parts in prop::collection::vec((0..40_u32, 0..12_u32, 0..3_u8), 0..60)) {
+            let (size, rank) = (40, 2);
+            let mut ledger = Ledger::new(rank, size);
+            let mut known = vec![None; size as usize];
+            for (first, length, byte) in parts {
+                let last = (first + length).min(size - 1);
+                let before = ledger.is_complete(0);
+                let new = ledger.add(&run(0, first, last, &[byte])).expect("in range");
+                let ranks: Vec<u32> = new.iter().flat_map(|run| run.first..=run.last).collect();
+                let expected: Vec<u32> = (first..=last).filter(|rank| known[*rank as usize].is_none()).collect();
+                prop_assert_eq!(&ranks, &expected);
+                prop_assert!(!before || ranks.is_empty());
+                ranks.iter().for_each(|rank| known[*rank as usize] = Some(byte));
+                let below = below(rank, size).into_iter().flat_map(|(a, b)| a..=b);
+                let is_below = below.into_iter().all(|rank| known[rank as usize].is_some());
+                prop_assert_eq!(ledger.is_complete_below(0), is_below);
+                let mut runs: Vec<Run> = ledger.runs().collect();
+                let held = runs.len();
+                merge(&mut runs);
+                prop_assert_eq!(runs.len(), held);
+                for run in runs {
+                    for rank in run.first..=run.last {
+                        prop_assert_eq!(known[rank as usize], Some(run.said.bytes[0]));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The control plane between processes: TCP connections in a tree.
+//!
+//! Each rank that comes over the network is a [`node`](node::Node) with a meeting of its own, in
+//! which its rank speaks and the others are heard. One thread carries all nodes of a process. Who may
+//! take part is in [`proof`], how the ranks find each other in [`rendezvous`], what happens when one
+//! dies in [`node`].
+//!
+//! What a peer sends is bounded, and nothing that it says is used as an index before it is checked.
+
+mod address;
+mod channels;
+mod conns;
+mod exit;
+mod file;
+mod finder;
+mod frame;
+mod hub;
+mod ident;
+mod io;
+mod ledger;
+mod message;
+mod node;
+mod proof;
+mod rendezvous;
+#[cfg(test)]
+mod tests;
+mod topics;
+mod unique;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+pub(crate) use ident::process;
+pub(super) use ledger::Said;
+pub use unique::UniqueId;
+
+use hub::{Command, Hub, NodeKey, hub};
+use ident::CommId;
+use message::MOST_RANKS;
+use node::{ChildSpec, Meet, Spec};
+use proof::Secret;
+
+use super::{Meeting, Topic};
+use crate::backend::{Listener, Wire};
+use crate::error::{Error, InitFailed, Site};
+use crate::{Rank, Result};
+
+/// The variable with the secret that the ranks of a job share.
+pub(crate) const SECRET: &str = "TYPED_NCCL_SECRET";
+
+/// How long a value of the host may be that goes to other processes.
+pub(crate) const MOST_BYTES: usize = frame::MOST - (1 << 16);
+
+/// The channel of backends; exchanges have those above.
+const BACKEND: u64 = 0;
+
+/// A rank's way to the others.
+pub(super) struct Uplink {
+    hub: Arc<Hub>,
+    node: NodeKey,
+}
+
+fn next_node() -> NodeKey {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+impl Uplink {
+    pub(super) fn post(&self, seq: u64, topic: Topic, site: Site, bytes: Arc<[u8]>) {
+        let said = Said { topic, site, bytes };
+        self.hub.send(Command::Post { node: self.node, seq, said });
+    }
+
+    pub(super) fn leave(&self, why: &str, dropped: bool) {
+        self.hub.send(Command::Leave { node: self.node, why: why.to_owned(), dropped });
+    }
+
+    /// The rank has nothing more to say.
+    pub(super) fn close(&self) {
+        self.hub.send(Command::Close(self.node));
+    }
+
+    pub(super) fn wire(&self) -> Arc<dyn Wire> {
+        Arc::new(Line { hub: self.hub.clone(), node: self.node, channel: BACKEND })
+    }
+
+    /// What carries messages about exchange `seq`.
+    #[expect(dead_code, reason = "requests of `Ordered` come next")]
+    pub(super) fn line(&self, seq: u64) -> Arc<dyn Wire> {
+        Arc::new(Line { hub: self.hub.clone(), node: self.node, channel: seq + 1 })
+    }
+
+    pub(super) fn child(&self, seq: u64, color: u32, rank: usize, members: &[u32]) -> Arc<Meeting> {
+        let key = next_node();
+        let uplink = Self { hub: self.hub.clone(), node: key };
+        let size = u32::try_from(members.len()).unwrap_or(u32::MAX);
+        let meeting = Meeting::replica(size, uplink);
+        let (members, rank) = (members.to_vec(), Rank::at(rank).0);
+        let weak = Arc::downgrade(&meeting);
+        let child = Box::new(ChildSpec { key, meeting: weak, seq, color, rank, members });
+        self.hub.send(Command::Child { parent: self.node, child });
+        meeting
+    }
+}
+
+/// Where nobody holds the control plane's end any more, its rank is done.
+impl Drop for Uplink {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Carries messages between the backends of a communicator's ranks.
+struct Line {
+    hub: Arc<Hub>,
+    node: NodeKey,
+    channel: u64,
+}
+
+impl Wire for Line {
+    fn tell(&self, to: Option<Rank>, message: Vec<u8>) {
+        let Self { node, channel, .. } = *self;
+        self.hub.send(Command::Tell { node, to, channel, bytes: message });
+    }
+
+    fn listen(&self, listener: Weak<dyn Listener>) {
+        let Self { node, channel, .. } = *self;
+        self.hub.send(Command::Listen { node, channel, listener });
+    }
+}
+
+/// A rank that comes to a meeting over the network.
+struct Comer {
+    hub: Arc<Hub>,
+    rank: u32,
+    size: u32,
+    process: u64,
+}
+
+impl Comer {
+    fn new(rank: usize, size: usize) -> Result<Self> {
+        let hub = hub()?;
+        Self::of(hub, rank, size, process()?)
+    }
+
+    fn of(hub: Arc<Hub>, rank: usize, size: usize, process: u64) -> Result<Self> {
+        let fail = |why: String| Err(init_failed(size, why));
+        match (u32::try_from(rank), u32::try_from(size)) {
+            _ if !(1..=MOST_RANKS).contains(&size) => {
+                fail(format!("a communicator has 1 to {MOST_RANKS} ranks"))
+            }
+            (Ok(rank), Ok(size)) if rank < size => Ok(Self { hub, rank, size, process }),
+            _ => fail(format!("there is no rank {rank}: ranks count from 0")),
+        }
+    }
+
+    /// Begins to look for the others.
+    fn come(&self, key: NodeKey, meet: Meet, secret: Secret) -> Result<Arc<Meeting>> {
+        let Self { rank, size, process, .. } = *self;
+        let uplink = Uplink { hub: self.hub.clone(), node: key };
+        let meeting = Meeting::replica(size, uplink);
+        let (weak, member) = (Arc::downgrade(&meeting), self.hub.member(process));
+        let seat = u64::from_le_bytes(ident::random()?);
+        let spec = Spec { key, meeting: weak, rank, size, member, secret, meet, seat };
+        self.hub.send(Command::Open(Box::new(spec)));
+        Ok(meeting)
+    }
+
+    /// See `Seat::tcp`.
+    fn tcp(&self, address: &str, secret: Secret) -> Result<Arc<Meeting>> {
+        let key = next_node();
+        let (size, name) = (self.size as usize, address.to_owned());
+        let found = finder::parse(address).map_err(|why| init_failed(size, why))?;
+        if self.rank == 0 {
+            let door = finder::listen(&found).map_err(|error| {
+                init_failed(size, format!("rank 0 cannot listen at {address}: {error}; rank 0 runs on the host of that address, where the port is free"))
+            })?;
+            let id = CommId(ident::random()?);
+            let (secret, door, owner) = (secret.clone(), Some(door), Some(key));
+            self.hub.send(Command::Meet { id, secret, door, owner });
+        }
+        let (id, may_be_stale) = (CommId::THERE, false);
+        let addresses = found.literal().into_iter().collect();
+        let meeting = self.come(key, Meet { id, addresses, name, may_be_stale }, secret)?;
+        if found.literal().is_none() {
+            finder::resolve(&self.hub, key, &meeting, found)?;
+        }
+        Ok(meeting)
+    }
+
+    /// See `Seat::file`.
+    fn file(&self, path: &Path) -> Result<Arc<Meeting>> {
+        let key = next_node();
+        let size = self.size as usize;
+        let name = path.display().to_string();
+        let meet = |id| Meet { id, addresses: Vec::new(), name, may_be_stale: true };
+        if self.rank != 0 {
+            // Nobody knows the secret of no file.
+            let meeting =
+                self.come(key, meet(CommId::THERE), Secret::of_bytes(ident::random()?))?;
+            finder::read(&self.hub, key, &meeting, path)?;
+            return Ok(meeting);
+        }
+        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
+        let place =
+            unique::Place { id, secret: secret.clone(), addresses: self.hub.addresses.clone() };
+        file::write(path, &place).map_err(|error| {
+            init_failed(size, format!("rank 0 cannot write {}: {error}", path.display()))
+        })?;
+        let (owner, own) = (Some(key), secret.clone());
+        self.hub.send(Command::Meet { id, secret, door: None, owner });
+        let meet = Meet { addresses: self.hub.addresses.clone(), ..meet(id) };
+        self.come(key, meet, own)
+    }
+
+    /// See `Seat::with_id`.
+    fn with_id(&self, id: UniqueId) -> Result<Arc<Meeting>> {
+        let place = id.place().map_err(|why| init_failed(self.size as usize, why))?;
+        let unique::Place { id, secret, addresses } = place;
+        let name = format!("of the id, made by the process at {}", shown(&addresses));
+        let meet = Meet { id, addresses, name, may_be_stale: false };
+        self.come(next_node(), meet, secret)
+    }
+}
+
+/// A rank's meeting with those who know `address`.
+pub(crate) fn tcp(address: &str, rank: usize, size: usize) -> Result<Arc<Meeting>> {
+    Comer::new(rank, size)?.tcp(address, given_secret())
+}
+
+/// A rank's meeting with those who read `path`.
+pub(crate) fn file(path: &Path, rank: usize, size: usize) -> Result<Arc<Meeting>> {
+    Comer::new(rank, size)?.file(path)
+}
+
+/// A rank's meeting with those who have `id`.
+pub(crate) fn with_id(id: UniqueId, rank: usize, size: usize) -> Result<Arc<Meeting>> {
+    Comer::new(rank, size)?.with_id(id)
+}
+
+/// The secret of the job. Without one everybody knows it, and it protects from mistakes only.
+fn given_secret() -> Secret {
+    match std::env::var_os(SECRET).filter(|secret| !secret.is_empty()) {
+        Some(secret) => Secret::of_text(&secret.to_string_lossy()),
+        None => Secret::of_text("typed-nccl without a secret"),
+    }
+}
+
+fn shown(addresses: &[SocketAddr]) -> String {
+    let all: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    all.join(" or ")
+}
+
+fn init_failed(size: usize, why: String) -> Error {
+    Error::InitFailed(Box::new(InitFailed { size, ranks: Vec::new(), why }))
+}

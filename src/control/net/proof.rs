@@ -1,0 +1,255 @@
+//! Who may talk to a rank: both sides prove that they know the communicator's secret.
+//!
+//! Three messages of fixed length open every connection, in this layout for ever: the side that
+//! listens sends a challenge, the side that connects a claim with its proof, the side that listens a
+//! verdict with its own. Until a claim is proven, nothing else is read and nothing is allocated.
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+use super::ident::CommId;
+
+const MAGIC: [u8; 4] = *b"tnCP";
+
+/// The layout of frames: raised with every change of it.
+const PROTOCOL: u16 = 1;
+
+pub(super) const CHALLENGE: usize = 4 + Version::BYTES + 32;
+pub(super) const CLAIM: usize = 4 + Version::BYTES + 16 + 1 + 4 + 4 + 32 + 32;
+pub(super) const VERDICT: usize = 1 + 32;
+
+/// What both sides know and nobody else.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Secret([u8; 32]);
+
+impl Secret {
+    pub(super) fn of_text(text: &str) -> Self {
+        Self(Sha256::digest(text.as_bytes()).into())
+    }
+
+    pub(super) fn of_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    fn mac(&self, side: Side, challenge: &[u8; CHALLENGE], claim: &[u8], code: u8) -> Hmac<Sha256> {
+        // A shorter key is one with zeros behind it.
+        let mut key = [0; 64];
+        key[..32].copy_from_slice(&self.0);
+        let mut mac = <Hmac<Sha256> as KeyInit>::new(&key.into());
+        mac.update(&[side as u8, code]);
+        mac.update(challenge);
+        mac.update(claim);
+        mac
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Connects = 1,
+    Listens = 2,
+}
+
+/// Which program speaks: the protocol and the crate's version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Version {
+    protocol: u16,
+    name: [u8; 16],
+}
+
+impl Version {
+    const BYTES: usize = 2 + 16;
+
+    pub(super) fn own() -> Self {
+        Self::named(env!("CARGO_PKG_VERSION"))
+    }
+
+    pub(super) fn named(text: &str) -> Self {
+        let mut name = [0; 16];
+        for (to, from) in name.iter_mut().zip(text.bytes()) {
+            *to = from;
+        }
+        Self { protocol: PROTOCOL, name }
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        let mut name = [0; 16];
+        name.copy_from_slice(&bytes[2..Self::BYTES]);
+        Self { protocol: u16::from_le_bytes([bytes[0], bytes[1]]), name }
+    }
+
+    fn write(self, to: &mut Vec<u8>) {
+        to.extend(self.protocol.to_le_bytes());
+        to.extend(self.name);
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name: String =
+            self.name.iter().take_while(|byte| **byte != 0).copied().map(shown).collect();
+        write!(f, "typed-nccl {name}")
+    }
+}
+
+fn shown(byte: u8) -> char {
+    if byte.is_ascii_graphic() { char::from(byte) } else { '?' }
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    /// To be told where the others are.
+    Meet,
+    /// To be a neighbour in a communicator's tree.
+    Link {
+        /// Whether this side has the table of its members.
+        has_table: bool,
+    },
+}
+
+/// What the side that connects says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    pub(super) version: Version,
+    pub(super) id: CommId,
+    pub(super) purpose: Purpose,
+    pub(super) from: u32,
+    pub(super) to: u32,
+}
+
+/// How a claim was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Welcome = 1,
+    /// It did not know the secret. The only one without a proof of this side's.
+    Unproven = 2,
+    OtherVersion = 3,
+    /// There is no such communicator here, yet or any more.
+    Unknown = 4,
+    /// The communicator has ended here.
+    Ended = 5,
+    /// The others took this rank for dead.
+    Dead = 6,
+}
+
+impl Verdict {
+    fn of(code: u8) -> Option<Self> {
+        [Self::Welcome, Self::Unproven, Self::OtherVersion, Self::Unknown, Self::Ended, Self::Dead]
+            .into_iter()
+            .find(|verdict| *verdict as u8 == code)
+    }
+}
+
+/// A fresh challenge.
+pub(super) fn challenge(nonce: [u8; 32]) -> [u8; CHALLENGE] {
+    let mut bytes = Vec::with_capacity(CHALLENGE);
+    bytes.extend(MAGIC);
+    Version::own().write(&mut bytes);
+    bytes.extend(nonce);
+    sized(&bytes)
+}
+
+/// The version of the side that sent a challenge; none if it is none of ours.
+pub(super) fn challenger(challenge: &[u8; CHALLENGE]) -> Option<Version> {
+    (challenge[..4] == MAGIC).then(|| Version::read(&challenge[4..]))
+}
+
+impl Claim {
+    /// The claim with its proof, as it is sent.
+    pub(super) fn prove(
+        &self,
+        secret: &Secret,
+        challenge: &[u8; CHALLENGE],
+        nonce: [u8; 32],
+    ) -> [u8; CLAIM] {
+        let mut bytes = Vec::with_capacity(CLAIM);
+        bytes.extend(MAGIC);
+        self.version.write(&mut bytes);
+        bytes.extend(self.id.0);
+        bytes.push(match self.purpose {
+            Purpose::Meet => 0,
+            Purpose::Link { has_table: false } => 1,
+            Purpose::Link { has_table: true } => 2,
+        });
+        bytes.extend(self.from.to_le_bytes());
+        bytes.extend(self.to.to_le_bytes());
+        bytes.extend(nonce);
+        let mac = secret.mac(Side::Connects, challenge, &bytes, 0).finalize();
+        bytes.extend(mac.into_bytes());
+        sized(&bytes)
+    }
+
+    /// What a claim says, proven or not; none if it is none of ours.
+    pub(super) fn read(bytes: &[u8; CLAIM]) -> Option<Self> {
+        let (magic, rest) = bytes.split_at(4);
+        let (version, rest) = rest.split_at(Version::BYTES);
+        let (id, rest) = rest.split_at(16);
+        let number =
+            |at: usize| u32::from_le_bytes([rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
+        let purpose = match rest[0] {
+            0 => Purpose::Meet,
+            1 => Purpose::Link { has_table: false },
+            2 => Purpose::Link { has_table: true },
+            _ => return None,
+        };
+        let version = Version::read(version);
+        let claim =
+            Self { version, id: CommId(sized(id)), purpose, from: number(1), to: number(5) };
+        (magic == MAGIC).then_some(claim)
+    }
+}
+
+/// Whether a claim proves that its side knows the secret.
+pub(super) fn is_proven(secret: &Secret, challenge: &[u8; CHALLENGE], claim: &[u8; CLAIM]) -> bool {
+    let (said, mac) = claim.split_at(CLAIM - 32);
+    secret.mac(Side::Connects, challenge, said, 0).verify_slice(mac).is_ok()
+}
+
+/// The verdict with this side's proof, unless it has nothing to say to a stranger.
+pub(super) fn judge(
+    secret: Option<&Secret>,
+    challenge: &[u8; CHALLENGE],
+    claim: &[u8; CLAIM],
+    verdict: Verdict,
+) -> [u8; VERDICT] {
+    let mut bytes = [0; VERDICT];
+    bytes[0] = verdict as u8;
+    if let Some(secret) = secret {
+        let mac = secret.mac(Side::Listens, challenge, claim, verdict as u8).finalize();
+        bytes[1..].copy_from_slice(&mac.into_bytes());
+    }
+    bytes
+}
+
+/// What the other side decided; none if it did not prove that it knows the secret.
+pub(super) fn judged(
+    secret: &Secret,
+    challenge: &[u8; CHALLENGE],
+    claim: &[u8; CLAIM],
+    verdict: &[u8; VERDICT],
+) -> Option<Verdict> {
+    match Verdict::of(verdict[0])? {
+        // Said by sides that know of no secret to prove.
+        said @ (Verdict::Unproven | Verdict::Unknown | Verdict::Ended) => Some(said),
+        said => {
+            let mac = secret.mac(Side::Listens, challenge, claim, verdict[0]);
+            mac.verify_slice(&verdict[1..]).is_ok().then_some(said)
+        }
+    }
+}
+
+fn sized<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut sized = [0; N];
+    sized.copy_from_slice(bytes);
+    sized
+}

@@ -1,0 +1,328 @@
+//! Where the ranks of a communicator meet: each says where it is, and is told who is above it in the
+//! tree as soon as those have come. When all have, rank 0 gets the table.
+//!
+//! A connection ends when its rank has its place in the tree, so few are open at a time.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use super::address;
+use super::conns::{Conns, Key};
+use super::hub::NodeKey;
+use super::ident::CommId;
+use super::ledger::{FAN_OUT, parent};
+use super::message::{Hello, Left, MOST_ADDRESSES, MOST_RANKS, MOST_TEXT, Member, Message, Table};
+use super::proof::Secret;
+
+/// How many ranks wait with an open connection; others come again.
+const MOST_WAITING: usize = 8192;
+
+/// When those come again, in milliseconds.
+const LATER: u32 = 100;
+
+/// How many missing ranks are named.
+const MISSING: usize = 16;
+
+/// How long one that failed tells those who come late.
+const LINGER: Duration = Duration::from_secs(2);
+
+pub(super) struct Rendezvous {
+    pub(super) id: CommId,
+    pub(super) secret: Secret,
+    /// Rank 0's node, with which this ends; none for one that ends when it has served.
+    pub(super) owner: Option<NodeKey>,
+    /// Of the communicator.
+    comm: CommId,
+    /// And who said so.
+    size: Option<(u32, u32)>,
+    job: String,
+    comers: BTreeMap<u32, Comer>,
+    /// Whose connections are open.
+    guests: HashMap<Key, u32>,
+    version: String,
+    left: Vec<Left>,
+    failed: Option<(Vec<u32>, String)>,
+    /// Since when nobody needs it.
+    pub(super) over: Option<Instant>,
+    linked: u32,
+    /// How many were missing when the ranks were told.
+    told: Option<usize>,
+}
+
+struct Comer {
+    seat: u64,
+    member: Member,
+    conn: Option<Key>,
+    is_welcome: bool,
+    is_linked: bool,
+}
+
+impl Rendezvous {
+    pub(super) fn new(id: CommId, comm: CommId, secret: Secret, owner: Option<NodeKey>) -> Self {
+        Self {
+            id,
+            secret,
+            owner,
+            comm,
+            size: None,
+            job: String::new(),
+            comers: BTreeMap::new(),
+            guests: HashMap::new(),
+            version: String::new(),
+            left: Vec::new(),
+            failed: None,
+            over: None,
+            linked: 0,
+            told: None,
+        }
+    }
+
+    /// Whether it can go: everybody has a place, or has had the time to hear why there is none.
+    pub(super) fn is_over(&self) -> bool {
+        let all = self.size.is_some_and(|(size, _)| self.linked == size);
+        all || self.over.is_some_and(|since| since.elapsed() >= LINGER)
+    }
+
+    /// Its owner has ended.
+    pub(super) fn end(&mut self) {
+        self.over.get_or_insert_with(Instant::now);
+        if self.failed.is_none() {
+            self.over = Instant::now().checked_sub(LINGER);
+        }
+    }
+
+    /// A rank has come. False if what it says makes no sense.
+    pub(super) fn hello(&mut self, conns: &mut Conns, key: Key, hello: Hello<'_>) -> bool {
+        let Hello { rank, size, seat, version, job, mut member } = hello;
+        let is_sane = (1..=MOST_RANKS).contains(&(size as usize))
+            && rank < size
+            && member.is_bounded()
+            && version.len().max(job.len()) <= MOST_TEXT;
+        if !is_sane || self.guests.contains_key(&key) {
+            return false;
+        }
+        if is_other_job(&self.job, &job) {
+            let why = format!(
+                "came to the place of another job, {}: give each job an address of its own",
+                self.job
+            );
+            conns.send(key, &Message::Fail { ranks: vec![rank], why: why.into() });
+            return true;
+        }
+        if self.job.is_empty() {
+            self.job = job.into_owned();
+        }
+        let (expected, by) = *self.size.get_or_insert((size, rank));
+        if expected != size {
+            let why = format!("disagree on the number of ranks: {expected} and {size}");
+            self.fail(conns, vec![by, rank], why);
+        }
+        if self.version.is_empty() {
+            self.version = version.clone().into_owned();
+        }
+        if self.version != version {
+            let why = format!(
+                "run typed-nccl {} and {version}: run one build on all ranks",
+                self.version
+            );
+            self.fail(conns, vec![by, rank], why);
+        }
+        let all_here = self.comers.len() == expected as usize;
+        match self.comers.get_mut(&rank) {
+            Some(comer) if comer.seat == seat => {
+                if let Some(old) = comer.conn.replace(key) {
+                    self.guests.remove(&old);
+                }
+                self.guests.insert(key, rank);
+            }
+            // The next communicator at this address; this one is about to be over.
+            Some(comer) if all_here && comer.member.process == member.process => {
+                conns.send(key, &Message::Later(LATER));
+                return true;
+            }
+            Some(comer) => {
+                let why = format!("was taken twice: by {} and by {member}", comer.member);
+                self.fail(conns, vec![rank], why);
+            }
+            None => {
+                seen_from_here(conns, key, &mut member);
+                let (conn, is_welcome, is_linked) = (Some(key), false, false);
+                self.comers.insert(rank, Comer { seat, member, conn, is_welcome, is_linked });
+                self.guests.insert(key, rank);
+            }
+        }
+        if let Some((ranks, why)) = &self.failed {
+            conns.send(key, &Message::Fail { ranks: ranks.clone(), why: Cow::Borrowed(why) });
+            return true;
+        }
+        for left in &self.left {
+            conns.send(key, &Message::Left(left.clone()));
+        }
+        self.welcome(conns, rank);
+        self.complete(conns);
+        true
+    }
+
+    /// Welcomes a rank whose ancestors have all come, and those below that waited for it.
+    fn welcome(&mut self, conns: &mut Conns, rank: u32) {
+        let mut next = vec![rank];
+        while let Some(rank) = next.pop() {
+            let above = std::iter::successors(parent(rank), |rank| parent(*rank));
+            let ancestors: Option<Vec<Member>> =
+                above.map(|rank| Some(self.comers.get(&rank)?.member.clone())).collect();
+            let Some(ancestors) = ancestors else {
+                self.put_off(conns, rank);
+                continue;
+            };
+            let Some(comer) = self.comers.get_mut(&rank) else { continue };
+            let is_first = !std::mem::replace(&mut comer.is_welcome, true);
+            match comer.conn {
+                Some(key) if !comer.is_linked => {
+                    conns.send(key, &Message::Welcome { id: self.comm, ancestors });
+                }
+                _ => {}
+            }
+            if is_first {
+                let size = self.size.map_or(0, |(size, _)| size);
+                let first = u64::from(rank) * u64::from(FAN_OUT) + 1;
+                let below = first..(first + u64::from(FAN_OUT)).min(size.into());
+                next.extend(below.filter_map(|rank| u32::try_from(rank).ok()));
+            }
+        }
+    }
+
+    /// Has a rank come again later, if too many wait.
+    fn put_off(&mut self, conns: &mut Conns, rank: u32) {
+        if self.guests.len() <= MOST_WAITING {
+            return;
+        }
+        if let Some(comer) = self.comers.get_mut(&rank)
+            && let Some(key) = comer.conn.take()
+        {
+            self.guests.remove(&key);
+            conns.send(key, &Message::Later(LATER));
+        }
+    }
+
+    /// Gives rank 0 the table when every rank has come.
+    fn complete(&mut self, conns: &mut Conns) {
+        let Some((size, _)) = self.size else { return };
+        let root = self.comers.get(&0).filter(|root| !root.is_linked).and_then(|root| root.conn);
+        if let Some(root) = root
+            && self.comers.len() == size as usize
+        {
+            let table =
+                Table::new(self.comers.values().map(|comer| comer.member.clone()).collect());
+            conns.send(root, &Message::Table(&table.bytes));
+        }
+    }
+
+    /// A rank has its place in the tree.
+    pub(super) fn linked(&mut self, conns: &mut Conns, key: Key) {
+        if let Some((_, comer)) = self.gone(key)
+            && !std::mem::replace(&mut comer.is_linked, true)
+        {
+            self.linked += 1;
+        }
+        conns.end(key);
+    }
+
+    /// The connection of a rank that has no place in the tree is gone.
+    pub(super) fn closed(&mut self, conns: &mut Conns, key: Key, reason: &str) {
+        let Some((rank, comer)) = self.gone(key) else { return };
+        let why = format!("its process is gone ({}): {reason}", comer.member);
+        self.leave(conns, Left { rank, why, dropped: false, gone: true, died: true, split: 0 });
+    }
+
+    /// A rank says that it leaves.
+    pub(super) fn left(&mut self, conns: &mut Conns, key: Key, left: Left) {
+        if self.guests.get(&key) == Some(&left.rank) {
+            self.leave(conns, left);
+        }
+    }
+
+    /// A rank has left, with nothing to add.
+    pub(super) fn bye(&mut self, conns: &mut Conns, key: Key) {
+        if let Some((rank, _)) = self.gone(key) {
+            let why = "it left before the ranks had met".to_owned();
+            self.leave(
+                conns,
+                Left { rank, why, dropped: false, gone: true, died: false, split: 0 },
+            );
+        }
+        conns.end(key);
+    }
+
+    fn leave(&mut self, conns: &mut Conns, left: Left) {
+        if self.left.iter().any(|known| known.rank == left.rank) {
+            return;
+        }
+        self.left.push(left.clone());
+        self.tell(conns, &Message::Left(left));
+    }
+
+    /// The ranks cannot be one communicator.
+    pub(super) fn fail(&mut self, conns: &mut Conns, mut ranks: Vec<u32>, why: String) {
+        if self.failed.is_none() {
+            ranks.sort_unstable();
+            ranks.dedup();
+            self.failed = Some((ranks.clone(), why.clone()));
+            self.tell(conns, &Message::Fail { ranks, why: why.into() });
+        }
+    }
+
+    /// Says who is missing, from time to time.
+    pub(super) fn tick(&mut self, conns: &mut Conns) {
+        let Some((size, _)) = self.size else { return };
+        let missing = size as usize - self.comers.len();
+        if missing > 0 && self.told != Some(missing) {
+            self.told = Some(missing);
+            let ranks = (0..size).filter(|rank| !self.comers.contains_key(rank));
+            let (count, ranks) =
+                (u32::try_from(missing).unwrap_or(u32::MAX), ranks.take(MISSING).collect());
+            self.tell(conns, &Message::Missing { count, ranks });
+        }
+    }
+
+    /// To everybody who waits here, and through rank 0 to those who have a place.
+    fn tell(&self, conns: &mut Conns, message: &Message<'_>) {
+        self.guests.keys().for_each(|key| conns.send(*key, message));
+    }
+
+    /// The rank whose connection has ended.
+    fn gone(&mut self, key: Key) -> Option<(u32, &mut Comer)> {
+        let rank = self.guests.remove(&key)?;
+        let comer = self.comers.get_mut(&rank)?;
+        comer.conn = None;
+        Some((rank, comer))
+    }
+
+    /// The connections of those who wait.
+    pub(super) fn guests(&self) -> impl Iterator<Item = Key> {
+        self.guests.keys().copied()
+    }
+}
+
+/// Whether two jobs are known, by one launcher, and differ.
+fn is_other_job(own: &str, other: &str) -> bool {
+    match (own.split_once('='), other.split_once('=')) {
+        (Some((own, id)), Some((other, other_id))) => own == other && id != other_id,
+        _ => false,
+    }
+}
+
+/// The address from which a rank came reaches it from here, so it is tried first.
+fn seen_from_here(conns: &mut Conns, key: Key, member: &mut Member) {
+    let port = member.addresses.first().map(|address| address.port());
+    let seen = conns.get(key).and_then(|conn| conn.peer());
+    if let (Some(port), Some(mut seen)) = (port, seen)
+        && !seen.ip().is_loopback()
+        && member.addresses.iter().any(|known| address::plain(*known).ip() == seen.ip())
+    {
+        seen.set_port(port);
+        member.addresses.retain(|known| address::plain(*known) != seen);
+        member.addresses.insert(0, seen);
+        member.addresses.truncate(MOST_ADDRESSES);
+    }
+}

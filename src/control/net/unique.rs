@@ -1,0 +1,215 @@
+//! Ids of communicators that a program hands round itself.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::hub::{Command, hub};
+use super::ident::{self, CommId};
+use super::proof::Secret;
+use crate::Result;
+
+/// Where the ranks of one communicator meet, for programs that have a way of their own to tell each
+/// other: one process makes it, the program sends it to the others, and each takes its seat with
+/// [`Seat::with_id`](crate::Seat::with_id).
+///
+/// It is for one communicator. The ranks meet at the process that made it, which lives until they
+/// have met. It has a secret in it: who knows the id can take part.
+///
+/// ```no_run
+/// use typed_nccl::{Result, Seat, UniqueId};
+///
+/// # fn send_to_others(bytes: &[u8]) {}
+/// # fn receive_from_first() -> [u8; 128] { [0; 128] }
+/// fn seat(rank: usize, size: usize) -> Result<Seat> {
+///     let id = if rank == 0 {
+///         let id = UniqueId::new()?;
+///         send_to_others(&id.to_bytes());
+///         id
+///     } else {
+///         UniqueId::from_bytes(receive_from_first())
+///     };
+///     Seat::with_id(id, rank, size)
+/// }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UniqueId([u8; BYTES]);
+
+const BYTES: usize = 128;
+
+/// The layout of ids.
+const LAYOUT: u8 = 1;
+
+const V4: u8 = 4;
+const V6: u8 = 6;
+
+impl UniqueId {
+    /// A new id. The ranks meet at this process, which listens for them from now on.
+    ///
+    /// # Errors
+    /// [`Error::InitFailed`](crate::Error::InitFailed): this process cannot listen.
+    pub fn new() -> Result<Self> {
+        let hub = hub()?;
+        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
+        let place = Place { id, secret: secret.clone(), addresses: hub.addresses.clone() };
+        hub.send(Command::Meet { id, secret, door: None, owner: None });
+        Ok(Self::of(&place))
+    }
+
+    /// To be sent to the other ranks.
+    pub fn to_bytes(self) -> [u8; BYTES] {
+        self.0
+    }
+
+    /// An id from what [`to_bytes`](Self::to_bytes) gave. Bytes that are none are refused by
+    /// [`Seat::with_id`](crate::Seat::with_id).
+    pub fn from_bytes(bytes: [u8; BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn of(place: &Place) -> Self {
+        let mut bytes = vec![LAYOUT];
+        bytes.extend(place.id.0);
+        bytes.extend(place.secret.bytes());
+        for address in &place.addresses {
+            let mut one = Vec::new();
+            match address.ip() {
+                IpAddr::V4(ip) => {
+                    one.push(V4);
+                    one.extend(ip.octets());
+                }
+                IpAddr::V6(ip) => {
+                    one.push(V6);
+                    one.extend(ip.octets());
+                }
+            }
+            one.extend(address.port().to_le_bytes());
+            if bytes.len() + one.len() <= BYTES {
+                bytes.extend(one);
+            }
+        }
+        bytes.resize(BYTES, 0);
+        let mut id = [0; BYTES];
+        id.copy_from_slice(&bytes);
+        Self(id)
+    }
+
+    pub(super) fn place(&self) -> Result<Place, String> {
+        let bad =
+            || "the id is none that `UniqueId::new` made: send all bytes of `to_bytes`".to_owned();
+        let (head, mut rest) = self.0.split_at(1 + 16 + 32);
+        let (mut id, mut secret) = ([0; 16], [0; 32]);
+        id.copy_from_slice(&head[1..17]);
+        secret.copy_from_slice(&head[17..]);
+        let mut addresses = Vec::new();
+        while let Some((kind @ (&V4 | &V6), tail)) = rest.split_first() {
+            let length = if *kind == V4 { 4 } else { 16 };
+            let (Some(ip), Some(port)) = (tail.get(..length), tail.get(length..length + 2)) else {
+                return Err(bad());
+            };
+            let ip: IpAddr = match (<[u8; 4]>::try_from(ip), <[u8; 16]>::try_from(ip)) {
+                (Ok(v4), _) => Ipv4Addr::from(v4).into(),
+                (_, Ok(v6)) => Ipv6Addr::from(v6).into(),
+                _ => return Err(bad()),
+            };
+            addresses.push(SocketAddr::new(ip, u16::from_le_bytes([port[0], port[1]])));
+            rest = &tail[length + 2..];
+        }
+        if head[0] != LAYOUT || addresses.is_empty() {
+            return Err(bad());
+        }
+        Ok(Place { id: CommId(id), secret: Secret::of_bytes(secret), addresses })
+    }
+}
+
+/// Says nothing of the secret.
+impl fmt::Debug for UniqueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UniqueId")
+    }
+}
+
+impl Serialize for UniqueId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for UniqueId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+
+        impl<'de> serde::de::Visitor<'de> for Bytes {
+            type Value = UniqueId;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{BYTES} bytes")
+            }
+
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<UniqueId, E> {
+                let bytes = bytes.try_into().map_err(|_| E::invalid_length(bytes.len(), &self))?;
+                Ok(UniqueId(bytes))
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> Result<UniqueId, A::Error> {
+                let mut bytes = [0; BYTES];
+                for (at, byte) in bytes.iter_mut().enumerate() {
+                    *byte =
+                        seq.next_element()?.ok_or_else(|| A::Error::invalid_length(at, &self))?;
+                }
+                Ok(UniqueId(bytes))
+            }
+        }
+
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+/// Where ranks meet, and what lets them in.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) id: CommId,
+    pub(super) secret: Secret,
+    pub(super) addresses: Vec<SocketAddr>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BYTES, Place, UniqueId};
+    use crate::control::net::ident::CommId;
+    use crate::control::net::proof::Secret;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_id_is_what_was_put_into_it_as_far_as_it_fits() {
+        let address = |text: &str| text.parse().expect("an address");
+        let addresses = vec![address("10.0.0.1:80"), address("[2001:db8::1]:65535")];
+        let place = Place { id: CommId([7; 16]), secret: Secret::of_text("x"), addresses };
+        let id = UniqueId::of(&place);
+        assert_eq!(UniqueId::from_bytes(id.to_bytes()).place().as_ref(), Ok(&place));
+        let many = Place { addresses: vec![address("[2001:db8::1]:1"); 9], ..place };
+        assert_eq!(UniqueId::of(&many).place().map(|place| place.addresses.len()), Ok(4));
+        let text = serde_json::to_string(&id).expect("it is encoded");
+        assert_eq!(serde_json::from_str::<UniqueId>(&text).ok(), Some(id));
+        let bytes = postcard::to_stdvec(&id).expect("it is encoded");
+        assert_eq!(postcard::from_bytes::<UniqueId>(&bytes).ok(), Some(id));
+        assert!(postcard::from_bytes::<UniqueId>(&bytes[..100]).is_err());
+        assert!(!format!("{id:?} {place:?}", place = id.place()).contains("120"));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_that_are_no_id_are_refused(bytes in prop::collection::vec(any::<u8>(), BYTES)) {
+            let mut id = [0; BYTES];
+            id.copy_from_slice(&bytes);
+            if let Ok(place) = UniqueId::from_bytes(id).place() {
+                prop_assert!(!place.addresses.is_empty());
+            }
+        }
+    }
+}
