@@ -1,14 +1,16 @@
 //! The main job: ranks exchange halos, reduce gradients in two precisions, pass a ring around and run
-//! a plan; every number is checked. `cargo run --release --example quickstart` runs it as 8 ranks on
-//! this machine, `.. -- --device cuda --ranks 2` on GPUs.
+//! a plan; every number is checked. `cargo run --release --example quickstart` runs it as 4 ranks on
+//! this machine, with `TYPED_NCCL=host:8` as 8, with `TYPED_NCCL=cuda-threads:2` on two GPUs.
 
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    Avg, Communicator, Cuda, Device, Element, Error, Host, Result, Signals, Sum, bf16, plan,
+    Avg, Communicator, Device, Element, Error, Result, Signals, Sum, bf16, launch, plan,
 };
 
-type Row = (&'static str, Result<Duration>);
+/// How long it took, or why it is not done here.
+type Outcome = std::result::Result<Duration, String>;
+type Row = (&'static str, Outcome);
 const LEN: usize = 1 << 20;
 const EDGE: usize = 1 << 14;
 
@@ -24,32 +26,11 @@ plan! {
 }
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let after = |name| arguments.iter().skip_while(|a| *a != name).nth(1);
-    let n = after("--ranks").and_then(|n| n.parse().ok()).unwrap_or(8);
-    let (ranks, what) = match after("--device").map(String::as_str) {
-        Some("cuda") => {
-            let nccl = Cuda::nccl_version()?;
-            (Cuda::spmd(n, |place| job(place.init()?))?, format!("{n} GPUs, NCCL {nccl}"))
-        }
-        _ => (Host::spmd(n, |place| job(place.init()?))?, format!("{n} ranks here, no GPU")),
-    };
-    println!("{what:<44} {:>12}", "slowest rank");
-    for (i, (what, own)) in ranks[0].iter().enumerate() {
-        match own {
-            Ok(_) => {
-                let slowest = ranks.iter().filter_map(|rows| rows[i].1.as_ref().ok()).max();
-                println!("{what:<44} {:>12.1?}", slowest.unwrap_or(&Duration::ZERO));
-            }
-            Err(why) => println!("{what:<44} not here: {why}"),
-        }
-    }
-    println!("\nall verified");
-    Ok(())
+    launch!(job)
 }
 
 /// Runs on every rank, on whatever device the communicator has.
-fn job<D: Device>(mut comm: Communicator<D>) -> Result<Vec<Row>> {
+fn job<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let (rank, size) = (comm.rank().index(), comm.size());
     let (left, right) = (comm.ring(-1), comm.ring(1));
 
@@ -99,8 +80,29 @@ fn job<D: Device>(mut comm: Communicator<D>) -> Result<Vec<Row>> {
     })?;
     let ranks = [left.index() as i32, right.index() as i32];
     check(&theirs.to_vec()?, |i| ranks[i / (LEN / 2)]);
-    comm.finish()?;
-    Ok(vec![halos, mean, sums, ring, both])
+    report(&comm, [halos, mean, sums, ring, both])?;
+    comm.finish()
+}
+
+/// Rank 0 prints what the slowest rank took.
+fn report<D: Device, const N: usize>(comm: &Communicator<D>, rows: [Row; N]) -> Result<()> {
+    let ranks =
+        comm.gather_values(&rows.each_ref().map(|(_, outcome)| outcome.clone()).to_vec())?;
+    if comm.rank().index() != 0 {
+        return Ok(());
+    }
+    println!("{:<44} {:>12}", format!("{} ranks, {}", comm.size(), D::KIND), "slowest rank");
+    for (i, (what, own)) in rows.iter().enumerate() {
+        match own {
+            Ok(_) => {
+                let slowest = ranks.iter().filter_map(|rows| rows[i].as_ref().ok()).max();
+                println!("{what:<44} {:>12.1?}", slowest.unwrap_or(&Duration::ZERO));
+            }
+            Err(why) => println!("{what:<44} not here: {why}"),
+        }
+    }
+    println!("\nall verified");
+    Ok(())
 }
 
 /// How long it takes, or why this NCCL does not do it.
@@ -112,7 +114,7 @@ fn timed<D: Device>(
     comm.barrier()?;
     let start = Instant::now();
     match run(comm) {
-        Err(error @ Error::Unsupported(_)) => return Ok((what, Err(error))),
+        Err(Error::Unsupported(why)) => return Ok((what, Err(why.to_string()))),
         outcome => outcome?,
     }
     comm.sync(comm.stream())?;

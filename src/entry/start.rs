@@ -16,12 +16,13 @@ pub(super) fn this_rank<E: From<Error> + Display>(
     found: &Found,
     body: impl FnOnce(Place<OnGpu>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let no_gpu = |error: Error| match error {
-        Error::NoDriver(_) | Error::NoSuchDevice(_) => {
-            let why = error.to_string();
-            LaunchFault::NoGpu { launched: found.launched.clone(), why }.into()
-        }
-        other => other,
+    let no_gpu = |error: Error| {
+        let why = match &error {
+            Error::NoDriver(no) => format!("there is no CUDA driver ({})", no.why),
+            Error::NoSuchDevice(_) => error.to_string(),
+            _ => return error,
+        };
+        LaunchFault::NoGpu { launched: found.launched.clone(), why }.into()
     };
     let device = own_gpu().and_then(Cuda::any).map_err(no_gpu)?;
     let place = Place::new(Seat::of(found, &Variables::here())?, device);

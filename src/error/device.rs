@@ -15,7 +15,7 @@ impl fmt::Display for NoDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no CUDA driver can be used here: {}; install NVIDIA's driver (`nvidia-smi` shows whether it works), or run on the host: `Host` in the place of `Cuda`",
+            "no CUDA driver can be used here: {}; install NVIDIA's driver (`nvidia-smi` shows whether it works), or run on the host: `Host` in the place of `Cuda`, TYPED_NCCL=host:4 with `launch!`",
             self.why
         )
     }

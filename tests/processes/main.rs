@@ -1,0 +1,19 @@
+//! `launch!` as processes: those that it starts itself, and those that a launcher starts. Each test is
+//! a program of this file, run again by its name with doubles of CUDA's driver and of NCCL.
+
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod machine;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod own;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod refused;
+
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+fn main() {
+    machine::main(&[own::TESTS, refused::TESTS]);
+}
+
+#[cfg(not(all(feature = "cuda", target_os = "linux")))]
+fn main() {
+    println!("SKIPPED: the doubles are for Linux, and for builds with the feature `cuda`");
+}

@@ -1,0 +1,136 @@
+//! Processes that `launch!` starts itself.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use typed_nccl::{Communicator, Device, Error, Result, launch};
+
+use crate::machine::{Test, lines, output, says, wait};
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "a_process_for_each_gpu_that_is_asked_for",
+        program: greeting,
+        test: |run| {
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:1");
+            let ended = output(command);
+            assert!(ended.status.success(), "{ended:?}");
+            // The launcher itself does not come to what stands after `launch!`.
+            assert_eq!(lines(&ended.stdout), ["[0] after", "[0] rank 0 of 1 on cuda:0"]);
+        },
+    },
+    Test {
+        name: "threads_on_gpus",
+        program: greeting,
+        test: |run| {
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda-threads:2");
+            let ended = output(command);
+            assert!(ended.status.success(), "{ended:?}");
+            let expected = ["after", "rank 0 of 2 on cuda:0", "rank 1 of 2 on cuda:1"];
+            assert_eq!(lines(&ended.stdout), expected);
+        },
+    },
+    Test {
+        name: "more_than_there_are",
+        program: greeting,
+        test: |run| {
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:5");
+            let ended = output(command);
+            assert_eq!(ended.status.code(), Some(1));
+            says(&ended.stderr, &["cuda:4 was asked for", "sees 4 GPUs"]);
+        },
+    },
+    Test {
+        name: "the_error_of_a_rank_is_the_launchers",
+        program: || launch!(fails),
+        test: |run| {
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:1");
+            let ended = output(command);
+            assert_eq!(ended.status.code(), Some(1));
+            says(
+                &ended.stderr,
+                &["[0] Error: the disk is full", "rank 0 (process ", "exit code 1"],
+            );
+        },
+    },
+    Test {
+        name: "a_signal_reaches_the_ranks",
+        program: || launch!(sleeps),
+        test: |run| {
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:1");
+            let mut launcher = command.spawn().expect("it starts");
+            let _rank = first_number(&mut launcher);
+            signal(launcher.id(), "TERM");
+            let ended = wait(launcher);
+            assert_eq!(ended.status.code(), Some(128 + 15), "{ended:?}");
+            says(&ended.stderr, &["was ended by signal 15"]);
+        },
+    },
+    Test {
+        name: "ranks_die_with_their_launcher",
+        program: || launch!(sleeps),
+        test: |run| {
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:1");
+            let mut launcher = command.spawn().expect("it starts");
+            let rank = first_number(&mut launcher);
+            launcher.kill().expect("it can be killed");
+            wait(launcher);
+            let since = Instant::now();
+            while is_running(rank) {
+                assert!(since.elapsed() < Duration::from_secs(30), "process {rank} runs on");
+                thread::sleep(Duration::from_millis(5));
+            }
+        },
+    },
+];
+
+fn greeting() -> Result<()> {
+    launch!(greets)?;
+    println!("after");
+    Ok(())
+}
+
+fn greets<D: Device>(comm: Communicator<D>) -> Result<()> {
+    comm.barrier()?;
+    println!("rank {} of {} on {:?}", comm.rank(), comm.size(), comm.device());
+    comm.finish()
+}
+
+fn fails<D: Device>(_: Communicator<D>) -> Result<()> {
+    Err(Error::other("the disk is full"))
+}
+
+/// Says its process, and does nothing more.
+fn sleeps<D: Device>(comm: Communicator<D>) -> Result<()> {
+    println!("{}", std::process::id());
+    thread::sleep(Duration::from_secs(600));
+    comm.finish()
+}
+
+/// What `[0] 123` says.
+fn first_number(launcher: &mut Child) -> u32 {
+    let mut line = String::new();
+    let out = launcher.stdout.as_mut().expect("it is a pipe");
+    BufReader::new(out).read_line(&mut line).expect("it prints a line");
+    let number = line.trim().strip_prefix("[0] ").and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("{line}"))
+}
+
+fn signal(process: u32, signal: &str) {
+    let arguments = [format!("-{signal}"), process.to_string()];
+    let sent = std::process::Command::new("kill").args(arguments).status();
+    assert!(sent.expect("there is such a program").success());
+}
+
+fn is_running(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z")
+}
