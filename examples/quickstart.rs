@@ -1,6 +1,7 @@
 //! The main job: ranks exchange halos, reduce gradients in two precisions, pass a ring around and run
 //! a plan; every number is checked. `cargo run --release --example quickstart` runs it as 4 ranks on
-//! this machine, with `TYPED_NCCL=host:8` as 8, with `TYPED_NCCL=cuda-threads:2` on two GPUs.
+//! this machine, with `TYPED_NCCL=host:8` as 8, with `TYPED_NCCL=cuda:2` on two GPUs, and
+//! under a launcher as one rank.
 
 use std::time::{Duration, Instant};
 

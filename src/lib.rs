@@ -18,7 +18,7 @@
 //! * [`Communicator`]: the ranks that communicate; its life is in its type.
 //! * [`Buffer`], [`Slice`], [`SliceMut`]: memory with its element type and its device in the type.
 //! * [`Stream`]: queues of work; `stream.launch` puts your own computation in stream order.
-//! * [`launch!`], [`spmd`], [`Seat::local`]: how a program gets its ranks.
+//! * [`launch!`], [`spmd`], [`Seat::local`], [`Seat::from_env`]: how a program gets its ranks.
 //! * [`Error`]: what the compiler cannot know, with a name, a place and a remedy.
 //!
 //! Import by name. There is no prelude: with a glob import rustc prints full paths in its messages.

@@ -1,23 +1,25 @@
 //! The seat that a launcher gives this process.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::error::{Error, LaunchFault, Unsupported};
-use crate::launcher::{self, Found, Variables};
+use crate::control;
+use crate::error::LaunchFault;
+use crate::launcher::{self, Found, Place, Variables};
 use crate::{Result, Seat};
 
 impl Seat {
     /// The seat that a launcher gives this process: torchrun, Slurm's srun, the mpirun of Open MPI, MPICH,
     /// Intel MPI or MVAPICH, Flux, PALS, or our own (`TYPED_NCCL=cuda`, with [`launch!`](crate::launch)).
-    /// What was recognised is logged. Given once; further communicators come of
-    /// [`split`](crate::Communicator::split).
+    /// What was recognised is logged. Asked again, it gives a seat of the next communicator of the same
+    /// ranks, so all ask equally often.
     ///
     /// `TYPED_NCCL_ADDRESS=host:port` says where rank 0 listens if the launcher does not; the error asks for
     /// it. docs/cluster.md has a complete command line for each launcher.
     ///
     /// # Errors
-    /// [`Error::BadLaunch`]: no launcher, half of one's variables, two that disagree, numbers that are
-    /// none, a rank that is not below the size, no address, or a seat that was taken before.
+    /// [`Error::BadLaunch`](crate::Error::BadLaunch): no launcher, half of one's variables, two that
+    /// disagree, numbers that are none, a rank that is not below the size, or no address;
+    /// [`Error::InitFailed`](crate::Error::InitFailed) as for [`tcp`](Self::tcp).
     pub fn from_env() -> Result<Self> {
         let variables = Variables::here();
         match launcher::find(&variables)? {
@@ -28,25 +30,21 @@ impl Seat {
 
     /// The seat that was found.
     pub(super) fn of(found: &Found, variables: &Variables) -> Result<Self> {
-        static TAKEN: AtomicBool = AtomicBool::new(false);
+        /// How many seats this process has had.
+        static BEFORE: AtomicU64 = AtomicU64::new(0);
         let launched = &found.launched;
-        let meet = if launched.size > 1 { Some(found.place(variables)?) } else { None };
-        if TAKEN.swap(true, Relaxed) {
-            return Err(LaunchFault::Taken { launched: launched.clone() }.into());
+        let (rank, size) = (launched.rank as usize, launched.size);
+        if size == 1 {
+            log::info!("{launched}");
+            return Ok(Self::local(1).remove(0));
         }
-        match meet {
-            None => {
-                log::info!("{launched}");
-                Ok(Self::local(1).remove(0))
-            }
-            Some(place) => {
-                log::info!("{launched}; the ranks meet at {}", place.addresses.join(" or "));
-                Err(Error::Unsupported(Box::new(Unsupported {
-                    what: "a communicator across processes".into(),
-                    needs: "a control plane across processes".into(),
-                    found: "this build has none".into(),
-                })))
-            }
-        }
+        let Place { addresses, job } = found.place(variables)?;
+        log::info!("{launched}; the ranks meet at {}", addresses.join(" or "));
+        let before = BEFORE.fetch_add(1, Relaxed);
+        let meeting = match job {
+            Some(job) => control::job(&addresses, &format!("{job} {before}"), rank, size),
+            None => control::tcp(&addresses[0], rank, size),
+        };
+        Ok(Self::at(meeting?, rank))
     }
 }

@@ -120,11 +120,6 @@ pub enum LaunchFault {
         /// What was asked for.
         asked: String,
     },
-    /// The seat that the environment gives was taken before.
-    Taken {
-        /// What the launcher says.
-        launched: Launched,
-    },
     /// The processes of the ranks could not be started.
     NoProcess {
         /// What was done, and why it failed.
@@ -199,10 +194,6 @@ impl fmt::Display for LaunchFault {
                 f,
                 "{launched}, and {asked} has all ranks in one process, so each of the {} would run all of them; use `launch!` or `Seat::from_env()` without TYPED_NCCL, or leave the launcher out",
                 launched.size
-            ),
-            Self::Taken { launched } => write!(
-                f,
-                "{launched}, and that seat was taken before; make further communicators by `split`"
             ),
             Self::NoProcess { why } => write!(f, "the ranks' processes cannot be started: {why}"),
         }

@@ -79,10 +79,10 @@ pub(crate) struct Found {
 impl Found {
     /// Where the ranks meet: `TYPED_NCCL_ADDRESS`, or what the launcher's variables tell.
     pub(crate) fn place(&self, variables: &Variables) -> Result<Place> {
-        let known = (self.place)(variables, &self.launched);
-        let Some(address) = variables.get(ADDRESS) else { return known };
-        let job = known.map_or_else(|_| String::new(), |place| place.job);
-        Ok(Place { addresses: vec![address.to_owned()], job })
+        match variables.get(ADDRESS) {
+            Some(address) => Ok(Place { addresses: vec![address.to_owned()], job: None }),
+            None => (self.place)(variables, &self.launched),
+        }
     }
 }
 

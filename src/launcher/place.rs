@@ -14,8 +14,8 @@ pub(crate) struct Place {
     /// Rank 0 listens at the first of these that is free; the others try them in turn.
     pub(crate) addresses: Vec<String>,
     /// What only this job's ranks have in common, as far as the launcher says: ranks of two jobs that
-    /// try one port are told apart by it. It is no secret.
-    pub(crate) job: String,
+    /// try one port are told apart by it. It is no secret. None for an address that the user gave.
+    pub(crate) job: Option<String>,
 }
 
 /// How many ports are tried.
@@ -44,7 +44,7 @@ impl Place {
     fn at(host: &str, ports: impl Iterator<Item = u16>, job: String) -> Self {
         let bracketed = host.contains(':') && !host.starts_with('[');
         let host = if bracketed { format!("[{host}]") } else { host.to_owned() };
-        Self { addresses: ports.map(|port| format!("{host}:{port}")).collect(), job }
+        Self { addresses: ports.map(|port| format!("{host}:{port}")).collect(), job: Some(job) }
     }
 
     /// For launchers that do not say where rank 0 runs: on this machine, if all ranks do.

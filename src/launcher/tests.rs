@@ -67,7 +67,7 @@ fn torchrun_meets_beside_its_own_port() {
     // What the old processes left is not found by the new ones.
     let job = |lines: &str| {
         let variables = Variables::of(lines);
-        find(&variables).unwrap().unwrap().place(&variables).unwrap().job
+        find(&variables).unwrap().unwrap().place(&variables).unwrap().job.unwrap()
     };
     let again = TORCHRUN.replace("RESTART_COUNT=0", "RESTART_COUNT=1");
     assert_ne!(job(TORCHRUN), job(&again));

@@ -2,6 +2,8 @@
 //! a program of this file, run again by its name with doubles of CUDA's driver and of NCCL.
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod launchers;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod machine;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod own;
@@ -10,7 +12,7 @@ mod refused;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn main() {
-    machine::main(&[own::TESTS, refused::TESTS]);
+    machine::main(&[own::TESTS, launchers::TESTS, refused::TESTS]);
 }
 
 #[cfg(not(all(feature = "cuda", target_os = "linux")))]

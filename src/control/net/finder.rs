@@ -54,45 +54,54 @@ pub(super) fn parse(text: &str) -> Result<Address, String> {
     }
 }
 
-/// Listens there, for rank 0.
-pub(super) fn listen(at: &Address) -> io::Result<TcpListener> {
+/// Listens at the first of these that is free, for rank 0.
+pub(super) fn listen(places: Vec<Address>) -> io::Result<(TcpListener, Address)> {
     let started = Instant::now();
     loop {
-        let outcome = match at {
-            Address::Literal(address) => address::listen(Some(*address)),
-            Address::Name(_, port) => address::listen_everywhere(*port),
-        };
-        match outcome {
-            Err(error) if error.kind() == ErrorKind::AddrInUse && started.elapsed() < PORT => {
-                thread::sleep(EVERY);
+        let mut taken = None;
+        for at in &places {
+            let outcome = match at {
+                Address::Literal(address) => address::listen(Some(*address)),
+                Address::Name(_, port) => address::listen_everywhere(*port),
+            };
+            match outcome {
+                Ok(door) => return Ok((door, at.clone())),
+                Err(error) if error.kind() == ErrorKind::AddrInUse => taken = Some(error),
+                Err(error) => return Err(error),
             }
-            outcome => return outcome,
+        }
+        match taken {
+            Some(_) if started.elapsed() < PORT => thread::sleep(EVERY),
+            taken => return Err(taken.unwrap_or_else(|| ErrorKind::AddrNotAvailable.into())),
         }
     }
 }
 
-/// Looks a name up until it is known.
+/// Looks names up until they are known.
 pub(super) fn resolve(
     hub: &Arc<Hub>,
     node: NodeKey,
     meeting: &Arc<Meeting>,
-    at: Address,
+    places: Vec<Address>,
 ) -> Result<()> {
     search(hub, meeting, move |hub, meeting| {
-        let Address::Name(name, port) = &at else { return true };
-        let mut found: Vec<SocketAddr> = match (name.as_str(), *port).to_socket_addrs() {
-            Ok(found) => found.collect(),
-            Err(error) => {
-                meeting.trouble(format!("{name} is not known: {error}"));
+        let mut found = Vec::new();
+        for at in &places {
+            let Address::Name(name, port) = at else { continue };
+            match (name.as_str(), *port).to_socket_addrs() {
+                Ok(addresses) => found.extend(addresses),
+                Err(error) => {
+                    meeting.trouble(format!("{name} is not known: {error}"));
+                    return false;
+                }
+            }
+            if found.is_empty() {
+                meeting.trouble(format!("{name} has no address"));
                 return false;
             }
-        };
+        }
         // Rank 0 may listen on addresses of one kind only.
         found.dedup();
-        if found.is_empty() {
-            meeting.trouble(format!("{name} has no address"));
-            return false;
-        }
         found.sort_by_key(|address| matches!(address.ip(), IpAddr::V6(_)));
         hub.send(Command::Found { node, at: found, id: CommId::THERE, secret: None });
         true

@@ -168,24 +168,32 @@ impl Comer {
         Ok(meeting)
     }
 
-    /// See `Seat::tcp`.
-    fn tcp(&self, address: &str, secret: Secret) -> Result<Arc<Meeting>> {
+    /// See `Seat::tcp`. Rank 0 has the first of the addresses that is free.
+    fn tcp(
+        &self,
+        addresses: &[String],
+        secret: Secret,
+        may_be_stale: bool,
+    ) -> Result<Arc<Meeting>> {
         let key = next_node();
-        let (size, name) = (self.size as usize, address.to_owned());
-        let found = finder::parse(address).map_err(|why| init_failed(size, why))?;
+        let (size, name) = (self.size as usize, addresses.join(" or "));
+        let places: Result<Vec<_>, _> = addresses.iter().map(|at| finder::parse(at)).collect();
+        let mut places = places.map_err(|why| init_failed(size, why))?;
         if self.rank == 0 {
-            let door = finder::listen(&found).map_err(|error| {
-                init_failed(size, format!("rank 0 cannot listen at {address}: {error}; rank 0 runs on the host of that address, where the port is free"))
+            let (door, place) = finder::listen(places).map_err(|error| {
+                init_failed(size, format!("rank 0 cannot listen at {name}: {error}; rank 0 runs on the host of that address, where the port is free"))
             })?;
+            places = vec![place];
             let id = CommId(ident::random()?);
             let (secret, door, owner) = (secret.clone(), Some(door), Some(key));
             self.hub.send(Command::Meet { id, secret, door, owner });
         }
-        let (id, may_be_stale) = (CommId::THERE, false);
-        let addresses = found.literal().into_iter().collect();
-        let meeting = self.come(key, Meet { id, addresses, name, may_be_stale }, secret)?;
-        if found.literal().is_none() {
-            finder::resolve(&self.hub, key, &meeting, found)?;
+        let addresses: Vec<_> = places.iter().filter_map(finder::Address::literal).collect();
+        let is_known = !addresses.is_empty();
+        let meet = Meet { id: CommId::THERE, addresses, name, may_be_stale };
+        let meeting = self.come(key, meet, secret)?;
+        if !is_known {
+            finder::resolve(&self.hub, key, &meeting, places)?;
         }
         Ok(meeting)
     }
@@ -227,7 +235,19 @@ impl Comer {
 
 /// A rank's meeting with those who know `address`.
 pub(crate) fn tcp(address: &str, rank: usize, size: usize) -> Result<Arc<Meeting>> {
-    Comer::new(rank, size)?.tcp(address, given_secret())
+    Comer::new(rank, size)?.tcp(&[address.to_owned()], Secret::of_text(&given_secret()), false)
+}
+
+/// A rank's meeting with those of its job, at the first of these addresses that is free on rank 0's host;
+/// what listens at another may be another job's. `job` is alike on all ranks, and no other job's.
+pub(crate) fn job(
+    addresses: &[String],
+    job: &str,
+    rank: usize,
+    size: usize,
+) -> Result<Arc<Meeting>> {
+    let secret = Secret::of_text(&format!("{job}\n{}", given_secret()));
+    Comer::new(rank, size)?.tcp(addresses, secret, true)
 }
 
 /// A rank's meeting with those who read `path`.
@@ -241,11 +261,12 @@ pub(crate) fn with_id(id: UniqueId, rank: usize, size: usize) -> Result<Arc<Meet
 }
 
 /// The secret of the job. Without one everybody knows it, and it protects from mistakes only.
-fn given_secret() -> Secret {
-    match std::env::var_os(SECRET).filter(|secret| !secret.is_empty()) {
-        Some(secret) => Secret::of_text(&secret.to_string_lossy()),
-        None => Secret::of_text("typed-nccl without a secret"),
-    }
+fn given_secret() -> String {
+    let given = std::env::var_os(SECRET).filter(|secret| !secret.is_empty());
+    given.map_or_else(
+        || "typed-nccl without a secret".to_owned(),
+        |secret| secret.to_string_lossy().into_owned(),
+    )
 }
 
 fn shown(addresses: &[SocketAddr]) -> String {

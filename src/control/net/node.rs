@@ -299,9 +299,10 @@ impl Node {
             (dial.to, dial.tried, dial.refused, dial.since.elapsed());
         let at = dial.address.map_or_else(String::new, |address| address.to_string());
         let ways = match to {
-            Some(rank) => u32::try_from(self.addresses_of(rank).len()).unwrap_or(1).max(1),
-            None => 1,
+            Some(rank) => self.addresses_of(rank).len(),
+            None => self.meet.as_ref().map_or(1, |meet| meet.addresses.len()),
         };
+        let ways = u32::try_from(ways).unwrap_or(1).max(1);
         match to {
             None => {
                 let name = self.meet.as_ref().map_or("", |meet| &meet.name);
@@ -318,7 +319,9 @@ impl Node {
             }
             Some(_) => {}
         }
-        let rest = RESTS.0 * (1 << (tried / ways).min(5));
+        // It rests when it has tried all.
+        let rest =
+            if tried % ways == 0 { RESTS.0 * (1 << (tried / ways).min(5)) } else { Duration::ZERO };
         net.timers.set(Instant::now() + rest.min(RESTS.1), Timer::Dial(self.key));
     }
 

@@ -1,0 +1,162 @@
+//! Ranks that a launcher starts: its variables set by hand, and Open MPI's and MPICH's own where they are
+//! installed.
+
+use std::env;
+use std::process::{Child, Command, Output};
+
+use typed_nccl::{Communicator, Device, Result, Seat, World, launch};
+
+use crate::machine::{Run, Test, lines, output, says, wait, with_gpus};
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "two_processes_of_our_own_launcher",
+        program: || launch!(meets),
+        test: |run| {
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:2");
+            let ended = output(command);
+            assert!(ended.status.success(), "{ended:?}");
+            assert_eq!(lines(&ended.stdout), MET.map(|line| format!("[{}] {line}", &line[5..6])));
+        },
+    },
+    Test {
+        name: "the_rank_that_fails_is_named_to_the_other",
+        program: || launch!(one_fails),
+        test: |run| {
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:2");
+            let ended = output(command);
+            assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+            says(&ended.stderr, &["[1] Error: the disk is full", "the others are ended too"]);
+        },
+    },
+    Test {
+        name: "torchrun",
+        program: || launch!(meets),
+        test: |run| {
+            let port = free_port();
+            let started = (0..2).map(|rank| torchrun(run, rank, port).spawn().expect("it starts"));
+            met(started.collect());
+        },
+    },
+    Test {
+        name: "two_jobs_of_torchrun_that_try_one_port",
+        program: || launch!(meets),
+        test: |run| {
+            let port = free_port();
+            let start = |(job, rank): (&str, usize)| {
+                let mut command = torchrun(run, rank, port);
+                command.env("TORCHELASTIC_RUN_ID", job).spawn().expect("it starts")
+            };
+            let [a0, b1, a1, b0] = [("a", 0), ("b", 1), ("a", 1), ("b", 0)].map(start);
+            met(vec![a0, a1]);
+            met(vec![b0, b1]);
+        },
+    },
+    Test {
+        name: "one_communicator_after_the_other",
+        program: || {
+            launch!(meets)?;
+            launch!(meets)?;
+            Seat::from_env()?.init(typed_nccl::Cuda::local()?)?.finish()
+        },
+        test: |run| {
+            let port = free_port();
+            let started = (0..2).map(|rank| torchrun(run, rank, port).spawn().expect("it starts"));
+            for (rank, ended) in started.collect::<Vec<_>>().into_iter().map(wait).enumerate() {
+                assert!(ended.status.success(), "{ended:?}");
+                assert_eq!(lines(&ended.stdout), [MET[rank]; 2]);
+            }
+        },
+    },
+    Test {
+        name: "srun",
+        program: || launch!(meets),
+        test: |run| {
+            let start = |rank: usize| {
+                let mut command = run.on_gpus();
+                command.env("SLURM_JOB_ID", std::process::id().to_string());
+                command.envs([("SLURM_STEP_ID", "0"), ("SLURM_STEP_NODELIST", "gpu[7]")]);
+                command.env("SLURM_PROCID", rank.to_string()).env("SLURM_NTASKS", "2");
+                command.env("SLURM_LOCALID", rank.to_string());
+                command.spawn().expect("it starts")
+            };
+            met(vec![start(0), start(1)]);
+        },
+    },
+    Test {
+        name: "open_mpi",
+        program: || launch!(meets),
+        test: |run| {
+            let options = ["--oversubscribe", "--allow-run-as-root", "-n", "2"];
+            mpirun(run, &["mpirun.openmpi", "mpirun"], "Open MPI", &options);
+        },
+    },
+    Test {
+        name: "mpich",
+        program: || launch!(meets),
+        test: |run| mpirun(run, &["mpirun.mpich", "mpirun"], "HYDRA", &["-n", "2"]),
+    },
+];
+
+/// What two ranks print.
+const MET: [&str; 2] = [
+    "rank 0 of 2 on cuda:0, with [\"cuda:0\", \"cuda:1\"]",
+    "rank 1 of 2 on cuda:1, with [\"cuda:0\", \"cuda:1\"]",
+];
+
+fn meets<D: Device>(comm: Communicator<D>) -> Result<()> {
+    comm.barrier()?;
+    let own = format!("{:?}", comm.device());
+    let devices = comm.gather_values(&own)?;
+    println!("rank {} of {} on {own}, with {devices:?}", comm.rank(), comm.size());
+    comm.finish()
+}
+
+fn one_fails<W: World>(comm: Communicator<W>) -> Result<()> {
+    if comm.rank().index() == 1 {
+        return Err(typed_nccl::Error::other("the disk is full"));
+    }
+    comm.barrier()?;
+    comm.finish()
+}
+
+fn met(ranks: Vec<Child>) {
+    for (rank, ended) in ranks.into_iter().map(wait).enumerate() {
+        assert!(ended.status.success(), "{ended:?}");
+        assert_eq!(lines(&ended.stdout), [MET[rank]], "{ended:?}");
+    }
+}
+
+/// A port beside which others are free, most likely.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// Rank `rank` of two.
+fn torchrun(run: &Run, rank: usize, port: u16) -> Command {
+    let mut command = run.on_gpus();
+    command.env("RANK", rank.to_string()).env("LOCAL_RANK", rank.to_string());
+    command.env("WORLD_SIZE", "2").env("TORCHELASTIC_RUN_ID", "none");
+    command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
+    command
+}
+
+/// Two ranks by a launcher that may not be installed.
+fn mpirun(run: &Run, names: &[&str], whose: &str, options: &[&str]) {
+    let is_it = |name: &&&str| {
+        let asked = Command::new(name).arg("--version").output();
+        asked.is_ok_and(|asked| String::from_utf8_lossy(&asked.stdout).contains(whose))
+    };
+    let Some(name) = names.iter().find(is_it) else {
+        return println!("SKIPPED: no mpirun of {whose}'s is installed");
+    };
+    let program = env::current_exe().expect("a test is a program").display().to_string();
+    let command = with_gpus(run.by(name, &[options, &[&program]].concat()));
+    let Output { status, stdout, stderr } = output(command);
+    let said = String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{status}: {said}");
+    assert_eq!(lines(&stdout), MET, "{said}");
+}
