@@ -19,14 +19,14 @@ impl Fault {
         Self { area: area.into(), message: title.into() }
     }
 
-    /// What mends it.
+    /// What would be right.
     pub(crate) fn help(mut self, help: impl AsRef<str>) -> Self {
         self.message.push_str("\nhelp: ");
         self.message.push_str(help.as_ref());
         self
     }
 
-    /// What mends it, if anything is known to.
+    /// What would be right, if that is known.
     pub(crate) fn maybe_help(self, help: Option<String>) -> Self {
         match help {
             Some(help) => self.help(help),

@@ -17,7 +17,7 @@ pub(crate) fn faults(
 ) -> impl Iterator<Item = Fault> {
     let problems = &rejected.problems;
     let told = problems.iter().enumerate().filter(|(nth, problem)| {
-        // One mend is told once of one place: in place, what is sent is what is received.
+        // One help is given once at one place: in place, what is sent is what is received.
         let same = |before: &Problem| before.at == problem.at && before.help == problem.help;
         problem.kind != ProblemKind::Malformed || !problems[..*nth].iter().rev().take(2).any(same)
     });
@@ -28,7 +28,7 @@ pub(crate) fn faults(
     })
 }
 
-/// The sentence, with the smallest sizes; then who does what in which line; then what mends it.
+/// The sentence, with the smallest sizes; then who does what in which line; then what would be right.
 fn message(problem: &Problem, files: &[String]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.

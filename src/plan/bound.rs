@@ -23,7 +23,7 @@ use super::values::Values;
 use super::warm_up::warm_up;
 use crate::backend::WindowId;
 use crate::communicator::{CanEnqueue, State};
-use crate::error::{BindFault, Site, Wrong};
+use crate::error::{BindFault, Site};
 use crate::stream::StreamShared;
 use crate::{AnyDevice, Communicator, DType, Device, Host, Label, Result, Stream, World};
 
@@ -280,7 +280,7 @@ impl<W: World> Draft<W> {
             .ok_or_else(|| BindFault::Unreadable { why: "no rank has checked it".to_owned() })?;
         let dtypes = dtypes(&plan, values)?;
         let lengths = plan.lengths(&sizes)?;
-        let schedule = instance.lower(&decided).map_err(Wrong::from)?;
+        let schedule = instance.lower(&decided);
         let (objects, first) = objects(&plan, &lengths, &dtypes);
         let preparing = Preparing {
             plan: &plan,
@@ -315,27 +315,7 @@ impl<W: World> Draft<W> {
         } = self;
         Local::register(comm, &objects, &mut locals)?;
         let rank = comm.rank().index();
-        let mut children = Children::new();
-        for communicator in &plan.communicators {
-            if communicator.axes.len() == plan.axes.len() {
-                children.push(Child::Whole);
-                continue;
-            }
-            let extents = &sizes.extents;
-            let place = rank_in(communicator, extents, rank);
-            // Ranks that agree in all other axes: the number that they have in those names them.
-            let others: Vec<ir::AxisId> = (0..)
-                .map(ir::AxisId)
-                .take(plan.axes.len())
-                .filter(|axis| !communicator.axes.contains(axis))
-                .collect();
-            let others = ir::Communicator { axes: others, ..communicator.clone() };
-            let color = rank_in(&others, extents, rank);
-            let (color, key) = (u32::try_from(color), i64::try_from(place));
-            let child =
-                comm.split::<SomeRanks>(color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX))?;
-            children.push(Child::Part(child));
-        }
+        let mut children = children(comm, &plan, &sizes.extents)?;
         warm_up(comm, &mut children, &schedule, |among, rank| {
             rank_in(&plan.communicators[among], &sizes.extents, rank)
         })?;
@@ -392,6 +372,32 @@ impl<W: World> Draft<W> {
             },
         })
     }
+}
+
+/// The communicators of a plan, some of which are of some of the ranks only.
+fn children<W: World, S: State + CanEnqueue>(
+    comm: &mut Communicator<W, S>,
+    plan: &Plan,
+    extents: &[i64],
+) -> Result<Children<W>> {
+    let rank = comm.rank().index();
+    let mut children = Children::new();
+    for communicator in &plan.communicators {
+        if communicator.axes.len() == plan.axes.len() {
+            children.push(Child::Whole);
+            continue;
+        }
+        let place = rank_in(communicator, extents, rank);
+        // Ranks that agree in all other axes: the number that they have in those names them.
+        let others = (0..).map(ir::AxisId).take(plan.axes.len());
+        let others = others.filter(|axis| !communicator.axes.contains(axis)).collect();
+        let others = ir::Communicator { axes: others, ..communicator.clone() };
+        let color = rank_in(&others, extents, rank);
+        let (color, key) = (u32::try_from(color), i64::try_from(place));
+        let child = comm.split::<SomeRanks>(color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX))?;
+        children.push(Child::Part(child));
+    }
+    Ok(children)
 }
 
 /// The instance that the values and the communicator's size give.

@@ -168,7 +168,7 @@ impl Preparing<'_> {
         self.sites.iter().find(here).copied().unwrap_or(self.site)
     }
 
-    fn spot(&self, part: &lower::Part) -> Spot {
+    fn spot(&self, part: &lower::Elements) -> Spot {
         let first = self.first[part.buffer as usize];
         let copies = self.objects[first].copies;
         let object = first + part.index as usize * copies + usize::from(part.next);
@@ -181,11 +181,11 @@ impl Preparing<'_> {
         &self,
         name: &str,
         arguments: &[i64],
-        reads: &[lower::Part],
-        writes: &[lower::Part],
+        reads: &[lower::Elements],
+        writes: &[lower::Elements],
         regions: &(Vec<u32>, Vec<u32>),
     ) -> Computes {
-        let split = |parts: &[lower::Part], regions: &[u32]| -> Vec<Region> {
+        let split = |parts: &[lower::Elements], regions: &[u32]| -> Vec<Region> {
             let mut parts = parts.iter().map(|part| self.spot(part));
             let mut next = |len: u32| parts.by_ref().take(len as usize).collect();
             let regions = regions.iter();
@@ -285,7 +285,7 @@ impl Preparing<'_> {
 
     fn collective(
         &self,
-        kind: &CollectiveKind,
+        kind: &CollectiveKind<u32>,
         send: Option<Spot>,
         recv: Option<Spot>,
         among: usize,
@@ -311,10 +311,8 @@ impl Preparing<'_> {
         if call.reduction == Some(ReductionName::Mean) && !dtype.is_float() {
             return Err(BindFault::Averages { dtype });
         }
-        if let Some(ir::Expr::Int(root)) = kind.root() {
-            // The checks have seen that it is a rank of the communicator.
-            call.root = Some(Rank::at(usize::try_from(*root).unwrap_or(0)));
-        }
+        // The checks have seen that it is a rank of the communicator.
+        call.root = kind.root().map(|&root| Rank::at(root as usize));
         Ok(Template { call, kind: TemplateKind::Collective { name, send, recv } })
     }
 

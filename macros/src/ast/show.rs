@@ -1,4 +1,4 @@
-//! Expressions and messages as they are written, for what mends them.
+//! Expressions and messages as they are written, for the help in messages.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -43,11 +43,11 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
     let block_kind = match &*word.to_string() {
         "group" => Some(
             body(cursor, "`group`", faults)
-                .map(|(last, body)| (StatementKind::Group(body), behind(cursor), last)),
+                .map(|(last, body)| (StatementKind::Group(body), place_after(cursor), last)),
         ),
         "sequence" => Some(
             body(cursor, "`sequence`", faults)
-                .map(|(last, body)| (StatementKind::Sequence(body), behind(cursor), last)),
+                .map(|(last, body)| (StatementKind::Sequence(body), place_after(cursor), last)),
         ),
         "on" => Some(on(cursor, faults)),
         "for" => Some(counted(cursor, faults)),
@@ -201,7 +201,7 @@ pub(super) fn place(cursor: &mut Cursor) -> Parsed<Place> {
 }
 
 /// `group { .. } on net;`, unless a block of a stream follows.
-fn behind(cursor: &mut Cursor) -> Place {
+fn place_after(cursor: &mut Cursor) -> Place {
     let mut ahead = cursor.clone();
     match place(&mut ahead) {
         Ok(place) if ahead.is_punct(0, ";") => {

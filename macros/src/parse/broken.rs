@@ -9,7 +9,7 @@ use crate::area::Area;
 use crate::ast::{Lost, Place, Statement, StatementKind, text};
 use crate::fault::Fault;
 
-/// To behind the statement that was not understood: its `;`, or its braces.
+/// To after the statement that was not understood: its `;`, or its braces.
 pub(super) fn skip(cursor: &mut Cursor) {
     while let Some(token) = cursor.next() {
         match token {

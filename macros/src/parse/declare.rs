@@ -111,7 +111,7 @@ impl Names {
                 }
                 return read;
             };
-            // The same name right behind itself is declared once.
+            // The same name right after itself is declared once.
             if read.apart.is_some() && read.names.last().is_some_and(|last| last.name == name) {
                 read.names.pop();
             }

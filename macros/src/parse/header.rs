@@ -126,7 +126,7 @@ fn types(cursor: &mut Cursor, lost: &mut Lost, faults: &mut Vec<Fault>) -> Vec<T
     types
 }
 
-/// One type parameter. Whatever is wrong behind its name, it is one: its name is used below.
+/// One type parameter. Whatever is wrong after its name, it is one: its name is used below.
 fn type_param(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<TypeParam> {
     let name = cursor.name("a type parameter, as in `T: Float`")?;
     let bound = bound(cursor, &name).unwrap_or_else(|fault| {
@@ -190,7 +190,7 @@ fn params(inside: &mut Cursor, lost: &mut Lost, faults: &mut Vec<Fault>) -> Vec<
     params
 }
 
-/// One parameter. Whatever is wrong behind its name, it is one: its name is used below.
+/// One parameter. Whatever is wrong after its name, it is one: its name is used below.
 fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
     let docs = attr::docs(inside, faults);
     let constant = inside.is_word(0, "const").then(|| inside.span());

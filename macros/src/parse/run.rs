@@ -45,7 +45,7 @@ pub(super) fn run(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Said> 
     Ok(named(cursor, name, faults))
 }
 
-/// What stands behind the name.
+/// What comes after the name.
 pub(super) fn named(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -> Said {
     let what = "what the computation gets, as in `(i, read u, write v)`";
     let mut written = cursor.clone();
@@ -169,7 +169,7 @@ fn argument(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Argument {
     let from = inside.clone();
     match expr::expr(inside) {
         Ok(value) => {
-            // `x read` was told, and its word is behind it.
+            // `x read` was told, and its word comes after it.
             if faults.len() > told && KINDS.iter().any(|(word, _)| inside.is_word(0, word)) {
                 inside.next();
             }
@@ -234,11 +234,11 @@ fn kind(inside: &mut Cursor, faults: &mut Vec<Fault>) -> ArgumentKind {
         inside.next();
         return ours(near).unwrap_or(ArgumentKind::Read);
     }
-    let behind = ours(&second);
-    let help = behind.map(|_| format!("write `{second} {first}`"));
+    let after = ours(&second);
+    let help = after.map(|_| format!("write `{second} {first}`"));
     faults.push(fault.maybe_help(help));
-    if behind.is_none() {
+    if after.is_none() {
         inside.next();
     }
-    behind.unwrap_or(ArgumentKind::Read)
+    after.unwrap_or(ArgumentKind::Read)
 }

@@ -40,7 +40,7 @@ impl Resolver<'_> {
         let which = written.which;
         let (reduction, root) = (which.reduces(), which.has_root());
         let form = Form { reduction, root, example: example(which) };
-        // Memory that stands behind a comma is one mistake, whatever follows from it.
+        // Memory after a comma is one mistake, whatever follows from it.
         if let Some(fault) = self.memory_behind(written, &form) {
             return self.tell(fault);
         }
@@ -172,8 +172,8 @@ impl Resolver<'_> {
     /// The root; anything, where the collective has none.
     fn root(&mut self, written: &ast::Collective, form: &Form) -> Looked<Expr> {
         let (name, example) = (&written.name, form.example);
-        let behind = written.others.get(usize::from(form.reduction)..).unwrap_or_default();
-        let spare = behind.iter().find(|other| !form.reduction || reduction(other).is_none());
+        let after = written.others.get(usize::from(form.reduction)..).unwrap_or_default();
+        let spare = after.iter().find(|other| !form.reduction || reduction(other).is_none());
         let Some(root) = &written.root else {
             return match spare {
                 None if !form.root => Ok(Expr::Int(0)),

@@ -90,7 +90,7 @@ impl Resolver<'_> {
                 }
             }
         }
-        let spelled = step.computes.iter().map(|one| self.valid.plan.spelled_equation(&step, one));
+        let spelled = step.computes.iter().map(|one| self.valid.plan.show_equation(&step, one));
         let spelled: Vec<String> = spelled.collect();
         if let Some(first) = self.valid.computed.iter_mut().find(|known| known.at == at) {
             first.computes = spelled;

@@ -97,7 +97,7 @@ struct Resolver<'f> {
     types: Vec<(String, Option<String>)>,
     /// Names that something which was not understood may declare: nothing is told of them.
     lost: HashSet<String>,
-    /// Names of which it was told that nothing declares them: one declaration mends every use.
+    /// Names of which it was told that nothing declares them: one declaration is enough for every use.
     undeclared: HashSet<String>,
     /// Memory of which it was told that it is no array.
     indexed: HashSet<ir::BufferId>,

@@ -174,7 +174,7 @@ impl Resolver<'_> {
         {
             match self.look(root, Want::Any)? {
                 Meaning::Buffer(_) | Meaning::Region(_) => {
-                    return self.part(value).map(|part| Meaning::Region(Box::new(part)));
+                    return self.region(value).map(|region| Meaning::Region(Box::new(region)));
                 }
                 Meaning::Peer(peer) if matches!(value.kind, ExprKind::Name(_)) => {
                     return Ok(Meaning::Peer(peer));

@@ -10,26 +10,16 @@ use crate::area::Area;
 use crate::ast::{self, ExprKind, Operator};
 use crate::fault::Fault;
 
-/// A part of memory that can still be divided.
-#[derive(Clone, Debug)]
-pub(super) struct Part {
-    pub(super) region: Region,
-}
-
 impl Resolver<'_> {
     pub(super) fn region(&mut self, expr: &ast::Expr) -> Looked<Region> {
-        self.part(expr).map(|part| part.region)
-    }
-
-    pub(super) fn part(&mut self, expr: &ast::Expr) -> Looked<Part> {
         match &expr.kind {
             ExprKind::Name(name) => match self.look(name, Want::Memory)? {
-                Meaning::Buffer(buffer) => Ok(Part { region: Region::all(buffer) }),
-                Meaning::Region(part) => Ok(*part),
+                Meaning::Buffer(buffer) => Ok(Region::all(buffer)),
+                Meaning::Region(region) => Ok(*region),
                 _ => Err(Told),
             },
             ExprKind::Field(base, field) => {
-                let mut part = self.part(base)?;
+                let mut region = self.region(base)?;
                 if field != "next" {
                     let fault = Fault::new(field.span(), format!("memory has no `{field}`"));
                     return self.tell(fault.help(
@@ -37,27 +27,27 @@ impl Resolver<'_> {
                          equal parts",
                     ));
                 }
-                part.region.next = true;
-                Ok(part)
+                region.next = true;
+                Ok(region)
             }
             ExprKind::Index(base, index) => {
-                let (part, index) = (self.part(base), self.number(index));
-                self.index(part?, index?, expr.area)
+                let (region, index) = (self.region(base), self.number(index));
+                self.index(region?, index?, expr.area)
             }
             ExprKind::Slice(base, from, to) => {
-                let part = self.part(base);
+                let region = self.region(base);
                 let from = from.as_ref().map(|from| self.number(from));
                 let to = to.as_ref().map(|to| self.number(to));
-                let (mut part, from, to) = (part?, from.transpose()?, to.transpose()?);
-                self.single(&part, base)?;
-                self.slice(&mut part.region, from, to);
-                Ok(part)
+                let (mut region, from, to) = (region?, from.transpose()?, to.transpose()?);
+                self.single(&region, base)?;
+                self.slice(&mut region, from, to);
+                Ok(region)
             }
             ExprKind::Method(base, method, arguments) => {
-                let part = self.part(base);
+                let region = self.region(base);
                 let numbers: Vec<_> = arguments.iter().map(|one| self.number(one)).collect();
                 let numbers: Looked<Vec<Expr>> = numbers.into_iter().collect();
-                self.chunk(part?, numbers?, base, method, expr.area)
+                self.chunk(region?, numbers?, base, method, expr.area)
             }
             _ => self.tell(
                 Fault::new(expr.area, "expected memory")
@@ -66,12 +56,11 @@ impl Resolver<'_> {
         }
     }
 
-    fn index(&mut self, mut part: Part, index: Expr, area: Area) -> Looked<Part> {
-        let region = &mut part.region;
+    fn index(&mut self, mut region: Region, index: Expr, area: Area) -> Looked<Region> {
         let array = &self.valid.plan.buffers[region.buffer.index()].array;
         if array.is_some() && region.index.is_none() {
             region.index = Some(index);
-            return Ok(part);
+            return Ok(region);
         }
         // If it was meant to be an array, that is told once.
         if array.is_none() && !self.indexed.insert(region.buffer) {
@@ -86,9 +75,9 @@ impl Resolver<'_> {
     }
 
     /// That this is one buffer, or part of one.
-    fn single(&mut self, part: &Part, base: &ast::Expr) -> Looked<()> {
-        let buffer = &self.valid.plan.buffers[part.region.buffer.index()];
-        if buffer.array.is_none() || part.region.index.is_some() {
+    fn single(&mut self, region: &Region, base: &ast::Expr) -> Looked<()> {
+        let buffer = &self.valid.plan.buffers[region.buffer.index()];
+        if buffer.array.is_none() || region.index.is_some() {
             return Ok(());
         }
         let name = base.root().map(ToString::to_string).unwrap_or_default();
@@ -111,12 +100,12 @@ impl Resolver<'_> {
 
     fn chunk(
         &mut self,
-        mut part: Part,
+        mut region: Region,
         numbers: Vec<Expr>,
         base: &ast::Expr,
         method: &Ident,
         area: Area,
-    ) -> Looked<Part> {
+    ) -> Looked<Region> {
         if method != "chunk" {
             let fault = Fault::new(method.span(), format!("memory has no `{method}`"));
             return self.tell(fault.help("`x.chunk(parts, index)` is one of equal parts"));
@@ -126,9 +115,9 @@ impl Resolver<'_> {
             return self
                 .tell(fault.help("into how many parts, and which of them: `x.chunk(n, rank)`"));
         };
-        self.single(&part, base)?;
-        self.divide(&mut part.region, parts, index);
-        Ok(part)
+        self.single(&region, base)?;
+        self.divide(&mut region, parts, index);
+        Ok(region)
     }
 
     /// Leaves one of so many equal parts.

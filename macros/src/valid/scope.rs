@@ -7,7 +7,6 @@ use typed_nccl_plan::ir::{
     self, AxisId, BufferId, CommunicatorId, LoopId, ParamId, SignalId, StreamId,
 };
 
-use super::region::Part;
 use super::{Looked, Resolver, Told};
 use crate::area::Area;
 use crate::ast::text;
@@ -26,7 +25,7 @@ pub(super) enum Meaning {
     Communicator(CommunicatorId),
     Counter(LoopId),
     Number(ir::Expr),
-    Region(Box<Part>),
+    Region(Box<ir::Region>),
     Peer(ir::Peer),
     /// It was declared, and what was wrong there is told already.
     Broken,
@@ -304,7 +303,7 @@ impl Resolver<'_> {
     pub(super) fn memory_of(&self, name: &Ident) -> Option<(BufferId, bool)> {
         match self.scope.look(&text(name)) {
             Some(Meaning::Buffer(buffer)) => Some((*buffer, false)),
-            Some(Meaning::Region(part)) => Some((part.region.buffer, part.region.index.is_some())),
+            Some(Meaning::Region(region)) => Some((region.buffer, region.index.is_some())),
             _ => None,
         }
     }

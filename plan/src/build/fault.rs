@@ -35,14 +35,8 @@ impl PlanBuilder<Open> {
             }
             _ => "declare what the plan needs at this place",
         };
-        self.state.faults.push(Problem {
-            kind: ProblemKind::Malformed,
-            title: title.to_owned(),
-            at,
-            sizes: None,
-            story: Vec::new(),
-            help: vec![help.to_owned()],
-        });
+        let title = title.to_owned();
+        self.state.faults.push(Problem::new(ProblemKind::Malformed, title, at, help));
     }
 
     /// Notes a handle of another builder.

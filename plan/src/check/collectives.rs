@@ -2,8 +2,9 @@
 
 use super::instance::Instance;
 use super::links::Meeting;
-use super::parts::Parts;
 use super::report::Report;
+use super::shares::Shares;
+use crate::ir::ElementType;
 use crate::program::{Kind, NONE, Op, OpKind, Program, Span};
 use crate::verdict::{Check, Line};
 
@@ -114,14 +115,14 @@ fn count(kind: Kind, op: &Op, size: u64, is_root: bool) -> Result<u64, String> {
     match kind {
         Kind::AllReduce(_) if sent == received => Ok(sent),
         Kind::AllReduce(_) => Err(format!("it sends {sent} and receives {received}")),
-        Kind::Broadcast if is_root && sent != received => {
+        Kind::Broadcast(()) if is_root && sent != received => {
             Err(format!("the root sends {sent} and receives {received}"))
         }
-        Kind::Broadcast => Ok(received),
-        Kind::Reduce(_) if is_root && sent != received => {
+        Kind::Broadcast(()) => Ok(received),
+        Kind::Reduce(..) if is_root && sent != received => {
             Err(format!("the root sends {sent} and receives {received}"))
         }
-        Kind::Reduce(_) => Ok(sent),
+        Kind::Reduce(..) => Ok(sent),
         Kind::AllGather => parts(received, sent, "what it receives does not fit"),
         Kind::ReduceScatter(_) => parts(sent, received, "what it sends does not fit"),
         Kind::AllToAll if sent != received => {
@@ -132,36 +133,83 @@ fn count(kind: Kind, op: &Op, size: u64, is_root: bool) -> Result<u64, String> {
             Err(format!("{sent} element{s} {do_not} fall into {size} parts"))
         }
         Kind::AllToAll => Ok(sent / size),
-        Kind::Gather if is_root => parts(received, sent, "what the root receives does not fit"),
-        Kind::Gather => Ok(sent),
-        Kind::Scatter if is_root => parts(sent, received, "what the root sends does not fit"),
-        Kind::Scatter => Ok(received),
+        Kind::Gather(()) if is_root => parts(received, sent, "what the root receives does not fit"),
+        Kind::Gather(()) => Ok(sent),
+        Kind::Scatter(()) if is_root => parts(sent, received, "what the root sends does not fit"),
+        Kind::Scatter(()) => Ok(received),
     }
 }
 
 /// How many elements the whole must have of which the other region is a part, and where it is.
 fn needs(kind: Kind, op: &Op, size: u64) -> Option<(u64, Span)> {
     let (part, whole) = match kind {
-        Kind::AllGather | Kind::Gather => (op.source, op.target),
-        Kind::ReduceScatter(_) | Kind::Scatter => (op.target, op.source),
-        Kind::AllReduce(_) | Kind::Broadcast | Kind::Reduce(_) | Kind::AllToAll => return None,
+        Kind::AllGather | Kind::Gather(()) => (op.source, op.target),
+        Kind::ReduceScatter(_) | Kind::Scatter(()) => (op.target, op.source),
+        Kind::AllReduce(_) | Kind::Broadcast(()) | Kind::Reduce(..) | Kind::AllToAll => {
+            return None;
+        }
     };
     Some((part.len().checked_mul(size)?, whole))
 }
 
+/// Whether the members give and take alike.
 fn agree<'a>(
     program: &Program,
     ranks: &[usize],
     ops: impl Iterator<Item = &'a Op>,
     report: &mut Report<'_>,
 ) -> bool {
-    let size = ranks.len() as u64;
-    let mut model: Option<(u32, &Op, Result<u64, String>)> = None;
+    let mut first: Option<Own<'_>> = None;
     for (&rank, op) in ranks.iter().zip(ops) {
         let OpKind::Collective(kind) = op.kind else { continue };
-        let own = count(kind, op, size, op.peer == rank as u32);
-        let rank = rank as u32;
-        if let Err(why) = &own {
+        let size = ranks.len() as u64;
+        let Some(own) = own(program, (rank as u32, op), kind, size, report) else { return false };
+        match &first {
+            None => first = Some(own),
+            Some(first) if !own.is_like(first) => {
+                differ(program, first, &own, report);
+                return false;
+            }
+            Some(_) => {}
+        }
+    }
+    true
+}
+
+/// A member's call, whose own regions fit each other.
+struct Own<'a> {
+    rank: u32,
+    op: &'a Op,
+    kind: Kind,
+    /// The length of one rank's part.
+    count: u64,
+    element: &'a ElementType,
+}
+
+impl Own<'_> {
+    fn is_like(&self, other: &Own<'_>) -> bool {
+        (self.kind, self.count, self.op.peer, self.element)
+            == (other.kind, other.count, other.op.peer, other.element)
+    }
+
+    fn line(&self, report: &Report<'_>) -> Line {
+        let Self { rank, op, kind, count, element } = self;
+        let root = if op.peer == NONE { String::new() } else { format!(", root {}", op.peer) };
+        let by = kind.reduction().map_or_else(String::new, |by| format!(", {by}"));
+        report.line(*rank, op, format!("{}: {count} {element}{by}{root}", report.does(op)))
+    }
+}
+
+/// A member's call; told if its regions do not fit each other.
+fn own<'a>(
+    program: &'a Program,
+    (rank, op): (u32, &'a Op),
+    kind: Kind,
+    size: u64,
+    report: &mut Report<'_>,
+) -> Option<Own<'a>> {
+    let (title, help) = match count(kind, op, size, op.peer == rank) {
+        Err(why) => {
             let title = match needs(kind, op, size) {
                 Some((needed, span)) => format!(
                     "this {} needs {needed} element{} in {}, which has {}",
@@ -172,85 +220,55 @@ fn agree<'a>(
                 ),
                 None => format!("the regions of this {} do not fit: {why}", kind.name()),
             };
-            let story = vec![report.line(rank, op, report.does(op))];
             let help = match kind {
                 Kind::AllToAll => report.even(op.source.object),
-                _ => Parts::of(op, report).and_then(|parts| parts.lengths()),
+                _ => Shares::of(op, report).and_then(|shares| shares.lengths()),
             };
             let help = help.unwrap_or_else(|| {
                 "a part has one length on every rank: the whole is the size times the part".into()
             });
-            report.tell(Check::Agreement, program.place(op.statement), title, story, &[&help]);
-            return false;
+            (title, help)
         }
-        let elements = elements_of(program, op);
-        if elements.0 != elements.1 {
-            let title =
-                format!("this {} sends {} and receives {}", kind.name(), elements.0, elements.1);
-            let story = vec![report.line(rank, op, report.does(op))];
-            report.tell(
-                Check::Agreement,
-                program.place(op.statement),
-                title,
-                story,
-                &["use one type"],
-            );
-            return false;
+        Ok(count) => {
+            let (element, received) = elements_of(program, op);
+            if element == received {
+                return Some(Own { rank, op, kind, count, element });
+            }
+            let title = format!("this {} sends {element} and receives {received}", kind.name());
+            (title, "use one type".to_owned())
         }
-        let Some((first, other, count)) = &model else {
-            model = Some((rank, op, own));
-            continue;
-        };
-        let told = |op: &Op, count: &Result<u64, String>, report: &Report<'_>| {
-            let count = count.as_ref().map_or(0, |count| *count);
-            let root = if op.peer == NONE { String::new() } else { format!(", root {}", op.peer) };
-            let by = match op.kind {
-                OpKind::Collective(kind) => {
-                    kind.reduction().map_or_else(String::new, |by| format!(", {by}"))
-                }
-                _ => String::new(),
-            };
-            format!("{}: {count} {}{by}{root}", report.does(op), elements_of(program, op).0)
-        };
-        let OpKind::Collective(theirs) = other.kind else { continue };
-        if kind.name() != theirs.name() {
-            let story = vec![
-                report.line(*first, other, report.does(other)),
-                report.line(rank, op, report.does(op)),
-            ];
-            let title = "members of one communicator run different collectives at the same time";
-            let help = ["run them in the same order on every member"];
-            let at = program.place(op.statement);
-            report.tell(Check::CollectiveOrder, at, title, story, &help);
-            return false;
-        }
-        if kind != theirs
-            || own != *count
-            || op.peer != other.peer
-            || elements != elements_of(program, other)
-        {
-            let story = vec![
-                report.line(*first, other, told(other, count, report)),
-                report.line(rank, op, told(op, &own, report)),
-            ];
-            let title = format!("the {} disagree about this {}", report.members(op), kind.name());
-            let help = if kind != theirs {
-                "use one reduction on every member".to_owned()
-            } else if op.peer != other.peer && !runs_too(program, (rank, op), other) {
-                let root = program.layout.index(usize::from(op.communicator), other.peer as usize);
-                let line = program.place(op.statement).line;
-                format!("name one root on every rank, such as `root = {root}` in line {line}")
-            } else if op.statement == other.statement {
-                "the length of a collective must be the same on every rank".to_owned()
-            } else {
-                "run the collectives in the same order on every member".to_owned()
-            };
-            let help = [help.as_str()];
-            report.tell(Check::Agreement, program.place(op.statement), title, story, &help);
-            return false;
-        }
+    };
+    let story = vec![report.line(rank, op, report.does(op))];
+    report.tell(Check::Agreement, program.place(op.statement), title, story, [help]);
+    None
+}
+
+/// Tells of two members that call differently.
+fn differ(program: &Program, first: &Own<'_>, own: &Own<'_>, report: &mut Report<'_>) {
+    let (op, other) = (own.op, first.op);
+    let at = program.place(op.statement);
+    if own.kind.name() != first.kind.name() {
+        let story = vec![
+            report.line(first.rank, other, report.does(other)),
+            report.line(own.rank, op, report.does(op)),
+        ];
+        let title = "members of one communicator run different collectives at the same time";
+        let help = ["run them in the same order on every member"];
+        return report.tell(Check::CollectiveOrder, at, title, story, help);
     }
-    true
+    let story = vec![first.line(report), own.line(report)];
+    let title = format!("the {} disagree about this {}", report.members(op), own.kind.name());
+    let help = if own.kind != first.kind {
+        "use one reduction on every member".to_owned()
+    } else if op.peer != other.peer && !runs_too(program, (own.rank, op), other) {
+        let root = program.layout.index(usize::from(op.communicator), other.peer as usize);
+        format!("name one root on every rank, such as `root = {root}` in line {}", at.line)
+    } else if op.statement == other.statement {
+        "the length of a collective must be the same on every rank".to_owned()
+    } else {
+        "run the collectives in the same order on every member".to_owned()
+    };
+    report.tell(Check::Agreement, at, title, story, [help]);
 }
 
 /// Whether a rank runs, besides this collective, the one that another rank runs in its place.
@@ -263,10 +281,7 @@ fn runs_too(program: &Program, (rank, op): (u32, &Op), other: &Op) -> bool {
     })
 }
 
-fn elements_of<'a>(
-    program: &'a Program,
-    op: &Op,
-) -> (&'a crate::ir::ElementType, &'a crate::ir::ElementType) {
+fn elements_of<'a>(program: &'a Program, op: &Op) -> (&'a ElementType, &'a ElementType) {
     let of = |object| program.objects.element(object);
     match (op.source.object, op.target.object) {
         (NONE, target) => (of(target), of(target)),

@@ -65,7 +65,7 @@ fn tell(
     report: &mut Report<'_>,
 ) {
     let plan = report.plan();
-    let region = |region| plan.spelled(region);
+    let region = |region| plan.show(region);
     let (into, from) = (&step.writes[equation.to as usize], &step.reads[read as usize]);
     let title = format!(
         "`{}` has {to} element{} and `{}`, of which `{}` computes it, {of}",

@@ -49,7 +49,7 @@ impl Graph {
         &self.edges[self.begins[node] as usize..self.begins[node + 1] as usize]
     }
 
-    /// The nodes in an order that every edge follows; those on circuits, and behind them, are missing.
+    /// The nodes in an order that every edge follows; those on circuits, and after them, are missing.
     pub(crate) fn sorted(&self) -> Vec<u32> {
         let nodes = self.nodes();
         let (begins, edges) = (self.begins.as_slice(), self.edges.as_slice());

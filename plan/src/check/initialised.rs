@@ -1,48 +1,16 @@
 //! A15: what is read was written before or came from the caller; outputs are written, inputs are not.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::alike;
 use super::instance::Instance;
 use super::links::Signals;
-use super::parts::Parts;
+use super::ranges::Ranges;
 use super::report::Report;
+use super::shares::Shares;
 use crate::ir::{AxisId, Role};
 use crate::program::{Kind, NONE, Op, OpKind, Span};
 use crate::verdict::Check;
-
-/// Elements that were written, as disjoint ranges: start and end.
-#[derive(Clone, Default)]
-struct Ranges(BTreeMap<u64, u64>);
-
-impl Ranges {
-    fn add(&mut self, mut start: u64, mut end: u64) {
-        if start == end {
-            return;
-        }
-        while let Some((&from, &to)) = self.0.range(..=end).next_back() {
-            if to < start {
-                break;
-            }
-            start = start.min(from);
-            end = end.max(to);
-            self.0.remove(&from);
-        }
-        self.0.insert(start, end);
-    }
-
-    /// The first element of a range that is not among them.
-    fn missing(&self, start: u64, end: u64) -> Option<u64> {
-        if start == end {
-            return None;
-        }
-        match self.0.range(..=start).next_back() {
-            Some((_, &to)) if to >= end => None,
-            Some((_, &to)) if to > start => Some(to),
-            _ => Some(start),
-        }
-    }
-}
 
 /// Checks every rank, or the first one where it stands for all.
 pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Report<'_>) {
@@ -66,7 +34,7 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
                 let span = op.source;
                 // The caller fills the current copy of two: the other is what the run before used.
                 let object = &objects[span.object as usize];
-                let is_next = object.twin < span.object;
+                let is_next = object.other_copy < span.object;
                 if matches!(object.role, Role::In | Role::InOut) && !is_next {
                     continue;
                 }
@@ -140,7 +108,6 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
                 help.splice(0..0, report.even(op.target.object));
                 report.line(rank, op, format!("{}, which is empty", report.does(op)))
             });
-            let help: Vec<&str> = help.iter().map(String::as_str).collect();
             let story = story.into_iter().collect();
             report.tell(Check::Initialised, buffer.at, title, story, &help);
         }
@@ -171,7 +138,6 @@ fn uninitialised(rank: u32, op: &Op, element: u64, report: &mut Report<'_>) {
     let or = if help.is_empty() { "" } else { "or " };
     help.push(format!("{or}let the caller fill it: declare it as `{role}`"));
     help.push("or write it first".to_owned());
-    let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Initialised, program.place(op.statement), title, story, &help);
 }
 
@@ -205,9 +171,9 @@ fn in_place(instance: &Instance<'_>, rank: u32, op: &Op, report: &mut Report<'_>
     }
     let index = instance.program.layout.index(usize::from(op.communicator), rank as usize) as u64;
     let right = match kind {
-        Kind::AllReduce(_) | Kind::Broadcast | Kind::Reduce(_) => source == target,
-        Kind::AllGather | Kind::Gather => source.start == target.start + index * source.len(),
-        Kind::ReduceScatter(_) | Kind::Scatter => {
+        Kind::AllReduce(_) | Kind::Broadcast(()) | Kind::Reduce(..) => source == target,
+        Kind::AllGather | Kind::Gather(()) => source.start == target.start + index * source.len(),
+        Kind::ReduceScatter(_) | Kind::Scatter(()) => {
             target.start == source.start + index * target.len()
         }
         Kind::AllToAll => false,
@@ -222,13 +188,13 @@ fn in_place(instance: &Instance<'_>, rank: u32, op: &Op, report: &mut Report<'_>
     let story =
         vec![report.line(rank, op, format!("{}, of {}", report.does(op), report.name(source)))];
     let rule = "rank r's part begins at r times its length in the whole";
-    let help = match (kind, Parts::of(op, report)) {
+    let help = match (kind, Shares::of(op, report)) {
         (Kind::AllToAll, _) => "use two buffers: it reads one while it fills the other".to_owned(),
-        (_, Some(parts)) => format!("{}: {rule}", parts.own_place()),
-        (Kind::AllGather | Kind::Gather | Kind::ReduceScatter(_) | Kind::Scatter, None) => {
+        (_, Some(shares)) => format!("{}: {rule}", shares.own_place()),
+        (Kind::AllGather | Kind::Gather(()) | Kind::ReduceScatter(_) | Kind::Scatter(()), None) => {
             rule.to_owned()
         }
-        (Kind::AllReduce(_) | Kind::Broadcast | Kind::Reduce(_), None) => {
+        (Kind::AllReduce(_) | Kind::Broadcast(()) | Kind::Reduce(..), None) => {
             "send and receive the same region, or two that do not overlap".to_owned()
         }
     };

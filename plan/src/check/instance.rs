@@ -8,7 +8,7 @@ use super::{
     postcondition, signals, steps, units,
 };
 use crate::ir::Plan;
-use crate::program::{Budget, Program};
+use crate::program::{Budget, Env, Program};
 use crate::verdict::{Problem, Sizes};
 
 /// What the checks of an instance share.
@@ -16,6 +16,13 @@ pub(crate) struct Instance<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) program: &'a Program,
     pub(crate) sizes: &'a Sizes,
+}
+
+impl<'a> Instance<'a> {
+    /// What the names of a declaration stand for on a rank.
+    pub(crate) fn env(&self, rank: usize) -> Env<'a> {
+        Env::new(&self.sizes.extents, &self.sizes.params).on(rank)
+    }
 }
 
 /// Units of all runs times streams, at most: what bounds the memory that orders take.

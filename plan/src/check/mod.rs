@@ -18,11 +18,11 @@ mod links;
 mod local;
 mod messages;
 mod orders;
-mod parts;
 mod postcondition;
 mod promise;
-mod regions;
+mod ranges;
 mod report;
+mod shares;
 mod signals;
 mod steps;
 mod units;
@@ -40,6 +40,7 @@ use unread::Unread;
 
 pub(crate) use links::Links;
 pub(crate) use local::{Clocks, Local, Reason as LocalReason, reasons as local_reasons};
+pub(crate) use ranges::Ranges;
 
 /// Checks a plan exactly at many sizes: small ones, and those that the plan itself makes special. What it was
 /// checked at is in the answer.
@@ -108,12 +109,7 @@ fn malformed(plan: &Plan) -> Vec<Problem> {
         return problems;
     }
     let help = "declare fewer: values of one kind can be one list";
-    vec![no_plan(ProblemKind::TooLarge, DOES_NOT_FIT, Location::default(), help)]
-}
-
-fn no_plan(kind: ProblemKind, title: &str, at: Location, help: &str) -> Problem {
-    let (title, help) = (title.to_owned(), vec![help.to_owned()]);
-    Problem { kind, title, at, sizes: None, story: Vec::new(), help }
+    vec![Problem::new(ProblemKind::TooLarge, DOES_NOT_FIT.to_owned(), Location::default(), help)]
 }
 
 /// How much work the check of one instance takes at most: about so many units are written out or compared.
@@ -140,7 +136,12 @@ impl<'a> Checker<'a> {
         let asked = sizes::asked(self.plan).map_err(|at| {
             let title = "the plan is not for the sizes that are to be checked";
             let help = "ask for sizes that the plan claims";
-            vec![no_plan(ProblemKind::Malformed, title, self.plan.checks[at].at, help)]
+            vec![Problem::new(
+                ProblemKind::Malformed,
+                title.to_owned(),
+                self.plan.checks[at].at,
+                help,
+            )]
         })?;
         let chosen = match sizes::chosen(self.plan) {
             Chosen::Sizes(chosen) => chosen,
@@ -164,7 +165,7 @@ impl<'a> Checker<'a> {
         Ok(Accepted::new(self.plan, accepted))
     }
 
-    /// Checks the sizes; what is wrong is told at the smallest, with what mends it.
+    /// Checks the sizes; what is wrong is told at the smallest, with what would make it right.
     fn chosen(
         &self,
         mut chosen: Vec<Sizes>,
@@ -177,7 +178,7 @@ impl<'a> Checker<'a> {
             }
             Err((at, problems)) => {
                 let problems = self.smallest(&chosen[at..], problems);
-                Err(promise::mended(self, &chosen, problems))
+                Err(promise::with_condition(self, &chosen, problems))
             }
         }
     }
@@ -261,7 +262,7 @@ impl<'a> Checker<'a> {
         let at = self.plan.promises.first().map(|promise| promise.at).unwrap_or_default();
         let help =
             "change the conditions, or name sizes that fulfil them, as in `#[check(n in [6])]`";
-        no_plan(ProblemKind::Malformed, title, at, help)
+        Problem::new(ProblemKind::Malformed, title.to_owned(), at, help)
     }
 }
 

@@ -68,8 +68,8 @@ impl Orders {
                     for (at, &(unit, _)) in (0..).zip(&meeting.members) {
                         let is_root = meeting.root == Some(at);
                         let (gives, takes) = match meeting.kind {
-                            Kind::Broadcast | Kind::Scatter => (is_root, true),
-                            Kind::Reduce(_) | Kind::Gather => (true, is_root),
+                            Kind::Broadcast(()) | Kind::Scatter(()) => (is_root, true),
+                            Kind::Reduce(..) | Kind::Gather(()) => (true, is_root),
                             _ => (true, true),
                         };
                         if gives {

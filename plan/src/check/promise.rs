@@ -6,7 +6,7 @@
 use super::Checker;
 use super::unread::Unread;
 use crate::ir::{AxisId, Condition, Expr, Location, ParamId, Plan, Promise};
-use crate::program::Budget;
+use crate::program::{Budget, Env};
 use crate::sizes::{self, Chosen};
 use crate::verdict::{Problem, Sizes};
 
@@ -16,15 +16,15 @@ const SEEN_WORK: u64 = 50_000;
 /// How many conditions are tried at most: each takes a whole check.
 const TRIED: usize = 2;
 
-/// The problems of a plan; only the first, with the condition that mends all of them, if there is one.
-pub(super) fn mended(
+/// The problems of a plan; only the first, with the condition under which the plan is right, if there is one.
+pub(super) fn with_condition(
     checker: &Checker<'_>,
     chosen: &[Sizes],
     mut problems: Vec<Problem>,
 ) -> Vec<Problem> {
     let Some(condition) = condition(checker, chosen) else { return problems };
     problems.truncate(1);
-    let condition = checker.plan.spelled(&condition);
+    let condition = checker.plan.show(&condition);
     for problem in &mut problems {
         problem.help = vec![format!("add `where {condition}`: the plan is right for such sizes")];
     }
@@ -52,7 +52,7 @@ fn condition(checker: &Checker<'_>, chosen: &[Sizes]) -> Option<Condition> {
 fn excluded(condition: &Condition, seen: &[(&Sizes, bool)]) -> Option<usize> {
     let (mut kept, mut wrong, mut right) = (Vec::new(), Vec::new(), 0);
     for &(sizes, is_right) in seen {
-        let holds = sizes::env(&sizes.extents, &sizes.params).holds(condition) == Ok(true);
+        let holds = Env::new(&sizes.extents, &sizes.params).holds(condition) == Ok(true);
         match (holds, is_right) {
             (true, false) => return None,
             (true, true) => kept.push(&sizes.extents),
@@ -60,13 +60,13 @@ fn excluded(condition: &Condition, seen: &[(&Sizes, bool)]) -> Option<usize> {
             (false, true) => right += 1,
         }
     }
-    // It must mend the plan for numbers of ranks at which it is wrong, or leave several of them.
-    let is_mend = if condition.any(&mut |part| matches!(part, Expr::Param(_))) {
+    // It must make the plan right for numbers of ranks at which it is wrong, or leave several of them.
+    let is_help = if condition.any(&mut |part| matches!(part, Expr::Param(_))) {
         wrong.iter().any(|extents| kept.contains(extents))
     } else {
         kept.iter().any(|extents| *extents != kept[0])
     };
-    (is_mend && right <= wrong.len()).then_some(right)
+    (is_help && right <= wrong.len()).then_some(right)
 }
 
 /// Whether the plan with this condition is right wherever it is looked at.
@@ -82,7 +82,7 @@ fn passes(plan: &Plan, condition: &Condition) -> bool {
     }
 }
 
-/// What people write behind `where`, the weakest first.
+/// What people write after `where`, the weakest first.
 fn conditions(plan: &Plan) -> Vec<Condition> {
     let axes: Vec<Expr> = (0..).zip(&plan.axes).map(|(id, _)| Expr::Extent(AxisId(id))).collect();
     let params = (0..).zip(&plan.params).filter(|(_, param)| param.count.is_none());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::instance::Instance;
 use crate::ir::{BufferId, Expr, Location, Plan};
-use crate::program::{NONE, Op, Program, Span};
+use crate::program::{Env, NONE, Op, Program, Span};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
 /// How many problems of one rule are told.
@@ -44,13 +44,18 @@ impl<'a> Report<'a> {
         self.sizes
     }
 
+    /// What names outside of all loops stand for on a rank.
+    pub(crate) fn env(&self, rank: usize) -> Env<'a> {
+        Env::new(&self.sizes.extents, &self.sizes.params).on(rank)
+    }
+
     pub(crate) fn tell(
         &mut self,
         check: Check,
         at: Location,
         title: impl Into<String>,
         story: Vec<Line>,
-        help: &[&str],
+        help: impl IntoIterator<Item: AsRef<str>>,
     ) {
         if self.is_full(check) || !self.told.insert((check, at)) {
             return;
@@ -61,7 +66,7 @@ impl<'a> Report<'a> {
             at,
             sizes: Some(self.sizes.clone()),
             story,
-            help: help.iter().map(|&line| line.to_owned()).collect(),
+            help: help.into_iter().map(|line| line.as_ref().to_owned()).collect(),
         });
     }
 
@@ -74,13 +79,13 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Whether a clash of some use of memory was told already; then the put at `at` is told with it, and what
-    /// else it takes to mend it.
+    /// Whether a clash of some use of memory was told already; then the put at `at` is told with it, and `more`
+    /// is added to the help.
     pub(crate) fn same_use(
         &mut self,
         check: Check,
         (of, at): (Location, Location),
-        mend: impl FnOnce() -> Option<String>,
+        more: impl FnOnce() -> Option<String>,
     ) -> bool {
         let same = |problem: &&mut Problem| {
             problem.check() == Some(check)
@@ -91,8 +96,8 @@ impl<'a> Report<'a> {
             let text = "and the same is true of this put".to_owned();
             known.story.push(Line { rank: None, other: None, at, text });
             let wants = known.help.iter_mut().find(|help| help.contains(EXCHANGE));
-            if let Some((help, mend)) = wants.zip(mend()) {
-                *help += &format!(", {mend}");
+            if let Some((help, more)) = wants.zip(more()) {
+                *help += &format!(", {more}");
             }
         }
         true
@@ -114,14 +119,10 @@ impl<'a> Report<'a> {
     }
 
     pub(crate) fn too_large(&mut self, what: &str) {
-        self.problems.push(Problem {
-            kind: ProblemKind::TooLarge,
-            title: format!("{what} is more than what is checked at this size"),
-            at: Location::default(),
-            sizes: Some(self.sizes.clone()),
-            story: Vec::new(),
-            help: vec!["check the plan for smaller sizes".to_owned()],
-        });
+        let title = format!("{what} is more than what is checked at this size");
+        let help = "check the plan for smaller sizes";
+        let problem = Problem::new(ProblemKind::TooLarge, title, Location::default(), help);
+        self.problems.push(problem.at_sizes(self.sizes));
     }
 
     /// Whether something has no other half, so that nothing can be said about waiting.
@@ -185,7 +186,7 @@ impl<'a> Report<'a> {
         if buffer.array.is_some() {
             name += &format!("[{}]", object.index);
         }
-        if object.twin < span.object {
+        if object.other_copy < span.object {
             name += ".next";
         }
         name += "`";
@@ -214,7 +215,7 @@ impl<'a> Report<'a> {
         format!("`{role} swapped{window} {}`", buffer.name)
     }
 
-    /// That a statement is one of several that a loop over a list stands for, behind what is said of it alone.
+    /// That a statement is one of several that a loop over a list stands for, after what is said of it alone.
     pub(crate) fn of_list(&self, statement: u32) -> &'static str {
         let at = self.program.place(statement);
         let alike = self.program.places.iter().filter(|place| **place == at);

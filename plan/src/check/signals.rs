@@ -210,7 +210,6 @@ fn elsewhere(
             None => format!("or raise it on rank {meant}"),
         },
     ];
-    let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Signals, program.place(wait.statement), title, story, &help);
 }
 

@@ -64,7 +64,8 @@ fn waits_alone(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
 
 fn queues(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
     let messages = |op: &Op| matches!(op.kind, OpKind::Send | OpKind::Receive);
-    let collective = |op: &Op| matches!(op.kind, OpKind::Collective(kind) if kind.is_messages());
+    let collective =
+        |op: &Op| matches!(op.kind, OpKind::Collective(kind) if kind.name().is_messages());
     // The first message of each communicator.
     let mut first: HashMap<u16, &Op> = HashMap::new();
     if ops.iter().any(collective) {

@@ -118,7 +118,7 @@ impl Unread {
             let object = &objects[fresh.op.target.object as usize];
             match object.role {
                 // The next run reads the other copy.
-                _ if object.twin != fresh.op.target.object => true,
+                _ if object.other_copy != fresh.op.target.object => true,
                 Role::In | Role::Out => true,
                 Role::InOut => fresh.late.is_none(),
                 Role::Local => false,
@@ -192,8 +192,8 @@ fn earlier(op: &Op, line: u32, report: &Report<'_>) -> String {
     match (step.map(|step| &step.kind), shift) {
         (Some(StepKind::Transfer(this)), Some(_)) => {
             let plan = report.plan();
-            let (from, to) = (plan.spelled(&this.from), plan.spelled(&this.to));
-            let (peer, back) = (plan.spelled(&this.peer), report.peer(op.shift));
+            let (from, to) = (plan.show(&this.from), plan.show(&this.to));
+            let (peer, back) = (plan.show(&this.peer), report.peer(op.shift));
             format!(
                 "write `recv {to} from {back};` before line {line}, and `send {from} to {peer};` here"
             )

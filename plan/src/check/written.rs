@@ -2,7 +2,7 @@
 
 use super::report::Report;
 use crate::ir::{Location, Peer, Step, StepKind};
-use crate::program::{Env, NONE, Op, OpKind};
+use crate::program::{NONE, Op, OpKind};
 
 /// A half of a message along an open chain.
 pub(crate) struct OpenEnd {
@@ -25,7 +25,7 @@ impl Report<'_> {
     /// Where a put writes.
     pub(crate) fn target(&self, op: &Op) -> Option<String> {
         match &Step::nth(&self.plan().steps, op.statement)?.kind {
-            StepKind::Put(this) => Some(format!("`{}`", self.plan().spelled(&this.to))),
+            StepKind::Put(this) => Some(format!("`{}`", self.plan().show(&this.to))),
             _ => None,
         }
     }
@@ -41,7 +41,7 @@ impl Report<'_> {
             StepKind::Transfer(this) => &this.to,
             _ => return None,
         };
-        Some(format!("`{}`", plan.spelled(region)))
+        Some(format!("`{}`", plan.show(region)))
     }
 
     /// The half that a message lacks, where it is written along an open chain.
@@ -60,14 +60,7 @@ impl Report<'_> {
             };
             let Peer::Shift(hops) = peer else { continue };
             let [hop] = hops.as_slice() else { continue };
-            let env = Env {
-                extents: &self.sizes().extents,
-                size: self.program.ranks() as i64,
-                params: &self.sizes().params,
-                counters: &vec![None; plan.counters.len()],
-                rank: 0,
-            };
-            if hop.wrap || hop.axis.0 != *axis || env.eval(&hop.by) != Ok(*by) {
+            if hop.wrap || hop.axis.0 != *axis || self.env(0).eval(&hop.by) != Ok(*by) {
                 continue;
             }
             // It ends there: where it does not, something else keeps the half away.
@@ -82,7 +75,7 @@ impl Report<'_> {
             };
             let sign = if *by < 0 { '-' } else { '+' };
             let written = format!("{rank} {sign} {}", by.unsigned_abs());
-            let region = format!("`{}`", plan.spelled(region));
+            let region = format!("`{}`", plan.show(region));
             return Some(OpenEnd { at: step.at, written, region });
         }
         None

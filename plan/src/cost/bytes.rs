@@ -6,7 +6,7 @@ use super::collectives::{self, Shape};
 use super::topology::Topology;
 use crate::draw::Links;
 use crate::ir::{CommunicatorId, Launch, Plan};
-use crate::lower::{Operation, Part};
+use crate::lower::{Elements, Operation};
 
 /// Bytes that leave and reach a rank by messages and puts, in seconds, for each class of links.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl<'a> Groups<'a> {
         let Self { plan, topology, links, shapes } = self;
         let (mut latency, mut collective) = (0.0_f64, 0.0_f64);
         let mut traffic = Traffic::default();
-        let size = |part: &Part| bytes(plan, part);
+        let size = |part: &Elements| bytes(plan, part);
         let class = |peer: u32| usize::from(topology.node(rank) != topology.node(peer));
         let alpha = |peer: u32| topology.link(rank, peer).map_or(0.0, |link| link.alpha);
         let takes =
@@ -41,14 +41,14 @@ impl<'a> Groups<'a> {
         for operation in operations {
             match operation {
                 Operation::Collective { kind, among, send, recv, .. } => {
-                    let of = |part: &Option<Part>| part.as_ref().map_or(0.0, size);
+                    let of = |part: &Option<Elements>| part.as_ref().map_or(0.0, size);
                     let shape = shapes
                         .entry((*among, links.first(*among, rank)))
                         .or_insert_with(|| Shape::new(topology, &links.members(*among, rank)));
                     let bytes = of(send).max(of(recv));
-                    let parts = collectives::parts(topology, kind, shape, bytes);
-                    latency = latency.max(parts.latency);
-                    collective += parts.bytes;
+                    let seconds = collectives::takes(topology, kind, shape, bytes);
+                    latency = latency.max(seconds.latency);
+                    collective += seconds.bytes;
                 }
                 Operation::Send { from, peer, .. } => {
                     latency = latency.max(alpha(*peer));
@@ -79,7 +79,7 @@ impl<'a> Groups<'a> {
 }
 
 /// Bytes of a part; elements of a buffer that the plan does not have count as four.
-fn bytes(plan: &Plan, part: &Part) -> f64 {
+fn bytes(plan: &Plan, part: &Elements) -> f64 {
     let element = plan.buffers.get(part.buffer as usize).map_or(4, |buffer| buffer.element.bytes());
     part.end.saturating_sub(part.start) as f64 * element as f64
 }

@@ -21,20 +21,20 @@ use crate::ir::CollectiveKind;
 
 /// Seconds of a collective's latency, and of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Parts {
+pub(super) struct Seconds {
     pub(super) latency: f64,
     pub(super) bytes: f64,
 }
 
-/// The parts of a collective among ranks that lie so, with that many bytes on the larger side.
-pub(super) fn parts(
+/// What a collective takes among ranks that lie so, with that many bytes on the larger side.
+pub(super) fn takes(
     topology: &Topology,
-    kind: &CollectiveKind,
+    kind: &CollectiveKind<u32>,
     shape: &Shape,
     bytes: f64,
-) -> Parts {
+) -> Seconds {
     if shape.ranks < 2.0 {
-        return Parts { latency: 0.0, bytes: 0.0 };
+        return Seconds { latency: 0.0, bytes: 0.0 };
     }
     let share = topology.share(kind);
     let share = if share > 0.0 { share } else { 1.0 };
@@ -42,22 +42,22 @@ pub(super) fn parts(
     let but_own = (shape.ranks - 1.0) / shape.ranks;
     match kind {
         CollectiveKind::AllReduce(_) => {
-            let ring = Parts { latency: 2.0 * ring, bytes: 2.0 * but_own * all };
-            let tree = Parts { latency: 2.0 * shape.tree(topology), bytes: 2.0 * all };
+            let ring = Seconds { latency: 2.0 * ring, bytes: 2.0 * but_own * all };
+            let tree = Seconds { latency: 2.0 * shape.tree(topology), bytes: 2.0 * all };
             if ring.latency + ring.bytes < tree.latency + tree.bytes { ring } else { tree }
         }
         CollectiveKind::Broadcast(_) | CollectiveKind::Reduce(..) => {
-            Parts { latency: ring, bytes: all }
+            Seconds { latency: ring, bytes: all }
         }
         CollectiveKind::AllGather | CollectiveKind::ReduceScatter(_) => {
-            Parts { latency: ring, bytes: but_own * all }
+            Seconds { latency: ring, bytes: but_own * all }
         }
         CollectiveKind::AllToAll | CollectiveKind::Gather(_) | CollectiveKind::Scatter(_) => {
             let each = bytes / shape.ranks / share;
             let (near, far) = (shape.on_node - 1.0, shape.ranks - shape.on_node);
             let links = (near * topology.within.beta).max(far * topology.between.beta);
             let hop = if shape.nodes > 1.0 { topology.hop_between } else { topology.hop_within };
-            Parts { latency: hop, bytes: links * each }
+            Seconds { latency: hop, bytes: links * each }
         }
     }
 }

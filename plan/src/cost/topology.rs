@@ -125,7 +125,7 @@ impl Topology {
     }
 
     /// Which share of a link's bandwidth a collective reaches.
-    pub(super) fn share(&self, kind: &CollectiveKind) -> f64 {
+    pub(super) fn share(&self, kind: &CollectiveKind<u32>) -> f64 {
         match kind {
             CollectiveKind::AllReduce(_)
             | CollectiveKind::Broadcast(_)

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::ir::{BufferId, Plan, StreamId};
-use crate::lower::{Call, Operation, Part, Schedule, Work};
+use crate::lower::{Call, Elements, Operation, Schedule, Work};
 use crate::program::Objects;
 
 /// The names of a plan, for one instance.
@@ -63,7 +63,7 @@ impl<'a> Names<'a> {
     }
 
     fn operation(&self, operation: &Operation, detail: Detail) -> Vec<String> {
-        let part = |part: &Part| self.part(part);
+        let part = |part: &Elements| self.part(part);
         // A verb where all is said, what it is about where something is, and whom always.
         let line = |verb: &str, what: &str, whom: String| {
             let verb = if detail == Detail::Full { verb } else { "" };
@@ -135,7 +135,7 @@ impl<'a> Names<'a> {
     }
 
     /// `u[4..8]`, `g[3]`, `u.next`: with its range unless it is all of it.
-    fn part(&self, part: &Part) -> String {
+    fn part(&self, part: &Elements) -> String {
         let Some(buffer) = self.plan.buffers.get(part.buffer as usize) else {
             return format!("buffer {}", part.buffer);
         };
@@ -152,7 +152,7 @@ impl<'a> Names<'a> {
         name
     }
 
-    fn len(&self, part: &Part) -> Option<u64> {
+    fn len(&self, part: &Elements) -> Option<u64> {
         let objects = self.objects.as_ref()?;
         let buffer = BufferId(part.buffer);
         if part.index >= objects.count(buffer) {

@@ -4,8 +4,7 @@ mod collective;
 mod expr;
 mod location;
 mod memory;
-mod names;
-mod parts;
+mod operands;
 mod ranks;
 mod show;
 mod step;
@@ -15,7 +14,7 @@ pub use collective::CollectiveName;
 pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
 pub use memory::{Array, Buffer, ElementType, Region, Role};
-pub(crate) use parts::Part;
+pub(crate) use operands::Operand;
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
 pub use show::Shown;
 pub use step::{

@@ -1,14 +1,10 @@
-//! Numbers, conditions, regions and peers as text, with the plan's names: `(r + 1) % n`.
-//!
-//! This is also how they stand in files, so that what is shown can be read back. Names that are no words
-//! are in backticks; one that several things have is told apart: `axis.n`, `param.n`, `counter.n`.
+//! Numbers, conditions, regions and peers as text, as `plan!` writes them: `(rank + 1) % n`, `u[..h]`.
 
 use std::fmt::{self, Write};
 
-use super::names::{Meaning, Names, Quoted};
 use super::{
-    AxisId, Comparison, Compute, Condition, Equation, Expr, Hop, MOST_NESTING, Peer, Plan,
-    Reduction, Region,
+    AxisId, Comparison, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING, ParamId,
+    Peer, Plan, Reduction, Region,
 };
 
 /// What [`Plan::show`] shows; references to these become one.
@@ -22,8 +18,6 @@ pub enum Shown<'a> {
     Region(&'a Region),
     /// A peer.
     Peer(&'a Peer),
-    /// A distance along an axis.
-    Hop(&'a Hop),
 }
 
 macro_rules! shown {
@@ -36,29 +30,34 @@ macro_rules! shown {
     )+};
 }
 
-shown! { Expr as Number, Condition as Condition, Region as Region, Peer as Peer, Hop as Hop }
+shown! { Expr as Number, Condition as Condition, Region as Region, Peer as Peer }
 
 impl Plan {
-    /// A number, a condition, a region or a peer as text, with this plan's names.
+    /// A number, a condition, a region or a peer as text, with this plan's names, as it is written in `plan!`.
     ///
-    /// * Numbers and conditions: `(r + 1) % n`, `sizes[i] * 2`, `r < 2 && !(m == k)`. `r` is the rank, `r.local`
-    ///   its place along the axis `local`, `local` that axis' extent, `size` the number of all ranks.
-    /// * Regions: `u`, `u[h .. 2 * h]`, `g[i]`, `u.next[0 .. h]`.
-    /// * Peers: `(r + 1) % n` along a ring, `r + 1` along an open axis; on a mesh with the axes' names, as in
-    ///   `(r.nodes + 1) % nodes, r.local - 1`.
+    /// * Numbers and conditions: `(rank + 1) % n`, `sizes[i] * 2`, `rank < 2 && !(m == k)`. `rank.local` is the
+    ///   place along the axis `local`, `local` that axis' extent, `size` the number of all ranks.
+    /// * Peers: `(rank + 1) % n` around a ring, `rank + 1` along an open axis; on a mesh `(rank.nodes + 1) % nodes`.
+    /// * Regions: `u`, `u[h..2 * h]`, `g[i]`, `u.next[..h]`.
     ///
     /// Takes any plan. An id that names nothing is shown as `axis#7`; what is nested deeper than in any
     /// well-formed plan ends in dots.
     pub fn show<'a>(&self, what: impl Into<Shown<'a>>) -> String {
-        show(&Names::new(self), what.into())
+        let mut text = String::new();
+        let mut writer = Writer { to: &mut text, plan: self, depth: 0 };
+        // Writing to a string does not fail.
+        let _ = match what.into() {
+            Shown::Number(expr) => writer.number(expr, Binds::Sum),
+            Shown::Condition(condition) => writer.condition(condition, false),
+            Shown::Region(region) => writer.region(region),
+            Shown::Peer(peer) => writer.peer(peer),
+        };
+        text
     }
-}
 
-impl Plan {
     /// What a compute step leaves in a region, as it is written in `plan!`: `b += a`, `b = min(a, c)`.
-    pub fn spelled_equation(&self, step: &Compute, equation: &Equation) -> String {
-        let region =
-            |region: Option<&Region>| region.map_or_else(String::new, |it| self.spelled(it));
+    pub fn show_equation(&self, step: &Compute, equation: &Equation) -> String {
+        let region = |region: Option<&Region>| region.map_or_else(String::new, |it| self.show(it));
         let written = step.writes.get(equation.to as usize);
         let to = region(written);
         let read = |one: &u32| step.reads.get(*one as usize);
@@ -77,22 +76,6 @@ impl Plan {
         let of: Vec<String> = of.iter().map(|one| region(read(one))).collect();
         format!("{to} {update}= {}", of.join(&format!(" {sign} ")))
     }
-
-    /// The same as it is written in `plan!`: `rank` for `r`, `u[..h]` for `u[0 .. h]`.
-    pub(crate) fn spelled<'a>(&'a self, what: impl Into<Shown<'a>>) -> String {
-        let names = Names::new(self);
-        let mut text = String::new();
-        Writer { to: &mut text, names: &names, depth: 0, spelled: true }.all(what.into());
-        text
-    }
-}
-
-/// [`Plan::show`] with names that are made once.
-pub(crate) fn show(names: &Names<'_>, what: Shown<'_>) -> String {
-    let mut text = String::new();
-    let mut writer = Writer { to: &mut text, names, depth: 0, spelled: false };
-    writer.all(what);
-    text
 }
 
 /// How tightly the operators bind.
@@ -106,27 +89,32 @@ enum Binds {
 /// What is deeper than this is not shown.
 const DEEPEST: usize = 2 * MOST_NESTING + 2;
 
-struct Writer<'a, 'n> {
+struct Writer<'a> {
     to: &'a mut String,
-    names: &'a Names<'n>,
+    plan: &'a Plan,
     depth: usize,
-    spelled: bool,
 }
 
-impl Writer<'_, '_> {
-    fn all(&mut self, what: Shown<'_>) {
-        // Writing to a string does not fail.
-        let _ = match what {
-            Shown::Number(expr) => self.number(expr, Binds::Sum),
-            Shown::Condition(condition) => self.condition(condition, false),
-            Shown::Region(region) => self.region(region),
-            Shown::Peer(peer) => self.peer(peer),
-            Shown::Hop(hop) => self.hop(hop),
-        };
+impl Writer<'_> {
+    /// A name, or the number of one that is not there.
+    fn name(&mut self, kind: &str, id: u32, name: Option<&String>) -> fmt::Result {
+        match name {
+            Some(name) => self.to.write_str(name),
+            None => write!(self.to, "{kind}#{id}"),
+        }
     }
 
-    fn rank(&self) -> &'static str {
-        if self.spelled { "rank" } else { "r" }
+    fn axis(&mut self, axis: AxisId) -> fmt::Result {
+        self.name("axis", axis.0, self.plan.axes.get(axis.index()).map(|axis| &axis.name))
+    }
+
+    fn param(&mut self, param: ParamId) -> fmt::Result {
+        self.name("param", param.0, self.plan.params.get(param.index()).map(|param| &param.name))
+    }
+
+    fn counter(&mut self, counter: LoopId) -> fmt::Result {
+        let named = self.plan.counters.get(counter.index());
+        self.name("counter", counter.0, named.map(|counter| &counter.name))
     }
 
     /// Runs it unless this is too deep.
@@ -143,14 +131,14 @@ impl Writer<'_, '_> {
     fn number(&mut self, expr: &Expr, least: Binds) -> fmt::Result {
         let (a, sign, b, binds, tighter) = match expr {
             Expr::Int(value) => return write!(self.to, "{value}"),
-            Expr::Rank => return self.to.write_str(self.rank()),
+            Expr::Rank => return self.to.write_str("rank"),
             Expr::Size => return self.to.write_str("size"),
             Expr::Coordinate(axis) => return self.coordinate(*axis),
-            Expr::Extent(axis) => return self.names.write(Meaning::Axis(*axis), self.to),
-            Expr::Param(param) => return self.names.write(Meaning::Param(*param), self.to),
-            Expr::Loop(counter) => return self.names.write(Meaning::Counter(*counter), self.to),
+            Expr::Extent(axis) => return self.axis(*axis),
+            Expr::Param(param) => return self.param(*param),
+            Expr::Loop(counter) => return self.counter(*counter),
             Expr::Element(param, index) => {
-                self.names.write(Meaning::Param(*param), self.to)?;
+                self.param(*param)?;
                 self.to.write_char('[')?;
                 self.deeper(|writer| writer.number(index, Binds::Sum))?;
                 return self.to.write_char(']');
@@ -184,10 +172,8 @@ impl Writer<'_, '_> {
     }
 
     fn region(&mut self, region: &Region) -> fmt::Result {
-        match self.names.plan.buffers.get(region.buffer.index()) {
-            Some(buffer) => write!(self.to, "{}", Quoted(&buffer.name))?,
-            None => write!(self.to, "buffer#{}", region.buffer.0)?,
-        }
+        let buffer = self.plan.buffers.get(region.buffer.index());
+        self.name("buffer", region.buffer.0, buffer.map(|buffer| &buffer.name))?;
         self.to.write_str(if region.next { ".next" } else { "" })?;
         if let Some(index) = &region.index {
             self.to.write_char('[')?;
@@ -196,10 +182,10 @@ impl Writer<'_, '_> {
         }
         if let Some((start, end)) = &region.range {
             self.to.write_char('[')?;
-            if !self.spelled || *start != Expr::Int(0) {
+            if *start != Expr::Int(0) {
                 self.number(start, Binds::Sum)?;
             }
-            self.to.write_str(if self.spelled { ".." } else { " .. " })?;
+            self.to.write_str("..")?;
             self.number(end, Binds::Sum)?;
             self.to.write_char(']')?;
         }
@@ -209,7 +195,7 @@ impl Writer<'_, '_> {
     fn peer(&mut self, peer: &Peer) -> fmt::Result {
         match peer {
             Peer::Rank(expr) => self.number(expr, Binds::Sum),
-            Peer::Shift(hops) if hops.is_empty() => self.to.write_str(self.rank()),
+            Peer::Shift(hops) if hops.is_empty() => self.to.write_str("rank"),
             Peer::Shift(hops) => hops.iter().enumerate().try_for_each(|(nth, hop)| {
                 self.to.write_str(if nth == 0 { "" } else { ", " })?;
                 self.hop(hop)
@@ -225,18 +211,16 @@ impl Writer<'_, '_> {
         self.to.write_str(if still { "" } else { "(" })?;
         self.moved(hop.axis, &hop.by, true)?;
         self.to.write_str(if still { " % " } else { ") % " })?;
-        self.names.write(Meaning::Axis(hop.axis), self.to)
+        self.axis(hop.axis)
     }
 
-    /// This rank's place along an axis: `r.local`.
+    /// This rank's place along an axis: `rank.local`.
     fn coordinate(&mut self, axis: AxisId) -> fmt::Result {
-        match self.names.plan.axes.get(axis.index()) {
-            Some(axis) => write!(self.to, "{}.{}", self.rank(), Quoted(&axis.name)),
-            None => write!(self.to, "{}.axis#{}", self.rank(), axis.0),
-        }
+        self.to.write_str("rank.")?;
+        self.axis(axis)
     }
 
-    /// This rank's place, moved by some distance: `r - 1`, `r + n - k`.
+    /// This rank's place, moved by some distance: `rank - 1`, `rank + n - k`.
     fn moved(&mut self, axis: AxisId, by: &Expr, whole: bool) -> fmt::Result {
         let (before, sign, last) = match by {
             Expr::Int(0) if whole => return self.place(axis),
@@ -244,7 +228,7 @@ impl Writer<'_, '_> {
                 self.place(axis)?;
                 return write!(self.to, " - {}", by.unsigned_abs());
             }
-            // A difference from 0, as `r - k` is read.
+            // A difference from 0, as `rank - k` is read.
             Expr::Sub(a, b) if **a == Expr::Int(0) && !matches!(**b, Expr::Int(_)) => {
                 (None, '-', &**b)
             }
@@ -257,14 +241,14 @@ impl Writer<'_, '_> {
             Some(before) => self.deeper(|writer| writer.moved(axis, before, false))?,
         }
         write!(self.to, " {sign} ")?;
-        // In parentheses, lest `r + k % n` is taken for `(r + k) % n`.
+        // In parentheses, lest `rank + k % n` is taken for `(rank + k) % n`.
         self.deeper(|writer| writer.number(last, Binds::Atom))
     }
 
     /// Where this rank is on an axis, which goes without saying where there is one alone.
     fn place(&mut self, axis: AxisId) -> fmt::Result {
         match axis {
-            AxisId(0) if self.names.plan.axes.len() == 1 => self.to.write_str(self.rank()),
+            AxisId(0) if self.plan.axes.len() == 1 => self.to.write_str("rank"),
             axis => self.coordinate(axis),
         }
     }

@@ -112,16 +112,16 @@ pub enum Reduction {
     Avg,
 }
 
-/// A collective. `count` below is the length of one rank's part.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A collective, with its root where it has one. `count` below is the length of one rank's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CollectiveKind {
+pub enum CollectiveKind<Root = Expr> {
     /// Sends and receives `count`.
     AllReduce(Reduction),
     /// The root sends `count`, everyone receives it. The root is a rank of the communicator.
-    Broadcast(Expr),
+    Broadcast(Root),
     /// Everyone sends `count`, the root receives the result.
-    Reduce(Reduction, Expr),
+    Reduce(Reduction, Root),
     /// Sends `count`, receives size times `count`.
     AllGather,
     /// Sends size times `count`, receives `count`.
@@ -129,9 +129,9 @@ pub enum CollectiveKind {
     /// Sends and receives size times `count`.
     AllToAll,
     /// Everyone sends `count`, the root receives size times `count`.
-    Gather(Expr),
+    Gather(Root),
     /// The root sends size times `count`, everyone receives `count`.
-    Scatter(Expr),
+    Scatter(Root),
 }
 
 /// A collective with its memory.
@@ -301,7 +301,7 @@ pub struct When {
     pub body: Vec<Step>,
 }
 
-impl CollectiveKind {
+impl<Root> CollectiveKind<Root> {
     /// Which it is.
     pub fn name(&self) -> CollectiveName {
         match self {
@@ -317,13 +317,27 @@ impl CollectiveKind {
     }
 
     /// The root, where there is one.
-    pub fn root(&self) -> Option<&Expr> {
+    pub fn root(&self) -> Option<&Root> {
         match self {
             Self::Broadcast(root)
             | Self::Reduce(_, root)
             | Self::Gather(root)
             | Self::Scatter(root) => Some(root),
             Self::AllReduce(_) | Self::AllGather | Self::ReduceScatter(_) | Self::AllToAll => None,
+        }
+    }
+
+    /// The same with another root.
+    pub(crate) fn with_root<R>(&self, root: R) -> CollectiveKind<R> {
+        match self {
+            Self::AllReduce(by) => CollectiveKind::AllReduce(*by),
+            Self::Broadcast(_) => CollectiveKind::Broadcast(root),
+            Self::Reduce(by, _) => CollectiveKind::Reduce(*by, root),
+            Self::AllGather => CollectiveKind::AllGather,
+            Self::ReduceScatter(by) => CollectiveKind::ReduceScatter(*by),
+            Self::AllToAll => CollectiveKind::AllToAll,
+            Self::Gather(_) => CollectiveKind::Gather(root),
+            Self::Scatter(_) => CollectiveKind::Scatter(root),
         }
     }
 

@@ -2,19 +2,19 @@
 
 use super::events::Waits;
 use super::joined::Joined;
-use super::schedule::{Call, Event, Operation, Part, RankSchedule, Work};
+use super::schedule::{Call, Elements, Event, Operation, RankSchedule, Work};
 use super::words::Words;
-use crate::ir::{CollectiveKind, CommunicatorId, Expr, Location, SignalId, StreamId};
-use crate::program::{Kind, NONE, Op, OpKind, Program, Span, Unit};
+use crate::ir::{CommunicatorId, Location, SignalId, StreamId};
+use crate::program::{Env, Kind, NONE, Op, OpKind, Program, Span, Unit};
+use crate::verdict::Sizes;
 
-/// The calls of a rank. `before` is the program as it was before units were joined.
+/// The calls of a rank. `before` is the program as it was before units were joined, at these sizes.
 pub(super) fn calls(
-    before: &Program,
+    (before, sizes): (&Program, &Sizes),
     joined: &Joined,
     words: &Words<'_>,
     rank: usize,
     waits: &Waits,
-    arguments: Vec<Vec<i64>>,
 ) -> RankSchedule {
     let program = &joined.program;
     let own = program.of_rank(rank);
@@ -24,7 +24,7 @@ pub(super) fn calls(
     }
     let events = recorded.iter_mut().flatten();
     let events = (0..).zip(events).map(|(number, event)| *event = Event(number)).count() as u32;
-    let mut arguments = arguments.into_iter();
+    let env = Env::new(&sizes.extents, &sizes.params).on(rank);
     let calls = own.clone().enumerate().map(|(place, at)| {
         let unit = &program.units[at];
         let awaited = |carried: bool| {
@@ -34,7 +34,7 @@ pub(super) fn calls(
             of
         };
         let work = if unit.is_compute {
-            compute(program, words, unit, arguments.next().unwrap_or_default())
+            compute(program, words, unit, env)
         } else {
             Work::Group(operations(program, unit))
         };
@@ -62,9 +62,14 @@ fn places(program: &Program, units: &[u32]) -> Vec<Location> {
     places
 }
 
-fn compute(program: &Program, words: &Words<'_>, unit: &Unit, arguments: Vec<i64>) -> Work {
+fn compute(program: &Program, words: &Words<'_>, unit: &Unit, env: Env<'_>) -> Work {
+    let step = words.step(unit.statement);
+    // Their values were computed when the program was written out.
+    let env = Env { counters: program.counters.get(&unit.turn).map_or(&[], Vec::as_slice), ..env };
+    let arguments = step.iter().flat_map(|step| &step.arguments);
+    let arguments = arguments.map_while(|one| env.eval(one).ok()).collect();
+    let (reads, writes) = step.map_or((0, 0), |step| (step.reads.len(), step.writes.len()));
     let ops = program.ops_of(unit);
-    let (reads, writes) = words.regions(unit.statement);
     let mut regions = vec![0; reads + writes];
     for op in ops {
         if op.source.object != NONE || op.target.object != NONE {
@@ -72,7 +77,7 @@ fn compute(program: &Program, words: &Words<'_>, unit: &Unit, arguments: Vec<i64
         }
     }
     Work::Compute {
-        name: words.compute(unit.statement).unwrap_or_default().to_owned(),
+        name: step.map_or_else(String::new, |step| step.name.clone()),
         arguments,
         reads: ops.iter().filter_map(|op| part(program, op.source)).collect(),
         writes: ops.iter().filter_map(|op| part(program, op.target)).collect(),
@@ -117,7 +122,7 @@ fn operations(program: &Program, unit: &Unit) -> Vec<Operation> {
                     |rank: u32| program.layout.index(op.communicator.into(), rank as usize) as u64;
                 let in_place = in_place(kind, op, index(unit.rank));
                 let root = if peer == NONE { 0 } else { index(peer) };
-                let kind = with_root(kind, Expr::Int(root as i64));
+                let kind = kind.with_root(root as u32);
                 Operation::Collective { kind, among, send, recv, in_place }
             }
             _ => continue,
@@ -134,32 +139,19 @@ fn in_place(kind: Kind, op: &Op, index: u64) -> bool {
         return false;
     }
     match kind {
-        Kind::AllReduce(_) | Kind::Broadcast | Kind::Reduce(_) => send == recv,
-        Kind::AllGather | Kind::Gather => send.start == recv.start + index * send.len(),
-        Kind::ReduceScatter(_) | Kind::Scatter => recv.start == send.start + index * recv.len(),
+        Kind::AllReduce(_) | Kind::Broadcast(()) | Kind::Reduce(..) => send == recv,
+        Kind::AllGather | Kind::Gather(()) => send.start == recv.start + index * send.len(),
+        Kind::ReduceScatter(_) | Kind::Scatter(()) => recv.start == send.start + index * recv.len(),
         Kind::AllToAll => false,
     }
 }
 
-fn with_root(kind: Kind, root: Expr) -> CollectiveKind {
-    match kind {
-        Kind::AllReduce(by) => CollectiveKind::AllReduce(by),
-        Kind::Broadcast => CollectiveKind::Broadcast(root),
-        Kind::Reduce(by) => CollectiveKind::Reduce(by, root),
-        Kind::AllGather => CollectiveKind::AllGather,
-        Kind::ReduceScatter(by) => CollectiveKind::ReduceScatter(by),
-        Kind::AllToAll => CollectiveKind::AllToAll,
-        Kind::Gather => CollectiveKind::Gather(root),
-        Kind::Scatter => CollectiveKind::Scatter(root),
-    }
-}
-
-fn part(program: &Program, span: Span) -> Option<Part> {
+fn part(program: &Program, span: Span) -> Option<Elements> {
     let object = program.objects.all.get(span.object as usize)?;
-    Some(Part {
+    Some(Elements {
         buffer: object.buffer.0,
         index: object.index,
-        next: object.twin < span.object,
+        next: object.other_copy < span.object,
         start: span.start,
         end: span.end,
     })

@@ -282,7 +282,7 @@ impl Greedy<'_> {
 /// How many of NCCL's operations these are: an all-to-all is a send and a receive for each rank.
 fn weight(program: &Program, ops: &[Op]) -> u64 {
     let weight = |op: &Op| match op.kind {
-        OpKind::Collective(kind) if kind.is_messages() => {
+        OpKind::Collective(kind) if kind.name().is_messages() => {
             2 * program.layout.members(usize::from(op.communicator)) as u64
         }
         _ => 1,

@@ -53,6 +53,7 @@ impl Joined {
             streams: program.streams,
             communicators: program.communicators,
             shifts: program.shifts.clone(),
+            counters: program.counters.clone(),
             exact: program.exact,
         };
         Self { program, units, ops }

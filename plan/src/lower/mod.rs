@@ -17,12 +17,10 @@
 //! All ranks make their calls in the order of the plan's statements; a group stands at the place of its
 //! first one.
 
-mod arguments;
 mod calls;
 mod events;
 mod explain;
 mod greedy;
-mod intervals;
 mod joined;
 mod last;
 mod schedule;
@@ -34,7 +32,7 @@ mod why;
 mod words;
 
 pub use schedule::{
-    Call, Event, Operation, Part, RankSchedule, Reason, Schedule, WarmUp, WhyWait, Work,
+    Call, Elements, Event, Operation, RankSchedule, Reason, Schedule, WarmUp, WhyWait, Work,
 };
 
 use std::hash::{Hash, Hasher};
@@ -58,7 +56,7 @@ pub fn lower(plan: &Plan, sizes: &Sizes) -> Result<Schedule, Rejected> {
     let mut instance = Instance::new(plan, sizes)?;
     instance.check()?;
     let decided = instance.decide();
-    instance.lower(&decided)
+    Ok(instance.lower(&decided))
 }
 
 /// An instance of a plan, written out: what ranks that bind it together share the work of.
@@ -115,11 +113,7 @@ impl<'a> Instance<'a> {
     }
 
     /// The calls of every rank, as it was decided of this very instance.
-    ///
-    /// # Errors
-    ///
-    /// A number for a compute step that has no value.
-    pub fn lower(self, decided: &Decided) -> Result<Schedule, Rejected> {
+    pub fn lower(self, decided: &Decided) -> Schedule {
         let Self { plan, sizes, program } = self;
         let program = Program { exact: decided.exact, ..program };
         let words = words::Words::new(plan);
@@ -127,20 +121,18 @@ impl<'a> Instance<'a> {
         let mut ranks = Vec::with_capacity(program.ranks());
         let mut why = why::Why::new(&joined.program, &words);
         for rank in 0..program.ranks() {
-            let arguments = arguments::of_rank(plan, sizes, program.ranks(), rank)
-                .map_err(|problem| rejected(plan, vec![*problem]))?;
             let waits = events::Waits::new(plan, &joined.program, rank);
             why.add(rank, &waits);
-            ranks.push(calls::calls(&program, &joined, &words, rank, &waits, arguments));
+            ranks.push(calls::calls((&program, sizes), &joined, &words, rank, &waits));
         }
-        Ok(Schedule {
+        Schedule {
             plan: plan.name.clone(),
             sizes: sizes.clone(),
             ranks,
             warm_ups: warm_ups::warm_ups(&joined.program),
             reasons: decided.reasons.clone(),
             why_waits: why.finish(),
-        })
+        }
     }
 }
 
@@ -150,7 +142,7 @@ impl Hash for Instance<'_> {
         self.sizes.extents.hash(hasher);
         self.sizes.params.hash(hasher);
         for object in &objects.all {
-            (object.len, object.window, object.role, object.twin).hash(hasher);
+            (object.len, object.window, object.role, object.other_copy).hash(hasher);
         }
         units.hash(hasher);
         ops.hash(hasher);

@@ -14,7 +14,7 @@ use crate::verdict::Sizes;
 /// [`carried`](Call::carried), which calls after it recorded in the run before. In CUDA both are one thing:
 /// `cuStreamWaitEvent` takes an event as it was recorded last, and does nothing before the first time. So
 /// runs follow one another without a barrier, and overlap as far as memory and `after` allow. The two copies
-/// of a buffer swap between runs, and [`Part::next`] names the other one in either.
+/// of a buffer swap between runs, and [`Elements::next`] names the other one in either.
 ///
 /// What NCCL orders itself has no events: operations of one communicator run in the order of the calls, on
 /// whatever stream. A captured plan carries nothing, as one graph launch follows another whole; whoever
@@ -82,9 +82,9 @@ pub enum Work {
         /// The numbers that it gets.
         arguments: Vec<i64>,
         /// What it reads.
-        reads: Vec<Part>,
+        reads: Vec<Elements>,
         /// What it writes.
-        writes: Vec<Part>,
+        writes: Vec<Elements>,
         /// How many parts each region has that the statement reads, and each that it writes: one, or the
         /// length of an array whose buffers it takes all.
         #[serde(default)]
@@ -96,7 +96,7 @@ pub enum Work {
 
 /// Elements of one buffer of this rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Part {
+pub struct Elements {
     /// The buffer, by its place in the plan.
     pub buffer: u32,
     /// Which one of an array; 0 for a single buffer.
@@ -115,21 +115,21 @@ pub struct Part {
 pub enum Operation {
     /// A collective. `in_place` says that it runs where `send` and `recv` overlap as NCCL wants it.
     Collective {
-        /// Which one; its root, if it has one, is a number: a rank of the communicator.
-        kind: CollectiveKind,
+        /// Which one; its root, if it has one, is a rank of the communicator.
+        kind: CollectiveKind<u32>,
         /// Among whom.
         among: CommunicatorId,
         /// What it sends; nothing on a rank that only receives.
-        send: Option<Part>,
+        send: Option<Elements>,
         /// Where it receives; nothing on a rank that only sends.
-        recv: Option<Part>,
+        recv: Option<Elements>,
         /// Whether it runs in place.
         in_place: bool,
     },
     /// Sends to a rank of the plan.
     Send {
         /// What.
-        from: Part,
+        from: Elements,
         /// To whom.
         peer: u32,
         /// Through which communicator.
@@ -138,7 +138,7 @@ pub enum Operation {
     /// Receives from a rank of the plan.
     Receive {
         /// Where it goes.
-        to: Part,
+        to: Elements,
         /// From whom.
         peer: u32,
         /// Through which communicator.
@@ -147,11 +147,11 @@ pub enum Operation {
     /// Writes into the window of a rank of the plan.
     Put {
         /// What.
-        from: Part,
+        from: Elements,
         /// Whose window.
         peer: u32,
         /// Where in it.
-        to: Part,
+        to: Elements,
         /// The signal that it raises.
         signal: Option<SignalId>,
         /// Through which communicator.

@@ -129,7 +129,11 @@ fn class(program: &Program, op: &Op) -> Result<Class, &'static str> {
                      them take longer in one group than 64 on plain buffers do (85.9 us, not 32.6 us)",
                 );
             }
-            Ok(if kind.is_messages() { Class::MessageCollectives } else { Class::Collectives })
+            Ok(if kind.name().is_messages() {
+                Class::MessageCollectives
+            } else {
+                Class::Collectives
+            })
         }
     }
 }

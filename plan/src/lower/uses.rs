@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::intervals::Intervals;
+use crate::check::Ranges;
 use crate::program::{Op, OpKind};
 
 /// What a group touches: of each rank and object, the elements that are read and written.
 #[derive(Default)]
-pub(super) struct Uses(HashMap<(u32, u32), (Intervals, Intervals)>);
+pub(super) struct Uses(HashMap<(u32, u32), (Ranges, Ranges)>);
 
 impl Uses {
     /// Adds what these operations touch on their own rank.

@@ -22,7 +22,7 @@ pub(super) fn warm_ups(program: &Program) -> Vec<WarmUp> {
             match op.kind {
                 OpKind::Send | OpKind::Receive => connect(op.peer),
                 OpKind::Put | OpKind::Signal | OpKind::Wait => one_sided[among] = true,
-                OpKind::Collective(Kind::Gather | Kind::Scatter) => connect(op.peer),
+                OpKind::Collective(Kind::Gather(()) | Kind::Scatter(())) => connect(op.peer),
                 OpKind::Collective(Kind::AllToAll) => {
                     let first = program.layout.first(among, unit.rank as usize);
                     for index in 0..program.layout.members(among) {

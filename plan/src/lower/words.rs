@@ -11,17 +11,11 @@ pub(super) struct Words<'a> {
 
 impl<'a> Words<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
-        fn walk<'a>(steps: &'a [Step], computes: &mut Vec<Option<&'a Compute>>) {
-            for step in steps {
-                computes.push(match &step.kind {
-                    StepKind::Compute(this) => Some(this),
-                    _ => None,
-                });
-                walk(step.body(), computes);
-            }
-        }
-        let mut computes = Vec::new();
-        walk(&plan.steps, &mut computes);
+        let compute = |step: &'a Step| match &step.kind {
+            StepKind::Compute(this) => Some(this),
+            _ => None,
+        };
+        let computes = Step::all(&plan.steps).map(compute).collect();
         Self { plan, computes }
     }
 
@@ -29,8 +23,8 @@ impl<'a> Words<'a> {
     pub(super) fn unit(&self, program: &Program, unit: u32) -> String {
         let of = &program.units[unit as usize];
         let line = program.at(unit as usize).line;
-        let what = match (self.compute(of.statement), program.ops_of(of)) {
-            (Some(name), _) => format!("`{name}`"),
+        let what = match (self.step(of.statement), program.ops_of(of)) {
+            (Some(step), _) => format!("`{}`", step.name),
             (None, [op]) => match op.kind {
                 OpKind::Send => "the send".to_owned(),
                 OpKind::Receive => "the receive".to_owned(),
@@ -46,15 +40,9 @@ impl<'a> Words<'a> {
         if line == 0 { what } else { format!("{what} in line {line}") }
     }
 
-    /// A compute step's name.
-    pub(super) fn compute(&self, statement: u32) -> Option<&'a str> {
-        self.computes.get(statement as usize).copied().flatten().map(|this| this.name.as_str())
-    }
-
-    /// How many regions a compute step reads, and how many it writes.
-    pub(super) fn regions(&self, statement: u32) -> (usize, usize) {
-        let this = self.computes.get(statement as usize).copied().flatten();
-        this.map_or((0, 0), |this| (this.reads.len(), this.writes.len()))
+    /// A compute step.
+    pub(super) fn step(&self, statement: u32) -> Option<&'a Compute> {
+        self.computes.get(statement as usize).copied().flatten()
     }
 
     pub(super) fn stream(&self, stream: u16) -> &'a str {

@@ -27,7 +27,18 @@ pub(crate) struct Env<'a> {
     pub(crate) rank: i64,
 }
 
-impl Env<'_> {
+impl<'a> Env<'a> {
+    /// Outside of all loops, on rank 0.
+    pub(crate) fn new(extents: &'a [i64], params: &'a [Vec<i64>]) -> Self {
+        let size = extents.iter().fold(1, |size: i64, extent| size.saturating_mul(*extent));
+        Self { extents, size, params, counters: &[], rank: 0 }
+    }
+
+    /// The same on another rank.
+    pub(crate) fn on(self, rank: usize) -> Self {
+        Self { rank: rank as i64, ..self }
+    }
+
     pub(crate) fn eval(&self, expr: &Expr) -> Result<i64, NoValue> {
         let two = |a: &Expr, b: &Expr| -> Result<(i64, i64), NoValue> {
             Ok((self.eval(a)?, self.eval(b)?))
@@ -50,7 +61,9 @@ impl Env<'_> {
                     .and_then(|at| self.params[id.index()].get(at).copied())
                     .ok_or(NoValue::Element(index))
             }
-            Expr::Loop(id) => self.counters[id.index()].ok_or(NoValue::Counter),
+            Expr::Loop(id) => {
+                self.counters.get(id.index()).copied().flatten().ok_or(NoValue::Counter)
+            }
             Expr::Add(a, b) => two(a, b).and_then(|(a, b)| kept(a.checked_add(b))),
             Expr::Sub(a, b) => two(a, b).and_then(|(a, b)| kept(a.checked_sub(b))),
             Expr::Mul(a, b) => two(a, b).and_then(|(a, b)| kept(a.checked_mul(b))),

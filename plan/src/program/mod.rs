@@ -9,12 +9,13 @@ mod statements;
 pub(crate) use eval::{Env, NoValue};
 pub(crate) use expand::expand;
 pub(crate) use layout::Layout;
-pub(crate) use objects::{NoMemory, Objects};
+pub(crate) use objects::{NoMemory, NoSpan, Objects};
 pub(crate) use statements::Statements;
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::ir::{CollectiveKind, CollectiveName, Location, Plan, Reduction};
+use crate::ir::{CollectiveKind, Location, Plan};
 
 /// What every rank issues, in order.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Program {
     pub(crate) communicators: usize,
     /// The distances to peers that occur.
     pub(crate) shifts: Vec<Shift>,
+    /// The loops' counters in a turn of a compute step that gets numbers.
+    pub(crate) counters: HashMap<u32, Vec<Option<i64>>>,
     /// Whether memory makes a unit wait for the very units that used it, not for all that was issued on their
     /// streams: what a schedule does, where it may.
     pub(crate) exact: bool,
@@ -101,17 +104,7 @@ pub(crate) enum OpKind {
 }
 
 /// A collective without its root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    AllReduce(Reduction),
-    Broadcast,
-    Reduce(Reduction),
-    AllGather,
-    ReduceScatter(Reduction),
-    AllToAll,
-    Gather,
-    Scatter,
-}
+pub(crate) type Kind = CollectiveKind<()>;
 
 /// Elements of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,51 +132,6 @@ impl Span {
     /// Whether both lie in one object and have elements in common.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         self.object == other.object && self.start.max(other.start) < self.end.min(other.end)
-    }
-}
-
-impl From<&CollectiveKind> for Kind {
-    fn from(kind: &CollectiveKind) -> Self {
-        match kind {
-            CollectiveKind::AllReduce(by) => Self::AllReduce(*by),
-            CollectiveKind::Broadcast(_) => Self::Broadcast,
-            CollectiveKind::Reduce(by, _) => Self::Reduce(*by),
-            CollectiveKind::AllGather => Self::AllGather,
-            CollectiveKind::ReduceScatter(by) => Self::ReduceScatter(*by),
-            CollectiveKind::AllToAll => Self::AllToAll,
-            CollectiveKind::Gather(_) => Self::Gather,
-            CollectiveKind::Scatter(_) => Self::Scatter,
-        }
-    }
-}
-
-impl Kind {
-    pub(crate) fn name(self) -> CollectiveName {
-        match self {
-            Self::AllReduce(_) => CollectiveName::AllReduce,
-            Self::Broadcast => CollectiveName::Broadcast,
-            Self::Reduce(_) => CollectiveName::Reduce,
-            Self::AllGather => CollectiveName::AllGather,
-            Self::ReduceScatter(_) => CollectiveName::ReduceScatter,
-            Self::AllToAll => CollectiveName::AllToAll,
-            Self::Gather => CollectiveName::Gather,
-            Self::Scatter => CollectiveName::Scatter,
-        }
-    }
-
-    /// By what it reduces.
-    pub(crate) fn reduction(self) -> Option<Reduction> {
-        match self {
-            Self::AllReduce(by) | Self::Reduce(by) | Self::ReduceScatter(by) => Some(by),
-            Self::Broadcast | Self::AllGather | Self::AllToAll | Self::Gather | Self::Scatter => {
-                None
-            }
-        }
-    }
-
-    /// Whether NCCL makes messages of it.
-    pub(crate) fn is_messages(self) -> bool {
-        self.name().is_messages()
     }
 }
 

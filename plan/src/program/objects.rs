@@ -1,7 +1,7 @@
 //! The memory of an instance: single allocations, the same on every rank.
 
-use super::{Env, NoValue};
-use crate::ir::{BufferId, ElementType, Plan, Role};
+use super::{Env, NoValue, Span};
+use crate::ir::{BufferId, ElementType, Plan, Region, Role};
 
 /// One allocation: a buffer, an element of an array, one of two copies.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Object {
     pub(crate) window: bool,
     pub(crate) role: Role,
     /// The other copy, or this one if there is none.
-    pub(crate) twin: u32,
+    pub(crate) other_copy: u32,
 }
 
 /// All of a rank's memory.
@@ -35,6 +35,24 @@ pub(crate) enum NoMemory {
     TooMany,
 }
 
+/// Why a region is no elements of its buffer.
+pub(crate) enum NoSpan {
+    /// One of its numbers has no value.
+    NoValue(NoValue),
+    /// The array has no buffers.
+    NoBuffers,
+    /// The array has no buffer of that number.
+    Index(i64),
+    /// Its range does not lie inside the buffer: start, end, the buffer's length and its place in the array.
+    Range(i64, i64, u64, u32),
+}
+
+impl From<NoValue> for NoSpan {
+    fn from(why: NoValue) -> Self {
+        Self::NoValue(why)
+    }
+}
+
 impl Objects {
     pub(crate) fn new(
         plan: &Plan,
@@ -43,11 +61,10 @@ impl Objects {
         most: u64,
     ) -> Result<Self, NoMemory> {
         let mut counters = vec![None; plan.counters.len()];
-        let size = extents.iter().fold(1, |size: i64, extent| size.saturating_mul(*extent));
         let (mut all, mut buffers) = (Vec::new(), Vec::new());
         for (id, buffer) in (0..).map(BufferId).zip(&plan.buffers) {
             let eval = |counters: &[Option<i64>], expr| {
-                let env = Env { extents, size, params, counters, rank: 0 };
+                let env = Env { counters, ..Env::new(extents, params) };
                 match env.eval(expr) {
                     Ok(value) if value < 0 => Err(NoMemory::Negative(id, value)),
                     Ok(value) => Ok(value as u64),
@@ -71,7 +88,7 @@ impl Objects {
                 let len = eval(&counters, &buffer.len)?;
                 for copy in 0..copies {
                     let here = all.len() as u32;
-                    let twin = match (copies, copy) {
+                    let other_copy = match (copies, copy) {
                         (2, 0) => here + 1,
                         (2, _) => here - 1,
                         _ => here,
@@ -82,7 +99,7 @@ impl Objects {
                         len,
                         window: buffer.window,
                         role: buffer.role,
-                        twin,
+                        other_copy,
                     });
                 }
             }
@@ -100,6 +117,35 @@ impl Objects {
         first + index * copies + u32::from(next)
     }
 
+    /// The elements that a region is; `which` names one of an array.
+    pub(crate) fn span(
+        &self,
+        region: &Region,
+        env: &Env<'_>,
+        which: Option<u32>,
+    ) -> Result<Span, NoSpan> {
+        let count = self.count(region.buffer);
+        let index = match (which, &region.index) {
+            (Some(which), _) => i64::from(which),
+            (None, Some(index)) => env.eval(index)?,
+            (None, None) if count == 0 => return Err(NoSpan::NoBuffers),
+            (None, None) => 0,
+        };
+        let place = u32::try_from(index).ok().filter(|index| *index < count);
+        let place = place.ok_or(NoSpan::Index(index))?;
+        let object = self.find(region.buffer, place, region.next);
+        let len = self.all[object as usize].len;
+        let Some((start, end)) = &region.range else {
+            return Ok(Span { object, start: 0, end: len });
+        };
+        let (start, end) = (env.eval(start)?, env.eval(end)?);
+        if 0 <= start && start <= end && end as u64 <= len {
+            Ok(Span { object, start: start as u64, end: end as u64 })
+        } else {
+            Err(NoSpan::Range(start, end, len, place))
+        }
+    }
+
     /// How many buffers an array has.
     pub(crate) fn count(&self, buffer: BufferId) -> u32 {
         self.buffers[buffer.index()].1
@@ -107,7 +153,11 @@ impl Objects {
 
     /// What a run of this number calls the object that a run of even number calls `object`.
     pub(crate) fn in_run(&self, object: u32, run: usize) -> u32 {
-        if run % 2 == 1 && object != super::NONE { self.all[object as usize].twin } else { object }
+        if run % 2 == 1 && object != super::NONE {
+            self.all[object as usize].other_copy
+        } else {
+            object
+        }
     }
 
     pub(crate) fn element(&self, object: u32) -> &ElementType {

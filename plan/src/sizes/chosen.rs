@@ -15,9 +15,10 @@
 
 use std::collections::BTreeSet;
 
+use super::named;
 use super::written::Written;
-use super::{env, named};
 use crate::ir::{Expr, Param, Plan, Values};
+use crate::program::Env;
 use crate::verdict::Sizes;
 
 /// Ranks that are looked at, at most.
@@ -292,7 +293,7 @@ impl<'a> Chooser<'a> {
         before: &[Vec<i64>],
     ) -> Option<Vec<i64>> {
         let Some(count) = &self.plan.params[at].count else { return Some(vec![value]) };
-        let count = env(extents, before).eval(count).ok()?;
+        let count = Env::new(extents, before).eval(count).ok()?;
         let count = usize::try_from(count).ok().filter(|count| *count <= 4096)?;
         let start = values.iter().position(|(known, _)| *known == value)?;
         // One value for all elements, or three in turns.
@@ -303,7 +304,7 @@ impl<'a> Chooser<'a> {
 
     /// Whether lists are as long as they should be, and all conditions hold.
     fn fits(&self, extents: &[i64], params: &[Vec<i64>]) -> bool {
-        let env = env(extents, params);
+        let env = Env::new(extents, params);
         let counts = self.plan.params.iter().map(|param| param.count.as_ref());
         let mut lists = counts.zip(params).filter_map(|(count, list)| Some((count?, list)));
         let mut promises = self.plan.promises.iter();
@@ -327,7 +328,7 @@ impl Search<'_> {
         let Self { chooser, extents, values, fixed, .. } = *self;
         let at = params.len();
         let known = chooser.known.iter().zip(&chooser.plan.promises);
-        let env = env(extents, params);
+        let env = Env::new(extents, params);
         let mut decided = known.filter(|(known, _)| **known == at).map(|(_, promise)| promise);
         if !decided.all(|promise| env.holds(&promise.condition).unwrap_or(false)) {
             return false;

@@ -132,16 +132,14 @@ impl Plan {
                 return Err(NotClaimed::Value { name, is_axis: true, found, values });
             }
         }
-        let size = extents.iter().fold(1, |size: i64, extent| size.saturating_mul(*extent));
         for (at, param) in self.params.iter().enumerate() {
             let found = params.get(at).map_or(&[][..], Vec::as_slice);
             let needed = match &param.count {
                 None => 1,
                 Some(count) => {
                     let params = &params[..at.min(params.len())];
-                    let env = Env { extents, size, params, counters: &[], rank: 0 };
                     // What has no value takes none.
-                    env.eval(count).unwrap_or(-1)
+                    Env::new(extents, params).eval(count).unwrap_or(-1)
                 }
             };
             let name = || param.name.clone();
@@ -155,8 +153,7 @@ impl Plan {
         }
         let sizes = named(self, extents, params);
         for promise in &self.promises {
-            let env = Env { extents, size, params, counters: &[], rank: 0 };
-            if !env.holds(&promise.condition).unwrap_or(false) {
+            if !Env::new(extents, params).holds(&promise.condition).unwrap_or(false) {
                 let promise = self.show(&promise.condition);
                 return Err(NotClaimed::Promise { promise, sizes: sizes.text });
             }

@@ -9,7 +9,6 @@ pub use claimed::NotClaimed;
 pub(crate) use chosen::{Chosen, asked, chosen};
 
 use crate::ir::{Location, Plan};
-use crate::program::Env;
 use crate::verdict::{Problem, ProblemKind, Sizes};
 
 /// Sizes with their names.
@@ -24,12 +23,6 @@ pub(crate) fn named(plan: &Plan, extents: &[i64], params: &[Vec<i64>]) -> Sizes 
         }
     }
     Sizes { extents: extents.to_vec(), params: params.to_vec(), text: text.join(", ") }
-}
-
-/// What the names of sizes stand for.
-pub(crate) fn env<'a>(extents: &'a [i64], params: &'a [Vec<i64>]) -> Env<'a> {
-    let size = extents.iter().fold(1, |size: i64, extent| size.saturating_mul(*extent));
-    Env { extents, size, params, counters: &[], rank: 0 }
 }
 
 /// Why these sizes do not fit the plan's shape.
@@ -47,12 +40,7 @@ pub(crate) fn misfit(plan: &Plan, sizes: &Sizes) -> Option<Problem> {
     } else {
         return None;
     };
-    Some(Problem {
-        kind: ProblemKind::Malformed,
-        title,
-        at: Location::default(),
-        sizes: Some(sizes.clone()),
-        story: Vec::new(),
-        help: vec!["give one extent for each axis, and the values of each parameter".to_owned()],
-    })
+    let help = "give one extent for each axis, and the values of each parameter";
+    let problem = Problem::new(ProblemKind::Malformed, title, Location::default(), help);
+    Some(problem.at_sizes(sizes))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::ir::{Condition, Expr, Part, Peer, Plan, Region, Step, StepKind};
+use crate::ir::{Condition, Expr, Operand, Peer, Plan, Region, Step, StepKind};
 
 /// Numbers above this are lengths.
 const MOST: i64 = 1024;
@@ -60,16 +60,16 @@ impl Written {
             self.decides(root);
             literals(root, &mut |number| _ = self.named.insert(number));
         }
-        step.parts(&mut |part| match part {
-            Part::Number(number) => self.divisors(number),
-            Part::Truth(condition) => self.condition(condition),
-            Part::Region(region) => self.region(region),
-            Part::Peer(Peer::Rank(number)) => {
+        step.operands(&mut |part| match part {
+            Operand::Number(number) => self.divisors(number),
+            Operand::Truth(condition) => self.condition(condition),
+            Operand::Region(region) => self.region(region),
+            Operand::Peer(Peer::Rank(number)) => {
                 self.decides(number);
                 literals(number, &mut |number| _ = self.named.insert(number));
                 self.divisors(number);
             }
-            Part::Peer(Peer::Shift(hops)) => {
+            Operand::Peer(Peer::Shift(hops)) => {
                 for hop in hops {
                     self.decides(&hop.by);
                     self.divisors(&hop.by);
@@ -81,7 +81,7 @@ impl Written {
                     }
                 }
             }
-            Part::Entries(_) => {}
+            Operand::Entries(_) => {}
         });
     }
 

@@ -1,4 +1,4 @@
-//! What a check says, as data: which rule, where, for which sizes, who waits for whom, and the mend.
+//! What a check says, as data: which rule, where, for which sizes, who waits for whom, and what would be right.
 
 mod render;
 
@@ -69,7 +69,7 @@ pub struct Problem {
     pub sizes: Option<Sizes>,
     /// What happens, in order.
     pub story: Vec<Line>,
-    /// What mends it, the best first.
+    /// What would be right, the best first.
     pub help: Vec<String>,
 }
 
@@ -135,6 +135,17 @@ impl Check {
 }
 
 impl Problem {
+    /// One without a story, whatever the sizes.
+    pub(crate) fn new(kind: ProblemKind, title: String, at: Location, help: &str) -> Self {
+        let help = vec![help.to_owned()];
+        Self { kind, title, at, sizes: None, story: Vec::new(), help }
+    }
+
+    /// The same, at these sizes.
+    pub(crate) fn at_sizes(self, sizes: &Sizes) -> Self {
+        Self { sizes: Some(sizes.clone()), ..self }
+    }
+
     /// The check that found it, if it was one.
     pub fn check(&self) -> Option<Check> {
         match self.kind {

@@ -2,7 +2,7 @@
 
 use typed_nccl_plan::build::{Number, PlanBuilder};
 use typed_nccl_plan::ir::Reduction;
-use typed_nccl_plan::lower::{Operation, Part, WarmUp, Work, lower};
+use typed_nccl_plan::lower::{Elements, Operation, WarmUp, Work, lower};
 use typed_nccl_plan::verdict::Sizes;
 
 use crate::plans;
@@ -84,7 +84,7 @@ fn compute_steps_get_their_numbers() {
     let Work::Compute { reads, writes, .. } = &schedule.ranks[2].calls[0].work else {
         panic!("no compute step")
     };
-    let part = |start, end| Part { buffer: 0, index: 0, next: false, start, end };
+    let part = |start, end| Elements { buffer: 0, index: 0, next: false, start, end };
     assert_eq!((&reads[..], &writes[..]), (&[part(1, 3)][..], &[part(3, 4)][..]));
 }
 

@@ -6,7 +6,7 @@ use typed_nccl_plan::build::{Generic, PlanBuilder, at, chain, ring};
 use typed_nccl_plan::ir::{
     CollectiveKind, CommunicatorId, Location, Plan, Reduction, SignalId, StreamId,
 };
-use typed_nccl_plan::lower::{Call, Event, Operation, Part, RankSchedule, Schedule, Work};
+use typed_nccl_plan::lower::{Call, Elements, Event, Operation, RankSchedule, Schedule, Work};
 use typed_nccl_plan::verdict::Sizes;
 
 /// A plan and a schedule of it.
@@ -63,19 +63,19 @@ impl Sketch {
     }
 }
 
-pub fn part(buffer: u32, index: u32, start: u64, end: u64) -> Part {
-    Part { buffer, index, next: false, start, end }
+pub fn part(buffer: u32, index: u32, start: u64, end: u64) -> Elements {
+    Elements { buffer, index, next: false, start, end }
 }
 
-pub fn send(from: Part, peer: u32) -> Operation {
+pub fn send(from: Elements, peer: u32) -> Operation {
     Operation::Send { from, peer, among: WORLD }
 }
 
-pub fn receive(to: Part, peer: u32) -> Operation {
+pub fn receive(to: Elements, peer: u32) -> Operation {
     Operation::Receive { to, peer, among: WORLD }
 }
 
-pub fn put(from: Part, peer: u32, to: Part, signal: u32) -> Operation {
+pub fn put(from: Elements, peer: u32, to: Elements, signal: u32) -> Operation {
     Operation::Put { from, peer, to, signal: Some(SignalId(signal)), among: WORLD }
 }
 
@@ -84,12 +84,17 @@ pub fn wait(signals: &[(u32, u32)]) -> Operation {
     Operation::Wait { signals, among: WORLD }
 }
 
-pub fn all_reduce(x: Part, among: u32) -> Operation {
+pub fn all_reduce(x: Elements, among: u32) -> Operation {
     let kind = CollectiveKind::AllReduce(Reduction::Sum);
     collective(kind, among, x, x)
 }
 
-pub fn collective(kind: CollectiveKind, among: u32, send: Part, recv: Part) -> Operation {
+pub fn collective(
+    kind: CollectiveKind<u32>,
+    among: u32,
+    send: Elements,
+    recv: Elements,
+) -> Operation {
     let (send, recv) = (Some(send), Some(recv));
     Operation::Collective { kind, among: CommunicatorId(among), send, recv, in_place: true }
 }

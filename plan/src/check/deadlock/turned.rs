@@ -1,4 +1,4 @@
-//! What mends a circle of messages: a group of what each rank sends and receives, or one rank that takes them in
+//! Help with a circle of messages: a group of what each rank sends and receives, or one rank that takes them in
 //! the other order.
 
 use crate::program::{Op, OpKind, Program};
@@ -6,8 +6,8 @@ use crate::program::{Op, OpKind, Program};
 /// What a rank waits for in a circle, and what it would do next: units.
 pub(super) type Blocked = (u32, u32);
 
-/// What mends a circle of which these are all the ranks' messages.
-pub(super) fn mends(program: &Program, blocked: &[Blocked]) -> Vec<String> {
+/// Help with a circle of which these are all the ranks' messages.
+pub(super) fn help(program: &Program, blocked: &[Blocked]) -> Vec<String> {
     let mut help = Vec::new();
     // Work between a message and the next one stands in no group.
     let between = |&(first, second): &Blocked| {

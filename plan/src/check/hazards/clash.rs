@@ -9,9 +9,9 @@ use crate::verdict::Check;
 /// How a use of the memory stands to what a put brings.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Reads {
-    /// It is behind the wait for the put, and not ordered with it.
-    Behind,
-    /// It is behind the put, and the wait is behind it, or is missing.
+    /// It comes after the wait for the put, and is not ordered with it.
+    AfterWait,
+    /// It comes after the put, and before the wait, if there is one.
     TooEarly,
     /// It uses what was there before.
     Before,
@@ -50,7 +50,7 @@ impl Clash<'_> {
         if is_put && report.tells_both(check, other, at) {
             return;
         }
-        // Puts that the same reader must be protected from have one mend.
+        // Puts that the same reader must be protected from have one help.
         let more = self.one_more(report);
         if !is_put && report.same_use(check, (other, at), || more) {
             return;
@@ -98,11 +98,10 @@ impl Clash<'_> {
             report.name(Span { object: self.put.access.span.object, ..self.put.access.span })
         );
         let help = if runs.0 == runs.1 {
-            self.mend_run(is_put, report)
+            self.help_in_run(is_put, report)
         } else {
-            self.mend_replay(is_put, &mut story, report)
+            self.help_across_runs(is_put, &mut story, report)
         };
-        let help: Vec<&str> = help.iter().map(String::as_str).collect();
         report.tell(check, at, title, story, &help);
     }
 
@@ -110,7 +109,7 @@ impl Clash<'_> {
     pub(super) fn reads(&self, report: &Report<'_>) -> Reads {
         let runs = self.runs();
         match self.put.arrival {
-            Some(wait) if self.other.unit > wait => Reads::Behind,
+            Some(wait) if self.other.unit > wait => Reads::AfterWait,
             None if self.ops().0.signal == NONE && (runs.1 > runs.0 || self.is_between(report)) => {
                 Reads::TooEarly
             }
@@ -125,7 +124,7 @@ impl Clash<'_> {
         puts == uses && self.turns(report).is_some_and(|turns| turns.later.1)
     }
 
-    /// Whether the other use is written behind the put, and before the wait for it: all in one run and, where
+    /// Whether the other use is written after the put, and before the wait for it: all in one run and, where
     /// a loop is around them, in one turn.
     fn is_between(&self, report: &Report<'_>) -> bool {
         let (op, theirs) = self.ops();

@@ -4,7 +4,7 @@
 //! rank's memory, and only signals order them with what is done there.
 
 mod clash;
-mod mend;
+mod help;
 mod turns;
 
 use std::collections::hash_map::Entry;

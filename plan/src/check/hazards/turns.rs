@@ -3,7 +3,6 @@
 use super::super::report::Report;
 use super::Clash;
 use crate::ir::{Loop, Step, StepKind};
-use crate::program::Env;
 
 /// A put and another use, both in one loop.
 pub(super) struct Turns<'a> {
@@ -23,7 +22,7 @@ impl Clash<'_> {
         let around = around(&plan.steps, statements)?;
         let turns = self.turn(around, put, report).zip(self.turn(around, other, report));
         let units = (self.unit(put), self.unit(other));
-        // What is written behind and runs before is in another turn.
+        // What is written after and runs before is in another turn.
         let later = match turns {
             Some((put, other)) => (put > other, other > put),
             None => (
@@ -69,14 +68,7 @@ impl Turns<'_> {
 }
 
 fn bounds(around: &Loop, rank: u32, report: &Report<'_>) -> Option<(i64, i64)> {
-    let counters = vec![None; report.plan().counters.len()];
-    let env = Env {
-        extents: &report.sizes().extents,
-        size: report.program.ranks() as i64,
-        params: &report.sizes().params,
-        counters: &counters,
-        rank: i64::from(rank),
-    };
+    let env = report.env(rank as usize);
     env.eval(&around.from).ok().zip(env.eval(&around.to).ok())
 }
 

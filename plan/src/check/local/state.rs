@@ -181,6 +181,20 @@ impl State {
                 }
             }
         }
+        self.touch(program, run, unit, id);
+        if ops.iter().any(|op| op.kind == OpKind::Wait) {
+            self.waits += 1;
+            self.last_wait[usize::from(own)] = self.waits;
+            if let Some(exact) = &mut self.exact {
+                exact.waited[usize::from(own)] = id;
+            }
+        }
+        self.on_stream[usize::from(own)] = id;
+    }
+
+    /// Notes who used the memory of a unit: what it reads first, then what it writes.
+    fn touch(&mut self, program: &Program, run: usize, unit: &Unit, id: u32) {
+        let (ops, own) = (program.ops_of(unit), unit.stream);
         for pass in [false, true] {
             for op in ops {
                 for (object, writes) in touched(op).filter(|(_, writes)| *writes == pass) {
@@ -202,14 +216,6 @@ impl State {
                 }
             }
         }
-        if ops.iter().any(|op| op.kind == OpKind::Wait) {
-            self.waits += 1;
-            self.last_wait[usize::from(own)] = self.waits;
-            if let Some(exact) = &mut self.exact {
-                exact.waited[usize::from(own)] = id;
-            }
-        }
-        self.on_stream[usize::from(own)] = id;
     }
 }
 

@@ -40,7 +40,6 @@ pub(super) fn check(program: &Program, message: &Message, report: &mut Report<'_
     if elements.0 == elements.1 && lens.0.min(lens.1) == 0 {
         help.splice(0..0, report.even(send.source.object));
     }
-    let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Agreement, program.place(send.statement), title, story, &help);
 }
 

@@ -70,6 +70,5 @@ fn tell(program: &Program, messages: &[Message], (a, b): (End, End), report: &mu
             false => format!("with line {} before line {}", lines.0, lines.1),
         }
     ));
-    let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Groups, at, title, story, &help);
 }

@@ -128,7 +128,6 @@ fn directions(messages: &[Message], report: &mut Report<'_>) {
             ),
             "or put the two directions in two steps".to_owned(),
         ];
-        let help: Vec<&str> = help.iter().map(String::as_str).collect();
         return report.tell(Check::Matching, program.place(send.statement), title, story, &help);
     }
 }

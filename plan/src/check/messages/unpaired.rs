@@ -102,7 +102,6 @@ fn one_side(send: &Unpaired, receive: &Unpaired, report: &mut Report<'_>) {
             report.of_list(sends.statement)
         ),
     ];
-    let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Matching, at, title, story, &help);
     report.is_told(Check::Matching, other);
 }
@@ -137,11 +136,10 @@ fn half(one: &Unpaired, report: &mut Report<'_>) {
         }
         None => added(one, wants, report),
     };
-    let help: Vec<&str> = help.iter().map(String::as_str).collect();
     report.tell(Check::Matching, program.place(op.statement), title, story, &help);
 }
 
-/// What mends a half around a ring whose other half goes along an open chain.
+/// Help with a half around a ring whose other half goes along an open chain.
 fn closed(op: &Op, open: &OpenEnd, report: &Report<'_>) -> Vec<String> {
     let program = report.program;
     let at = program.place(op.statement);

@@ -8,7 +8,7 @@ use super::instance::Instance;
 use super::links::Links;
 use super::report::Report;
 use crate::ir::Postcondition;
-use crate::program::{Budget, Env, Kind, NONE, Span};
+use crate::program::{Budget, Kind, NONE, Span};
 use crate::verdict::Check;
 use run::{Run, collective};
 use values::Values;
@@ -47,18 +47,11 @@ pub(crate) fn check(
     }
 }
 
-fn env<'a>(instance: &Instance<'a>, counters: &'a [Option<i64>], rank: usize) -> Env<'a> {
-    let sizes = instance.sizes;
-    let (size, rank) = (instance.program.ranks() as i64, rank as i64);
-    Env { extents: &sizes.extents, size, params: &sizes.params, counters, rank }
-}
-
 /// What each rank would send and receive, or the rank on which that does not exist.
 fn spans(instance: &Instance<'_>, claim: &Postcondition) -> Result<Vec<(Span, Span)>, usize> {
-    let counters = vec![None; instance.plan.counters.len()];
     let of = |rank: usize| {
-        let env = env(instance, &counters, rank);
-        let find = |region| super::regions::span(instance.program, &env, region);
+        let env = instance.env(rank);
+        let find = |region| instance.program.objects.span(region, &env, None).ok();
         find(&claim.send).zip(find(&claim.recv)).ok_or(rank)
     };
     (0..instance.program.ranks()).map(of).collect()
@@ -74,9 +67,8 @@ fn compare(
     report: &mut Report<'_>,
 ) {
     let size = instance.program.ranks();
-    let counters = vec![None; instance.plan.counters.len()];
-    let kind = Kind::from(&claim.kind);
-    let root = match claim.kind.root().map(|root| env(instance, &counters, 0).eval(root)) {
+    let kind = claim.kind.with_root(());
+    let root = match claim.kind.root().map(|root| instance.env(0).eval(root)) {
         None => 0,
         Some(Ok(root)) if (0..size as i64).contains(&root) => root as usize,
         Some(_) => {
@@ -100,7 +92,7 @@ fn compare(
     let parts: Vec<Vec<u32>> = (0..).zip(&spans).map(initial).collect();
     let parts: Vec<&[u32]> = parts.iter().map(Vec::as_slice).collect();
     let uneven = parts.iter().any(|part| part.len() != parts[0].len());
-    let splits = matches!(kind, Kind::ReduceScatter(_) | Kind::AllToAll | Kind::Scatter);
+    let splits = matches!(kind, Kind::ReduceScatter(_) | Kind::AllToAll | Kind::Scatter(()));
     if uneven || (splits && !parts[0].len().is_multiple_of(size)) {
         let title =
             format!("what the plan says it computes is no {}: its parts differ", kind.name());
@@ -108,7 +100,7 @@ fn compare(
         return report.tell(Check::Postcondition, claim.at, title, Vec::new(), &help);
     }
     for (rank, ((_, recv), found)) in spans.iter().zip(found).enumerate() {
-        if matches!(kind, Kind::Reduce(_) | Kind::Gather) && rank != root {
+        if matches!(kind, Kind::Reduce(..) | Kind::Gather(())) && rank != root {
             continue;
         }
         let expected = collective(kind, &parts, rank, root, NONE, values);

@@ -199,16 +199,16 @@ pub(super) fn collective(
     };
     match kind {
         Kind::AllReduce(by) => reduce(by, 0..parts[0].len()),
-        Kind::Reduce(by) if own == root => reduce(by, 0..parts[0].len()),
+        Kind::Reduce(by, ()) if own == root => reduce(by, 0..parts[0].len()),
         Kind::ReduceScatter(by) => {
             let count = parts[0].len() / size;
             reduce(by, own * count..(own + 1) * count)
         }
-        Kind::Broadcast => parts[root].to_vec(),
+        Kind::Broadcast(()) => parts[root].to_vec(),
         Kind::AllGather => parts.concat(),
-        Kind::Gather if own == root => parts.concat(),
+        Kind::Gather(()) if own == root => parts.concat(),
         Kind::AllToAll => parts.iter().flat_map(|part| share(part, own)).collect(),
-        Kind::Scatter => share(parts[root], own),
-        Kind::Reduce(_) | Kind::Gather => Vec::new(),
+        Kind::Scatter(()) => share(parts[root], own),
+        Kind::Reduce(..) | Kind::Gather(()) => Vec::new(),
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn tell(
     report.tell(Check::Postcondition, at, title, story, &[&help]);
 }
 
-/// What mends it.
+/// What would be right.
 fn help(
     found: Option<&Value>,
     culprit: Option<&Line>,

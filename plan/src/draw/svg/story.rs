@@ -3,6 +3,7 @@
 use super::canvas::{ALARM, Area, CHAR, Canvas, FAINT, INK, LINE, PAPER, RULE, Towards, measure};
 use crate::draw::story::{Arrow, ArrowKind, Story};
 use crate::draw::width::{columns, wrap};
+use crate::verdict::Line;
 
 const MARGIN: usize = 14;
 /// Around a box's text.
@@ -35,36 +36,16 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
     y += LINE + 14;
     let left = |nth: usize| MARGIN + nth * (column + BETWEEN);
 
-    // The boxes, below each other in the order of the story.
-    let mut boxes: Vec<Area> = Vec::new();
-    let mut texts = Vec::new();
-    for line in &story.lines {
-        let (place, said) = story.said(line);
-        let lines = wrap(&said, text);
-        let many = lines.len() + usize::from(!place.is_empty());
-        let area = Area {
-            x: left(story.column(line)),
-            y,
-            width: column,
-            height: many.max(1) * LINE + 2 * PAD,
-        };
-        y += area.height + DOWN;
-        boxes.push(area);
-        texts.push((place, lines));
-    }
-    let end = y.saturating_sub(DOWN).max(heads + LINE);
+    let boxes = boxes(story, y, column, text, &left);
+    let end = boxes.last().map_or(0, |(area, ..)| area.y + area.height).max(heads + LINE);
+    let areas: Vec<Area> = boxes.iter().map(|(area, ..)| *area).collect();
     lifelines(&mut canvas, story, heads, end, &left, column);
     if !story.circle {
-        about(&mut canvas, story, &boxes, &|nth| left(nth) + column / 2);
+        about(&mut canvas, story, &areas, &|nth| left(nth) + column / 2);
     }
-    let wrong = !story.arrows.is_empty();
-    for (area, (place, lines)) in boxes.iter().zip(&texts) {
-        canvas.boxed(
-            *area,
-            if wrong { "#ffebe9" } else { PAPER },
-            if wrong { ALARM } else { INK },
-            false,
-        );
+    let colours = if story.arrows.is_empty() { (PAPER, INK) } else { ("#ffebe9", ALARM) };
+    for (area, place, lines) in &boxes {
+        canvas.boxed(*area, colours.0, colours.1, false);
         let mut y = area.y + PAD;
         if !place.is_empty() {
             canvas.text(area.x + PAD, y, place, FAINT);
@@ -76,7 +57,7 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
         }
     }
     for arrow in &story.arrows {
-        let (from, to) = (boxes[arrow.from], boxes[arrow.to]);
+        let (from, to) = (areas[arrow.from], areas[arrow.to]);
         if arrow.to > arrow.from {
             down(&mut canvas, *arrow, from, to);
         } else {
@@ -96,6 +77,26 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
         y += 4;
     }
     canvas.finish(&story.title(), width, y + MARGIN)
+}
+
+/// The boxes with their text, below each other in the order of the story: where a line stands, and what it says.
+fn boxes(
+    story: &Story<'_>,
+    mut y: usize,
+    width: usize,
+    text: usize,
+    left: &dyn Fn(usize) -> usize,
+) -> Vec<(Area, String, Vec<String>)> {
+    let place = |line: &&Line| {
+        let (place, said) = story.said(line);
+        let lines = wrap(&said, text);
+        let many = lines.len() + usize::from(!place.is_empty());
+        let height = many.max(1) * LINE + 2 * PAD;
+        let area = Area { x: left(story.column(line)), y, width, height };
+        y += height + DOWN;
+        (area, place, lines)
+    };
+    story.lines.iter().map(place).collect()
 }
 
 /// The ranks' names, and a line below each.

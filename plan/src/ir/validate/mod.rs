@@ -68,20 +68,13 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn say(&mut self, at: Location, title: impl Into<String>, help: impl Into<String>) {
+    fn say(&mut self, at: Location, title: impl Into<String>, help: impl AsRef<str>) {
         if self.problems.len() < MOST_PROBLEMS {
-            self.problems.push(malformed(at, title.into(), help.into()));
+            self.problems.push(malformed(at, title.into(), help.as_ref()));
         }
     }
 }
 
-fn malformed(at: Location, title: String, help: String) -> Problem {
-    Problem {
-        kind: ProblemKind::Malformed,
-        title,
-        at,
-        sizes: None,
-        story: Vec::new(),
-        help: vec![help],
-    }
+fn malformed(at: Location, title: String, help: &str) -> Problem {
+    Problem::new(ProblemKind::Malformed, title, at, help)
 }

@@ -1,7 +1,7 @@
 //! Limits: what keeps a hostile plan from taking the stack, the memory or the time.
 
 use super::{MOST_DECLARED, MOST_NESTING, MOST_PARTS, MOST_STEPS, malformed};
-use crate::ir::parts::{Part, collective};
+use crate::ir::operands::{Operand, collective};
 use crate::ir::{Condition, Expr, Location, Peer, Plan, Region};
 use crate::verdict::Problem;
 
@@ -21,10 +21,10 @@ pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
         count.into_iter().try_for_each(|count| measured.number(count, buffer.at))?;
     }
     for cover in &plan.covers {
-        measured.part(&Part::Region(&cover.region), cover.at)?;
+        measured.part(&Operand::Region(&cover.region), cover.at)?;
     }
     for computed in &plan.computes {
-        let mut parts = vec![Part::Region(&computed.send), Part::Region(&computed.recv)];
+        let mut parts = vec![Operand::Region(&computed.send), Operand::Region(&computed.recv)];
         collective(&computed.kind, &mut |part| parts.push(part));
         parts.iter().try_for_each(|part| measured.part(part, computed.at))?;
     }
@@ -46,7 +46,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
             return refuse(step.at, title, "nest loops, groups and guards less deep");
         }
         let mut outcome = Ok(());
-        step.parts(&mut |part| {
+        step.operands(&mut |part| {
             if outcome.is_ok() {
                 outcome = measured.part(&part, step.at);
             }
@@ -102,17 +102,17 @@ impl<'a> Measured<'a> {
         refuse(at, title, "use loops, or split the plan")
     }
 
-    fn part(&mut self, part: &Part<'a>, at: Location) -> Result<(), Box<Problem>> {
+    fn part(&mut self, part: &Operand<'a>, at: Location) -> Result<(), Box<Problem>> {
         match part {
-            Part::Number(expr) => self.number(expr, at),
-            Part::Truth(condition) => self.truth(condition, at),
-            Part::Region(region) => self.region(region, at),
-            Part::Peer(Peer::Rank(expr)) => self.number(expr, at),
-            Part::Peer(Peer::Shift(hops)) => {
+            Operand::Number(expr) => self.number(expr, at),
+            Operand::Truth(condition) => self.truth(condition, at),
+            Operand::Region(region) => self.region(region, at),
+            Operand::Peer(Peer::Rank(expr)) => self.number(expr, at),
+            Operand::Peer(Peer::Shift(hops)) => {
                 self.count(hops.len(), at)?;
                 hops.iter().try_for_each(|hop| self.number(&hop.by, at))
             }
-            Part::Entries(len) => self.count(*len, at),
+            Operand::Entries(len) => self.count(*len, at),
         }
     }
 
@@ -162,5 +162,5 @@ impl<'a> Measured<'a> {
 }
 
 fn refuse(at: Location, title: String, help: &str) -> Result<(), Box<Problem>> {
-    Err(Box::new(malformed(at, title, help.to_owned())))
+    Err(Box::new(malformed(at, title, help)))
 }

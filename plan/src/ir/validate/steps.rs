@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Found;
-use crate::ir::{Compute, Equation, Location, Peer, Place, Region, Step, StepKind};
+use crate::ir::{Compute, Equation, Location, Loop, Peer, Place, Region, Step, StepKind};
 
 /// What a statement stands in.
 #[derive(Clone, Copy, Default)]
@@ -142,24 +142,7 @@ impl Found<'_> {
             }
             StepKind::Group(body) => self.body(body, Inside { group: true, ..inside }),
             StepKind::Sequence(body) => self.body(body, Inside { sequence: true, ..inside }),
-            StepKind::Loop(this) => {
-                self.number(&this.from, "the first value of a loop", at);
-                self.number(&this.to, "the end of a loop", at);
-                let counters = &self.plan.counters;
-                let index = this.counter.index();
-                if self.in_range(index, counters.len(), "a loop", "counter", at) {
-                    let name = &counters[index].name;
-                    let mut around = self.scope.iter().filter_map(|id| counters.get(id.index()));
-                    if around.any(|counter| counter.name == *name) {
-                        let title = format!("a loop counts with `{name}` inside a loop that does");
-                        self.say(at, title, "give the inner loop another counter");
-                    }
-                }
-                let uneven = this.from.mentions_rank() || this.to.mentions_rank();
-                self.scope.push(this.counter);
-                self.body(&this.body, Inside { uneven: inside.uneven || uneven, ..inside });
-                self.scope.pop();
-            }
+            StepKind::Loop(this) => self.repeated(this, inside, at),
             StepKind::When(this) => {
                 self.condition(&this.condition, "a condition", true, at);
                 self.body(&this.body, inside);
@@ -197,6 +180,25 @@ impl Found<'_> {
                 return self.say(at, title, help);
             }
         }
+    }
+
+    fn repeated(&mut self, this: &Loop, inside: Inside, at: Location) {
+        self.number(&this.from, "the first value of a loop", at);
+        self.number(&this.to, "the end of a loop", at);
+        let counters = &self.plan.counters;
+        let index = this.counter.index();
+        if self.in_range(index, counters.len(), "a loop", "counter", at) {
+            let name = &counters[index].name;
+            let mut around = self.scope.iter().filter_map(|id| counters.get(id.index()));
+            if around.any(|counter| counter.name == *name) {
+                let title = format!("a loop counts with `{name}` inside a loop that does");
+                self.say(at, title, "give the inner loop another counter");
+            }
+        }
+        let uneven = this.from.mentions_rank() || this.to.mentions_rank();
+        self.scope.push(this.counter);
+        self.body(&this.body, Inside { uneven: inside.uneven || uneven, ..inside });
+        self.scope.pop();
     }
 
     fn among(&mut self, index: usize, at: Location) {

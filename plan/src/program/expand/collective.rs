@@ -31,10 +31,10 @@ impl Walk<'_> {
             }
             Some(Err(why)) => return self.no_value(number, rank, why),
         };
-        let kind = Kind::from(&this.kind);
+        let kind = this.kind.with_root(());
         let is_root = root == Some(rank);
-        let sends = !matches!(kind, Kind::Broadcast | Kind::Scatter) || is_root;
-        let receives = !matches!(kind, Kind::Reduce(_) | Kind::Gather) || is_root;
+        let sends = !matches!(kind, Kind::Broadcast(()) | Kind::Scatter(())) || is_root;
+        let receives = !matches!(kind, Kind::Reduce(..) | Kind::Gather(())) || is_root;
         let span = |walk: &mut Self, region, used: bool| match used {
             true => walk.span(number, rank, region),
             false => Some(Span::NOTHING),

@@ -26,6 +26,9 @@ impl Walk<'_> {
                     _ => Vec::new(),
                 };
                 let shift = shifts.first().copied().unwrap_or(NONE);
+                if matches!(kind, StepKind::Compute(this) if !this.arguments.is_empty()) {
+                    self.counted.insert(self.turn, self.counters.clone());
+                }
                 for rank in (0..self.layout.size).filter(|rank| active.is(*rank)) {
                     if self.stopped {
                         return;

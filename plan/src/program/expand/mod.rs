@@ -32,50 +32,7 @@ pub(crate) fn expand(
     sizes: &Sizes,
     budget: &mut Budget,
 ) -> Result<Program, Vec<Problem>> {
-    let too_large = |title: String| {
-        vec![Problem {
-            kind: ProblemKind::TooLarge,
-            title,
-            at: Location::default(),
-            sizes: Some(sizes.clone()),
-            story: Vec::new(),
-            help: vec!["check it for smaller sizes".to_owned()],
-        }]
-    };
-    if !fits(plan) {
-        return Err(too_large(DOES_NOT_FIT.to_owned()));
-    }
-    // What is laid out for every instance, however little it does.
-    let ranks = sizes.extents.iter().fold(1_u64, |all, &extent| all.saturating_mul(extent as u64));
-    let members = ranks.saturating_mul(plan.communicators.len() as u64);
-    if !budget.take((members / 8).saturating_add(statements.places.len() as u64 / 32)) {
-        return Err(too_large("this is more than what is checked".to_owned()));
-    }
-    let Some(layout) = Layout::new(plan, &sizes.extents) else {
-        return Err(too_large("there are more than 4,194,304 ranks".to_owned()));
-    };
-    let objects = Objects::new(plan, &sizes.extents, &sizes.params, MOST_OBJECTS);
-    let objects = objects.map_err(|why| {
-        let (buffer, title) = match why {
-            NoMemory::TooMany => {
-                return too_large("there are more than 1,048,576 buffers on a rank".to_owned());
-            }
-            NoMemory::NoValue(buffer, why) => (buffer, why.to_string()),
-            NoMemory::Negative(buffer, len) => (buffer, format!("this length is {len}")),
-        };
-        let buffer = &plan.buffers[buffer.index()];
-        vec![Problem {
-            kind: ProblemKind::Broken(Check::Bounds),
-            title: format!("buffer `{}` has no length: {title}", buffer.name),
-            at: buffer.at,
-            sizes: Some(sizes.clone()),
-            story: Vec::new(),
-            help: vec!["say with `where` what holds of the parameters".to_owned()],
-        }]
-    })?;
-    if !budget.take(objects.all.len() as u64) {
-        return Err(too_large("this is more than what is checked".to_owned()));
-    }
+    let (layout, objects) = laid_out(plan, statements, sizes, budget)?;
     let ranks = layout.size;
     let mut walk = Walk {
         plan,
@@ -95,11 +52,12 @@ pub(crate) fn expand(
         known_shifts: HashMap::new(),
         turn: 0,
         bounded: vec![false; statements.places.len()],
+        counted: HashMap::new(),
     };
     walk.steps(&statements.steps, &Active::All);
-    let Walk { units, ops, mut problems, stopped, shifts, .. } = walk;
+    let Walk { units, ops, mut problems, stopped, shifts, counted: counters, .. } = walk;
     if stopped {
-        problems.extend(too_large("this is more than what is checked".to_owned()));
+        problems.push(too_large("this is more than what is checked", sizes));
     }
     if !problems.is_empty() {
         return Err(problems);
@@ -115,9 +73,57 @@ pub(crate) fn expand(
         streams: plan.streams.len(),
         communicators: plan.communicators.len(),
         shifts,
+        counters,
         exact: false,
     })
 }
+
+/// What is laid out for every instance, however little it does: its ranks, and the memory of each.
+fn laid_out(
+    plan: &Plan,
+    statements: &Statements<'_>,
+    sizes: &Sizes,
+    budget: &mut Budget,
+) -> Result<(Layout, Objects), Vec<Problem>> {
+    let too_large = |title| vec![too_large(title, sizes)];
+    if !fits(plan) {
+        return Err(too_large(DOES_NOT_FIT));
+    }
+    let ranks = sizes.extents.iter().fold(1_u64, |all, &extent| all.saturating_mul(extent as u64));
+    let members = ranks.saturating_mul(plan.communicators.len() as u64);
+    if !budget.take((members / 8).saturating_add(statements.places.len() as u64 / 32)) {
+        return Err(too_large("this is more than what is checked"));
+    }
+    let Some(layout) = Layout::new(plan, &sizes.extents) else {
+        return Err(too_large("there are more than 4,194,304 ranks"));
+    };
+    let objects = Objects::new(plan, &sizes.extents, &sizes.params, MOST_OBJECTS);
+    let objects = objects.map_err(|why| {
+        let (buffer, why) = match why {
+            NoMemory::TooMany => {
+                return too_large("there are more than 1,048,576 buffers on a rank");
+            }
+            NoMemory::NoValue(buffer, why) => (buffer, why.to_string()),
+            NoMemory::Negative(buffer, len) => (buffer, format!("this length is {len}")),
+        };
+        let buffer = &plan.buffers[buffer.index()];
+        let title = format!("buffer `{}` has no length: {why}", buffer.name);
+        let (kind, help) = (ProblemKind::Broken(Check::Bounds), NO_VALUE);
+        vec![Problem::new(kind, title, buffer.at, help).at_sizes(sizes)]
+    })?;
+    if !budget.take(objects.all.len() as u64) {
+        return Err(too_large("this is more than what is checked"));
+    }
+    Ok((layout, objects))
+}
+
+fn too_large(title: &str, sizes: &Sizes) -> Problem {
+    let (kind, at) = (ProblemKind::TooLarge, Location::default());
+    Problem::new(kind, title.to_owned(), at, "check it for smaller sizes").at_sizes(sizes)
+}
+
+/// Help with a number without a value.
+const NO_VALUE: &str = "say with `where` what holds of the parameters";
 
 /// Which ranks run a statement.
 enum Active {
@@ -167,6 +173,8 @@ struct Walk<'a> {
     turn: u32,
     /// Statements of which a problem was told.
     bounded: Vec<bool>,
+    /// The counters in turns of compute steps that get numbers.
+    counted: HashMap<u32, Vec<Option<i64>>>,
 }
 
 impl Walk<'_> {

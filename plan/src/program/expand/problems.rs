@@ -1,13 +1,12 @@
 //! What has no value, or lies outside, in words.
 
-use super::Walk;
+use super::{NO_VALUE, Walk};
 use crate::program::NoValue;
 use crate::verdict::{Check, Line, Problem, ProblemKind};
 
 impl Walk<'_> {
     pub(super) fn no_value(&mut self, number: u32, rank: usize, why: NoValue) {
-        let help = "say with `where` what holds of the parameters";
-        self.out_of_bounds(number, rank, why.to_string(), help);
+        self.out_of_bounds(number, rank, why.to_string(), NO_VALUE);
     }
 
     /// In which iteration of the loops around it a statement runs, for people.
@@ -30,14 +29,9 @@ impl Walk<'_> {
         let at = self.places[number as usize];
         let text = self.iteration();
         // What the sentence says already is no story.
-        let story = vec![Line { rank: Some(rank), other: None, at, text }];
-        self.problems.push(Problem {
-            kind: ProblemKind::Broken(Check::Bounds),
-            title,
-            at,
-            sizes: Some(self.sizes.clone()),
-            story,
-            help: vec![help.to_owned()],
-        });
+        let kind = ProblemKind::Broken(Check::Bounds);
+        let mut problem = Problem::new(kind, title, at, help).at_sizes(self.sizes);
+        problem.story.push(Line { rank: Some(rank), other: None, at, text });
+        self.problems.push(problem);
     }
 }

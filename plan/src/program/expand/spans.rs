@@ -2,7 +2,7 @@
 
 use super::Walk;
 use crate::ir::Region;
-use crate::program::Span;
+use crate::program::{NoSpan, Span};
 
 impl Walk<'_> {
     pub(super) fn span(&mut self, number: u32, rank: usize, region: &Region) -> Option<Span> {
@@ -17,45 +17,27 @@ impl Walk<'_> {
         region: &Region,
         which: Option<u32>,
     ) -> Option<Span> {
-        let name = &self.plan.buffers[region.buffer.index()].name;
-        let index = match (which, &region.index) {
-            (Some(which), _) => which,
-            (None, None) => 0,
-            (None, Some(expr)) => match self.env(rank).eval(expr) {
-                Ok(index) if (0..i64::from(self.objects.count(region.buffer))).contains(&index) => {
-                    index as u32
-                }
-                Ok(index) => {
-                    let count = self.objects.count(region.buffer);
-                    let buffers = if count == 1 { "buffer" } else { "buffers" };
-                    let title =
-                        format!("`{name}` has {count} {buffers}, and this index is {index}");
-                    let help = "change the bounds of the loop, or guard the step";
-                    self.out_of_bounds(number, rank, title, help);
-                    return None;
-                }
-                Err(why) => {
-                    self.no_value(number, rank, why);
-                    return None;
-                }
-            },
+        let why = match self.objects.span(region, &self.env(rank), which) {
+            Ok(span) => return Some(span),
+            Err(why) => why,
         };
-        if index >= self.objects.count(region.buffer) {
-            let title = format!("`{name}` has no buffers");
-            self.out_of_bounds(number, rank, title, "declare an array of one at least");
-            return None;
-        }
-        let object = self.objects.find(region.buffer, index, region.next);
-        let len = self.objects.all[object as usize].len;
-        let Some((start, end)) = &region.range else {
-            return Some(Span { object, start: 0, end: len });
-        };
-        let env = self.env(rank);
-        match (env.eval(start), env.eval(end)) {
-            (Ok(start), Ok(end)) if 0 <= start && start <= end && end as u64 <= len => {
-                Some(Span { object, start: start as u64, end: end as u64 })
+        let buffer = &self.plan.buffers[region.buffer.index()];
+        let name = &buffer.name;
+        let (title, help) = match why {
+            NoSpan::NoValue(why) => {
+                self.no_value(number, rank, why);
+                return None;
             }
-            (Ok(start), Ok(end)) => {
+            NoSpan::NoBuffers => {
+                (format!("`{name}` has no buffers"), "declare an array of one at least")
+            }
+            NoSpan::Index(index) => {
+                let count = self.objects.count(region.buffer);
+                let buffers = if count == 1 { "buffer" } else { "buffers" };
+                let title = format!("`{name}` has {count} {buffers}, and this index is {index}");
+                (title, "change the bounds of the loop, or guard the step")
+            }
+            NoSpan::Range(start, end, len, index) => {
                 let wrong = if start > end {
                     "ends before it begins, in"
                 } else if start < 0 {
@@ -64,8 +46,8 @@ impl Walk<'_> {
                     "is past the end of"
                 };
                 let elements = if len == 1 { "element" } else { "elements" };
-                let which = self.plan.buffers[region.buffer.index()].array.as_ref();
-                let name = which.map_or_else(|| name.clone(), |_| format!("{name}[{index}]"));
+                let index = buffer.array.as_ref().map(|_| format!("[{index}]"));
+                let name = format!("{name}{}", index.unwrap_or_default());
                 let title = format!(
                     "`{name}[{start}..{end}]` on rank {rank} {wrong} `{name}`, which has {len} {elements}"
                 );
@@ -74,13 +56,10 @@ impl Walk<'_> {
                 } else {
                     "make it longer, change the range, or exclude this case with `where`"
                 };
-                self.out_of_bounds(number, rank, title, help);
-                None
+                (title, help)
             }
-            (Err(why), _) | (_, Err(why)) => {
-                self.no_value(number, rank, why);
-                None
-            }
-        }
+        };
+        self.out_of_bounds(number, rank, title, help);
+        None
     }
 }

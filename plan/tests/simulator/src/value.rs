@@ -53,8 +53,8 @@ pub(crate) fn reduce(by: Reduction, values: impl Iterator<Item = Value>) -> Valu
 }
 
 /// What a collective leaves on member `me`, from what each member sent; `None` if it leaves nothing.
-pub(crate) fn collect(
-    kind: &CollectiveKind,
+pub(crate) fn collect<Root>(
+    kind: &CollectiveKind<Root>,
     root: Option<usize>,
     me: usize,
     count: usize,

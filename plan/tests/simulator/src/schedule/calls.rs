@@ -1,14 +1,14 @@
 //! What a call is about: the memory that it reads, and its communicators.
 
 use typed_nccl_plan::ir::CommunicatorId;
-use typed_nccl_plan::lower::{Call, Operation, Part, Work};
+use typed_nccl_plan::lower::{Call, Elements, Operation, Work};
 
 pub(super) fn call_computes(call: &Call) -> bool {
     matches!(call.work, Work::Compute { .. })
 }
 
 /// What a call reads of its own rank, and nothing else reads for it.
-pub(super) fn reading(call: &Call, rank: u32) -> Vec<Part> {
+pub(super) fn reading(call: &Call, rank: u32) -> Vec<Elements> {
     match &call.work {
         Work::Compute { reads, .. } => reads.clone(),
         Work::Group(ops) => {
@@ -45,7 +45,7 @@ pub(super) fn communicators(call: &Call) -> Vec<CommunicatorId> {
 }
 
 /// Whether two parts of one rank have elements in common.
-pub(super) fn overlap(a: &Part, b: &Part) -> bool {
+pub(super) fn overlap(a: &Elements, b: &Elements) -> bool {
     (a.buffer, a.index, a.next) == (b.buffer, b.index, b.next)
         && a.start.max(b.start) < a.end.min(b.end)
 }

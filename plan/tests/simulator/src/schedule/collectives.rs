@@ -1,6 +1,6 @@
 //! Who takes part in a collective, and what it gives each of them.
 
-use typed_nccl_plan::ir::{CollectiveKind, Expr, Plan};
+use typed_nccl_plan::ir::{CollectiveKind, Plan};
 use typed_nccl_plan::lower::Schedule;
 
 /// The ranks of each rank's communicator, in order: those that agree in every axis that it has not.
@@ -30,17 +30,9 @@ pub(super) fn members(plan: &Plan, schedule: &Schedule, among: usize, rank: usiz
     (0..schedule.ranks.len()).filter(alike).collect()
 }
 
-/// The root's number.
-fn root(root: &Expr) -> usize {
-    match root {
-        Expr::Int(root) => *root as usize,
-        other => panic!("a root that is no number: {other:?}"),
-    }
-}
-
 /// What a collective gives one member.
 pub(super) fn outcome(
-    kind: &CollectiveKind,
+    kind: &CollectiveKind<u32>,
     given: &[&Vec<u64>],
     index: usize,
     len: usize,
@@ -49,13 +41,13 @@ pub(super) fn outcome(
     let one_by_one = || given.iter().flat_map(|of| of.iter().copied()).collect();
     match kind {
         CollectiveKind::AllReduce(_) | CollectiveKind::Reduce(..) => (0..len).map(sum).collect(),
-        CollectiveKind::Broadcast(from) => given[root(from)].clone(),
+        CollectiveKind::Broadcast(from) => given[*from as usize].clone(),
         CollectiveKind::AllGather | CollectiveKind::Gather(_) => one_by_one(),
         CollectiveKind::ReduceScatter(_) => (0..len).map(|at| sum(index * len + at)).collect(),
         CollectiveKind::AllToAll => {
             let part = len / given.len();
             given.iter().flat_map(|of| of[index * part..][..part].iter().copied()).collect()
         }
-        CollectiveKind::Scatter(from) => given[root(from)][index * len..][..len].to_vec(),
+        CollectiveKind::Scatter(from) => given[*from as usize][index * len..][..len].to_vec(),
     }
 }

@@ -1,6 +1,6 @@
 //! What starting a call and ending it do: to memory, and to those who wait.
 
-use typed_nccl_plan::lower::{Operation, Part, Work};
+use typed_nccl_plan::lower::{Elements, Operation, Work};
 
 use super::calls::{call_computes, overlap, reading};
 use super::collectives::{members, outcome};
@@ -11,8 +11,8 @@ impl Machine<'_> {
     pub(super) fn start(&mut self, id: Id) {
         let call = self.call(id);
         let (rank, run, _) = id;
-        let mut reads: Vec<(Part, Vec<u64>)> = Vec::new();
-        let mut writes: Vec<Part> = Vec::new();
+        let mut reads: Vec<(Elements, Vec<u64>)> = Vec::new();
+        let mut writes: Vec<Elements> = Vec::new();
         for part in reading(call, rank as u32) {
             reads.push((part, self.memory.read(self.plan, rank as u32, &part, run)));
         }
@@ -35,13 +35,19 @@ impl Machine<'_> {
             self.memory.write(self.plan, rank as u32, part, run, |_| Value::Torn);
         }
         // What is written in place is read at the start alone.
-        let kept = |(part, _): &(Part, Vec<u64>)| !writes.iter().any(|one| overlap(part, one));
+        let kept = |(part, _): &(Elements, Vec<u64>)| !writes.iter().any(|one| overlap(part, one));
         let inputs = reads.iter().flat_map(|(_, values)| values.iter().copied()).collect();
         let reads = reads.into_iter().filter(kept).collect();
         self.running.insert(id, Running { doing, reads, inputs });
     }
 
-    fn begin(&mut self, op: &Operation, rank: usize, run: usize, writes: &mut Vec<Part>) -> Doing {
+    fn begin(
+        &mut self,
+        op: &Operation,
+        rank: usize,
+        run: usize,
+        writes: &mut Vec<Elements>,
+    ) -> Doing {
         let own = rank as u32;
         match op {
             Operation::Send { from, peer, among } => {
@@ -67,7 +73,7 @@ impl Machine<'_> {
                 met.push(values.unwrap_or_default());
                 let turn = met.len() - 1;
                 let members = members(self.plan, self.schedule, among.index(), rank);
-                Doing::Meets { among: among.0, members, turn, kind: kind.clone(), recv: *recv }
+                Doing::Meets { among: among.0, members, turn, kind: *kind, recv: *recv }
             }
             Operation::Put { from, peer, to, signal, among } => {
                 let channel = (among.0, own, *peer);

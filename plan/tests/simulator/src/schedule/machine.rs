@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use typed_nccl_plan::ir::{CollectiveKind, Launch, Plan};
-use typed_nccl_plan::lower::{Call, Part, Schedule};
+use typed_nccl_plan::lower::{Call, Elements, Schedule};
 
 use super::calls::communicators;
 use super::memory::Memory;
@@ -20,20 +20,20 @@ pub(super) enum Doing {
     Sends {
         channel: Channel,
         turn: usize,
-        from: Part,
+        from: Elements,
         values: Vec<u64>,
     },
     Receives {
         channel: Channel,
         turn: usize,
-        to: Part,
+        to: Elements,
     },
     Meets {
         among: u32,
         members: Vec<usize>,
         turn: usize,
-        kind: CollectiveKind,
-        recv: Option<Part>,
+        kind: CollectiveKind<u32>,
+        recv: Option<Elements>,
     },
     /// Counted signals: of each channel and signal, up to which.
     Awaits(Vec<(Channel, u32, usize)>),
@@ -44,7 +44,7 @@ pub(super) enum Doing {
 pub(super) struct Running {
     pub(super) doing: Vec<Doing>,
     /// What must still be there at the end.
-    pub(super) reads: Vec<(Part, Vec<u64>)>,
+    pub(super) reads: Vec<(Elements, Vec<u64>)>,
     /// What a compute step computes with.
     pub(super) inputs: Vec<u64>,
 }
@@ -65,7 +65,7 @@ pub(super) struct Machine<'a> {
     pub(super) raised: HashMap<(Channel, u32), usize>,
     pub(super) consumed: HashMap<(Channel, u32), usize>,
     /// Puts that have started and not arrived: with the signal that will say so, once there is one.
-    pub(super) puts: HashMap<Channel, Vec<(Part, usize, Vec<u64>, Option<(u32, usize)>)>>,
+    pub(super) puts: HashMap<Channel, Vec<(Elements, usize, Vec<u64>, Option<(u32, usize)>)>>,
 }
 
 impl<'a> Machine<'a> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use typed_nccl_plan::ir::Plan;
-use typed_nccl_plan::lower::{Part, Work};
+use typed_nccl_plan::lower::{Elements, Work};
 
 /// Rank, buffer, which of an array, which copy.
 pub(super) type Place = (u32, u32, u32, bool);
@@ -38,11 +38,11 @@ impl Memory {
     }
 
     /// A part's place in a run of that number.
-    fn place(rank: u32, part: &Part, run: usize) -> Place {
+    fn place(rank: u32, part: &Elements, run: usize) -> Place {
         (rank, part.buffer, part.index, part.next ^ (run % 2 == 1))
     }
 
-    pub(super) fn read(&mut self, plan: &Plan, rank: u32, part: &Part, run: usize) -> Vec<u64> {
+    pub(super) fn read(&mut self, plan: &Plan, rank: u32, part: &Elements, run: usize) -> Vec<u64> {
         let swaps = plan.buffers[part.buffer as usize].copies == 2;
         let place = Self::place(rank, part, if swaps { run } else { 0 });
         let object = self.of(place, part.end);
@@ -58,7 +58,7 @@ impl Memory {
         &mut self,
         plan: &Plan,
         rank: u32,
-        part: &Part,
+        part: &Elements,
         run: usize,
         value: impl Fn(usize) -> Value,
     ) {

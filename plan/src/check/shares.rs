@@ -1,12 +1,12 @@
-//! Parts of a whole among the ranks of a communicator, as a plan writes them: what mends a collective whose part
-//! is elsewhere, or of another length.
+//! The ranks' shares of a whole, as a plan writes them: help with a collective whose share is elsewhere, or of
+//! another length.
 
 use super::report::Report;
 use crate::ir::{BufferId, Collective, CollectiveKind, Expr, Plan, Region, Step, StepKind};
 use crate::program::Op;
 
 /// A collective of a plan, one of whose regions is a rank's part of the other.
-pub(super) struct Parts<'a> {
+pub(super) struct Shares<'a> {
     plan: &'a Plan,
     part: &'a Region,
     whole: &'a Region,
@@ -17,7 +17,7 @@ pub(super) struct Parts<'a> {
     sends_part: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> Shares<'a> {
     /// `None` where no region is a part of the other, or where it takes more than a name to say which.
     pub(super) fn of(op: &Op, report: &Report<'a>) -> Option<Self> {
         let plan = report.plan();
@@ -41,14 +41,14 @@ impl<'a> Parts<'a> {
     /// The part at its own place: "send `b.chunk(n, rank)`".
     pub(super) fn own_place(&self) -> String {
         let verb = if self.sends_part { "send" } else { "receive into" };
-        let (whole, size) = (self.plan.spelled(self.whole), self.plan.spelled(&self.size));
+        let (whole, size) = (self.plan.show(self.whole), self.plan.show(&self.size));
         format!("{verb} `{whole}.chunk({size}, {})`", self.rank)
     }
 
     /// What makes the whole as long as its parts.
     pub(super) fn lengths(&self) -> Option<String> {
         let plan = self.plan;
-        let size = plan.spelled(&self.size);
+        let size = plan.show(&self.size);
         let len = |of: BufferId| &plan.buffers[of.index()].len;
         // A part that is rounded down is one of equal parts where nothing is left over.
         if let Some((_, end)) = &self.part.range
@@ -76,7 +76,7 @@ impl<'a> Parts<'a> {
 
 /// A number as it stands beside `*` or `%`.
 fn factor(plan: &Plan, number: &Expr) -> String {
-    let text = plan.spelled(number);
+    let text = plan.show(number);
     match number {
         Expr::Int(_) | Expr::Param(_) | Expr::Extent(_) | Expr::Size | Expr::Element(..) => text,
         _ => format!("({text})"),

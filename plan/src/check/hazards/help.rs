@@ -1,4 +1,4 @@
-//! What mends a put that is in no order with another use of the same memory.
+//! Help with a put that is in no order with another use of the same memory.
 
 use super::super::report::{EXCHANGE, Report};
 use super::Clash;
@@ -65,8 +65,8 @@ impl Clash<'_> {
         )
     }
 
-    /// What mends a clash within one run.
-    pub(super) fn mend_run(&self, is_put: bool, report: &Report<'_>) -> Vec<String> {
+    /// Help with a clash within one run.
+    pub(super) fn help_in_run(&self, is_put: bool, report: &Report<'_>) -> Vec<String> {
         let (op, theirs) = self.ops();
         let line = self.program.place(theirs.statement).line;
         if is_put {
@@ -79,7 +79,7 @@ impl Clash<'_> {
         let later = turns.map_or((false, false), |turns| turns.later);
         let end = format!("at the end of the loop's body, after line {line}");
         match (self.reads(report), self.put.arrival) {
-            (Reads::Behind, Some(wait)) => {
+            (Reads::AfterWait, Some(wait)) => {
                 let stream = |unit: u32| report.stream(self.unit(unit).stream);
                 let (waits, uses) = (stream(wait), stream(self.other.unit));
                 vec![if waits == uses {
@@ -121,7 +121,7 @@ impl Clash<'_> {
         text
     }
 
-    /// To read what was there before: the put stands behind the reader.
+    /// To read what was there before: the put comes after the reader.
     fn put_last(&self, report: &Report<'_>) -> String {
         let line = self.line(self.other.unit);
         let puts = self.program.place(self.ops().0.statement).line;
@@ -135,8 +135,8 @@ impl Clash<'_> {
         }
     }
 
-    /// What mends a clash with another run.
-    pub(super) fn mend_replay(
+    /// Help with a clash with another run.
+    pub(super) fn help_across_runs(
         &self,
         is_put: bool,
         story: &mut Vec<Line>,
@@ -147,7 +147,7 @@ impl Clash<'_> {
         let (put, user) = (self.unit(self.put.access.unit), self.unit(self.other.unit));
         let object = &program.objects.all[self.put.access.span.object as usize];
         let stream = report.stream(user.stream);
-        let is_swapped = object.twin != self.put.access.span.object;
+        let is_swapped = object.other_copy != self.put.access.span.object;
         let waits_already =
             is_put || put.stream == user.stream || put.after & 1 << user.stream != 0;
         let line = program.place(theirs.statement).line;
@@ -226,21 +226,21 @@ impl Clash<'_> {
         let (line, reader) = (self.line(user), self.unit(user).stream);
         let after = report.stream(reader);
         let (puts, uses) = self.runs();
-        // In a run that is later than the reader's, or behind it in the same.
-        let is_behind = puts > uses + 1 || at > user;
+        // In a run that is later than the reader's, or after it in the same.
+        let is_after = puts > uses + 1 || at > user;
         let from = match puts > uses + 1 {
             false if at > user => user,
             _ => program.of_rank(self.rank as usize).start as u32,
         };
-        // The puts of one rank are alike: the first waits, and so those behind it do.
+        // The puts of one rank are alike: the first waits, and so do those after it.
         let is_put =
             |unit: &u32| ops(*unit).iter().any(|op| op.kind == OpKind::Put && is_buffer(op.target));
         let first = (from..at).find(is_put).unwrap_or(at);
         let raises = self.line(first);
-        if is_behind {
+        if is_after {
             return format!("raise it after the reader: write `after {after}` in line {raises}");
         }
-        // What the reader needs of this run's puts keeps it behind them.
+        // What the reader needs of this run's puts keeps it after them.
         let read = self.other.span.object;
         let reads = |op: &Op| {
             is_buffer(op.source) && op.source.object != program.objects.in_run(read, uses as usize)

@@ -1,9 +1,9 @@
-//! What a statement consists of, for walks that treat all kinds alike.
+//! What a statement names, for walks that treat all kinds alike.
 
 use super::{CollectiveKind, Condition, Expr, Peer, Place, Region, Step, StepKind};
 
-/// A part of a statement or of a declaration.
-pub(crate) enum Part<'a> {
+/// What a statement or a declaration names.
+pub(crate) enum Operand<'a> {
     /// A number.
     Number(&'a Expr),
     /// A condition.
@@ -16,7 +16,7 @@ pub(crate) enum Part<'a> {
     Entries(usize),
 }
 
-impl Part<'_> {
+impl Operand<'_> {
     fn size(&self) -> usize {
         let number = |expr: &Expr| {
             let mut size = 0;
@@ -43,7 +43,7 @@ impl Part<'_> {
 impl Condition {
     /// How many numbers and operators this has.
     pub(crate) fn size(&self) -> usize {
-        let number = |expr: &Expr| Part::Number(expr).size();
+        let number = |expr: &Expr| Operand::Number(expr).size();
         1 + match self {
             Self::Compare(a, _, b) => number(a) + number(b),
             Self::All(list) | Self::Any(list) => list.iter().map(Self::size).sum(),
@@ -86,74 +86,74 @@ impl Step {
     /// How many numbers, operators and entries this statement has, without the statements inside it.
     pub(crate) fn size(&self) -> usize {
         let mut size = 0;
-        self.parts(&mut |part| size += part.size());
+        self.operands(&mut |part| size += part.size());
         size
     }
 
-    /// The parts of this statement, without those of the statements inside it.
-    pub(crate) fn parts<'a>(&'a self, each: &mut dyn FnMut(Part<'a>)) {
+    /// The operands of this statement, without those of the statements inside it.
+    pub(crate) fn operands<'a>(&'a self, each: &mut dyn FnMut(Operand<'a>)) {
         let (mut place, mut peer): (Option<&'a Place>, Option<&'a Peer>) = (None, None);
         match &self.kind {
             StepKind::Compute(this) => {
-                this.arguments.iter().for_each(|one| each(Part::Number(one)));
-                this.reads.iter().chain(&this.writes).for_each(|one| each(Part::Region(one)));
-                this.computes.iter().for_each(|one| each(Part::Entries(1 + one.of.len())));
+                this.arguments.iter().for_each(|one| each(Operand::Number(one)));
+                this.reads.iter().chain(&this.writes).for_each(|one| each(Operand::Region(one)));
+                this.computes.iter().for_each(|one| each(Operand::Entries(1 + one.of.len())));
                 place = Some(&this.place);
             }
             StepKind::Collective(this) => {
                 collective(&this.kind, each);
-                each(Part::Region(&this.send));
-                each(Part::Region(&this.recv));
+                each(Operand::Region(&this.send));
+                each(Operand::Region(&this.recv));
                 place = Some(&this.place);
             }
             StepKind::Transfer(this) => {
-                each(Part::Region(&this.from));
-                each(Part::Region(&this.to));
+                each(Operand::Region(&this.from));
+                each(Operand::Region(&this.to));
                 (place, peer) = (Some(&this.place), Some(&this.peer));
             }
             StepKind::Send(this) => {
-                each(Part::Region(&this.from));
+                each(Operand::Region(&this.from));
                 (place, peer) = (Some(&this.place), Some(&this.peer));
             }
             StepKind::Receive(this) => {
-                each(Part::Region(&this.to));
+                each(Operand::Region(&this.to));
                 (place, peer) = (Some(&this.place), Some(&this.peer));
             }
             StepKind::Put(this) => {
-                each(Part::Region(&this.from));
-                each(Part::Region(&this.to));
+                each(Operand::Region(&this.from));
+                each(Operand::Region(&this.to));
                 (place, peer) = (Some(&this.place), Some(&this.peer));
             }
             StepKind::Signal(this) => {
                 (place, peer) = (Some(&this.place), Some(&this.peer));
             }
             StepKind::Wait(this) => {
-                each(Part::Entries(this.signals.len()));
+                each(Operand::Entries(this.signals.len()));
                 for one in &this.signals {
-                    each(Part::Peer(&one.peer));
-                    each(Part::Number(&one.times));
+                    each(Operand::Peer(&one.peer));
+                    each(Operand::Number(&one.times));
                 }
                 place = Some(&this.place);
             }
             StepKind::Loop(this) => {
-                each(Part::Number(&this.from));
-                each(Part::Number(&this.to));
+                each(Operand::Number(&this.from));
+                each(Operand::Number(&this.to));
             }
-            StepKind::When(this) => each(Part::Truth(&this.condition)),
+            StepKind::When(this) => each(Operand::Truth(&this.condition)),
             StepKind::Group(_) | StepKind::Sequence(_) => {}
         }
         if let Some(peer) = peer {
-            each(Part::Peer(peer));
+            each(Operand::Peer(peer));
         }
         if let Some(place) = place {
-            each(Part::Entries(place.after.len()));
+            each(Operand::Entries(place.after.len()));
         }
     }
 }
 
 /// The root of a collective, where it has one.
-pub(super) fn collective<'a>(kind: &'a CollectiveKind, each: &mut dyn FnMut(Part<'a>)) {
+pub(super) fn collective<'a>(kind: &'a CollectiveKind, each: &mut dyn FnMut(Operand<'a>)) {
     if let Some(root) = kind.root() {
-        each(Part::Number(root));
+        each(Operand::Number(root));
     }
 }
