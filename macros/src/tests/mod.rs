@@ -10,5 +10,6 @@ mod random;
 mod mistakes;
 mod mutated;
 mod same;
+mod schedules;
 mod source;
 mod surface;

@@ -21,6 +21,7 @@ macro_rules! sources {
 
 sources! {
     all_gather all_reduce apart barrier broadcast experts gradients halo halo2d hierarchical one_f1b pipeline ring
+    schedules
 }
 
 /// The tokens of the plan `file::name`.
