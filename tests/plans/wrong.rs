@@ -19,9 +19,33 @@ plan! {
     }
 }
 
+plan! {
+    /// Right at every size that is tried while it compiles. Around 101 ranks, three steps of 47 lead as far as one of
+    /// 40, so that one rank gets two messages, which it receives in the other order.
+    far(n: Ranks in 55.., len: usize) {
+        in a: [f32; len];
+        in x[i in 0..4]: [f32; len];
+        inout b: [f32; len];
+        inout y[i in 0..4]: [f32; len];
+        group {
+            for i in 1..4 { send x[i] to (rank + 47 * i) % n; }
+            send a to (rank + 40) % n;
+            recv b from (rank - 40) % n;
+            for i in 1..4 { recv y[i] from (rank - 47 * i) % n; }
+        }
+    }
+}
+
 /// Why each of three ranks cannot bind.
 fn refused(bind: impl for<'id> Fn(&mut Rank<'id>) -> Result<()> + Sync) -> Vec<String> {
-    let told = Host::spmd(3, |place| -> Result<Option<String>> {
+    refused_of(3, bind)
+}
+
+fn refused_of(
+    ranks: usize,
+    bind: impl for<'id> Fn(&mut Rank<'id>) -> Result<()> + Sync,
+) -> Vec<String> {
+    let told = Host::spmd(ranks, |place| -> Result<Option<String>> {
         let mut comm = place.init()?;
         let told = match bind(&mut comm) {
             Ok(()) => None,
@@ -80,6 +104,18 @@ fn what_no_compiler_tries_is_refused_when_it_is_bound() {
     assert!(told.iter().all(|why| why.contains("for n = 3, len = 1, k = 5001: ")), "{told:#?}");
     assert!(told[0].contains("this message is never received"), "{}", told[0]);
     assert_eq!(refused(|comm| late::bind(comm, params(5000)).map(drop)).len(), 0);
+}
+
+/// Distances that meet at a prime that nobody would try.
+#[test]
+fn what_is_wrong_at_larger_sizes_only_is_refused_when_it_is_bound() {
+    let bind = |ranks| refused_of(ranks, |comm| far::bind(comm, far::Params { len: 1 }).map(drop));
+    let told = bind(101);
+    assert_eq!(told.len(), 101);
+    assert!(told.iter().all(|why| *why == told[0]), "{told:#?}");
+    let story = "for n = 101, len = 1: the neighbours at +141 and at +40 are the same rank";
+    assert!(told[0].contains(story), "{}", told[0]);
+    assert_eq!(bind(56).len(), 0);
 }
 
 #[test]
