@@ -2,6 +2,8 @@
 
 mod from_env;
 mod launch;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod place;
 #[cfg(all(feature = "cuda", unix))]
 mod processes;

@@ -86,6 +86,25 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "what_was_recognised_is_logged",
+        program: || {
+            log::set_logger(&ToError).expect("it is the first");
+            log::set_max_level(log::LevelFilter::Info);
+            launch!(meets)
+        },
+        test: |run| {
+            let port = free_port();
+            let started = (0..2).map(|rank| torchrun(run, rank, port).spawn().expect("it starts"));
+            for (rank, ended) in started.collect::<Vec<_>>().into_iter().map(wait).enumerate() {
+                let first = format!("127.0.0.1:{}", port + 1);
+                says(
+                    &ended.stderr,
+                    &["torchrun", &format!("rank {rank} of 2 (RANK, WORLD_SIZE)"), &first],
+                );
+            }
+        },
+    },
+    Test {
         name: "open_mpi",
         program: || launch!(meets),
         test: |run| {
@@ -98,7 +117,47 @@ pub(crate) const TESTS: &[Test] = &[
         program: || launch!(meets),
         test: |run| mpirun(run, &["mpirun.mpich", "mpirun"], "HYDRA", &["-n", "2"]),
     },
+    #[cfg(feature = "mpi")]
+    Test {
+        name: "seats_of_an_mpi_communicator",
+        program: by_mpi,
+        test: |run| {
+            let options = ["--oversubscribe", "--allow-run-as-root", "-n", "2"];
+            mpirun(run, &["mpirun.openmpi", "mpirun"], "Open MPI", &options);
+        },
+    },
 ];
+
+/// In the order of MPI's ranks, and then, in pairs of one, alone.
+#[cfg(feature = "mpi")]
+fn by_mpi() -> Result<()> {
+    use mpi::topology::Color;
+    use mpi::traits::Communicator as _;
+    use typed_nccl::Cuda;
+
+    let universe = mpi::initialize().expect("MPI starts once");
+    let world = universe.world();
+    meets(Seat::mpi(&world)?.init(Cuda::local()?)?)?;
+    let alone = world.split_by_color(Color::with_value(world.rank())).expect("it has a colour");
+    let comm = Seat::mpi(&alone)?.init(Cuda::local()?)?;
+    assert_eq!((comm.rank().index(), comm.size()), (0, 1));
+    comm.finish()
+}
+
+/// Prints what is logged.
+struct ToError;
+
+impl log::Log for ToError {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        eprintln!("{}", record.args());
+    }
+
+    fn flush(&self) {}
+}
 
 /// What two ranks print.
 const MET: [&str; 2] = [

@@ -1,0 +1,48 @@
+//! The seats of an MPI communicator's ranks.
+
+use mpi::traits::{Communicator, Root as _};
+
+use crate::error::{Error, InitFailed};
+use crate::{Rank, Result, Seat, UniqueId};
+
+impl Seat {
+    /// This process's seat among those of an MPI communicator, `MPI_COMM_WORLD` or a part of it: the same
+    /// rank, and the same size. All of its processes must call it; the host waits for them in
+    /// `MPI_Bcast`, and not for longer. MPI is not used afterwards.
+    ///
+    /// ```no_run
+    /// use typed_nccl::{Cuda, Result, Seat};
+    ///
+    /// # fn main() -> Result<()> {
+    /// let universe = mpi::initialize().expect("MPI starts once");
+    /// let comm = Seat::mpi(&universe.world())?.init(Cuda::local()?)?;
+    /// # comm.finish()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InitFailed`]: rank 0 cannot listen, told on every rank; else as
+    /// [`with_id`](Self::with_id).
+    pub fn mpi<C: Communicator>(world: &C) -> Result<Self> {
+        let (rank, size) = (index(world.rank()), index(world.size()));
+        // All zero if rank 0 has no id: the others must not wait for one.
+        let mut bytes = [0; 128];
+        let own = (rank == 0).then(UniqueId::new);
+        if let Some(Ok(id)) = &own {
+            bytes = id.to_bytes();
+        }
+        world.process_at_rank(0).broadcast_into(&mut bytes[..]);
+        match own {
+            Some(Err(error)) => Err(error),
+            None if bytes == [0; 128] => {
+                let why = "cannot listen; its own error says why".to_owned();
+                Err(Error::InitFailed(Box::new(InitFailed { size, ranks: vec![Rank(0)], why })))
+            }
+            _ => Self::with_id(UniqueId::from_bytes(bytes), rank, size),
+        }
+    }
+}
+
+fn index(number: i32) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
