@@ -272,7 +272,7 @@ impl Shared {
     }
 
     /// Looks for what NCCL found out by itself, and for ranks that call something else.
-    fn look(&self, health: &Health) {
+    pub(super) fn look(&self, health: &Health) {
         if !health.is_well() {
             return;
         }

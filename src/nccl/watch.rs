@@ -2,7 +2,8 @@
 //! that nobody needs any more.
 //!
 //! The first operations of a communicator connect the ranks, and NCCL holds up their caller until the
-//! others are there. That thread cannot tell anybody. When a call takes longer than the communicator's
+//! others are there. That thread cannot tell anybody, so this one looks on its behalf whether they ever
+//! will be: they may have left, refused the call, or called something else. When a call takes longer than the communicator's
 //! deadline, this one says so in the log and poisons the communicator, which tells the other ranks. A
 //! thread that is inside NCCL with a poisoned communicator is freed from outside, by `ncclCommRevoke`
 //! (2.28.7): the communicator stays until its rank ends it. What does not let go is named on standard
@@ -89,6 +90,12 @@ fn run() {
             })
         });
         let due = stays.due(now, inside.collect());
+        // A thread that NCCL holds up cannot look for itself.
+        for (id, rank) in stays.lasting(now) {
+            if let Some(family) = families.iter().find(|family| Arc::as_ptr(family).addr() == id) {
+                family.look(rank);
+            }
+        }
         for ((id, rank), waited, due) in due {
             let Some(family) = families.iter().find(|family| Arc::as_ptr(family).addr() == id)
             else {
@@ -175,6 +182,12 @@ impl Stays {
             all.push((who, waited, due));
         }
         all
+    }
+
+    /// Whose threads are inside NCCL for longer than a call that takes its course.
+    fn lasting(&self, now: Instant) -> Vec<Who> {
+        let lasts = |known: &Known| now.saturating_duration_since(known.since) >= VOID;
+        self.0.iter().filter(|(_, known)| lasts(known)).map(|(who, _)| *who).collect()
     }
 
     /// The other threads that have been inside NCCL for a while.

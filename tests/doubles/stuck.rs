@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use nccl_sys::Function::{
-    ncclAllReduce, ncclBroadcast, ncclCommAbort, ncclCommDestroy, ncclCommRevoke, ncclSignal,
+    ncclAllReduce, ncclBroadcast, ncclCommAbort, ncclCommDestroy, ncclCommRevoke, ncclSend,
+    ncclSignal,
 };
 use nccl_sys::ncclResult_t;
 use typed_nccl::{Communicator, Cuda, Error, Result, Seat, Sum, tag};
@@ -88,6 +89,28 @@ fn a_thread_that_connects_to_a_rank_that_left_is_freed() {
 
 /// Releases that connect in the first operation and cannot free a thread: the ranks connect when they are
 /// made.
+/// Its own deadline is far: what keeps it from ever coming back is known before.
+#[test]
+fn a_thread_that_connects_to_a_rank_that_finishes_is_told_and_freed() {
+    on(NEWEST, || {
+        nccl().set_stuck(ncclSend, true);
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 600_000)?;
+            if comm.rank().index() == 1 {
+                let error = comm.finish().expect_err("what it was sent is never received");
+                says(&error, &["rank 0 left", "send of 8 f32 to 1"]);
+                return Ok(());
+            }
+            let x = comm.device().zeros::<f32>(8)?;
+            let error = comm.send(&x, 1).expect_err("it is freed");
+            assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+            says(&error, &["transfer #0 (send of 8 f32 to 1", "rank 1 left", "finish"]);
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    });
+}
+
 #[test]
 fn ranks_of_some_releases_connect_when_they_are_made() {
     let connects = ["2.22.3", "2.27.7"].map(|version| (version, 2, 2));

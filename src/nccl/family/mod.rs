@@ -331,6 +331,15 @@ impl Family {
         health.fail(error);
     }
 
+    /// Looks for what went wrong on behalf of a rank whose thread is inside NCCL.
+    pub(super) fn look(&self, rank: usize) {
+        let Some(member) = self.members.get(rank) else { return };
+        let comm = member.comm.get().and_then(Weak::upgrade);
+        if let (Some(comm), Some(health)) = (comm, member.health()) {
+            comm.look(&health);
+        }
+    }
+
     /// Frees a rank's thread that NCCL holds up; false where that cannot be.
     pub(super) fn free(&self, rank: usize) -> bool {
         let comm = self.members.get(rank).and_then(|member| member.comm.get()?.upgrade());
