@@ -192,7 +192,7 @@ impl fmt::Display for LaunchFault {
             ),
             Self::Copies { launched, asked } => write!(
                 f,
-                "{launched}, and {asked} has all ranks in one process, so each of the {} would run all of them; use `launch!` or `Seat::from_env()` without TYPED_NCCL, or leave the launcher out",
+                "{launched}, and {asked} asks for all ranks, so each of the {} processes would run all of them; use `launch!` or `Seat::from_env()` without TYPED_NCCL, or leave the launcher out",
                 launched.size
             ),
             Self::NoProcess { why } => write!(f, "the ranks' processes cannot be started: {why}"),

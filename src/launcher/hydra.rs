@@ -17,8 +17,7 @@ pub(super) const HYDRA: Launcher = Launcher {
     also: &[],
     depth: 3,
     place: |variables, launched| {
-        let job = proxy().or_else(|| variables.get("PALS_APID").map(str::to_owned));
-        let job = job.map(|job| format!("hydra {job}"));
+        let job = proxy().map(|job| format!("hydra {job}"));
         Place::here(variables, launched, &["MPI_LOCALNRANKS"], job)
     },
 };

@@ -73,16 +73,22 @@ const LAUNCHERS: [&Launcher; 9] = [
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) launched: Launched,
-    place: fn(&Variables, &Launched) -> Result<Place>,
+    /// It, and those around it that say the same.
+    places: Vec<(Launched, fn(&Variables, &Launched) -> Result<Place>)>,
 }
 
 impl Found {
-    /// Where the ranks meet: `TYPED_NCCL_ADDRESS`, or what the launcher's variables tell.
+    /// Where the ranks meet: `TYPED_NCCL_ADDRESS`, or what the launcher's variables tell; if they do not,
+    /// those of launchers that number the ranks alike.
     pub(crate) fn place(&self, variables: &Variables) -> Result<Place> {
-        match variables.get(ADDRESS) {
-            Some(address) => Ok(Place { addresses: vec![address.to_owned()], job: None }),
-            None => (self.place)(variables, &self.launched),
+        if let Some(address) = variables.get(ADDRESS) {
+            return Ok(Place { addresses: vec![address.to_owned()], job: None });
         }
+        let mut known = self.places.iter().map(|(launched, place)| place(variables, launched));
+        let own = known.next().unwrap_or_else(|| {
+            Err(LaunchFault::NoAddress { launched: self.launched.clone(), here: None }.into())
+        });
+        own.or_else(|error| known.find_map(Result::ok).ok_or(error))
     }
 }
 
@@ -98,13 +104,20 @@ pub(crate) fn find(variables: &Variables) -> Result<Option<Found>> {
         return half.first().map_or(Ok(None), |launcher| Err(launcher.half(variables).into()));
     };
     let launched = innermost.read(variables)?;
-    for other in others.iter().filter(|other| other.depth == innermost.depth) {
-        let also = other.read(variables)?;
-        if (also.rank, also.size) != (launched.rank, launched.size) {
-            return Err(LaunchFault::TwoLaunchers { launchers: [launched, also] }.into());
+    let mut places = vec![(launched.clone(), innermost.place)];
+    for other in others {
+        match other.read(variables) {
+            Ok(also) if (also.rank, also.size) == (launched.rank, launched.size) => {
+                places.push((also, other.place));
+            }
+            Ok(also) if other.depth == innermost.depth => {
+                return Err(LaunchFault::TwoLaunchers { launchers: [launched, also] }.into());
+            }
+            Err(error) if other.depth == innermost.depth => return Err(error),
+            _ => {}
         }
     }
-    Ok(Some(Found { launched, place: innermost.place }))
+    Ok(Some(Found { launched, places }))
 }
 
 /// What [`find`] looks for, for messages.

@@ -171,6 +171,26 @@ fn the_innermost_launcher_counts() {
 }
 
 #[test]
+fn who_numbers_the_ranks_alike_may_know_where_they_meet() {
+    // Slurm started the rank, and Open MPI's library set its own variables.
+    let mpi = OPEN_MPI.replace("RANK=1", "RANK=3").replace("WORLD_SIZE=2", "WORLD_SIZE=4");
+    let (launcher, rank, size, _, addresses) = found(&format!("{SRUN} {mpi}"));
+    assert_eq!((launcher, rank, size), ("Open MPI's mpirun", 3, 4));
+    assert!(addresses[0].starts_with("gpu02:"), "{addresses:?}");
+    // mpirun started it, with other numbers than Slurm's.
+    let other = mpi.replace("RANK=3", "RANK=2");
+    let words = ["mpirun", "rank 2 of 4", "TYPED_NCCL_ADDRESS"];
+    assert!(matches!(fault(&format!("{SRUN} {other}"), &words), LaunchFault::NoAddress { .. }));
+    let unreadable = SRUN.replace("PROCID=3", "PROCID=x");
+    assert_eq!(found(&format!("{unreadable} {OPEN_MPI}")).0, "Open MPI's mpirun");
+    assert!(
+        found(&format!("{PALS} {}", HYDRA.replace("RANK=0", "RANK=1").replace("SIZE=2", "SIZE=4")))
+            .4[0]
+            .starts_with("127.0.0.1:")
+    );
+}
+
+#[test]
 fn two_launchers_that_disagree() {
     let by_hand = "RANK=0 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500";
     let words = ["OMPI_COMM_WORLD_RANK", "RANK, WORLD_SIZE", "rank 1 of 2", "rank 0 of 2", "unset"];

@@ -15,6 +15,7 @@ mod common;
 mod declared;
 mod errors;
 mod kernel;
+mod launched;
 mod lifecycle;
 mod memory;
 mod order;
@@ -74,6 +75,8 @@ const TESTS: &[Test] = tests! {
     lifecycle::opposite_first_operations: 2, 40;
     lifecycle::connecting_to_a_rank_that_left: 2, 40;
     lifecycle::the_end_while_a_rank_connects: 2, 40;
+    launched::a_process_for_each_gpu: 2, 60;
+    launched::processes_of_torchrun: 2, 60;
     memory::dropped_in_flight: 1, 60;
     memory::order_across_streams: 1, 60;
     memory::scalars_on_host_and_device: 1, 60;

@@ -1,0 +1,69 @@
+//! One process for each GPU: started by `launch!`, and as torchrun starts them.
+
+use std::env;
+use std::net::TcpListener;
+use std::process::{Child, Command};
+
+use typed_nccl::{Communicator, Device, Error, Result, Sum, launch};
+
+/// Says that a process is one that a test has started.
+const STARTED: &str = "TYPED_NCCL_GPU_LAUNCHED";
+
+pub(crate) fn a_process_for_each_gpu() -> Result<()> {
+    if env::var_os(STARTED).is_some() {
+        return launch!(adds);
+    }
+    let mut command = again()?;
+    command.env("TYPED_NCCL", "cuda:2");
+    all_succeed(vec![command.spawn().map_err(Error::other)?])
+}
+
+pub(crate) fn processes_of_torchrun() -> Result<()> {
+    if env::var_os(STARTED).is_some() {
+        return launch!(adds);
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(Error::other)?;
+    let port = listener.local_addr().map_err(Error::other)?.port().to_string();
+    let start = |rank: usize| {
+        let mut command = again()?;
+        command.env("RANK", rank.to_string()).env("LOCAL_RANK", rank.to_string());
+        command.env("WORLD_SIZE", "2").env("TORCHELASTIC_RUN_ID", "none");
+        command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", &port);
+        command.spawn().map_err(Error::other)
+    };
+    // torchrun's own store has the port for as long.
+    let outcome = (0..2).map(start).collect::<Result<_>>().and_then(all_succeed);
+    drop(listener);
+    outcome
+}
+
+/// This test, in another process.
+fn again() -> Result<Command> {
+    let mut command = Command::new(env::current_exe().map_err(Error::other)?);
+    command.env(STARTED, "yes");
+    Ok(command)
+}
+
+fn all_succeed(started: Vec<Child>) -> Result<()> {
+    for mut child in started {
+        let status = child.wait().map_err(Error::other)?;
+        if !status.success() {
+            return Err(Error::other(format!("a process ended with {status}")));
+        }
+    }
+    Ok(())
+}
+
+/// On every rank: numbers of the host and numbers of the GPUs.
+fn adds<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let rank = comm.rank().index();
+    let ordinals = comm.gather_values(&(rank, comm.device().ordinal()))?;
+    assert_eq!(ordinals, [(0, 0), (1, 1)]);
+    for len in [1, 1 << 10, 1 << 20] {
+        let mut x = comm.device().from_slice(&vec![rank as u64 + 1; len])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert!(x.to_vec()?.iter().all(|&x| x == 3));
+    }
+    comm.barrier()?;
+    comm.finish()
+}
