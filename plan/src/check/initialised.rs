@@ -9,109 +9,132 @@ use super::ranges::Ranges;
 use super::report::Report;
 use super::shares::Shares;
 use crate::ir::{AxisId, Role};
-use crate::program::{Kind, NONE, Op, OpKind, Span};
+use crate::program::{Kind, NONE, Object, Op, OpKind, Program, Span};
 use crate::verdict::Check;
 
 /// Checks every rank, or the first one where it stands for all.
 pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Report<'_>) {
     let program = instance.program;
-    let symmetric = alike::everywhere(program);
-    let objects = &program.objects.all;
-    let mut arrivals: HashMap<u32, Vec<Span>> = HashMap::new();
-    for arrival in &signals.arrivals {
-        if let Some((wait, false)) = arrival.wait {
-            arrivals.entry(wait).or_default().push(program.ops[arrival.put_op as usize].target);
+    let mut memory = Memory::new(instance, signals);
+    let first = if alike::everywhere(program) { 1 } else { program.ranks() };
+    for rank in 0..first {
+        memory.known.clear();
+        for unit in program.of_rank(rank) {
+            memory.follow(unit as u32, report);
         }
     }
-    let mut written = vec![false; instance.plan.buffers.len()];
-    let mut ranges: HashMap<u32, Ranges> = HashMap::new();
-    for rank in 0..if symmetric { 1 } else { program.ranks() } {
-        ranges.clear();
-        for at in program.of_rank(rank) {
-            let unit = &program.units[at];
-            let ops = program.ops_of(unit);
-            for op in ops.iter().filter(|op| !op.source.is_empty()) {
-                let span = op.source;
-                // The caller fills the current copy of two: the other is what the run before used.
-                let object = &objects[span.object as usize];
-                let is_next = object.other_copy < span.object;
-                if matches!(object.role, Role::In | Role::InOut) && !is_next {
-                    continue;
-                }
-                let known = ranges.get(&span.object);
-                let missing = known.map_or(Some(span.start), |of| of.missing(span.start, span.end));
-                if let Some(element) = missing {
-                    uninitialised(unit.rank, op, element, report);
-                }
-            }
-            for op in ops {
-                in_place(instance, unit.rank, op, report);
-                let span = op.target;
-                if span.object == NONE {
-                    continue;
-                }
-                let object = &objects[span.object as usize];
-                written[object.buffer.index()] |= !span.is_empty();
-                if object.role == Role::In
-                    && !span.is_empty()
-                    && !report.knows(Check::Initialised, op)
-                {
-                    let title = format!("this writes {}, which is an input", report.name(span));
-                    let story = vec![report.line(unit.rank, op, report.does(op))];
-                    let help = ["declare the buffer as `inout`, or write another one"];
-                    report.tell(
-                        Check::Initialised,
-                        program.place(op.statement),
-                        title,
-                        story,
-                        &help,
-                    );
-                }
-                if op.kind != OpKind::Put {
-                    ranges.entry(span.object).or_default().add(span.start, span.end);
-                }
-            }
-            for span in arrivals.get(&(at as u32)).into_iter().flatten() {
-                ranges.entry(span.object).or_default().add(span.start, span.end);
-            }
+    // What runs in place has a place of its own on each rank.
+    for unit in &program.units[program.begins[first] as usize..] {
+        program.ops_of(unit).iter().for_each(|op| in_place(program, unit.rank, op, report));
+    }
+    for (at, written) in memory.written.into_iter().enumerate() {
+        if !written && instance.plan.buffers[at].role == Role::Out {
+            unwritten(instance, at, report);
         }
     }
-    if symmetric {
-        // What runs in place has a place of its own on each rank.
-        for rank in 1..program.ranks() {
-            for unit in &program.units[program.of_rank(rank)] {
-                program
-                    .ops_of(unit)
-                    .iter()
-                    .for_each(|op| in_place(instance, unit.rank, op, report));
+}
+
+/// What a rank has written so far.
+struct Memory<'a> {
+    program: &'a Program,
+    /// What puts have brought when a wait ends.
+    arrivals: HashMap<u32, Vec<Span>>,
+    known: HashMap<u32, Ranges>,
+    /// Buffers that were written on some rank.
+    written: Vec<bool>,
+}
+
+impl<'a> Memory<'a> {
+    fn new(instance: &Instance<'a>, signals: &Signals) -> Self {
+        let program = instance.program;
+        let mut arrivals: HashMap<u32, Vec<Span>> = HashMap::new();
+        for arrival in &signals.arrivals {
+            if let Some((wait, false)) = arrival.wait {
+                arrivals.entry(wait).or_default().push(program.ops[arrival.put_op as usize].target);
             }
         }
+        let written = vec![false; instance.plan.buffers.len()];
+        Self { program, arrivals, known: HashMap::new(), written }
     }
-    let mut filled = vec![false; instance.plan.buffers.len()];
-    for object in objects {
-        filled[object.buffer.index()] |= object.len > 0;
-    }
-    for (at, (buffer, (written, filled))) in
-        instance.plan.buffers.iter().zip(written.into_iter().zip(filled)).enumerate()
-    {
-        if buffer.role == Role::Out && !written && filled {
-            let title = format!("output `{}` is never written", buffer.name);
-            let empty = program.units.iter().find_map(|unit| {
-                let writes = |op: &&Op| {
-                    op.target.object != NONE
-                        && program.objects.all[op.target.object as usize].buffer.index() == at
-                };
-                program.ops_of(unit).iter().find(writes).map(|op| (unit.rank, op))
-            });
-            let mut help = vec!["write it, or remove it".to_owned()];
-            let story = empty.map(|(rank, op)| {
-                help.splice(0..0, report.even(op.target.object));
-                report.line(rank, op, format!("{}, which is empty", report.does(op)))
-            });
-            let story = story.into_iter().collect();
-            report.tell(Check::Initialised, buffer.at, title, story, &help);
+
+    /// What a unit reads and writes.
+    fn follow(&mut self, at: u32, report: &mut Report<'_>) {
+        let program = self.program;
+        let unit = &program.units[at as usize];
+        let ops = program.ops_of(unit);
+        for op in ops.iter().filter(|op| !op.source.is_empty()) {
+            if let Some(element) = self.missing(op.source) {
+                uninitialised(unit.rank, op, element, report);
+            }
+        }
+        for op in ops {
+            in_place(program, unit.rank, op, report);
+            let span = op.target;
+            if span.object == NONE {
+                continue;
+            }
+            let object = &program.objects.all[span.object as usize];
+            self.written[object.buffer.index()] |= !span.is_empty();
+            if object.role == Role::In && !span.is_empty() {
+                overwritten(unit.rank, op, report);
+            }
+            if op.kind != OpKind::Put {
+                self.add(span);
+            }
+        }
+        for span in self.arrivals.remove(&at).into_iter().flatten() {
+            self.add(span);
         }
     }
+
+    fn add(&mut self, span: Span) {
+        self.known.entry(span.object).or_default().add(span.start, span.end);
+    }
+
+    /// The first element that nothing has written.
+    fn missing(&self, span: Span) -> Option<u64> {
+        let object = &self.program.objects.all[span.object as usize];
+        // The caller fills the current copy of two: the other is what the run before used.
+        let is_next = object.other_copy < span.object;
+        if matches!(object.role, Role::In | Role::InOut) && !is_next {
+            return None;
+        }
+        let known = self.known.get(&span.object);
+        known.map_or(Some(span.start), |known| known.missing(span.start, span.end))
+    }
+}
+
+fn overwritten(rank: u32, op: &Op, report: &mut Report<'_>) {
+    if report.knows(Check::Initialised, op) {
+        return;
+    }
+    let title = format!("this writes {}, which is an input", report.name(op.target));
+    let story = vec![report.line(rank, op, report.does(op))];
+    let help = ["declare the buffer as `inout`, or write another one"];
+    report.tell(Check::Initialised, report.program.place(op.statement), title, story, help);
+}
+
+/// An output that nothing writes, unless it is empty.
+fn unwritten(instance: &Instance<'_>, at: usize, report: &mut Report<'_>) {
+    let (program, buffer) = (instance.program, &instance.plan.buffers[at]);
+    let is_own = |object: &Object| object.buffer.index() == at;
+    if !program.objects.all.iter().any(|object| is_own(object) && object.len > 0) {
+        return;
+    }
+    let title = format!("output `{}` is never written", buffer.name);
+    let writes = |op: &&Op| {
+        op.target.object != NONE && is_own(&program.objects.all[op.target.object as usize])
+    };
+    let empty = program
+        .units
+        .iter()
+        .find_map(|unit| program.ops_of(unit).iter().find(writes).map(|op| (unit.rank, op)));
+    let mut help = vec!["write it, or remove it".to_owned()];
+    let story = empty.map(|(rank, op)| {
+        help.splice(0..0, report.even(op.target.object));
+        report.line(rank, op, format!("{}, which is empty", report.does(op)))
+    });
+    report.tell(Check::Initialised, buffer.at, title, story.into_iter().collect(), &help);
 }
 
 fn uninitialised(rank: u32, op: &Op, element: u64, report: &mut Report<'_>) {
@@ -163,13 +186,13 @@ fn lonely(rank: u32, same: impl Fn(Span) -> bool, report: &Report<'_>) -> Option
 }
 
 /// A collective whose regions overlap has its own part at its own place.
-fn in_place(instance: &Instance<'_>, rank: u32, op: &Op, report: &mut Report<'_>) {
+fn in_place(program: &Program, rank: u32, op: &Op, report: &mut Report<'_>) {
     let OpKind::Collective(kind) = op.kind else { return };
     let (source, target) = (op.source, op.target);
     if !source.overlaps(target) {
         return;
     }
-    let index = instance.program.layout.index(usize::from(op.communicator), rank as usize) as u64;
+    let index = program.layout.index(usize::from(op.communicator), rank as usize) as u64;
     let right = match kind {
         Kind::AllReduce(_) | Kind::Broadcast(()) | Kind::Reduce(..) => source == target,
         Kind::AllGather | Kind::Gather(()) => source.start == target.start + index * source.len(),

@@ -1,7 +1,7 @@
 //! What is surely before what, over all ranks and several runs.
 
 use std::cell::RefCell;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
 
 use super::graph::{Graph, end, start};
 use super::instance::Instance;
@@ -101,42 +101,15 @@ impl Orders {
         Self { clocks, back, places, units, ranks, streams, used, seen: RefCell::default() }
     }
 
-    /// Which of the units at `wanted`, all of one rank, have surely ended when `target` starts. `None` where looking took too long.
-    pub(crate) fn ended(
-        &self,
-        target: u32,
-        wanted: &HashSet<u32>,
-        budget: &mut Budget,
-    ) -> Option<HashSet<u32>> {
-        let mut found = HashSet::new();
-        let units = self.units_in_all();
-        let Some(least) = wanted.iter().map(|&unit| self.places[end(unit) as usize]).min() else {
-            return Some(found);
-        };
-        // The latest nodes first: the search ends when what is left is earlier than all that is wanted.
-        let mut seen = HashSet::new();
-        let (mut looked, mut open) = (0, BinaryHeap::new());
-        open.push((self.places[start(target) as usize], start(target)));
-        seen.insert(start(target));
-        while let Some((place, node)) = open.pop() {
-            if place < least || found.len() == wanted.len() {
-                break;
-            }
-            if node % 2 == 1 && (node / 2) < units && wanted.contains(&(node / 2)) {
-                found.insert(node / 2);
-            }
-            let before = self.back.after(node);
-            looked += 1 + before.len() as u64;
-            if !budget.take(looked / EDGES) {
-                return None;
-            }
-            looked %= EDGES;
-            for &earlier in before {
-                if self.places[earlier as usize] >= least && seen.insert(earlier) {
-                    open.push((self.places[earlier as usize], earlier));
-                }
-            }
-        }
+    /// Whether `first` has surely ended when `target` starts. `None` where looking took too long.
+    pub(crate) fn ended(&self, target: u32, first: u32, budget: &mut Budget) -> Option<bool> {
+        let wanted = self.places[end(first) as usize];
+        let mut found = false;
+        // The latest nodes come first: what is earlier than `first` is not asked.
+        self.search(target, budget, |place, node| {
+            found = node == end(first);
+            place > wanted
+        })?;
         Some(found)
     }
 
@@ -147,21 +120,34 @@ impl Orders {
         let of = |unit: u32| (unit % self.units) as usize;
         let mut frontier = vec![0; self.clocks.streams()];
         let mut left = self.used[rank as usize];
+        self.search(target, budget, |_, node| {
+            let unit = node / 2;
+            if unit < units && node % 2 == 1 && self.ranks[of(unit)] == rank {
+                // The first one that is met on a stream is its last.
+                let stream = usize::from(self.streams[of(unit)]);
+                frontier[stream] = frontier[stream].max(self.clocks.place(unit));
+                left &= !(1 << stream);
+            }
+            left != 0
+        })?;
+        Some(frontier)
+    }
+
+    /// Goes through what is before the start of a unit, the latest first, while it is told to go on. `None` where
+    /// that took too long.
+    fn search(
+        &self,
+        target: u32,
+        budget: &mut Budget,
+        mut goes_on: impl FnMut(u32, u32) -> bool,
+    ) -> Option<()> {
         let mut seen = self.seen.borrow_mut();
         let (seen, turn) = seen.next(self.places.len());
         let (mut looked, mut open) = (0, BinaryHeap::new());
         open.push((self.places[start(target) as usize], start(target)));
-        while left != 0
-            && let Some((_, node)) = open.pop()
+        while let Some((place, node)) = open.pop()
+            && goes_on(place, node)
         {
-            let unit = node / 2;
-            if unit < units && node % 2 == 1 && self.ranks[of(unit)] == rank {
-                // The first one that is met on a stream is its last, and says what it knows of the others.
-                let stream = usize::from(self.streams[of(unit)]);
-                let place = self.clocks.place(unit);
-                frontier[stream] = frontier[stream].max(place);
-                left &= !(1 << stream);
-            }
             let before = self.back.after(node);
             looked += 1 + before.len() as u64;
             if !budget.take(looked / EDGES) {
@@ -174,7 +160,7 @@ impl Orders {
                 }
             }
         }
-        Some(frontier)
+        Some(())
     }
 
     fn units_in_all(&self) -> u32 {

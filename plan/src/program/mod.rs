@@ -9,7 +9,7 @@ mod statements;
 pub(crate) use eval::{Env, NoValue};
 pub(crate) use expand::expand;
 pub(crate) use layout::Layout;
-pub(crate) use objects::{NoMemory, NoSpan, Objects};
+pub(crate) use objects::{NoMemory, NoSpan, Object, Objects};
 pub(crate) use statements::Statements;
 
 use std::collections::HashMap;
