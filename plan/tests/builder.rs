@@ -1,7 +1,7 @@
 //! What the builder puts into a plan, and what it says of what it cannot.
 
 use typed_nccl_plan::build::{
-    Buffer, Generic, Number, PlanBuilder, Refused, Stream, at, chain, ring,
+    Buffer, Generic, Number, PlanBuilder, Refused, Stream, at, chain, either, ring,
 };
 use typed_nccl_plan::ir::{
     AxisId, BufferId, ElementType, Expr, Hop, Launch, LoopId, ParamId, Peer, Plan, Region, Role,
@@ -248,4 +248,21 @@ fn malformed(plan: PlanBuilder) -> Rejected {
     assert_eq!(first, second);
     assert!(first.problems.iter().all(|problem| problem.kind == ProblemKind::Malformed), "{first}");
     first
+}
+
+#[test]
+fn a_peer_by_cases() {
+    let mut plan = PlanBuilder::new("partners");
+    plan.ranks(2..);
+    let r = plan.rank();
+    let (a, b) = (plan.input::<f32>("a", 1), plan.in_out::<f32>("b", 1));
+    let net = plan.stream("net");
+    plan.on(net).transfer(a, either((r % 2).eq(0), chain(1), at(r - 1)), b);
+    let plan = unchecked(plan);
+    let StepKind::Transfer(Transfer { peer, .. }) = &plan.steps[0].kind else {
+        panic!("{:?}", plan.steps)
+    };
+    assert_eq!(plan.show(peer), "if rank % 2 == 0 { rank + 1 } else { rank(rank - 1) }");
+    let Peer::Cases(cases) = peer else { panic!("{peer:?}") };
+    assert_eq!(cases.otherwise, Peer::Rank(Expr::Rank - 1));
 }

@@ -72,7 +72,10 @@ fn peers() {
     assert_eq!(shown(by(0, true)), "rank % n");
     assert_eq!(shown(by(m() % 2, false)), "rank + (m % 2)");
     assert_eq!(shown(Peer::Shift(vec![])), "rank");
-    assert_eq!(shown(Peer::Rank((Expr::Rank + 1) % Expr::Size)), "(rank + 1) % size");
+    assert_eq!(shown(Peer::Rank((Expr::Rank + 1) % Expr::Size)), "rank((rank + 1) % size)");
+    let (condition, then, otherwise) = ((Expr::Rank % 2).eq(0), by(1, false), by(-1, false));
+    let cases = Peer::Cases(Box::new(Cases { condition, then, otherwise }));
+    assert_eq!(shown(cases), "if rank % 2 == 0 { rank + 1 } else { rank - 1 }");
     let mesh = Peer::Shift(vec![hop(0, 1, true), hop(1, -1, false)]);
     assert_eq!(plan().show(&mesh), "(rank.nodes + 1) % nodes, rank.local - 1");
 }

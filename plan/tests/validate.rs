@@ -208,6 +208,16 @@ fn peers() {
     told(99, "the peer names axis number 5, and the plan has 2", {
         add(send(x(), Peer::Shift(vec![hop(5, 1, true)]), 1))
     });
+    let cases =
+        |condition, otherwise| Peer::Cases(Box::new(Cases { condition, then: next(), otherwise }));
+    told(99, "the peer lies along `nodes`, and ranks of `node` do not differ there", {
+        let other = Peer::Shift(vec![hop(0, 1, true)]);
+        add(send(x(), cases(Expr::Rank.eq(0), other), 1))
+    });
+    told(99, "a peer has cases more than 64 deep", {
+        let deep = (0..64).fold(next(), |inner, _| cases(Expr::Rank.eq(0), inner));
+        add(send(x(), deep, 1))
+    });
     told(99, "this step names communicator number 3, and the plan has 2", {
         add(send(x(), next(), 3))
     });

@@ -7,7 +7,7 @@
 
 pub use typed_nccl_plan::build::{
     Bf16, Checked, F8E4M3, F8E5M2, F16, Generic, Number, Open, Peer, PlanBuilder, PlanElement,
-    Refused, at, chain, ring,
+    Refused, at, chain, either, ring,
 };
 use typed_nccl_plan::ir::Reduction;
 

@@ -21,7 +21,44 @@ plan! {
     }
 }
 
+plan! {
+    /// The sum by partners, each a peer by cases.
+    by_doubling(n: Ranks in [1, 2, 4, 8], len: usize) {
+        inout x: [f32; len];
+        local other: [f32; len];
+        for d in [1, 2, 4] {
+            if d < n {
+                send x to if rank / d % 2 == 0 { rank + d } else { rank - d } into other;
+                run add(read other, update x) computes x += other;
+            }
+        }
+        computes all_reduce(x, sum);
+    }
+}
+
+plan! {
+    /// On a mesh, to ranks by their numbers: each to its mirror, and all to the last one.
+    by_number(rows: Ranks, cols: Ranks) {
+        in x: [f32; 1];
+        out y: [f32; 1];
+        inout all: [f32; size];
+        send x to rank(size - 1 - rank) into y;
+        send x to rows * cols - 1 into all.chunk(size, rank);
+    }
+}
+
 struct Adds;
+
+impl<Tag> by_doubling::Steps<Host<Tag>> for Adds {
+    fn add(
+        &mut self,
+        other: Slice<'_, f32, Host<Tag>>,
+        x: SliceMut<'_, f32, Host<Tag>>,
+        stream: &Stream<Host<Tag>>,
+    ) -> Result<()> {
+        ring_all_reduce::Steps::add(self, other, x, stream)
+    }
+}
 
 impl<Tag> ring_all_reduce::Steps<Host<Tag>> for Adds {
     fn add(
@@ -57,4 +94,38 @@ fn a_ring_all_reduce_by_steps_adds_up() {
     for n in 1..=6 {
         spmd::<Host>(n, |place| reduce(place.init()?, 2 * n)).expect("every rank has the sums");
     }
+}
+
+#[test]
+fn partners_by_cases_add_up() {
+    for n in [1, 2, 4, 8] {
+        spmd::<Host>(n, |place| {
+            let mut comm = place.init()?;
+            let mut sum = by_doubling::bind(&mut comm, by_doubling::Params { len: 3 })?;
+            let rank = comm.rank().index() as f32;
+            let mut x = comm.device().from_slice(&[rank, 1.0, 10.0 * rank])?;
+            sum.run(&comm, by_doubling::Buffers { x: &mut x }, &mut Adds)?;
+            let all = (n * (n - 1) / 2) as f32;
+            assert_eq!(x.to_vec()?, [all, n as f32, 10.0 * all]);
+            comm.finish()
+        })
+        .expect("every rank has the sums");
+    }
+}
+
+#[test]
+fn ranks_of_a_mesh_by_number() {
+    spmd::<Host>(6, |place| {
+        let mut comm = place.init()?;
+        let mut plan = by_number::bind(&mut comm, by_number::Params { rows: 2, cols: 3 })?;
+        let rank = comm.rank().index() as f32;
+        let x = comm.device().from_slice(&[rank])?;
+        let (mut y, mut all) = (comm.device().zeros(1)?, comm.device().zeros(6)?);
+        plan.run(&comm, by_number::Buffers { x: &x, y: &mut y, all: &mut all })?;
+        assert_eq!(y.to_vec()?, [5.0 - rank]);
+        let last = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+        assert_eq!(all.to_vec()?, if rank == 5.0 { last } else { [0.0; 6] });
+        comm.finish()
+    })
+    .expect("every rank has its numbers");
 }

@@ -30,6 +30,10 @@ pub(crate) enum ExprKind {
     Binary(Box<Expr>, Operator, Box<Expr>),
     /// `[(rank.rows + 1) % rows, rank.cols - 1]`
     List(Vec<Expr>),
+    /// `rank(2 * k)`: the rank of that number.
+    Ranked(Box<Expr>),
+    /// `if rank % 2 == 0 { rank + 1 } else { rank - 1 }`
+    Cases(Box<[Expr; 3]>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,6 +84,8 @@ impl Expr {
             ExprKind::Negated(one) | ExprKind::Not(one) => one.mentions(name),
             ExprKind::Binary(left, _, right) => left.mentions(name) || right.mentions(name),
             ExprKind::List(parts) => parts.iter().any(|part| part.mentions(name)),
+            ExprKind::Ranked(number) => number.mentions(name),
+            ExprKind::Cases(parts) => parts.iter().any(|part| part.mentions(name)),
         }
     }
 }

@@ -65,6 +65,11 @@ impl Display for Expr {
                 write!(f, " {operator} ")?;
                 part(right, binds(self) + 1, f)
             }
+            ExprKind::Ranked(number) => write!(f, "rank({number})"),
+            ExprKind::Cases(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                write!(f, "if {condition} {{ {then} }} else {{ {otherwise} }}")
+            }
             ExprKind::List(parts) => {
                 f.write_str("[")?;
                 list(parts, f)?;

@@ -14,9 +14,10 @@ pub(super) fn skip(cursor: &mut Cursor) {
     while let Some(token) = cursor.next() {
         match token {
             TokenTree::Punct(punct) if punct.as_char() == ';' => return,
-            // What follows an `if` belongs to it.
+            // What follows an `if` belongs to it, and so does what follows a peer by cases.
             TokenTree::Group(group)
-                if group.delimiter() == Delimiter::Brace && !cursor.is_word(0, "else") =>
+                if group.delimiter() == Delimiter::Brace
+                    && !["else", "into"].iter().any(|word| cursor.is_word(0, word)) =>
             {
                 return;
             }
@@ -34,8 +35,9 @@ pub(super) fn to_end(cursor: &mut Cursor) {
 pub(super) fn broken(from: &Cursor, cursor: &Cursor, faults: &mut Vec<Fault>) -> Statement {
     let tokens = cursor.after(from);
     let mut bodies = Vec::new();
-    // What declares something has no block.
-    let declares = starts_with(tokens, &words::DECLARATIONS);
+    // What declares something has no block, nor has a message: braces are cases of its peer.
+    let declares = starts_with(tokens, &words::DECLARATIONS)
+        || starts_with(tokens, &["send", "recv", "put", "wait"]);
     for token in tokens.iter().filter(|_| !declares) {
         if let TokenTree::Group(group) = token
             && group.delimiter() == Delimiter::Brace

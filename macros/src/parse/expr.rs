@@ -73,8 +73,8 @@ fn foreign(cursor: &Cursor) -> Option<Fault> {
         "mod" => "the remainder is `%`, as in `(rank + 1) % n`",
         "as" => "all of them are whole numbers",
         "^" | "xor" => {
-            "they have `+`, `-`, `*`, `/` and `%`; a partner is told by two cases: `if rank / d % 2 == 0 { .. \
-             rank + d .. } else { .. rank - d .. }`"
+            "they have `+`, `-`, `*`, `/` and `%`; a partner is told by two cases: `if rank / d % 2 == 0 { rank + d } \
+             else { rank - d }`"
         }
         _ => "they have `+`, `-`, `*`, `/` and `%`; conditions have `&&`, `||` and `!`",
     }))
@@ -136,14 +136,12 @@ fn unary(cursor: &mut Cursor) -> Parsed<Expr> {
 fn operand(cursor: &mut Cursor) -> Parsed<Expr> {
     let first = cursor.span();
     let kind = match cursor.peek(0) {
-        Some(TokenTree::Ident(word)) if word == "if" => {
-            let fault = Fault::new(first, "a number cannot have cases");
-            return Err(fault.help("write the statements in `if .. { } else { }`"));
-        }
+        Some(TokenTree::Ident(word)) if word == "if" => return cases(cursor),
         Some(TokenTree::Ident(word)) if cursor.is_group(1, Delimiter::Parenthesis) => {
             let operator = match &*word.to_string() {
                 "min" => Operator::Min,
                 "max" => Operator::Max,
+                "rank" => return ranked(cursor),
                 _ => return node(first.into(), 0, ExprKind::Name(cursor.name("a name")?)),
             };
             return of_two(cursor, operator);
@@ -169,6 +167,41 @@ fn operand(cursor: &mut Cursor) -> Parsed<Expr> {
         _ => return Err(cursor.expected("a number, a name or `(`")),
     };
     node(first.into(), 0, kind)
+}
+
+/// `rank(number)`
+fn ranked(cursor: &mut Cursor) -> Parsed<Expr> {
+    let first = cursor.span();
+    cursor.next();
+    let mut inside = cursor.group(Delimiter::Parenthesis, "`(`")?;
+    let number = expr(&mut inside)?;
+    inside.end("`)`")?;
+    node(cursor.since(first), number.height, ExprKind::Ranked(Box::new(number)))
+}
+
+/// `if rank % 2 == 0 { rank + 1 } else { rank - 1 }`
+fn cases(cursor: &mut Cursor) -> Parsed<Expr> {
+    let form = "as in `if rank % 2 == 0 { rank + 1 } else { rank - 1 }`";
+    let first = cursor.span();
+    cursor.next();
+    let condition = expr(cursor)?;
+    if cursor.is_punct(0, "=") {
+        return Err(cursor.expected("a comparison").help("write `==` to compare"));
+    }
+    let then = case(cursor, form)?;
+    cursor.word("else", &format!("and the rank where it does not hold, {form}"))?;
+    let otherwise = if cursor.is_word(0, "if") { cases(cursor)? } else { case(cursor, form)? };
+    let height = condition.height.max(then.height).max(otherwise.height);
+    let kind = ExprKind::Cases(Box::new([condition, then, otherwise]));
+    node(cursor.since(first), height, kind)
+}
+
+/// `{ rank + 1 }`
+fn case(cursor: &mut Cursor, form: &str) -> Parsed<Expr> {
+    let mut inside = cursor.group(Delimiter::Brace, &format!("`{{` and a rank, {form}"))?;
+    let rank = expr(&mut inside)?;
+    inside.end("`}`")?;
+    Ok(rank)
 }
 
 /// `min(a, b)`

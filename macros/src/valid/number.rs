@@ -51,6 +51,15 @@ impl Resolver<'_> {
                 let (left, right) = (self.number(left), self.number(right));
                 Ok(binary(*operator, left?, right?))
             }
+            ExprKind::Cases(_) => {
+                let fault =
+                    Fault::new(expr.area, "a number cannot have cases, as another rank can");
+                self.tell(fault.help("write the statements in `if .. { } else { }`"))
+            }
+            ExprKind::Ranked(number) => {
+                let fault = Fault::new(expr.area, "this is another rank, and a number is expected");
+                self.tell(fault.help(format!("write `{number}`")))
+            }
             _ => self.tell(no_number(expr.area)),
         }
     }

@@ -1,6 +1,6 @@
 //! Other ranks, recognised by their form.
 
-use typed_nccl_plan::ir::{AxisId, Expr, Hop, Peer};
+use typed_nccl_plan::ir::{AxisId, Cases, Expr, Hop, Peer};
 
 use super::number::binary;
 use super::scope::{Meaning, Want};
@@ -30,6 +30,16 @@ impl Resolver<'_> {
         {
             return Ok(peer);
         }
+        if let ExprKind::Ranked(number) = &expr.kind {
+            return Ok(Peer::Rank(self.number(number)?));
+        }
+        if let ExprKind::Cases(parts) = &expr.kind {
+            let [condition, then, otherwise] = &**parts;
+            let condition = self.condition(condition);
+            let (then, otherwise) = (self.peer(then), self.peer(otherwise));
+            let (condition, then, otherwise) = (condition?, then?, otherwise?);
+            return Ok(Peer::Cases(Box::new(Cases { condition, then, otherwise })));
+        }
         let ExprKind::List(list) = &expr.kind else {
             let number = self.number(expr)?;
             return match self.recognise(&number) {
@@ -54,7 +64,9 @@ impl Resolver<'_> {
             let number = self.number(one)?;
             match self.recognise(&number) {
                 Ok(Peer::Shift(more)) => hops.extend(more),
-                Ok(Peer::Rank(_)) => return self.strange(Strange::WhichAxis, one.area),
+                Ok(Peer::Rank(_) | Peer::Cases(_)) => {
+                    return self.strange(Strange::WhichAxis, one.area);
+                }
                 Err(strange) => return self.strange(strange, one.area),
             }
         }
@@ -133,8 +145,8 @@ impl Resolver<'_> {
         let (first, mesh) = (name(AxisId(0)), axes.len() > 1);
         let rank = if mesh { format!("rank.{first}") } else { "rank".to_owned() };
         let forms = format!(
-            "`({rank} + 1) % {first}` goes around the ring, `{rank} + 1` along the open chain; a rank by its \
-             number does not mention `rank`"
+            "`({rank} + 1) % {first}` goes around the ring, `{rank} + 1` along the open chain; `rank(..)` is the \
+             rank of a number that is computed in another way"
         );
         let fault = match strange {
             Strange::Form => {
@@ -166,7 +178,7 @@ impl Resolver<'_> {
 
     /// What a `let` gives a name to.
     pub(super) fn named(&mut self, value: &ast::Expr) -> Looked<Meaning> {
-        if matches!(value.kind, ExprKind::List(_)) {
+        if matches!(value.kind, ExprKind::List(_) | ExprKind::Ranked(_) | ExprKind::Cases(_)) {
             return self.peer(value).map(Meaning::Peer);
         }
         if let Some(root) = value.root()

@@ -37,6 +37,9 @@ fn walk(block: &Block, names: &mut Vec<String>) {
 }
 
 fn ring(peer: &Expr, names: &mut Vec<String>) {
+    if let ExprKind::Cases(parts) = &peer.kind {
+        parts.iter().for_each(|part| ring(part, names));
+    }
     if let ExprKind::Binary(step, Operator::Rem, around) = &peer.kind
         && step.mentions("rank")
         && let ExprKind::Name(name) = &around.kind

@@ -51,7 +51,7 @@ pub use memory::{
 };
 pub use number::{List, Number};
 pub use on::{On, Stream};
-pub use peer::{Peer, at, chain, ring};
+pub use peer::{Peer, at, chain, either, ring};
 pub use ranks::{Axis, Communicator};
 pub use span::{Count, Span};
 pub use windows::{Awaited, Put, Signal};

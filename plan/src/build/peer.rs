@@ -1,11 +1,12 @@
 //! Other ranks, seen from rank r.
 
+use super::guard::Guard;
 use super::number::Number;
 use super::ranks::Axis;
 use super::{Open, PlanBuilder};
-use crate::ir::{self, AxisId, Hop};
+use crate::ir::{self, AxisId, Cases, Hop};
 
-/// Another rank: [`ring`], [`chain`] and [`at`] say which.
+/// Another rank: [`ring`], [`chain`], [`at`] and [`either`] say which.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Peer(Inner);
@@ -14,6 +15,7 @@ pub struct Peer(Inner);
 enum Inner {
     Along(Vec<Step>),
     Rank(Number),
+    Cases(Box<(Guard, Peer, Peer)>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +42,11 @@ pub fn at(rank: impl Into<Number>) -> Peer {
     Peer(Inner::Rank(rank.into()))
 }
 
+/// One rank where a condition holds, another one elsewhere: `either((r % 2).eq(0), ring(1), ring(-1))`.
+pub fn either(condition: Guard, then: Peer, otherwise: Peer) -> Peer {
+    Peer(Inner::Cases(Box::new((condition, then, otherwise))))
+}
+
 fn along(axis: Option<Axis>, by: Number, wrap: bool) -> Peer {
     Peer(Inner::Along(vec![Step { axis, by, wrap }]))
 }
@@ -64,7 +71,7 @@ impl Peer {
                 steps.extend(more);
                 self
             }
-            // A rank's number leaves nothing to add.
+            // A rank's number leaves nothing to add, nor do cases.
             (_, absolute) => Self(absolute),
         }
     }
@@ -75,6 +82,12 @@ impl PlanBuilder<Open> {
     pub(crate) fn peer(&mut self, peer: Peer) -> ir::Peer {
         match peer.0 {
             Inner::Rank(rank) => ir::Peer::Rank(self.expr(rank)),
+            Inner::Cases(cases) => {
+                let (condition, then, otherwise) = *cases;
+                let condition = self.condition(condition);
+                let (then, otherwise) = (self.peer(then), self.peer(otherwise));
+                ir::Peer::Cases(Box::new(Cases { condition, then, otherwise }))
+            }
             Inner::Along(steps) => {
                 let mut hops = Vec::with_capacity(steps.len());
                 for Step { axis, by, wrap } in steps {

@@ -18,8 +18,8 @@ pub(crate) use operands::Operand;
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
 pub use show::Shown;
 pub use step::{
-    Awaited, Collective, CollectiveKind, Compute, Equation, Hop, Loop, Peer, Place, Put, Receive,
-    Reduction, Send, Signal, Step, StepKind, Transfer, Wait, When,
+    Awaited, Cases, Collective, CollectiveKind, Compute, Equation, Hop, Loop, Peer, Place, Put,
+    Receive, Reduction, Send, Signal, Step, StepKind, Transfer, Wait, When,
 };
 pub use validate::{MOST_DECLARED, MOST_NAME, MOST_NESTING, MOST_PARTS, MOST_STEPS, MOST_VALUES};
 

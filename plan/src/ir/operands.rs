@@ -10,7 +10,7 @@ pub(crate) enum Operand<'a> {
     Truth(&'a Condition),
     /// Memory.
     Region(&'a Region),
-    /// Another rank.
+    /// Another rank; of one by cases also each case, and what decides.
     Peer(&'a Peer),
     /// Entries that hold no numbers.
     Entries(usize),
@@ -35,6 +35,7 @@ impl Operand<'_> {
                 1 + region.index.iter().chain(range).map(number).sum::<usize>()
             }
             Self::Peer(Peer::Shift(hops)) => hops.iter().map(|hop| 1 + number(&hop.by)).sum(),
+            Self::Peer(Peer::Cases(_)) => 1,
             Self::Entries(len) => *len,
         }
     }
@@ -130,7 +131,7 @@ impl Step {
             StepKind::Wait(this) => {
                 each(Operand::Entries(this.signals.len()));
                 for one in &this.signals {
-                    each(Operand::Peer(&one.peer));
+                    self::peer(&one.peer, each);
                     each(Operand::Number(&one.times));
                 }
                 place = Some(&this.place);
@@ -143,10 +144,19 @@ impl Step {
             StepKind::Group(_) | StepKind::Sequence(_) => {}
         }
         if let Some(peer) = peer {
-            each(Operand::Peer(peer));
+            self::peer(peer, each);
         }
         if let Some(place) = place {
             each(Operand::Entries(place.after.len()));
+        }
+    }
+}
+
+fn peer<'a>(peer: &'a Peer, each: &mut dyn FnMut(Operand<'a>)) {
+    for (peer, _) in peer.all() {
+        each(Operand::Peer(peer));
+        if let Peer::Cases(cases) = peer {
+            each(Operand::Truth(&cases.condition));
         }
     }
 }

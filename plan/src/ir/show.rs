@@ -194,11 +194,26 @@ impl Writer<'_> {
 
     fn peer(&mut self, peer: &Peer) -> fmt::Result {
         match peer {
+            // As it is written, a number that is made of the rank is not a step from it.
+            Peer::Rank(expr) if expr.mentions_rank() => {
+                self.to.write_str("rank(")?;
+                self.number(expr, Binds::Sum)?;
+                self.to.write_char(')')
+            }
             Peer::Rank(expr) => self.number(expr, Binds::Sum),
             Peer::Shift(hops) if hops.is_empty() => self.to.write_str("rank"),
             Peer::Shift(hops) => hops.iter().enumerate().try_for_each(|(nth, hop)| {
                 self.to.write_str(if nth == 0 { "" } else { ", " })?;
                 self.hop(hop)
+            }),
+            Peer::Cases(cases) => self.deeper(|writer| {
+                writer.to.write_str("if ")?;
+                writer.condition(&cases.condition, false)?;
+                writer.to.write_str(" { ")?;
+                writer.peer(&cases.then)?;
+                writer.to.write_str(" } else { ")?;
+                writer.peer(&cases.otherwise)?;
+                writer.to.write_str(" }")
             }),
         }
     }

@@ -159,6 +159,20 @@ pub enum Peer {
     Shift(Vec<Hop>),
     /// The rank of that number in the whole plan.
     Rank(Expr),
+    /// One rank or another, as a condition says.
+    Cases(Box<Cases>),
+}
+
+/// Another rank by two cases: `if rank % 2 == 0 { rank + 1 } else { rank - 1 }`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cases {
+    /// What decides.
+    pub condition: Condition,
+    /// The rank where it holds.
+    pub then: Peer,
+    /// The rank where it does not.
+    pub otherwise: Peer,
 }
 
 /// A distance along an axis.
@@ -299,6 +313,20 @@ pub struct When {
     pub condition: Condition,
     /// What they do.
     pub body: Vec<Step>,
+}
+
+impl Peer {
+    /// This peer and those of its cases, each with its depth, from 1. No recursion: plans from files may be deep.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Self, usize)> {
+        let mut left = vec![(self, 1)];
+        std::iter::from_fn(move || {
+            let (peer, depth) = left.pop()?;
+            if let Self::Cases(cases) = peer {
+                left.extend([(&cases.otherwise, depth + 1), (&cases.then, depth + 1)]);
+            }
+            Some((peer, depth))
+        })
+    }
 }
 
 impl<Root> CollectiveKind<Root> {

@@ -81,7 +81,7 @@ impl Written {
                     }
                 }
             }
-            Operand::Entries(_) => {}
+            Operand::Peer(Peer::Cases(_)) | Operand::Entries(_) => {}
         });
     }
 

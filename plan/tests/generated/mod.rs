@@ -172,6 +172,12 @@ impl Random {
         if self.seldom() {
             return Peer::Rank(self.number(plan, scope, 4));
         }
+        if self.seldom() && self.seldom() {
+            let condition = Expr::Rank.lt(self.number(plan, scope, 2));
+            let then = self.peer(plan, among, counters);
+            let otherwise = self.peer(plan, among, counters);
+            return Peer::Cases(Box::new(Cases { condition, then, otherwise }));
+        }
         let mut axes = plan.communicators[among.index()].axes.clone();
         axes.retain(|_| self.often());
         if self.seldom() {

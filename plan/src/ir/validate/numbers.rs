@@ -141,6 +141,11 @@ impl Found<'_> {
     pub(super) fn peer(&mut self, peer: &Peer, among: usize, at: Location) {
         let hops = match peer {
             Peer::Rank(expr) => return self.number(expr, "the peer", at),
+            Peer::Cases(cases) => {
+                self.condition(&cases.condition, "the peer", true, at);
+                self.peer(&cases.then, among, at);
+                return self.peer(&cases.otherwise, among, at);
+            }
             Peer::Shift(hops) => hops,
         };
         for (nth, hop) in hops.iter().enumerate() {

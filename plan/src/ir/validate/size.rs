@@ -112,6 +112,15 @@ impl<'a> Measured<'a> {
                 self.count(hops.len(), at)?;
                 hops.iter().try_for_each(|hop| self.number(&hop.by, at))
             }
+            Operand::Peer(peer @ Peer::Cases(_)) => {
+                match peer.all().any(|(_, deep)| deep > MOST_NESTING) {
+                    true => {
+                        let title = format!("a peer has cases more than {MOST_NESTING} deep");
+                        refuse(at, title, "name the rank by a number")
+                    }
+                    false => self.count(1, at),
+                }
+            }
             Operand::Entries(len) => self.count(*len, at),
         }
     }

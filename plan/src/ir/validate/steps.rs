@@ -49,7 +49,7 @@ impl Found<'_> {
                 StepKind::Transfer(this) => {
                     let open = match &this.peer {
                         Peer::Shift(hops) => hops.len() == 1 && !hops[0].wrap,
-                        Peer::Rank(_) => false,
+                        Peer::Rank(_) | Peer::Cases(_) => false,
                     };
                     if !open {
                         let title = "a transfer in a sequence does not go along one open axis";

@@ -37,6 +37,7 @@ impl Walk<'_> {
                         StepKind::Compute(this) => self.compute(number, rank, this),
                         StepKind::Collective(this) => self.collective(number, rank, this),
                         StepKind::Send(this) => {
+                            let shift = self.shift_of(number, rank, &this.peer, shift);
                             let peer = self.peer(number, rank, &this.peer, this.among.index());
                             if let Some(peer) = peer
                                 && let Some(source) = self.span(number, rank, &this.from)
@@ -47,6 +48,7 @@ impl Walk<'_> {
                             }
                         }
                         StepKind::Receive(this) => {
+                            let shift = self.shift_of(number, rank, &this.peer, shift);
                             let peer = self.peer(number, rank, &this.peer, this.among.index());
                             if let Some(peer) = peer
                                 && let Some(target) = self.span(number, rank, &this.to)
@@ -56,8 +58,12 @@ impl Walk<'_> {
                                 self.push(rank, op, &this.place);
                             }
                         }
-                        StepKind::Put(this) => self.put(number, rank, this, shift),
+                        StepKind::Put(this) => {
+                            let shift = self.shift_of(number, rank, &this.peer, shift);
+                            self.put(number, rank, this, shift);
+                        }
                         StepKind::Signal(this) => {
+                            let shift = self.shift_of(number, rank, &this.peer, shift);
                             let peer = self.peer(number, rank, &this.peer, this.among.index());
                             if let Some(peer) = peer {
                                 let op = op(OpKind::Signal, number, this.among.0, &this.place);
@@ -68,6 +74,7 @@ impl Walk<'_> {
                         StepKind::Wait(this) => {
                             let op = op(OpKind::Wait, number, this.among.0, &this.place);
                             for (awaited, &shift) in this.signals.iter().zip(&shifts) {
+                                let shift = self.shift_of(number, rank, &awaited.peer, shift);
                                 let op = Op { shift, ..op.clone() };
                                 self.awaited(number, rank, awaited, &op, &this.place);
                             }

@@ -45,7 +45,9 @@ impl Walk<'_> {
         peer: &Peer,
         among: usize,
     ) -> Option<u32> {
-        match peer {
+        match self.case(number, rank, peer)? {
+            // Only what is no case is left.
+            Peer::Cases(_) => None,
             Peer::Shift(hops) => {
                 let mut at = rank;
                 for Hop { axis, by, wrap } in hops {
@@ -83,6 +85,33 @@ impl Walk<'_> {
                     None
                 }
             },
+        }
+    }
+
+    /// What a peer is on this rank, where cases decide; `None` where they have no value, which is told.
+    fn case<'p>(&mut self, number: u32, rank: usize, peer: &'p Peer) -> Option<&'p Peer> {
+        let mut peer = peer;
+        while let Peer::Cases(cases) = peer {
+            peer = match self.env(rank).holds(&cases.condition) {
+                Ok(true) => &cases.then,
+                Ok(false) => &cases.otherwise,
+                Err(why) => {
+                    self.no_value(number, rank, why);
+                    return None;
+                }
+            };
+        }
+        Some(peer)
+    }
+
+    /// How a peer is named on this rank: as on every other one, unless there are cases.
+    pub(super) fn shift_of(&mut self, number: u32, rank: usize, peer: &Peer, all: u32) -> u32 {
+        match peer {
+            Peer::Cases(_) => match self.case(number, rank, peer) {
+                Some(peer) => self.shift(rank, peer),
+                None => NONE,
+            },
+            _ => all,
         }
     }
 

@@ -17,12 +17,12 @@ impl Walk<'_> {
         let empty = Place { on: this.place.on, after: Vec::new() };
         let sender_of = self.senders(number, this, active);
         let shift = self.shift(0, &this.peer);
-        let back = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
         for rank in 0..self.layout.size {
             let sends = active.is(rank) && matches!(halves, Halves::Both | Halves::Sends);
             if sends && let Some(peer) = self.peer(number, rank, &this.peer, among) {
                 // Both halves or none: the receiver's bounds are told where the receiver is.
                 if let Some(source) = self.span(number, rank, &this.from) {
+                    let shift = self.shift_of(number, rank, &this.peer, shift);
                     let op = op(OpKind::Send, number, this.among.0, &this.place);
                     self.push(rank, Op { peer, shift, source, ..op }, &this.place);
                 }
@@ -40,6 +40,8 @@ impl Walk<'_> {
                     _ => true,
                 };
                 if wanted && let Some(target) = self.span(number, sender, &this.to) {
+                    let shift = self.shift_of(number, sender, &this.peer, shift);
+                    let back = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
                     let op = op(OpKind::Receive, number, this.among.0, place);
                     self.push(rank, Op { peer: sender as u32, shift: back, target, ..op }, place);
                 }

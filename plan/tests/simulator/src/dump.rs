@@ -200,6 +200,13 @@ impl Names<'_> {
 
     fn peer(&self, peer: &Peer) -> String {
         let hops = match peer {
+            Peer::Cases(cases) => {
+                let (then, otherwise) = (self.peer(&cases.then), self.peer(&cases.otherwise));
+                return format!(
+                    "if {} {{ {then} }} else {{ {otherwise} }}",
+                    self.condition(&cases.condition)
+                );
+            }
             Peer::Rank(number) => return format!("rank {}", self.expr(number)),
             Peer::Shift(hops) => hops,
         };

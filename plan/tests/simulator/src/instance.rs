@@ -115,6 +115,10 @@ impl<'a> Instance<'a> {
                 let there = usize::try_from(number).ok().filter(|&rank| rank < self.ranks);
                 return Ok(there.map_or(Where::Outside(number), Where::Rank));
             }
+            Peer::Cases(cases) => {
+                let holds = scope.holds(&cases.condition)?;
+                return self.peer(scope, if holds { &cases.then } else { &cases.otherwise });
+            }
             Peer::Shift(hops) => hops,
         };
         let rank = scope.rank.ok_or_else(|| Malformed("a peer of no rank".to_owned()))?;
@@ -138,6 +142,10 @@ impl<'a> Instance<'a> {
 impl Instance<'_> {
     /// How far a peer is along each axis, as it is written; `None` for one that is given as a number.
     pub(crate) fn distance(&self, scope: Scope<'_>, peer: &Peer) -> Option<Vec<i64>> {
+        if let Peer::Cases(cases) = peer {
+            let holds = scope.holds(&cases.condition).ok()?;
+            return self.distance(scope, if holds { &cases.then } else { &cases.otherwise });
+        }
         let Peer::Shift(hops) = peer else { return None };
         let mut far = vec![0; self.extents.len()];
         for hop in hops {

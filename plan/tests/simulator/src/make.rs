@@ -3,7 +3,7 @@
 //! Steps are made on the first stream and the first communicator; [`on`] and [`via`] say otherwise.
 
 use typed_nccl_plan::ir::{
-    Awaited, Axis, AxisId, Buffer, BufferId, Collective, CollectiveKind, Communicator,
+    Awaited, Axis, AxisId, Buffer, BufferId, Cases, Collective, CollectiveKind, Communicator,
     CommunicatorId, Compute, Condition, ElementType, Equation, Expr, Hop, Launch, Location, Loop,
     LoopId, Named, Order, Peer, Place, Plan, Put, Receive, Reduction, Region, Role, Send, Signal,
     SignalId, Step, StepKind, StreamId, Transfer, Values, Version, Wait, When,
@@ -105,6 +105,11 @@ pub fn chain(by: impl Into<Expr>) -> Peer {
 /// The rank that many places further along an axis.
 pub fn hop(axis: u32, by: impl Into<Expr>, wrap: bool) -> Peer {
     Peer::Shift(vec![Hop { axis: AxisId(axis), by: by.into(), wrap }])
+}
+
+/// One rank where a condition holds, another one elsewhere.
+pub fn either(condition: Condition, then: Peer, otherwise: Peer) -> Peer {
+    Peer::Cases(Box::new(Cases { condition, then, otherwise }))
 }
 
 /// The rank of that number.
@@ -347,6 +352,11 @@ fn peer(peer: &mut Peer, visit: &mut dyn FnMut(&mut Expr)) {
     match peer {
         Peer::Rank(number) => inner(number, visit),
         Peer::Shift(hops) => hops.iter_mut().for_each(|hop| inner(&mut hop.by, visit)),
+        Peer::Cases(cases) => {
+            condition(&mut cases.condition, visit);
+            self::peer(&mut cases.then, visit);
+            self::peer(&mut cases.otherwise, visit);
+        }
     }
 }
 

@@ -153,9 +153,7 @@ fn split(list: &mut Vec<Step>, at: usize, random: &mut Random) {
     let Some(at) = found else { return };
     let StepKind::Transfer(transfer) = list[at].kind.clone() else { return };
     let mut back = transfer.peer.clone();
-    if let Peer::Shift(hops) = &mut back {
-        hops.iter_mut().for_each(|hop| hop.by = 0 - hop.by.clone());
-    }
+    turned(&mut back);
     let (mut send, mut receive) =
         (make::send(transfer.from, transfer.peer), make::receive(transfer.to, back));
     for half in [&mut send, &mut receive] {
@@ -170,9 +168,23 @@ fn split(list: &mut Vec<Step>, at: usize, random: &mut Random) {
     }
 }
 
+/// The way back.
+fn turned(peer: &mut Peer) {
+    match peer {
+        Peer::Shift(hops) => hops.iter_mut().for_each(|hop| hop.by = 0 - hop.by.clone()),
+        Peer::Cases(cases) => {
+            turned(&mut cases.then);
+            turned(&mut cases.otherwise);
+        }
+        Peer::Rank(_) => {}
+    }
+}
+
 fn number(plan: &mut Plan, random: &mut Random) {
     one_of(plan, random, make::expressions, |expr, random| match expr {
         Expr::Int(value) => *value += *random.pick(&[-1, 1, 1]),
+        _ if random.chance(1, 6) => *expr = expr.clone().min(random.range(0, 3)),
+        _ if random.chance(1, 6) => *expr = expr.clone().max(random.range(0, 2)),
         _ if random.chance(1, 3) => *expr = Expr::Int(random.range(0, 2)),
         _ => *expr = expr.clone() + *random.pick(&[-1, 1]),
     });
@@ -192,6 +204,11 @@ fn places(plan: &mut Plan, random: &mut Random) {
 
 fn peer(peer: &mut Peer, random: &mut Random) {
     match peer {
+        Peer::Cases(cases) if random.chance(2, 3) => match random.below(3) {
+            0 => std::mem::swap(&mut cases.then, &mut cases.otherwise),
+            1 => self::peer(&mut cases.then, random),
+            _ => *peer = cases.otherwise.clone(),
+        },
         Peer::Shift(hops) if random.chance(2, 3) => {
             for hop in hops {
                 match random.below(3) {

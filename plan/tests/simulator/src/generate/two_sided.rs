@@ -1,17 +1,18 @@
 //! Parts of random plans made of messages.
 
 use typed_nccl_plan::ir::{
-    Array, CollectiveKind, Expr, Location, LoopId, Postcondition, Region, Role, Step,
+    Array, AxisId, CollectiveKind, Condition, Expr, Location, LoopId, Postcondition, Region, Role,
+    Step,
 };
 
 use super::Maker;
 use crate::make::{
-    all, compute, computes, group, hop, on, part as range, rank, receive, repeat, send, sequence,
-    transfer, via, when,
+    all, compute, computes, either, group, hop, on, part as range, rank, receive, repeat, send,
+    sequence, transfer, via, when,
 };
 
 pub(super) fn part(maker: &mut Maker<'_>) {
-    match maker.random.below(14) {
+    match maker.random.below(15) {
         0 | 1 => ring(maker),
         2 => several(maker),
         3 => halves(maker),
@@ -24,6 +25,7 @@ pub(super) fn part(maker: &mut Maker<'_>) {
         10 => by_turns(maker),
         11 => uneven_loop(maker),
         12 => all_reduce(maker),
+        13 => partners(maker),
         _ => halves_of_buffers(maker),
     }
 }
@@ -118,6 +120,31 @@ fn to_one(maker: &mut Maker<'_>) {
     let root = if maker.random.chance(1, 2) { Expr::Int(0) } else { Expr::Size - 1 };
     let step = transfer(all(from), rank(root), to);
     let step = if maker.random.chance(1, 4) { group(vec![step]) } else { step };
+    maker.push(step);
+}
+
+/// Neighbours by twos exchange, each with a peer by cases.
+fn partners(maker: &mut Maker<'_>) {
+    let axis = maker.along(0);
+    let (from, into) = (maker.source(), maker.partly());
+    if from == into {
+        return;
+    }
+    let d = *maker.random.pick(&[1, 1, 1, 2]);
+    let place = || Expr::Coordinate(AxisId(axis));
+    let wrap = maker.random.chance(1, 6);
+    let is_low = (place() / d % 2).eq(0);
+    let peer = || either(is_low.clone(), hop(axis, d, wrap), hop(axis, -d, wrap));
+    let step = match maker.random.below(3) {
+        0 => transfer(all(from), peer(), all(into)),
+        1 => group(vec![send(all(from), peer()), receive(all(into), peer())]),
+        _ => {
+            let first = vec![send(all(from), peer()), receive(all(into), peer())];
+            let last = vec![receive(all(into), peer()), send(all(from), peer())];
+            maker.push(when(is_low.clone(), first));
+            when(Condition::Not(Box::new(is_low.clone())), last)
+        }
+    };
     maker.push(step);
 }
 
@@ -228,7 +255,7 @@ fn by_turns(maker: &mut Maker<'_>) {
     if from == into {
         return;
     }
-    let place = || Expr::Coordinate(typed_nccl_plan::ir::AxisId(axis));
+    let place = || Expr::Coordinate(AxisId(axis));
     let out = || send(all(from), hop(axis, 1, false));
     let back = || receive(all(into), hop(axis, -1, false));
     maker.push(when((place() % 2).eq(0), vec![out(), back()]));
@@ -249,19 +276,25 @@ fn uneven_loop(maker: &mut Maker<'_>) {
         0 => {
             let wide = maker.wide(Role::InOut, 0, false);
             let to = maker.chunk(wide, Expr::Rank);
-            repeat(counter, 0, Expr::Rank, vec![transfer(all(from), rank(turn), to)])
+            let most = if maker.random.chance(1, 2) { Expr::Rank } else { Expr::Rank.min(2) };
+            repeat(counter, 0, most, vec![transfer(all(from), rank(turn), to)])
         }
         // The last ranks send more often.
         1 => {
             let step = transfer(all(from), make_ring(), all(into));
-            repeat(counter, 0, Expr::Rank + 1, vec![step])
+            let last = if maker.random.chance(1, 2) { Expr::Rank + 1 } else { Expr::Rank.max(1) };
+            repeat(counter, 0, last, vec![step])
         }
         // In the local view: r messages upwards, r - 1 from below.
         _ => {
-            let out = repeat(counter, 0, Expr::Rank + 1, vec![send(all(from), hop(0, 1, false))]);
+            // As many as there are below the next one, or two.
+            let few = |many: Expr, is: bool| if is { many.min(2) } else { many };
+            let is = maker.random.chance(1, 3);
+            let many = few(Expr::Rank + 1, is);
+            let out = repeat(counter, 0, many, vec![send(all(from), hop(0, 1, false))]);
             let again = maker.counter();
             let back = vec![receive(all(into), hop(0, -1, false))];
-            let back = repeat(again, 0, Expr::Rank, back);
+            let back = repeat(again, 0, few(Expr::Rank, is), back);
             if maker.plan.axes.len() > 1 {
                 return;
             }

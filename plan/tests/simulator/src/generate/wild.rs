@@ -5,8 +5,8 @@ use typed_nccl_plan::ir::{CollectiveKind, Expr, Peer, Reduction, Region, Role, S
 
 use super::Maker;
 use crate::make::{
-    all, collective, compute, group, hop, next, part, put, raise, rank, receive, send, transfer,
-    via, wait, when,
+    all, collective, compute, either, group, hop, next, part, put, raise, rank, receive, send,
+    transfer, via, wait, when,
 };
 
 /// The plan, all of it.
@@ -73,6 +73,11 @@ fn peers(maker: &mut Maker<'_>, among: u32) -> (Peer, Peer) {
         return (both(a, b), both(-a, -b));
     }
     let wrap = maker.random.chance(3, 4);
+    if maker.random.chance(1, 8) {
+        let ((to, back), (other, its)) = (maker.pair(among, wrap), maker.pair(among, wrap));
+        let some = Expr::Rank.lt(maker.random.range(0, 3));
+        return (either(some.clone(), to, other), either(some, back, its));
+    }
     maker.pair(among, wrap)
 }
 
