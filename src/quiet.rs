@@ -1,31 +1,37 @@
 //! Whether a whole process waits: only then is it certain that nobody makes the next call.
 //!
 //! A communicator may be in the hands of any thread, so every thread counts. Those that are known to
-//! wait are counted where they do; the system says how many there are. It says of the others, too,
-//! whether they wait for nothing but other threads of the process: a lock, a channel, a join.
+//! wait are known by their numbers. The system says of each other one whether it waits for nothing but
+//! threads of this process: a lock, a channel, a join. What it does not say for certain counts as work:
+//! a false alarm would end a program that is right.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
 
-/// Threads that wait for other threads to end, or for communicators that are dropped.
-static QUIET: AtomicUsize = AtomicUsize::new(0);
+/// Threads that make no call, whatever wakes them.
+static QUIET: Mutex<Vec<Option<u32>>> = Mutex::new(Vec::new());
 
 /// Communicators that were dropped and have not ended.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
-/// This thread does nothing by itself for as long as it lives.
-pub(crate) struct Quiet(());
+/// This thread makes no call for as long as it lives.
+pub(crate) struct Quiet(Option<u32>);
 
 impl Quiet {
     pub(crate) fn enter() -> Self {
-        QUIET.fetch_add(1, SeqCst);
-        Self(())
+        let this = this_thread();
+        QUIET.lock().unwrap_or_else(PoisonError::into_inner).push(this);
+        Self(this)
     }
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        QUIET.fetch_sub(1, SeqCst);
+        let mut quiet = QUIET.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = quiet.iter().position(|thread| *thread == self.0) {
+            quiet.swap_remove(at);
+        }
     }
 }
 
@@ -50,18 +56,15 @@ impl Drop for Busy {
 #[derive(PartialEq, Eq, Debug, Default)]
 pub(crate) struct Still(Vec<(u32, u64)>);
 
-/// What the threads do that are not known to wait, if this process has none but `waiting` ones, those
-/// that are quiet, and such as wait for other threads. None where the system does not tell.
-pub(crate) fn all_wait(waiting: usize, known: impl Iterator<Item = Option<u32>>) -> Option<Still> {
+/// What the threads do that are not `known` to wait, if all of them wait for other threads. None if one
+/// may go on, and where the system does not tell.
+pub(crate) fn all_wait(known: impl Iterator<Item = Option<u32>>) -> Option<Still> {
     if BUSY.load(SeqCst) > 0 {
         return None;
     }
-    let threads = system::threads()?;
-    if threads.len() == waiting + QUIET.load(SeqCst) {
-        return Some(Still::default());
-    }
-    let known: Option<HashSet<u32>> = known.collect();
-    let known = known?;
+    let quiet = QUIET.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let known: Option<HashSet<u32>> = known.chain(quiet).collect();
+    let (known, threads) = (known?, system::threads()?);
     let others = threads.iter().filter(|thread| !known.contains(thread));
     let still = others.map(|&thread| Some((thread, system::waits(thread, &threads)?)));
     still.collect::<Option<Vec<_>>>().map(Still)
@@ -80,6 +83,10 @@ mod system {
     const WAITS: [u64; 2] = [0, 9];
     const PRIVATE: u64 = 128;
     const CLOCK: u64 = 256;
+
+    /// Signals whose handlers wake nobody: 4 to 8, 11 and 31, which tell of faults, and 32 and 33, which
+    /// the C library has for itself.
+    const FAULTS: u64 = 0x1_c000_04f8;
 
     thread_local! {
         static THIS: Option<u32> = {
@@ -104,18 +111,36 @@ mod system {
         // The count first: one that goes on in between waits once more.
         let status = fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
         let call = fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
+        let said = |what| status.lines().find_map(|line| line.strip_prefix(what)).map(str::trim);
+        // One that a debugger has stopped is in its call still, and may have been woken.
+        let sleeps = said("State:")?.starts_with('S');
+        // A handler may wake it, whoever sends the signal.
+        let handled = u64::from_str_radix(said("SigCgt:")?, 16).ok()? & !FAULTS;
         let mut call = call.split(' ');
         let is_futex = call.next()? == FUTEX;
+        if !sleeps || handled != 0 || !is_futex {
+            return None;
+        }
         let mut number = || u64::from_str_radix(call.next()?.strip_prefix("0x")?, 16).ok();
-        let (_address, operation, value, deadline) = (number()?, number()?, number()?, number()?);
+        let (address, operation, value, deadline) = (number()?, number()?, number()?, number()?);
         let is_wait = WAITS.contains(&(operation & !PRIVATE & !CLOCK));
-        // The end of a thread is told through memory that other processes might share.
-        let is_join = threads.iter().any(|&thread| u64::from(thread) == value & 0xffff_ffff);
-        let is_private = operation & PRIVATE != 0 || is_join;
-        let count =
-            status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-        let waits = is_futex && is_wait && is_private && deadline == 0;
-        if waits { count.trim().parse().ok() } else { None }
+        // The end of a thread is told as if other processes shared the memory.
+        let is_thread = || threads.iter().any(|&thread| u64::from(thread) == value & 0xffff_ffff);
+        let is_private = operation & PRIVATE != 0 || (is_thread() && is_own(address)?);
+        let waits = is_wait && is_private && deadline == 0;
+        if waits { said("voluntary_ctxt_switches:")?.parse().ok() } else { None }
+    }
+
+    /// Whether no other process shares the memory at an address.
+    fn is_own(address: u64) -> Option<bool> {
+        let maps = fs::read_to_string("/proc/self/maps").ok()?;
+        maps.lines().find_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            let is_there = (number(from)?..number(to)?).contains(&address);
+            is_there.then(|| rest.as_bytes().get(3) == Some(&b'p'))
+        })
     }
 }
 

@@ -8,6 +8,11 @@ use typed_nccl::{
     CommConfig, Communicator, Error, Finalized, Host, Rank, Result, Seat, Sum, spmd, tag,
 };
 
+use busy::busy;
+
+#[path = "collectives/busy.rs"]
+mod busy;
+
 tag!(Halo, Gradients);
 
 /// Two ranks on two threads.
@@ -141,31 +146,30 @@ fn a_watchdog_ends_a_wait_from_another_thread() {
 #[test]
 fn a_passed_deadline_names_who_is_missing_and_what_it_did_last() {
     let (end, over) = channel::<()>();
-    pair(
-        move |seat| {
-            let comm = impatient(seat, 100);
-            let mut x = comm.device().zeros::<f32>(4).expect("memory");
-            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
-            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
-            let error = x.to_vec().expect_err("the peer calls once");
-            let text = error.to_string();
-            assert!(matches!(error, Error::Timeout(_)), "{text}");
-            assert!(text.contains("timeout: to_vec (at tests/lifecycle.rs:"), "{text}");
-            assert!(text.contains("collective #1 on World (all_reduce of 4 f32, Sum"), "{text}");
-            assert!(text.contains("arrived: 0; rank 1 has not called it"), "{text}");
-            assert!(text.contains("its last call was all_reduce of 4 f32"), "{text}");
-            assert!(comm.health().is_err());
-            end.send(()).expect("the peer listens");
-        },
-        move |seat| {
-            let comm = connect(seat);
-            let mut x = comm.device().zeros::<f32>(4).expect("memory");
-            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
-            over.recv().expect("the peer speaks");
-            let error = comm.all_reduce_in_place(&mut x, Sum).expect_err("told");
-            assert!(error.to_string().contains("timeout: to_vec"), "{error}");
-        },
-    );
+    let first = move |seat| {
+        let comm = impatient(seat, 100);
+        let mut x = comm.device().zeros::<f32>(4).expect("memory");
+        comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+        comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+        let error = x.to_vec().expect_err("the peer calls once");
+        let text = error.to_string();
+        assert!(matches!(error, Error::Timeout(_)), "{text}");
+        assert!(text.contains("timeout: to_vec (at tests/lifecycle.rs:"), "{text}");
+        assert!(text.contains("collective #1 on World (all_reduce of 4 f32, Sum"), "{text}");
+        assert!(text.contains("arrived: 0; rank 1 has not called it"), "{text}");
+        assert!(text.contains("its last call was all_reduce of 4 f32"), "{text}");
+        assert!(comm.health().is_err());
+        end.send(()).expect("the peer listens");
+    };
+    let second = move |seat| {
+        let comm = connect(seat);
+        let mut x = comm.device().zeros::<f32>(4).expect("memory");
+        comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+        over.recv().expect("the peer speaks");
+        let error = comm.all_reduce_in_place(&mut x, Sum).expect_err("told");
+        assert!(error.to_string().contains("timeout: to_vec"), "{error}");
+    };
+    busy(|| pair(first, second));
 }
 
 #[test]

@@ -9,6 +9,11 @@ use std::time::Duration;
 use typed_nccl::error::SubmissionFault;
 use typed_nccl::{CommConfig, Error, Host, Ordered, Result, Sum, spmd};
 
+use busy::busy;
+
+#[path = "collectives/busy.rs"]
+mod busy;
+
 const RANKS: usize = 4;
 const THREADS: usize = 8;
 const STEPS: usize = 40;
@@ -62,17 +67,19 @@ fn any_thread_of_any_rank_in_any_order() -> Result<()> {
 
 #[test]
 fn a_missing_key_is_named() -> Result<()> {
-    let told = Host::spmd(3, |place| -> Result<String> {
-        let comm = place.init_with(within(1))?;
-        let rank = comm.rank().index();
-        let ordered = Ordered::new(comm)?;
-        // Rank 2 has another one.
-        let key = if rank == 2 { "grads/18" } else { "grads/17" };
-        let error = ordered.submit(key, |_| Ok(())).expect_err("not every rank has it");
-        assert!(error.is_peer_failure(), "{error}");
-        let again = ordered.submit("more", |_| Ok(())).expect_err("it is poisoned");
-        assert!(again.is_peer_failure() || again.is_fatal(), "{again}");
-        Ok(error.to_string())
+    let told = busy(|| {
+        Host::spmd(3, |place| -> Result<String> {
+            let comm = place.init_with(within(1))?;
+            let rank = comm.rank().index();
+            let ordered = Ordered::new(comm)?;
+            // Rank 2 has another one.
+            let key = if rank == 2 { "grads/18" } else { "grads/17" };
+            let error = ordered.submit(key, |_| Ok(())).expect_err("not every rank has it");
+            assert!(error.is_peer_failure(), "{error}");
+            let again = ordered.submit("more", |_| Ok(())).expect_err("it is poisoned");
+            assert!(again.is_peer_failure() || again.is_fatal(), "{again}");
+            Ok(error.to_string())
+        })
     })?;
     // Whose deadline passes first is chance; the others are told of it.
     let named = [

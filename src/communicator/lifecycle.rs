@@ -113,7 +113,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let site = Site::caller();
-        match S::finish(self.body, site) {
+        match S::finish(self.body, site, true) {
             Ok(_) => Ok(()),
             Err(Failed { error, mut value }) => {
                 // A report of an operation does not stand in the way of the end.
@@ -137,7 +137,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let site = Site::caller();
-        match S::finish(self.body, site) {
+        match S::finish(self.body, site, false) {
             Ok(gone) => Ok(Communicator::of(gone)),
             Err(Failed { error, value }) => Err(Failed { error, value: Self::of(value) }),
         }
@@ -467,8 +467,8 @@ impl<W: World> Live<W> {
     }
 
     #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
-    pub(super) fn finish(mut self, site: Site) -> Result<Gone, Failed<Self>> {
-        match self.drain(site) {
+    pub(super) fn finish(mut self, site: Site, last: bool) -> Result<Gone, Failed<Self>> {
+        match self.drain(site, last) {
             Ok(()) => Ok(self.end()),
             Err(error) => Err(Failed { error, value: self }),
         }
@@ -486,13 +486,15 @@ impl<W: World> Live<W> {
 
     /// Waits for this rank's work, then for the other ranks. Reports of operations come last: they
     /// are no reason for the others to wait.
-    fn drain(&self, site: Site) -> Result<()> {
+    fn drain(&self, site: Site, last: bool) -> Result<()> {
         self.announce(site)?;
         let core = &self.core;
         if let Finish::Posted(ticket) = self.finish.get() {
             let (limit, operation) = (core.deadline, FINISH);
-            let watch =
-                |exchange: &Exchange| core.watch(WaitsOn::Exchange(exchange), operation, site);
+            let watch = |exchange: &Exchange| {
+                // One that may be tried again goes on by itself.
+                last.then(|| core.watch(WaitsOn::Exchange(exchange), operation, site))?
+            };
             let (health, watch) = (&*core.health, &watch);
             let patience = Patience { health, limit, operation, site, watch };
             let words = core.control()?.collect(ticket, &patience)?;

@@ -13,7 +13,7 @@ use super::leaving::{Leaving, leave};
 use crate::backend::{Backend, Departure};
 use crate::control::{Control, FINISH, Ticket};
 use crate::error::Site;
-use crate::quiet::{Busy, Quiet};
+use crate::quiet::Busy;
 
 const REST: Duration = Duration::from_millis(5);
 
@@ -89,7 +89,6 @@ fn run(receiver: &Receiver<Left>) {
     let mut orphans: Vec<Left> = Vec::new();
     loop {
         let next = if orphans.is_empty() {
-            let _quiet = Quiet::enter();
             receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             receiver.recv_timeout(REST)

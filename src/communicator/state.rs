@@ -80,9 +80,13 @@ pub trait CanEnqueue: State {
     #[doc(hidden)]
     fn live_mut<W: World>(body: &mut Self::Body<W>) -> &mut Live<W>;
 
-    /// Ends it regularly, or gives it back.
+    /// Ends it regularly, or gives it back. With `last`, it is not tried again.
     #[doc(hidden)]
-    fn finish<W: World>(body: Self::Body<W>, site: Site) -> Result<Gone, Failed<Self::Body<W>>>;
+    fn finish<W: World>(
+        body: Self::Body<W>,
+        site: Site,
+        last: bool,
+    ) -> Result<Gone, Failed<Self::Body<W>>>;
 }
 
 #[diagnostic::do_not_recommend]
@@ -97,8 +101,8 @@ impl CanEnqueue for Ready {
         body
     }
 
-    fn finish<W: World>(body: Live<W>, site: Site) -> Result<Gone, Failed<Live<W>>> {
-        body.finish(site)
+    fn finish<W: World>(body: Live<W>, site: Site, last: bool) -> Result<Gone, Failed<Live<W>>> {
+        body.finish(site, last)
     }
 }
 
@@ -114,11 +118,15 @@ impl CanEnqueue for Shared<'_> {
         &mut body.comm.body
     }
 
-    fn finish<W: World>(body: Self::Body<W>, site: Site) -> Result<Gone, Failed<Self::Body<W>>> {
+    fn finish<W: World>(
+        body: Self::Body<W>,
+        site: Site,
+        last: bool,
+    ) -> Result<Gone, Failed<Self::Body<W>>> {
         let Child { comm, parent } = body;
         let again = |live| Child { comm: Communicator::of(live), parent };
         comm.body
-            .finish(site)
+            .finish(site, last)
             .map_err(|Failed { error, value }| Failed { error, value: again(value) })
     }
 }

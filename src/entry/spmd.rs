@@ -8,7 +8,6 @@ use std::sync::{Mutex, PoisonError};
 use super::Place;
 use crate::error::{Error, InitFailed, LaunchFault, was_told};
 use crate::launcher::{self, Variables};
-use crate::quiet::Quiet;
 use crate::{AnyDevice, Family, Host, Rank, Result, Seat, communicator, seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
@@ -180,7 +179,6 @@ fn run<R: Send, E: From<Error> + Display + Send + 'static>(
             spawned.ok()
         };
         let threads: Vec<_> = Seat::local(n).into_iter().map(spawn).collect();
-        let _quiet = Quiet::enter();
         threads.into_iter().map(|thread| thread?.join().ok().flatten()).collect()
     });
     match cause.into_inner().unwrap_or_else(PoisonError::into_inner) {

@@ -13,10 +13,11 @@ use typed_nccl::{
 
 #[path = "../collectives/again.rs"]
 mod again;
+mod awake;
 
 type Program = (&'static str, fn() -> Result<()>, fn() -> String);
 
-const PROGRAMS: [Program; 9] = [
+const PROGRAMS: [Program; 16] = [
     ("a_communicator_that_nobody_has", forgotten::run, forgotten::says),
     ("calls_of_two_communicators", crossed::run, crossed::says),
     ("keys_that_differ", keys::run, keys::says),
@@ -26,6 +27,13 @@ const PROGRAMS: [Program; 9] = [
     ("every_thread_waits_and_a_closure_works", working::run, String::new),
     ("another_thread_makes_the_call", helped::run, String::new),
     ("threads_that_wait_for_threads", handed::run, String::new),
+    ("a_thread_that_waits_for_a_signal", awake::for_a_signal, String::new),
+    ("a_thread_that_waits_for_a_process", awake::for_another_process, String::new),
+    ("a_thread_in_a_debugger", awake::in_a_debugger, String::new),
+    ("a_debugger_after_ranks", awake::in_a_debugger_after_other_ranks, String::new),
+    ("a_thread_that_waits_in_other_ways", awake::in_other_ways, String::new),
+    ("a_rank_that_connects_again_later", awake::until_it_tries_again, String::new),
+    ("a_rank_that_finishes_again_later", awake::until_it_finishes, String::new),
 ];
 
 fn main() {

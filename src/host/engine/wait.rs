@@ -180,6 +180,6 @@ impl State {
         let still =
             self.ready.is_empty() && self.todo.is_empty() && self.idle_workers == self.workers;
         let known = self.waits.iter().map(|(_, wait)| wait.number);
-        still.then(|| quiet::all_wait(self.waits.len() + self.workers, known))?
+        still.then(|| quiet::all_wait(known))?
     }
 }
