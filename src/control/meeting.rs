@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::net::{Said, Uplink};
+use super::net::{self, Said, Uplink};
 use super::{FINISH, Parts, Patience, Topic};
 use crate::error::{Error, PeerFailed, Site, Timeout, ValueMismatch};
 use crate::{Rank, Result};
@@ -122,6 +122,8 @@ struct Left {
     dropped: bool,
     /// It takes part in nothing more.
     gone: bool,
+    /// Its process has ended: others that leave do so because of it.
+    died: bool,
 }
 
 impl Left {
@@ -159,7 +161,12 @@ impl State {
     fn lost(&self, seq: u64, topic: Topic) -> Vec<&Left> {
         let parts = self.rounds.get(&seq).map(|round| &round.parts);
         let part = |rank: u32| parts.and_then(|parts| parts[rank as usize].as_ref());
-        self.left.iter().filter(|left| left.misses(topic, part(left.rank))).collect()
+        let misses = |left: &&Left| left.misses(topic, part(left.rank));
+        match self.left.iter().any(|left| misses(&left)) {
+            // A death is the first cause, whatever its rank had said.
+            true => self.left.iter().filter(|left| left.died || misses(left)).collect(),
+            false => Vec::new(),
+        }
     }
 
     /// Marks a rank's part of a round, and forgets the round when every rank's is marked.
@@ -350,7 +357,7 @@ impl Meeting {
 
     /// A rank takes part in nothing more.
     pub(super) fn depart(&self, rank: u32, why: &str) {
-        self.leave(Left { rank, why: why.to_owned(), dropped: false, gone: true });
+        self.leave(Left { rank, why: why.to_owned(), dropped: false, gone: true, died: false });
         if let Some(uplink) = &self.uplink {
             uplink.leave(why, false);
         }
@@ -358,7 +365,7 @@ impl Meeting {
 
     /// A rank takes part in nothing more but [`FINISH`].
     pub(super) fn drop_out(&self, rank: u32, why: &str) {
-        self.leave(Left { rank, why: why.to_owned(), dropped: true, gone: false });
+        self.leave(Left { rank, why: why.to_owned(), dropped: true, gone: false, died: false });
         if let Some(uplink) = &self.uplink {
             uplink.leave(why, true);
         }
@@ -399,8 +406,9 @@ impl Meeting {
     }
 
     /// A rank elsewhere leaves.
-    pub(super) fn hear_left(&self, rank: u32, why: &str, dropped: bool, gone: bool) {
-        self.leave(Left { rank, why: why.to_owned(), dropped, gone });
+    pub(super) fn hear_left(&self, left: &net::Left) {
+        let net::Left { rank, ref why, dropped, gone, died, .. } = *left;
+        self.leave(Left { rank, why: why.clone(), dropped, gone, died });
     }
 
     /// The ranks cannot be one communicator; the first reason stays.

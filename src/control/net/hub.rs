@@ -71,6 +71,12 @@ pub(super) enum Command {
     Close(NodeKey),
     /// The process ends: what there is to say is said.
     End(Sender<()>),
+    /// For tests: which communicator a node is of.
+    #[cfg(test)]
+    Id {
+        node: NodeKey,
+        to: Sender<CommId>,
+    },
     /// As if the process of a node were killed.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
     Kill(NodeKey),

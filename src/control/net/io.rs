@@ -321,6 +321,12 @@ impl Io {
                     net.after.extend(gone.map(death).map(After::Call));
                 }
             }
+            #[cfg(test)]
+            Command::Id { node, to } => {
+                if let Some(id) = self.nodes.get(&node).and_then(|node| node.id) {
+                    to.send(id).expect("the test waits");
+                }
+            }
             Command::Close(key) => self.close(key, false),
             Command::Kill(key) => self.close(key, true),
             Command::End(done) => {

@@ -113,17 +113,17 @@ pub(super) struct Part<'a> {
 
 /// A rank that has left.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
-pub(super) struct Left {
-    pub(super) rank: u32,
-    pub(super) why: String,
+pub(crate) struct Left {
+    pub(crate) rank: u32,
+    pub(crate) why: String,
     /// It takes part in the last exchange, at most.
-    pub(super) dropped: bool,
+    pub(crate) dropped: bool,
     /// It takes part in nothing more.
-    pub(super) gone: bool,
+    pub(crate) gone: bool,
     /// Its process has ended, or cannot be reached.
-    pub(super) died: bool,
+    pub(crate) died: bool,
     /// The last split in which it took its place, by its exchange.
-    pub(super) split: u64,
+    pub(crate) split: u64,
 }
 
 /// Where every rank is.

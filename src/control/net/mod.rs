@@ -34,6 +34,7 @@ use std::sync::{Arc, Weak};
 
 pub(crate) use ident::process;
 pub(super) use ledger::Said;
+pub(super) use message::Left;
 pub use unique::UniqueId;
 
 use hub::{Command, Hub, NodeKey, hub};
@@ -90,6 +91,13 @@ impl Uplink {
     #[expect(dead_code, reason = "requests of `Ordered` come next")]
     pub(super) fn line(&self, seq: u64) -> Arc<dyn Wire> {
         Arc::new(Line { hub: self.hub.clone(), node: self.node, channel: seq + 1 })
+    }
+
+    #[cfg(test)]
+    fn comm_id(&self) -> CommId {
+        let (sender, id) = std::sync::mpsc::channel();
+        self.hub.send(Command::Id { node: self.node, to: sender });
+        id.recv().expect("the thread answers")
     }
 
     pub(super) fn child(&self, seq: u64, color: u32, rank: usize, members: &[u32]) -> Arc<Meeting> {

@@ -739,7 +739,7 @@ impl Node {
         if left.rank == self.rank {
             self.taken_for_dead();
         } else if let Some(meeting) = self.meeting() {
-            meeting.hear_left(left.rank, &left.why, left.dropped, left.gone);
+            meeting.hear_left(&left);
         }
         // What it said goes before the news that it left.
         for link in self.links.iter_mut().filter(|link| Some(link.key) != from) {

@@ -435,3 +435,279 @@ fn an_id_serves_one_communicator() {
     let error = again.exchange("init", b"", LIMIT).expect_err("it was used").to_string();
     assert!(error.contains("an id serves one communicator"), "{error}");
 }
+
+/// A sequence of numbers that a seed gives.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        usize::try_from(self.0 >> 33).unwrap_or(0) % below.max(1)
+    }
+}
+
+/// Ranks die at any moment, whoever they are: each survivor is told who, and none waits for ever.
+#[test]
+fn deaths_at_any_moment_are_told_to_all_who_live() {
+    for seed in 0..12 {
+        let dice = &mut Dice(seed);
+        let size = 2 + dice.roll(50);
+        let victims: Vec<usize> = (0..1 + dice.roll(3)).map(|_| dice.roll(size)).collect();
+        let nodes = ranks(size);
+        let rests: Vec<u64> = victims.iter().map(|_| dice.roll(30) as u64).collect();
+        let started = Instant::now();
+        // Some die while they still look for each other.
+        if seed % 4 != 0 {
+            all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+        }
+        let keys: Vec<_> =
+            victims.iter().map(|victim| (nodes[*victim].hub.clone(), nodes[*victim].key)).collect();
+        let killer = thread::spawn({
+            let rests = rests.clone();
+            move || {
+                for ((hub, key), rest) in keys.into_iter().zip(rests) {
+                    thread::sleep(Duration::from_millis(rest));
+                    hub.send(Command::Kill(key));
+                }
+            }
+        });
+        let results = each(&nodes, |rank, node| {
+            loop {
+                // One that is dead does not know.
+                let limit = Duration::from_secs(if victims.contains(&rank) { 1 } else { 3 });
+                if let Err(error) = node.exchange("barrier", b"", limit) {
+                    return error;
+                }
+            }
+        });
+        killer.join().expect("no panic");
+        for (rank, error) in results.iter().enumerate().filter(|(rank, _)| !victims.contains(rank))
+        {
+            // One that died before it came is missing, as far as anybody knows.
+            let is_missing = seed % 4 == 0 && error.to_string().contains("have not come");
+            let Error::PeerFailed(failed) = error else {
+                assert!(
+                    is_missing,
+                    "seed {seed}, rank {rank} of {size}, victims {victims:?}: {error}"
+                );
+                continue;
+            };
+            let is_victim = |lost: &Rank| victims.contains(&lost.index());
+            assert!(failed.lost.iter().all(is_victim), "seed {seed}, victims {victims:?}: {error}");
+        }
+        assert!(started.elapsed() < LIMIT, "seed {seed}: {:?}", started.elapsed());
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+impl Node {
+    fn by(
+        hub: &Arc<Hub>,
+        rank: usize,
+        size: usize,
+        come: impl FnOnce(&Comer) -> Result<Arc<Meeting>>,
+    ) -> Self {
+        let comer = Comer::of(hub.clone(), rank, size, random()).expect("a rank");
+        let meeting = come(&comer).expect("it can look for the others");
+        Self::of(meeting, 0, hub.clone(), rank)
+    }
+}
+
+#[test]
+fn ranks_meet_at_an_address_and_do_so_again() {
+    let (hub, address) = (process(), format!("127.0.0.1:{}", free_port()));
+    for _ in 0..3 {
+        let secret = Secret::of_text("test");
+        let come = |rank| Node::by(&hub, rank, 4, |comer| comer.tcp(&address, secret.clone()));
+        // Rank 0 comes last.
+        let nodes: Vec<_> = [3, 2, 1, 0].map(come).into_iter().rev().collect();
+        all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+        all_well(each(&nodes, |_, node| node.exchange(FINISH, b"", LIMIT)));
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let other = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = format!("{}", other.local_addr().expect("its address"));
+    let comer = Comer::of(process(), 0, 2, 1).expect("a rank");
+    let error = comer.tcp(&address, Secret::of_text("test")).map(drop).expect_err("it is taken");
+    assert!(error.to_string().contains(&format!("rank 0 cannot listen at {address}")), "{error}");
+}
+
+#[test]
+fn what_is_not_ours_at_an_address_is_named() {
+    let other = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = format!("{}", other.local_addr().expect("its address"));
+    let hub = process();
+    let node = Node::by(&hub, 1, 2, |comer| comer.tcp(&address, Secret::of_text("test")));
+    let (mut peer, _) = other.accept().expect("it comes");
+    peer.write_all(&[b'x'; 200]).expect("it reads");
+    let error = node
+        .exchange("init", b"", Duration::from_secs(1))
+        .expect_err("nobody is there")
+        .to_string();
+    assert!(error.contains(&address) && error.contains("is not typed-nccl"), "{error}");
+}
+
+#[test]
+fn ranks_meet_by_a_file_and_one_of_an_earlier_run_does_no_harm() {
+    let folder = std::env::temp_dir().join(format!("typed-nccl-test-{:x}", random()));
+    std::fs::create_dir(&folder).expect("a folder");
+    let path = folder.join("meet");
+    for _ in 0..2 {
+        let hub = process();
+        let come = |rank| Node::by(&hub, rank, 3, |comer| comer.file(&path));
+        // The second time they find what the first has left, where nobody is any more.
+        let mut nodes = vec![come(1), come(2)];
+        thread::sleep(Duration::from_millis(100));
+        nodes.insert(0, come(0));
+        all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+        all_well(each(&nodes, |_, node| node.exchange(FINISH, b"", LIMIT)));
+    }
+    std::fs::write(folder.join("other"), "something else").expect("a file");
+    let hub = process();
+    let node = Node::by(&hub, 1, 2, |comer| comer.file(&folder.join("other")));
+    let error = node.exchange("init", b"", Duration::from_secs(1)).expect_err("it is no such file");
+    assert!(error.to_string().contains("it belongs to user"), "{error}");
+    std::fs::remove_dir_all(folder).expect("it is gone");
+}
+
+mod bytes {
+    use super::super::frame;
+    use super::super::message::Message;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A neighbour that has proven itself, and says what it likes.
+    fn neighbour(hub: &Arc<Hub>, place: &Place, id: CommId, from: u32, to: u32) -> TcpStream {
+        let address = place.addresses[place.addresses.len() - 1];
+        let mut peer = TcpStream::connect(address).expect("somebody listens");
+        peer.set_read_timeout(Some(LIMIT)).expect("a limit");
+        let mut challenge = [0; proof::CHALLENGE];
+        peer.read_exact(&mut challenge).expect("a challenge");
+        let purpose = Purpose::Link { has_table: true };
+        let claim = Claim { version: Version::own(), id, purpose, from, to };
+        peer.write_all(&claim.prove(&place.secret, &challenge, [1; 32])).expect("it is read");
+        let mut verdict = [0; VERDICT];
+        peer.read_exact(&mut verdict).expect("a verdict");
+        assert_eq!(verdict[0], 1, "{}", hub.addresses.len());
+        peer
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_that_are_no_frames_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300), most in 0..1000_usize) {
+            let mut rest = &bytes[..];
+            while let Ok(Some(content)) = frame::next(rest, most) {
+                prop_assert!(content.len() <= most && content.end <= rest.len());
+                let _ = postcard::from_bytes::<Message<'_>>(&rest[content.clone()]);
+                rest = &rest[content.end..];
+            }
+        }
+    }
+
+    /// Even who knows the secret can only end its own connection: what it makes up harms nobody else.
+    #[test]
+    fn a_neighbour_that_talks_nonsense_is_taken_for_dead() {
+        let dice = &mut Dice(7);
+        for _ in 0..20 {
+            let (hub, place) = {
+                let hub = process();
+                let place = place(&hub);
+                (hub, place)
+            };
+            let nodes: Vec<_> = (0..3).map(|rank| Node::come(&hub, &place, rank, 3)).collect();
+            all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+            let id = nodes[0].meeting.uplink().expect("a replica").comm_id();
+            let mut peer = neighbour(&hub, &place, id, 2, 0);
+            let mut bytes = Vec::new();
+            for _ in 0..1 + dice.roll(20) {
+                frame::push(&mut bytes, |bytes| {
+                    // The first byte says which message it is.
+                    bytes.push(u8::try_from(dice.roll(14)).expect("few"));
+                    bytes.extend(
+                        (0..dice.roll(40)).map(|_| u8::try_from(dice.roll(256)).expect("a byte")),
+                    );
+                });
+            }
+            let _ = peer.write_all(&bytes);
+            drop(peer);
+            for (rank, result) in
+                each(&nodes, |_, node| node.exchange("barrier", b"", LIMIT)).into_iter().enumerate()
+            {
+                let error = result.expect_err("rank 2 is not what it was");
+                assert!(
+                    error.is_fatal() || matches!(error, Error::ValueMismatch(_)),
+                    "rank {rank}: {error}"
+                );
+            }
+            // The process goes on.
+            let again = super::place(&hub);
+            let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &again, rank, 2)).collect();
+            all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+        }
+    }
+}
+
+/// Real processes: each runs `one_process` of this program.
+mod processes {
+    use super::*;
+    use std::process::{Child, Command as Program, Stdio};
+
+    const RANK: &str = "TYPED_NCCL_TEST_RANK";
+    const PATH: &str = "TYPED_NCCL_TEST_PATH";
+    const SIZE: usize = 5;
+
+    /// Does nothing unless it is started by the test below.
+    #[test]
+    fn one_process() {
+        let (Ok(rank), Ok(path)) = (std::env::var(RANK), std::env::var(PATH)) else { return };
+        let rank: usize = rank.parse().expect("a number");
+        let meeting =
+            crate::control::file(path.as_ref(), rank, SIZE).expect("it can be looked for");
+        let hub = super::super::hub::hub().expect("it is there");
+        let node = Node::of(meeting, 0, hub, rank);
+        loop {
+            if let Err(error) = node.exchange("barrier", b"", Duration::from_secs(10)) {
+                println!("FOUND {error}");
+                return;
+            }
+        }
+    }
+
+    fn start(path: &std::path::Path, rank: usize) -> Child {
+        let program = std::env::current_exe().expect("this program");
+        let mut program = Program::new(program);
+        program.args(["--exact", "control::net::tests::processes::one_process", "--nocapture"]);
+        program.env(RANK, rank.to_string()).env(PATH, path).stdout(Stdio::piped());
+        program.spawn().expect("it starts")
+    }
+
+    #[test]
+    fn a_killed_process_is_named_by_all_others() {
+        let dice = &mut Dice(3);
+        for round in 0..4 {
+            let path = std::env::temp_dir().join(format!("typed-nccl-test-{:x}", random()));
+            let mut children: Vec<Child> = (0..SIZE).map(|rank| start(&path, rank)).collect();
+            thread::sleep(Duration::from_millis(400 + dice.roll(100) as u64));
+            let victim = if round == 0 { 0 } else { dice.roll(SIZE) };
+            let pid = children[victim].id();
+            children[victim].kill().expect("it runs");
+            for (rank, child) in children.into_iter().enumerate() {
+                let output = child.wait_with_output().expect("it ends");
+                let said = String::from_utf8_lossy(&output.stdout);
+                if rank != victim {
+                    // The others end because of it; who cannot reach one of those names it too.
+                    let (said_so, end) = (format!("rank {victim}"), format!("process {pid})"));
+                    assert!(said.contains(&said_so) && said.contains(&end), "rank {rank}: {said}");
+                }
+            }
+            std::fs::remove_file(path).expect("rank 0 has written it");
+        }
+    }
+}
