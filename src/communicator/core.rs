@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::leaving::{PANICKED, leave};
 use super::unconsumed::Unconsumed;
 use super::{CommConfig, Health, Key, Resources, reaper};
-use crate::backend::{Backend, HostWait, Op, Refusal, Slot, WaitsOn, Watcher};
+use crate::backend::{Backend, HostWait, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::error::{Error, Site, Timeout};
 use crate::group::Lists;
@@ -145,7 +145,7 @@ impl<B: Backend> Core<B> {
         &self,
         operation: Topic,
         site: Site,
-        make: impl Fn() -> T,
+        make: impl Fn(Option<Arc<dyn Wire>>) -> T,
     ) -> Result<Arc<T>> {
         self.health.check()?;
         self.may_wait(operation, site)?;

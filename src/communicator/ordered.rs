@@ -108,7 +108,9 @@ impl<W: World> Ordered<W> {
     #[track_caller]
     pub fn new(comm: Communicator<W>) -> Result<Self> {
         let (core, site, size) = (&comm.body.core, Site::caller(), comm.size());
-        let agenda = core.share("Ordered::new", site, || Agenda::new(size))?;
+        let own = comm.rank();
+        let agenda = core.share("Ordered::new", site, |wire| Agenda::new(size, own, wire))?;
+        agenda.listen();
         let id = core.control()?.id();
         let (health, deadline, rank) = (core.health.clone(), core.deadline, core.rank);
         let (here, flight) = (Here { agenda, rank, comm: id }, Mutex::default());

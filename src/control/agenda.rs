@@ -3,18 +3,40 @@
 //! A request is in the order as soon as every rank has submitted its key; one list, under one lock,
 //! decides. Each rank issues the list from its beginning, so nobody waits for a request that somebody
 //! lacks while another could be issued.
+//!
+//! Ranks of one process share the list. Over a network each has a copy, and rank 0's decides: the others
+//! tell it what they submit, and it tells them the places. When a rank is gone no request that it has
+//! not submitted is issued any more, so nobody has to decide instead of rank 0.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Rank;
+use crate::backend::{Listener, Wire};
 use crate::error::{Ranks, Site};
 
 /// What the ranks have submitted and issued.
 pub(crate) struct Agenda {
     state: Mutex<State>,
     news: Condvar,
+    /// Of a copy: the way to the others. None where all ranks share this one.
+    wire: Option<Arc<dyn Wire>>,
+    /// Whether places are given here.
+    decides: bool,
+}
+
+/// The rank whose copy decides.
+const DECIDES: Rank = Rank(0);
+
+/// What copies tell each other.
+#[derive(Serialize, Deserialize)]
+enum Told<'a> {
+    Submitted { key: &'a str, site: Site },
+    Placed { key: &'a str, place: u64 },
+    Left { why: &'a str },
 }
 
 struct State {
@@ -44,34 +66,51 @@ pub(crate) struct Request {
 }
 
 impl Agenda {
-    pub(crate) fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize, own: Rank, wire: Option<Arc<dyn Wire>>) -> Self {
         let (issued, turns, gone) = (vec![0; size], vec![None; size], vec![None; size]);
         let state = State { open: HashMap::new(), placed: 0, issued, turns, gone };
-        Self { state: Mutex::new(state), news: Condvar::new() }
+        let decides = wire.is_none() || own == DECIDES;
+        Self { state: Mutex::new(state), news: Condvar::new(), wire, decides }
+    }
+
+    /// Hears the other ranks' copies from here on.
+    pub(crate) fn listen(self: &Arc<Self>) {
+        if let Some(wire) = &self.wire {
+            let listener: Arc<dyn Listener> = self.clone();
+            wire.listen(Arc::downgrade(&listener));
+        }
+    }
+
+    /// Does not wait, so it may be called under the lock: what is told is in the order of what happens.
+    fn tell(&self, told: &Told<'_>) {
+        if let Some(wire) = &self.wire {
+            // Numbers and texts always encode.
+            wire.tell(None, postcard::to_stdvec(told).unwrap_or_default());
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A rank submits a key, which it has not in flight; the last rank to do so gives it its place.
+    /// A rank submits a key, which it has not in flight; when all have, it gets its place.
     pub(crate) fn submit(&self, rank: Rank, key: &str, site: Site) -> Arc<Request> {
         let mut state = self.state();
-        let State { open, placed, issued, .. } = &mut *state;
-        let entry = open.entry(key.to_owned()).or_insert_with(|| Open {
-            request: Arc::new(Request { key: key.to_owned(), place: OnceLock::new() }),
-            sites: vec![None; issued.len()],
-        });
-        entry.sites[rank.index()] = Some(site);
-        let request = entry.request.clone();
-        if entry.sites.iter().all(Option::is_some) {
-            open.remove(key);
-            request.place.get_or_init(|| *placed);
-            *placed += 1;
-            drop(state);
+        let request = state.submit(rank, key, site);
+        self.tell(&Told::Submitted { key, site });
+        self.decide(&mut state, key);
+        request
+    }
+
+    /// Gives a key its place if every rank has submitted it, where that is decided.
+    fn decide(&self, state: &mut State, key: &str) {
+        let is_whole = |open: &Open| open.sites.iter().all(Option::is_some);
+        if self.decides && state.open.get(key).is_some_and(is_whole) {
+            let place = state.placed;
+            state.place(key, place);
+            self.tell(&Told::Placed { key, place });
             self.news.notify_all();
         }
-        request
     }
 
     /// Whether a rank may issue a request: it has issued all that come before.
@@ -95,7 +134,9 @@ impl Agenda {
 
     /// A rank will submit nothing more.
     pub(crate) fn leave(&self, rank: Rank, why: &str) {
-        self.state().gone[rank.index()].get_or_insert_with(|| why.to_owned());
+        let mut state = self.state();
+        state.leave(rank, why);
+        self.tell(&Told::Left { why });
         self.news.notify_all();
     }
 
@@ -191,7 +232,51 @@ impl Submission {
     }
 }
 
+impl Listener for Agenda {
+    fn message(&self, from: Rank, message: &[u8]) {
+        let mut state = self.state();
+        match postcard::from_bytes(message) {
+            Ok(Told::Submitted { key, site }) if from.index() < state.gone.len() => {
+                state.submit(from, key, site);
+                self.decide(&mut state, key);
+            }
+            Ok(Told::Placed { key, place }) if from == DECIDES => state.place(key, place),
+            Ok(Told::Left { why }) => state.leave(from, why),
+            _ => log::warn!("rank {from} says what no rank says of its requests"),
+        }
+        drop(state);
+        self.news.notify_all();
+    }
+
+    fn died(&self, rank: Rank, why: &str) {
+        self.state().leave(rank, why);
+        self.news.notify_all();
+    }
+}
+
 impl State {
+    fn submit(&mut self, rank: Rank, key: &str, site: Site) -> Arc<Request> {
+        let entry = self.open.entry(key.to_owned()).or_insert_with(|| Open {
+            request: Arc::new(Request { key: key.to_owned(), place: OnceLock::new() }),
+            sites: vec![None; self.issued.len()],
+        });
+        entry.sites[rank.index()] = Some(site);
+        entry.request.clone()
+    }
+
+    fn place(&mut self, key: &str, place: u64) {
+        if let Some(open) = self.open.remove(key) {
+            open.request.place.get_or_init(|| place);
+            self.placed = place + 1;
+        }
+    }
+
+    fn leave(&mut self, rank: Rank, why: &str) {
+        if let Some(gone) = self.gone.get_mut(rank.index()) {
+            gone.get_or_insert_with(|| why.to_owned());
+        }
+    }
+
     fn turn(&self, rank: Rank) -> String {
         match &self.turns[rank.index()] {
             Some((key, site)) => {

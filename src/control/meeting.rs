@@ -162,11 +162,9 @@ impl State {
         let parts = self.rounds.get(&seq).map(|round| &round.parts);
         let part = |rank: u32| parts.and_then(|parts| parts[rank as usize].as_ref());
         let misses = |left: &&Left| left.misses(topic, part(left.rank));
-        match self.left.iter().any(|left| misses(&left)) {
-            // A death is the first cause, whatever its rank had said.
-            true => self.left.iter().filter(|left| left.died || misses(left)).collect(),
-            false => Vec::new(),
-        }
+        // A death is the cause of whatever is not complete: others end because of it.
+        let is_whole = || parts.is_some_and(|parts| parts.iter().all(Option::is_some));
+        self.left.iter().filter(|left| misses(left) || left.died && !is_whole()).collect()
     }
 
     /// Marks a rank's part of a round, and forgets the round when every rank's is marked.

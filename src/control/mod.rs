@@ -116,12 +116,16 @@ impl Control {
     }
 
     /// What the ranks that took part in exchange `ticket` have in common from then on; each asks once.
+    /// Over a network each has its own, and a wire to the others.
     pub(crate) fn shared<T: Any + Send + Sync>(
         &self,
         ticket: Ticket,
-        make: impl Fn() -> T,
+        make: impl Fn(Option<Arc<dyn Wire>>) -> T,
     ) -> Arc<T> {
-        self.meeting.shared(ticket.0, make)
+        match self.meeting.uplink() {
+            Some(uplink) => Arc::new(make(Some(uplink.line(ticket.0)))),
+            None => self.meeting.shared(ticket.0, || make(None)),
+        }
     }
 
     /// Takes this rank's turn in the next exchange with a call that no other rank's matches, so that

@@ -338,7 +338,7 @@ impl<W: World> Draft<W> {
         let gives_windows = objects.iter().any(|object| object.is_window && !object.is_local);
         let size = comm.size();
         let same = match gives_windows {
-            true => Some(comm.here().core.share("bind", site, || Same::new(size))?),
+            true => Some(comm.here().core.share("bind", site, |_| Same::new(size))?),
             false => None,
         };
         let events = schedule.ranks[rank].events as usize;

@@ -51,7 +51,9 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
 pub(super) fn set_up(stream: &TcpStream, beat: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(beat * 2).with_interval(beat))?;
+    // The system counts these by whole seconds.
+    let rest = beat.max(Duration::from_secs(1));
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(rest * 2).with_interval(rest))?;
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(beat * 3))?;
     Ok(())

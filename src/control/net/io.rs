@@ -83,6 +83,7 @@ pub(super) enum After {
 pub(super) enum Timer {
     Flush(NodeKey),
     Dial(NodeKey),
+    Expect(NodeKey),
     Tick,
     Accept(usize),
 }
@@ -781,6 +782,11 @@ impl Io {
             Timer::Dial(node) => {
                 if let Some(node) = self.nodes.get_mut(&node) {
                     node.dial_again(&mut self.net);
+                }
+            }
+            Timer::Expect(node) => {
+                if let Some(node) = self.nodes.get_mut(&node) {
+                    node.missed(&mut self.net);
                 }
             }
             Timer::Accept(door) => self.accept(door),

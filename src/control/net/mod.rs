@@ -88,7 +88,6 @@ impl Uplink {
     }
 
     /// What carries messages about exchange `seq`.
-    #[expect(dead_code, reason = "requests of `Ordered` come next")]
     pub(super) fn line(&self, seq: u64) -> Arc<dyn Wire> {
         Arc::new(Line { hub: self.hub.clone(), node: self.node, channel: seq + 1 })
     }

@@ -19,7 +19,7 @@ use super::conns::{Key, Role};
 use super::hub::NodeKey;
 use super::ident::{self, CommId};
 use super::io::{After, Net, Timer};
-use super::ledger::{Ledger, Run, Said, merge, parent};
+use super::ledger::{FAN_OUT, Ledger, Run, Said, merge, parent};
 use super::message::{Hello, Left, Member, Message, Part, Table, cut};
 use super::proof::{Claim, Purpose, Secret, Verdict, Version};
 use crate::Rank;
@@ -28,6 +28,10 @@ use crate::error::{Error, InitFailed, PeerFailed};
 
 /// How long parts of an exchange wait for more of them.
 const HOLD: Duration = Duration::from_millis(2);
+
+/// How long a rank that has lost its way to the others has to find a new one, beside the time until it
+/// knows.
+const EXPECTED: Duration = Duration::from_secs(3);
 
 /// How often a rank that refuses connections is asked before it is taken for dead.
 const REFUSALS: u32 = 3;
@@ -235,9 +239,43 @@ impl Node {
     }
 
     fn above(&self) -> Option<u32> {
+        self.above_of(self.rank)
+    }
+
+    /// The rank that another attaches to, as far as this one knows.
+    fn above_of(&self, rank: u32) -> Option<u32> {
         let is_here = |rank: &u32| !self.is_away(*rank);
-        let mut above = std::iter::successors(parent(self.rank), |rank| parent(*rank));
-        above.find(is_here).or_else(|| (0..self.rank).find(is_here))
+        let mut above = std::iter::successors(parent(rank), |rank| parent(*rank));
+        above.find(is_here).or_else(|| (0..rank).find(is_here))
+    }
+
+    /// A rank is away: those below it look for a new way, and this one may be it.
+    fn expect(&self, net: &mut Net) {
+        net.timers.set(Instant::now() + net.conns.beat + EXPECTED, Timer::Expect(self.key));
+    }
+
+    /// Who should have attached to this rank and did not is dead: nobody else would notice.
+    pub(super) fn missed(&mut self, net: &mut Net) {
+        let away = self.left.keys().chain(&self.away).filter(|rank| self.is_away(**rank));
+        let below = |rank: &u32| {
+            let first = u64::from(*rank) * u64::from(FAN_OUT) + 1;
+            first..(first + u64::from(FAN_OUT)).min(self.size.into())
+        };
+        let orphans = away.flat_map(below).filter_map(|rank| u32::try_from(rank).ok());
+        let is_linked = |rank: u32| self.links.iter().any(|link| link.peer == rank);
+        let is_missed = |rank: &u32| {
+            *rank != self.rank
+                && !self.is_away(*rank)
+                && !is_linked(*rank)
+                && self.above_of(*rank) == Some(self.rank)
+        };
+        let missed: BTreeSet<u32> = orphans.filter(is_missed).collect();
+        if self.ledger.is_over(FINISH) {
+            return;
+        }
+        for rank in missed {
+            self.death(net, rank, "it has not come back after the rank above it had left");
+        }
     }
 
     fn is_away(&self, rank: u32) -> bool {
@@ -754,6 +792,7 @@ impl Node {
 
     fn is_gone(&mut self, net: &mut Net, left: &Left) {
         net.after.extend(self.channels.died(left.rank, &left.why).into_iter().map(After::Call));
+        self.expect(net);
         if left.died {
             if let Some(at) = self.links.iter().position(|link| link.peer == left.rank) {
                 let key = self.links.swap_remove(at).key;
@@ -821,7 +860,11 @@ impl Node {
                 None,
             );
         }
-        if was_up && !is_over {
+        if is_over {
+            return;
+        }
+        self.expect(net);
+        if was_up {
             self.climb(net);
         }
     }

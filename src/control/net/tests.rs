@@ -436,6 +436,27 @@ fn an_id_serves_one_communicator() {
     assert!(error.contains("an id serves one communicator"), "{error}");
 }
 
+/// Rank 17 has no way to the others when it dies: the rank that it should have come to notices.
+#[test]
+fn a_rank_that_dies_while_it_looks_for_a_new_way_is_missed() {
+    let hub = Hub::start(Duration::from_millis(200)).expect("a listener and a thread");
+    let place = place(&hub);
+    let mut nodes: Vec<_> = (0..20).map(|rank| Node::come(&hub, &place, rank, 20)).collect();
+    all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+    let (last, left) = (nodes.remove(17), nodes.remove(1));
+    let site = Site::caller();
+    left.control.post("barrier", site, vec![]);
+    thread::sleep(Duration::from_millis(50));
+    // Both at once, in the order in which they are asked.
+    left.control.depart("it was aborted: enough");
+    hub.send(Command::Close(left.key));
+    last.kill();
+    for result in each(&nodes, |_, node| node.exchange("barrier", b"", LIMIT)) {
+        let error = result.expect_err("two are gone").to_string();
+        assert!(error.contains("it has not come back") && error.contains("17"), "{error}");
+    }
+}
+
 /// A sequence of numbers that a seed gives.
 struct Dice(u64);
 
@@ -474,7 +495,7 @@ fn deaths_at_any_moment_are_told_to_all_who_live() {
         let results = each(&nodes, |rank, node| {
             loop {
                 // One that is dead does not know.
-                let limit = Duration::from_secs(if victims.contains(&rank) { 1 } else { 3 });
+                let limit = Duration::from_millis(if victims.contains(&rank) { 300 } else { 3000 });
                 if let Err(error) = node.exchange("barrier", b"", limit) {
                     return error;
                 }
@@ -522,7 +543,11 @@ fn ranks_meet_at_an_address_and_do_so_again() {
     let (hub, address) = (process(), format!("127.0.0.1:{}", free_port()));
     for _ in 0..3 {
         let secret = Secret::of_text("test");
-        let come = |rank| Node::by(&hub, rank, 4, |comer| comer.tcp(&address, secret.clone()));
+        let come = |rank| {
+            Node::by(&hub, rank, 4, |comer| {
+                comer.tcp(std::slice::from_ref(&address), secret.clone(), false)
+            })
+        };
         // Rank 0 comes last.
         let nodes: Vec<_> = [3, 2, 1, 0].map(come).into_iter().rev().collect();
         all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
@@ -535,7 +560,10 @@ fn a_port_that_is_taken_is_named() {
     let other = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = format!("{}", other.local_addr().expect("its address"));
     let comer = Comer::of(process(), 0, 2, 1).expect("a rank");
-    let error = comer.tcp(&address, Secret::of_text("test")).map(drop).expect_err("it is taken");
+    let error = comer
+        .tcp(std::slice::from_ref(&address), Secret::of_text("test"), false)
+        .map(drop)
+        .expect_err("it is taken");
     assert!(error.to_string().contains(&format!("rank 0 cannot listen at {address}")), "{error}");
 }
 
@@ -544,7 +572,9 @@ fn what_is_not_ours_at_an_address_is_named() {
     let other = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = format!("{}", other.local_addr().expect("its address"));
     let hub = process();
-    let node = Node::by(&hub, 1, 2, |comer| comer.tcp(&address, Secret::of_text("test")));
+    let node = Node::by(&hub, 1, 2, |comer| {
+        comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), false)
+    });
     let (mut peer, _) = other.accept().expect("it comes");
     peer.write_all(&[b'x'; 200]).expect("it reads");
     let error = node
@@ -691,7 +721,7 @@ mod processes {
     #[test]
     fn a_killed_process_is_named_by_all_others() {
         let dice = &mut Dice(3);
-        for round in 0..4 {
+        for round in 0..2 {
             let path = std::env::temp_dir().join(format!("typed-nccl-test-{:x}", random()));
             let mut children: Vec<Child> = (0..SIZE).map(|rank| start(&path, rank)).collect();
             thread::sleep(Duration::from_millis(400 + dice.roll(100) as u64));
@@ -709,5 +739,52 @@ mod processes {
             }
             std::fs::remove_file(path).expect("rank 0 has written it");
         }
+    }
+}
+
+/// Threads of each rank submit the same keys, each in an order of its own; all ranks issue in one.
+#[test]
+fn requests_of_many_threads_are_in_one_order_everywhere() {
+    use crate::control::Agenda;
+
+    let nodes = ranks(18);
+    let site = Site::caller();
+    let issued = each(&nodes, |rank, node| {
+        let ticket = node.control.post("Ordered::new", site, vec![]);
+        let health = &node.health;
+        let patience =
+            Patience { health, limit: LIMIT, operation: "share", site, watch: &|_| None };
+        node.control.collect(ticket, &patience).expect("all take part");
+        let own = Rank::at(rank);
+        let agenda = node.control.shared(ticket, |wire| Agenda::new(18, own, wire));
+        agenda.listen();
+        let order = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                let (agenda, order) = (&agenda, &order);
+                scope.spawn(move || {
+                    for round in 0..5 {
+                        // A key is used again when its request is issued.
+                        let key = format!("{}", (thread + round * usize::from(rank % 2 == 0)) % 4);
+                        let key =
+                            if rank % 2 == 0 && round > 0 { format!("{thread}") } else { key };
+                        let request = agenda.submit(own, &key, site);
+                        let started = Instant::now();
+                        while !agenda.is_turn(own, &request) {
+                            assert!(started.elapsed() < LIMIT, "{}", agenda.report(own, &request));
+                            agenda.rest(own, &request, Duration::from_millis(5));
+                        }
+                        order.lock().expect("no panic").push(key);
+                        agenda.issued(own);
+                    }
+                });
+            }
+        });
+        let last = agenda.submit(own, &format!("only {rank}"), site);
+        assert!(rank != 0 || agenda.report(own, &last).contains("have not submitted `only 0`"));
+        order.into_inner().expect("no panic")
+    });
+    for order in &issued {
+        assert_eq!((order.len(), order), (20, &issued[0]));
     }
 }
