@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
 
+use crate::queue::HostFunction;
 use crate::state::{Answer, Refusal};
 
 /// A type of argument.
@@ -37,6 +38,18 @@ macro_rules! integers {
 
 integers!(c_int, c_uchar, c_uint, u64, usize);
 
+impl Argument for HostFunction {
+    type Seen = Self;
+
+    unsafe fn seen(self) -> Self {
+        self
+    }
+
+    fn value(seen: Self) -> u64 {
+        (seen as *const c_void).addr() as u64
+    }
+}
+
 /// A handle, an address of host memory, or a place for a value.
 pub(crate) struct Place<T>(*mut T);
 
@@ -62,6 +75,24 @@ impl<T: Given> Place<T> {
         }
         // SAFETY: it is not null, so it is a place for a value, by the contract of `seen`.
         unsafe { self.0.write_unaligned(T::of(value)) };
+        Ok(())
+    }
+}
+
+impl Place<c_char> {
+    /// Writes a text and a zero, if there is so much room.
+    pub(crate) fn put_text(self, text: &str, room: c_int) -> Answer {
+        let room = usize::try_from(room).unwrap_or(0);
+        if self.0.is_null() || text.len() >= room {
+            return Err(Refusal::value(format!("{room} bytes have no room for {text}")));
+        }
+        let to = self.0.cast::<u8>();
+        // SAFETY: there is room for so many bytes, by the contract of `seen`.
+        unsafe { to.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        // SAFETY: as above; there is one more.
+        let end = unsafe { to.add(text.len()) };
+        // SAFETY: as above.
+        unsafe { end.write(0) };
         Ok(())
     }
 }

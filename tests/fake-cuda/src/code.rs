@@ -41,6 +41,7 @@ codes! {
     ILLEGAL_ADDRESS = 700, c"CUDA_ERROR_ILLEGAL_ADDRESS",
         c"an illegal memory access was encountered";
     LAUNCH_FAILED = 719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure";
+    NOT_SUPPORTED = 801, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported";
     SYSTEM_DRIVER_MISMATCH = 803, c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
         c"system has unsupported display driver / cuda driver combination";
     UNKNOWN = 999, c"CUDA_ERROR_UNKNOWN", c"unknown error";

@@ -27,6 +27,11 @@
 //!   [says so](Fake::set_virtual). Nothing is behind those.
 //! * A handle is looked up, never followed.
 //!
+//! With `FAKE_CUDA_DEVICES=8` in the environment there are eight devices, of which `CUDA_VISIBLE_DEVICES`
+//! can leave out some, and **work takes its time**: each stream has a thread that does its work in order,
+//! after the call that enqueued it has returned. Then nothing is logged, and host functions can be
+//! enqueued, which is how the double of NCCL works.
+//!
 //! Deliberately not here: kernels, and speed. Memory that this library did not allocate, such as
 //! NCCL's, is taken for what its owner says it is.
 
@@ -38,10 +43,12 @@ mod export;
 mod exports;
 mod fake;
 mod file;
+mod gpus;
 mod mapping;
 mod memory;
 mod queue;
 mod state;
+mod worker;
 
 pub use call::Call;
 pub use code::Code;

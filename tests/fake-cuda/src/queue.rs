@@ -1,14 +1,19 @@
 //! Streams as queues, and events as recordings in them.
 
 use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::sync::{Arc, Condvar};
 
-use crate::memory;
 use crate::state::State;
 
 /// A stream and what is not done yet.
 pub(crate) struct Stream {
     pub(crate) device: usize,
     queue: VecDeque<Work>,
+    /// Its thread does something, where it has one.
+    busy: bool,
+    /// What its thread sleeps on.
+    pub(crate) wake: Arc<Condvar>,
 }
 
 /// What is enqueued.
@@ -19,17 +24,27 @@ pub(crate) enum Work {
     Record(u64),
     /// Nothing later before this recording is reached.
     Wait(u64),
+    /// So many values of 1 or 4 bytes.
     Set {
         to: u64,
-        value: u8,
-        bytes: usize,
+        value: u32,
+        width: usize,
+        count: usize,
     },
     Copy {
         to: u64,
         from: u64,
         bytes: usize,
     },
+    /// A function of the host's.
+    Call {
+        function: HostFunction,
+        data: u64,
+    },
 }
+
+/// `CUhostFn`
+pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
 pub(crate) struct Event {
     pub(crate) device: usize,
@@ -39,11 +54,11 @@ pub(crate) struct Event {
 
 impl Stream {
     pub(crate) fn new(device: usize) -> Self {
-        Self { device, queue: VecDeque::new() }
+        Self { device, queue: VecDeque::new(), busy: false, wake: Arc::default() }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() && !self.busy
     }
 
     /// Lets go of it.
@@ -57,43 +72,58 @@ impl State {
     pub(crate) fn enqueue(&mut self, stream: u64, work: Work) {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.queue.push_back(work);
+            stream.wake.notify_one();
         }
         self.advance();
     }
 
-    /// Does everything that can be done.
+    /// Does everything that can be done, or has the streams' threads do it.
     pub(crate) fn advance(&mut self) {
-        while let Some(work) = self.next() {
-            self.carry_out(work);
+        if self.takes_time {
+            self.streams.values().for_each(|stream| stream.wake.notify_one());
+            return;
+        }
+        while let Some(stream) = self.streams.keys().find(|stream| self.is_ready(**stream)) {
+            let stream = *stream;
+            if let Some(work) = self.begin(stream) {
+                work.carry_out();
+                self.over(stream, &work);
+            }
         }
     }
 
-    /// Takes the next piece of work that waits for nothing.
-    fn next(&mut self) -> Option<Work> {
-        let pending = &self.pending;
-        let ready = |work: &mut Work| match work {
+    /// Whether the next piece of work of a stream waits for nothing.
+    fn is_ready(&self, stream: u64) -> bool {
+        let next = self.streams.get(&stream).and_then(|stream| stream.queue.front());
+        next.is_some_and(|work| match work {
             Work::Hold => false,
-            Work::Wait(recording) => !pending.contains(recording),
-            Work::Record(_) | Work::Set { .. } | Work::Copy { .. } => true,
-        };
-        self.streams.values_mut().find_map(|stream| stream.queue.pop_front_if(ready))
+            Work::Wait(recording) => !self.pending.contains(recording),
+            Work::Record(_) | Work::Set { .. } | Work::Copy { .. } | Work::Call { .. } => true,
+        })
     }
 
-    fn carry_out(&mut self, work: Work) {
-        match work {
-            Work::Hold | Work::Wait(_) => {}
-            Work::Record(recording) => {
-                self.pending.remove(&recording);
-            }
-            Work::Set { to, value, bytes } => {
-                // SAFETY: device memory is never given back, and the owner of other memory keeps the
-                // driver's contract: it is there, and nobody else's, until its stream is past.
-                unsafe { memory::set(to, value, bytes) };
-            }
-            Work::Copy { to, from, bytes } => {
-                // SAFETY: as above, for both sides.
-                unsafe { memory::copy(to, from, bytes) };
-            }
+    /// Takes the next piece of work of a stream, if it waits for nothing.
+    pub(crate) fn begin(&mut self, stream: u64) -> Option<Work> {
+        if !self.is_ready(stream) {
+            return None;
+        }
+        let stream = self.streams.get_mut(&stream)?;
+        stream.busy = true;
+        stream.queue.pop_front()
+    }
+
+    /// Notes that it was done.
+    pub(crate) fn over(&mut self, stream: u64, work: &Work) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.busy = false;
+        }
+        if let Work::Record(recording) = work {
+            self.pending.remove(recording);
+            let waits = |stream: &&Stream| match stream.queue.front() {
+                Some(Work::Wait(awaited)) => awaited == recording,
+                _ => false,
+            };
+            self.streams.values().filter(waits).for_each(|stream| stream.wake.notify_one());
         }
     }
 }

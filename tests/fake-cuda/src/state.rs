@@ -9,6 +9,7 @@ use std::thread::{self, ThreadId};
 
 use crate::call::Call;
 use crate::code::Code;
+use crate::gpus;
 use crate::mapping::Range;
 use crate::memory::Piece;
 use crate::queue::{Event, Stream};
@@ -54,6 +55,10 @@ pub(crate) struct State {
     /// The devices are lost.
     pub(crate) fault: bool,
     pub(crate) devices: usize,
+    /// Their numbers on the machine, where it was said which there are.
+    physical: Option<Vec<usize>>,
+    /// Each stream has a thread.
+    pub(crate) takes_time: bool,
     /// How much memory each device has.
     pub(crate) limit: usize,
     /// By device.
@@ -89,6 +94,7 @@ static CHANGED: Condvar = Condvar::new();
 
 impl State {
     fn new() -> Self {
+        let physical = gpus::of_the_machine();
         Self {
             log: Vec::new(),
             misuse: Vec::new(),
@@ -97,7 +103,9 @@ impl State {
             given: 0,
             started: false,
             fault: false,
-            devices: 4,
+            devices: physical.as_ref().map_or(4, Vec::len),
+            takes_time: physical.is_some(),
+            physical,
             limit: 256 << 20,
             contexts: BTreeMap::new(),
             streams: BTreeMap::new(),
@@ -153,6 +161,12 @@ impl State {
         found.ok_or_else(|| Refusal::Misuse(Code::INVALID_DEVICE, words()))
     }
 
+    /// A device's number on the machine.
+    pub(crate) fn physical(&self, device: usize) -> usize {
+        let found = self.physical.as_ref().and_then(|physical| physical.get(device));
+        found.copied().unwrap_or(device)
+    }
+
     /// The context of a device.
     pub(crate) fn context(&mut self, device: usize) -> u64 {
         let new = self.handle();
@@ -182,11 +196,20 @@ impl State {
     }
 }
 
+/// The state of this copy.
+pub(crate) fn lock() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells calls that wait that something went on.
+pub(crate) fn changed() {
+    CHANGED.notify_all();
+}
+
 impl Library {
     /// This copy.
     pub(crate) fn lock() -> Self {
-        let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { state: Some(state), call: 0 }
+        Self { state: Some(lock()), call: 0 }
     }
 
     /// Writes a call down; gives its number.
@@ -199,6 +222,10 @@ impl Library {
         let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), value));
         let arguments = arguments.collect();
         self.call = self.handle();
+        if self.takes_time {
+            // Who waits asks very often.
+            return self.call;
+        }
         let call = Call { function, thread, result: None, arguments, gives: None };
         let number = self.call;
         self.log.push((number, call));
@@ -242,7 +269,7 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        CHANGED.notify_all();
+        changed();
     }
 }
 

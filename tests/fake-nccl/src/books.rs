@@ -1,9 +1,11 @@
 //! The books: what a handle stands for, and whether it still stands.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use nccl_sys::{ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclWindow_vidmem};
 
+use crate::moves::{Member, Operation, Reach};
 use crate::pointer::Place;
 use crate::state::{Refusal, State};
 
@@ -57,6 +59,7 @@ pub(crate) struct Window {
 pub(crate) struct Operator {
     pub(crate) comm: usize,
     pub(crate) datatype: ncclDataType_t,
+    pub(crate) operation: Operation,
 }
 
 impl State {
@@ -88,11 +91,22 @@ impl State {
         std::ptr::without_provenance_mut(handle)
     }
 
+    /// The rank behind a communicator, if data moves.
+    pub(crate) fn moving(&self, comm: Place<ncclComm>) -> Option<Arc<Member>> {
+        self.members.get(&comm.address()).cloned()
+    }
+
+    /// What a window reaches, if data moves.
+    pub(crate) fn reach(&self, comm: usize, window: usize) -> Option<Arc<Reach>> {
+        self.members.get(&comm)?.window(window)
+    }
+
     /// Closes the books on a communicator, and on what was registered with it.
     pub(crate) fn leave(&mut self, comm: Place<ncclComm>) -> Result<(), Refusal> {
         self.live(comm)?;
         let comm = comm.address();
         self.communicators.remove(&comm);
+        self.members.remove(&comm);
         self.registrations.retain(|_, owner| *owner != comm);
         self.windows.retain(|_, window| window.comm != comm);
         self.operators.retain(|_, operator| operator.comm != comm);
@@ -137,18 +151,21 @@ impl State {
         Err(Refusal::argument(format!("{datatype:?} is no element type")))
     }
 
-    /// Refuses an operator that is neither built in nor made for this communicator and type.
+    /// What an operator does; a refusal if it is neither built in nor made for this communicator and
+    /// type.
     pub(crate) fn operator(
         &self,
         comm: Place<ncclComm>,
         datatype: ncclDataType_t,
         op: ncclRedOp_t,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Operation, Refusal> {
         if (0..ncclRedOp_t::ncclNumOps.0).contains(&op.0) {
-            return Ok(());
+            return Ok(Operation::BuiltIn(op));
         }
         match self.operators.get(&op.0) {
-            Some(made) if made.comm == comm.address() && made.datatype == datatype => Ok(()),
+            Some(made) if made.comm == comm.address() && made.datatype == datatype => {
+                Ok(made.operation)
+            }
             Some(_) => Err(Refusal::argument(format!("{op:?} is of another communicator or type"))),
             None => Err(Refusal::argument(format!("{op:?} is no operator"))),
         }

@@ -3,6 +3,7 @@
 use nccl_sys::{Function, ncclResult_t};
 
 use crate::call::Value;
+use crate::moves;
 use crate::state::{Answer, State};
 
 /// Writes a call down, and answers as it was told or as `act` finds.
@@ -34,7 +35,11 @@ pub(crate) fn answer(
         },
     };
     state.returns(result);
-    result
+    drop(state);
+    match moves::take_later().map(|work| work()) {
+        Some(Err(refusal)) => State::lock().refuse(function, refusal),
+        Some(Ok(())) | None => result,
+    }
 }
 
 /// Writes a call down, and gives what `act` finds.

@@ -2,8 +2,8 @@
 //!
 //! The library exports every function that a released NCCL exports, of the types that `nccl-sys`
 //! declares. It writes each call down, keeps books of the handles that it gave, and answers what it
-//! was told to. It needs no GPU and **moves no data**: a collective that succeeds has looked at its
-//! arguments and done nothing.
+//! was told to. It needs no GPU, and unless it is told to it **moves no data**: a collective that succeeds
+//! has looked at its arguments and done nothing.
 //!
 //! ```no_run
 //! use fake_nccl::Fake;
@@ -32,6 +32,21 @@
 //! Deliberately not here: ranks that meet. Every call returns at once, whatever the other ranks do;
 //! what a split depends on beside its arguments is [told](Fake::next_split). Operations in a group
 //! are checked when they are called, not when it ends.
+//!
+//! With `FAKE_NCCL_MOVES=/dev/shm/a_folder` in the environment ranks do meet, in one process and in
+//! several that have the same folder, and **data moves**, on the streams of the double of CUDA. Nothing
+//! is logged then. A caller may rely on what was measured of NCCL:
+//!
+//! * A communicator is made when all its ranks have come; two on one device are refused. From 2.22 on
+//!   its first collective holds up its thread until all ranks are in theirs, and so does each first
+//!   transfer between two ranks, and up to 2.30 the first one-sided call.
+//! * A rank that is killed is waited for, for ever and without an error. So is one that calls something
+//!   else, or other counts. Roots that differ go unnoticed.
+//! * `ncclCommRevoke` frees a thread and ends kernels, `ncclCommAbort` too. Neither ends the wait of a
+//!   stream for a signal; then a revocation does not return, nor does the abort of the last rank in
+//!   the process, nor does the process end.
+//! * Transfers of up to 64 KiB are over before the other side comes.
+//! * Ranks with another `NCCL_HOSTID` have no windows and no signals between them.
 
 mod argument;
 mod books;
@@ -41,6 +56,7 @@ mod export;
 mod exports;
 mod fake;
 mod file;
+mod moves;
 mod pointer;
 mod stamp;
 mod state;

@@ -46,6 +46,11 @@ impl<T> Source<T> {
         self.0.addr()
     }
 
+    /// The address, to be used when this call has returned.
+    pub(crate) fn exposed(self) -> usize {
+        self.0.expose_provenance()
+    }
+
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -95,6 +100,11 @@ impl<T> Place<T> {
 
     pub(crate) fn address(self) -> usize {
         self.0.addr()
+    }
+
+    /// The address, to be used when this call has returned.
+    pub(crate) fn exposed(self) -> usize {
+        self.0.expose_provenance()
     }
 
     pub(crate) fn is_null(self) -> bool {

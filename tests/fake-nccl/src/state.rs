@@ -3,13 +3,14 @@
 use std::alloc;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::{CStr, CString, c_int};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use nccl_sys::{Function, NCCL_UNIQUE_ID_BYTES, Version, ncclResult_t};
 
 use crate::books::{Communicator, Operator, Window};
 use crate::call::{Call, Value};
+use crate::moves::{self, Member};
 use crate::stamp;
 
 /// What a test has called before each call, with the function's name: its bytes, how many.
@@ -69,6 +70,8 @@ pub(crate) struct State {
     given: usize,
     pub(crate) seats: HashSet<([u8; NCCL_UNIQUE_ID_BYTES], c_int)>,
     pub(crate) communicators: BTreeMap<usize, Communicator>,
+    /// Those that move data.
+    pub(crate) members: HashMap<usize, Arc<Member>>,
     /// Plain registrations, and whose they are.
     pub(crate) registrations: BTreeMap<usize, usize>,
     pub(crate) windows: BTreeMap<usize, Window>,
@@ -93,6 +96,7 @@ impl State {
             given: 0,
             seats: HashSet::new(),
             communicators: BTreeMap::new(),
+            members: HashMap::new(),
             registrations: BTreeMap::new(),
             windows: BTreeMap::new(),
             operators: BTreeMap::new(),
@@ -108,6 +112,10 @@ impl State {
 
     /// Writes a call down.
     pub(crate) fn record(&mut self, function: Function, arguments: Vec<(&str, Value)>) {
+        if moves::are_on() {
+            // Who waits asks very often.
+            return;
+        }
         let thread = self.thread().number;
         let named = |(name, value): (&str, Value)| (name.to_owned(), value);
         let arguments = arguments.into_iter().map(named).collect();

@@ -20,6 +20,11 @@ exports! {
         pctx.put(context)
     };
 
+    fn cuCtxGetDevice(device: *mut c_int) = |library| {
+        let current = library.current()? as u64;
+        device.put(current)
+    };
+
     fn cuCtxSetCurrent(ctx: *mut c_void) = |library| {
         let context = ctx.address();
         if context != 0 && !library.contexts.values().any(|known| *known == context) {

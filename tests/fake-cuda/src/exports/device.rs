@@ -1,10 +1,18 @@
 //! The driver itself, and its devices.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint};
 
 use crate::code::Code;
 use crate::export::exports;
+use crate::gpus;
 use crate::state::Refusal;
+
+/// `CU_DEVICE_ATTRIBUTE_PCI_BUS_ID`
+const BUS: c_int = 33;
+/// `CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID`
+const ON_THE_BUS: c_int = 34;
+/// `CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID`
+const DOMAIN: c_int = 50;
 
 exports! {
     fn cuInit(Flags: c_uint) = |library| {
@@ -29,8 +37,20 @@ exports! {
     };
 
     fn cuDeviceGetAttribute(pi: *mut c_int, attrib: c_int, dev: c_int) = |library| {
-        library.device(dev)?;
-        // The devices can nothing in particular.
-        pi.put(0)
+        let device = library.device(dev)?;
+        let (domain, bus, device) = gpus::place(library.physical(device));
+        pi.put(match attrib {
+            BUS => bus,
+            ON_THE_BUS => device,
+            DOMAIN => domain,
+            // The devices can nothing in particular.
+            _ => 0,
+        })
+    };
+
+    fn cuDeviceGetPCIBusId(pciBusId: *mut c_char, len: c_int, dev: c_int) = |library| {
+        let device = library.device(dev)?;
+        let (domain, bus, device) = gpus::place(library.physical(device));
+        pciBusId.put_text(&format!("{domain:04x}:{bus:02x}:{device:02x}.0"), len)
     };
 }

@@ -44,8 +44,40 @@ exports! {
         library.current()?;
         library.reaches(dstDevice, N)?;
         library.stream(hStream.address())?;
-        library.enqueue(hStream.address(), Work::Set { to: dstDevice, value: uc, bytes: N });
+        let set = Work::Set { to: dstDevice, value: uc.into(), width: 1, count: N };
+        library.enqueue(hStream.address(), set);
         Ok(())
+    };
+
+    fn cuMemsetD32Async(dstDevice: u64, ui: c_uint, N: usize, hStream: *mut c_void) = |library| {
+        library.current()?;
+        library.reaches(dstDevice, N.saturating_mul(4))?;
+        library.stream(hStream.address())?;
+        let set = Work::Set { to: dstDevice, value: ui, width: 4, count: N };
+        library.enqueue(hStream.address(), set);
+        Ok(())
+    };
+
+    fn cuMemcpyDtoDAsync_v2(
+        dstDevice: u64,
+        srcDevice: u64,
+        ByteCount: usize,
+        hStream: *mut c_void,
+    ) = |library| {
+        library.current()?;
+        library.reaches(dstDevice, ByteCount)?;
+        library.reaches(srcDevice, ByteCount)?;
+        library.stream(hStream.address())?;
+        let copy = Work::Copy { to: dstDevice, from: srcDevice, bytes: ByteCount };
+        library.enqueue(hStream.address(), copy);
+        Ok(())
+    };
+
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) = |library| {
+        let device = library.current()?;
+        let limit = library.limit as u64;
+        total.put(limit)?;
+        free.put(limit.saturating_sub(library.used(device) as u64))
     };
 
     fn cuMemcpyHtoDAsync_v2(

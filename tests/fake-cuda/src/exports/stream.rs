@@ -4,14 +4,19 @@ use std::ffi::{c_uint, c_void};
 
 use crate::code::Code;
 use crate::export::exports;
-use crate::queue::{Stream, Work};
+use crate::queue::{HostFunction, Stream, Work};
 use crate::state::Refusal;
+use crate::worker;
 
 exports! {
     fn cuStreamCreate(phStream: *mut *mut c_void, Flags: c_uint) = |library| {
         let device = library.current()?;
         let stream = library.handle();
-        library.streams.insert(stream, Stream::new(device));
+        let new = Stream::new(device);
+        if library.takes_time && worker::start(stream, new.wake.clone()).is_err() {
+            return Err(Refusal::Plain(Code::OUT_OF_MEMORY));
+        }
+        library.streams.insert(stream, new);
         library.gives(stream);
         phStream.put(stream)
     };
@@ -27,6 +32,27 @@ exports! {
         let stream = hStream.address();
         library.stream(stream)?;
         library.wait(|state| state.streams.get(&stream).is_none_or(Stream::is_idle))
+    };
+
+    fn cuStreamGetCtx(hStream: *mut c_void, pctx: *mut *mut c_void) = |library| {
+        let device = library.stream(hStream.address())?.device;
+        let context = library.context(device);
+        pctx.put(context)
+    };
+
+    fn cuLaunchHostFunc(
+        hStream: *mut c_void,
+        fn_: HostFunction,
+        userData: *mut c_void,
+    ) = |library| {
+        library.stream(hStream.address())?;
+        if !library.takes_time {
+            // It would run inside the call, with everything locked.
+            return Err(Refusal::Plain(Code::NOT_SUPPORTED));
+        }
+        let call = Work::Call { function: fn_, data: userData.address() };
+        library.enqueue(hStream.address(), call);
+        Ok(())
     };
 
     fn cuStreamWaitEvent(hStream: *mut c_void, hEvent: *mut c_void, Flags: c_uint) = |library| {

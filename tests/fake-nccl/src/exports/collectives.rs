@@ -1,4 +1,4 @@
-//! Collectives: their arguments are looked at, and no element moves.
+//! Collectives: their arguments are looked at, and no element moves unless data moves.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,33 +7,63 @@ use nccl_sys::{
 };
 
 use crate::export::exports;
+use crate::moves::{self, Collective, Kind, Operation, Work};
 use crate::pointer::{Place, Source};
 use crate::state::{Answer, State};
 
-/// What all collectives ask for.
-fn check(state: &mut State, comm: Place<ncclComm>, datatype: ncclDataType_t) -> Answer {
-    state.ready(comm)?;
-    state.datatype(datatype)
+/// A call.
+struct Call {
+    kind: Kind,
+    send: Source<c_void>,
+    recv: Place<c_void>,
+    count: usize,
+    datatype: ncclDataType_t,
+    op: Option<ncclRedOp_t>,
+    root: Option<c_int>,
 }
 
-fn check_op(
-    state: &mut State,
-    comm: Place<ncclComm>,
-    datatype: ncclDataType_t,
-    op: ncclRedOp_t,
-) -> Answer {
-    check(state, comm, datatype)?;
-    state.operator(comm, datatype, op)
-}
+impl Call {
+    fn new(
+        kind: Kind,
+        send: Source<c_void>,
+        recv: Place<c_void>,
+        count: usize,
+        datatype: ncclDataType_t,
+    ) -> Self {
+        Self { kind, send, recv, count, datatype, op: None, root: None }
+    }
 
-fn check_root(
-    state: &mut State,
-    comm: Place<ncclComm>,
-    datatype: ncclDataType_t,
-    root: c_int,
-) -> Answer {
-    check(state, comm, datatype)?;
-    state.live(comm)?.has_rank(root)
+    fn op(self, op: ncclRedOp_t) -> Self {
+        Self { op: Some(op), ..self }
+    }
+
+    fn root(self, root: c_int) -> Self {
+        Self { root: Some(root), ..self }
+    }
+
+    fn run(self, state: &mut State, comm: Place<ncclComm>, stream: Place<c_void>) -> Answer {
+        state.ready(comm)?;
+        state.datatype(self.datatype)?;
+        let mut operation = Operation::BuiltIn(ncclRedOp_t::ncclSum);
+        if let Some(op) = self.op {
+            operation = state.operator(comm, self.datatype, op)?;
+        }
+        if let Some(root) = self.root {
+            state.live(comm)?.has_rank(root)?;
+        }
+        // Without elements NCCL does nothing.
+        let Some(member) = state.moving(comm).filter(|_| self.count > 0) else { return Ok(()) };
+        let call = Collective {
+            kind: self.kind,
+            send: self.send.exposed(),
+            recv: self.recv.exposed(),
+            count: self.count,
+            datatype: self.datatype,
+            operation,
+            root: self.root.unwrap_or(0) as usize,
+        };
+        moves::enqueue(state, &member, stream.exposed(), Work::Collective(call))
+    }
 }
 
 /// What a configuration of a call's own has to be.
@@ -50,7 +80,10 @@ exports! {
         op: ncclRedOp_t,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check_op(state, comm, datatype, op);
+    ) -> ncclResult_t = |state| {
+        let call = Call::new(Kind::AllReduce, sendbuff, recvbuff, count, datatype);
+        call.op(op).run(state, comm, stream)
+    };
 
     answer fn ncclBroadcast(
         sendbuff: *const c_void,
@@ -60,7 +93,10 @@ exports! {
         root: c_int,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check_root(state, comm, datatype, root);
+    ) -> ncclResult_t = |state| {
+        let call = Call::new(Kind::Broadcast, sendbuff, recvbuff, count, datatype);
+        call.root(root).run(state, comm, stream)
+    };
 
     answer fn ncclReduce(
         sendbuff: *const c_void,
@@ -72,8 +108,8 @@ exports! {
         comm: ncclComm_t,
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
-        check_op(state, comm, datatype, op)?;
-        check_root(state, comm, datatype, root)
+        let call = Call::new(Kind::Reduce, sendbuff, recvbuff, count, datatype);
+        call.op(op).root(root).run(state, comm, stream)
     };
 
     answer fn ncclAllGather(
@@ -83,7 +119,10 @@ exports! {
         datatype: ncclDataType_t,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check(state, comm, datatype);
+    ) -> ncclResult_t = |state| {
+        let call = Call::new(Kind::AllGather, sendbuff, recvbuff, sendcount, datatype);
+        call.run(state, comm, stream)
+    };
 
     answer fn ncclReduceScatter(
         sendbuff: *const c_void,
@@ -93,7 +132,10 @@ exports! {
         op: ncclRedOp_t,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check_op(state, comm, datatype, op);
+    ) -> ncclResult_t = |state| {
+        let call = Call::new(Kind::ReduceScatter, sendbuff, recvbuff, recvcount, datatype);
+        call.op(op).run(state, comm, stream)
+    };
 
     answer fn ncclAlltoAll(
         sendbuff: *const c_void,
@@ -102,7 +144,10 @@ exports! {
         datatype: ncclDataType_t,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check(state, comm, datatype);
+    ) -> ncclResult_t = |state| {
+        let call = Call::new(Kind::AllToAll, sendbuff, recvbuff, count, datatype);
+        call.run(state, comm, stream)
+    };
 
     answer fn ncclGather(
         sendbuff: *const c_void,
@@ -112,7 +157,10 @@ exports! {
         root: c_int,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check_root(state, comm, datatype, root);
+    ) -> ncclResult_t = |state| {
+        let call = Call::new(Kind::Gather, sendbuff, recvbuff, count, datatype);
+        call.root(root).run(state, comm, stream)
+    };
 
     answer fn ncclScatter(
         sendbuff: *const c_void,
@@ -122,7 +170,10 @@ exports! {
         root: c_int,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check_root(state, comm, datatype, root);
+    ) -> ncclResult_t = |state| {
+        let call = Call::new(Kind::Scatter, sendbuff, recvbuff, count, datatype);
+        call.root(root).run(state, comm, stream)
+    };
 
     answer fn ncclBcast(
         buff: *mut c_void,
@@ -131,7 +182,10 @@ exports! {
         root: c_int,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check_root(state, comm, datatype, root);
+    ) -> ncclResult_t = |state| {
+        let call = Call::new(Kind::Broadcast, buff.source(), buff, count, datatype);
+        call.root(root).run(state, comm, stream)
+    };
 
     answer fn ncclAllReduceConfig(
         sendbuff: *const c_void,
@@ -144,7 +198,8 @@ exports! {
         config: *const ncclCollConfig_t,
     ) -> ncclResult_t = |state| {
         check_config(config)?;
-        check_op(state, comm, datatype, op)
+        let call = Call::new(Kind::AllReduce, sendbuff, recvbuff, count, datatype);
+        call.op(op).run(state, comm, stream)
     };
 
     answer fn ncclBroadcastConfig(
@@ -158,7 +213,8 @@ exports! {
         config: *const ncclCollConfig_t,
     ) -> ncclResult_t = |state| {
         check_config(config)?;
-        check_root(state, comm, datatype, root)
+        let call = Call::new(Kind::Broadcast, sendbuff, recvbuff, count, datatype);
+        call.root(root).run(state, comm, stream)
     };
 
     answer fn ncclReduceConfig(
@@ -173,8 +229,8 @@ exports! {
         config: *const ncclCollConfig_t,
     ) -> ncclResult_t = |state| {
         check_config(config)?;
-        check_op(state, comm, datatype, op)?;
-        check_root(state, comm, datatype, root)
+        let call = Call::new(Kind::Reduce, sendbuff, recvbuff, count, datatype);
+        call.op(op).root(root).run(state, comm, stream)
     };
 
     answer fn ncclAllGatherConfig(
@@ -187,7 +243,8 @@ exports! {
         config: *const ncclCollConfig_t,
     ) -> ncclResult_t = |state| {
         check_config(config)?;
-        check(state, comm, datatype)
+        let call = Call::new(Kind::AllGather, sendbuff, recvbuff, sendcount, datatype);
+        call.run(state, comm, stream)
     };
 
     answer fn ncclReduceScatterConfig(
@@ -201,7 +258,8 @@ exports! {
         config: *const ncclCollConfig_t,
     ) -> ncclResult_t = |state| {
         check_config(config)?;
-        check_op(state, comm, datatype, op)
+        let call = Call::new(Kind::ReduceScatter, sendbuff, recvbuff, recvcount, datatype);
+        call.op(op).run(state, comm, stream)
     };
 
     answer fn ncclAlltoAllConfig(
@@ -214,7 +272,8 @@ exports! {
         config: *const ncclCollConfig_t,
     ) -> ncclResult_t = |state| {
         check_config(config)?;
-        check(state, comm, datatype)
+        let call = Call::new(Kind::AllToAll, sendbuff, recvbuff, count, datatype);
+        call.run(state, comm, stream)
     };
 
     answer fn ncclGatherConfig(
@@ -228,7 +287,8 @@ exports! {
         config: *const ncclCollConfig_t,
     ) -> ncclResult_t = |state| {
         check_config(config)?;
-        check_root(state, comm, datatype, root)
+        let call = Call::new(Kind::Gather, sendbuff, recvbuff, count, datatype);
+        call.root(root).run(state, comm, stream)
     };
 
     answer fn ncclScatterConfig(
@@ -242,6 +302,7 @@ exports! {
         config: *const ncclCollConfig_t,
     ) -> ncclResult_t = |state| {
         check_config(config)?;
-        check_root(state, comm, datatype, root)
+        let call = Call::new(Kind::Scatter, sendbuff, recvbuff, count, datatype);
+        call.root(root).run(state, comm, stream)
     };
 }

@@ -1,20 +1,27 @@
-//! The life of a communicator. Handles are given at once; nobody waits for other ranks. To end no
+//! The life of a communicator. Handles are given at once; nobody waits for other ranks
+//! unless data moves. To end no
 //! communicator succeeds, as with NCCL.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use nccl_sys::{
-    NCCL_COMM_NULL, NCCL_REVOKE_DEFAULT, NCCL_SHRINK_ABORT, NCCL_SPLIT_NOCOLOR, NCCL_SUSPEND_MEM,
-    ncclComm, ncclComm_t, ncclCommMemStat_t, ncclConfig_t, ncclResult_t, ncclUniqueId,
+    Layout, NCCL_COMM_NULL, NCCL_CONFIG_UNDEF_INT, NCCL_REVOKE_DEFAULT, NCCL_SHRINK_ABORT,
+    NCCL_SPLIT_NOCOLOR, NCCL_SUSPEND_MEM, ncclComm, ncclComm_t, ncclCommMemStat_t, ncclConfig_t,
+    ncclResult_t, ncclUniqueId,
 };
 
 use crate::books::Communicator;
 use crate::export::exports;
+use crate::moves::{self, Member, Slots};
 use crate::pointer::Place;
 use crate::state::{Answer, Refusal, State};
 
 /// An id that this library has not given before.
 fn id(state: &mut State) -> ncclUniqueId {
+    if moves::are_on() {
+        return moves::Id::new(state.handle()).to_nccl();
+    }
     let mut bytes = [0xfa; 128];
     bytes[..8].copy_from_slice(&(state.handle() as u64).to_ne_bytes());
     ncclUniqueId::from_bytes(bytes)
@@ -42,7 +49,49 @@ fn join(
     if !state.seats.insert((id.to_bytes(), rank)) {
         return Err(Refusal::usage(format!("the id has been used for rank {rank} before")));
     }
-    comm.put(state.enter(joined))
+    if !moves::are_on() {
+        return comm.put(state.enter(joined));
+    }
+    let (id, slots) = (moves::Id::of(id)?, slots(config));
+    let (rank, count) = (rank as usize, count as usize);
+    moves::later(move || comm.put(meet(moves::join(&id, rank, count, slots)?)))
+}
+
+/// How many signals a configuration asks for.
+fn slots(config: Option<Place<ncclConfig_t>>) -> Slots {
+    let bytes = config.and_then(|config| config.source().bytes()).unwrap_or_default();
+    let number = |name| {
+        let field = ncclConfig_t::field(name)?;
+        let bytes = bytes.get(field.offset..field.offset + field.size)?;
+        let number = c_int::from_ne_bytes(bytes.try_into().ok()?);
+        usize::try_from(number).ok().filter(|_| number != NCCL_CONFIG_UNDEF_INT)
+    };
+    let of = |name| number(name).unwrap_or(1);
+    Slots { contexts: of("numRmaCtx"), signals: of("numRmaSig") }
+}
+
+/// Opens the books on a rank that moves data.
+fn meet(member: Arc<Member>) -> ncclComm_t {
+    let (rank, count) = (member.room.rank as c_int, member.room.size as c_int);
+    let joined = Communicator::new(rank, count, member.device);
+    let mut state = State::lock();
+    let handle = state.enter(joined);
+    state.members.insert(handle.addr(), member);
+    handle
+}
+
+/// The end of a communicator.
+fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
+    if comm.is_null() {
+        return Ok(());
+    }
+    let member = state.moving(comm);
+    state.leave(comm)?;
+    let Some(member) = member else { return Ok(()) };
+    moves::later(move || {
+        member.end(aborts);
+        Ok(())
+    })
 }
 
 /// A parent that can have children; one that is revoked can.
@@ -125,6 +174,12 @@ exports! {
         if color < NCCL_SPLIT_NOCOLOR {
             return Err(Refusal::argument(format!("{color} is no color")));
         }
+        if let Some(member) = state.moving(comm) {
+            return moves::later(move || {
+                let child = moves::split(&member, color, key)?;
+                newcomm.put(child.map_or(NCCL_COMM_NULL, meet))
+            });
+        }
         if color == NCCL_SPLIT_NOCOLOR {
             return newcomm.put(NCCL_COMM_NULL);
         }
@@ -157,6 +212,13 @@ exports! {
         excluded.iter().try_for_each(|rank| parent.has_rank(*rank))?;
         if excluded.contains(&parent.rank) {
             return Err(Refusal::argument(format!("{} excludes itself", parent.rank)));
+        }
+        if let Some(member) = state.moving(comm) {
+            let excluded: Vec<usize> = excluded.iter().map(|rank| *rank as usize).collect();
+            let aborts = shrinkFlags & NCCL_SHRINK_ABORT != 0;
+            return moves::later(move || {
+                newcomm.put(meet(moves::shrink(&member, &excluded, aborts)?))
+            });
         }
         let before = excluded.iter().filter(|rank| **rank < parent.rank).count() as c_int;
         let count = parent.count - excluded.len() as c_int;
@@ -210,13 +272,9 @@ exports! {
         Ok(())
     };
 
-    answer fn ncclCommDestroy(comm: ncclComm_t) -> ncclResult_t = |state| {
-        if comm.is_null() { Ok(()) } else { state.leave(comm) }
-    };
+    answer fn ncclCommDestroy(comm: ncclComm_t) -> ncclResult_t = |state| leave(state, comm, false);
 
-    answer fn ncclCommAbort(comm: ncclComm_t) -> ncclResult_t = |state| {
-        if comm.is_null() { Ok(()) } else { state.leave(comm) }
-    };
+    answer fn ncclCommAbort(comm: ncclComm_t) -> ncclResult_t = |state| leave(state, comm, true);
 
     answer fn ncclCommRevoke(comm: ncclComm_t, revokeFlags: c_int) -> ncclResult_t = |state| {
         if comm.is_null() {
@@ -226,7 +284,11 @@ exports! {
             return Err(Refusal::argument(format!("{revokeFlags} is no way to revoke")));
         }
         state.live(comm)?.revoked = true;
-        Ok(())
+        let Some(member) = state.moving(comm) else { return Ok(()) };
+        moves::later(move || {
+            member.revoke();
+            Ok(())
+        })
     };
 
     answer fn ncclCommSuspend(comm: ncclComm_t, flags: c_int) -> ncclResult_t = |state| {

@@ -3,12 +3,13 @@
 use nccl_sys::{ncclResult_t, ncclSimInfo_t};
 
 use crate::export::exports;
+use crate::moves;
 use crate::state::{Answer, Refusal, State};
 
 fn end(state: &mut State) -> Answer {
     let groups = &mut state.thread().groups;
     *groups = groups.checked_sub(1).ok_or_else(|| Refusal::usage("there is no group to end"))?;
-    Ok(())
+    if *groups > 0 { Ok(()) } else { moves::close_group(state) }
 }
 
 exports! {

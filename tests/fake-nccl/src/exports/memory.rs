@@ -1,4 +1,4 @@
-//! Memory, which is the host's, and registrations.
+//! Memory, which is the host's (where data moves, files that ranks share), and registrations.
 
 use std::alloc;
 use std::ffi::c_void;
@@ -7,6 +7,7 @@ use nccl_sys::{ncclComm_t, ncclResult_t};
 
 use crate::books::pointer;
 use crate::export::exports;
+use crate::moves;
 use crate::state::Refusal;
 
 /// What a window's memory has to be aligned to, and what CUDA allocates at the least.
@@ -18,6 +19,11 @@ exports! {
         let size = size.max(1).checked_next_multiple_of(PAGE);
         let layout = size.and_then(|size| alloc::Layout::from_size_align(size, PAGE).ok());
         let layout = layout.ok_or_else(|| Refusal::argument("no memory is so large"))?;
+        if let Some(folder) = moves::folder() {
+            let memory = moves::allocate(folder, layout.size())?;
+            state.allocations.insert(memory, layout);
+            return ptr.put(pointer(memory));
+        }
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc::alloc_zeroed(layout) };
         if memory.is_null() {
@@ -37,6 +43,9 @@ exports! {
         let layout = layout.ok_or_else(|| {
             Refusal::argument(format!("{address:#x} is no memory of this library"))
         })?;
+        if moves::are_on() {
+            return moves::free(address);
+        }
         // SAFETY: `ncclMemAlloc` allocated it with this layout, and it has not been freed: the books
         // had it until now.
         unsafe { alloc::dealloc(pointer(address).cast(), layout) };

@@ -1,21 +1,25 @@
-//! Send and receive, which do neither.
+//! Send and receive, which do neither unless data moves.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use nccl_sys::{cudaStream_t, ncclComm, ncclComm_t, ncclDataType_t, ncclResult_t};
 
 use crate::export::exports;
+use crate::moves::{self, Member, Work};
 use crate::pointer::Place;
-use crate::state::{Answer, State};
+use crate::state::{Refusal, State};
 
+/// The rank that moves data, if one does.
 fn check(
     state: &mut State,
     comm: Place<ncclComm>,
     datatype: ncclDataType_t,
     peer: c_int,
-) -> Answer {
+) -> Result<Option<Arc<Member>>, Refusal> {
     state.ready(comm)?.has_rank(peer)?;
-    state.datatype(datatype)
+    state.datatype(datatype)?;
+    Ok(state.moving(comm))
 }
 
 exports! {
@@ -26,7 +30,12 @@ exports! {
         peer: c_int,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check(state, comm, datatype, peer);
+    ) -> ncclResult_t = |state| {
+        let Some(member) = check(state, comm, datatype, peer)? else { return Ok(()) };
+        let bytes = count * moves::width(datatype);
+        let work = Work::Send(peer as usize, sendbuff.exposed(), bytes);
+        moves::enqueue(state, &member, stream.exposed(), work)
+    };
 
     answer fn ncclRecv(
         recvbuff: *mut c_void,
@@ -35,5 +44,10 @@ exports! {
         peer: c_int,
         comm: ncclComm_t,
         stream: cudaStream_t,
-    ) -> ncclResult_t = |state| check(state, comm, datatype, peer);
+    ) -> ncclResult_t = |state| {
+        let Some(member) = check(state, comm, datatype, peer)? else { return Ok(()) };
+        let bytes = count * moves::width(datatype);
+        let work = Work::Recv(peer as usize, recvbuff.exposed(), bytes);
+        moves::enqueue(state, &member, stream.exposed(), work)
+    };
 }

@@ -21,13 +21,14 @@ exports! {
     ) -> ncclResult_t = |state| {
         let found = *state.live(comm)?;
         not_newer(state, props.source().header()?.version)?;
+        let one_host = state.moving(comm).is_some_and(|member| member.one_host);
         props.fill(&ncclCommProperties_t {
             rank: found.rank,
             nRanks: found.count,
             cudaDev: found.device,
             nvmlDev: found.device,
-            nLsaTeams: found.count,
-            hostRmaSupport: state.has_rma,
+            nLsaTeams: if one_host { 1 } else { found.count },
+            hostRmaSupport: state.has_rma || one_host,
             ..ncclCommProperties_t::new()
         })
     };

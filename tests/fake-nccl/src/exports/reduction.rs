@@ -7,17 +7,8 @@ use nccl_sys::{ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclScalar
 use crate::books::Operator;
 use crate::call::Value;
 use crate::export::exports;
+use crate::moves::{self, Operation};
 use crate::state::Refusal;
-
-/// How many bytes an element has.
-fn bytes_of(datatype: ncclDataType_t) -> usize {
-    match datatype {
-        ncclDataType_t::ncclFloat16 | ncclDataType_t::ncclBfloat16 => 2,
-        ncclDataType_t::ncclInt32 | ncclDataType_t::ncclUint32 | ncclDataType_t::ncclFloat32 => 4,
-        ncclDataType_t::ncclInt64 | ncclDataType_t::ncclUint64 | ncclDataType_t::ncclFloat64 => 8,
-        _ => 1,
-    }
-}
 
 exports! {
     answer fn ncclRedOpCreatePreMulSum(
@@ -33,14 +24,17 @@ exports! {
         if scalar.is_null() || residence.name().is_none() {
             return Err(Refusal::argument(format!("there is no scalar in {residence:?}")));
         }
+        let mut operation = Operation::ScaledBy(scalar.exposed());
         if residence == ncclScalarResidence_t::ncclScalarHostImmediate {
-            let bytes = bytes_of(datatype);
             // SAFETY: the caller keeps NCCL's contract: the scalar is on the host, one of this type.
-            let scalar = unsafe { scalar.bytes(bytes) };
+            let scalar = unsafe { scalar.bytes(moves::width(datatype)) };
+            let mut bytes = [0; 8];
+            bytes[..scalar.len()].copy_from_slice(&scalar);
+            operation = Operation::Scaled(bytes);
             state.note("*scalar", Value::Bytes(scalar));
         }
         let number = ncclRedOp_t::ncclNumOps.0 + state.number() as c_int;
-        state.operators.insert(number, Operator { comm: comm.address(), datatype });
+        state.operators.insert(number, Operator { comm: comm.address(), datatype, operation });
         op.put(ncclRedOp_t(number))
     };
 

@@ -1,4 +1,4 @@
-//! Teams. No ranks share memory here.
+//! Teams. No ranks share memory unless data moves, and then all of them do.
 
 use std::ffi::c_int;
 
@@ -6,6 +6,7 @@ use nccl_sys::{Function, ncclCftTeamMode_t, ncclComm, ncclComm_t, ncclTeam_t};
 
 use crate::books::Communicator;
 use crate::export::exports;
+use crate::moves;
 use crate::pointer::Place;
 use crate::state::State;
 
@@ -17,6 +18,10 @@ const NOBODY: ncclTeam_t = ncclTeam_t { nRanks: 0, rank: 0, stride: 0 };
 
 fn everyone(communicator: Communicator) -> ncclTeam_t {
     ncclTeam_t { nRanks: communicator.count, rank: communicator.rank, stride: 1 }
+}
+
+fn near(communicator: Communicator) -> ncclTeam_t {
+    if moves::are_on() { everyone(communicator) } else { ALONE }
 }
 
 fn found(state: &mut State, function: Function, comm: Place<ncclComm>) -> Option<Communicator> {
@@ -40,7 +45,7 @@ exports! {
         |state| found(state, Function::ncclTeamWorld, comm).map_or(NOBODY, everyone);
 
     tell fn ncclTeamLsa(comm: ncclComm_t) -> ncclTeam_t =
-        |state| found(state, Function::ncclTeamLsa, comm).map_or(NOBODY, |_| ALONE);
+        |state| found(state, Function::ncclTeamLsa, comm).map_or(NOBODY, near);
 
     tell fn ncclTeamRail(comm: ncclComm_t) -> ncclTeam_t =
         |state| found(state, Function::ncclTeamRail, comm).map_or(NOBODY, everyone);
@@ -66,6 +71,7 @@ exports! {
         rank: c_int,
     ) -> c_int = |state| {
         let found = found(state, Function::ncclTeamRankToLsa, comm);
-        found.map_or(-1, |_| distance(team, rank))
+        let own = |this: Communicator| near(this).rank;
+        found.map_or(-1, |this| own(this).wrapping_add(distance(team, rank)))
     };
 }

@@ -1,4 +1,4 @@
-//! Windows. A rank reaches its own memory, and nobody else's.
+//! Windows. A rank reaches its own memory, and nobody else's unless data moves.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -10,6 +10,7 @@ use nccl_sys::{
 
 use crate::books::{Window, pointer};
 use crate::export::exports;
+use crate::moves::{self, Reach};
 use crate::pointer::Place;
 use crate::state::{Answer, Refusal, State};
 
@@ -19,6 +20,16 @@ fn address(window: Window, offset: usize) -> Result<*mut c_void, Refusal> {
         return Err(Refusal::argument(format!("{offset} is behind a window of {}", window.size)));
     }
     Ok(pointer(window.memory.wrapping_add(offset)))
+}
+
+/// The address of an offset in a rank's part; null where it is not reached.
+fn elsewhere(reach: &Reach, rank: c_int, offset: usize) -> Result<*mut c_void, Refusal> {
+    let rank = usize::try_from(rank).unwrap_or(usize::MAX);
+    let size = reach.size_at(rank).unwrap_or(usize::MAX);
+    if offset > size {
+        return Err(Refusal::argument(format!("{offset} is behind a window of {size}")));
+    }
+    Ok(reach.address(rank, offset).unwrap_or(ptr::null_mut()))
 }
 
 /// No endpoint.
@@ -52,9 +63,20 @@ exports! {
         if !state.has_windows {
             return win.put(ptr::null_mut());
         }
-        let handle = state.handle();
-        state.windows.insert(handle, Window { comm: comm.address(), memory, size });
-        win.put(ptr::without_provenance_mut(handle))
+        let (handle, comm) = (state.handle(), comm);
+        let window = Window { comm: comm.address(), memory, size };
+        let Some(member) = state.moving(comm) else {
+            state.windows.insert(handle, window);
+            return win.put(ptr::without_provenance_mut(handle));
+        };
+        moves::later(move || {
+            let Some(reach) = moves::register(&member, memory, size, winFlags)? else {
+                return win.put(ptr::null_mut());
+            };
+            member.add_window(handle, reach);
+            State::lock().windows.insert(handle, window);
+            win.put(ptr::without_provenance_mut(handle))
+        })
     };
 
     answer fn ncclCommWindowDeregister(
@@ -63,6 +85,9 @@ exports! {
     ) -> ncclResult_t = |state| {
         state.window_of(comm, win)?;
         state.windows.remove(&win.address());
+        if let Some(member) = state.moving(comm) {
+            member.remove_window(win.address());
+        }
         Ok(())
     };
 
@@ -97,7 +122,11 @@ exports! {
         lsaRank: c_int,
         outPtr: *mut *mut c_void,
     ) -> ncclResult_t = |state| {
+        let handle = window.address();
         let window = state.window(window)?;
+        if let Some(reach) = state.reach(window.comm, handle) {
+            return outPtr.put(elsewhere(&reach, lsaRank, offset)?);
+        }
         if lsaRank != 0 {
             return Err(Refusal::argument(format!("{lsaRank} shares no memory")));
         }
@@ -110,7 +139,11 @@ exports! {
         peer: c_int,
         outPtr: *mut *mut c_void,
     ) -> ncclResult_t = |state| {
+        let handle = window.address();
         let window = state.window(window)?;
+        if let Some(reach) = state.reach(window.comm, handle) {
+            return outPtr.put(elsewhere(&reach, peer, offset)?);
+        }
         let this = state.communicators.get(&window.comm).copied();
         let this = this.ok_or_else(|| Refusal::argument("its communicator is gone"))?;
         this.has_rank(peer)?;

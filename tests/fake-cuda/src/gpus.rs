@@ -1,0 +1,41 @@
+//! Which devices there are, and what tells them apart.
+
+use std::env;
+
+/// How many devices the machine has. Where it is set work takes its time.
+const DEVICES: &str = "FAKE_CUDA_DEVICES";
+
+/// Which of them this process sees, and in which order.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+/// The devices of this process, by their numbers on the machine, if the environment says.
+pub(crate) fn of_the_machine() -> Option<Vec<usize>> {
+    let count: usize = env::var(DEVICES).ok()?.parse().ok()?;
+    Some(match env::var(VISIBLE) {
+        Ok(visible) => seen(&visible, count),
+        Err(_) => (0..count).collect(),
+    })
+}
+
+/// The driver's rule: everything up to the first that is none.
+fn seen(visible: &str, count: usize) -> Vec<usize> {
+    let numbers = visible.split(',').map(|number| number.trim().parse().ok());
+    numbers.map_while(|number| number.filter(|number| *number < count)).collect()
+}
+
+/// The place on the machine's bus of a device, which no other has: domain, bus, device.
+pub(crate) fn place(physical: usize) -> (u64, u64, u64) {
+    (0, physical as u64 + 1, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seen;
+
+    #[test]
+    fn what_is_visible() {
+        assert_eq!(seen("2,0", 4), [2, 0]);
+        assert_eq!(seen("1, 7,0", 4), [1]);
+        assert_eq!(seen("", 4), [0; 0]);
+    }
+}

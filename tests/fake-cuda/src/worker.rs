@@ -1,0 +1,54 @@
+//! Streams that take their time: each has a thread that does its work in order, and ends with the
+//! process.
+
+use std::io;
+use std::sync::{Arc, Condvar, PoisonError};
+use std::thread;
+
+use crate::queue::Work;
+use crate::state;
+
+/// Starts the thread of a stream.
+pub(crate) fn start(stream: u64, wake: Arc<Condvar>) -> io::Result<()> {
+    let thread = thread::Builder::new().name("CUDA stream".to_owned());
+    thread.spawn(move || run(stream, &wake)).map(drop)
+}
+
+fn run(stream: u64, wake: &Condvar) {
+    let mut state = state::lock();
+    loop {
+        let Some(work) = state.begin(stream) else {
+            state = wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        drop(state);
+        // Nothing is locked: it may take long.
+        work.carry_out();
+        state = state::lock();
+        state.over(stream, &work);
+        state::changed();
+    }
+}
+
+impl Work {
+    /// Does what has to do with memory; what is to be noted is noted by who asks.
+    pub(crate) fn carry_out(&self) {
+        match *self {
+            Self::Hold | Self::Wait(_) | Self::Record(_) => {}
+            Self::Set { to, value, width, count } => {
+                // SAFETY: device memory is never given back, and the owner of other memory keeps the
+                // driver's contract: it is there, and nobody else's, until its stream is past.
+                unsafe { crate::memory::set(to, value, width, count) };
+            }
+            Self::Copy { to, from, bytes } => {
+                // SAFETY: as above, for both sides.
+                unsafe { crate::memory::copy(to, from, bytes) };
+            }
+            Self::Call { function, data } => {
+                // SAFETY: the caller of `cuLaunchHostFunc` promised that it can be called with this,
+                // once, from any thread.
+                unsafe { function(std::ptr::with_exposed_provenance_mut(data as usize)) };
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What one rank enqueues on one stream at once.
+
+use std::sync::Arc;
+
+use super::collective::{self, Collective, Transfer};
+use super::driver;
+use super::member::{Counted, Link, Member, Ticket};
+use super::signals::{self, Target, Wait, Write};
+use crate::state::Answer;
+
+/// A call, as it was made.
+pub(crate) enum Work {
+    Collective(Collective),
+    /// To a peer, or from it: the address, how many bytes.
+    Send(usize, usize, usize),
+    Recv(usize, usize, usize),
+    Raise(Target, Option<Write>),
+    Wait(Vec<Wait>),
+}
+
+/// The calls of a batch, and what they are to the peers.
+#[derive(Default)]
+pub(super) struct Batch {
+    sends: Vec<Transfer>,
+    recvs: Vec<Transfer>,
+    collectives: Vec<(u64, Collective)>,
+    one_sided: Vec<OneSided>,
+}
+
+enum OneSided {
+    Raise(Target, Option<Write>),
+    Wait(Ticket, Vec<Wait>),
+}
+
+impl Work {
+    /// What it needs connected, if anything.
+    pub(super) fn link(&self) -> Option<Link> {
+        match self {
+            Self::Collective(_) => Some(Link::All),
+            Self::Send(peer, ..) => Some(Link::To(*peer)),
+            Self::Recv(peer, ..) => Some(Link::From(*peer)),
+            Self::Raise(..) | Self::Wait(_) => Some(Link::Signals),
+        }
+    }
+}
+
+impl Batch {
+    pub(super) fn add(&mut self, member: &Arc<Member>, work: Work) {
+        let transfer = |peer, address, bytes, counted| {
+            let number = member.count(counted);
+            Transfer { address, bytes, peer, number }
+        };
+        match work {
+            Work::Collective(call) => {
+                self.collectives.push((member.count(Counted::Collective), call));
+            }
+            Work::Send(peer, address, bytes) => {
+                self.sends.push(transfer(peer, address, bytes, Counted::SendTo(peer)));
+            }
+            Work::Recv(peer, address, bytes) => {
+                self.recvs.push(transfer(peer, address, bytes, Counted::RecvFrom(peer)));
+            }
+            Work::Raise(target, write) => self.one_sided.push(OneSided::Raise(target, write)),
+            Work::Wait(waits) => {
+                self.one_sided.push(OneSided::Wait(member.ticket(true), waits));
+            }
+        }
+    }
+
+    pub(super) fn enqueue(self, member: &Arc<Member>, stream: usize) -> Answer {
+        let Self { sends, recvs, collectives, one_sided } = self;
+        if !sends.is_empty() || !recvs.is_empty() || !collectives.is_empty() {
+            let (ticket, own) = (member.ticket(false), member.clone());
+            driver::enqueue(stream, move || {
+                if ticket.turn() {
+                    kernel(&own, &sends, &recvs, &collectives);
+                }
+            })?;
+        }
+        for work in one_sided {
+            let own = member.clone();
+            driver::enqueue(stream, move || match work {
+                OneSided::Raise(target, write) => signals::raise(&own, target, write.as_ref()),
+                OneSided::Wait(ticket, waits) => signals::wait(&own, &ticket, &waits),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything of a group is under way at once.
+fn kernel(
+    member: &Member,
+    sends: &[Transfer],
+    recvs: &[Transfer],
+    collectives: &[(u64, Collective)],
+) {
+    sends.iter().for_each(|send| send.post(member));
+    collectives.iter().for_each(|(number, call)| collective::run(member, *number, *call));
+    recvs.iter().for_each(|recv| recv.receive(member));
+    sends.iter().for_each(|send| send.settle(member));
+}

@@ -1,0 +1,121 @@
+//! From a call to its stream: groups, and the connections that ranks make first.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use nccl_sys::{Version, ncclResult_t};
+
+use super::batch::{Batch, Work};
+use super::driver;
+use super::end::Hold;
+use super::later::later;
+use super::member::{Link, Member};
+use crate::state::{Answer, Refusal, State};
+
+/// A call that is checked.
+struct Pending {
+    member: Arc<Member>,
+    stream: usize,
+    work: Work,
+}
+
+thread_local! {
+    /// The calls of the group that is open on this thread.
+    static GROUP: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Enqueues a call, or keeps it until the group ends.
+pub(crate) fn enqueue(
+    state: &mut State,
+    member: &Arc<Member>,
+    stream: usize,
+    work: Work,
+) -> Answer {
+    driver::is_of(stream, member.context)?;
+    let pending = Pending { member: member.clone(), stream, work };
+    if state.thread().groups > 0 {
+        GROUP.with_borrow_mut(|group| group.push(pending));
+        return Ok(());
+    }
+    let links = Links::of(state);
+    later(move || launch(links, vec![pending]))
+}
+
+/// The outermost group of this thread has ended.
+pub(crate) fn close_group(state: &State) -> Answer {
+    let group = GROUP.take();
+    let links = Links::of(state);
+    if group.is_empty() { Ok(()) } else { later(move || launch(links, group)) }
+}
+
+fn launch(links: Links, group: Vec<Pending>) -> Answer {
+    links.connect(&group)?;
+    let mut batches: Vec<(Arc<Member>, usize, Batch)> = Vec::new();
+    for Pending { member, stream, work } in group {
+        let same = |(known, on, _): &&mut (Arc<Member>, usize, Batch)| {
+            Arc::ptr_eq(known, &member) && *on == stream
+        };
+        match batches.iter_mut().find(same) {
+            Some((_, _, batch)) => batch.add(&member, work),
+            None => {
+                let mut batch = Batch::default();
+                batch.add(&member, work);
+                batches.push((member, stream, batch));
+            }
+        }
+    }
+    batches.into_iter().try_for_each(|(member, stream, batch)| batch.enqueue(&member, stream))
+}
+
+/// Which connections a release makes when they are first used, on the thread that calls.
+#[derive(Clone, Copy)]
+struct Links {
+    collectives: bool,
+    signals: bool,
+}
+
+impl Links {
+    fn of(state: &State) -> Self {
+        static AT_INIT: LazyLock<bool> =
+            LazyLock::new(|| std::env::var("NCCL_RUNTIME_CONNECT").is_ok_and(|at| at == "0"));
+        Self {
+            collectives: state.at_least(Version::new(2, 22, 3)) && !*AT_INIT,
+            signals: !state.at_least(Version::new(2, 31, 2)),
+        }
+    }
+
+    /// Connects what the group is the first to use: waits for the other ranks of each connection.
+    fn connect(self, group: &[Pending]) -> Answer {
+        let mut awaited: HashMap<(usize, &'static str), (Arc<Member>, Vec<usize>)> = HashMap::new();
+        for Pending { member, work, .. } in group {
+            let Some(link) = work.link() else { continue };
+            let (rank, size) = (member.room.rank, member.room.size);
+            let others = || (0..size).filter(|other| *other != rank).collect::<Vec<_>>();
+            let (says, hears, peers) = match link {
+                Link::All if self.collectives => ("all", "all", others()),
+                Link::Signals if self.signals => ("signals", "signals", others()),
+                Link::To(peer) if peer != rank => ("to", "from", vec![peer]),
+                Link::From(peer) if peer != rank => ("from", "to", vec![peer]),
+                Link::All | Link::Signals | Link::To(_) | Link::From(_) => continue,
+            };
+            if !member.connects(link) {
+                continue;
+            }
+            member.room.post(says, &peers, &[]);
+            let key = (Arc::as_ptr(member).addr(), hears);
+            awaited.entry(key).or_insert_with(|| (member.clone(), Vec::new())).1.extend(peers);
+        }
+        let _hold = Hold::new();
+        for ((_, hears), (member, peers)) in &awaited {
+            for peer in peers {
+                let came = member.wait(|| member.room.take(hears, *peer));
+                came.ok_or_else(|| Refusal {
+                    result: ncclResult_t::ncclInternalError,
+                    words: "revoked while it connected".to_owned(),
+                })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! One rank of a communicator, as what moves data sees it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::c_int;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::end::Hold;
+use super::room::Room;
+use super::window::Reach;
+
+/// One rank.
+pub(crate) struct Member {
+    pub(crate) room: Room,
+    pub(crate) device: c_int,
+    pub(crate) context: usize,
+    /// All ranks are of one host, so that they reach each other's memory.
+    pub(crate) one_host: bool,
+    /// Kernels end, and threads come back.
+    over: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many tickets were given.
+    given: u64,
+    /// Kernels and waits for signals that are not over, by ticket.
+    under_way: BTreeSet<u64>,
+    /// Waits for signals that are not over.
+    waits: usize,
+    /// How many of each kind there were, to pair what ranks call.
+    counts: HashMap<Counted, u64>,
+    /// What is connected.
+    connected: HashSet<Link>,
+    /// Signals that were waited for, by peer, context and number.
+    consumed: HashMap<(usize, usize, usize), u32>,
+    windows: HashMap<usize, Arc<Reach>>,
+}
+
+/// What ranks count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Counted {
+    Collective,
+    SendTo(usize),
+    RecvFrom(usize),
+    Child,
+    Window,
+}
+
+/// What has to be connected before it is used.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Link {
+    All,
+    To(usize),
+    From(usize),
+    /// One-sided operations, up to 2.30.
+    Signals,
+}
+
+/// What is under way, until it is dropped.
+pub(crate) struct Ticket {
+    member: Arc<Member>,
+    number: u64,
+    /// It waits for signals.
+    waits: bool,
+}
+
+/// The ranks of one communicator in this process.
+#[derive(Default)]
+struct Family {
+    alive: usize,
+    members: Vec<Weak<Member>>,
+}
+
+/// By room.
+static HERE: LazyLock<Mutex<HashMap<PathBuf, Family>>> = LazyLock::new(Mutex::default);
+
+fn here() -> MutexGuard<'static, HashMap<PathBuf, Family>> {
+    HERE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Member {
+    pub(crate) fn new(room: Room, device: c_int, context: usize, one_host: bool) -> Arc<Self> {
+        let (over, path) = (AtomicBool::new(false), room.path.clone());
+        let member = Self { room, device, context, one_host, over, state: Mutex::default() };
+        let member = Arc::new(member);
+        let mut here = here();
+        let family = here.entry(path).or_default();
+        family.alive += 1;
+        family.members.push(Arc::downgrade(&member));
+        member
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether kernels are to end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Acquire)
+    }
+
+    /// Looks until there is something; none if the communicator is over before.
+    pub(crate) fn wait<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        self.room.wait(|| match look() {
+            Some(found) => Some(Some(found)),
+            None => self.is_over().then_some(None),
+        })
+    }
+
+    /// Ends kernels and calls that wait for other ranks.
+    fn stop(&self) {
+        self.over.store(true, Release);
+        self.room.ring(self.room.rank);
+    }
+
+    /// Waits for what does not end by that: a stream that waits for a signal.
+    fn settle(&self) {
+        self.room.wait(|| (self.state().waits == 0).then_some(()));
+    }
+
+    /// Frees a thread, and ends kernels.
+    pub(crate) fn revoke(&self) {
+        let _hold = Hold::new();
+        self.stop();
+        self.settle();
+    }
+
+    /// The end of this rank. The last one of the process frees memory, for which the driver waits until
+    /// the devices are idle.
+    pub(crate) fn end(&self, aborts: bool) {
+        let _hold = Hold::new();
+        if aborts {
+            self.stop();
+        }
+        let mut here = here();
+        let last = here.get_mut(&self.room.path).is_some_and(|family| {
+            family.alive -= 1;
+            family.alive == 0
+        });
+        let family = if last { here.remove(&self.room.path) } else { None };
+        drop(here);
+        self.room.leave();
+        let members = family.map(|family| family.members).unwrap_or_default();
+        members.iter().filter_map(Weak::upgrade).for_each(|member| member.settle());
+    }
+
+    /// The number of the next of its kind.
+    pub(crate) fn count(&self, what: Counted) -> u64 {
+        let mut state = self.state();
+        let count = state.counts.entry(what).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    /// Whether this is to be connected now.
+    pub(crate) fn connects(&self, link: Link) -> bool {
+        self.state().connected.insert(link)
+    }
+
+    /// A place in the order of the communicator.
+    pub(crate) fn ticket(self: &Arc<Self>, waits: bool) -> Ticket {
+        let mut state = self.state();
+        state.given += 1;
+        state.waits += usize::from(waits);
+        let number = state.given;
+        state.under_way.insert(number);
+        Ticket { member: self.clone(), number, waits }
+    }
+
+    /// Whether a rank has raised a signal so often as is waited for; then that is used up.
+    pub(crate) fn consume(&self, from: usize, context: usize, signal: usize, times: u32) -> bool {
+        let raised = self.room.raised(from, self.room.rank, context, signal);
+        let mut state = self.state();
+        let consumed = state.consumed.entry((from, context, signal)).or_default();
+        if raised.wrapping_sub(*consumed) < times {
+            return false;
+        }
+        *consumed += times;
+        true
+    }
+
+    pub(crate) fn add_window(&self, handle: usize, reach: Reach) {
+        self.state().windows.insert(handle, Arc::new(reach));
+    }
+
+    pub(crate) fn remove_window(&self, handle: usize) {
+        self.state().windows.remove(&handle);
+    }
+
+    pub(crate) fn window(&self, handle: usize) -> Option<Arc<Reach>> {
+        self.state().windows.get(&handle).cloned()
+    }
+
+    /// Whether an address is in a symmetric window.
+    pub(crate) fn is_in_window(&self, address: usize) -> bool {
+        self.state().windows.values().any(|window| window.has(address))
+    }
+}
+
+impl Ticket {
+    /// Waits until everything before it is over: a communicator is one queue, whatever the streams.
+    pub(crate) fn turn(&self) -> bool {
+        let is_first = || self.member.state().under_way.first() == Some(&self.number);
+        self.member.wait(|| is_first().then_some(())).is_some()
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut state = self.member.state();
+        state.under_way.remove(&self.number);
+        state.waits -= usize::from(self.waits);
+        drop(state);
+        self.member.room.ring(self.member.room.rank);
+    }
+}

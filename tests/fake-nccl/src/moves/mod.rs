@@ -1,0 +1,55 @@
+//! Data that moves, between threads and between processes, where the environment names a folder for
+//! it.
+//!
+//! Ranks of one communicator meet in a folder of that folder, its room. What a rank has for another lies
+//! there as a file that appears whole and that the other takes away; so a rank that was killed simply
+//! sends nothing any more, and the others wait for it as NCCL's do. NCCL's memory is files there too,
+//! which other ranks map: puts and signals go straight to where they belong. Work is enqueued on the
+//! streams of the double of CUDA.
+
+mod batch;
+mod collective;
+mod driver;
+mod end;
+mod header;
+mod later;
+mod launch;
+mod life;
+mod member;
+mod memory;
+#[cfg_attr(not(target_os = "linux"), path = "no_os.rs")]
+mod os;
+mod reduce;
+mod room;
+mod signals;
+mod window;
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+pub(crate) use batch::Work;
+pub(crate) use collective::{Collective, Kind};
+pub(crate) use later::{later, take as take_later};
+pub(crate) use launch::{close_group, enqueue};
+pub(crate) use life::{Id, join, shrink, split};
+pub(crate) use member::Member;
+pub(crate) use memory::{allocate, free};
+pub(crate) use reduce::{Operation, width};
+pub(crate) use room::Slots;
+pub(crate) use signals::{Target, Wait, Write};
+pub(crate) use window::{Reach, register};
+
+/// The folder in which data moves; it should be in memory.
+const FOLDER: &str = "FAKE_NCCL_MOVES";
+
+/// The folder, if data moves.
+pub(crate) fn folder() -> Option<&'static Path> {
+    static FOUND: LazyLock<Option<PathBuf>> =
+        LazyLock::new(|| std::env::var_os(FOLDER).map(PathBuf::from).filter(|_| os::CAN));
+    FOUND.as_deref()
+}
+
+/// Whether data moves.
+pub(crate) fn are_on() -> bool {
+    folder().is_some()
+}

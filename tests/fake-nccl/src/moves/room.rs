@@ -1,0 +1,149 @@
+//! The room of a communicator: a folder with what ranks have for each other, and a page that they share.
+//!
+//! A message is a file that only one rank looks for; it appears whole, and is gone when that rank has
+//! taken it. The page has a bell for each rank, which is rung when there is something new for it, and
+//! the signals.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use super::os::{self, Shared};
+
+/// How many signals a rank has for each peer.
+#[derive(Clone, Copy)]
+pub(crate) struct Slots {
+    pub(crate) contexts: usize,
+    pub(crate) signals: usize,
+}
+
+pub(crate) struct Room {
+    pub(crate) path: PathBuf,
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    page: Shared,
+    slots: Slots,
+    written: AtomicU64,
+}
+
+/// How often who waits looks, if nobody rings.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// How often who enters looks for the others.
+const ENTERING: Duration = Duration::from_millis(1);
+
+impl Room {
+    /// Enters, says something of this rank, and waits until all have; what they said.
+    pub(crate) fn enter(
+        path: PathBuf,
+        (rank, size): (usize, usize),
+        slots: Slots,
+        says: &str,
+    ) -> io::Result<(Self, Vec<String>)> {
+        fs::create_dir_all(&path)?;
+        let page = path.join("page");
+        if rank == 0 {
+            let signals = size * size * slots.contexts * slots.signals;
+            Shared::create(&page, (size + signals) * size_of::<u32>())?;
+        }
+        let (own, new) = (path.join(format!("rank.{rank}")), path.join(format!("new.rank.{rank}")));
+        fs::write(&new, says)?;
+        fs::rename(new, own)?;
+        let read = |rank| fs::read_to_string(path.join(format!("rank.{rank}")));
+        let said = loop {
+            let said: Vec<_> = (0..size).map(read).map_while(Result::ok).collect();
+            if said.len() == size {
+                break said;
+            }
+            thread::sleep(ENTERING);
+        };
+        let page = Shared::open(&page)?;
+        Ok((Self { path, rank, size, page, slots, written: AtomicU64::new(0) }, said))
+    }
+
+    /// Says that this rank is gone; the last one clears the room.
+    pub(crate) fn leave(&self) {
+        // What cannot be cleared goes with the folder that the test made.
+        let gone = |rank| self.path.join(format!("gone.{rank}"));
+        let _ = fs::write(gone(self.rank), "");
+        if (0..self.size).all(|rank| gone(rank).exists()) {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+
+    fn file(&self, what: &str, from: usize, to: usize) -> PathBuf {
+        self.path.join(format!("{what}.{from}-{to}"))
+    }
+
+    /// Leaves the same for each of these ranks.
+    pub(crate) fn post(&self, what: &str, to: &[usize], parts: &[&[u8]]) {
+        let number = self.written.fetch_add(1, Relaxed);
+        let new = self.path.join(format!("new.{}.{number}", self.rank));
+        if fs::write(&new, parts.concat()).is_err() {
+            // The folder is gone, and with it whoever would look.
+            return;
+        }
+        for &to in to {
+            let _ = fs::hard_link(&new, self.file(what, self.rank, to));
+            self.ring(to);
+        }
+        let _ = fs::remove_file(new);
+    }
+
+    /// Takes what another rank has left for this one.
+    pub(crate) fn take(&self, what: &str, from: usize) -> Option<Vec<u8>> {
+        let path = self.file(what, from, self.rank);
+        let found = fs::read(&path).ok()?;
+        let _ = fs::remove_file(path);
+        self.ring(from);
+        Some(found)
+    }
+
+    /// Whether a rank has taken what was left for it.
+    pub(crate) fn is_taken(&self, what: &str, to: usize) -> bool {
+        !self.file(what, self.rank, to).exists()
+    }
+
+    /// Has a rank look.
+    pub(crate) fn ring(&self, rank: usize) {
+        let bell = self.page.number(rank);
+        bell.fetch_add(1, AcqRel);
+        os::wake(bell);
+    }
+
+    /// Looks whenever the bell of this rank rings, until there is something.
+    pub(crate) fn wait<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+        let bell = self.page.number(self.rank);
+        loop {
+            let seen = bell.load(Acquire);
+            if let Some(found) = look() {
+                return found;
+            }
+            os::sleep_on(bell, seen, EVERY);
+        }
+    }
+
+    pub(crate) fn slots(&self) -> Slots {
+        self.slots
+    }
+
+    /// How often a rank has raised a signal of another's.
+    pub(crate) fn raised(&self, from: usize, to: usize, context: usize, signal: usize) -> u32 {
+        self.page.number(self.signal(from, to, context, signal)).load(Acquire)
+    }
+
+    /// Raises a signal of another rank's.
+    pub(crate) fn raise(&self, to: usize, context: usize, signal: usize) {
+        self.page.number(self.signal(self.rank, to, context, signal)).fetch_add(1, AcqRel);
+        self.ring(to);
+    }
+
+    fn signal(&self, from: usize, to: usize, context: usize, signal: usize) -> usize {
+        let pair = to * self.size + from;
+        self.size + (pair * self.slots.contexts + context) * self.slots.signals + signal
+    }
+}
