@@ -1,4 +1,6 @@
-//! What needs GPUs: `cargo test --test gpu`. Says so and succeeds where there is none.
+//! What is for GPUs: `cargo test --test gpu`. Where there are none the tests run on the doubles of CUDA
+//! and NCCL, which move data between threads, but for those that take more; `TYPED_NCCL_GPU_DOUBLES=2`
+//! pretends two GPUs on any machine.
 //!
 //! Each test runs in a process of its own, under a watchdog: a hang or a fault of one is told and does
 //! not reach the next. `cargo test --test gpu -- name` runs the tests whose names contain `name`.
@@ -7,6 +9,8 @@
 //! errors). `TYPED_NCCL_GPU_SECONDS=30` gives every test 30 seconds at most.
 
 mod runner;
+#[path = "../processes/stage.rs"]
+mod stage;
 
 mod basics;
 mod collectives;
@@ -28,22 +32,26 @@ use std::process::ExitCode;
 
 use runner::Test;
 
-/// `module::test: GPUs that it needs, seconds that it may take;`
+/// `module::test: GPUs that it needs, seconds that it may take, why it takes real ones;`
 macro_rules! tests {
-    ($($module:ident::$test:ident: $gpus:literal, $seconds:literal;)+) => {
+    ($($module:ident::$test:ident: $gpus:literal, $seconds:literal $(, $real:ident)?;)+) => {
         &[$(Test {
             name: concat!(stringify!($module), "::", stringify!($test)),
             gpus: $gpus,
             seconds: $seconds,
+            real: [$(Some($real),)? None][0],
             run: $module::$test,
         },)+]
     };
 }
 
+const KERNELS: &str = "it has kernels";
+const LARGE: &str = "it takes hundreds of gigabytes";
+
 const TESTS: &[Test] = tests! {
     basics::host_copies_and_zeroes: 1, 60;
     basics::gpus_that_are_not_there: 1, 60;
-    basics::more_memory_than_there_is: 1, 60;
+    basics::more_memory_than_there_is: 1, 60, LARGE;
     basics::copies_of_pinned_memory: 1, 60;
     basics::memory_of_another_gpu: 2, 60;
     errors::lengths_that_differ: 2, 60;
@@ -83,8 +91,8 @@ const TESTS: &[Test] = tests! {
     memory::two_communicators_on_the_same_gpus: 1, 60;
     memory::transfers_of_nothing: 2, 60;
     memory::out_of_memory_while_a_rank_waits: 2, 60;
-    order::what_a_closure_left_before_its_panic: 1, 60;
-    order::a_launch_that_is_still_waiting_is_not_waited_for: 2, 60;
+    order::what_a_closure_left_before_its_panic: 1, 60, KERNELS;
+    order::a_launch_that_is_still_waiting_is_not_waited_for: 2, 60, KERNELS;
     windows::puts_land_and_signals_say_so: 1, 60;
     windows::signals_count_by_peer_and_slot: 1, 60;
     windows::windows_close_and_their_memory_goes_on: 1, 60;
@@ -101,15 +109,15 @@ const TESTS: &[Test] = tests! {
     plans::a_halo_by_puts: 2, 60;
     plans::a_put_without_a_signal: 1, 60;
     plan_library::without_steps: 1, 60;
-    plan_library::pipelines: 1, 60;
-    plan_library::experts: 1, 60;
-    plan_library::a_line: 1, 60;
-    plan_library::a_torus: 1, 60;
+    plan_library::pipelines: 1, 60, KERNELS;
+    plan_library::experts: 1, 60, KERNELS;
+    plan_library::a_line: 1, 60, KERNELS;
+    plan_library::a_torus: 1, 60, KERNELS;
     collectives::every_form_of_integers: 1, 300;
     collectives::every_form_of_floats: 1, 300;
     collectives::random_integer_programs: 1, 300;
     collectives::large: 1, 300;
-    stress::programs: 1, 300;
+    stress::programs: 1, 300, KERNELS;
 };
 
 fn main() -> ExitCode {

@@ -1,18 +1,24 @@
-//! Runs tests, each in a process of its own that is killed when it takes too long.
+//! Runs tests, each in a process of its own that is killed when it takes too long: on GPUs, or on the
+//! doubles of CUDA and NCCL where there are none.
 
 use std::env;
 use std::io::Write as _;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use typed_nccl::{Cuda, Result};
+
+use crate::stage::Stage;
 
 /// A test: a name, how many GPUs it takes at least, how long it may take, what it does.
 pub(crate) struct Test {
     pub(crate) name: &'static str,
     pub(crate) gpus: usize,
     pub(crate) seconds: u64,
+    /// Why it takes real GPUs, if it does.
+    pub(crate) real: Option<&'static str>,
     pub(crate) run: fn() -> Result<()>,
 }
 
@@ -24,6 +30,88 @@ const SECONDS: &str = "TYPED_NCCL_GPU_SECONDS";
 
 /// What each test is run under.
 const UNDER: &str = "TYPED_NCCL_GPU_UNDER";
+
+/// How many GPUs the doubles are to have; then they are taken whatever the machine has.
+const DOUBLES: &str = "TYPED_NCCL_GPU_DOUBLES";
+
+/// How many they have where nothing is said.
+const PRETENDED: usize = 2;
+
+/// What tests run on.
+enum Machine {
+    Gpus(usize),
+    Doubles(usize, Stage),
+}
+
+impl Machine {
+    /// What there is; `Err` says why the tests are skipped.
+    fn find() -> Result<Self, String> {
+        let asked = env::var(DOUBLES).ok().and_then(|asked| asked.parse().ok());
+        let gpus = match (asked, Cuda::count()) {
+            (Some(asked), _) => return Self::doubles(asked),
+            (None, Ok(gpus)) => gpus,
+            (None, Err(error)) => {
+                println!("no GPUs: {error}");
+                return Self::doubles(PRETENDED);
+            }
+        };
+        match Cuda::nccl_version() {
+            Ok(version) => println!("{gpus} GPUs, NCCL {version}"),
+            Err(error) => return Err(format!("{gpus} GPUs, but {error}")),
+        }
+        Ok(Self::Gpus(gpus))
+    }
+
+    fn doubles(gpus: usize) -> Result<Self, String> {
+        if cfg!(not(target_os = "linux")) {
+            return Err("the doubles are for Linux".to_owned());
+        }
+        println!("doubles of {gpus} GPUs and of NCCL");
+        Ok(Self::Doubles(gpus, Stage::new()))
+    }
+
+    /// Runs tests, those on real GPUs one by one.
+    fn run(&self, tests: &[&Test]) -> Vec<(&'static str, How)> {
+        let at_once = if matches!(self, Self::Gpus(_)) { 1 } else { 3 };
+        let (left, outcomes) = (Mutex::new(tests.iter()), Mutex::new(Vec::new()));
+        let next = || left.lock().expect("nobody panics").next();
+        let work = || {
+            while let Some(test) = next() {
+                let how = self.run_one(test);
+                outcomes.lock().expect("nobody panics").push((test.name, how));
+            }
+        };
+        thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(work))));
+        outcomes.into_inner().expect("nobody panics")
+    }
+
+    fn run_one(&self, test: &Test) -> How {
+        if let Some(why) = self.lacks(test) {
+            println!("SKIPPED {}: {why}", test.name);
+            return How::Skipped;
+        }
+        let started = Instant::now();
+        let outcome = parent(test, self);
+        let took = started.elapsed();
+        let (line, how) = match outcome {
+            Ok(()) => (format!("ok      {} ({took:.1?})", test.name), How::Passed),
+            Err(why) => (format!("FAILED  {} ({took:.1?}): {why}", test.name), How::Failed),
+        };
+        // Whoever reads along sees it before the next one can hang.
+        println!("{line}");
+        let _ = std::io::stdout().flush();
+        how
+    }
+
+    /// Why a test is not for this machine.
+    fn lacks(&self, test: &Test) -> Option<String> {
+        let (Self::Gpus(gpus) | Self::Doubles(gpus, _)) = self;
+        match (self, test.real) {
+            (Self::Doubles(..), Some(why)) => Some(why.to_owned()),
+            _ => (test.gpus > *gpus).then(|| format!("it needs {} GPUs", test.gpus)),
+        }
+    }
+}
 
 /// How many times longer things may take: whatever a test runs under slows it down.
 pub(crate) fn slower() -> u64 {
@@ -37,49 +125,32 @@ pub(crate) fn main(tests: &[Test]) -> ExitCode {
     let filter: Vec<String> = env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let wanted = |test: &&Test| filter.is_empty() || filter.iter().any(|f| test.name.contains(f));
     let tests: Vec<&Test> = tests.iter().filter(wanted).collect();
-    let gpus = match Cuda::count() {
-        Ok(gpus) => gpus,
-        Err(error) => {
-            println!("SKIPPED all {} GPU tests: {error}", tests.len());
+    let machine = match Machine::find() {
+        Ok(machine) => machine,
+        Err(why) => {
+            println!("SKIPPED all {} GPU tests: {why}", tests.len());
             return ExitCode::SUCCESS;
         }
     };
-    match Cuda::nccl_version() {
-        Ok(version) => println!("{gpus} GPUs, NCCL {version}"),
-        Err(error) => {
-            println!("SKIPPED all {} GPU tests: {gpus} GPUs, but {error}", tests.len());
-            return ExitCode::SUCCESS;
-        }
-    }
-    let (mut failed, mut skipped) = (Vec::new(), 0);
-    for test in &tests {
-        if test.gpus > gpus {
-            println!("SKIPPED {}: it needs {} GPUs", test.name, test.gpus);
-            skipped += 1;
-            continue;
-        }
-        let started = Instant::now();
-        let outcome = parent(test);
-        let took = started.elapsed();
-        match outcome {
-            Ok(()) => println!("ok      {} ({took:.1?})", test.name),
-            Err(why) => {
-                println!("FAILED  {} ({took:.1?}): {why}", test.name);
-                failed.push(test.name);
-            }
-        }
-        // Whoever reads along sees it before the next one can hang.
-        let _ = std::io::stdout().flush();
-    }
-    let passed = tests.len() - failed.len() - skipped;
+    let outcomes = machine.run(&tests);
+    let failed: Vec<_> = outcomes.iter().filter(|(_, how)| *how == How::Failed).collect();
+    let skipped = outcomes.iter().filter(|(_, how)| *how == How::Skipped).count();
+    let passed = outcomes.len() - failed.len() - skipped;
     println!("{passed} passed, {} failed, {skipped} skipped", failed.len());
-    match failed.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => {
-            println!("failed: {}", failed.join(", "));
-            ExitCode::FAILURE
-        }
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
     }
+    let names: Vec<_> = failed.iter().map(|(name, _)| *name).collect();
+    println!("failed: {}", names.join(", "));
+    ExitCode::FAILURE
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Passed,
+    Failed,
+    Skipped,
 }
 
 fn child(tests: &[Test], name: &str) -> ExitCode {
@@ -96,7 +167,7 @@ fn child(tests: &[Test], name: &str) -> ExitCode {
     }
 }
 
-fn parent(test: &Test) -> Result<(), String> {
+fn parent(test: &Test, machine: &Machine) -> Result<(), String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let under = env::var(UNDER).unwrap_or_default();
     let mut words = under.split_whitespace();
@@ -108,6 +179,9 @@ fn parent(test: &Test) -> Result<(), String> {
         }
         None => Command::new(&this),
     };
+    if let Machine::Doubles(gpus, stage) = machine {
+        stage.set(&mut command, *gpus);
+    }
     command.env(CHILD, test.name).stdin(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("does not start: {error}"))?;
     let most = env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());

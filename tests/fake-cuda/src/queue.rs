@@ -36,6 +36,8 @@ pub(crate) enum Work {
         from: u64,
         bytes: usize,
     },
+    /// Device memory is freed.
+    Free(u64),
     /// A function of the host's.
     Call {
         function: HostFunction,
@@ -98,7 +100,11 @@ impl State {
         next.is_some_and(|work| match work {
             Work::Hold => false,
             Work::Wait(recording) => !self.pending.contains(recording),
-            Work::Record(_) | Work::Set { .. } | Work::Copy { .. } | Work::Call { .. } => true,
+            Work::Record(_)
+            | Work::Set { .. }
+            | Work::Copy { .. }
+            | Work::Free(_)
+            | Work::Call { .. } => true,
         })
     }
 
@@ -116,6 +122,11 @@ impl State {
     pub(crate) fn over(&mut self, stream: u64, work: &Work) {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.busy = false;
+        }
+        if let Work::Free(address) = work
+            && let Ok(piece) = self.live(*address)
+        {
+            piece.freed = true;
         }
         if let Work::Record(recording) = work {
             self.pending.remove(recording);

@@ -34,7 +34,7 @@ impl Work {
     /// Does what has to do with memory; what is to be noted is noted by who asks.
     pub(crate) fn carry_out(&self) {
         match *self {
-            Self::Hold | Self::Wait(_) | Self::Record(_) => {}
+            Self::Hold | Self::Wait(_) | Self::Record(_) | Self::Free(_) => {}
             Self::Set { to, value, width, count } => {
                 // SAFETY: device memory is never given back, and the owner of other memory keeps the
                 // driver's contract: it is there, and nobody else's, until its stream is past.

@@ -81,6 +81,9 @@ pub(crate) struct State {
 
 impl State {
     fn new() -> Self {
+        if moves::are_on() {
+            moves::prepare_end();
+        }
         Self {
             log: Vec::new(),
             misuse: Vec::new(),

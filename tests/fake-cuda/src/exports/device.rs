@@ -13,6 +13,8 @@ const BUS: c_int = 33;
 const ON_THE_BUS: c_int = 34;
 /// `CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID`
 const DOMAIN: c_int = 50;
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`
+const GENERATION: c_int = 75;
 
 exports! {
     fn cuInit(Flags: c_uint) = |library| {
@@ -43,7 +45,9 @@ exports! {
             BUS => bus,
             ON_THE_BUS => device,
             DOMAIN => domain,
-            // The devices can nothing in particular.
+            // Those that reduce 8-bit floats.
+            GENERATION => 9,
+            // They can nothing else in particular.
             _ => 0,
         })
     };

@@ -30,6 +30,21 @@ exports! {
         Ok(())
     };
 
+    fn cuMemAllocAsync(dptr: *mut u64, bytesize: usize, hStream: *mut c_void) = |library| {
+        library.current()?;
+        let device = library.stream(hStream.address())?.device;
+        let address = library.allocate(device, bytesize)?;
+        library.gives(address);
+        dptr.put(address)
+    };
+
+    fn cuMemFreeAsync(dptr: u64, hStream: *mut c_void) = |library| {
+        library.stream(hStream.address())?;
+        library.live(dptr)?;
+        library.enqueue(hStream.address(), Work::Free(dptr));
+        Ok(())
+    };
+
     fn cuMemHostAlloc(pp: *mut *mut c_void, bytesize: usize, Flags: c_uint) = |library| {
         library.current()?;
         let Some(address) = memory::rubbish(bytesize) else {

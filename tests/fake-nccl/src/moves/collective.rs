@@ -1,10 +1,11 @@
 //! Collectives and transfers, as messages.
 
-use std::ptr;
+use std::borrow::Cow;
+use std::{ptr, slice};
 
 use nccl_sys::ncclDataType_t;
 
-use super::header::Header;
+use super::header::{Body, Header};
 use super::member::Member;
 use super::reduce::{Operation, given, reduce, width};
 
@@ -48,22 +49,19 @@ const EAGER: usize = 64 << 10;
 
 /// # Safety
 ///
-/// There are so many bytes; nobody writes to them meanwhile.
-pub(super) unsafe fn read(address: usize, bytes: usize) -> Vec<u8> {
-    let mut own = vec![0; bytes];
-    let from = ptr::with_exposed_provenance::<u8>(address);
-    // SAFETY: the caller's promise; the other side is new.
-    unsafe { ptr::copy_nonoverlapping(from, own.as_mut_ptr(), bytes) };
-    own
+/// There are so many bytes; nobody writes to them while this is used.
+pub(super) unsafe fn view<'a>(address: usize, bytes: usize) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(address), bytes) }
 }
 
 /// # Safety
 ///
-/// There is room for so many bytes; nobody uses them meanwhile.
+/// There is room for so many bytes; nobody else uses them meanwhile.
 unsafe fn write(address: usize, bytes: &[u8]) {
     let to = ptr::with_exposed_provenance_mut::<u8>(address);
-    // SAFETY: the caller's promise; the other side is this function's.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    // SAFETY: the caller's promise; an operation in place writes what is there.
+    unsafe { ptr::copy(bytes.as_ptr(), to, bytes.len()) };
 }
 
 /// A collective that runs: `None` everywhere when the communicator is over first.
@@ -84,65 +82,43 @@ impl Running<'_> {
     fn run(&self) -> Option<()> {
         let (rank, size) = (self.member.room.rank, self.member.room.size);
         let block = self.call.count * width(self.call.datatype);
-        let is_root = rank == self.call.root;
-        let blocks = |all: &[Vec<u8>]| all.concat();
+        let (is_root, root) = (rank == self.call.root, self.call.root);
+        let own = match self.call.kind {
+            Kind::ReduceScatter | Kind::AllToAll => self.own(block * size),
+            Kind::Scatter if is_root => self.own(block * size),
+            Kind::Broadcast | Kind::Scatter if !is_root => &[],
+            _ => self.own(block),
+        };
         match self.call.kind {
-            Kind::AllReduce => {
-                let own = self.given(block);
-                self.post(&self.others(), &own);
-                let all = self.receive_all(own)?;
-                self.write(0, &self.reduced(&all));
+            Kind::Reduce | Kind::Gather if !is_root => {
+                return self.send(&[root], &self.given(own));
             }
-            Kind::Reduce => {
-                let own = self.given(block);
-                if !is_root {
-                    return self.send(&[self.call.root], &own);
-                }
-                let all = self.receive_all(own)?;
-                self.write(0, &self.reduced(&all));
+            Kind::Broadcast | Kind::Scatter if !is_root => self.write(0, &self.receive(root)?),
+            Kind::AllReduce => {
+                let given = self.given(own);
+                self.post(&self.others(), &given);
+                self.reduce(&given)?;
+            }
+            Kind::Reduce => self.reduce(&self.given(own))?,
+            Kind::ReduceScatter => {
+                let given = self.given(own);
+                self.reduce(self.deal(&given, block))?;
             }
             Kind::Broadcast => {
-                if !is_root {
-                    let found = self.receive(self.call.root)?;
-                    self.write(0, &found);
-                    return Some(());
-                }
-                let own = self.read(0, block);
-                self.write(0, &own);
-                self.send(&self.others(), &own)?;
+                self.write(0, own);
+                self.send(&self.others(), own)?;
             }
             Kind::AllGather => {
-                let own = self.read(0, block);
-                self.post(&self.others(), &own);
-                self.write(0, &blocks(&self.receive_all(own)?));
+                self.post(&self.others(), own);
+                self.gather(own)?;
             }
-            Kind::ReduceScatter => {
-                let given = self.given(block * size);
-                let own = self.deal(&given, block);
-                let all = self.receive_all(own)?;
-                self.write(0, &self.reduced(&all));
-            }
+            Kind::Gather => self.gather(own)?,
             Kind::AllToAll => {
-                let all = self.read(0, block * size);
-                let own = self.deal(&all, block);
-                self.write(0, &blocks(&self.receive_all(own)?));
-            }
-            Kind::Gather => {
-                let own = self.read(0, block);
-                if !is_root {
-                    return self.send(&[self.call.root], &own);
-                }
-                self.write(0, &blocks(&self.receive_all(own)?));
+                self.deal(own, block);
+                self.gather(&own[rank * block..(rank + 1) * block])?;
             }
             Kind::Scatter => {
-                if !is_root {
-                    let found = self.receive(self.call.root)?;
-                    self.write(0, &found);
-                    return Some(());
-                }
-                let all = self.read(0, block * size);
-                let own = self.deal(&all, block);
-                self.write(0, &own);
+                self.write(0, self.deal(own, block));
                 self.settle(&self.others(), block)?;
             }
         }
@@ -161,23 +137,40 @@ impl Running<'_> {
         Header { kind, datatype, op, root, count: count as u64 }
     }
 
-    fn read(&self, offset: usize, bytes: usize) -> Vec<u8> {
+    /// What this rank sends.
+    fn own(&self, bytes: usize) -> &[u8] {
         // SAFETY: the caller keeps NCCL's contract: the send buffer has what the call says, until its
         // stream is past.
-        unsafe { read(self.call.send + offset, bytes) }
+        unsafe { view(self.call.send, bytes) }
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) {
-        // SAFETY: the same for the receive buffer.
+        // SAFETY: the same for the receive buffer; what is written over is not read any more.
         unsafe { write(self.call.recv + offset, bytes) };
     }
 
-    fn given(&self, bytes: usize) -> Vec<u8> {
-        given(self.call.datatype, self.call.operation, self.read(0, bytes))
+    fn given<'b>(&self, own: &'b [u8]) -> Cow<'b, [u8]> {
+        given(self.call.datatype, self.call.operation, own)
     }
 
-    fn reduced(&self, all: &[Vec<u8>]) -> Vec<u8> {
-        reduce(self.call.datatype, self.call.operation, all)
+    /// Writes what all have given, reduced.
+    fn reduce(&self, own: &[u8]) -> Option<()> {
+        let theirs = self.receive_all()?;
+        let mut all: Vec<&[u8]> = theirs.iter().map(|theirs| &**theirs).collect();
+        all.insert(self.member.room.rank, own);
+        self.write(0, &reduce(self.call.datatype, self.call.operation, &all));
+        Some(())
+    }
+
+    /// Writes what all have sent, one after the other.
+    fn gather(&self, own: &[u8]) -> Option<()> {
+        let theirs = self.receive_all()?;
+        // First of all: in place it may lie where the others' go.
+        self.write(self.member.room.rank * own.len(), own);
+        for (rank, theirs) in self.others().into_iter().zip(theirs) {
+            self.write(rank * own.len(), &theirs);
+        }
+        Some(())
     }
 
     fn post(&self, to: &[usize], bytes: &[u8]) {
@@ -199,26 +192,22 @@ impl Running<'_> {
     }
 
     /// Posts to each rank its own block; gives this rank's.
-    fn deal(&self, all: &[u8], block: usize) -> Vec<u8> {
+    fn deal<'b>(&self, all: &'b [u8], block: usize) -> &'b [u8] {
         let of = |rank: usize| &all[rank * block..(rank + 1) * block];
         for rank in self.others() {
             self.post(&[rank], of(rank));
         }
-        of(self.member.room.rank).to_vec()
+        of(self.member.room.rank)
     }
 
     /// What a rank has sent. Who sent something else has sent nothing, and is waited for.
-    fn receive(&self, from: usize) -> Option<Vec<u8>> {
+    fn receive(&self, from: usize) -> Option<Body> {
         self.member.wait(|| self.header().strip(self.member.room.take(&self.what, from)?))
     }
 
-    /// What every rank has, this one included.
-    fn receive_all(&self, own: Vec<u8>) -> Option<Vec<Vec<u8>>> {
-        let mut own = Some(own);
-        let rank = self.member.room.rank;
-        (0..self.member.room.size)
-            .map(|from| if from == rank { own.take() } else { self.receive(from) })
-            .collect()
+    /// What every other rank has sent.
+    fn receive_all(&self) -> Option<Vec<Body>> {
+        self.others().into_iter().map(|from| self.receive(from)).collect()
     }
 }
 
@@ -234,8 +223,8 @@ impl Transfer {
     pub(super) fn post(self, member: &Member) {
         // SAFETY: the caller keeps NCCL's contract: the send buffer has what the call says, until its
         // stream is past.
-        let own = unsafe { read(self.address, self.bytes) };
-        member.room.post(&self.what(), &[self.peer], &[&self.header().to_bytes(), &own]);
+        let own = unsafe { view(self.address, self.bytes) };
+        member.room.post(&self.what(), &[self.peer], &[&self.header().to_bytes(), own]);
     }
 
     /// Waits until it is taken, if it is long.

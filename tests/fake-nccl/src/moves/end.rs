@@ -17,8 +17,6 @@ pub(crate) struct Hold(());
 
 impl Hold {
     pub(crate) fn new() -> Self {
-        static REGISTERED: Once = Once::new();
-        REGISTERED.call_once(|| os::at_exit(wait));
         HOLDS.fetch_add(1, SeqCst);
         Self(())
     }
@@ -28,6 +26,12 @@ impl Drop for Hold {
     fn drop(&mut self) {
         HOLDS.fetch_sub(1, SeqCst);
     }
+}
+
+/// Called before the program can register anything that ends what holds on.
+pub(crate) fn prepare() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| os::at_exit(wait));
 }
 
 extern "C" fn wait() {

@@ -1,5 +1,9 @@
 //! What a message says of itself. Ranks that call different things do not notice: they wait.
 
+use std::ops::Deref;
+
+use super::room::Message;
+
 /// Which call a message is of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -25,11 +29,18 @@ impl Header {
     }
 
     /// What comes after the header of a message, if it is this header.
-    pub(crate) fn strip(self, mut message: Vec<u8>) -> Option<Vec<u8>> {
-        if !message.starts_with(&self.to_bytes()) {
-            return None;
-        }
-        message.drain(..BYTES);
-        Some(message)
+    pub(super) fn strip(self, message: Message) -> Option<Body> {
+        message.starts_with(&self.to_bytes()).then_some(Body(message))
+    }
+}
+
+/// What a rank has sent.
+pub(super) struct Body(Message);
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0[BYTES..]
     }
 }

@@ -54,5 +54,5 @@ pub(crate) fn find(address: usize) -> Option<(PathBuf, usize)> {
     let pieces = pieces();
     let (start, piece) = pieces.range(..=address).next_back()?;
     let offset = address - start;
-    (offset < piece.shared.bytes()).then(|| (piece.path.clone(), offset))
+    (offset < piece.shared.len()).then(|| (piece.path.clone(), offset))
 }

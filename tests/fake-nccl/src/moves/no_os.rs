@@ -24,7 +24,11 @@ impl Shared {
         match *self {}
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
         match *self {}
     }
 

@@ -56,8 +56,14 @@ impl Shared {
         self.start
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes
+    }
+
+    /// What is in it, where nobody writes to it any more.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: so many bytes are mapped, as long as `self`; a message appears when it is written.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 
     /// A number in it, by its place among such numbers.

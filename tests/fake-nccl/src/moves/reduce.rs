@@ -1,6 +1,8 @@
 //! Reductions. Integers wrap; floats are reduced in 64 bits and rounded once, so that the order of the
 //! ranks does not matter.
 
+use std::borrow::Cow;
+
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 use nccl_sys::{ncclDataType_t as Type, ncclRedOp_t};
@@ -154,21 +156,21 @@ macro_rules! of_type {
 }
 
 /// What a rank gives into a reduction.
-pub(super) fn given(datatype: Type, operation: Operation, mut own: Vec<u8>) -> Vec<u8> {
+pub(super) fn given(datatype: Type, operation: Operation, own: &[u8]) -> Cow<'_, [u8]> {
     let scalar = match operation {
-        Operation::BuiltIn(_) => return own,
+        Operation::BuiltIn(_) => return Cow::Borrowed(own),
         Operation::Scaled(scalar) => scalar,
         Operation::ScaledBy(address) => {
             let mut scalar = [0; 8];
             let bytes = width(datatype);
             // SAFETY: the caller keeps NCCL's contract: an element is there until the operation has run.
-            let found = unsafe { super::collective::read(address, bytes) };
-            scalar[..bytes].copy_from_slice(&found);
+            scalar[..bytes].copy_from_slice(unsafe { super::collective::view(address, bytes) });
             scalar
         }
     };
+    let mut own = own.to_vec();
     of_type!(datatype, scale(&scalar, &mut own));
-    own
+    Cow::Owned(own)
 }
 
 fn scale<T: Element>(scalar: &[u8; 8], values: &mut [u8]) {
@@ -179,7 +181,7 @@ fn scale<T: Element>(scalar: &[u8; 8], values: &mut [u8]) {
 }
 
 /// What ranks gave, reduced.
-pub(super) fn reduce(datatype: Type, operation: Operation, all: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn reduce(datatype: Type, operation: Operation, all: &[&[u8]]) -> Vec<u8> {
     let op = match operation {
         Operation::BuiltIn(op) => op,
         Operation::Scaled(_) | Operation::ScaledBy(_) => ncclRedOp_t::ncclSum,
@@ -187,18 +189,28 @@ pub(super) fn reduce(datatype: Type, operation: Operation, all: &[Vec<u8>]) -> V
     of_type!(datatype, folded(op, all))
 }
 
-fn folded<T: Element>(op: ncclRedOp_t, all: &[Vec<u8>]) -> Vec<u8> {
+/// How many elements are reduced at once.
+const STEP: usize = 4096;
+
+fn folded<T: Element>(op: ncclRedOp_t, all: &[&[u8]]) -> Vec<u8> {
     let Some((first, rest)) = all.split_first() else { return Vec::new() };
-    let mut sums: Vec<T::Wide> = first.chunks_exact(T::BYTES).map(T::read).collect();
-    for other in rest {
-        for (sum, value) in sums.iter_mut().zip(other.chunks_exact(T::BYTES)) {
-            *sum = T::fold(op, *sum, T::read(value));
-        }
-    }
     let mut bytes = vec![0; first.len()];
-    for (sum, place) in sums.into_iter().zip(bytes.chunks_exact_mut(T::BYTES)) {
-        let value = if op == ncclRedOp_t::ncclAvg { T::mean(sum, all.len()) } else { sum };
-        T::write(value, place);
+    let step = STEP * T::BYTES;
+    let mut sums: Vec<T::Wide> = Vec::with_capacity(STEP);
+    for (at, place) in (0..).step_by(step).zip(bytes.chunks_mut(step)) {
+        let part = at..at + place.len();
+        sums.clear();
+        sums.extend(first[part.clone()].chunks_exact(T::BYTES).map(T::read));
+        for other in rest {
+            let values = other[part.clone()].chunks_exact(T::BYTES).map(T::read);
+            for (sum, value) in sums.iter_mut().zip(values) {
+                *sum = T::fold(op, *sum, value);
+            }
+        }
+        for (sum, place) in sums.iter().zip(place.chunks_exact_mut(T::BYTES)) {
+            let is_mean = op == ncclRedOp_t::ncclAvg;
+            T::write(if is_mean { T::mean(*sum, all.len()) } else { *sum }, place);
+        }
     }
     bytes
 }

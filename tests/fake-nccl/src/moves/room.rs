@@ -5,7 +5,8 @@
 //! the signals.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -28,6 +29,27 @@ pub(crate) struct Room {
     page: Shared,
     slots: Slots,
     written: AtomicU64,
+}
+
+/// What a rank has left for another.
+pub(crate) enum Message {
+    Read(Vec<u8>),
+    /// A long one, where it is.
+    Mapped(Shared),
+}
+
+/// From so many bytes on.
+const LONG: usize = 64 << 10;
+
+impl Deref for Message {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Read(bytes) => bytes,
+            Self::Mapped(shared) => shared.bytes(),
+        }
+    }
 }
 
 /// How often who waits looks, if nobody rings.
@@ -83,7 +105,8 @@ impl Room {
     pub(crate) fn post(&self, what: &str, to: &[usize], parts: &[&[u8]]) {
         let number = self.written.fetch_add(1, Relaxed);
         let new = self.path.join(format!("new.{}.{number}", self.rank));
-        if fs::write(&new, parts.concat()).is_err() {
+        let write = |mut file: fs::File| parts.iter().try_for_each(|part| file.write_all(part));
+        if fs::File::create(&new).and_then(write).is_err() {
             // The folder is gone, and with it whoever would look.
             return;
         }
@@ -95,9 +118,13 @@ impl Room {
     }
 
     /// Takes what another rank has left for this one.
-    pub(crate) fn take(&self, what: &str, from: usize) -> Option<Vec<u8>> {
+    pub(crate) fn take(&self, what: &str, from: usize) -> Option<Message> {
         let path = self.file(what, from, self.rank);
-        let found = fs::read(&path).ok()?;
+        let bytes = fs::metadata(&path).ok()?.len() as usize;
+        let found = match bytes {
+            ..LONG => Message::Read(fs::read(&path).ok()?),
+            LONG.. => Message::Mapped(Shared::open(&path).ok()?),
+        };
         let _ = fs::remove_file(path);
         self.ring(from);
         Some(found)
