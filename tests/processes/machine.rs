@@ -1,16 +1,19 @@
-//! Runs programs of this file where CUDA's driver and NCCL are doubles.
+//! Runs programs of this file where CUDA's driver and NCCL are doubles, which move data.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nccl_sys::{BOUND, ENVIRONMENT};
 use typed_nccl::Result;
 
+use crate::ranks::Ranks;
+use crate::stage::Stage;
+
 /// What takes longer hangs.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Names the program that a process is to run.
 const PROGRAM: &str = "TYPED_NCCL_PROCESSES_TEST";
@@ -49,19 +52,50 @@ impl Run {
         command
     }
 
+    /// The program as so many processes of one job, started as torchrun does, on a machine with four
+    /// GPUs.
+    pub(crate) fn ranks(&self, size: usize) -> Ranks {
+        Ranks::start(size, |_| self.on_gpus())
+    }
+
     /// The program on a machine with four GPUs.
     pub(crate) fn on_gpus(&self) -> Command {
         with_gpus(self.bare())
     }
 }
 
+/// Where the data of all programs moves, until the tests are over.
+static STAGE: Mutex<Option<Stage>> = Mutex::new(None);
+
 /// The same with four GPUs.
 pub(crate) fn with_gpus(mut command: Command) -> Command {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
-    fake_cuda::File::install(folder.join("cuda"));
-    let nccl = fake_nccl::File::release(BOUND, folder.join("nccl"));
-    command.env("LD_LIBRARY_PATH", folder.join("cuda")).env(ENVIRONMENT, nccl.path());
+    let mut stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    stage.get_or_insert_with(Stage::new).set(&mut command, 4);
     command
+}
+
+/// Clears the stage when the tests are over, or when one fails.
+struct Clears;
+
+impl Drop for Clears {
+    fn drop(&mut self) {
+        drop(STAGE.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// An example as a program of its own, built as this one was.
+pub(crate) fn example(name: &str) -> PathBuf {
+    let this = env::current_exe().expect("a test is a program");
+    let built = this.ancestors().nth(2).expect("a test lies in target/PROFILE/deps");
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--offline", "--example", name, "--target-dir"]);
+    command.arg(built.parent().expect("the profile is a folder of the target's"));
+    command.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+    if built.ends_with("release") {
+        command.arg("--release");
+    }
+    assert!(command.status().expect("cargo runs").success(), "{name} is not built");
+    built.join("examples").join(name)
 }
 
 pub(crate) fn output(mut command: Command) -> Output {
@@ -109,6 +143,7 @@ pub(crate) fn main(tests: &[&[Test]]) {
         }
         return;
     }
+    let _clears = Clears;
     let wanted = env::args().nth(1).filter(|wanted| !wanted.starts_with('-'));
     for test in tests() {
         if wanted.as_deref().is_none_or(|wanted| test.name.contains(wanted)) {

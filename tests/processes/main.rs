@@ -1,18 +1,29 @@
-//! `launch!` as processes: those that it starts itself, and those that a launcher starts. Each test is
-//! a program of this file, run again by its name with doubles of CUDA's driver and of NCCL.
+//! Ranks as processes: those that `launch!` starts itself, and those that a launcher starts. Each test
+//! is a program of this file, run again by its name with doubles of CUDA's driver and of NCCL. The
+//! doubles move data between processes; what they promise is held here too.
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod launchers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod machine;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod moves;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod own;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod quickstart;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod ranks;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod raw;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod refused;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod stage;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn main() {
-    machine::main(&[own::TESTS, launchers::TESTS, refused::TESTS]);
+    machine::main(&[own::TESTS, launchers::TESTS, refused::TESTS, moves::TESTS, quickstart::TESTS]);
 }
 
 #[cfg(not(all(feature = "cuda", target_os = "linux")))]

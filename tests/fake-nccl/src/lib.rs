@@ -38,8 +38,8 @@
 //! is logged then. A caller may rely on what was measured of NCCL:
 //!
 //! * A communicator is made when all its ranks have come; two on one device are refused. From 2.22 on
-//!   its first collective holds up its thread until all ranks are in theirs, and so does each first
-//!   transfer between two ranks, and up to 2.30 the first one-sided call.
+//!   its first collective holds up its thread until all ranks are in theirs, and so does, up to 2.30,
+//!   its first one-sided call.
 //! * A rank that is killed is waited for, for ever and without an error. So is one that calls something
 //!   else, or other counts. Roots that differ go unnoticed.
 //! * `ncclCommRevoke` frees a thread and ends kernels, `ncclCommAbort` too. Neither ends the wait of a

@@ -33,12 +33,11 @@ enum OneSided {
 }
 
 impl Work {
-    /// What it needs connected, if anything.
+    /// What it needs connected. Transfers connect too, but hold up nobody.
     pub(super) fn link(&self) -> Option<Link> {
         match self {
-            Self::Collective(_) => Some(Link::All),
-            Self::Send(peer, ..) => Some(Link::To(*peer)),
-            Self::Recv(peer, ..) => Some(Link::From(*peer)),
+            Self::Collective(_) => Some(Link::Collectives),
+            Self::Send(..) | Self::Recv(..) => None,
             Self::Raise(..) | Self::Wait(_) => Some(Link::Signals),
         }
     }

@@ -96,7 +96,7 @@ impl Running<'_> {
             Kind::Broadcast | Kind::Scatter if !is_root => self.write(0, &self.receive(root)?),
             Kind::AllReduce => {
                 let given = self.given(own);
-                self.post(&self.others(), &given);
+                self.post(&self.member.room.others(), &given);
                 self.reduce(&given)?;
             }
             Kind::Reduce => self.reduce(&self.given(own))?,
@@ -106,10 +106,10 @@ impl Running<'_> {
             }
             Kind::Broadcast => {
                 self.write(0, own);
-                self.send(&self.others(), own)?;
+                self.send(&self.member.room.others(), own)?;
             }
             Kind::AllGather => {
-                self.post(&self.others(), own);
+                self.post(&self.member.room.others(), own);
                 self.gather(own)?;
             }
             Kind::Gather => self.gather(own)?,
@@ -119,15 +119,10 @@ impl Running<'_> {
             }
             Kind::Scatter => {
                 self.write(0, self.deal(own, block));
-                self.settle(&self.others(), block)?;
+                self.settle(&self.member.room.others(), block)?;
             }
         }
         Some(())
-    }
-
-    fn others(&self) -> Vec<usize> {
-        let own = self.member.room.rank;
-        (0..self.member.room.size).filter(|rank| *rank != own).collect()
     }
 
     fn header(&self) -> Header {
@@ -167,7 +162,7 @@ impl Running<'_> {
         let theirs = self.receive_all()?;
         // First of all: in place it may lie where the others' go.
         self.write(self.member.room.rank * own.len(), own);
-        for (rank, theirs) in self.others().into_iter().zip(theirs) {
+        for (rank, theirs) in self.member.room.others().into_iter().zip(theirs) {
             self.write(rank * own.len(), &theirs);
         }
         Some(())
@@ -194,7 +189,7 @@ impl Running<'_> {
     /// Posts to each rank its own block; gives this rank's.
     fn deal<'b>(&self, all: &'b [u8], block: usize) -> &'b [u8] {
         let of = |rank: usize| &all[rank * block..(rank + 1) * block];
-        for rank in self.others() {
+        for rank in self.member.room.others() {
             self.post(&[rank], of(rank));
         }
         of(self.member.room.rank)
@@ -207,7 +202,7 @@ impl Running<'_> {
 
     /// What every other rank has sent.
     fn receive_all(&self) -> Option<Vec<Body>> {
-        self.others().into_iter().map(|from| self.receive(from)).collect()
+        self.member.room.others().into_iter().map(|from| self.receive(from)).collect()
     }
 }
 

@@ -1,7 +1,6 @@
 //! From a call to its stream: groups, and the connections that ranks make first.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use nccl_sys::{Version, ncclResult_t};
@@ -87,29 +86,22 @@ impl Links {
 
     /// Connects what the group is the first to use: waits for the other ranks of each connection.
     fn connect(self, group: &[Pending]) -> Answer {
-        let mut awaited: HashMap<(usize, &'static str), (Arc<Member>, Vec<usize>)> = HashMap::new();
+        let mut awaited = Vec::new();
         for Pending { member, work, .. } in group {
-            let Some(link) = work.link() else { continue };
-            let (rank, size) = (member.room.rank, member.room.size);
-            let others = || (0..size).filter(|other| *other != rank).collect::<Vec<_>>();
-            let (says, hears, peers) = match link {
-                Link::All if self.collectives => ("all", "all", others()),
-                Link::Signals if self.signals => ("signals", "signals", others()),
-                Link::To(peer) if peer != rank => ("to", "from", vec![peer]),
-                Link::From(peer) if peer != rank => ("from", "to", vec![peer]),
-                Link::All | Link::Signals | Link::To(_) | Link::From(_) => continue,
+            let what = match work.link() {
+                Some(Link::Collectives) if self.collectives => "collectives",
+                Some(Link::Signals) if self.signals => "signals",
+                _ => continue,
             };
-            if !member.connects(link) {
-                continue;
+            if work.link().is_some_and(|link| member.connects(link)) {
+                member.room.post(what, &member.room.others(), &[]);
+                awaited.push((member, what));
             }
-            member.room.post(says, &peers, &[]);
-            let key = (Arc::as_ptr(member).addr(), hears);
-            awaited.entry(key).or_insert_with(|| (member.clone(), Vec::new())).1.extend(peers);
         }
         let _hold = Hold::new();
-        for ((_, hears), (member, peers)) in &awaited {
-            for peer in peers {
-                let came = member.wait(|| member.room.take(hears, *peer));
+        for (member, what) in awaited {
+            for peer in member.room.others() {
+                let came = member.wait(|| member.room.take(what, peer));
                 came.ok_or_else(|| Refusal {
                     result: ncclResult_t::ncclInternalError,
                     words: "revoked while it connected".to_owned(),

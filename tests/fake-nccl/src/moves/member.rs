@@ -53,10 +53,7 @@ pub(crate) enum Counted {
 /// What has to be connected before it is used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Link {
-    All,
-    To(usize),
-    From(usize),
-    /// One-sided operations, up to 2.30.
+    Collectives,
     Signals,
 }
 

@@ -97,6 +97,10 @@ impl Room {
         }
     }
 
+    pub(crate) fn others(&self) -> Vec<usize> {
+        (0..self.size).filter(|rank| *rank != self.rank).collect()
+    }
+
     fn file(&self, what: &str, from: usize, to: usize) -> PathBuf {
         self.path.join(format!("{what}.{from}-{to}"))
     }

@@ -1,0 +1,121 @@
+//! The processes of one job, as torchrun starts them, and what becomes of them.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fs, process};
+
+use crate::machine::LIMIT;
+
+/// Processes that run; what is left of them is killed when this is dropped.
+pub(crate) struct Ranks(Vec<Rank>);
+
+struct Rank {
+    child: Child,
+    /// What it prints, with its errors.
+    prints: PathBuf,
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) said: String,
+}
+
+/// How often is looked.
+const EVERY: Duration = Duration::from_millis(2);
+
+impl Ranks {
+    /// Starts a program for each rank; `of` says how the one of a rank is started.
+    pub(crate) fn start(size: usize, of: impl Fn(usize) -> Command) -> Self {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let job = format!("{}.{}", process::id(), STARTED.fetch_add(1, Relaxed));
+        let port = free_port();
+        let start = |rank: usize| {
+            let prints = env::temp_dir().join(format!("typed-nccl-rank.{job}.{rank}"));
+            let file = fs::File::create(&prints).expect("there is room for what it prints");
+            let mut command = of(rank);
+            command.env("RANK", rank.to_string()).env("WORLD_SIZE", size.to_string());
+            command.env("LOCAL_RANK", rank.to_string()).env("LOCAL_WORLD_SIZE", size.to_string());
+            command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
+            command.env("TORCHELASTIC_RUN_ID", &job);
+            command.stdout(file.try_clone().expect("a file has two names")).stderr(file);
+            Rank { child: command.spawn().expect("the program starts"), prints }
+        };
+        Self((0..size).map(start).collect())
+    }
+
+    /// Waits until a rank has printed this.
+    #[track_caller]
+    pub(crate) fn hears(&mut self, rank: usize, words: &str) {
+        let started = Instant::now();
+        while !self.0[rank].said().contains(words) {
+            let ended = self.0[rank].child.try_wait().expect("a child can be waited for");
+            if ended.is_some() || started.elapsed() > LIMIT {
+                panic!("rank {rank} never says `{words}`: {}", self.all_said());
+            }
+            thread::sleep(EVERY);
+        }
+    }
+
+    /// Kills a process, as `kill -9` does.
+    pub(crate) fn kill(&mut self, rank: usize) {
+        self.0[rank].child.kill().expect("a child can be killed");
+    }
+
+    /// How all of them ended, when they have.
+    #[track_caller]
+    pub(crate) fn ended(mut self) -> Vec<Ended> {
+        let started = Instant::now();
+        let mut ended = Vec::new();
+        for rank in 0..self.0.len() {
+            let status = loop {
+                if let Some(status) = self.0[rank].child.try_wait().expect("it is a child") {
+                    break status;
+                }
+                assert!(started.elapsed() < LIMIT, "rank {rank} hangs: {}", self.all_said());
+                thread::sleep(EVERY);
+            };
+            ended.push(Ended { status, said: self.0[rank].said() });
+        }
+        ended
+    }
+
+    /// Nothing went wrong on any rank.
+    #[track_caller]
+    pub(crate) fn succeed(self) {
+        for (rank, ended) in self.ended().into_iter().enumerate() {
+            assert!(ended.status.success(), "rank {rank}, {}: {}", ended.status, ended.said);
+        }
+    }
+
+    fn all_said(&self) -> String {
+        let said = |(number, rank): (usize, &Rank)| format!("\nrank {number}:\n{}", rank.said());
+        self.0.iter().enumerate().map(said).collect()
+    }
+}
+
+impl Rank {
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.prints).unwrap_or_default()).into_owned()
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_file(&self.prints);
+    }
+}
+
+/// A port that nobody had a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("there is a free port");
+    listener.local_addr().expect("it is bound").port()
+}
