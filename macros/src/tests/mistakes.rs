@@ -69,7 +69,7 @@ macro_rules! files {
     )+};
 }
 
-files! { unread equations mends slips sizes hazards header messages parts statements names peers regions collectives compute checked checks }
+files! { conditions unread equations mends slips sizes hazards header messages parts statements names peers regions collectives compute checked checks }
 
 /// The table of the documentation quotes what is said, for every check.
 #[test]
