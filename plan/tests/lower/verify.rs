@@ -65,7 +65,7 @@ fn order(schedule: &Schedule, rank: usize) -> Order<'_> {
     (among, on)
 }
 
-/// N2: the messages between two ranks are parted into groups alike at both ends.
+/// The messages between two ranks are parted into groups alike at both ends.
 #[track_caller]
 fn grouped_alike(schedule: &Schedule) {
     let ends = |a: u32, b: u32| {
