@@ -212,6 +212,17 @@ mod tests {
         assert!(matches!(asked(&Variables::of(rank)), Ok(Ranks::This(_))));
     }
 
+    #[cfg(not(feature = "cuda"))]
+    #[test]
+    fn a_build_without_gpus_says_so() {
+        for asked in ["cuda", "cuda:2", "cuda-threads:2"] {
+            let error = fault(&format!("TYPED_NCCL={asked}"));
+            assert!(error.contains(asked) && error.contains("feature `cuda`"), "{error}");
+        }
+        let error = fault("RANK=1 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500");
+        assert!(error.contains("feature `cuda`") && error.contains("TYPED_NCCL=host:2"), "{error}");
+    }
+
     #[test]
     fn nobody_asks_for_anything() {
         assert!(matches!(asked(&Variables::of("")), Ok(Ranks::Host(4))));
