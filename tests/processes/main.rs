@@ -3,6 +3,8 @@
 //! doubles move data between processes; what they promise is held here too.
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod deaths;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod launchers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod machine;
@@ -23,7 +25,14 @@ mod stage;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn main() {
-    machine::main(&[own::TESTS, launchers::TESTS, refused::TESTS, moves::TESTS, quickstart::TESTS]);
+    machine::main(&[
+        own::TESTS,
+        launchers::TESTS,
+        refused::TESTS,
+        moves::TESTS,
+        quickstart::TESTS,
+        deaths::TESTS,
+    ]);
 }
 
 #[cfg(not(all(feature = "cuda", target_os = "linux")))]
