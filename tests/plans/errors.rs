@@ -315,3 +315,25 @@ fn a_mesh_that_is_not_the_communicator() {
     let unknown = why(Values::new().number("len", 1));
     assert_eq!(unknown.to_string(), "it has no parameter `len`; what it has: none");
 }
+
+/// Nobody walks it to find out: the line of the loop is told, and what helps who binds.
+#[test]
+fn a_loop_that_is_too_long_to_be_checked() {
+    let mut plan = PlanBuilder::new("long");
+    plan.ranks(1..);
+    let k = plan.param("k", 1..);
+    let a = plan.local::<f32>("a", 1);
+    let net = plan.stream("net");
+    let line = line!() + 1;
+    plan.for_each("i", ..k, |plan, _| drop(plan.on(net).run("work").writes(a)));
+    let plan = plan.check().expect("a plan");
+    let bind = |k: usize| {
+        alone(|comm| plan::bind(comm, plan.plan(), &Values::new().number("k", k)).map(drop))
+    };
+    for k in [4_000_000_000, i64::MAX as usize] {
+        let text = bind(k).to_string();
+        assert!(text.contains("this is more than what is checked"), "{text}");
+        assert!(text.contains(&format!("tests/plans/errors.rs:{line}:")), "{text}");
+        assert!(text.contains("choose smaller sizes"), "{text}");
+    }
+}

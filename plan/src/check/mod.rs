@@ -32,7 +32,7 @@ mod written;
 pub use accepted::Accepted;
 
 use crate::ir::{Location, Plan};
-use crate::program::{Budget, DOES_NOT_FIT, Program, Statements, expand, fits};
+use crate::program::{Budget, DOES_NOT_FIT, MOST_WORK, Program, Statements, expand, fits};
 use crate::sizes::{self, Chosen};
 use crate::verdict::{Problem, ProblemKind, Rejected, Sizes};
 use instance::Instance;
@@ -111,9 +111,6 @@ fn malformed(plan: &Plan) -> Vec<Problem> {
     let help = "declare fewer: values of one kind can be one list";
     vec![Problem::new(ProblemKind::TooLarge, DOES_NOT_FIT.to_owned(), Location::default(), help)]
 }
-
-/// How much work the check of one instance takes at most: about so many units are written out or compared.
-const MOST_WORK: u64 = 8_000_000;
 
 /// How much work the chosen sizes of a plan take together at most.
 const CHOSEN_WORK: u64 = 120_000;

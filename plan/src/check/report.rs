@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::instance::Instance;
 use crate::ir::{BufferId, Expr, Location, Plan};
-use crate::program::{Env, NONE, Op, Program, Span};
+use crate::program::{Env, NONE, Op, Program, Span, declared, too_large};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
 
 /// How many problems of one rule are told.
@@ -120,9 +120,7 @@ impl<'a> Report<'a> {
 
     pub(crate) fn too_large(&mut self, what: &str) {
         let title = format!("{what} is more than what is checked at this size");
-        let help = "check the plan for smaller sizes";
-        let problem = Problem::new(ProblemKind::TooLarge, title, Location::default(), help);
-        self.problems.push(problem.at_sizes(self.sizes));
+        self.problems.push(too_large(&title, declared(self.plan), self.sizes));
     }
 
     /// Whether something has no other half, so that nothing can be said about waiting.

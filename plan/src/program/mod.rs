@@ -7,7 +7,7 @@ mod objects;
 mod statements;
 
 pub(crate) use eval::{Env, NoValue};
-pub(crate) use expand::expand;
+pub(crate) use expand::{declared, expand, too_large};
 pub(crate) use layout::Layout;
 pub(crate) use objects::{NoMemory, NoSpan, Object, Objects};
 pub(crate) use statements::Statements;
@@ -171,6 +171,9 @@ impl Program {
         self.ops_of(unit).iter().fold(0, |set, op| set | 1 << op.communicator)
     }
 }
+
+/// How much work the check of one instance takes at most: about so many units are written out or compared.
+pub(crate) const MOST_WORK: u64 = 8_000_000;
 
 /// Work that is left: about so many units are written out or compared. A count, so that every machine decides
 /// alike.

@@ -48,6 +48,7 @@ pub(crate) fn expand(
         ops: Vec::new(),
         problems: Vec::new(),
         stopped: false,
+        stopped_at: None,
         shifts: Vec::new(),
         known_shifts: HashMap::new(),
         turn: 0,
@@ -55,9 +56,11 @@ pub(crate) fn expand(
         counted: HashMap::new(),
     };
     walk.steps(&statements.steps, &Active::All);
-    let Walk { units, ops, mut problems, stopped, shifts, counted: counters, .. } = walk;
+    let Walk { units, ops, mut problems, stopped, stopped_at, shifts, counted: counters, .. } =
+        walk;
     if stopped {
-        problems.push(too_large("this is more than what is checked", sizes));
+        let at = stopped_at.map_or_else(|| declared(plan), |at| statements.places[at as usize]);
+        problems.push(too_large("this is more than what is checked", at, sizes));
     }
     if !problems.is_empty() {
         return Err(problems);
@@ -85,7 +88,7 @@ fn laid_out(
     sizes: &Sizes,
     budget: &mut Budget,
 ) -> Result<(Layout, Objects), Vec<Problem>> {
-    let too_large = |title| vec![too_large(title, sizes)];
+    let too_large = |title| vec![too_large(title, declared(plan), sizes)];
     if !fits(plan) {
         return Err(too_large(DOES_NOT_FIT));
     }
@@ -117,9 +120,15 @@ fn laid_out(
     Ok((layout, objects))
 }
 
-fn too_large(title: &str, sizes: &Sizes) -> Problem {
-    let (kind, at) = (ProblemKind::TooLarge, Location::default());
-    Problem::new(kind, title.to_owned(), at, "check it for smaller sizes").at_sizes(sizes)
+/// That a check or a bind at these sizes is more than what is checked.
+pub(crate) fn too_large(title: &str, at: Location, sizes: &Sizes) -> Problem {
+    let (title, help) = (title.to_owned(), "choose smaller sizes");
+    Problem::new(ProblemKind::TooLarge, title, at, help).at_sizes(sizes)
+}
+
+/// Where a plan says what its ranks are: the place of what no statement alone is to blame for.
+pub(crate) fn declared(plan: &Plan) -> Location {
+    plan.axes.first().map(|axis| axis.at).unwrap_or_default()
 }
 
 /// Help with a number without a value.
@@ -166,6 +175,8 @@ struct Walk<'a> {
     problems: Vec<Problem>,
     /// Whether there is more than what is checked.
     stopped: bool,
+    /// The statement at which there was.
+    stopped_at: Option<u32>,
     shifts: Vec<Shift>,
     /// Their places in the list.
     known_shifts: HashMap<Vec<(u32, i64, bool)>, u32>,

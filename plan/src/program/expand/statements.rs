@@ -2,7 +2,11 @@
 
 use super::{Active, Halves, Walk};
 use crate::ir::{Condition, Expr, StepKind};
+use crate::program::MOST_WORK;
 use crate::program::statements::Numbered;
+
+/// How far a loop is followed that is more than what is checked.
+const FIRST_TURNS: u32 = 1000;
 
 impl Walk<'_> {
     pub(super) fn steps(&mut self, steps: &[Numbered<'_>], active: &Active) {
@@ -38,6 +42,9 @@ impl Walk<'_> {
                     self.issue(number);
                 }
             }
+        }
+        if self.stopped {
+            self.stopped_at.get_or_insert(number);
         }
     }
 
@@ -121,9 +128,16 @@ impl Walk<'_> {
         let filled: Vec<_> = among.map(|(_, bounds)| *bounds).filter(|(a, b)| a < b).collect();
         let Some(first) = filled.iter().map(|(from, _)| *from).min() else { return };
         let last = filled.iter().map(|(_, to)| *to).max().unwrap_or(first);
+        let each = 1 + bounds.len() as u64;
+        let is_long = last.abs_diff(first).saturating_mul(each) > MOST_WORK;
         let mut value = if reverse { last - 1 } else { first };
-        while (first..last).contains(&value) {
-            if self.stopped || !self.spend(1 + bounds.len() as u64) {
+        for turn in 0.. {
+            if !(first..last).contains(&value) {
+                break;
+            }
+            // What is wrong in a loop without end is seen at its beginning.
+            self.stopped |= is_long && turn == FIRST_TURNS;
+            if self.stopped || !self.spend(each) {
                 break;
             }
             self.counters[counter] = Some(value);
