@@ -132,6 +132,25 @@ const KINDS: &[Kind] = &[
             comm.wait_signal(comm.ring(-1))
         }))
     }),
+    // Debug builds check the order of uses: what it remembers of each is bounded.
+    ("puts that are read, and streams that wait for each other", 500, |comm| {
+        let (w, source) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+        let mut read = comm.device().zeros::<f32>(8)?;
+        let (first, second) = (comm.device().stream()?, comm.device().stream()?);
+        Ok(Box::new(move |comm| {
+            let (left, right) = (comm.ring(-1), comm.ring(1));
+            comm.on(&first).put_signal(&source, right, w.at(0))?;
+            comm.on(&first).wait_signal(left)?;
+            second.wait_for(&first.mark()?)?;
+            second.launch((&w, &mut read), |(w, read), ()| read.copy_from_slice(w))?;
+            first.wait_for(&second.mark()?)?;
+            comm.on(&first).signal(left)?;
+            comm.on(&first).wait_signal(right)?;
+            comm.on(&second).all_reduce_in_place(&mut read, Sum)?;
+            comm.sync(&first)?;
+            comm.sync(&second)
+        }))
+    }),
     ("a wait for a signal on a new stream", 1000, |comm| {
         let w = comm.window::<f32>(8)?;
         Ok(Box::new(move |comm| {

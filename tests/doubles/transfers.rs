@@ -182,6 +182,47 @@ fn that_nobody_receives() {
     });
 }
 
+/// What is told of a rank that does not finish is why, whatever it never received.
+#[test]
+fn that_a_rank_which_is_aborted_or_dropped_does_not_receive() {
+    let ends: [(fn(Comm), &str); 2] = [
+        (|comm| drop(comm.abort_because("enough")), "rank 1 left: it was aborted (at"),
+        (|comm| drop(comm), "rank 1 left: its communicator was dropped without `finish`"),
+    ];
+    for (end, why) in ends {
+        on(NEWEST, || {
+            let together = Barrier::new(2);
+            let sent = |comm: &Comm| -> Result<()> {
+                let x = comm.device().zeros::<f32>(1024)?;
+                comm.send(&x, 1)?;
+                comm.sync(comm.stream())
+            };
+            let rank = |seat: Seat| -> Result<()> {
+                let device = Cuda::any(seat.rank().index() as u32)?;
+                let comm = seat.init(device)?;
+                if comm.rank().index() == 1 {
+                    together.wait();
+                    end(comm);
+                    return Ok(());
+                }
+                sent(&comm)?;
+                together.wait();
+                comm.finish()
+            };
+            thread::scope(|scope| {
+                let [a, b] = Seat::local(2).try_into().expect("two ranks");
+                let (a, b) = (scope.spawn(|| rank(a)), scope.spawn(|| rank(b)));
+                b.join().expect("no panic")?;
+                let told = a.join().expect("no panic").expect_err("rank 1 does not finish");
+                assert!(matches!(told, Error::PeerFailed(_)), "{told}");
+                let told = told.to_string();
+                assert!(told.contains(why), "{told}");
+                Ok(())
+            })
+        });
+    }
+}
+
 /// What was refused was not sent.
 #[test]
 fn that_are_met_or_refused_are_no_loss() {
