@@ -10,13 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::net::{self, Said, Uplink};
+use super::net::{self, Run, Said, Uplink};
 use super::{FINISH, Parts, Patience, Topic};
 use crate::error::{Error, PeerFailed, Site, Timeout, ValueMismatch};
 use crate::{Rank, Result};
 
 /// How long a wait rests before it looks at health and deadline again.
 const REST: Duration = Duration::from_millis(5);
+
+/// How many missing ranks a report tells of, one by one.
+const NAMED: usize = 32;
 
 /// The shared side of a control plane within one process.
 pub(crate) struct Meeting {
@@ -391,13 +394,15 @@ impl Meeting {
         self.news.notify_all();
     }
 
-    /// What ranks elsewhere say in an exchange. All of them are ranks, and have not said it before.
-    pub(super) fn hear(&self, seq: u64, ranks: RangeInclusive<u32>, said: &Said) {
-        let Said { topic, site, ref bytes } = *said;
+    /// What ranks elsewhere say in exchange `seq`. All of them are ranks, and have not said it before.
+    pub(super) fn hear(&self, seq: u64, runs: &[Run]) {
         let mut state = self.state();
         if !state.replica.is_past(seq) {
-            let part = Contribution { topic, site, bytes: bytes.clone(), done: false };
-            state.insert(self.size as usize, seq, ranks, &part);
+            for Run { first, last, said, .. } in runs {
+                let Said { topic, site, ref bytes } = **said;
+                let part = Contribution { topic, site, bytes: bytes.clone(), done: false };
+                state.insert(self.size as usize, seq, *first..=*last, &part);
+            }
         }
         drop(state);
         self.news.notify_all();
@@ -428,13 +433,18 @@ impl Meeting {
         for r in (0..self.size as usize).filter(|r| posted(*r)) {
             report += &format!(" {r}");
         }
-        for r in (0..self.size as usize).filter(|r| !posted(*r)) {
+        let missing = (0..self.size as usize).filter(|r| !posted(*r));
+        for r in missing.clone().take(NAMED) {
             report += &match state.last[r] {
                 Some((topic, site)) => {
                     format!("; rank {r} is missing, last seen in {topic} at {}", site)
                 }
                 None => format!("; rank {r} is missing and made no host-side call yet"),
             };
+        }
+        match missing.count() {
+            all if all > NAMED => report += &format!("; {} more are missing", all - NAMED),
+            _ => {}
         }
         if !state.replica.trouble.is_empty() {
             report = format!("{}; {report}", state.replica.trouble);

@@ -336,9 +336,11 @@ impl<W: World> Draft<W> {
         locals.sort_by_key(|local| local.object);
         let most_written = written.max().unwrap_or(0);
         let gives_windows = objects.iter().any(|object| object.is_window && !object.is_local);
-        let size = comm.size();
+        let (size, own) = (comm.size(), comm.rank());
         let same = match gives_windows {
-            true => Some(comm.here().core.share("bind", site, |_| Same::new(size))?),
+            true => Some(
+                comm.here().core.share("bind", site, |wire| Same::new(size, wire.map(|_| own)))?,
+            ),
             false => None,
         };
         let events = schedule.ranks[rank].events as usize;

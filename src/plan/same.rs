@@ -33,8 +33,13 @@ pub(super) struct Other {
 }
 
 impl Same {
-    pub(super) fn new(size: usize) -> Self {
-        let state = State { changes: VecDeque::new(), foremost: 0, begun: vec![0; size] };
+    /// Of ranks that share memory; `alone` is one that does not, which compares with itself only.
+    pub(super) fn new(size: usize, alone: Option<Rank>) -> Self {
+        // Those that never begin here hold up nothing.
+        let begun =
+            |rank| if alone.is_none_or(|alone| alone.index() == rank) { 0 } else { u64::MAX };
+        let begun = (0..size).map(begun).collect();
+        let state = State { changes: VecDeque::new(), foremost: 0, begun };
         Self { state: Mutex::new(state) }
     }
 

@@ -78,7 +78,6 @@ pub(super) enum Command {
         to: Sender<CommId>,
     },
     /// As if the process of a node were killed.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
     Kill(NodeKey),
 }
 

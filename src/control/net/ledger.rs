@@ -27,11 +27,11 @@ pub(crate) struct Said {
 
 /// What ranks `first` to `last` say in exchange `seq`.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
-    pub(super) seq: u64,
-    pub(super) first: u32,
-    pub(super) last: u32,
-    pub(super) said: Arc<Said>,
+pub(crate) struct Run {
+    pub(crate) seq: u64,
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) said: Arc<Said>,
 }
 
 /// See the module.

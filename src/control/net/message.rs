@@ -45,8 +45,13 @@ pub(super) enum Message<'a> {
         ranks: Vec<u32>,
         why: Cow<'a, str>,
     },
-    /// Parts of exchanges.
-    Parts(Vec<Part<'a>>),
+    /// Parts of an exchange that were said at one place.
+    Parts {
+        seq: u64,
+        topic: &'a str,
+        site: Site,
+        parts: Vec<Part<'a>>,
+    },
     Left(Left),
     /// A message of a backend.
     Tell {
@@ -100,14 +105,11 @@ impl std::fmt::Display for Member {
     }
 }
 
-/// One part, of all ranks from `first` to `last`, of an exchange.
+/// What all ranks from `first` to `last` said.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) struct Part<'a> {
-    pub(super) seq: u64,
     pub(super) first: u32,
     pub(super) last: u32,
-    pub(super) topic: &'a str,
-    pub(super) site: Site,
     pub(super) bytes: &'a [u8],
 }
 

@@ -22,6 +22,7 @@ mod message;
 mod node;
 mod proof;
 mod rendezvous;
+mod simulate;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -33,8 +34,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 pub(crate) use ident::process;
-pub(super) use ledger::Said;
+pub(super) use ledger::{Run, Said};
 pub(super) use message::Left;
+pub use simulate::{Simulated, simulate};
 pub use unique::UniqueId;
 
 use hub::{Command, Hub, NodeKey, hub};

@@ -23,8 +23,8 @@ use super::ledger::{FAN_OUT, Ledger, Run, Said, merge, parent};
 use super::message::{Hello, Left, Member, Message, Part, Table, cut};
 use super::proof::{Claim, Purpose, Secret, Verdict, Version};
 use crate::Rank;
-use crate::control::{FINISH, Meeting};
-use crate::error::{Error, InitFailed, PeerFailed};
+use crate::control::{FINISH, Meeting, Topic};
+use crate::error::{Error, InitFailed, PeerFailed, Site};
 
 /// How long parts of an exchange wait for more of them.
 const HOLD: Duration = Duration::from_millis(2);
@@ -560,7 +560,10 @@ impl Node {
         message: Message<'_>,
     ) -> bool {
         match message {
-            Message::Parts(parts) => return self.parts(net, key, parts),
+            Message::Parts { seq, topic, site, parts } => {
+                let topic = super::topics::known(topic);
+                return self.parts(net, key, seq, (topic, site), parts);
+            }
             Message::Left(left) => return self.left(net, left, Some(key)),
             Message::Tell { from, to, channel, bytes } => {
                 if from >= self.size || to.is_some_and(|to| to >= self.size) || from == self.rank {
@@ -580,24 +583,26 @@ impl Node {
         true
     }
 
-    fn parts(&mut self, net: &mut Net, key: Key, parts: Vec<Part<'_>>) -> bool {
-        let mut last: Option<Arc<Said>> = None;
-        for Part { seq, first, last: end, topic, site, bytes } in parts {
-            let topic = super::topics::known(topic);
-            let is_same = |said: &Arc<Said>| {
-                said.topic == topic && said.site == site && *said.bytes == *bytes
-            };
-            let said = last.take().filter(is_same);
-            let said = said.unwrap_or_else(|| Arc::new(Said { topic, site, bytes: bytes.into() }));
-            last = Some(said.clone());
-            let Ok(new) = self.ledger.add(&Run { seq, first, last: end, said }) else {
-                return false;
-            };
-            if let Some(meeting) = self.meeting() {
-                new.iter().for_each(|run| meeting.hear(seq, run.first..=run.last, &run.said));
+    fn parts(
+        &mut self,
+        net: &mut Net,
+        key: Key,
+        seq: u64,
+        (topic, site): (Topic, Site),
+        parts: Vec<Part<'_>>,
+    ) -> bool {
+        let mut news = Vec::new();
+        for Part { first, last, bytes } in parts {
+            let said = Arc::new(Said { topic, site, bytes: bytes.into() });
+            match self.ledger.add(&Run { seq, first, last, said }) {
+                Ok(new) => news.extend(new),
+                Err(_) => return false,
             }
-            self.spread(net, new, Some(key));
         }
+        if let Some(meeting) = self.meeting() {
+            meeting.hear(seq, &news);
+        }
+        self.spread(net, news, Some(key));
         true
     }
 
@@ -918,20 +923,29 @@ impl Node {
 impl Link {
     fn flush(&mut self, net: &mut Net) {
         merge(&mut self.pending);
-        let mut parts = Vec::new();
-        let mut length = 0;
-        for run in &self.pending {
-            let Run { seq, first, last, ref said } = *run;
-            let Said { topic, site, ref bytes } = **said;
-            if !parts.is_empty() && length + bytes.len() > FRAME {
-                net.conns.send(self.key, &Message::Parts(std::mem::take(&mut parts)));
-                length = 0;
+        let is_one = |a: &Run, b: &Run| {
+            (a.seq, a.said.topic, a.said.site) == (b.seq, b.said.topic, b.said.site)
+        };
+        for runs in self.pending.chunk_by(is_one) {
+            let Some(Run { seq, said, .. }) = runs.first() else { continue };
+            let Said { topic, site, .. } = **said;
+            let mut rest = runs;
+            while !rest.is_empty() {
+                let mut length = 0;
+                let fits = |run: &&Run| {
+                    length += run.said.bytes.len();
+                    length <= FRAME
+                };
+                let count = rest.iter().take_while(fits).count().max(1);
+                let (now, later) = rest.split_at(count);
+                let part = |run| {
+                    let Run { first, last, said, .. }: &Run = run;
+                    Part { first: *first, last: *last, bytes: &said.bytes }
+                };
+                let parts = now.iter().map(part).collect();
+                net.conns.send(self.key, &Message::Parts { seq: *seq, topic, site, parts });
+                rest = later;
             }
-            length += bytes.len() + 64;
-            parts.push(Part { seq, first, last, topic, site, bytes });
-        }
-        if !parts.is_empty() {
-            net.conns.send(self.key, &Message::Parts(parts));
         }
         self.pending.clear();
     }
