@@ -72,11 +72,9 @@ pub fn simulate(ranks: usize) -> Result<Simulated> {
 }
 
 fn loopback(hub: &Hub) -> std::net::SocketAddr {
-    let any = hub.addresses.iter().copied();
+    let known = hub.addresses.iter().find(|address| address.ip().is_loopback());
     let port = hub.addresses.first().map_or(0, |address| address.port());
-    any.filter(|address| address.ip().is_loopback())
-        .next_back()
-        .unwrap_or(([127, 0, 0, 1], port).into())
+    known.copied().unwrap_or_else(|| ([127, 0, 0, 1], port).into())
 }
 
 /// An exchange of all ranks, by one thread; how it ended for each.
