@@ -156,8 +156,10 @@ pub(super) struct Io {
     /// Processes that are known to be dead.
     dead: HashSet<u64>,
     scratch: Vec<u8>,
-    /// Who waits until everything is written, and how long.
+    /// Who waits until everything is written.
     end: Option<Sender<()>>,
+    /// When all connections were looked at last.
+    ticked: Instant,
 }
 
 impl Io {
@@ -189,6 +191,7 @@ impl Io {
             dead: HashSet::new(),
             scratch: vec![0; SCRATCH],
             end: None,
+            ticked: Instant::now(),
         })
     }
 
@@ -797,8 +800,13 @@ impl Io {
     fn tick(&mut self) {
         let (now, beat) = (Instant::now(), self.net.conns.beat);
         self.net.timers.set(now + TICK.min(beat / 4), Timer::Tick);
+        // A thread that was held up has not read yet what others said meanwhile.
+        let was_late = now - std::mem::replace(&mut self.ticked, now) > TICK * 2;
         for key in self.net.conns.keys() {
             let Some(conn) = self.net.conns.get(key) else { continue };
+            if was_late {
+                (conn.heard, conn.since) = (now, now);
+            }
             let (age, silence) = (now - conn.since, now - conn.heard);
             match conn.role {
                 Role::Stranger { .. } | Role::Parked { .. } if age >= UNPROVEN => {
@@ -807,7 +815,13 @@ impl Io {
                 Role::Ending if age >= ENDING => {
                     self.net.conns.remove(key);
                 }
-                Role::Dial { .. } if age >= ANSWER => self.closed(key, "it does not answer"),
+                Role::Dial { sent: None, .. } if age >= ANSWER => {
+                    self.closed(key, "it does not answer");
+                }
+                // The other side may have taken it already.
+                Role::Dial { .. } if age >= ANSWER.max(beat * 3) => {
+                    self.closed(key, "it does not answer")
+                }
                 Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
                     if now - conn.told >= beat {
                         conn.told = now;

@@ -110,6 +110,8 @@ struct Link {
     key: Key,
     peer: u32,
     pending: Vec<Run>,
+    /// The other side knows that it stands.
+    is_sure: bool,
 }
 
 /// A connection that this node tries to make.
@@ -256,7 +258,9 @@ impl Node {
 
     /// Who should have attached to this rank and did not is dead: nobody else would notice.
     pub(super) fn missed(&mut self, net: &mut Net) {
-        let away = self.left.keys().chain(&self.away).filter(|rank| self.is_away(**rank));
+        let own = std::iter::once(&self.rank);
+        let away =
+            self.left.keys().chain(&self.away).filter(|rank| self.is_away(**rank)).chain(own);
         let below = |rank: &u32| {
             let first = u64::from(*rank) * u64::from(FAN_OUT) + 1;
             first..(first + u64::from(FAN_OUT)).min(self.size.into())
@@ -264,7 +268,9 @@ impl Node {
         let orphans = away.flat_map(below).filter_map(|rank| u32::try_from(rank).ok());
         let is_linked = |rank: u32| self.links.iter().any(|link| link.peer == rank);
         let is_missed = |rank: &u32| {
+            // One that has said nothing may be yet to come.
             *rank != self.rank
+                && self.ledger.last_of(*rank).is_some()
                 && !self.is_away(*rank)
                 && !is_linked(*rank)
                 && self.above_of(*rank) == Some(self.rank)
@@ -540,13 +546,19 @@ impl Node {
         if let Some((ranks, why)) = &self.failed {
             net.conns.send(key, &Message::Fail { ranks: ranks.clone(), why: why.into() });
         }
-        let mut link = Link { key, peer, pending: self.ledger.runs().collect() };
+        let is_up = self.up == Some(key);
+        if is_up {
+            // So that the other side knows that this one has its verdict.
+            net.conns.send(key, &Message::Beat);
+        }
+        let pending = self.ledger.runs().collect();
+        let mut link = Link { key, peer, pending, is_sure: is_up };
         link.flush(net);
         for left in self.left.values() {
             net.conns.send(key, &Message::Left(left.clone()));
         }
         self.links.push(link);
-        if self.up == Some(key) {
+        if is_up {
             self.has_place(net);
         }
     }
@@ -559,6 +571,9 @@ impl Node {
         peer: u32,
         message: Message<'_>,
     ) -> bool {
+        if let Some(link) = self.links.iter_mut().find(|link| link.key == key) {
+            link.is_sure = true;
+        }
         match message {
             Message::Parts { seq, topic, site, parts } => {
                 let topic = super::topics::known(topic);
@@ -722,9 +737,14 @@ impl Node {
             return;
         }
         let Some(at) = self.links.iter().position(|link| link.key == key) else { return };
-        let peer = self.links.swap_remove(at).peer;
+        let Link { peer, is_sure, .. } = self.links.swap_remove(at);
         let was_up = self.up == Some(key);
-        self.death(net, peer, reason);
+        // One that has not heard of its place may have given this connection up, and come again.
+        if is_sure {
+            self.death(net, peer, reason);
+        } else {
+            self.expect(net);
+        }
         if was_up {
             self.climb(net);
         }
