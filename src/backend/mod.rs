@@ -394,6 +394,13 @@ pub unsafe trait Lifecycle: Launches {
         String::new()
     }
 
+    /// Where in its machine a device is, whatever its ordinal: `PCI 0000:1b:00`. None where that is not
+    /// known.
+    fn place(ordinal: u32) -> Option<String> {
+        let _ = ordinal;
+        None
+    }
+
     /// Starts to join; the host does not wait. Called by all ranks of `id`. What is dropped before
     /// it is [`joined`](Self::joined) ends by itself.
     ///

@@ -204,6 +204,9 @@ struct Hello {
     kind: String,
     /// The process whose ordinals it counts by; 0 where all ranks share one.
     process: u64,
+    /// Where the device is, for people, and a number of its host: what two processes may count
+    /// differently. None where ordinals tell.
+    place: Option<(String, u64)>,
     /// What the backend runs on, where the ranks may differ in it.
     release: String,
     ordinal: u32,
@@ -221,6 +224,7 @@ impl<W: World> Starting<W> {
             kind: W::Device::KIND.to_owned(),
             // A process that has no number of its own has not come this far.
             process: if is_remote { control::process().unwrap_or_default() } else { 0 },
+            place: if is_remote { place::<W>(device.ordinal()) } else { None },
             release: if is_remote { Back::<W>::release() } else { String::new() },
             ordinal: device.ordinal(),
             name: W::NAME.to_owned(),
@@ -387,6 +391,13 @@ fn watch<B: Backend>(health: &Arc<Health>, exchange: &Exchange, site: Site) -> O
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
+/// Where a device is, among those of all processes.
+fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
+    let (host, number) = control::host();
+    let place = Back::<W>::place(ordinal)?;
+    Some((format!("the {} device at {place} of {host}", W::Device::KIND), *number))
+}
+
 /// Whether the ranks can be one communicator. All of them see the same parts, so all of them come
 /// to the same answer.
 fn agree(parts: &Parts) -> Result<()> {
@@ -435,10 +446,16 @@ fn agree(parts: &Parts) -> Result<()> {
             );
             return fail(vec![0, rank], why);
         }
-        if let Some(other) = devices.insert((hello.process, hello.ordinal), rank) {
+        let (key, name) = match &hello.place {
+            Some((place, host)) => ((*host, place.clone()), place.clone()),
+            None => {
+                let name = format!("{}:{}", hello.kind, hello.ordinal);
+                ((hello.process, name.clone()), name)
+            }
+        };
+        if let Some(other) = devices.insert(key, rank) {
             let why = format!(
-                "are both on {}:{}; each rank of a communicator needs a device of its own",
-                hello.kind, hello.ordinal
+                "are both on {name}; each rank of a communicator needs a device of its own"
             );
             return fail(vec![other, rank], why);
         }

@@ -21,7 +21,7 @@ pub use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
 pub use net::{Simulated, UniqueId, simulate};
-pub(crate) use net::{file, job, process, tcp, with_id};
+pub(crate) use net::{file, host, job, process, tcp, with_id};
 
 use crate::backend::{Watcher, Wire};
 use crate::communicator::Health;

@@ -56,6 +56,18 @@ impl Gpu {
         Ok(gpu)
     }
 
+    /// Where in its machine it is.
+    pub(crate) fn place(&self) -> Option<String> {
+        use sys::CUdevice_attribute::{
+            CU_DEVICE_ATTRIBUTE_PCI_BUS_ID as BUS, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID as DEVICE,
+            CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as DOMAIN,
+        };
+
+        let number = |attribute| self.context.attribute(attribute).ok();
+        let (domain, bus, device) = (number(DOMAIN)?, number(BUS)?, number(DEVICE)?);
+        Some(format!("PCI {domain:04x}:{bus:02x}:{device:02x}"))
+    }
+
     pub(crate) fn ordinal(&self) -> u32 {
         self.ordinal
     }

@@ -339,6 +339,10 @@ unsafe impl Lifecycle for CudaBackend {
         super::api::version().map_or_else(|_| String::new(), |version| format!("NCCL {version}"))
     }
 
+    fn place(ordinal: u32) -> Option<String> {
+        Gpu::open(ordinal).ok()?.place()
+    }
+
     fn join(join: Join) -> Result<Joining> {
         Joining::start(join)
     }

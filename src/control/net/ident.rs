@@ -55,7 +55,7 @@ pub(crate) fn process() -> Result<u64> {
 }
 
 /// This machine: its name, and a number that differs where two have one name.
-pub(super) fn host() -> &'static (String, u64) {
+pub(crate) fn host() -> &'static (String, u64) {
     static HOST: OnceLock<(String, u64)> = OnceLock::new();
     HOST.get_or_init(|| {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

@@ -33,7 +33,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-pub(crate) use ident::process;
+pub(crate) use ident::{host, process};
 pub(super) use ledger::{Run, Said};
 pub(super) use message::Left;
 pub use simulate::{Simulated, simulate};
