@@ -3,7 +3,7 @@
 //! doubles move data between processes; what they promise is held here too.
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
-mod deaths;
+mod kills;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod launchers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
@@ -31,7 +31,7 @@ fn main() {
         refused::TESTS,
         moves::TESTS,
         quickstart::TESTS,
-        deaths::TESTS,
+        kills::TESTS,
     ]);
 }
 
