@@ -122,6 +122,10 @@ impl Clash {
             By::Owner(site) => (put.to, *site, false),
             By::Put(other) => (other.from, other.call.site, true),
         };
+        // What a communicator left unfinished is unspecified, and no wait could mend it any more.
+        if put.owner.upgrade().is_none_or(|owner| !owner.is_well() || owner.is_over()) {
+            return None;
+        }
         let other = OtherUse { rank, site, is_put, is_write: other.write };
         let (start, end) = (first.start.max(second.start), first.end.min(second.end));
         let no_order =
