@@ -9,6 +9,8 @@ mod launchers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod machine;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod misuse;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod moves;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod own;
@@ -32,6 +34,7 @@ fn main() {
         moves::TESTS,
         quickstart::TESTS,
         kills::TESTS,
+        misuse::TESTS,
     ]);
 }
 

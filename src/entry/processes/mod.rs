@@ -29,7 +29,7 @@ pub(super) use signals::Signals;
 use child::Child;
 
 /// How long others may take to end by themselves when one has failed: they have heard of it, and say so.
-const GRACE: Duration = Duration::from_millis(500);
+const GRACE: Duration = Duration::from_secs(2);
 
 /// How long they may take when they are asked to.
 const KILL: Duration = Duration::from_secs(5);

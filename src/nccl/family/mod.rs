@@ -269,18 +269,19 @@ impl Family {
     /// one cause.
     #[cold]
     pub(super) fn end(&self, error: &Error) {
-        if self.ended(error)
-            && let (Some(remote), Error::Mismatch(mismatch)) = (&self.remote, error)
-        {
+        let is_news = !self.state().ended;
+        // First of all: whoever is told that this rank leaves takes that for the cause.
+        if let (Some(remote), Error::Mismatch(mismatch), true) = (&self.remote, error, is_news) {
             remote.differ(mismatch);
         }
+        self.ended(error);
     }
 
-    /// The same, where the others know; false if it had ended before.
-    fn ended(&self, error: &Error) -> bool {
+    /// The same, where the others know.
+    fn ended(&self, error: &Error) {
         let mut state = self.state();
         if std::mem::replace(&mut state.ended, true) {
-            return false;
+            return;
         }
         let healths = self.members.iter().filter_map(Member::health);
         let told: Vec<_> = healths.filter(|health| health.poison(error.clone())).collect();
@@ -288,7 +289,6 @@ impl Family {
         for health in told {
             health.tell_others();
         }
-        true
     }
 
     /// Whose thread is inside NCCL: the rank, which stay it is, and how long it may last.

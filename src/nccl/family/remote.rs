@@ -152,6 +152,15 @@ impl Family {
         }
     }
 
+    /// A rank of another process leaves. What it refused or called otherwise before is the cause, where
+    /// this one waits for that.
+    fn goes(&self, remote: &Remote, by: usize, why: &str, how: Departure) {
+        if how == Departure::AtOnce {
+            self.look(remote.own);
+        }
+        self.departed(by, why, how);
+    }
+
     /// What a rank of another process called.
     fn hear(&self, from: usize, told: &Told) {
         let Some(member) = self.members.get(from) else { return };
@@ -190,7 +199,7 @@ impl Listener for Family {
             }
             Message::Left(why, how, told) => {
                 self.hear(by, &told);
-                self.departed(by, &why, how);
+                self.goes(remote, by, &why, how);
                 // It raises what this rank still waits for, once it knows of it.
                 if how == Departure::AtOnce && self.signals.awaits_any(remote.own, by) {
                     remote.answer(self, from);
@@ -217,6 +226,8 @@ impl Listener for Family {
             Some(last) => format!("{why}; the last call that is known of it: {last}"),
             None => why.to_owned(),
         };
-        self.departed(rank.index(), &why, Departure::AtOnce);
+        if let Some(remote) = &self.remote {
+            self.goes(remote, rank.index(), &why, Departure::AtOnce);
+        }
     }
 }

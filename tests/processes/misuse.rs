@@ -1,0 +1,230 @@
+//! Mistakes that take two ranks: what each rank is told is the same between processes as between
+//! threads.
+
+use std::env;
+use std::time::Duration;
+
+use typed_nccl::{AnyDevice, CommConfig, Communicator, Cuda, Error, Max, Result, Sum, launch};
+
+use crate::machine::{Test, lines, output};
+
+type Gpu = Cuda<AnyDevice>;
+type Comm = Communicator<Gpu>;
+
+/// A mistake, by its name.
+type Mistake = (&'static str, fn(Comm) -> Result<()>);
+
+const MISTAKES: &[Mistake] = &[
+    ("counts_that_differ", |comm| {
+        let count = if first(&comm) { 8 } else { 9 };
+        reduces(&comm, count)?;
+        comm.finish().map_err(Error::from)
+    }),
+    ("types_that_differ", |comm| {
+        match first(&comm) {
+            true => reduces(&comm, 8)?,
+            false => {
+                let mut x = comm.device().zeros::<i32>(8)?;
+                comm.all_reduce_in_place(&mut x, Sum)?;
+                comm.stream().sync()?;
+            }
+        }
+        comm.finish().map_err(Error::from)
+    }),
+    ("reductions_that_differ", |comm| {
+        let mut x = comm.device().zeros::<f32>(8)?;
+        match first(&comm) {
+            true => comm.all_reduce_in_place(&mut x, Sum)?,
+            false => comm.all_reduce_in_place(&mut x, Max)?,
+        }
+        comm.stream().sync()?;
+        comm.finish().map_err(Error::from)
+    }),
+    ("collectives_in_another_order", |comm| {
+        let mut x = comm.device().zeros::<f32>(8)?;
+        for turn in 0..2 {
+            match first(&comm) == (turn == 0) {
+                true => comm.all_reduce_in_place(&mut x, Sum)?,
+                false => comm.broadcast_in_place(&mut x, 0)?,
+            }
+        }
+        comm.stream().sync()?;
+        comm.finish().map_err(Error::from)
+    }),
+    ("transfers_that_differ", |comm| {
+        let mut x = comm.device().zeros::<f32>(64)?;
+        match first(&comm) {
+            true => comm.send(&x.slice(0..16), 1)?,
+            false => comm.recv(&mut x, 0)?,
+        }
+        comm.stream().sync()?;
+        comm.finish().map_err(Error::from)
+    }),
+    ("a_collective_that_one_rank_refuses", |comm| {
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(20)?);
+        let to = if first(&comm) { 0..3 } else { 0..16 };
+        comm.all_gather(&x, &mut y.slice_mut(to))?;
+        comm.stream().sync()?;
+        comm.finish().map_err(Error::from)
+    }),
+    ("a_collective_that_one_rank_forgets", |comm| {
+        if first(&comm) {
+            reduces(&comm, 8)?;
+        }
+        comm.finish().map_err(Error::from)
+    }),
+    ("a_receive_that_nobody_sends", |comm| {
+        if first(&comm) {
+            let mut x = comm.device().zeros::<f32>(8)?;
+            comm.recv(&mut x, 1)?;
+            comm.stream().sync()?;
+        }
+        comm.finish().map_err(Error::from)
+    }),
+    ("a_send_that_nobody_receives", |comm| {
+        if first(&comm) {
+            comm.send(&comm.device().zeros::<f32>(8)?, 1)?;
+        }
+        comm.finish().map_err(Error::from)
+    }),
+    ("a_signal_that_nobody_raises", |mut comm| {
+        let window = comm.window::<f32>(8)?;
+        if first(&comm) {
+            comm.wait_signal(1)?;
+            window.to_vec()?;
+        }
+        comm.finish().map_err(Error::from)
+    }),
+    ("a_signal_that_nobody_awaits", |mut comm| {
+        let (source, window) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+        if first(&comm) {
+            comm.put_signal(&source, 1, window.at(0))?;
+        }
+        comm.finish().map_err(Error::from)
+    }),
+    ("a_put_that_is_refused", |mut comm| {
+        let (source, window) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+        match first(&comm) {
+            true => comm.put_signal(&source, 1, window.at(5))?,
+            false => {
+                comm.wait_signal(0)?;
+                window.to_vec()?;
+            }
+        }
+        comm.finish().map_err(Error::from)
+    }),
+    ("windows_that_differ", |mut comm| {
+        let len = if first(&comm) { 8 } else { 16 };
+        comm.window::<f32>(len)?;
+        comm.finish().map_err(Error::from)
+    }),
+    ("values_of_other_types", |comm| {
+        match first(&comm) {
+            true => drop(comm.gather_values(&1_u32)?),
+            false => drop(comm.gather_values(&1_i64)?),
+        }
+        comm.finish().map_err(Error::from)
+    }),
+    ("other_calls_on_the_host", |comm| {
+        match first(&comm) {
+            true => comm.barrier()?,
+            false => drop(comm.gather_values(&1_u32)?),
+        }
+        comm.finish().map_err(Error::from)
+    }),
+    ("an_abort", |comm| {
+        if first(&comm) {
+            drop(comm.abort_because("it has seen enough"));
+            return Ok(());
+        }
+        reduces(&comm, 8)?;
+        comm.finish().map_err(Error::from)
+    }),
+    ("an_error_of_the_programs_own", |comm| {
+        if first(&comm) {
+            return Err(Error::other("disk full"));
+        }
+        reduces(&comm, 8)?;
+        comm.finish().map_err(Error::from)
+    }),
+];
+
+fn first(comm: &Comm) -> bool {
+    comm.rank().index() == 0
+}
+
+fn reduces(comm: &Comm, count: usize) -> Result<()> {
+    let mut x = comm.device().zeros::<f32>(count)?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    comm.stream().sync()
+}
+
+/// What an error is, and the rank that it names.
+fn told(outcome: Result<()>) -> String {
+    let Err(error) = outcome else { return "all is well".to_owned() };
+    match error {
+        Error::Mismatch(mismatch) => {
+            format!("mismatch: {}, {} calls", mismatch.what, mismatch.calls.len())
+        }
+        Error::Refused(refused) => format!("refused by {}: {}", refused.by, refused.reason),
+        Error::PeerFailed(failed) => format!("lost {:?}", failed.lost),
+        Error::Unawaited(unawaited) => format!("unawaited: {} kinds", unawaited.signals.len()),
+        Error::ValueMismatch(value) => format!("values: {} {}", value.operation, value.rank),
+        Error::WindowsDiffer(_) => "windows differ".to_owned(),
+        Error::OutsideWindow(_) => "outside of the window".to_owned(),
+        Error::BadLength(_) => "a bad length".to_owned(),
+        other => format!("something else: {other}"),
+    }
+}
+
+/// The variable that names the mistake.
+const MISTAKE: &str = "PROCESSES_TEST_MISTAKE";
+
+/// Only for its types.
+trait OnGpus: Sized {
+    fn on_gpus(self) -> Option<Comm>;
+}
+
+impl<W: typed_nccl::World + 'static> OnGpus for Communicator<W> {
+    fn on_gpus(self) -> Option<Comm> {
+        let any: Box<dyn std::any::Any> = Box::new(self);
+        any.downcast::<Comm>().ok().map(|comm| *comm)
+    }
+}
+
+fn makes<W: typed_nccl::World + 'static>(comm: Communicator<W>) -> Result<()> {
+    let comm = comm.on_gpus().expect("it is on GPUs");
+    let wanted = env::var(MISTAKE).expect("the test says which");
+    let (_, mistake) = MISTAKES.iter().find(|(name, _)| *name == wanted).expect("it exists");
+    let rank = comm.rank();
+    comm.barrier()?;
+    let outcome = mistake(comm);
+    let own = matches!(&outcome, Err(Error::Other(_)));
+    let handed_on = own.then(|| outcome.clone());
+    println!("rank {rank}: {}", told(outcome));
+    // The error itself would have the launcher end the other rank.
+    handed_on.unwrap_or(Ok(()))
+}
+
+pub(crate) const TESTS: &[Test] = &[Test {
+    name: "mistakes_are_told_as_between_threads",
+    program: || launch!(makes, CommConfig::builder().deadline(Duration::from_secs(5)).build()),
+    test: |run| {
+        let mut unlike = Vec::new();
+        for (name, _) in MISTAKES {
+            let told = ["cuda-threads:2", "cuda:2"].map(|kind| {
+                let mut command = run.on_gpus();
+                command.env("TYPED_NCCL", kind).env(MISTAKE, name);
+                let ended = output(command);
+                let lines = lines(&ended.stdout).into_iter();
+                let lines = lines.filter_map(|line| Some(line[line.find("rank ")?..].to_owned()));
+                (lines.collect::<Vec<_>>(), ended)
+            });
+            let [(threads, _), (processes, ended)] = told;
+            if threads != processes || threads.len() != 2 {
+                unlike.push(format!("{name}\n  {threads:?}\n  {processes:?}\n  {ended:?}"));
+            }
+        }
+        assert!(unlike.is_empty(), "{}", unlike.join("\n"));
+    },
+}];
