@@ -143,9 +143,13 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
     };
     let name = Ident::new("run", types.plan.span());
     // Nothing was checked of a run after one that is the only one: it takes the plan.
+    // Where the compiler points at its receiver, it points at the plan's name.
+    let this = Ident::new("self", types.plan.span());
     let (receiver, once) = match valid.plan.replayed {
-        true => (quote!(&mut self), None),
-        false => (quote!(mut self), Some(" The plan is `#[once]`: bind it again to run it again.")),
+        true => (quote!(&mut #this), None),
+        false => {
+            (quote!(mut #this), Some(" The plan is `#[once]`: bind it again to run it again."))
+        }
     };
     let docs = format!(
         " Runs the plan once, on all ranks. The host does not wait for it.{}",
@@ -164,7 +168,7 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
             #memory
             #steps
         ) -> #krate::Result<()> {
-            self.bound.on(comm) #(#arguments)* .run(#runner)
+            #this.bound.on(comm) #(#arguments)* .run(#runner)
         }
     }
 }

@@ -9,7 +9,7 @@ use super::ranges::Ranges;
 use super::report::Report;
 use super::shares::Shares;
 use crate::ir::{AxisId, Role};
-use crate::program::{Kind, NONE, Object, Op, OpKind, Program, Span};
+use crate::program::{Kind, NONE, Object, Op, OpKind, Program, Span, Stride};
 use crate::verdict::Check;
 
 /// Checks every rank, or the first one where it stands for all.
@@ -171,7 +171,9 @@ fn lonely(rank: u32, same: impl Fn(Span) -> bool, report: &Report<'_>) -> Option
     let receives = program.ops.iter().filter(|op| op.kind == OpKind::Receive && same(op.target));
     receives.into_iter().find_map(|op| {
         let shift = program.shifts.get(op.shift as usize)?;
-        let &[(axis, by, false)] = shift.hops.as_slice() else { return None };
+        let &[Stride { axis, by, wraps: false, written: None }] = shift.hops.as_slice() else {
+            return None;
+        };
         let extent = report.sizes().extents[axis as usize];
         let place = program.layout.coordinate(rank as usize, AxisId(axis));
         let own = report.coordinate(axis);

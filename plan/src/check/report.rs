@@ -235,15 +235,16 @@ impl<'a> Report<'a> {
     }
 
     fn step(&self, shift: u32, wrapped: bool) -> String {
-        let hops = self.program.shifts[shift as usize].hops.iter().map(|&(axis, by, wraps)| {
-            let rank = self.coordinate(axis);
-            let step = match by {
-                0 => rank,
-                1.. => format!("{rank} + {by}"),
-                _ => format!("{rank} - {}", by.unsigned_abs()),
+        let hops = self.program.shifts[shift as usize].hops.iter().map(|hop| {
+            let rank = self.coordinate(hop.axis);
+            let step = match (&hop.written, hop.by) {
+                (Some(written), _) => written.clone(),
+                (None, 0) => rank,
+                (None, by @ 1..) => format!("{rank} + {by}"),
+                (None, by) => format!("{rank} - {}", by.unsigned_abs()),
             };
-            if wrapped && wraps && by != 0 {
-                format!("({step}) % {}", self.plan.axes[axis as usize].name)
+            if wrapped && hop.wraps && (hop.by != 0 || hop.written.is_some()) {
+                format!("({step}) % {}", self.plan.axes[hop.axis as usize].name)
             } else {
                 step
             }
@@ -274,7 +275,7 @@ impl<'a> Report<'a> {
     /// The axis along which a distance is, if it is along one.
     pub(crate) fn axis_name(&self, shift: u32) -> &str {
         match self.program.shifts[shift as usize].hops.first() {
-            Some((axis, ..)) => &self.plan.axes[*axis as usize].name,
+            Some(hop) => &self.plan.axes[hop.axis as usize].name,
             None => "n",
         }
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::instance::Instance;
 use super::report::Report;
 use crate::ir::{Role, Step, StepKind};
-use crate::program::{Op, OpKind, Shift, Span, Statements};
+use crate::program::{Op, OpKind, Shift, Span, Statements, Stride};
 use crate::verdict::{Check, Problem};
 
 /// Uses of one buffer that are remembered; of a message that comes after more, nothing is said.
@@ -187,7 +187,7 @@ fn problem(instance: &Instance<'_>, rank: u32, fresh: &Fresh<'_>, over: Option<&
 /// How a message comes before the step that reads where it goes.
 fn earlier(op: &Op, line: u32, report: &Report<'_>) -> String {
     let step = Step::nth(&report.plan().steps, op.statement);
-    let is_open = |shift: &Shift| matches!(shift.hops.as_slice(), [(_, _, false)]);
+    let is_open = |shift: &Shift| matches!(shift.hops.as_slice(), [Stride { wraps: false, .. }]);
     let shift = report.program.shifts.get(op.shift as usize).filter(|shift| is_open(shift));
     match (step.map(|step| &step.kind), shift) {
         (Some(StepKind::Transfer(this)), Some(_)) => {

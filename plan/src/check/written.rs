@@ -2,7 +2,7 @@
 
 use super::report::Report;
 use crate::ir::{Location, Peer, Step, StepKind};
-use crate::program::{NONE, Op, OpKind};
+use crate::program::{NONE, Op, OpKind, Stride};
 
 /// A half of a message along an open chain.
 pub(crate) struct OpenEnd {
@@ -51,7 +51,7 @@ impl Report<'_> {
         }
         let plan = self.plan();
         let back = &self.program.shifts[self.program.shifts[op.shift as usize].back as usize];
-        let [(axis, by, _)] = back.hops.as_slice() else { return None };
+        let [Stride { axis, by, .. }] = back.hops.as_slice() else { return None };
         for step in Step::all(&plan.steps) {
             let (peer, region) = match &step.kind {
                 StepKind::Receive(this) if op.kind == OpKind::Send => (&this.peer, &this.to),

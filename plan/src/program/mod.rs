@@ -44,10 +44,21 @@ pub(crate) struct Program {
 /// A distance to a peer, as it is written: a step back of one is -1, not one less than the extent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shift {
-    /// Axis, how far, whether it wraps; by axis.
-    pub(crate) hops: Vec<(u32, i64, bool)>,
+    /// Along each axis where there is any, in their order.
+    pub(crate) hops: Vec<Stride>,
     /// The way back, by its place in the list.
     pub(crate) back: u32,
+}
+
+/// How far a peer is along one axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stride {
+    pub(crate) axis: u32,
+    /// How many ranks.
+    pub(crate) by: i64,
+    pub(crate) wraps: bool,
+    /// How it is written, `rank + n / 2`, where how many that is depends on the sizes.
+    pub(crate) written: Option<String>,
 }
 
 /// A compute step, or operations that NCCL launches as one.

@@ -76,7 +76,7 @@ macro_rules! each_near_miss {
             pipeline { reads_what_nobody_wrote one_buffer_for_both }
             ring {
                 sends_first sends_what_nobody_receives receives_doubles onto_itself itself_in_two_steps
-                output_never_written on_two_streams
+                output_never_written on_two_streams half_for_two_thirds
             }
         }
     };

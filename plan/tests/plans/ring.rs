@@ -76,6 +76,27 @@ pub fn receives_doubles() -> NearMiss {
         .mend("one type")
 }
 
+/// Half of the ring and two thirds are one rank if there are two, and each receives what was meant for the other.
+pub fn half_for_two_thirds() -> NearMiss {
+    let mut plan = PlanBuilder::new("ring, half for two thirds");
+    let n = plan.ranks([2]);
+    let (half, more) = (n / 2, n * 2 / 3);
+    let len = plan.param("len", 1..);
+    let (a, b) = (plan.input::<f32>("a", len), plan.input::<f32>("b", len));
+    let (x, y) = (plan.output::<f32>("x", len), plan.output::<f32>("y", len));
+    let net = plan.stream("net");
+    plan.on(net).group(|net| {
+        net.send(a, ring(half)); // half sends
+        net.send(b, ring(more));
+        net.receive(y, ring(-more)); // two thirds receives
+        net.receive(x, ring(-half));
+    });
+    NearMiss::new(plan, Check::Matching)
+        .smallest([2])
+        .lines(include_str!("ring.rs"), ["half sends", "two thirds receives"])
+        .mend("two steps")
+}
+
 /// What arrives overwrites what is being sent.
 pub fn onto_itself() -> NearMiss {
     let mut plan = PlanBuilder::new("ring in one buffer");

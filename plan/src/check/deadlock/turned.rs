@@ -1,7 +1,7 @@
 //! Help with a circle of messages: a group of what each rank sends and receives, or one rank that takes them in
 //! the other order.
 
-use crate::program::{Op, OpKind, Program};
+use crate::program::{Op, OpKind, Program, Stride};
 
 /// What a rank waits for in a circle, and what it would do next: units.
 pub(super) type Blocked = (u32, u32);
@@ -67,7 +67,9 @@ fn is_step(program: &Program, &(first, second): &Blocked) -> bool {
     let once = |op: &Op| own.iter().filter(|unit| unit.statement == op.statement).count() == 1;
     let by_one = |op: &Op| {
         let shift = program.shifts.get(op.shift as usize);
-        shift.is_some_and(|shift| matches!(shift.hops[..], [(_, -1 | 1, _)]))
+        shift.is_some_and(|shift| {
+            matches!(shift.hops[..], [Stride { by: -1 | 1, written: None, .. }])
+        })
     };
     let (send, receive) = match (a.kind, b.kind) {
         (OpKind::Send, OpKind::Receive) => (a, b),

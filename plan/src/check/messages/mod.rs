@@ -120,14 +120,13 @@ fn directions(messages: &[Message], report: &mut Report<'_>) {
             distance(program, sent),
             distance(program, program.shifts[received as usize].back)
         );
-        let bound = apart(program, messages);
-        let help = [
-            format!(
-                "declare the plan for more ranks: `where {} >= {bound}`",
-                report.axis_name(sent)
-            ),
-            "or put the two directions in two steps".to_owned(),
-        ];
+        let bound = apart(program, messages).map(|bound| {
+            let axis = report.axis_name(sent);
+            format!("declare the plan for more ranks: `where {axis} >= {bound}`")
+        });
+        let or = if bound.is_some() { "or " } else { "" };
+        let steps = format!("{or}put the two directions in two steps");
+        let help: Vec<String> = bound.into_iter().chain([steps]).collect();
         return report.tell(Check::Matching, program.place(send.statement), title, story, &help);
     }
 }
@@ -136,22 +135,28 @@ fn directions(messages: &[Message], report: &mut Report<'_>) {
 fn same(program: &Program, a: u32, b: u32) -> bool {
     let (a, b) = (&program.shifts[a as usize].hops, &program.shifts[b as usize].hops);
     a.len() == b.len()
-        && a.iter().zip(b).all(|((axis, by, _), (other, far, _))| (axis, by) == (other, far))
+        && a.iter().zip(b).all(|(a, b)| (a.axis, a.by, &a.written) == (b.axis, b.by, &b.written))
 }
 
-/// A distance for people: `+1`.
+/// A distance for people: `+1`, or as it is written.
 fn distance(program: &Program, shift: u32) -> String {
-    let hops = program.shifts[shift as usize].hops.iter();
-    hops.map(|(_, by, _)| format!("{by:+}")).collect::<Vec<_>>().join(", ")
+    let hops = program.shifts[shift as usize].hops.iter().map(|hop| match &hop.written {
+        Some(written) => format!("`{written}`"),
+        None => format!("{:+}", hop.by),
+    });
+    let hops: Vec<String> = hops.collect();
+    if hops.is_empty() { "`rank`".to_owned() } else { hops.join(", ") }
 }
 
-/// From how many ranks on the distances of these messages lead to different ranks.
-fn apart(program: &Program, messages: &[Message]) -> i64 {
+/// From how many ranks on the distances of these messages lead to different ranks, where they are numbers.
+fn apart(program: &Program, messages: &[Message]) -> Option<i64> {
     let shifts = messages.iter().map(|message| program.ops[message.send_op as usize].shift);
-    let by: Vec<i64> = shifts
+    let by: Option<Vec<i64>> = shifts
         .filter(|shift| *shift != NONE)
-        .flat_map(|shift| program.shifts[shift as usize].hops.iter().map(|(_, by, _)| *by))
+        .flat_map(|shift| &program.shifts[shift as usize].hops)
+        .map(|hop| hop.written.is_none().then_some(hop.by))
         .collect();
-    let (least, most) = (by.iter().min().copied(), by.iter().max().copied());
-    most.zip(least).map_or(0, |(most, least)| most.saturating_sub(least).saturating_add(1))
+    let by = by?;
+    let (least, most) = (by.iter().min()?, by.iter().max()?);
+    Some(most.saturating_sub(*least).saturating_add(1))
 }

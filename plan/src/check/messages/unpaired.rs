@@ -16,7 +16,7 @@ pub(super) struct Unpaired {
 }
 
 /// Communicator, and how far away the other half is looked for.
-type Distance = (u16, Vec<(u32, i64)>);
+type Distance = (u16, Vec<(u32, i64, Option<String>)>);
 
 impl Unpaired {
     pub(super) fn new(sends: &[Half], receives: &[Half], matched: usize) -> Self {
@@ -64,7 +64,10 @@ pub(super) fn tell(alone: &[Unpaired], report: &mut Report<'_>) {
 
 fn distance(program: &Program, op: &Op) -> Option<Distance> {
     let hops = &program.shifts.get(op.shift as usize)?.hops;
-    Some((op.communicator, hops.iter().map(|&(axis, by, _)| (axis, by)).collect()))
+    Some((
+        op.communicator,
+        hops.iter().map(|hop| (hop.axis, hop.by, hop.written.clone())).collect(),
+    ))
 }
 
 /// Whether a send and a receive could be halves of one message.

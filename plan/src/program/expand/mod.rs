@@ -1,6 +1,7 @@
 //! From statements to units: all ranks walk the statements in order, each by its own bounds and guards.
 
 mod collective;
+mod distance;
 mod leaf;
 mod one_sided;
 mod peers;
@@ -17,6 +18,7 @@ use crate::program::objects::NoMemory;
 use crate::program::statements::Statements;
 use crate::program::{Budget, DOES_NOT_FIT, Env, Layout, Objects, Op, Program, Shift, Unit, fits};
 use crate::verdict::{Check, Problem, ProblemKind, Sizes};
+use distance::Far;
 use units::by_rank;
 
 /// Operations of one instance at most, over all ranks: more is refused by name.
@@ -51,6 +53,7 @@ pub(crate) fn expand(
         stopped_at: None,
         shifts: Vec::new(),
         known_shifts: HashMap::new(),
+        larger: distance::larger(&sizes.params),
         turn: 0,
         bounded: vec![false; statements.places.len()],
         counted: HashMap::new(),
@@ -179,7 +182,9 @@ struct Walk<'a> {
     stopped_at: Option<u32>,
     shifts: Vec<Shift>,
     /// Their places in the list.
-    known_shifts: HashMap<Vec<(u32, i64, bool)>, u32>,
+    known_shifts: HashMap<Vec<Far>, u32>,
+    /// What the parameters are in two much larger instances.
+    larger: [Vec<Vec<i64>>; 2],
     /// How often a statement was issued.
     turn: u32,
     /// Statements of which a problem was told.

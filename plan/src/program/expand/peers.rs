@@ -2,7 +2,7 @@
 
 use super::{Active, Walk};
 use crate::ir::{Hop, Peer, Transfer};
-use crate::program::{Env, NONE, Shift};
+use crate::program::NONE;
 
 /// Who sends to each rank, in the order of the senders.
 pub(super) struct Senders {
@@ -113,44 +113,5 @@ impl Walk<'_> {
             },
             _ => all,
         }
-    }
-
-    /// How a peer is named, among the distances so far.
-    pub(super) fn shift(&mut self, rank: usize, peer: &Peer) -> u32 {
-        let Peer::Shift(hops) = peer else { return NONE };
-        let zeroes = vec![0; self.sizes.extents.len()];
-        let mut distance = Vec::with_capacity(hops.len());
-        for Hop { axis, by, wrap } in hops {
-            // A step of n - 1 around a ring of n is one of -1, whatever n is.
-            let env = self.env(rank);
-            let without = Env { extents: &zeroes, size: 0, ..env };
-            let value =
-                if *wrap { without.eval(by).or_else(|_| env.eval(by)) } else { env.eval(by) };
-            // No distance along an axis is none at all.
-            if let Ok(by) = value
-                && by != 0
-            {
-                distance.push((axis.0, by, *wrap));
-            }
-        }
-        distance.sort_unstable();
-        if let Some(&at) = self.known_shifts.get(&distance) {
-            return at;
-        }
-        // Remembering a distance takes as much as a few operations.
-        self.spend(16);
-        let back: Vec<_> =
-            distance.iter().map(|&(axis, by, wrap)| (axis, by.saturating_neg(), wrap)).collect();
-        let at = self.shifts.len() as u32;
-        let is_own = back == distance;
-        self.known_shifts.insert(distance.clone(), at);
-        if !is_own {
-            self.known_shifts.insert(back.clone(), at + 1);
-        }
-        self.shifts.push(Shift { hops: distance, back: if is_own { at } else { at + 1 } });
-        if !is_own {
-            self.shifts.push(Shift { hops: back, back: at });
-        }
-        at
     }
 }
