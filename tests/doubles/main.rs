@@ -8,6 +8,9 @@
 #[macro_use]
 mod common;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+#[path = "../ends/mine.rs"]
+mod mine;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod scenario;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]

@@ -1,7 +1,6 @@
 //! Why ranks left, and which, as the others are told it.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,39 +9,9 @@ use std::time::Duration;
 use typed_nccl::{Cuda, Error, Sum};
 
 use crate::common::connect;
+use crate::mine::{Mine, says};
 use crate::scenario::{NEWEST, on};
 use crate::waits::hold;
-
-/// An error of the program's own.
-#[derive(Debug)]
-enum Mine {
-    Disk,
-    Tired,
-    Theirs(Error),
-}
-
-impl fmt::Display for Mine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Disk => f.write_str("disk full"),
-            Self::Tired => f.write_str("tired"),
-            Self::Theirs(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl From<Error> for Mine {
-    fn from(error: Error) -> Self {
-        Self::Theirs(error)
-    }
-}
-
-#[track_caller]
-fn says(error: &Error, lost: &[usize], text: &str) {
-    let Error::PeerFailed(failed) = error else { panic!("{error}") };
-    assert!(failed.lost.iter().map(|rank| rank.index()).eq(lost.iter().copied()), "{error}");
-    assert!(error.to_string().ends_with(text), "`{text}` is not the end of: {error}");
-}
 
 thread_local! {
     /// Dropped when a rank's thread is over.

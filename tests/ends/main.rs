@@ -2,6 +2,7 @@
 //! ends mean to waits, streams and peers. `tests/lifecycle.rs` has the plain ends.
 
 mod common;
+mod mine;
 
 mod closures;
 mod groups;

@@ -1,7 +1,6 @@
 //! Why a rank left, as the others are told it.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,40 +9,10 @@ use std::time::Instant;
 use typed_nccl::{Communicator, Device, Error, Host, Result, Scoped, Sum, spmd};
 
 use crate::common::{SOON, seats, watched};
-
-/// An error of the program's own.
-#[derive(Debug)]
-enum Mine {
-    Disk,
-    Tired,
-    Theirs(Error),
-}
-
-impl fmt::Display for Mine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Disk => f.write_str("disk full"),
-            Self::Tired => f.write_str("tired"),
-            Self::Theirs(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl From<Error> for Mine {
-    fn from(error: Error) -> Self {
-        Self::Theirs(error)
-    }
-}
+use crate::mine::{Mine, says};
 
 /// The others' word for it.
 const DISK: &str = "rank 1 left: it returned an error: disk full";
-
-#[track_caller]
-fn says(error: &Error, lost: &[usize], text: &str) {
-    let Error::PeerFailed(failed) = error else { panic!("{error}") };
-    assert!(failed.lost.iter().map(|rank| rank.index()).eq(lost.iter().copied()), "{error}");
-    assert!(error.to_string().ends_with(text), "`{text}` is not the end of: {error}");
-}
 
 /// Rank 1 fails when all are connected; what the others are told by `wait`.
 fn disk_full(wait: impl for<'id> Fn(Communicator<Host<Scoped<'id>>>) -> Result<()> + Sync) {
