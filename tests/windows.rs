@@ -484,6 +484,27 @@ fn a_wait_that_is_refused_leaves_its_signal_to_nobody() -> Result<()> {
     })
 }
 
+/// Where no wait follows, its signal is no surplus either.
+#[test]
+fn the_signal_of_a_refused_wait_is_not_missed() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let window = comm.window::<f32>(2)?;
+        if comm.rank().index() == 0 {
+            comm.signal(1)?;
+        } else {
+            let mut due = Signals::new();
+            due.expect(0_usize);
+            let refused = comm.group(|g| {
+                g.wait_signals(&due)?;
+                g.put_signal(window.slice(0..2), 0, window.at(1))
+            });
+            assert!(matches!(refused, Err(Error::OutsideWindow(_))), "{refused:?}");
+        }
+        comm.finish()
+    })
+}
+
 /// NCCL counts signals in a C `int`.
 #[test]
 fn more_signals_than_can_be_counted_are_refused() -> Result<()> {

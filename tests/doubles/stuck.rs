@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use nccl_sys::Function::{
-    ncclAllReduce, ncclBroadcast, ncclCommAbort, ncclCommDestroy, ncclCommRevoke, ncclSend,
-    ncclSignal,
+    ncclAllReduce, ncclBroadcast, ncclCommAbort, ncclCommDestroy, ncclCommInitRankConfig,
+    ncclCommRevoke, ncclSend, ncclSignal,
 };
 use nccl_sys::ncclResult_t;
 use typed_nccl::{Communicator, Cuda, Error, Result, Seat, Sum, tag};
@@ -87,8 +87,6 @@ fn a_thread_that_connects_to_a_rank_that_left_is_freed() {
     });
 }
 
-/// Releases that connect in the first operation and cannot free a thread: the ranks connect when they are
-/// made.
 /// Its own deadline is far: what keeps it from ever coming back is known before.
 #[test]
 fn a_thread_that_connects_to_a_rank_that_finishes_is_told_and_freed() {
@@ -111,6 +109,8 @@ fn a_thread_that_connects_to_a_rank_that_finishes_is_told_and_freed() {
     });
 }
 
+/// Releases that connect in the first operation and cannot free a thread: the ranks connect when they are
+/// made.
 #[test]
 fn ranks_of_some_releases_connect_when_they_are_made() {
     let connects = ["2.22.3", "2.27.7"].map(|version| (version, 2, 2));
@@ -324,6 +324,29 @@ fn the_end_of_the_process_waits_for_calls_and_lets_none_begin() {
             }
             #[expect(unreachable_code, reason = "it says which error the thread ends with")]
             Ok::<_, Error>(())
+        });
+        until("a call is under way", || CALLS[0].load(Relaxed) == 1);
+        Ok(())
+    });
+}
+
+/// Another thread makes communicators when `main` returns.
+#[test]
+fn the_end_of_the_process_lets_no_communicator_be_made() {
+    on_saying(NEWEST, &["0 of ", " calls under way, 0 began later"], || {
+        at_the_end(no_call_is_under_way);
+        nccl().before(|function| {
+            if function == ncclCommInitRankConfig {
+                CALLS[0].fetch_add(1, Relaxed);
+                thread::sleep(Duration::from_millis(50));
+                CALLS[1].fetch_add(1, Relaxed);
+            }
+        });
+        thread::spawn(|| {
+            loop {
+                // Those that were made are told that the process ends, and the next one is refused.
+                let _ = connect_alone(Seat::local(1).remove(0), 600_000);
+            }
         });
         until("a call is under way", || CALLS[0].load(Relaxed) == 1);
         Ok(())

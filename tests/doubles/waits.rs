@@ -52,15 +52,21 @@ fn a_deadline_names_every_ranks_last_call() {
             }
             hold(comm.stream())?;
             let line = line!() + 1;
+            comm.send(&x, 1)?;
             comm.all_gather(&y, &mut all)?;
-            let site = format!("    all_gather of 5 i64, at tests/doubles/waits.rs:{line}\n");
+            let at = "at tests/doubles/waits.rs";
+            // Transfers and collectives in one list, in their order.
+            let called = format!(
+                "\n  rank 0, 2 collectives so far:\n{before}    send of 8 f32 to 1, {at}:{line}\n    \
+                 all_gather of 5 i64, {at}:{}\n",
+                line + 1
+            );
             let error = assert_error!(
                 all.to_vec(),
                 Timeout,
                 "timeout: to_vec (at tests/doubles/waits.rs:",
-                "; the last 8 calls of each rank on World, in order:\n  rank 0, 2 collectives so far:\n",
-                before,
-                site,
+                "; the last 8 calls of each rank on World, in order:\n",
+                called,
                 "\n  ranks 1 and 2, 1 collective so far:\n    all_reduce of 8 f32, Sum, at tests/",
             );
             assert!(error.is_fatal());
