@@ -185,6 +185,7 @@ impl Comm {
     /// be why the call failed.
     #[cold]
     pub(super) fn poison(&self, error: Error) -> Error {
+        self.shared.family.hear_of_deaths(&self.health);
         if let Err(first) = self.health.check() {
             return first;
         }
@@ -277,6 +278,10 @@ impl Shared {
             return;
         }
         if let Some(error) = self.async_error() {
+            // A process that dies takes its connections with it; that it died is heard a moment later.
+            if self.family.may_be_a_death() {
+                return;
+            }
             return health.fail(error);
         }
         self.family.ask();

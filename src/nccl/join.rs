@@ -167,6 +167,8 @@ impl Call {
             // SAFETY: nobody else knows it.
             unsafe { handle.abort(self.nccl, || {}, || {}) };
         }
+        self.family.hear_of_deaths(&self.health);
+        self.health.check()?;
         Err(error)
     }
 }

@@ -6,7 +6,7 @@
 //! times a second; what is compared with it is compared as between threads. What a rank calls last
 //! reaches the others before its end: with its departure, and with its part of `finish`.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use nccl_sys::{NCCL_UNIQUE_ID_BYTES, ncclUniqueId};
@@ -18,6 +18,7 @@ use super::refusals::{Turn, What};
 use super::{Family, Member};
 use crate::Rank;
 use crate::backend::{Departure, Listener, Wire};
+use crate::communicator::Health;
 use crate::error::{Error, Mismatch};
 
 /// The way to the other ranks.
@@ -26,6 +27,8 @@ pub(super) struct Remote {
     own: usize,
     /// When this rank asked the others last.
     asked: Mutex<Option<Instant>>,
+    /// Since when NCCL says that something is wrong.
+    failing: OnceLock<Instant>,
 }
 
 /// What a rank tells of its calls.
@@ -56,12 +59,15 @@ const TOLD: usize = 64;
 const EVERY: Duration = Duration::from_millis(100);
 const MANY: usize = 64;
 
+/// How long the news of a death may take.
+const NEWS: Duration = Duration::from_millis(500);
+
 /// How long a rank that leaves waits for the others' answers.
 const ANSWER: Duration = Duration::from_millis(100);
 
 impl Remote {
     pub(super) fn new(wire: Arc<dyn Wire>, own: usize) -> Self {
-        Self { wire, own, asked: Mutex::default() }
+        Self { wire, own, asked: Mutex::default(), failing: OnceLock::new() }
     }
 
     /// Hears the others from here on; rank 0 tells them NCCL's id.
@@ -132,6 +138,21 @@ impl Family {
     pub(in crate::nccl) fn hear_them_out(&self) {
         if self.remote.is_some() {
             std::thread::sleep(ANSWER);
+        }
+    }
+
+    /// NCCL found an error by itself: whether that may be a process's death, of which this rank hears in a
+    /// moment.
+    pub(in crate::nccl) fn may_be_a_death(&self) -> bool {
+        let Some(remote) = &self.remote else { return false };
+        remote.failing.get_or_init(Instant::now).elapsed() < NEWS
+    }
+
+    /// A call of NCCL's failed. If a process has died, that is the cause: gives the news the time to come.
+    pub(in crate::nccl) fn hear_of_deaths(&self, health: &Health) {
+        let started = Instant::now();
+        while self.remote.is_some() && health.is_well() && started.elapsed() < NEWS {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
