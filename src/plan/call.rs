@@ -37,6 +37,19 @@ impl<W: World, F: FnMut(&mut Call<'_, W>) -> Result<()>> Steps<W> for F {
     }
 }
 
+/// A closure that is one of the steps of a plan of [`plan!`](crate::plan!).
+pub struct Closure<F>(#[doc(hidden)] pub F);
+
+/// In the place of one that was not given yet.
+#[derive(Debug)]
+pub struct NoClosure;
+
+impl<F> fmt::Debug for Closure<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a closure")
+    }
+}
+
 /// One compute step of a run, with the memory that the plan says it touches.
 pub struct Call<'r, W: World> {
     pub(super) plan: &'r str,

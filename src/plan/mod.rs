@@ -32,7 +32,7 @@ pub use typed_nccl_plan::{cost, verdict};
 
 pub use argument::PlanMemory;
 pub use bound::{Bound, bind};
-pub use call::{Call, Slices, SlicesMut, Steps};
+pub use call::{Call, Closure, NoClosure, Slices, SlicesMut, Steps};
 #[doc(hidden)]
 pub use declaration::{Declaration, here};
 pub use run::Run;

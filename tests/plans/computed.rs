@@ -1,6 +1,8 @@
 //! Steps that say what they compute: a ring all-reduce, checked against what it claims, and run.
 
-use typed_nccl::{Communicator, Device, Host, Result, Slice, SliceMut, Stream, plan, spmd};
+use typed_nccl::{
+    Communicator, Device, Element, Host, Result, Slice, SliceMut, Stream, plan, spmd,
+};
 
 plan! {
     /// An all-reduce of sends, receives and additions.
@@ -94,6 +96,78 @@ fn a_ring_all_reduce_by_steps_adds_up() {
     for n in 1..=6 {
         spmd::<Host>(n, |place| reduce(place.init()?, 2 * n)).expect("every rank has the sums");
     }
+}
+
+/// The same with a closure for the step, which borrows what is around it.
+#[test]
+fn a_step_is_a_closure() {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init()?;
+        let mut sum = ring_all_reduce::bind(&mut comm, ring_all_reduce::Params { len: 6 })?;
+        let mut x = comm.device().from_slice(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+        let mut added = 0;
+        let mut steps = sum.steps().add(|got, mut x, stream| {
+            added += x.len();
+            stream.launch((&got, &mut x), |(got, x), ()| {
+                for (to, of) in x.iter_mut().zip(got) {
+                    *to += of;
+                }
+            })
+        });
+        for _ in 0..2 {
+            sum.run(&comm, ring_all_reduce::Buffers { x: &mut x }, &mut steps)?;
+        }
+        assert_eq!(x.to_vec()?, [9.0, 18.0, 27.0, 36.0, 45.0, 54.0]);
+        assert_eq!(added, 8);
+        comm.finish()
+    })
+    .expect("every rank has the sums");
+}
+
+plan! {
+    /// Steps with numbers and arrays, for any elements.
+    filled<T: Element>(n: Ranks, k: usize, len: usize) {
+        out g[i in 0..k]: [T; len];
+        inout all: [T; len];
+        for i in 0..k {
+            run fill(i, write g[i]);
+        }
+        run last(read g, update all);
+    }
+}
+
+/// Closures for several steps, given in any order, in code for any elements and any device.
+fn fill<D: Device, T: Element>(comm: &mut Communicator<D>, value: T) -> Result<Vec<T>>
+where
+    T: Copy + PartialEq + std::fmt::Debug,
+{
+    let mut bound = filled::bind::<T, _>(comm, filled::Params { k: 2, len: 1 })?;
+    let mut g = [comm.device().from_slice(&[value])?, comm.device().from_slice(&[value])?];
+    let mut all = comm.device().from_slice(&[value])?;
+    let (mut numbers, mut buffers) = (Vec::new(), 0);
+    let mut steps = bound
+        .steps()
+        .last(|g, _, _| {
+            buffers += g.len();
+            Ok(())
+        })
+        .fill(|i, _, _| {
+            numbers.push(i);
+            Ok(())
+        });
+    bound.run(comm, filled::Buffers { g: &mut g, all: &mut all }, &mut steps)?;
+    assert_eq!((numbers, buffers), (vec![0, 1], 2));
+    all.to_vec()
+}
+
+#[test]
+fn closures_in_code_for_any_device() {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        assert_eq!(fill(&mut comm, 7_u32)?, [7]);
+        comm.finish()
+    })
+    .expect("both ranks ran their steps");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
 
 use super::types::Types;
-use super::{buffers, params};
+use super::{buffers, closures, params};
 use crate::ast::text;
 use crate::valid::{Kind, Known, Valid};
 
@@ -12,6 +12,7 @@ pub(super) fn bound(types: &Types<'_>, valid: &Valid) -> TokenStream {
     let krate = types.krate;
     let (names, bounded) = (types.names(), types.bounded());
     let (bind, run) = (bind(types, valid), run(types, valid));
+    let steps = closures::begin(types, valid);
     quote! {
         #bind
 
@@ -23,6 +24,8 @@ pub(super) fn bound(types: &Types<'_>, valid: &Valid) -> TokenStream {
 
         impl<#(#bounded,)* W: #krate::World> Bound<#(#names,)* W> {
             #run
+
+            #steps
 
             /// What the plan does at these sizes, on this rank and on the others, as text.
             pub fn describe(&self) -> ::std::string::String {

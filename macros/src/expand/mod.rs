@@ -4,6 +4,7 @@
 mod bound;
 mod buffers;
 mod claims;
+mod closures;
 mod docs;
 mod params;
 mod steps;
@@ -70,6 +71,7 @@ fn module(
     let params = params::params(valid);
     let buffers = buffers::buffers(&types, valid);
     let steps = steps::steps(&types, valid);
+    let closures = closures::closures(&types, valid);
     let bound = bound::bound(&types, valid);
     let claims = claims::claims(&valid.plan);
     quote! {
@@ -81,6 +83,7 @@ fn module(
             #params
             #buffers
             #steps
+            #closures
             #bound
             #claims
         }

@@ -96,11 +96,8 @@ fn note(types: &Types<'_>, valid: &Valid) -> String {
 
 fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
     let krate = types.krate;
-    let Computed { name, docs, arguments, area, .. } = computed;
-    let arguments = arguments.iter().map(|(name, shape)| {
-        let (name, kind) = (ident(name), argument(types, shape));
-        quote!(#name: #kind)
-    });
+    let Computed { name, docs, area, .. } = computed;
+    let (arguments, _) = arguments(types, computed);
     let says = docs::method(computed);
     // Where the compiler points at the method, it points at the step.
     let Area { first, last } = area;
@@ -119,7 +116,17 @@ fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
     }
 }
 
-fn argument(types: &Types<'_>, shape: &Shape) -> TokenStream {
+/// A step's arguments with their types, and their names alone.
+pub(super) fn arguments(types: &Types<'_>, computed: &Computed) -> (Vec<TokenStream>, Vec<Ident>) {
+    let names: Vec<Ident> = computed.arguments.iter().map(|(name, _)| ident(name)).collect();
+    let typed = computed.arguments.iter().zip(&names).map(|((_, shape), name)| {
+        let kind = argument(types, shape);
+        quote!(#name: #kind)
+    });
+    (typed.collect(), names)
+}
+
+pub(super) fn argument(types: &Types<'_>, shape: &Shape) -> TokenStream {
     let krate = types.krate;
     let (holds, one, several) = match shape {
         Shape::Number => return quote!(usize),
