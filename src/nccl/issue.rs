@@ -154,10 +154,13 @@ fn call(
     let ended = unsafe { (nccl.group_end)() };
     let ended = nccl.check("ncclGroupEnd", Some(call), ended);
     // One failure drops the whole group, on every communicator in it.
-    outcome.and(ended).inspect_err(|error| {
+    outcome.and(ended).map_err(|error| {
+        let mut first = None;
         for part in parts {
-            part.comm.poison(error.clone());
+            let cause = part.comm.poison(error.clone());
+            first.get_or_insert(cause);
         }
+        first.unwrap_or(error)
     })
 }
 
