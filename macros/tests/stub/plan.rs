@@ -202,3 +202,9 @@ impl<'r, W: World> Call<'r, W> {
         const { &Stream(PhantomData) }
     }
 }
+
+/// A closure that is one of the steps.
+pub struct Closure<F>(pub F);
+
+/// In the place of one that was not given yet.
+pub struct NoClosure;
