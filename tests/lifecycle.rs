@@ -302,7 +302,7 @@ fn host_values_travel_and_differences_are_named() -> Result<()> {
 #[test]
 fn another_call_is_named_with_its_own_line() -> Result<()> {
     let (tell, told) = channel();
-    let told = std::sync::Mutex::new(told);
+    let told = Mutex::new(told);
     spmd::<Host>(2, |place| {
         let comm = place.init()?;
         if comm.rank().index() == 1 {

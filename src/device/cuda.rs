@@ -229,6 +229,7 @@ impl<Tag> fmt::Debug for Cuda<Tag> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails with what it did not expect")]
 mod tests {
     use super::chosen;
     use crate::error::Launched;

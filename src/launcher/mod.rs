@@ -23,6 +23,7 @@ mod torchrun;
 mod variables;
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails with what it did not expect")]
 mod tests;
 
 pub(crate) use own::ADDRESS;

@@ -36,21 +36,24 @@ fn late(wait: fn()) -> Result<()> {
 /// A signal's handler lets a thread go on.
 pub(crate) fn for_a_signal() -> Result<()> {
     late(|| {
+        struct Gate(std::cell::UnsafeCell<libc::sem_t>);
+        // SAFETY: a semaphore is for several threads.
+        unsafe impl Sync for Gate {}
         // SAFETY: a semaphore may be all zeros until it is initialised.
-        static mut GATE: libc::sem_t = unsafe { std::mem::zeroed() };
+        static GATE: Gate = Gate(std::cell::UnsafeCell::new(unsafe { std::mem::zeroed() }));
         extern "C" fn opens(_: libc::c_int) {
             // SAFETY: the semaphore is initialised before the handler is installed, and stays.
-            unsafe { libc::sem_post(&raw mut GATE) };
+            unsafe { libc::sem_post(GATE.0.get()) };
         }
         let handler = opens as extern "C" fn(libc::c_int) as libc::sighandler_t;
         // SAFETY: nobody else has the semaphore yet.
-        unsafe { libc::sem_init(&raw mut GATE, 0, 0) };
+        unsafe { libc::sem_init(GATE.0.get(), 0, 0) };
         // SAFETY: the handler does nothing but what one may.
         unsafe { libc::signal(libc::SIGUSR1, handler) };
         let sends = format!("sleep 0.4; kill -USR1 {}", std::process::id());
         let mut sends = Command::new("sh").args(["-c", &sends]).spawn().expect("a shell");
         // SAFETY: it is initialised.
-        while unsafe { libc::sem_wait(&raw mut GATE) } != 0 {}
+        while unsafe { libc::sem_wait(GATE.0.get()) } != 0 {}
         sends.wait().expect("it ends");
     })
 }

@@ -372,7 +372,7 @@ mod handed {
                 let caller = threads.spawn(calling);
                 for step in 0..STEPS {
                     // Longer than it takes until every thread is known to wait, now and then.
-                    if (step + rank * 7) % 20 == 0 {
+                    if (step + rank * 7).is_multiple_of(20) {
                         std::thread::sleep(Duration::from_millis(60));
                     }
                     calls.send(step).map_err(|_| Error::other("no caller"))?;

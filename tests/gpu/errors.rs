@@ -95,7 +95,7 @@ pub(crate) fn a_send_that_nobody_receives() -> Result<()> {
         let x = comm.device().zeros::<f32>(4 << 20)?;
         // The first send connects, and NCCL may hold it up until it is told.
         let sent = if comm.rank().index() == 0 { comm.send(&x, 1) } else { Ok(()) };
-        let finished = sent.and_then(|()| comm.finish().map_err(Error::from));
+        let finished = sent.and_then(|()| comm.finish());
         let error = finished.expect_err("it is never met");
         assert!(matches!(error, Error::PeerFailed(_)), "{error}");
         says(&error, &["transfer #0 (send of 4194304 f32 to 1", "tests/gpu/errors.rs"]);

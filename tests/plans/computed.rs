@@ -137,10 +137,10 @@ plan! {
 }
 
 /// Closures for several steps, given in any order, in code for any elements and any device.
-fn fill<D: Device, T: Element>(comm: &mut Communicator<D>, value: T) -> Result<Vec<T>>
-where
-    T: Copy + PartialEq + std::fmt::Debug,
-{
+fn fill<D: Device, T: Element + PartialEq + std::fmt::Debug>(
+    comm: &mut Communicator<D>,
+    value: T,
+) -> Result<Vec<T>> {
     let mut bound = filled::bind::<T, _>(comm, filled::Params { k: 2, len: 1 })?;
     let mut g = [comm.device().from_slice(&[value])?, comm.device().from_slice(&[value])?];
     let mut all = comm.device().from_slice(&[value])?;

@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[Test] = &[Test {
         let kills = number("KILLS").unwrap_or(6);
         let mut slowest = Duration::ZERO;
         for kill in 0..kills {
-            let size = gpus.map_or_else(|| 2 + below(&mut random, 3), |gpus| gpus) as usize;
+            let size = gpus.unwrap_or_else(|| 2 + below(&mut random, 3)) as usize;
             let victim = below(&mut random, size as u64) as usize;
             let after = Duration::from_millis(below(&mut random, 700));
             let mut ranks = match gpus {

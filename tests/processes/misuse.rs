@@ -18,7 +18,7 @@ const MISTAKES: &[Mistake] = &[
     ("counts_that_differ", |comm| {
         let count = if first(&comm) { 8 } else { 9 };
         reduces(&comm, count)?;
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("types_that_differ", |comm| {
         match first(&comm) {
@@ -29,7 +29,7 @@ const MISTAKES: &[Mistake] = &[
                 comm.stream().sync()?;
             }
         }
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("reductions_that_differ", |comm| {
         let mut x = comm.device().zeros::<f32>(8)?;
@@ -38,7 +38,7 @@ const MISTAKES: &[Mistake] = &[
             false => comm.all_reduce_in_place(&mut x, Max)?,
         }
         comm.stream().sync()?;
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("collectives_in_another_order", |comm| {
         let mut x = comm.device().zeros::<f32>(8)?;
@@ -49,7 +49,7 @@ const MISTAKES: &[Mistake] = &[
             }
         }
         comm.stream().sync()?;
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("transfers_that_differ", |comm| {
         let mut x = comm.device().zeros::<f32>(64)?;
@@ -58,20 +58,20 @@ const MISTAKES: &[Mistake] = &[
             false => comm.recv(&mut x, 0)?,
         }
         comm.stream().sync()?;
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("a_collective_that_one_rank_refuses", |comm| {
         let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(20)?);
         let to = if first(&comm) { 0..3 } else { 0..16 };
         comm.all_gather(&x, &mut y.slice_mut(to))?;
         comm.stream().sync()?;
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("a_collective_that_one_rank_forgets", |comm| {
         if first(&comm) {
             reduces(&comm, 8)?;
         }
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("a_receive_that_nobody_sends", |comm| {
         if first(&comm) {
@@ -79,13 +79,13 @@ const MISTAKES: &[Mistake] = &[
             comm.recv(&mut x, 1)?;
             comm.stream().sync()?;
         }
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("a_send_that_nobody_receives", |comm| {
         if first(&comm) {
             comm.send(&comm.device().zeros::<f32>(8)?, 1)?;
         }
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("a_signal_that_nobody_raises", |mut comm| {
         let window = comm.window::<f32>(8)?;
@@ -93,14 +93,14 @@ const MISTAKES: &[Mistake] = &[
             comm.wait_signal(1)?;
             window.to_vec()?;
         }
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("a_signal_that_nobody_awaits", |mut comm| {
         let (source, window) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
         if first(&comm) {
             comm.put_signal(&source, 1, window.at(0))?;
         }
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("a_put_that_is_refused", |mut comm| {
         let (source, window) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
@@ -111,26 +111,26 @@ const MISTAKES: &[Mistake] = &[
                 window.to_vec()?;
             }
         }
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("windows_that_differ", |mut comm| {
         let len = if first(&comm) { 8 } else { 16 };
         comm.window::<f32>(len)?;
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("values_of_other_types", |comm| {
         match first(&comm) {
             true => drop(comm.gather_values(&1_u32)?),
             false => drop(comm.gather_values(&1_i64)?),
         }
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("other_calls_on_the_host", |comm| {
         match first(&comm) {
             true => comm.barrier()?,
             false => drop(comm.gather_values(&1_u32)?),
         }
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("an_abort", |comm| {
         if first(&comm) {
@@ -138,14 +138,14 @@ const MISTAKES: &[Mistake] = &[
             return Ok(());
         }
         reduces(&comm, 8)?;
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
     ("an_error_of_the_programs_own", |comm| {
         if first(&comm) {
             return Err(Error::other("disk full"));
         }
         reduces(&comm, 8)?;
-        comm.finish().map_err(Error::from)
+        comm.finish()
     }),
 ];
 

@@ -16,6 +16,7 @@ mod output;
 mod signals;
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails with what it did not expect")]
 mod tests;
 
 use std::io;
