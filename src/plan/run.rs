@@ -33,8 +33,8 @@ impl<W: World> Bound<W> {
         });
         let has_run = moving.runs > 0 && !fixed.plan.replayed;
         let refused = elsewhere.or_else(|| {
-            let plan = fixed.plan.name.clone();
-            has_run.then(|| Error::RanAlready(Box::new(RanAlready { plan, site })))
+            let refusal = || RanAlready { plan: fixed.plan.name.clone(), site };
+            has_run.then(|| Error::RanAlready(Box::new(refusal())))
         });
         let places = recycle(std::mem::take(&mut moving.places));
         let flips = recycle_flips(std::mem::take(&mut moving.flips));
