@@ -51,8 +51,9 @@ fn postcondition(
         recvs.push(expand::alone(instance, rank, &post.recv, check, outcome)?);
         if let Some(place) = post.kind.root() {
             let counters = vec![None; instance.plan.counters.len()];
-            let place = Scope { instance, rank: Some(rank), counters: &counters, around: None }
-                .number(place)?;
+            let place =
+                Scope { instance, rank: Some(rank), counters: &counters, world: &instance.world }
+                    .number(place)?;
             root = usize::try_from(place).ok().filter(|&place| place < ranks);
             if root.is_none() {
                 outcome.note(check, || format!("no root {place}"));

@@ -8,6 +8,7 @@ use typed_nccl_plan::ir::{
 };
 use typed_nccl_plan::verdict::Check;
 
+use crate::far::Far;
 use crate::instance::{Instance, Where};
 use crate::number::{Malformed, Scope};
 use crate::outcome::Outcome;
@@ -84,7 +85,7 @@ impl Walk<'_> {
             instance: self.instance,
             rank: Some(self.rank),
             counters: &self.counters,
-            around: None,
+            world: &self.instance.world,
         }
     }
 
@@ -164,8 +165,8 @@ impl Walk<'_> {
                 };
                 let from = self.region(&transfer.from)?;
                 let to = self.region(&transfer.to)?;
-                let far = self.instance.distance(self.scope(), &transfer.peer);
-                let back = far.as_ref().map(|far| far.iter().map(|by| -by).collect());
+                let far = Far::new(self.instance, self.scope(), &transfer.peer);
+                let back = far.as_ref().map(Far::back);
                 let send = Act::Send { from, peer, far };
                 let receive = Act::Receive { to, peer: self.rank, far: back };
                 let among = Some(transfer.among);
@@ -184,14 +185,14 @@ impl Walk<'_> {
             }
             StepKind::Send(send) => {
                 let Some(peer) = self.peer(&send.peer, Some(send.among))? else { return Ok(()) };
-                let far = self.instance.distance(self.scope(), &send.peer);
+                let far = Far::new(self.instance, self.scope(), &send.peer);
                 let act = Act::Send { from: self.region(&send.from)?, peer, far };
                 self.issue(self.rank, 0, act, Some(send.among), &send.place)
             }
             StepKind::Receive(receive) => {
                 let among = Some(receive.among);
                 let Some(peer) = self.peer(&receive.peer, among)? else { return Ok(()) };
-                let far = self.instance.distance(self.scope(), &receive.peer);
+                let far = Far::new(self.instance, self.scope(), &receive.peer);
                 let act = Act::Receive { to: self.region(&receive.to)?, peer, far };
                 self.issue(self.rank, 0, act, among, &receive.place)
             }

@@ -3,13 +3,15 @@
 use typed_nccl_plan::ir::{CommunicatorId, Expr, LoopId, Peer, Plan, Region};
 use typed_nccl_plan::verdict::Sizes;
 
+use crate::far::World;
 use crate::number::{Malformed, Scope};
 
 /// A plan with its sizes.
 pub(crate) struct Instance<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) extents: Vec<i64>,
-    pub(crate) params: Vec<Vec<i64>>,
+    pub(crate) world: World,
+    /// Larger ones, where other distances are other ranks.
+    pub(crate) larger: [World; 2],
     ranks: usize,
     coordinates: Vec<Vec<i64>>,
     /// For each communicator and rank, the members of its communicator in order.
@@ -46,9 +48,9 @@ impl<'a> Instance<'a> {
             (0..ranks).map(|a| (0..ranks).filter(|&b| alike(a, b)).collect()).collect()
         });
         let members = members.collect();
-        let params = sizes.params.clone();
-        let mut instance =
-            Self { plan, extents, params, ranks, coordinates, members, lengths: Vec::new() };
+        let world = World { extents, params: sizes.params.clone() };
+        let (larger, lengths) = (world.larger(), Vec::new());
+        let mut instance = Self { plan, world, larger, ranks, coordinates, members, lengths };
         for buffer in &plan.buffers {
             let count = match &buffer.array {
                 Some(array) => instance.plain(&array.count, None)?,
@@ -69,7 +71,8 @@ impl<'a> Instance<'a> {
         {
             *slot = Some(value);
         }
-        Scope { instance: self, rank: None, counters: &counters, around: None }.number(expr)
+        let world = &self.world;
+        Scope { instance: self, rank: None, counters: &counters, world }.number(expr)
     }
 
     pub(crate) fn ranks(&self) -> usize {
@@ -130,30 +133,12 @@ impl<'a> Instance<'a> {
                 return Err(Malformed("no such axis".to_owned()));
             }
             let to = place[axis] + scope.number(&hop.by)?;
-            let extent = self.extents[axis];
+            let extent = self.world.extents[axis];
             absent |= !hop.wrap && !(0..extent).contains(&to);
             place[axis] = to.rem_euclid(extent);
         }
-        let number = place.iter().zip(&self.extents).fold(0, |sum, (at, of)| sum * of + at);
+        let number = place.iter().zip(&self.world.extents).fold(0, |sum, (at, of)| sum * of + at);
         Ok(if absent { Where::Absent } else { Where::Rank(number as usize) })
-    }
-}
-
-impl Instance<'_> {
-    /// How far a peer is along each axis, as it is written; `None` for one that is given as a number.
-    pub(crate) fn distance(&self, scope: Scope<'_>, peer: &Peer) -> Option<Vec<i64>> {
-        if let Peer::Cases(cases) = peer {
-            let holds = scope.holds(&cases.condition).ok()?;
-            return self.distance(scope, if holds { &cases.then } else { &cases.otherwise });
-        }
-        let Peer::Shift(hops) = peer else { return None };
-        let mut far = vec![0; self.extents.len()];
-        for hop in hops {
-            let around = hop.wrap.then_some(hop.axis.index());
-            let written = Scope { around, ..scope }.number(&hop.by);
-            *far.get_mut(hop.axis.index())? = written.or_else(|_| scope.number(&hop.by)).ok()?;
-        }
-        Some(far)
     }
 }
 

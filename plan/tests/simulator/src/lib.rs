@@ -9,6 +9,7 @@ mod differ;
 mod dump;
 mod every;
 mod expand;
+mod far;
 mod generate;
 mod hang;
 mod instance;

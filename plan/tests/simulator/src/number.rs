@@ -2,6 +2,7 @@
 
 use typed_nccl_plan::ir::{Condition, Expr};
 
+use crate::far::World;
 use crate::instance::Instance;
 
 /// Why something has no meaning: no plan at all, rather than a wrong one.
@@ -14,8 +15,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) instance: &'a Instance<'a>,
     pub(crate) rank: Option<usize>,
     pub(crate) counters: &'a [Option<i64>],
-    /// An axis whose extent counts as nothing: once around a ring is no distance.
-    pub(crate) around: Option<usize>,
+    /// The sizes: those of the instance, or others.
+    pub(crate) world: &'a World,
 }
 
 impl Scope<'_> {
@@ -25,25 +26,23 @@ impl Scope<'_> {
         match expr {
             Expr::Int(value) => Ok(*value),
             Expr::Rank => self.rank.map(|rank| rank as i64).ok_or_else(|| bad("no rank here")),
-            Expr::Size if self.around.is_some() => Ok(0),
-            Expr::Size => Ok(self.instance.ranks() as i64),
-            Expr::Extent(axis) if self.around == Some(axis.index()) => Ok(0),
+            Expr::Size => Ok(self.world.extents.iter().product()),
             Expr::Coordinate(axis) => {
                 let rank = self.rank.ok_or_else(|| bad("no rank here"))?;
                 let place = self.instance.coordinates(rank).get(axis.index()).copied();
                 place.ok_or_else(|| bad("no such axis"))
             }
             Expr::Extent(axis) => {
-                let extent = self.instance.extents.get(axis.index()).copied();
+                let extent = self.world.extents.get(axis.index()).copied();
                 extent.ok_or_else(|| bad("no such axis"))
             }
             Expr::Param(param) => {
-                let list = self.instance.params.get(param.index());
+                let list = self.world.params.get(param.index());
                 list.and_then(|list| list.first()).copied().ok_or_else(|| bad("no such parameter"))
             }
             Expr::Element(param, at) => {
                 let at = self.number(at)?;
-                let list = self.instance.params.get(param.index());
+                let list = self.world.params.get(param.index());
                 let list = list.ok_or_else(|| bad("no such parameter"))?;
                 let at = usize::try_from(at).ok();
                 at.and_then(|at| list.get(at)).copied().ok_or_else(|| bad("outside the list"))

@@ -2,6 +2,8 @@
 
 use typed_nccl_plan::ir::{CollectiveKind, Reduction};
 
+use crate::far::Far;
+
 /// Elements of one allocation of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -39,12 +41,12 @@ pub(crate) enum Act {
         from: Span,
         peer: usize,
         /// How far the peer is along each axis, as it is written.
-        far: Option<Vec<i64>>,
+        far: Option<Far>,
     },
     Receive {
         to: Span,
         peer: usize,
-        far: Option<Vec<i64>>,
+        far: Option<Far>,
     },
     Put {
         from: Span,

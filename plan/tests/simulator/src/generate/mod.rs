@@ -121,6 +121,7 @@ fn product(lists: &[Vec<i64>], values: &[i64]) -> Vec<Vec<i64>> {
 fn promised(plan: &Plan, sizes: &Sizes) -> bool {
     let Ok(instance) = Instance::new(plan, sizes) else { return false };
     let counters = vec![None; plan.counters.len()];
-    let scope = Scope { instance: &instance, rank: None, counters: &counters, around: None };
+    let scope =
+        Scope { instance: &instance, rank: None, counters: &counters, world: &instance.world };
     plan.promises.iter().all(|promise| scope.holds(&promise.condition) == Ok(true))
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use typed_nccl_plan::verdict::Check;
 
+use crate::far::Far;
 use crate::instance::Instance;
 use crate::outcome::Outcome;
 use crate::unit::{Act, Span, Unit};
@@ -12,7 +13,7 @@ use crate::unit::{Act, Span, Unit};
 struct Half {
     unit: usize,
     span: Span,
-    far: Option<Vec<i64>>,
+    far: Option<Far>,
 }
 
 #[derive(Default)]
@@ -36,7 +37,7 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
                     }
                     Act::Receive { to, peer, far } => {
                         let channel = channels.entry((among, *peer, rank)).or_default();
-                        let far = far.as_ref().map(|far| far.iter().map(|by| -by).collect());
+                        let far = far.as_ref().map(Far::back);
                         channel.receives.push(Half { unit: number, span: *to, far });
                     }
                     _ => {}
