@@ -128,6 +128,30 @@ pub(crate) struct Left {
     pub(crate) split: u64,
 }
 
+impl Left {
+    /// A rank whose process has ended.
+    pub(super) fn dead(rank: u32, why: String) -> Self {
+        Self { rank, why, dropped: false, gone: true, died: true, split: 0 }
+    }
+
+    /// A rank that has ended in good order, and took its place in every split up to that of `split`.
+    pub(super) fn ended(rank: u32, why: String, split: u64) -> Self {
+        Self { rank, why, dropped: false, gone: true, died: false, split }
+    }
+
+    /// Whether this says more than what is known already.
+    pub(super) fn adds_to(&self, known: Option<&Self>) -> bool {
+        known.is_none_or(|known| self.gone && !known.gone || self.dropped && !known.dropped)
+    }
+
+    /// This, and what was known: the first reason stays.
+    pub(super) fn after(&self, known: Option<&Self>) -> Self {
+        let Some(known) = known else { return self.clone() };
+        let (why, dropped) = (known.why.clone(), known.dropped | self.dropped);
+        Self { why, dropped, ..self.clone() }
+    }
+}
+
 /// Where every rank is.
 #[derive(Debug)]
 pub(super) struct Table {

@@ -232,7 +232,7 @@ impl Rendezvous {
     pub(super) fn closed(&mut self, conns: &mut Conns, key: Key, reason: &str) {
         let Some((rank, comer)) = self.gone(key) else { return };
         let why = format!("its process is gone ({}): {reason}", comer.member);
-        self.leave(conns, Left { rank, why, dropped: false, gone: true, died: true, split: 0 });
+        self.leave(conns, Left::dead(rank, why));
     }
 
     /// A rank says that it leaves.
@@ -246,10 +246,7 @@ impl Rendezvous {
     pub(super) fn bye(&mut self, conns: &mut Conns, key: Key) {
         if let Some((rank, _)) = self.gone(key) {
             let why = "it left before the ranks had met".to_owned();
-            self.leave(
-                conns,
-                Left { rank, why, dropped: false, gone: true, died: false, split: 0 },
-            );
+            self.leave(conns, Left::ended(rank, why, 0));
         }
         conns.end(key);
     }

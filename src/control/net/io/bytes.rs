@@ -1,0 +1,218 @@
+//! What comes on connections: proofs first, then frames.
+
+use std::io::ErrorKind;
+
+use super::super::conns::{Came, Key, Role};
+use super::super::frame;
+use super::super::hub::NodeKey;
+use super::super::ident::{self, CommId};
+use super::super::message::Message;
+use super::super::proof::{self, CHALLENGE, CLAIM, VERDICT};
+use super::{Io, SCRATCH};
+
+impl Io {
+    pub(super) fn ready(&mut self, key: Key, writable: bool) {
+        if writable {
+            if !self.is_connected(key) {
+                return;
+            }
+            self.net.conns.touch(key);
+        }
+        loop {
+            match self.net.conns.read(key, &mut self.scratch) {
+                Came::Nothing => return,
+                Came::Bytes => self.input(key),
+                Came::End(reason) => return self.closed(key, &reason),
+            }
+        }
+    }
+
+    /// Whether a connection stands; what this side asked for and did not get is given up.
+    fn is_connected(&mut self, key: Key) -> bool {
+        let Some(conn) = self.net.conns.get(key) else { return false };
+        let Role::Dial { node, sent: None } = conn.role else { return true };
+        match conn.connected() {
+            Ok(is_connected) => is_connected,
+            Err(error) => {
+                self.net.conns.remove(key);
+                if let Some(node) = self.nodes.get_mut(&node) {
+                    let is_refused = error.kind() == ErrorKind::ConnectionRefused;
+                    node.dial_failed(&mut self.net, &error.to_string(), is_refused);
+                }
+                false
+            }
+        }
+    }
+
+    /// A connection has ended without a word.
+    pub(super) fn closed(&mut self, key: Key, reason: &str) {
+        match self.net.conns.remove(key) {
+            Some(Role::Dial { node, .. }) => {
+                self.at(node, |node, net| node.dial_failed(net, reason, false));
+            }
+            Some(Role::Guest { meet }) => {
+                if let Some(meet) = self.meets.get_mut(&meet) {
+                    meet.closed(&mut self.net.conns, key, reason);
+                }
+            }
+            Some(Role::Visit { node } | Role::Link { node, .. }) => {
+                self.at(node, |node, net| node.closed(net, key, reason));
+            }
+            Some(Role::Stranger { .. } | Role::Parked { .. } | Role::Ending) | None => {}
+        }
+    }
+
+    /// Bytes have come.
+    fn input(&mut self, key: Key) {
+        let Some(conn) = self.net.conns.get(key) else { return };
+        let mut input = std::mem::take(&mut conn.input);
+        let mut used = 0;
+        while let Some(conn) = self.net.conns.get(key) {
+            let rest = &input[used..];
+            let took = match &conn.role {
+                Role::Stranger { challenge, door } => {
+                    let (challenge, door) = (*challenge, *door);
+                    rest.first_chunk::<CLAIM>().map(|claim| {
+                        self.judge(key, &challenge, claim, door);
+                        CLAIM
+                    })
+                }
+                // It has said all that it may.
+                Role::Parked { .. } if !rest.is_empty() => {
+                    self.net.conns.remove(key);
+                    return;
+                }
+                Role::Parked { .. } => None,
+                Role::Dial { node, sent: None } => {
+                    let node = *node;
+                    rest.first_chunk::<CHALLENGE>().map(|challenge| {
+                        self.challenged(key, node, challenge);
+                        CHALLENGE
+                    })
+                }
+                Role::Dial { node, sent: Some((challenge, claim)) } => {
+                    let (node, challenge, claim) = (*node, *challenge, *claim);
+                    rest.first_chunk::<VERDICT>().map(|verdict| {
+                        self.judged(key, node, &challenge, &claim, verdict);
+                        VERDICT
+                    })
+                }
+                Role::Ending => return,
+                Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
+                    match self.frame(key, rest) {
+                        Ok(took) => took,
+                        Err(why) => {
+                            let reason = format!("it sent what no rank sends: {why}");
+                            return self.closed(key, &reason);
+                        }
+                    }
+                }
+            };
+            match took {
+                Some(took) => used += took,
+                None => break,
+            }
+            self.settle();
+        }
+        if let Some(conn) = self.net.conns.get(key) {
+            input.drain(..used);
+            if input.is_empty() {
+                input.shrink_to(SCRATCH);
+            }
+            conn.input = input;
+        }
+    }
+
+    /// The other side of a connection that a node makes wants proof.
+    fn challenged(&mut self, key: Key, node: NodeKey, challenge: &[u8; CHALLENGE]) {
+        let Some(node) = self.nodes.get_mut(&node) else {
+            self.net.conns.remove(key);
+            return;
+        };
+        let nonce = ident::random();
+        let (Some(_), Some(claim), Ok(nonce)) = (proof::challenger(challenge), node.claim(), nonce)
+        else {
+            self.net.conns.remove(key);
+            return node.dial_failed(&mut self.net, "what listens there is not typed-nccl", false);
+        };
+        let claim = claim.prove(&node.secret, challenge, nonce);
+        self.net.conns.send_raw(key, &claim);
+        if let Some(conn) = self.net.conns.get(key) {
+            conn.role = Role::Dial { node: node.key(), sent: Some((*challenge, claim)) };
+        }
+    }
+
+    /// The other side has decided.
+    fn judged(
+        &mut self,
+        key: Key,
+        node: NodeKey,
+        challenge: &[u8; CHALLENGE],
+        claim: &[u8; CLAIM],
+        verdict: &[u8; VERDICT],
+    ) {
+        let net = &mut self.net;
+        let (Some(node), Some(other)) = (self.nodes.get_mut(&node), proof::challenger(challenge))
+        else {
+            net.conns.remove(key);
+            return;
+        };
+        let verdict = proof::judged(&node.secret, challenge, claim, verdict);
+        let Some(role) = node.judged(net, key, verdict, other) else {
+            net.conns.remove(key);
+            return;
+        };
+        let Some(conn) = net.conns.get(key) else { return };
+        let link = if let Role::Link { peer, .. } = role { Some(peer) } else { None };
+        conn.role = role;
+        if let Some(peer) = link {
+            node.linked(net, key, peer, false);
+        }
+    }
+
+    /// Takes one frame; how long it was, if it was whole.
+    fn frame(&mut self, key: Key, input: &[u8]) -> Result<Option<usize>, String> {
+        let net = &mut self.net;
+        let Some(conn) = net.conns.get(key) else { return Ok(None) };
+        let most = match conn.role {
+            Role::Guest { .. } => frame::MOST_OF_GUESTS,
+            _ => frame::MOST,
+        };
+        let long = |long: frame::TooLong| format!("a message of {} bytes", long.0);
+        let Some(content) = frame::next(input, most).map_err(long)? else { return Ok(None) };
+        let length = content.end;
+        let message: Message<'_> =
+            postcard::from_bytes(&input[content]).map_err(|error| error.to_string())?;
+        let is_sane = match conn.role {
+            Role::Link { node, peer } => match self.nodes.get_mut(&node) {
+                Some(node) => node.heard(net, key, peer, message),
+                None => true,
+            },
+            Role::Visit { node } => match self.nodes.get_mut(&node) {
+                Some(node) => node.visited(net, key, message),
+                None => true,
+            },
+            Role::Guest { meet } => self.guest(key, meet, message),
+            _ => true,
+        };
+        is_sane.then_some(Some(length)).ok_or_else(|| "a message out of place".to_owned())
+    }
+
+    fn guest(&mut self, key: Key, id: CommId, message: Message<'_>) -> bool {
+        let conns = &mut self.net.conns;
+        let Some(meet) = self.meets.get_mut(&id) else {
+            conns.end(key);
+            return true;
+        };
+        match message {
+            Message::Hello(hello) => return meet.hello(conns, key, hello),
+            Message::Linked => meet.linked(conns, key),
+            Message::Left(left) => meet.left(conns, key, left),
+            Message::Bye => meet.bye(conns, key),
+            Message::Beat => {}
+            _ => return false,
+        }
+        self.end_meets();
+        true
+    }
+}

@@ -1,0 +1,120 @@
+//! What the process's ranks ask for.
+
+use mio::net::TcpListener;
+use mio::{Interest, Token};
+
+use super::super::hub::{Command, NodeKey};
+use super::super::ident::{self, CommId};
+use super::super::message::Message;
+use super::super::node::Node;
+use super::super::proof::Secret;
+use super::super::rendezvous::Rendezvous;
+use super::{Door, Io};
+
+impl Io {
+    pub(super) fn command(&mut self, command: Command) {
+        let net = &mut self.net;
+        match command {
+            Command::Open(spec) => {
+                let (key, mut node) = (spec.key, Node::new(*spec));
+                node.open(net);
+                self.nodes.insert(key, node);
+            }
+            Command::Child { parent, child } => {
+                let Some(node) = self.nodes.get_mut(&parent) else { return };
+                node.splits(child.seq);
+                node.unborn.push(*child);
+                if node.table.is_some() {
+                    self.has_table(parent);
+                }
+            }
+            Command::Found { node, at, id, secret } => {
+                self.at(node, |node, net| node.found(net, at, id, secret))
+            }
+            Command::Meet { id, secret, door, owner } => self.meet(id, secret, door, owner),
+            Command::Post { node, seq, said } => {
+                self.at(node, |node, net| node.post(net, seq, said))
+            }
+            Command::Leave { node, why, dropped } => {
+                self.at(node, |node, net| node.leave(net, &why, dropped))
+            }
+            Command::Tell { node, to, channel, bytes } => {
+                let to = to.map(|to| to.0);
+                self.at(node, |node, net| node.pass_on(net, node.rank, to, channel, &bytes, None));
+            }
+            Command::Listen { node, channel, listener } => {
+                self.at(node, |node, net| node.listen(net, channel, &listener));
+            }
+            #[cfg(test)]
+            Command::Id { node, to } => {
+                if let Some(id) = self.nodes.get(&node).and_then(|node| node.id) {
+                    to.send(id).expect("the test waits");
+                }
+            }
+            Command::Close(key) => self.close(key, false),
+            Command::Kill(key) => self.close(key, true),
+            Command::End(done) => {
+                let why = "its process ended without `finish`";
+                for (_, mut node) in self.nodes.drain() {
+                    node.leave(net, why, false);
+                    node.close(net);
+                }
+                self.end = Some(done);
+            }
+        }
+    }
+
+    fn meet(
+        &mut self,
+        id: CommId,
+        secret: Secret,
+        door: Option<TcpListener>,
+        owner: Option<NodeKey>,
+    ) {
+        if let Some(mut listener) = door {
+            let token = self.next_door;
+            self.next_door += 1;
+            let registry = self.net.conns.registry();
+            if let Err(error) = registry.register(&mut listener, Token(token), Interest::READABLE) {
+                log::error!("the ranks cannot meet: {error}");
+            }
+            self.doors.insert(token, Door { listener, meet: Some(id) });
+        }
+        match ident::random() {
+            Ok(comm) => {
+                self.meets.insert(id, Rendezvous::new(id, CommId(comm), secret, owner));
+            }
+            Err(error) => log::error!("the ranks cannot meet: {error}"),
+        }
+    }
+
+    fn close(&mut self, key: NodeKey, kill: bool) {
+        let Some(mut node) = self.nodes.remove(&key) else { return };
+        match kill {
+            true => node.kill(&mut self.net),
+            false => node.close(&mut self.net),
+        }
+        self.children.remove(&key);
+        let owned = self.meets.values_mut().filter(|meet| meet.owner == Some(key));
+        owned.for_each(Rendezvous::end);
+        self.end_meets();
+    }
+
+    pub(super) fn end_meets(&mut self) {
+        let over: Vec<CommId> =
+            self.meets.values().filter(|meet| meet.is_over()).map(|meet| meet.id).collect();
+        for id in over {
+            let guests = self
+                .meets
+                .remove(&id)
+                .into_iter()
+                .flat_map(|meet| meet.guests().collect::<Vec<_>>());
+            for key in guests {
+                self.net.conns.send(key, &Message::Bye);
+                self.net.conns.end(key);
+            }
+            self.net.ended.add((id, u32::MAX));
+            self.doors.retain(|_, door| door.meet != Some(id));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Connections that others make: whoever it is proves that it is one of us, or goes.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+
+use super::super::conns::{Key, Role};
+use super::super::ident::{self, CommId};
+use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Verdict, Version};
+use super::{Io, Net, Timer};
+
+/// How many connections may have proven nothing.
+const MOST_UNPROVEN: usize = 1024;
+
+/// How long the oldest has before it makes room for a new one.
+const ROOM: Duration = Duration::from_millis(250);
+
+/// A place where others connect.
+pub(super) struct Door {
+    pub(super) listener: TcpListener,
+    /// Who meets behind it, for those who only know where.
+    pub(super) meet: Option<CommId>,
+}
+
+impl Io {
+    pub(super) fn accept(&mut self, door: usize) {
+        loop {
+            let (count, oldest) = self.net.conns.unproven();
+            if count >= MOST_UNPROVEN
+                && let Some((oldest, since)) = oldest
+            {
+                if since.elapsed() < ROOM {
+                    self.net.timers.set(since + ROOM, Timer::Accept(door));
+                    return;
+                }
+                self.net.conns.remove(oldest);
+            }
+            let Some(Door { listener, meet }) = self.doors.get(&door) else { return };
+            let (stream, meet) = match listener.accept() {
+                Ok((stream, _)) => (stream, *meet),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    log::warn!("a connection is not taken: {error}");
+                    return self.net.timers.set(Instant::now() + ROOM, Timer::Accept(door));
+                }
+            };
+            let Ok(nonce) = ident::random() else { continue };
+            let challenge = proof::challenge(nonce);
+            match self.net.conns.add(stream, Role::Stranger { challenge, door: meet }) {
+                Ok(key) => self.net.conns.send_raw(key, &challenge),
+                Err(error) => log::debug!("a connection is not taken: {error}"),
+            }
+        }
+    }
+
+    /// Who waited for a communicator's node is let in.
+    pub(super) fn let_in(&mut self, id: CommId) {
+        for key in self.net.conns.keys() {
+            let Some(conn) = self.net.conns.get(key) else { continue };
+            if let Role::Parked { challenge, claim, id: waits } = conn.role
+                && waits == id
+            {
+                self.judge(key, &challenge, &claim, None);
+            }
+        }
+    }
+
+    /// Somebody claims to be one of us.
+    pub(super) fn judge(
+        &mut self,
+        key: Key,
+        challenge: &[u8; CHALLENGE],
+        claim: &[u8; CLAIM],
+        door: Option<CommId>,
+    ) {
+        let Some(said) = Claim::read(claim) else {
+            self.net.conns.remove(key);
+            return;
+        };
+        let id = if said.id == CommId::THERE { door.unwrap_or(said.id) } else { said.id };
+        let home = (id, if said.purpose == Purpose::Meet { u32::MAX } else { said.to });
+        let node = self.net.homes.get(&home).and_then(|node| self.nodes.get_mut(node));
+        let secret = match said.purpose {
+            Purpose::Meet => self.meets.get(&id).map(|meet| &meet.secret),
+            Purpose::Link { .. } => node.as_ref().map(|node| &node.secret),
+        };
+        let refuse = |net: &mut Net, secret, verdict| {
+            net.conns.send_raw(key, &proof::judge(secret, challenge, claim, verdict));
+            net.conns.end(key);
+        };
+        let Some(secret) = secret else {
+            let was_here = self.net.ended.contains(home);
+            return match (was_here, said.purpose) {
+                (true, _) => refuse(&mut self.net, None, Verdict::Ended),
+                (false, Purpose::Meet) => refuse(&mut self.net, None, Verdict::Unknown),
+                (false, Purpose::Link { .. }) => {
+                    if let Some(conn) = self.net.conns.get(key) {
+                        conn.role = Role::Parked { challenge: *challenge, claim: *claim, id };
+                    }
+                }
+            };
+        };
+        if !proof::is_proven(secret, challenge, claim) {
+            log::warn!(
+                "somebody who does not know the secret asked to take part as rank {}",
+                said.from
+            );
+            return refuse(&mut self.net, None, Verdict::Unproven);
+        }
+        let secret = secret.clone();
+        if said.version != Version::own() {
+            if let Some(meet) = self.meets.get_mut(&id) {
+                let why = format!(
+                    "runs {}, and where the ranks meet it is {}: run one build on all ranks",
+                    said.version,
+                    Version::own()
+                );
+                meet.fail(&mut self.net.conns, vec![said.from], why);
+            }
+            return refuse(&mut self.net, Some(&secret), Verdict::OtherVersion);
+        }
+        let net = &mut self.net;
+        let role = match (said.purpose, node) {
+            (Purpose::Meet, _) => Role::Guest { meet: id },
+            (Purpose::Link { .. }, Some(node)) => {
+                if said.from >= node.size || said.from == node.rank {
+                    net.conns.remove(key);
+                    return;
+                }
+                if node.has_lost(said.from) {
+                    return refuse(net, Some(&secret), Verdict::Dead);
+                }
+                Role::Link { node: node.key(), peer: said.from }
+            }
+            (Purpose::Link { .. }, None) => return,
+        };
+        net.conns.send_raw(key, &proof::judge(Some(&secret), challenge, claim, Verdict::Welcome));
+        if let Some(conn) = net.conns.get(key) {
+            conn.role = role;
+        }
+        if let (Purpose::Link { has_table }, Some(node)) =
+            (said.purpose, net.homes.get(&home).and_then(|node| self.nodes.get_mut(node)))
+        {
+            node.linked(net, key, said.from, !has_table);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The thread that carries everything: it waits for connections, commands and times, and has the
+//! nodes and the meeting places do what follows.
+
+mod bytes;
+mod commands;
+mod doors;
+mod net;
+mod splits;
+mod times;
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, ErrorKind};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use super::conns::{Conns, FIRST};
+use super::hub::{Command, NodeKey};
+use super::ident::CommId;
+use super::node::Node;
+use super::rendezvous::Rendezvous;
+use crate::quiet::Quiet;
+
+use doors::Door;
+pub(super) use net::{After, Net, Timer};
+use splits::ChildOf;
+use times::TICK;
+
+const WAKER: Token = Token(0);
+const OWN_DOOR: Token = Token(1);
+
+/// How much is read at a time.
+const SCRATCH: usize = 1 << 16;
+
+pub(super) struct Io {
+    poll: Poll,
+    commands: Receiver<Command>,
+    net: Net,
+    doors: HashMap<usize, Door>,
+    next_door: usize,
+    nodes: HashMap<NodeKey, Node>,
+    meets: HashMap<CommId, Rendezvous>,
+    children: HashMap<NodeKey, Vec<ChildOf>>,
+    /// Processes that are known to be dead.
+    dead: HashSet<u64>,
+    scratch: Vec<u8>,
+    /// Who waits until everything is written.
+    end: Option<Sender<()>>,
+    /// When all connections were looked at last.
+    ticked: Instant,
+}
+
+impl Io {
+    pub(super) fn new(
+        poll: Poll,
+        mut listener: TcpListener,
+        commands: Receiver<Command>,
+        beat: Duration,
+    ) -> io::Result<Self> {
+        poll.registry().register(&mut listener, OWN_DOOR, Interest::READABLE)?;
+        let conns = Conns::new(poll.registry().try_clone()?, beat);
+        Ok(Self {
+            poll,
+            commands,
+            net: Net::new(conns),
+            doors: [(OWN_DOOR.0, Door { listener, meet: None })].into(),
+            next_door: OWN_DOOR.0 + 1,
+            nodes: HashMap::new(),
+            meets: HashMap::new(),
+            children: HashMap::new(),
+            dead: HashSet::new(),
+            scratch: vec![0; SCRATCH],
+            end: None,
+            ticked: Instant::now(),
+        })
+    }
+
+    pub(super) fn waker(&self) -> io::Result<Waker> {
+        Waker::new(self.poll.registry(), WAKER)
+    }
+
+    /// Until nobody can command any more.
+    pub(super) fn run(mut self) {
+        let _quiet = Quiet::enter();
+        let mut events = Events::with_capacity(1024);
+        self.net.timers.set(Instant::now() + TICK, Timer::Tick);
+        loop {
+            let rest =
+                self.net.timers.next().map(|at| at.saturating_duration_since(Instant::now()));
+            if let Err(error) = self.poll.poll(&mut events, rest)
+                && error.kind() != ErrorKind::Interrupted
+            {
+                log::error!("the control plane cannot wait for connections: {error}");
+                std::thread::sleep(TICK);
+            }
+            for event in &events {
+                match event.token() {
+                    WAKER => {}
+                    Token(door) if door < FIRST => self.accept(door),
+                    Token(token) => self.ready(token - FIRST, event.is_writable()),
+                }
+                self.settle();
+            }
+            loop {
+                match self.commands.try_recv() {
+                    Ok(command) => self.command(command),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+                self.settle();
+            }
+            let now = Instant::now();
+            while let Some(timer) = self.net.timers.due(now) {
+                self.timer(timer);
+                self.settle();
+            }
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        loop {
+            let broken = self.net.conns.write();
+            if broken.is_empty() {
+                break;
+            }
+            for (key, error) in broken {
+                self.closed(key, &format!("its connection broke: {error}"));
+            }
+            self.settle();
+        }
+        if self.end.is_some()
+            && self.net.conns.is_written()
+            && let Some(end) = self.end.take()
+        {
+            // Whoever asked may not wait any more.
+            let _ = end.send(());
+        }
+    }
+
+    /// Has a node do something, if it is still there.
+    fn at(&mut self, node: NodeKey, act: impl FnOnce(&mut Node, &mut Net)) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            act(node, &mut self.net);
+        }
+    }
+
+    fn settle(&mut self) {
+        while let Some(after) = self.net.after.pop_front() {
+            match after {
+                After::Arrived(id) => self.let_in(id),
+                After::Table(node) => self.has_table(node),
+                After::Died { process, why } => {
+                    if self.dead.insert(process) {
+                        for node in self.nodes.values_mut() {
+                            node.died_elsewhere(&mut self.net, process, &why);
+                        }
+                    }
+                }
+                After::LeftParent { node, left } => self.left_parent(node, &left),
+                After::Call(call) => call.make(),
+            }
+        }
+    }
+}

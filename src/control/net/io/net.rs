@@ -1,0 +1,109 @@
+//! What nodes and meeting places work with.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::sync::Weak;
+use std::time::Instant;
+
+use super::super::channels::Call;
+use super::super::conns::Conns;
+use super::super::hub::NodeKey;
+use super::super::ident::CommId;
+use super::super::message::{Left, Table};
+
+/// How many communicators that have ended are remembered.
+const MOST_ENDED: usize = 1 << 13;
+
+/// What nodes and meeting places work with.
+pub(crate) struct Net {
+    pub(crate) conns: Conns,
+    pub(crate) timers: Timers,
+    /// What is to be done when nobody is in the middle of something.
+    pub(crate) after: VecDeque<After>,
+    /// The nodes of this process that others find.
+    pub(crate) homes: BTreeMap<(CommId, u32), NodeKey>,
+    pub(crate) ended: Ended,
+    pub(crate) tables: HashMap<CommId, Weak<Table>>,
+}
+
+impl Net {
+    pub(super) fn new(conns: Conns) -> Self {
+        Self {
+            conns,
+            timers: Timers::default(),
+            after: VecDeque::new(),
+            homes: BTreeMap::new(),
+            ended: Ended::default(),
+            tables: HashMap::new(),
+        }
+    }
+}
+
+pub(crate) enum After {
+    /// A communicator's node is here: who waited for it is let in.
+    Arrived(CommId),
+    /// A node has the table.
+    Table(NodeKey),
+    /// A process is dead, in all communicators.
+    Died {
+        process: u64,
+        why: String,
+    },
+    /// A rank has left, and does not come to a split either.
+    LeftParent {
+        node: NodeKey,
+        left: Left,
+    },
+    Call(Call),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    Flush(NodeKey),
+    Dial(NodeKey),
+    Expect(NodeKey),
+    Tick,
+    Accept(usize),
+}
+
+#[derive(Default)]
+pub(crate) struct Timers(BinaryHeap<Reverse<(Instant, Timer)>>);
+
+impl Timers {
+    pub(crate) fn set(&mut self, at: Instant, timer: Timer) {
+        self.0.push(Reverse((at, timer)));
+    }
+
+    pub(super) fn due(&mut self, now: Instant) -> Option<Timer> {
+        let due = self.0.peek().is_some_and(|Reverse((at, _))| *at <= now);
+        due.then(|| self.0.pop()).flatten().map(|Reverse((_, timer))| timer)
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.0.peek().map(|Reverse((at, _))| *at)
+    }
+}
+
+/// Communicators that have ended here, the last ones.
+#[derive(Default)]
+pub(crate) struct Ended {
+    all: HashSet<(CommId, u32)>,
+    order: VecDeque<(CommId, u32)>,
+}
+
+impl Ended {
+    pub(crate) fn add(&mut self, one: (CommId, u32)) {
+        if self.all.insert(one) {
+            self.order.push_back(one);
+        }
+        if self.order.len() > MOST_ENDED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.all.remove(&oldest);
+        }
+    }
+
+    pub(super) fn contains(&self, one: (CommId, u32)) -> bool {
+        self.all.contains(&one)
+    }
+}

@@ -1,0 +1,60 @@
+//! Communicators of some ranks of another: who is told when a rank of that one leaves.
+
+use super::super::hub::NodeKey;
+use super::super::message::Left;
+use super::super::node::Node;
+use super::{After, Io, Net};
+use crate::Rank;
+
+/// Where the ranks of a split of a node are.
+pub(super) struct ChildOf {
+    pub(super) node: NodeKey,
+    seq: u64,
+    members: Vec<u32>,
+}
+
+impl Io {
+    pub(super) fn has_table(&mut self, key: NodeKey) {
+        let Some(node) = self.nodes.get_mut(&key) else { return };
+        let mut born = Vec::new();
+        for spec in std::mem::take(&mut node.unborn) {
+            let (child, seq, members) = (spec.key, spec.seq, spec.members.clone());
+            let Some(new) = node.child(spec) else { continue };
+            let gone: Vec<Left> = node.absent(seq).cloned().collect();
+            born.push((new, gone, ChildOf { node: child, seq, members }));
+        }
+        for (mut new, gone, of) in born {
+            new.open(&mut self.net);
+            for left in gone {
+                tell_child(&mut self.net, &mut new, &of, &left);
+            }
+            self.nodes.insert(of.node, new);
+            let (after, child) = (&mut self.net.after, of.node);
+            after.push_back(After::Table(child));
+            self.children.entry(key).or_default().push(of);
+        }
+        if let Some(node) = self.nodes.get_mut(&key) {
+            for process in &self.dead {
+                node.died_elsewhere(&mut self.net, *process, "its process is gone");
+            }
+        }
+    }
+
+    pub(super) fn left_parent(&mut self, key: NodeKey, left: &Left) {
+        let Some(children) = self.children.get_mut(&key) else { return };
+        children.retain(|of| self.nodes.contains_key(&of.node));
+        for of in children.iter().filter(|of| left.died || left.split < of.seq) {
+            if let Some(node) = self.nodes.get_mut(&of.node) {
+                tell_child(&mut self.net, node, of, left);
+            }
+        }
+    }
+}
+
+/// A rank that was to come to a split has left.
+fn tell_child(net: &mut Net, child: &mut Node, of: &ChildOf, left: &Left) {
+    if let Some(rank) = of.members.iter().position(|member| *member == left.rank) {
+        let left = Left { rank: Rank::at(rank).0, ..left.clone() };
+        child.left(net, left, None);
+    }
+}

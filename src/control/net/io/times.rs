@@ -1,0 +1,78 @@
+//! What is due: nodes that wait, and connections that say nothing.
+
+use std::time::{Duration, Instant};
+
+use super::super::conns::Role;
+use super::super::message::Message;
+use super::super::node::Node;
+use super::{Io, Timer};
+
+/// How often all connections are looked at.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+
+/// How long a connection may have proven nothing: then it goes.
+const UNPROVEN: Duration = Duration::from_secs(3);
+
+/// How long this side waits for an answer to a connection that it makes.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// How long an end may take.
+const ENDING: Duration = Duration::from_secs(5);
+
+impl Io {
+    pub(super) fn timer(&mut self, timer: Timer) {
+        match timer {
+            Timer::Flush(node) => self.at(node, Node::flush),
+            Timer::Dial(node) => self.at(node, Node::dial_again),
+            Timer::Expect(node) => self.at(node, Node::missed),
+            Timer::Accept(door) => self.accept(door),
+            Timer::Tick => self.tick(),
+        }
+    }
+
+    fn tick(&mut self) {
+        let (now, beat) = (Instant::now(), self.net.conns.beat);
+        self.net.timers.set(now + TICK.min(beat / 4), Timer::Tick);
+        // A thread that was held up has not read yet what others said meanwhile.
+        let was_late = now - std::mem::replace(&mut self.ticked, now) > TICK * 2;
+        for key in self.net.conns.keys() {
+            let Some(conn) = self.net.conns.get(key) else { continue };
+            if was_late {
+                (conn.heard, conn.since) = (now, now);
+            }
+            let (age, silence) = (now - conn.since, now - conn.heard);
+            match conn.role {
+                Role::Stranger { .. } | Role::Parked { .. } if age >= UNPROVEN => {
+                    self.net.conns.remove(key);
+                }
+                Role::Ending if age >= ENDING => {
+                    self.net.conns.remove(key);
+                }
+                Role::Dial { sent: None, .. } if age >= ANSWER => {
+                    self.closed(key, "it does not answer");
+                }
+                // The other side may have taken it already.
+                Role::Dial { .. } if age >= ANSWER.max(beat * 3) => {
+                    self.closed(key, "it does not answer")
+                }
+                Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
+                    if now - conn.told >= beat {
+                        conn.told = now;
+                        self.net.conns.send(key, &Message::Beat);
+                    }
+                    if silence >= beat * 3 {
+                        self.closed(
+                            key,
+                            &format!("it has said nothing for {} s", silence.as_secs()),
+                        );
+                    }
+                }
+                _ => {}
+            }
+            self.settle();
+        }
+        self.meets.values_mut().for_each(|meet| meet.tick(&mut self.net.conns));
+        self.end_meets();
+        self.net.tables.retain(|_, table| table.strong_count() > 0);
+    }
+}

@@ -1,0 +1,62 @@
+//! Messages of backends: to all, or along the tree to one.
+
+use std::sync::Weak;
+
+use super::super::channels::Channels;
+use super::super::conns::Key;
+use super::super::io::{After, Net};
+use super::super::ledger::parent;
+use super::super::message::{Left, Message};
+use super::Node;
+use crate::backend::Listener;
+
+impl Node {
+    /// Somebody of this rank listens: it is told what came before, and who is gone.
+    pub(crate) fn listen(&mut self, net: &mut Net, channel: u64, listener: &Weak<dyn Listener>) {
+        let calls = self.channels.listen(channel, listener);
+        net.after.extend(calls.into_iter().map(After::Call));
+        let death = |left: &Left| Channels::death(listener, left.rank, &left.why);
+        net.after.extend(self.absent(u64::MAX).map(death).map(After::Call));
+    }
+
+    /// A message of a backend, of this rank or another.
+    pub(crate) fn pass_on(
+        &mut self,
+        net: &mut Net,
+        from: u32,
+        to: Option<u32>,
+        channel: u64,
+        bytes: &[u8],
+        by: Option<Key>,
+    ) {
+        if from != self.rank && to.is_none_or(|to| to == self.rank) {
+            match self.channels.came(channel, from, bytes) {
+                Ok(call) => net.after.extend(call.map(After::Call)),
+                Err(_) => {
+                    let why = "sent more messages than are kept for a rank that is not there yet";
+                    self.fail(net, vec![from], why.to_owned(), None);
+                }
+            }
+        }
+        if to == Some(self.rank) {
+            return;
+        }
+        let message = Message::Tell { from, to, channel, bytes };
+        // While nobody has left, a rank is where its number says.
+        let way = to.filter(|_| self.left.is_empty()).and_then(|to| self.way_to(to));
+        for link in self.links.iter().filter(|link| Some(link.key) != by) {
+            if way.is_none_or(|way| way == link.key) {
+                net.conns.send(link.key, &message);
+            }
+        }
+    }
+
+    fn way_to(&self, to: u32) -> Option<Key> {
+        let mut way = std::iter::successors(Some(to), |rank| parent(*rank));
+        let below = way.find(|rank| parent(*rank) == Some(self.rank));
+        match below {
+            Some(child) => self.links.iter().find(|link| link.peer == child).map(|link| link.key),
+            None => self.up,
+        }
+    }
+}

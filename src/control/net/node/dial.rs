@@ -1,0 +1,197 @@
+//! Connections that a node makes: to the rank above it, or to where the ranks meet.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+
+use super::super::address;
+use super::super::conns::{Key, Role};
+use super::super::io::{Net, Timer};
+use super::super::proof::{Claim, Purpose, Verdict, Version};
+use super::Node;
+
+/// How often a rank that refuses connections is asked before it is taken for dead.
+const REFUSALS: u32 = 3;
+
+/// How long a rest between two attempts is at least and at most.
+const RESTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// A connection that a node tries to make.
+pub(super) struct Dial {
+    /// A rank, or where the ranks meet.
+    pub(super) to: Option<u32>,
+    pub(super) key: Option<Key>,
+    address: Option<SocketAddr>,
+    tried: u32,
+    refused: u32,
+    /// Since when nobody has answered.
+    since: Instant,
+}
+
+impl Dial {
+    pub(super) fn new(to: Option<u32>) -> Self {
+        let since = Instant::now();
+        Self { to, key: None, address: None, tried: 0, refused: 0, since }
+    }
+}
+
+impl Node {
+    pub(super) fn dial(&mut self, net: &mut Net, to: Option<u32>) {
+        self.dial = Some(Dial::new(to));
+        self.dial_again(net);
+    }
+
+    pub(crate) fn dial_again(&mut self, net: &mut Net) {
+        let Some(Dial { to, key: None, tried, .. }) = self.dial else { return };
+        let addresses = match to {
+            None => self.meet.as_ref().map(|meet| meet.addresses.clone()).unwrap_or_default(),
+            Some(rank) => self.addresses_of(rank),
+        };
+        if addresses.is_empty() {
+            // It is tried when there are some.
+            self.dial = None;
+            return;
+        }
+        let address = addresses[tried as usize % addresses.len()];
+        let outcome = TcpStream::connect(address)
+            .and_then(|stream| net.conns.add(stream, Role::Dial { node: self.key, sent: None }));
+        if let Some(dial) = &mut self.dial {
+            dial.address = Some(address);
+            dial.tried += 1;
+            match outcome {
+                Ok(key) => dial.key = Some(key),
+                Err(error) => {
+                    let is_refused = error.kind() == ErrorKind::ConnectionRefused;
+                    self.dial_failed(net, &error.to_string(), is_refused);
+                }
+            }
+        }
+    }
+
+    fn addresses_of(&self, rank: u32) -> Vec<SocketAddr> {
+        let Some(member) = self.member_of(rank) else { return Vec::new() };
+        let is_near = member.host_number == self.member.host_number;
+        let mut all = member.addresses.clone();
+        all.retain(|address| is_near || !address::plain(*address).ip().is_loopback());
+        all
+    }
+
+    /// A connection could not be made.
+    pub(crate) fn dial_failed(&mut self, net: &mut Net, why: &str, is_refused: bool) {
+        let Some(dial) = &mut self.dial else { return };
+        dial.key = None;
+        dial.refused = if is_refused { dial.refused + 1 } else { 0 };
+        let (to, tried, refused, waited) =
+            (dial.to, dial.tried, dial.refused, dial.since.elapsed());
+        let at = dial.address.map_or_else(String::new, |address| address.to_string());
+        let ways = match to {
+            Some(rank) => self.addresses_of(rank).len(),
+            None => self.meet.as_ref().map_or(1, |meet| meet.addresses.len()),
+        };
+        let ways = u32::try_from(ways).unwrap_or(1).max(1);
+        match to {
+            None => {
+                let name = self.meet.as_ref().map_or("", |meet| &meet.name);
+                let trouble = format!(
+                    "the place where the ranks meet, {name}, cannot be reached at {at}: {why}"
+                );
+                self.meeting().inspect(|meeting| meeting.trouble(trouble));
+            }
+            Some(rank) if refused >= REFUSALS * ways || waited >= net.conns.beat * 3 => {
+                let why = format!("rank {} cannot connect to it at {at}: {why}", self.rank);
+                self.dial = None;
+                self.death(net, rank, &why);
+                return self.climb(net);
+            }
+            Some(_) => {}
+        }
+        // It rests when it has tried all.
+        let rest =
+            if tried % ways == 0 { RESTS.0 * (1 << (tried / ways).min(5)) } else { Duration::ZERO };
+        net.timers.set(Instant::now() + rest.min(RESTS.1), Timer::Dial(self.key));
+    }
+
+    /// What to claim on a connection that this node makes.
+    pub(crate) fn claim(&self) -> Option<Claim> {
+        let (version, from) = (Version::own(), self.rank);
+        match self.dial.as_ref()?.to {
+            None => {
+                let id = self.meet.as_ref()?.id;
+                Some(Claim { version, id, purpose: Purpose::Meet, from, to: 0 })
+            }
+            Some(to) => {
+                let purpose = Purpose::Link { has_table: self.table.is_some() };
+                Some(Claim { version, id: self.id?, purpose, from, to })
+            }
+        }
+    }
+
+    /// How the other side took the claim; the role of the connection, if it stands.
+    pub(crate) fn judged(
+        &mut self,
+        net: &mut Net,
+        key: Key,
+        verdict: Option<Verdict>,
+        other: Version,
+    ) -> Option<Role> {
+        let to = self.dial.as_ref()?.to;
+        match (verdict, to) {
+            (Some(Verdict::Welcome), None) => {
+                self.dial = None;
+                self.visit = Some(key);
+                self.hello(net, key);
+                return Some(Role::Visit { node: self.key });
+            }
+            (Some(Verdict::Welcome), Some(peer)) => {
+                self.dial = None;
+                self.up = Some(key);
+                return Some(Role::Link { node: self.key, peer });
+            }
+            (Some(Verdict::OtherVersion), _) => {
+                let ranks = vec![self.rank];
+                let why = format!(
+                    "runs {}, and where the ranks meet it is {other}: run one build on all ranks",
+                    Version::own()
+                );
+                self.fail(net, ranks, why, None);
+            }
+            (Some(Verdict::Unproven) | None, None) if !self.may_be_stale() => {
+                let ranks = vec![self.rank];
+                let why = "does not know the secret of the others: give TYPED_NCCL_SECRET the same text on all ranks".to_owned();
+                self.fail(net, ranks, why, None);
+            }
+            (Some(Verdict::Dead), _) => self.taken_for_dead(),
+            (Some(Verdict::Ended), Some(peer)) => {
+                self.away.insert(peer);
+                net.conns.remove(key);
+                self.dial = None;
+                self.climb(net);
+                return None;
+            }
+            (Some(Verdict::Ended), None) if !self.may_be_stale() => {
+                let why = "come to a meeting that has been held: an id serves one communicator"
+                    .to_owned();
+                self.fail(net, vec![self.rank], why, None);
+            }
+            (Some(Verdict::Unknown), _) => {
+                if let Some(dial) = &mut self.dial {
+                    dial.since = Instant::now();
+                }
+                self.dial_failed(net, "the rank is not there yet", false);
+            }
+            (Some(Verdict::Ended), None) => {
+                self.dial_failed(net, "an earlier run has met there", false)
+            }
+            (Some(Verdict::Unproven) | None, _) => {
+                self.dial_failed(net, "what listens there does not know the secret", false);
+            }
+        }
+        None
+    }
+
+    fn may_be_stale(&self) -> bool {
+        self.meet.as_ref().is_some_and(|meet| meet.may_be_stale)
+    }
+}

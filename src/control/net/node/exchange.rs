@@ -1,0 +1,115 @@
+//! Parts of exchanges: what is new goes on to the neighbours, as few frames as may be.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::conns::Key;
+use super::super::io::{Net, Timer};
+use super::super::ledger::{Run, Said, merge};
+use super::super::message::{Message, Part};
+use super::Node;
+use crate::control::Topic;
+use crate::error::Site;
+
+/// How long parts of an exchange wait for more of them.
+const HOLD: Duration = Duration::from_millis(2);
+
+/// How much goes into one frame of parts, unless one part is longer.
+const FRAME: usize = 1 << 20;
+
+/// A neighbour in the tree.
+pub(super) struct Link {
+    pub(super) key: Key,
+    pub(super) peer: u32,
+    /// What it is still to be told.
+    pub(super) pending: Vec<Run>,
+    /// The other side knows that it stands.
+    pub(super) is_sure: bool,
+}
+
+impl Node {
+    pub(super) fn parts(
+        &mut self,
+        net: &mut Net,
+        key: Key,
+        seq: u64,
+        (topic, site): (Topic, Site),
+        parts: Vec<Part<'_>>,
+    ) -> bool {
+        let mut news = Vec::new();
+        for Part { first, last, bytes } in parts {
+            let said = Arc::new(Said { topic, site, bytes: bytes.into() });
+            match self.ledger.add(&Run { seq, first, last, said }) {
+                Ok(new) => news.extend(new),
+                Err(_) => return false,
+            }
+        }
+        if let Some(meeting) = self.meeting() {
+            meeting.hear(seq, &news);
+        }
+        self.spread(net, news, Some(key));
+        true
+    }
+
+    /// This rank's part of an exchange.
+    pub(crate) fn post(&mut self, net: &mut Net, seq: u64, said: Said) {
+        let (first, last) = (self.rank, self.rank);
+        match self.ledger.add(&Run { seq, first, last, said: Arc::new(said) }) {
+            Ok(new) => self.spread(net, new, None),
+            Err(_) => log::error!("rank {} is too far ahead of the others", self.rank),
+        }
+    }
+
+    fn spread(&mut self, net: &mut Net, new: Vec<Run>, from: Option<Key>) {
+        let Some(seq) = new.first().map(|run| run.seq) else { return };
+        for link in self.links.iter_mut().filter(|link| Some(link.key) != from) {
+            link.pending.extend(new.iter().cloned());
+        }
+        let (all, below) = (self.ledger.is_complete(seq), self.ledger.is_complete_below(seq));
+        if all || below {
+            let is_due = |link: &&mut Link| all || Some(link.key) == self.up;
+            self.links.iter_mut().filter(is_due).for_each(|link| link.flush(net));
+        }
+        if !all && !self.is_held {
+            self.is_held = true;
+            net.timers.set(Instant::now() + HOLD, Timer::Flush(self.key));
+        }
+    }
+
+    /// What waited for more has waited long enough.
+    pub(crate) fn flush(&mut self, net: &mut Net) {
+        self.is_held = false;
+        self.links.iter_mut().for_each(|link| link.flush(net));
+    }
+}
+
+impl Link {
+    pub(super) fn flush(&mut self, net: &mut Net) {
+        merge(&mut self.pending);
+        let is_one = |a: &Run, b: &Run| {
+            (a.seq, a.said.topic, a.said.site) == (b.seq, b.said.topic, b.said.site)
+        };
+        for runs in self.pending.chunk_by(is_one) {
+            let Some(Run { seq, said, .. }) = runs.first() else { continue };
+            let Said { topic, site, .. } = **said;
+            let mut rest = runs;
+            while !rest.is_empty() {
+                let mut length = 0;
+                let fits = |run: &&Run| {
+                    length += run.said.bytes.len();
+                    length <= FRAME
+                };
+                let count = rest.iter().take_while(fits).count().max(1);
+                let (now, later) = rest.split_at(count);
+                let part = |run| {
+                    let Run { first, last, said, .. }: &Run = run;
+                    Part { first: *first, last: *last, bytes: &said.bytes }
+                };
+                let parts = now.iter().map(part).collect();
+                net.conns.send(self.key, &Message::Parts { seq: *seq, topic, site, parts });
+                rest = later;
+            }
+        }
+        self.pending.clear();
+    }
+}

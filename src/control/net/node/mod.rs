@@ -1,0 +1,197 @@
+//! One rank's place in its communicator's tree: it passes on what is new, up and down.
+//!
+//! Ranks form a tree by their numbers. What a rank says travels along it to all others; each keeps
+//! what somebody may lack, and two that become neighbours tell each other all of that. So it does not
+//! matter which way anything comes, nor how often, and when a rank dies, those below it attach to the
+//! next one above that lives, or else to the lowest that lives: always to a lower number, so the ranks
+//! stay one tree.
+
+mod backend;
+mod death;
+mod dial;
+mod end;
+mod exchange;
+mod tree;
+mod visit;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use super::channels::Channels;
+use super::conns::Key;
+use super::hub::NodeKey;
+use super::ident::CommId;
+use super::io::{After, Net};
+use super::ledger::{Ledger, parent};
+use super::message::{Left, Member, Table};
+use super::proof::Secret;
+use crate::control::Meeting;
+
+use dial::Dial;
+use exchange::Link;
+
+/// What a new node is.
+pub(super) struct Spec {
+    pub(super) key: NodeKey,
+    pub(super) meeting: Weak<Meeting>,
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    pub(super) member: Member,
+    pub(super) secret: Secret,
+    pub(super) meet: Meet,
+    pub(super) seat: u64,
+}
+
+/// Where a node meets the others.
+#[derive(Clone)]
+pub(super) struct Meet {
+    pub(super) id: CommId,
+    /// Empty while it is not known.
+    pub(super) addresses: Vec<SocketAddr>,
+    /// As the user gave it.
+    pub(super) name: String,
+    /// What is found there may be another run's.
+    pub(super) may_be_stale: bool,
+}
+
+/// A node of a part of the ranks of another.
+pub(super) struct ChildSpec {
+    pub(super) key: NodeKey,
+    pub(super) meeting: Weak<Meeting>,
+    pub(super) seq: u64,
+    pub(super) color: u32,
+    pub(super) rank: u32,
+    pub(super) members: Vec<u32>,
+}
+
+pub(super) struct Node {
+    key: NodeKey,
+    meeting: Weak<Meeting>,
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    member: Member,
+    pub(super) secret: Secret,
+    meet: Option<Meet>,
+    seat: u64,
+    pub(super) id: Option<CommId>,
+    pub(super) table: Option<Arc<Table>>,
+    /// While the table is not known: the parent, its parent and so on.
+    ancestors: Vec<Member>,
+    ledger: Ledger,
+    left: BTreeMap<u32, Left>,
+    /// Those that ended regularly, as their neighbours know.
+    away: BTreeSet<u32>,
+    failed: Option<(Vec<u32>, String)>,
+    up: Option<Key>,
+    visit: Option<Key>,
+    dial: Option<Dial>,
+    links: Vec<Link>,
+    is_held: bool,
+    pub(super) channels: Channels,
+    /// Splits for which the table is missing.
+    pub(super) unborn: Vec<ChildSpec>,
+    /// The last split in which this rank took its place.
+    split: u64,
+}
+
+impl Node {
+    pub(super) fn new(spec: Spec) -> Self {
+        let Spec { key, meeting, rank, size, member, secret, meet, seat } = spec;
+        Self {
+            key,
+            meeting,
+            rank,
+            size,
+            member,
+            secret,
+            meet: Some(meet),
+            seat,
+            id: None,
+            table: None,
+            ancestors: Vec::new(),
+            ledger: Ledger::new(rank, size),
+            left: BTreeMap::new(),
+            away: BTreeSet::new(),
+            failed: None,
+            up: None,
+            visit: None,
+            dial: None,
+            links: Vec::new(),
+            is_held: false,
+            channels: Channels::default(),
+            unborn: Vec::new(),
+            split: 0,
+        }
+    }
+
+    /// The node of a split; the table of this one is known.
+    pub(super) fn child(&mut self, spec: ChildSpec) -> Option<Self> {
+        let ChildSpec { key, meeting, seq, color, rank, members } = spec;
+        let table = self.table.as_ref()?;
+        let own = table.members.get(self.rank as usize)?.clone();
+        let part = members.iter().map(|rank| table.members.get(*rank as usize).cloned());
+        let part = Table::new(part.collect::<Option<_>>()?);
+        let (secret, size) = (self.secret.clone(), u32::try_from(members.len()).ok()?);
+        let name = String::new();
+        let meet = Meet { id: CommId::THERE, addresses: Vec::new(), name, may_be_stale: false };
+        let spec = Spec { key, meeting, rank, size, member: own, secret, meet, seat: 0 };
+        let id = self.id?.child(seq, color);
+        Some(Self { meet: None, id: Some(id), table: Some(Arc::new(part)), ..Self::new(spec) })
+    }
+
+    pub(super) fn key(&self) -> NodeKey {
+        self.key
+    }
+
+    /// Whether a rank was taken for dead.
+    pub(super) fn has_lost(&self, rank: u32) -> bool {
+        self.left.get(&rank).is_some_and(|left| left.died)
+    }
+
+    fn meeting(&self) -> Option<Arc<Meeting>> {
+        self.meeting.upgrade()
+    }
+
+    /// Starts to look for the others.
+    pub(super) fn open(&mut self, net: &mut Net) {
+        match self.id {
+            Some(id) => {
+                self.has_id(net, id);
+                self.climb(net);
+            }
+            None => self.dial(net, None),
+        }
+    }
+
+    fn has_id(&mut self, net: &mut Net, id: CommId) {
+        self.id = Some(id);
+        net.homes.insert((id, self.rank), self.key);
+        net.after.push_back(After::Arrived(id));
+        if let Some(meeting) = self.meeting() {
+            meeting.open(id.number());
+        }
+    }
+
+    fn is_away(&self, rank: u32) -> bool {
+        self.away.contains(&rank) || self.left.get(&rank).is_some_and(|left| left.gone)
+    }
+
+    fn member_of(&self, rank: u32) -> Option<&Member> {
+        if let Some(table) = &self.table {
+            return table.members.get(rank as usize);
+        }
+        let mut above = std::iter::successors(parent(self.rank), |rank| parent(*rank));
+        self.ancestors.get(above.position(|above| above == rank)?)
+    }
+
+    /// This rank takes its place in a split.
+    pub(super) fn splits(&mut self, seq: u64) {
+        self.split = self.split.max(seq);
+    }
+
+    /// The ranks that have left, for those that were to come to a split of exchange `seq`.
+    pub(super) fn absent(&self, seq: u64) -> impl Iterator<Item = &Left> {
+        self.left.values().filter(move |left| left.gone && (left.died || left.split < seq))
+    }
+}

@@ -1,0 +1,142 @@
+//! A node's neighbours: the rank above it, those below, and who is missed.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::super::conns::Key;
+use super::super::io::{Net, Timer};
+use super::super::ledger::{FAN_OUT, parent};
+use super::super::message::Message;
+use super::super::topics;
+use super::{Link, Node};
+use crate::control::FINISH;
+
+/// How long a rank that has lost its way to the others has to find a new one, beside the time until it
+/// knows.
+const EXPECTED: Duration = Duration::from_secs(3);
+
+impl Node {
+    /// Looks for the next rank above.
+    pub(super) fn climb(&mut self, net: &mut Net) {
+        self.up = None;
+        if let Some(dial) = self.dial.take()
+            && let Some(key) = dial.key
+        {
+            net.conns.remove(key);
+        }
+        if let Some(above) = self.above() {
+            self.dial(net, Some(above));
+        } else {
+            // Nobody is above: this is the root.
+            self.has_place(net);
+        }
+    }
+
+    fn above(&self) -> Option<u32> {
+        self.above_of(self.rank)
+    }
+
+    /// The rank that another attaches to, as far as this one knows.
+    fn above_of(&self, rank: u32) -> Option<u32> {
+        let is_here = |rank: &u32| !self.is_away(*rank);
+        let mut above = std::iter::successors(parent(rank), |rank| parent(*rank));
+        above.find(is_here).or_else(|| (0..rank).find(is_here))
+    }
+
+    /// A neighbour is there.
+    pub(crate) fn linked(&mut self, net: &mut Net, key: Key, peer: u32, lacks_table: bool) {
+        // A rank that comes again has lost its old connection.
+        if let Some(old) = self.links.iter().position(|link| link.peer == peer) {
+            net.conns.remove(self.links.swap_remove(old).key);
+        }
+        if let Some(table) = self.table.as_ref().filter(|_| lacks_table) {
+            net.conns.send(key, &Message::Table(&table.bytes));
+        }
+        if let Some((ranks, why)) = &self.failed {
+            net.conns.send(key, &Message::Fail { ranks: ranks.clone(), why: why.into() });
+        }
+        let is_up = self.up == Some(key);
+        if is_up {
+            // So that the other side knows that this one has its verdict.
+            net.conns.send(key, &Message::Beat);
+        }
+        let pending = self.ledger.runs().collect();
+        let mut link = Link { key, peer, pending, is_sure: is_up };
+        link.flush(net);
+        for left in self.left.values() {
+            net.conns.send(key, &Message::Left(left.clone()));
+        }
+        self.links.push(link);
+        if is_up {
+            self.has_place(net);
+        }
+    }
+
+    /// A message of a neighbour; false if it makes no sense.
+    pub(crate) fn heard(
+        &mut self,
+        net: &mut Net,
+        key: Key,
+        peer: u32,
+        message: Message<'_>,
+    ) -> bool {
+        if let Some(link) = self.links.iter_mut().find(|link| link.key == key) {
+            link.is_sure = true;
+        }
+        match message {
+            Message::Parts { seq, topic, site, parts } => {
+                let topic = topics::known(topic);
+                return self.parts(net, key, seq, (topic, site), parts);
+            }
+            Message::Left(left) => return self.left(net, left, Some(key)),
+            Message::Tell { from, to, channel, bytes } => {
+                if from >= self.size || to.is_some_and(|to| to >= self.size) || from == self.rank {
+                    return false;
+                }
+                self.pass_on(net, from, to, channel, bytes, Some(key));
+            }
+            Message::Table(bytes) => return self.has_table(net, bytes, Some(key)),
+            Message::Fail { ranks, why } => self.fail(net, ranks, why.into_owned(), Some(key)),
+            Message::Missing { count, ranks } => self.missing(net, count, ranks, Some(key)),
+            Message::Beat => {}
+            Message::Bye => self.bye(net, key, peer),
+            Message::Hello(_) | Message::Welcome { .. } | Message::Later(_) | Message::Linked => {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A rank is away: those below it look for a new way, and this one may be it.
+    pub(super) fn expect(&self, net: &mut Net) {
+        net.timers.set(Instant::now() + net.conns.beat + EXPECTED, Timer::Expect(self.key));
+    }
+
+    /// Who should have attached to this rank and did not is dead: nobody else would notice.
+    pub(crate) fn missed(&mut self, net: &mut Net) {
+        let own = std::iter::once(&self.rank);
+        let away =
+            self.left.keys().chain(&self.away).filter(|rank| self.is_away(**rank)).chain(own);
+        let below = |rank: &u32| {
+            let first = u64::from(*rank) * u64::from(FAN_OUT) + 1;
+            first..(first + u64::from(FAN_OUT)).min(self.size.into())
+        };
+        let orphans = away.flat_map(below).filter_map(|rank| u32::try_from(rank).ok());
+        let is_linked = |rank: u32| self.links.iter().any(|link| link.peer == rank);
+        let is_missed = |rank: &u32| {
+            // One that has said nothing may be yet to come.
+            *rank != self.rank
+                && self.ledger.last_of(*rank).is_some()
+                && !self.is_away(*rank)
+                && !is_linked(*rank)
+                && self.above_of(*rank) == Some(self.rank)
+        };
+        let missed: BTreeSet<u32> = orphans.filter(is_missed).collect();
+        if self.ledger.is_over(FINISH) {
+            return;
+        }
+        for rank in missed {
+            self.death(net, rank, "it has not come back after the rank above it had left");
+        }
+    }
+}

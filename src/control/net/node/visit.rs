@@ -1,0 +1,149 @@
+//! What a node hears where the ranks meet, until it has its place in the tree.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use super::super::conns::Key;
+use super::super::ident::{self, CommId};
+use super::super::io::{After, Net, Timer};
+use super::super::message::{Hello, Member, Message, Table};
+use super::super::proof::Secret;
+use super::{Dial, Node};
+use crate::Rank;
+use crate::error::{Error, InitFailed};
+
+impl Node {
+    /// Where the ranks meet is known, or known better.
+    pub(crate) fn found(
+        &mut self,
+        net: &mut Net,
+        at: Vec<SocketAddr>,
+        id: CommId,
+        secret: Option<Secret>,
+    ) {
+        let Some(meet) = &mut self.meet else { return };
+        (meet.addresses, meet.id) = (at, id);
+        if let Some(secret) = secret {
+            self.secret = secret;
+        }
+        if self.id.is_none() && self.visit.is_none() && self.dial.is_none() {
+            self.dial(net, None);
+        }
+    }
+
+    pub(super) fn hello(&self, net: &mut Net, key: Key) {
+        let hello = Hello {
+            rank: self.rank,
+            size: self.size,
+            seat: self.seat,
+            version: env!("CARGO_PKG_VERSION").into(),
+            job: ident::job().into(),
+            member: self.member.clone(),
+        };
+        net.conns.send(key, &Message::Hello(hello));
+    }
+
+    /// A message from there; false if it makes no sense.
+    pub(crate) fn visited(&mut self, net: &mut Net, key: Key, message: Message<'_>) -> bool {
+        match message {
+            Message::Welcome { id, ancestors } => {
+                if self.id.is_none() && ancestors.iter().all(Member::is_bounded) {
+                    self.ancestors = ancestors;
+                    self.has_id(net, id);
+                    self.climb(net);
+                }
+            }
+            Message::Later(rest) => {
+                self.visit = None;
+                net.conns.end(key);
+                self.dial = Some(Dial::new(None));
+                let rest = Duration::from_millis(rest.min(10_000).into());
+                net.timers.set(Instant::now() + rest, Timer::Dial(self.key));
+            }
+            Message::Table(bytes) => {
+                let is_table = self.has_table(net, bytes, None);
+                self.has_place(net);
+                return is_table;
+            }
+            Message::Fail { ranks, why } => self.fail(net, ranks, why.into_owned(), None),
+            Message::Missing { count, ranks } => self.missing(net, count, ranks, None),
+            Message::Left(left) => return self.left(net, left, None),
+            Message::Beat => {}
+            Message::Bye => {
+                self.visit = None;
+                net.conns.end(key);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// This node is where it belongs; the root when it has the table.
+    pub(super) fn has_place(&mut self, net: &mut Net) {
+        if self.rank == 0 && self.table.is_none() {
+            return;
+        }
+        if let Some(visit) = self.visit.take() {
+            net.conns.send(visit, &Message::Linked);
+            net.conns.end(visit);
+        }
+    }
+
+    pub(super) fn has_table(&mut self, net: &mut Net, bytes: &[u8], from: Option<Key>) -> bool {
+        if self.table.is_some() {
+            return true;
+        }
+        let known = self.id.and_then(|id| net.tables.get(&id)).and_then(Weak::upgrade);
+        let table = known.filter(|table| *table.bytes == *bytes);
+        let Some(table) = table.or_else(|| Table::decode(bytes, self.size).map(Arc::new)) else {
+            return false;
+        };
+        if let Some(id) = self.id {
+            net.tables.insert(id, Arc::downgrade(&table));
+        }
+        for link in self.links.iter().filter(|link| Some(link.key) != from) {
+            net.conns.send(link.key, &Message::Table(&table.bytes));
+        }
+        self.table = Some(table);
+        net.after.push_back(After::Table(self.key));
+        true
+    }
+
+    /// The ranks cannot be one communicator.
+    pub(super) fn fail(&mut self, net: &mut Net, ranks: Vec<u32>, why: String, from: Option<Key>) {
+        if self.failed.is_some()
+            || ranks.iter().any(|rank| *rank >= self.size.max(1)) && self.id.is_some()
+        {
+            return;
+        }
+        for link in self.links.iter().filter(|link| Some(link.key) != from) {
+            net.conns.send(link.key, &Message::Fail { ranks: ranks.clone(), why: (&why).into() });
+        }
+        let named = ranks.iter().copied().map(Rank).collect();
+        let error = InitFailed { size: self.size as usize, ranks: named, why: why.clone() };
+        if let Some(meeting) = self.meeting() {
+            meeting.break_with(Error::InitFailed(Box::new(error)));
+        }
+        self.failed = Some((ranks, why));
+    }
+
+    pub(super) fn missing(
+        &mut self,
+        net: &mut Net,
+        count: u32,
+        ranks: Vec<u32>,
+        from: Option<Key>,
+    ) {
+        let message = Message::Missing { count, ranks };
+        for link in self.links.iter().filter(|link| Some(link.key) != from) {
+            net.conns.send(link.key, &message);
+        }
+        let Message::Missing { ranks, .. } = message else { return };
+        let named: Vec<String> = ranks.iter().take(16).map(u32::to_string).collect();
+        let more = if (count as usize) > named.len() { " and others" } else { "" };
+        let trouble =
+            format!("{count} of {} ranks have not come: {}{more}", self.size, named.join(", "));
+        self.meeting().inspect(|meeting| meeting.trouble(trouble));
+    }
+}
