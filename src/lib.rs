@@ -71,7 +71,7 @@ pub use control::UniqueId;
 pub use cuda::{DeviceView, DeviceViewMut, RawStream};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
-pub use device::{AnyDevice, At, Device, DeviceTag, Family, Host, Local, Scoped};
+pub use device::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Host, Local, Scoped};
 pub use dynamic::{DynBuffer, DynReduceOp, KnownType, Lifecycle, WindowFlags};
 pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};
 pub use entry::{Place, spmd};

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use typed_nccl::{
-    Avg, Clique, CommConfig, Error, Family, Host, Max, Numeric, ReduceOp, Result, Seat, Sum, World,
-    tag,
+    Avg, Clique, CommConfig, DeviceFamily, Error, Host, Max, Numeric, ReduceOp, Result, Seat, Sum,
+    World, tag,
 };
 
 tag!(Pair);
@@ -94,7 +94,7 @@ fn every_collective_of_a_clique() -> Result<()> {
 /// A library function over any clique whose device hands out lanes.
 fn ring<W: World>(clique: &mut Clique<W>, len: usize) -> Result<Vec<Vec<f32>>>
 where
-    W::Device: Family,
+    W::Device: DeviceFamily,
 {
     let mut mine = clique.alloc::<f32>(len)?;
     clique.each(&mut mine, |lane, mut x| x.copy_from(&vec![lane.index() as f32; x.len()]))?;

@@ -5,17 +5,17 @@ use std::fmt;
 use crate::backend::Half;
 use crate::error::Site;
 use crate::group::Group;
-use crate::{AsRank, Family, Rank, RecordRead, RecordWrite, Result, World};
+use crate::{AsRank, DeviceFamily, Rank, RecordRead, RecordWrite, Result, World};
 
 /// One rank of a clique inside [`each`](super::Clique::each) or [`group`](super::Clique::group). Its
 /// device type `'id` is its own: the views of another rank do not fit.
 pub struct Lane<'g, 'id, 'e, W: World>
 where
-    W::Device: Family,
+    W::Device: DeviceFamily,
 {
     rank: Rank,
     size: usize,
-    device: <W::Device as Family>::Scoped<'id>,
+    device: <W::Device as DeviceFamily>::Scoped<'id>,
     group: Option<&'g mut Group<'e, W>>,
 }
 
@@ -32,7 +32,7 @@ pub trait OneRankPerThread {
 
 impl<'g, 'id, 'e, W: World> Lane<'g, 'id, 'e, W>
 where
-    W::Device: Family,
+    W::Device: DeviceFamily,
 {
     pub(super) fn new(
         rank: Rank,
@@ -59,7 +59,7 @@ where
     }
 
     /// This rank's device.
-    pub fn device(&self) -> &<W::Device as Family>::Scoped<'id> {
+    pub fn device(&self) -> &<W::Device as DeviceFamily>::Scoped<'id> {
         &self.device
     }
 
@@ -75,7 +75,7 @@ where
     #[track_caller]
     pub fn send<A>(&mut self, buf: A, to: impl AsRank) -> Result<()>
     where
-        A: RecordRead<'e, <W::Device as Family>::Scoped<'id>>,
+        A: RecordRead<'e, <W::Device as DeviceFamily>::Scoped<'id>>,
     {
         let site = Site::caller();
         self.recording("send")?.transfer(Half::SendTo, buf.recorded(), to, site)
@@ -88,7 +88,7 @@ where
     #[track_caller]
     pub fn recv<B>(&mut self, buf: B, from: impl AsRank) -> Result<()>
     where
-        B: RecordWrite<'e, <W::Device as Family>::Scoped<'id>>,
+        B: RecordWrite<'e, <W::Device as DeviceFamily>::Scoped<'id>>,
     {
         let site = Site::caller();
         self.recording("recv")?.transfer(Half::RecvFrom, buf.recorded(), from, site)
@@ -130,7 +130,7 @@ where
 
 impl<W: World> fmt::Debug for Lane<'_, '_, '_, W>
 where
-    W::Device: Family,
+    W::Device: DeviceFamily,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lane of rank {} of {} on {:?}", self.rank, self.size, self.device)

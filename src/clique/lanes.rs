@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::PerRank;
-use crate::{Buffer, Element, Family, Slice, SliceMut};
+use crate::{Buffer, DeviceFamily, Element, Slice, SliceMut};
 
 /// What [`Clique::each`](super::Clique::each) and [`Clique::group`](super::Clique::group) hand out:
 /// `&PerRank<Buffer<..>>`, `&mut PerRank<Buffer<..>>`, and tuples of up to four.
@@ -12,7 +12,7 @@ use crate::{Buffer, Element, Family, Slice, SliceMut};
     label = "expected `&per_rank`, `&mut per_rank`, or a tuple of them",
     note = "a `PerRank` comes from `clique.alloc(len)` or `clique.per_rank(..)`"
 )]
-pub trait Lanes<'e, D: Family> {
+pub trait Lanes<'e, D: DeviceFamily> {
     /// What one rank gets.
     type At<'id>;
 
@@ -31,7 +31,7 @@ pub trait Lanes<'e, D: Family> {
     fn next<'id>(parts: &mut Self::Parts) -> Option<Self::At<'id>>;
 }
 
-impl<'e, T: Element, D: Family, M> Lanes<'e, D> for &'e PerRank<Buffer<T, D, M>> {
+impl<'e, T: Element, D: DeviceFamily, M> Lanes<'e, D> for &'e PerRank<Buffer<T, D, M>> {
     type At<'id> = Slice<'e, T, D::Scoped<'id>>;
     type Parts = slice::Iter<'e, Buffer<T, D, M>>;
 
@@ -48,7 +48,7 @@ impl<'e, T: Element, D: Family, M> Lanes<'e, D> for &'e PerRank<Buffer<T, D, M>>
     }
 }
 
-impl<'e, T: Element, D: Family, M> Lanes<'e, D> for &'e mut PerRank<Buffer<T, D, M>> {
+impl<'e, T: Element, D: DeviceFamily, M> Lanes<'e, D> for &'e mut PerRank<Buffer<T, D, M>> {
     type At<'id> = SliceMut<'e, T, D::Scoped<'id>>;
     type Parts = slice::IterMut<'e, Buffer<T, D, M>>;
 
@@ -67,7 +67,7 @@ impl<'e, T: Element, D: Family, M> Lanes<'e, D> for &'e mut PerRank<Buffer<T, D,
 
 macro_rules! tuples {
     ($(($($lane:ident $index:tt),+)),+ $(,)?) => { $(
-        impl<'e, D: Family, $($lane: Lanes<'e, D>),+> Lanes<'e, D> for ($($lane,)+) {
+        impl<'e, D: DeviceFamily, $($lane: Lanes<'e, D>),+> Lanes<'e, D> for ($($lane,)+) {
             type At<'id> = ($($lane::At<'id>,)+);
             type Parts = ($($lane::Parts,)+);
 

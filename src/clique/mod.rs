@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::error::{Error, OtherClique, Site};
 use crate::group::Group;
 use crate::{
-    Buffer, CommConfig, Communicator, Device, Element, Family, Label, Rank, Result, Seat, World,
+    Buffer, CommConfig, Communicator, Device, DeviceFamily, Element, Label, Rank, Result, Seat,
+    World,
 };
 
 /// All ranks of a communicator, driven by one thread.
@@ -127,7 +128,7 @@ impl<W: World> Clique<W> {
         mut step: impl for<'g, 'id> FnMut(Lane<'g, 'id, 'e, W>, A::At<'id>) -> Result<()>,
     ) -> Result<()>
     where
-        W::Device: Family,
+        W::Device: DeviceFamily,
     {
         self.same_clique(args.clique(), Site::caller())?;
         let mut parts = args.parts();
@@ -167,7 +168,7 @@ impl<W: World> Clique<W> {
         mut record: impl for<'g, 'id> FnMut(Lane<'g, 'id, 'e, W>, A::At<'id>) -> Result<()>,
     ) -> Result<()>
     where
-        W::Device: Family,
+        W::Device: DeviceFamily,
     {
         let site = Site::caller();
         self.same_clique(args.clique(), site)?;

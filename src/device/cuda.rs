@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-use super::{AnyDevice, At, Device, DeviceTag, Family, Local, Scoped, claim};
+use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim};
 use crate::cuda::{CudaBackend, Gpu, count};
 use crate::error::{Error, LaunchFault, Launched, NoSuchDevice};
 use crate::launcher::{self, Variables};
@@ -199,7 +199,7 @@ unsafe impl<Tag> Device for Cuda<Tag> {
     }
 }
 
-impl<Tag> Family for Cuda<Tag> {
+impl<Tag> DeviceFamily for Cuda<Tag> {
     type Scoped<'id> = Cuda<Scoped<'id>>;
 
     fn scoped<'id>(ordinal: u32) -> Cuda<Scoped<'id>> {

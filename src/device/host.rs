@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{AnyDevice, At, Device, DeviceTag, Family, Local, Scoped, claim};
+use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim};
 use crate::host::HostBackend;
 use crate::{Buffer, Element, NcclMem, Pinned, Result, Stream, World};
 
@@ -135,7 +135,7 @@ unsafe impl<Tag> Device for Host<Tag> {
     }
 }
 
-impl<Tag> Family for Host<Tag> {
+impl<Tag> DeviceFamily for Host<Tag> {
     type Scoped<'id> = Host<Scoped<'id>>;
 
     fn scoped<'id>(ordinal: u32) -> Host<Scoped<'id>> {

@@ -93,7 +93,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
 }
 
 /// A kind of device that [`spmd`](crate::spmd) can hand out, one per rank.
-pub trait Family: Device {
+pub trait DeviceFamily: Device {
     /// A device whose type belongs to one call of one closure.
     type Scoped<'id>: Device<Backend = Self::Backend>;
 

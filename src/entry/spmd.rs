@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use super::Place;
 use crate::error::{Error, InitFailed, LaunchFault, was_told};
 use crate::launcher::{self, Variables};
-use crate::{AnyDevice, Family, Host, Rank, Result, Seat, communicator, seat};
+use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, communicator, seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
 ///
@@ -34,7 +34,7 @@ use crate::{AnyDevice, Family, Host, Rank, Result, Seat, communicator, seat};
 /// # Errors
 /// The first cause; [`Error::BadLaunch`] in a process that a launcher started as one rank of several:
 /// there, use [`launch!`](crate::launch) or [`Seat::from_env`].
-pub fn spmd<F: Family>(
+pub fn spmd<F: DeviceFamily>(
     n: usize,
     body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()> + Sync,
 ) -> Result<()> {
@@ -63,7 +63,7 @@ impl Host {
     /// The first cause.
     pub fn spmd<R: Send, E: From<Error> + Display + Send + 'static>(
         n: usize,
-        body: impl for<'id> Fn(Place<<Self as Family>::Scoped<'id>>) -> Result<R, E> + Sync,
+        body: impl for<'id> Fn(Place<<Self as DeviceFamily>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
         alone("Host::spmd")?;
         run(n, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
@@ -79,7 +79,7 @@ impl crate::Cuda {
     /// The first cause; [`Error::NoDriver`], [`Error::NoSuchDevice`].
     pub fn spmd<R: Send, E: From<Error> + Display + Send + 'static>(
         n: usize,
-        body: impl for<'id> Fn(Place<<Self as Family>::Scoped<'id>>) -> Result<R, E> + Sync,
+        body: impl for<'id> Fn(Place<<Self as DeviceFamily>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
         alone("Cuda::spmd")?;
         Self::has(n)?;

@@ -57,7 +57,7 @@ mod unix {
     use super::OnGpu;
     use crate::error::{Error, LaunchFault};
     use crate::launcher::{ADDRESS, LOCAL_RANK, RANK, SECRET, SIZE};
-    use crate::{Cuda, Family, Result};
+    use crate::{Cuda, DeviceFamily, Result};
 
     fn no_process(what: &str, error: impl Display) -> Error {
         LaunchFault::NoProcess { why: format!("{what}: {error}") }.into()

@@ -3,7 +3,8 @@
 //! * `cost`: what a typed call costs beside a direct one, in instructions.
 //! * `fuzz seed seconds [kind]`: random programs on the host backend, beside a model.
 //! * `pictures`: draws the plans of the library, for `docs/plans` and for their documentation.
-//! * `plans [seed] [count]`: random plans, the checker beside a simulator.
+//! * `plans [seed] [count] [plans]`: random plans, the checker beside a simulator: so many instances, and so many plans
+//!   at all their sizes.
 //! * `ranks count`: how long so many ranks take to meet, to wait for each other, and to lose rank 0.
 //! * `sanitize [address|thread]`: the test suite under AddressSanitizer and ThreadSanitizer.
 //! * `abi-check [2.32.3 ..]`: the declarations of `nccl-sys` beside the headers of released NCCLs;
@@ -43,7 +44,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | fetch-nccl | \
-     fuzz seed seconds [kind] | pictures | plans [seed] [count] | ranks count | sanitize [address|thread] | symbols [version..]";
+     fuzz seed seconds [kind] | pictures | plans [seed] [count] [plans] | ranks count | sanitize [address|thread] | symbols [version..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
             fuzz::kind(kind).and_then(|kind| fuzz::run(seed, seconds, &[kind]))
         }
         ["pictures"] => pictures::run(),
-        ["plans", ref arguments @ ..] if arguments.len() <= 2 => plans::run(arguments),
+        ["plans", ref arguments @ ..] if arguments.len() <= 3 => plans::run(arguments),
         ["ranks", count] => ranks::run(count),
         ["sanitize"] => sanitize::run(&sanitize::ALL),
         ["sanitize", "address"] => sanitize::run(&[sanitize::ADDRESS]),

@@ -2,7 +2,7 @@
 
 use crate::{Check, Failure, cargo};
 
-/// Runs `plan-simulator`, which compares them; the arguments are a seed and how many instances.
+/// Runs `plan-simulator`, which compares them; the arguments are a seed, how many instances, and how many plans.
 pub(crate) fn run(arguments: &[&str]) -> Check {
     let mut compare = cargo();
     compare.args(["run", "--release", "--quiet", "--package", "plan-simulator", "--"]);

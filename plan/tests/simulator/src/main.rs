@@ -1,4 +1,4 @@
-//! Compares the checker and the simulator on random plans: `cargo run -p xtask -- plans SEED COUNT`.
+//! Compares the checker and the simulator on random plans: `cargo run --release -p xtask -- plans SEED COUNT PLANS`.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,20 @@ fn main() -> ExitCode {
         None => Ok(otherwise),
         Some(text) => text.parse().map_err(|_| text),
     };
-    match (number(1), number(COUNT)) {
-        (Ok(seed), Ok(count)) => compare(seed as u64, count),
-        (Err(text), _) | (_, Err(text)) => {
+    let (seed, count) = (number(1), number(COUNT));
+    // A plan at many sizes costs about as much as fifty instances.
+    let plans = number(count.as_ref().map_or(0, |count| count / 50));
+    match (seed, count, plans) {
+        (Ok(seed), Ok(count), Ok(plans)) => compare(seed as u64, count, plans),
+        (Err(text), ..) | (_, Err(text), _) | (.., Err(text)) => {
             eprintln!("`{text}`: expected a number");
             ExitCode::FAILURE
         }
     }
 }
 
-fn compare(seed: u64, count: usize) -> ExitCode {
+/// Compares so many instances, and so many plans as they are checked while compiling.
+fn compare(seed: u64, count: usize, plans: usize) -> ExitCode {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let told = AtomicUsize::new(0);
     let report = run_many(seed, count, threads, &|done| {
@@ -33,8 +37,7 @@ fn compare(seed: u64, count: usize) -> ExitCode {
         }
     });
     print!("{}", report.table);
-    // A plan at many sizes costs about as much as fifty instances.
-    let every = run_every(seed, count / 50, threads, 12);
+    let every = run_every(seed, plans, threads, 12);
     print!("{every}");
     let differences = report.differences.values().chain(every.differences.values());
     let stories: Vec<&str> = differences.map(String::as_str).collect();
