@@ -264,7 +264,7 @@ pub(super) fn abandon<B: Backend>(comm: B::Comm, control: &Control, health: &Hea
     abort::<B>(comm, control, why);
     match B::ENDS_REACH_POINTS {
         true => health.end_when_told(ended(health)),
-        false => health.end(),
+        false => health.end_when_drained(),
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Health {
     over: AtomicBool,
     /// It has ended, and is over when its fault has been told once more.
     ending: AtomicBool,
+    /// The same, or when everything that is pending has been told.
+    draining: AtomicBool,
     /// Tells the other ranks of a fault.
     tell: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
     /// Looks for what went wrong behind the program's back.
@@ -48,6 +50,7 @@ impl Health {
             family: Mutex::default(),
             over: AtomicBool::new(false),
             ending: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             tell: OnceLock::new(),
             watch: OnceLock::new(),
         }
@@ -154,14 +157,23 @@ impl Health {
 
     /// Leaves an error for a host wait to come; each wait returns one.
     pub fn pend(&self, error: Error) {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = self.pending();
         if pending.len() < PENDING && !pending.iter().any(|known| known.is_again(&error)) {
             pending.push_back(error);
         }
     }
 
     pub(crate) fn take_pending(&self) -> Option<Error> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front().map(told)
+        let mut pending = self.pending();
+        let error = pending.pop_front()?;
+        if pending.is_empty() && self.draining.load(Ordering::Acquire) {
+            self.over.store(true, Ordering::Release);
+        }
+        Some(told(error))
+    }
+
+    fn pending(&self) -> MutexGuard<'_, VecDeque<Error>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The fault, if there is one.
@@ -171,7 +183,7 @@ impl Health {
 
     /// The communicator has ended and its program knows: nothing of it concerns a later wait.
     pub(crate) fn end(&self) {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.pending().clear();
         self.over.store(true, Ordering::Release);
     }
 
@@ -180,6 +192,16 @@ impl Health {
         // An earlier cause stays. The others know.
         let _ = self.poison(why);
         self.ending.store(true, Ordering::Release);
+    }
+
+    /// The same, where what it left undone is pending: the next waits for its work are told that.
+    pub(crate) fn end_when_drained(&self) {
+        let pending = self.pending();
+        self.ending.store(true, Ordering::Release);
+        self.draining.store(true, Ordering::Release);
+        if pending.is_empty() {
+            self.over.store(true, Ordering::Release);
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -132,7 +132,7 @@ impl<B: Backend> Orphan for Dropped<B> {
             Ok(Some(_)) => {
                 if let Some((comm, _)) = self.parts.take() {
                     B::finalize(comm);
-                    self.health.end();
+                    self.health.end_when_drained();
                 }
                 true
             }

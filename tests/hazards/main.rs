@@ -3,6 +3,7 @@
 #![cfg(debug_assertions)] // where the check is on by itself
 
 mod edges;
+mod ended;
 mod memory;
 mod play;
 mod random;

@@ -129,6 +129,9 @@ impl State {
             return;
         }
         comm.broken = true;
+        if let Some(order) = &comm.order {
+            order.breaks();
+        }
         for (rank, member) in comm.members.iter_mut().enumerate() {
             member.fault.get_or_insert_with(|| error(rank));
             if let Some(health) = &member.health

@@ -1,6 +1,7 @@
 //! What the ranks of a communicator hand on to each other.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::clock::{Clock, Line};
@@ -25,6 +26,8 @@ pub(in crate::host) struct CommOrder {
     puts: HashMap<(usize, usize, u32), Line>,
     /// What each signal tells that was not awaited yet, by sender, receiver and slot.
     raised: HashMap<(usize, usize, Slot), VecDeque<(u64, Clock)>>,
+    /// Set before its waits are let go of: what they would have ordered has no order from then on.
+    broken: Arc<AtomicBool>,
 }
 
 /// Who puts where.
@@ -42,6 +45,11 @@ impl CommOrder {
     /// None where nothing is checked.
     pub(in crate::host) fn open() -> Option<Box<Self>> {
         super::is_on().then(Box::default)
+    }
+
+    /// The communicator is over, before its work is.
+    pub(in crate::host) fn breaks(&self) {
+        self.broken.store(true, Ordering::Release);
     }
 
     /// A rank's stream has come to a group.
@@ -81,7 +89,8 @@ impl CommOrder {
         let weak = |health: Option<&Arc<Health>>| health.map_or_else(Weak::new, Arc::downgrade);
         let [health, owner] = by.healths.map(weak);
         let ranks = (Rank::at(by.from), Rank::at(by.to));
-        let put = Put { call, from: ranks.0, to: ranks.1, name, health, owner };
+        let broken = self.broken.clone();
+        let put = Put { call, from: ranks.0, to: ranks.1, name, health, owner, broken };
         used(to, By::Put(put), &when).into_iter().for_each(Clash::tell);
         stream.clock(|own| own.send(when.line, when.event));
         stream.step();

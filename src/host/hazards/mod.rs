@@ -122,8 +122,7 @@ impl Clash {
             By::Owner(site) => (put.to, *site, false),
             By::Put(other) => (other.from, other.call.site, true),
         };
-        // What a communicator left unfinished is unspecified, and no wait could mend it any more.
-        if put.owner.upgrade().is_none_or(|owner| !owner.is_well() || owner.is_over()) {
+        if !put.can_be_awaited() {
             return None;
         }
         let other = OtherUse { rank, site, is_put, is_write: other.write };

@@ -1,6 +1,7 @@
 //! The last uses of a block that peers put into, and which of them a next one has no order with.
 
-use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use super::clock::Clock;
 use crate::Rank;
@@ -37,6 +38,19 @@ pub(super) struct Put {
     pub(super) name: &'static str,
     pub(super) health: Weak<Health>,
     pub(super) owner: Weak<Health>,
+    /// Whether its communicator was over before its work was.
+    pub(super) broken: Arc<AtomicBool>,
+}
+
+impl Put {
+    /// Whether what has no order with it lacks a wait. What a communicator left unfinished is
+    /// unspecified, and no wait could mend it any more. A rank that dropped its communicator is not
+    /// told of the end, so its own health does not say so.
+    pub(super) fn can_be_awaited(&self) -> bool {
+        let owner = self.owner.upgrade();
+        !self.broken.load(Ordering::Acquire)
+            && owner.is_some_and(|owner| owner.is_well() && !owner.is_over())
+    }
 }
 
 /// A use of some of the bytes.

@@ -1,0 +1,70 @@
+//! What a communicator that is over left unfinished is nobody's mistake of order.
+
+use std::sync::Barrier;
+use std::thread;
+
+use typed_nccl::{Communicator, Error, Host, Result, Seat, Signals};
+
+use super::play::Dev;
+
+fn connect(seat: Seat) -> Communicator<Dev> {
+    let device = Host::any(seat.rank().index() as u32).expect("a device");
+    Communicator::builder().seat(seat).device(device).build().connect().expect("connected")
+}
+
+/// Rank 2 waits for a signal that never comes and drops its communicator; rank 1's end lets go of the
+/// wait. The reads of rank 2 that follow come before anything has told its health of the end.
+fn read_behind_a_wait_that_was_let_go_of() -> Vec<Result<()>> {
+    let all = Barrier::new(3);
+    let rank = |seat: Seat| {
+        let rank = seat.rank().index();
+        let mut comm = connect(seat);
+        let source = comm.window::<u32>(8).expect("a window");
+        let target = comm.window::<u32>(8).expect("a window");
+        if rank == 2 {
+            let mut both = Signals::new();
+            both.expect(1);
+            both.expect(0);
+            comm.wait_signals(&both).expect("enqueued");
+        }
+        comm.barrier().expect("all are here");
+        if rank == 0 {
+            comm.put_signal(source.slice(0..8), 2, target.at(0)).expect("enqueued");
+        }
+        comm.barrier().expect("all are here");
+        let mut found = Vec::new();
+        match rank {
+            0 => {
+                all.wait();
+                all.wait();
+            }
+            1 => {
+                all.wait();
+                comm.abort();
+                all.wait();
+            }
+            _ => {
+                drop(comm);
+                all.wait();
+                found.extend((0..3).map(|_| target.to_vec().map(drop)));
+                all.wait();
+            }
+        }
+        found
+    };
+    thread::scope(|scope| {
+        let ranks: Vec<_> =
+            Seat::local(3).into_iter().map(|seat| scope.spawn(|| rank(seat))).collect();
+        ranks.into_iter().flat_map(|rank| rank.join().expect("no panic")).collect()
+    })
+}
+
+#[test]
+fn a_read_behind_a_wait_that_the_end_let_go_of() {
+    for _ in 0..20 {
+        let found = read_behind_a_wait_that_was_let_go_of();
+        assert!(matches!(found[0], Err(Error::PeerFailed(_))), "{:?}", found[0]);
+        let is_told = |outcome: &Result<()>| matches!(outcome, Err(Error::Hazard(_)));
+        assert!(!found.iter().any(is_told), "{found:?}");
+    }
+}
