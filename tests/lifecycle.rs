@@ -1,11 +1,12 @@
 //! Life and death: finish, abort, drop, lost peers, deadlines.
 
-use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    CommConfig, Communicator, Error, Finalized, Host, Rank, Result, Seat, Sum, spmd, tag,
+    AnyDevice, Buffer, CommConfig, Communicator, Error, Finalized, Host, Rank, Result, Seat, Sum,
+    spmd, tag,
 };
 
 use busy::busy;
@@ -25,13 +26,13 @@ fn pair(first: impl FnOnce(Seat) + Send, second: impl FnOnce(Seat) + Send) {
     });
 }
 
-fn connect(seat: Seat) -> Communicator<Host<typed_nccl::AnyDevice>> {
+fn connect(seat: Seat) -> Communicator<Host<AnyDevice>> {
     let device = Host::any(seat.rank().index() as u32).expect("a host device");
     seat.init(device).expect("init")
 }
 
 /// The same, patient for `millis`.
-fn impatient(seat: Seat, millis: u64) -> Communicator<Host<typed_nccl::AnyDevice>> {
+fn impatient(seat: Seat, millis: u64) -> Communicator<Host<AnyDevice>> {
     let device = Host::any(seat.rank().index() as u32).expect("a host device");
     let config = CommConfig::builder().deadline(Duration::from_millis(millis)).build();
     let comm = Communicator::builder().seat(seat).device(device).config(config).build();
@@ -326,8 +327,6 @@ fn another_call_is_named_with_its_own_line() -> Result<()> {
 fn a_communicator_in_a_thread_local_ends_with_its_thread() {
     use std::cell::RefCell;
 
-    use typed_nccl::{AnyDevice, Buffer};
-
     type Kept = (Communicator<Host<AnyDevice>>, Buffer<f32, Host<AnyDevice>>);
 
     thread_local! {
@@ -370,4 +369,43 @@ fn a_send_that_nobody_receives_is_told() {
     let left = ") on World cannot complete: rank 1 left: it called `finish` at tests/lifecycle.rs:";
     assert!(here.starts_with(what) && here.contains(left), "{here}");
     assert!(there.contains("rank 0 left: ") && there.contains(what), "{there}");
+}
+
+/// Whatever a rank is at that lacks another one's part is named, with its line, however that one left.
+#[test]
+fn what_lacks_the_part_of_a_rank_that_left_is_named() {
+    type Call =
+        fn(&mut Communicator<Host<AnyDevice>>, &mut Buffer<f32, Host<AnyDevice>>) -> Result<()>;
+    let calls: [(&str, Call); 4] = [
+        ("transfer #0 (send of 8 f32 to 1, at ", |comm, x| comm.send(&*x, 1)),
+        ("transfer #0 (recv of 8 f32 from 1, at ", |comm, x| comm.recv(x, 1)),
+        ("collective #0 (all_reduce of 8 f32, Sum, at ", |comm, x| {
+            comm.all_reduce_in_place(x, Sum)
+        }),
+        ("wait_signal for 1 from 1, at ", |comm, _| comm.wait_signal(1)),
+    ];
+    let ends: [(&str, fn(Communicator<Host<AnyDevice>>)); 2] = [
+        ("it was aborted (at ", |comm| drop(comm.abort())),
+        ("its communicator was dropped without `finish`", drop),
+    ];
+    for ((what, call), (why, end)) in calls.iter().flat_map(|call| ends.map(|end| (call, end))) {
+        let called = Barrier::new(2);
+        let waits = |seat: Seat| {
+            let mut comm = connect(seat);
+            let _window = comm.window::<f32>(8).expect("a window");
+            let mut x = comm.device().zeros::<f32>(8).expect("memory");
+            call(&mut comm, &mut x).expect("enqueued");
+            called.wait();
+            let error = comm.finish().expect_err("rank 1 left").to_string();
+            let left = format!("cannot complete: rank 1 left: {why}");
+            assert!(error.starts_with(what) && error.contains(&left), "{what}: {error}");
+        };
+        let leaves = |seat: Seat| {
+            let mut comm = connect(seat);
+            let _window = comm.window::<f32>(8).expect("a window");
+            called.wait();
+            end(comm);
+        };
+        pair(waits, leaves);
+    }
 }

@@ -106,7 +106,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// What went wrong in operations whose outcome nobody asked for; [`Error::Unawaited`]: signals
     /// that reached this rank and that it never awaited; [`Error::PeerFailed`]: a lost peer, or a send
-    /// that nobody received; a passed deadline. The communicator has ended either way.
+    /// that nobody received; a passed deadline. The communicator has ended either way. `PeerFailed`
+    /// names a call of this rank that lacks the lost peer's part, however the peer left: of a send, its
+    /// number and line, whether or not NCCL was done with it.
     #[track_caller]
     pub fn finish(self) -> Result<()>
     where

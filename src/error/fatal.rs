@@ -16,7 +16,8 @@ pub struct PeerFailed {
     pub lost: Vec<Rank>,
     /// What is known of it: `its thread panicked`. Of several, what each said, the first one first.
     pub why: String,
-    /// What this rank was waiting for.
+    /// What cannot complete: a call that lacks the lost ranks' part, with its line and, of collectives
+    /// and transfers, its number; `the next operation` where this rank made none.
     pub during: String,
 }
 

@@ -182,7 +182,7 @@ fn that_nobody_receives() {
     });
 }
 
-/// What is told of a rank that does not finish is why, whatever it never received.
+/// What is told of a rank that does not finish is why, and what it never received.
 #[test]
 fn that_a_rank_which_is_aborted_or_dropped_does_not_receive() {
     let ends: [(fn(Comm), &str); 2] = [
@@ -190,6 +190,7 @@ fn that_a_rank_which_is_aborted_or_dropped_does_not_receive() {
         (|comm| drop(comm), "rank 1 left: its communicator was dropped without `finish`"),
     ];
     for (end, why) in ends {
+        let line = line!() + 5;
         on(NEWEST, || {
             let together = Barrier::new(2);
             let sent = |comm: &Comm| -> Result<()> {
@@ -216,7 +217,11 @@ fn that_a_rank_which_is_aborted_or_dropped_does_not_receive() {
                 let told = a.join().expect("no panic").expect_err("rank 1 does not finish");
                 assert!(matches!(told, Error::PeerFailed(_)), "{told}");
                 let told = told.to_string();
-                assert!(told.contains(why), "{told}");
+                let what = format!(
+                    "transfer #0 (send of 1024 f32 to 1, at tests/doubles/transfers.rs:{line}) on \
+                     World cannot complete: {why}"
+                );
+                assert!(told.contains(&what), "{told}");
                 Ok(())
             })
         });

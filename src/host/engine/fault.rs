@@ -1,12 +1,38 @@
 //! Faults: ranks that leave, and what cannot happen without them.
 
-use super::comm::{Gone, Place};
+use super::comm::{CommState, Gone, Place};
 use super::flight::{HostOp, Phase};
 use super::pair::Side;
 use super::state::{Out, State, Step};
 use crate::Rank;
 use crate::backend::Departure;
 use crate::error::{Error, PeerFailed};
+
+/// What a rank waits for that is at nothing yet.
+const NEXT: &str = "the next operation";
+
+impl CommState {
+    /// What a rank's group is at, if it lacks another rank's part.
+    fn waits_for(&self, rank: usize, other: usize) -> Option<String> {
+        let flight = self.members[rank].flight.as_ref()?;
+        if let Phase::OneSided(at) = flight.phase {
+            let Some(HostOp::Wait { call, peer, .. }) = flight.ops.get(at) else { return None };
+            return (*peer == other).then(|| call.to_string());
+        }
+        let mut rounds = (self.base..).zip(&self.rounds);
+        let round = rounds.find(|(_, round)| round.holds(rank) && !round.has(other));
+        if let Some((index, call)) = round.and_then(|(index, x)| Some((index, x.any_call()?))) {
+            return Some(format!("collective #{index} ({call})"));
+        }
+        [(rank, other, Side::Sender), (other, rank, Side::Receiver)].iter().find_map(
+            |&(from, to, side)| {
+                let mut half = self.seen_pairs(from, to).half();
+                let (index, _, call) = half.find(|(_, here, _)| *here == side)?;
+                Some(format!("transfer #{index} ({call})"))
+            },
+        )
+    }
+}
 
 impl State {
     /// A rank will issue nothing more; at once, and the communicator is over for all.
@@ -22,9 +48,11 @@ impl State {
         if how == Departure::AtOnce {
             let is_lost =
                 |rank: &usize| comm.members[*rank].gone.as_ref().is_some_and(|gone| !gone.finished);
-            let lost = (0..comm.size()).filter(is_lost).collect();
+            let lost: Vec<usize> = (0..comm.size()).filter(is_lost).collect();
+            let waits = |rank| lost.iter().find_map(|&lost| comm.waits_for(rank, lost));
+            let during: Vec<_> = (0..comm.size()).map(waits).collect();
             // Alone, it harms nobody; its own group still has to be taken down.
-            self.break_up(place, lost, "the next operation", out);
+            self.break_up(place, lost, &|rank| during[rank].as_deref(), out);
         } else {
             self.check_departed(place, out);
         }
@@ -100,20 +128,31 @@ impl State {
 
     fn lose(&mut self, place: Place, lost: Vec<usize>, during: &str, out: &mut Out) {
         if !lost.is_empty() {
-            self.break_up(place, lost, during, out);
+            self.break_up(place, lost, &|_| Some(during), out);
         }
     }
 
-    /// The communicator is over: what does not move yet is void on every rank.
-    fn break_up(&mut self, place: Place, lost: Vec<usize>, during: &str, out: &mut Out) {
+    /// The communicator is over: what does not move yet is void on every rank. `during` says what a
+    /// rank waits for.
+    fn break_up<'d>(
+        &mut self,
+        place: Place,
+        lost: Vec<usize>,
+        during: &dyn Fn(usize) -> Option<&'d str>,
+        out: &mut Out,
+    ) {
         let Some(comm) = self.comm(place) else { return };
         let gone = |&rank: &usize| Some((rank, comm.members[rank].gone.as_ref()?));
         let mut left: Vec<_> = lost.iter().filter_map(gone).collect();
         left.sort_by_key(|(_, gone)| (gone.finished, gone.order));
         let left: Vec<_> = left.iter().map(|(rank, gone)| (Rank::at(*rank), &*gone.why)).collect();
-        let error = PeerFailed::new(comm.name, &left, during.to_owned());
-        let error = Error::PeerFailed(Box::new(error));
-        self.end(place, &lost, &|_| error.clone(), out);
+        let error = |during: &str| {
+            let error = PeerFailed::new(comm.name, &left, during.to_owned());
+            Error::PeerFailed(Box::new(error))
+        };
+        let during = |rank| during(rank).unwrap_or(NEXT);
+        let errors: Vec<_> = (0..comm.size()).map(|rank| error(during(rank))).collect();
+        self.end(place, &lost, &|rank| errors[rank].clone(), out);
     }
 
     /// The communicator is over, with an error for each rank; those that are lost know better.

@@ -5,6 +5,9 @@ use crate::Rank;
 use crate::backend::Departure;
 use crate::error::{Error, PeerFailed};
 
+/// What a rank waits for that has called nothing that lacks another rank.
+const NEXT: &str = "the next operation";
+
 /// A rank that left.
 pub(super) struct Left {
     pub(super) rank: usize,
@@ -21,11 +24,11 @@ impl Family {
         if let Some(remote) = self.remote.as_ref().filter(|_| is_news) {
             remote.leave(self, why, how);
         }
-        self.departed(rank, why, how);
+        self.departed(rank, why, how, true);
     }
 
-    /// A rank, here or elsewhere, has said that it will enqueue nothing more.
-    pub(super) fn departed(&self, rank: usize, why: &str, how: Departure) {
+    /// A rank, here or elsewhere, will enqueue nothing more. `is_known`: all that it called is.
+    pub(super) fn departed(&self, rank: usize, why: &str, how: Departure, is_known: bool) {
         let mut state = self.state();
         if state.ended {
             // The first cause is known to everybody; ranks that leave because of it are no news.
@@ -44,12 +47,17 @@ impl Family {
         state.ended = true;
         let lost = state.left.iter().filter(|left| left.rank == rank || !left.finished);
         let lost: Vec<_> = lost.collect();
-        let error = self.gone(&lost, "communication".to_owned());
+        let error = |other: usize| {
+            let missed = || lost.iter().find_map(|left| self.missed(other, left.rank));
+            let missed = is_known.then(missed).flatten();
+            self.gone(&lost, missed.unwrap_or_else(|| NEXT.to_owned()))
+        };
         let others = self.members.iter().enumerate().filter(|(other, _)| *other != rank);
         // All of them before any of them can pass it on as its own.
         let told: Vec<_> = others
-            .filter_map(|(_, member)| member.health())
-            .filter(|health| health.poison(error.clone()))
+            .filter_map(|(other, member)| Some((other, member.health()?)))
+            .filter(|(other, health)| health.poison(error(*other)))
+            .map(|(_, health)| health)
             .collect();
         // Whoever finds the end noted finds everybody poisoned.
         drop(state);
@@ -70,24 +78,9 @@ impl Family {
     /// ends.
     pub(in crate::nccl) fn left(&self, rank: usize) -> Option<Error> {
         let state = self.state();
-        let own = self.of(rank);
         let mut during = None;
         let mut is_missed = |left: &&Left| {
-            let other = left.rank;
-            let theirs = self.of(other);
-            if other == rank {
-                return false;
-            }
-            let last =
-                || own.last().map_or_else(|| "communication".to_owned(), |call| call.to_string());
-            // What this rank refused waits for nobody.
-            let called = |number: u64| own.call(number).is_some();
-            let behind = (theirs.issued().max(own.oldest())..own.issued()).any(called)
-                || self.unsent(other, rank);
-            let missed = behind
-                .then(last)
-                .or_else(|| self.first_unreceived(rank, other))
-                .or_else(|| Some(self.signals.unraised(other, rank)?.to_string()));
+            let missed = (left.rank != rank).then(|| self.missed(rank, left.rank)).flatten();
             let is_missed = missed.is_some();
             during = during.take().or(missed);
             is_missed
@@ -111,11 +104,26 @@ impl Family {
         })
     }
 
-    /// Whether a rank called a receive that the other one has not called the send of.
-    fn unsent(&self, from: usize, to: usize) -> bool {
+    /// The first of a rank's calls that lacks another rank's.
+    fn missed(&self, rank: usize, other: usize) -> Option<String> {
+        let (own, theirs) = (self.of(rank), self.of(other));
+        // What this rank refused waits for nobody.
+        let collective = |number| Some(format!("collective #{number} ({})", own.call(number)?));
+        let mut behind = theirs.issued().max(own.oldest())..own.issued();
+        behind
+            .find_map(collective)
+            .or_else(|| self.first_unreceived(rank, other))
+            .or_else(|| self.first_unsent(other, rank))
+            .or_else(|| Some(self.signals.unraised(other, rank)?.to_string()))
+    }
+
+    /// The first receive of a rank's from another one that has not called the send of it.
+    fn first_unsent(&self, from: usize, to: usize) -> Option<String> {
         let receiver = self.of(to);
         let first = self.of(from).sent(to).max(receiver.oldest_receive(from));
-        (first..receiver.received(from)).any(|number| receiver.receive(from, number).is_some())
+        let receives = first..receiver.received(from);
+        let mut calls = receives.map(|number| (number, receiver.receive(from, number)));
+        calls.find_map(|(number, call)| Some(format!("transfer #{number} ({})", call?)))
     }
 
     /// The first send from one rank to another that it has not called the receive of.

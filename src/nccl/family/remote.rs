@@ -175,11 +175,11 @@ impl Family {
 
     /// A rank of another process leaves. What it refused or called otherwise before is the cause, where
     /// this one waits for that.
-    fn goes(&self, remote: &Remote, by: usize, why: &str, how: Departure) {
+    fn goes(&self, remote: &Remote, by: usize, why: &str, how: Departure, has_told: bool) {
         if how == Departure::AtOnce {
             self.look(remote.own);
         }
-        self.departed(by, why, how);
+        self.departed(by, why, how, has_told);
     }
 
     /// What a rank of another process called.
@@ -220,7 +220,7 @@ impl Listener for Family {
             }
             Message::Left(why, how, told) => {
                 self.hear(by, &told);
-                self.goes(remote, by, &why, how);
+                self.goes(remote, by, &why, how, true);
                 // It raises what this rank still waits for, once it knows of it.
                 if how == Departure::AtOnce && self.signals.awaits_any(remote.own, by) {
                     remote.answer(self, from);
@@ -248,7 +248,7 @@ impl Listener for Family {
             None => why.to_owned(),
         };
         if let Some(remote) = &self.remote {
-            self.goes(remote, rank.index(), &why, Departure::AtOnce);
+            self.goes(remote, rank.index(), &why, Departure::AtOnce, false);
         }
     }
 }
