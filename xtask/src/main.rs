@@ -6,7 +6,8 @@
 //! * `plans [seed] [count] [plans]`: random plans, the checker beside a simulator: so many instances, and so many plans
 //!   at all their sizes.
 //! * `ranks count`: how long so many ranks take to meet, to wait for each other, and to lose rank 0.
-//! * `sanitize [address|thread]`: the test suite under AddressSanitizer and ThreadSanitizer.
+//! * `sanitize [address|thread [arguments]]`: the test suite under AddressSanitizer and
+//!   ThreadSanitizer; `arguments` choose tests as they do for `cargo test`.
 //! * `abi-check [2.32.3 ..]`: the declarations of `nccl-sys` beside the headers of released NCCLs;
 //!   needs `--features abi`.
 //! * `symbols [2.32.3 ..]`: its table of functions beside what released NCCLs export.
@@ -44,7 +45,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | fetch-nccl | \
-     fuzz seed seconds [kind] | pictures | plans [seed] [count] [plans] | ranks count | sanitize [address|thread] | symbols [version..]";
+     fuzz seed seconds [kind] | pictures | plans [seed] [count] [plans] | ranks count | \
+     sanitize [address|thread [arguments]] | symbols [version..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -60,9 +62,9 @@ fn main() -> ExitCode {
         ["pictures"] => pictures::run(),
         ["plans", ref arguments @ ..] if arguments.len() <= 3 => plans::run(arguments),
         ["ranks", count] => ranks::run(count),
-        ["sanitize"] => sanitize::run(&sanitize::ALL),
-        ["sanitize", "address"] => sanitize::run(&[sanitize::ADDRESS]),
-        ["sanitize", "thread"] => sanitize::run(&[sanitize::THREAD]),
+        ["sanitize"] => sanitize::run(&sanitize::ALL, &[]),
+        ["sanitize", "address", ref what @ ..] => sanitize::run(&[sanitize::ADDRESS], what),
+        ["sanitize", "thread", ref what @ ..] => sanitize::run(&[sanitize::THREAD], what),
         ["symbols", ref names @ ..] => wheels::named(names).and_then(|which| symbols::run(&which)),
         _ => Err(Failure::NotMade(USAGE.to_owned())),
     };

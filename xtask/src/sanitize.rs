@@ -3,7 +3,8 @@
 //! Each has a target directory of its own. Under ThreadSanitizer the standard library is built
 //! along: one that is not instrumented hides the order that its locks and channels make, and
 //! everything behind them looks like a race. Reports go to files, so that a test that captures
-//! its output cannot swallow them.
+//! its output cannot swallow them. What follows the sanitizer's name goes to `cargo test`:
+//! `sanitize thread --test hazards`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,12 +38,16 @@ const SUMMARY: &str = "SUMMARY: ";
 
 const RUSTUP: &str = "it finds the nightly toolchain; install Rust with rustup";
 
-pub(crate) fn run(sanitizers: &[Sanitizer]) -> Check {
+/// What `cargo test` is asked for, unless something else is.
+const EVERYTHING: [&str; 3] = ["--lib", "--tests", "--no-fail-fast"];
+
+pub(crate) fn run(sanitizers: &[Sanitizer], what: &[&str]) -> Check {
     let toolchain = Toolchain::find(sanitizers)?;
+    let what = if what.is_empty() { &EVERYTHING } else { what };
     let mut outcomes = Vec::new();
     for sanitizer in sanitizers {
-        println!("{}: cargo test", sanitizer.name);
-        outcomes.push(sanitizer.test(&toolchain)?);
+        println!("{}: cargo test {}", sanitizer.name, what.join(" "));
+        outcomes.push(sanitizer.test(&toolchain, what)?);
     }
     for outcome in &outcomes {
         for report in &outcome.reports {
@@ -111,7 +116,7 @@ impl std::fmt::Display for Outcome {
 }
 
 impl Sanitizer {
-    fn test(self, toolchain: &Toolchain) -> Check<Outcome> {
+    fn test(self, toolchain: &Toolchain, what: &[&str]) -> Check<Outcome> {
         let target = root().join("target").join(format!("sanitize-{}", self.name));
         let reports = target.join("reports");
         let failed = |error| Failure::NotMade(format!("{}: {error}", reports.display()));
@@ -121,10 +126,11 @@ impl Sanitizer {
         fs::create_dir_all(&reports).map_err(failed)?;
         let mut cargo = Command::new("rustup");
         cargo.args(["run", "nightly", "cargo", "test", "--package", "typed-nccl"]);
-        cargo.args(["--lib", "--tests", "--no-fail-fast", "--target", &toolchain.host]);
+        cargo.args(["--target", &toolchain.host]);
         if self.build_std {
             cargo.arg("-Zbuild-std");
         }
+        cargo.args(what);
         // A test asks for more memory than there is: the allocator has to say no, not to report.
         let log = reports.join("report");
         let options = format!("allocator_may_return_null=1:log_path='{}'", log.display());
@@ -134,6 +140,7 @@ impl Sanitizer {
             // What tests load while they run finds the sanitizer in the test.
             .env("RUSTFLAGS", format!("-Zsanitizer={} -Clink-arg=-rdynamic", self.name))
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
             .env(self.options, options);
         if std::env::var_os("PROPTEST_CASES").is_none() {
             cargo.env("PROPTEST_CASES", CASES);
