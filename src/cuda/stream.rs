@@ -1,6 +1,8 @@
 //! Streams.
 
 use std::ffi::c_void;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,8 @@ unsafe impl Sync for Raw {}
 pub struct CudaStream {
     raw: Raw,
     gpu: &'static Gpu,
+    /// It waits for what never comes, as far as is known.
+    lost: AtomicBool,
     /// Which communicators used it, for reports.
     pub(crate) traffic: Traffic,
 }
@@ -63,7 +67,8 @@ impl CudaStream {
                 raw
             }
         };
-        Ok(Arc::new(Self { raw, gpu, traffic: Traffic::default() }))
+        let (lost, traffic) = (AtomicBool::new(false), Traffic::default());
+        Ok(Arc::new(Self { raw, gpu, lost, traffic }))
     }
 
     #[inline]
@@ -85,6 +90,15 @@ impl CudaStream {
     pub(crate) fn is_idle(&self) -> bool {
         // After a fault nothing runs any more; whoever waits is told by its events.
         self.gpu.bind().is_err() || is_idle(self.raw).unwrap_or(true)
+    }
+
+    /// It waits for what never comes: nobody is to wait for it.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Relaxed)
     }
 }
 

@@ -14,7 +14,7 @@ use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t, ncclRedOp_t, ncclResult_t, ncclS
 use super::api::{Nccl, unsupported};
 use super::compare::Compared;
 use super::exit;
-use super::family::{self, Family};
+use super::family::{self, Family, Owing};
 use super::join::{Joining, Rest};
 use super::recorder::Recorder;
 use super::values::{self, Operator};
@@ -29,6 +29,9 @@ use crate::{DType, Rank, Result};
 /// How long an abort is waited for. One that takes its course takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// The same where a stream may wait for a signal that never comes.
+const DOUBT: Duration = Duration::from_secs(1);
+
 /// A communicator of NCCL's. Whoever has it ends it.
 pub(super) struct Handle(pub(super) ncclComm_t);
 
@@ -36,21 +39,32 @@ pub(super) struct Handle(pub(super) ncclComm_t);
 unsafe impl Send for Handle {}
 
 impl Handle {
+    /// Ends one that nobody has been given.
+    ///
+    /// # Safety
+    /// Nobody else knows it.
+    pub(super) unsafe fn discard(self, nccl: &'static Nccl, comm: u64) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.abort(nccl, comm, PATIENCE, || {}, || {}) };
+    }
+
     /// Ends it, then does `then`; waits for its kernels to see it, not for other ranks. That can take
     /// long: NCCL frees memory, for which the driver waits for the whole GPU, and a stream that waits
-    /// for a signal cannot be freed from its wait. Then it goes on on a thread of its own. Nothing more
-    /// is done if NCCL fails.
+    /// for a signal cannot be freed from its wait. Then it goes on on a thread of its own, after
+    /// `patience`. Nothing more is done if NCCL fails. Whether it is over.
     ///
     /// # Safety
     /// Once `first` has returned, which runs on that thread, nobody is inside a call with the
     /// communicator, and nobody makes one any more.
-    pub(super) unsafe fn abort(
+    unsafe fn abort(
         self,
         nccl: &'static Nccl,
+        comm: u64,
+        patience: Duration,
         first: impl FnOnce() + Send + 'static,
         then: impl FnOnce() + Send + 'static,
-    ) {
-        let Some(inside) = exit::enter() else { return };
+    ) -> bool {
+        let Some(inside) = exit::enter(comm) else { return true };
         let (done, ended) = channel();
         let abort = move || {
             let (handle, _inside) = (self, inside);
@@ -67,11 +81,13 @@ impl Handle {
         let thread = std::thread::Builder::new().name("NCCL abort".to_owned());
         if let Err(error) = thread.spawn(abort) {
             log::warn!("no thread to abort a communicator, which stays as it is: {error}");
-        } else if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        } else if ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
             log::warn!(
-                "ncclCommAbort has not returned in {PATIENCE:?}: it goes on, and the communicator's memory waits for it"
+                "ncclCommAbort has not returned in {patience:?}: it goes on, and the communicator's memory waits for it"
             );
+            return false;
         }
+        true
     }
 }
 
@@ -113,6 +129,8 @@ pub(super) struct Shared {
     revoked: AtomicBool,
     pub(super) family: Arc<Family>,
     pub(super) rank: usize,
+    /// Of this rank's communicator, in this process.
+    id: u64,
     /// How far each rank's calls were compared with this one's.
     compared: Mutex<Vec<Compared>>,
 }
@@ -130,6 +148,7 @@ impl Comm {
             revoked: AtomicBool::new(false),
             family,
             rank,
+            id: join.health.id(),
             compared: Mutex::new(vec![Compared::default(); join.size as usize]),
         });
         shared.family.has_made(&shared);
@@ -224,21 +243,38 @@ impl Drop for Comm {
     }
 }
 
+/// A stream that waits for a signal, perhaps: the last that carried one-sided operations.
+struct Waits {
+    stream: Arc<CudaStream>,
+    owing: Owing,
+    /// What may wait for that stream.
+    all: Vec<Arc<CudaStream>>,
+}
+
 impl Shared {
     /// Aborts a communicator, after a stream that others are about to free. Until NCCL is done with
-    /// it, what is parked stays so.
-    fn abort(self: &Arc<Self>, handle: Handle, after: Option<Arc<CudaStream>>) {
+    /// it, what is parked stays so. Where they are gone or do not free it, nobody waits for it any more.
+    fn abort(self: &Arc<Self>, handle: Handle, waits: Option<Waits>) {
         let (shared, family) = (self.clone(), self.family.clone());
+        let patience = waits.as_ref().map_or(PATIENCE, |waits| waits.limit() + DOUBT);
+        let limit = waits.as_ref().map(|waits| (waits.stream.clone(), waits.limit()));
         let first = move || {
-            if let Some(stream) = after {
-                settle(&stream);
+            if let Some((stream, limit)) = limit {
+                settle(&stream, limit);
             }
             drop(shared.revoking.lock());
         };
         // SAFETY: the rank's thread ends the communicator, and whoever asks it for errors or revokes it
         // takes the handle from the lock: it is no longer there. A revocation that had begun is over
         // when its lock is free.
-        unsafe { handle.abort(self.nccl, first, move || family.leave()) };
+        let over =
+            unsafe { handle.abort(self.nccl, self.id, patience, first, move || family.leave()) };
+        if let Some(waits) = waits
+            && !(over && settle(&waits.stream, SOON))
+        {
+            exit::lose(self.id);
+            waits.all.iter().filter(|stream| !stream.is_idle()).for_each(|stream| stream.lose());
+        }
     }
 
     /// Frees a thread that NCCL holds up, from outside; the communicator stays, for its end. It takes
@@ -255,7 +291,7 @@ impl Shared {
             let handle = shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
             let raw = handle.as_ref().map(|handle| handle.0);
             drop(handle);
-            let (Some(raw), Some(_inside)) = (raw, exit::enter()) else { return };
+            let (Some(raw), Some(_inside)) = (raw, exit::enter(shared.id)) else { return };
             // SAFETY: the communicator lives: its end waits for the lock. NCCL lets another thread
             // revoke it while its own is inside a call.
             let result = unsafe { revoke(raw, NCCL_REVOKE_DEFAULT) };
@@ -320,16 +356,32 @@ impl Shared {
     }
 }
 
+impl Waits {
+    fn limit(&self) -> Duration {
+        match self.owing {
+            Owing::Living => SETTLING,
+            Owing::Dead => SOON,
+        }
+    }
+}
+
 /// How long others may take to free a stream.
-const SETTLING: Duration = Duration::from_secs(1);
+const SETTLING: Duration = Duration::from_millis(700);
+
+/// How long a stream may take for which everything has come.
+const SOON: Duration = Duration::from_millis(20);
 
 /// Waits for a stream that others are about to free: NCCL's abort of a communicator whose stream waits
-/// for a signal may not return.
-fn settle(stream: &CudaStream) {
+/// for a signal may not return. Whether it is free.
+fn settle(stream: &CudaStream, limit: Duration) -> bool {
     let started = Instant::now();
-    while !stream.is_idle() && started.elapsed() < SETTLING {
+    while !stream.is_idle() {
+        if started.elapsed() >= limit {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
+    true
 }
 
 // SAFETY: NCCL's kernels are over when their streams say so, and memory is given out again only then;
@@ -426,7 +478,7 @@ unsafe impl Lifecycle for CudaBackend {
         let (None, Ok(destroy), false) = (&error, destroy, revoking) else {
             return comm.shared.abort(handle, None);
         };
-        let Some(_inside) = exit::enter() else { return };
+        let Some(_inside) = exit::enter(comm.shared.id) else { return };
         // SAFETY: every rank is idle and nobody else has the handle. NCCL finalises by itself when the
         // last rank of this process destroys.
         let result = unsafe { destroy(handle.0) };
@@ -440,10 +492,11 @@ unsafe impl Lifecycle for CudaBackend {
     fn abort(mut comm: Comm, why: &str) {
         comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
         comm.release_waits();
-        let last = comm.last_one_sided.take();
-        let waits = comm.shared.family.signals.is_owed(comm.shared.rank);
+        let owing = comm.shared.family.owing(comm.shared.rank);
+        let (last, all) = (comm.last_one_sided.take(), comm.streams.borrow().clone());
+        let waits = last.zip(owing).map(|(stream, owing)| Waits { stream, owing, all });
         if let Some(handle) = comm.end() {
-            comm.shared.abort(handle, last.filter(|_| waits));
+            comm.shared.abort(handle, waits);
         }
     }
 }

@@ -6,7 +6,8 @@
 //! And a stream that waits for a signal that never comes, or a thread that NCCL holds up, would keep
 //! the destructors of CUDA and NCCL from returning. So the end waits for what is under way. What is not
 //! over in a second is told that the process ends, so that the ranks which the reaper has raise what
-//! they owe. If something still holds on after that, the process ends without those destructors.
+//! they owe. If something still holds on after that, the process ends without those destructors. What is
+//! known to hold on for ever, because it waits for a rank that is gone, is not waited for.
 
 use std::ffi::{c_int, c_void};
 use std::io::Write as _;
@@ -22,6 +23,9 @@ const BY_ITSELF: Duration = Duration::from_secs(1);
 /// How long what is told to end may take.
 const TOLD: Duration = Duration::from_secs(4);
 
+/// How long what waits for a rank that is gone may take all the same.
+const LOST: Duration = Duration::from_millis(50);
+
 /// How often the end looks.
 const EVERY: Duration = Duration::from_millis(2);
 
@@ -29,11 +33,15 @@ const EVERY: Duration = Duration::from_millis(2);
 const CROSSING: Duration = Duration::from_millis(20);
 
 struct State {
-    inside: usize,
+    /// By communicator.
+    inside: Vec<u64>,
+    /// Communicators whose threads do not come back.
+    lost: Vec<u64>,
     ending: bool,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { inside: 0, ending: false });
+static STATE: Mutex<State> =
+    Mutex::new(State { inside: Vec::new(), lost: Vec::new(), ending: false });
 static LEFT: Condvar = Condvar::new();
 
 fn state() -> MutexGuard<'static, State> {
@@ -41,10 +49,10 @@ fn state() -> MutexGuard<'static, State> {
 }
 
 /// Says that a thread is inside NCCL with the life of a communicator.
-pub(super) struct Inside(());
+pub(super) struct Inside(u64);
 
-/// Enters; none when the process ends.
-pub(super) fn enter() -> Option<Inside> {
+/// Enters with the communicator of this number; none when the process ends.
+pub(super) fn enter(comm: u64) -> Option<Inside> {
     // After NCCL was loaded, so that it runs before NCCL's own destructors.
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(register);
@@ -52,13 +60,27 @@ pub(super) fn enter() -> Option<Inside> {
     if state.ending {
         return None;
     }
-    state.inside += 1;
-    Some(Inside(()))
+    state.inside.push(comm);
+    Some(Inside(comm))
+}
+
+/// The threads that are inside with this communicator wait for a rank that is gone: the end of the process
+/// does not wait for them.
+pub(super) fn lose(comm: u64) {
+    let mut state = state();
+    if !state.lost.contains(&comm) {
+        state.lost.push(comm);
+    }
+    drop(state);
+    LEFT.notify_all();
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        state().inside -= 1;
+        let mut state = state();
+        let inside = state.inside.iter().position(|comm| *comm == self.0);
+        inside.map(|at| state.inside.swap_remove(at));
+        drop(state);
         LEFT.notify_all();
     }
 }
@@ -102,7 +124,7 @@ extern "C" fn at_exit() {
 
 /// Brings what is under way to its end; whether it has come to it.
 fn settle() -> bool {
-    if until(BY_ITSELF, is_quiet) {
+    if until(BY_ITSELF, || is_over(false)) {
         state().ending = true;
     }
     let families = family::all();
@@ -112,14 +134,20 @@ fn settle() -> bool {
     if families.iter().any(|family| family.is_alive()) {
         std::thread::sleep(CROSSING);
     }
-    let over = until(TOLD, is_quiet);
+    let over = until(TOLD, || is_over(false));
     state().ending = true;
-    over && until(BY_ITSELF, is_quiet)
+    over && until(BY_ITSELF, || is_over(false)) && until(LOST, || is_over(true))
 }
 
-/// Whether nobody is inside NCCL and nothing of its work is under way.
-fn is_quiet() -> bool {
-    state().inside == 0 && family::all().iter().all(|family| family.is_quiet()) && watch::exhume()
+/// Whether nobody is inside NCCL and nothing of its work is under way. What is lost counts only if it is
+/// asked for.
+fn is_over(lost_too: bool) -> bool {
+    let state = state();
+    let inside = state.inside.iter().any(|comm| lost_too || !state.lost.contains(comm));
+    drop(state);
+    !inside
+        && family::all().iter().all(|family| family.is_quiet(lost_too))
+        && watch::exhume(lost_too)
 }
 
 fn until(limit: Duration, is_so: impl Fn() -> bool) -> bool {

@@ -50,7 +50,7 @@ impl Joining {
         let thread = std::thread::Builder::new().name(format!("NCCL init of rank {rank}"));
         let spawned = thread.spawn(move || {
             // Whoever asked may be gone: then what was made ends by its drop.
-            let made = call.make().map(|handle| Made(Some(handle), call.nccl));
+            let made = call.make().map(|handle| Made(Some(handle), call.nccl, call.health.id()));
             let _ = sender.send(made);
         });
         match spawned {
@@ -79,21 +79,23 @@ impl Joining {
 
 impl Drop for Joining {
     fn drop(&mut self) {
-        // What was made and not asked for, or is made later, ends by its drop.
+        // What was made and not asked for, or is made later, ends by its drop. A thread that NCCL holds up
+        // for ranks that do not come is not waited for.
         if let Some(rest) = self.rest.take() {
+            exit::lose(rest.join.health.id());
             rest.family.leave();
         }
     }
 }
 
 /// A communicator that nobody has asked for yet. Aborted when it is dropped.
-struct Made(Option<Handle>, &'static Nccl);
+struct Made(Option<Handle>, &'static Nccl, u64);
 
 impl Drop for Made {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
             // SAFETY: it was made, and nobody has asked for it.
-            unsafe { handle.abort(self.1, || {}, || {}) };
+            unsafe { handle.discard(self.1, self.2) };
         }
     }
 }
@@ -141,7 +143,7 @@ impl Call {
         }
         // The current device becomes the rank's for ever.
         self.gpu.bind()?;
-        let Some(_inside) = exit::enter() else { return Err(self.process_ends()) };
+        let Some(_inside) = exit::enter(self.health.id()) else { return Err(self.process_ends()) };
         let mut comm: ncclComm_t = nccl_sys::NCCL_COMM_NULL;
         // SAFETY: `comm` is a place for a handle and `config` is whole; the id is this communicator's,
         // and each of its ranks is taken once, because a seat is.
@@ -151,21 +153,21 @@ impl Call {
             let connected = connect(self.nccl, self.gpu, comm, self.size, self.deadline);
             if let Err(error) = connected {
                 // SAFETY: nobody else knows it.
-                unsafe { handle.abort(self.nccl, || {}, || {}) };
+                unsafe { handle.discard(self.nccl, self.health.id()) };
                 return Err(error);
             }
             return Ok(handle);
         }
         if result == ncclResult_t::ncclInProgress {
             // SAFETY: nobody else knows it.
-            unsafe { handle.abort(self.nccl, || {}, || {}) };
+            unsafe { handle.discard(self.nccl, self.health.id()) };
             return Err(not_blocking());
         }
         let error = self.nccl.failed("ncclCommInitRankConfig", None, result);
         // A failure may leave a handle, which can only be aborted.
         if !comm.is_null() {
             // SAFETY: nobody else knows it.
-            unsafe { handle.abort(self.nccl, || {}, || {}) };
+            unsafe { handle.discard(self.nccl, self.health.id()) };
         }
         self.family.hear_of_deaths(&self.health);
         self.health.check()?;

@@ -2,7 +2,7 @@
 //!
 //! An abort ends kernels, not the wait of a stream for a signal: such a stream waits for ever, and what
 //! frees memory of its GPU waits for it. So a rank that ends raises what others wait for first. They
-//! have been told that it is gone, and take nothing from it any more. Who waits leaves them a second
+//! have been told that it is gone, and take nothing from it any more. Who waits leaves them a moment
 //! for it before it aborts.
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Comm {
         if owed.is_empty() {
             return;
         }
-        let Some(_inside) = exit::enter() else { return };
+        let Some(_inside) = exit::enter(self.health.id()) else { return };
         // A stream of its own: this rank's may wait too.
         let Ok(stream) = CudaBackend::open(self.gpu.ordinal()) else { return };
         let started = Instant::now();

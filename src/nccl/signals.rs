@@ -113,10 +113,11 @@ impl Signals {
         })
     }
 
-    /// Whether `to` waits for signals that were not called for.
-    pub(super) fn is_owed(&self, to: usize) -> bool {
+    /// Whether `to` waits for signals that one of these ranks has not called for.
+    pub(super) fn is_owed(&self, to: usize, by: impl Fn(usize) -> bool) -> bool {
         let signals = self.lock();
-        signals.iter().any(|((_, receiver, _), count)| *receiver == to && count.is_short())
+        let mut of = signals.iter().filter(|((from, receiver, _), _)| *receiver == to && by(*from));
+        of.any(|(_, count)| count.is_short())
     }
 
     /// The signals that others wait for and `from` has not called for: receiver, slot, how many. All

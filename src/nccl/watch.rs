@@ -32,6 +32,10 @@ struct Grave {
 }
 
 impl Grave {
+    fn is_lost(&self) -> bool {
+        self.streams.iter().any(|stream| stream.is_lost())
+    }
+
     fn is_over(&self) -> bool {
         // After a fault nothing runs any more.
         self.streams.iter().all(|stream| stream.is_idle())
@@ -51,15 +55,16 @@ pub(super) fn bury_until(memory: Vec<Arc<Allocation<CudaBackend>>>, points: Vec<
     buried.push(Grave { _memory: memory, streams: Vec::new(), points });
 }
 
-/// Lets go of what is over; whether that was all.
-pub(super) fn exhume() -> bool {
+/// Lets go of what is over; whether that was all. What streams hold that are lost counts only if it is asked
+/// for.
+pub(super) fn exhume(lost_too: bool) -> bool {
     static ASKING: Mutex<()> = Mutex::new(());
     let lock = || BURIED.lock().unwrap_or_else(PoisonError::into_inner);
     let Ok(_asking) = ASKING.try_lock() else { return false };
     // The driver is asked without the lock: it may not answer.
     let mut graves = std::mem::take(&mut *lock());
     graves.retain(|grave| !grave.is_over());
-    let none = graves.is_empty();
+    let none = graves.iter().all(|grave| !lost_too && grave.is_lost());
     lock().append(&mut graves);
     none
 }
@@ -79,7 +84,7 @@ fn run() {
     let mut stays = Stays::default();
     loop {
         std::thread::sleep(EVERY);
-        exhume();
+        exhume(true);
         let families = family::all();
         let now = Instant::now();
         let inside = families.iter().flat_map(|family| {

@@ -24,6 +24,8 @@ struct Rank {
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) said: String,
+    /// When it was seen to have ended.
+    pub(crate) at: Instant,
 }
 
 /// How often is looked.
@@ -71,18 +73,19 @@ impl Ranks {
     #[track_caller]
     pub(crate) fn ended(mut self) -> Vec<Ended> {
         let started = Instant::now();
-        let mut ended = Vec::new();
-        for rank in 0..self.0.len() {
-            let status = loop {
-                if let Some(status) = self.0[rank].child.try_wait().expect("it is a child") {
-                    break status;
+        let mut ended: Vec<Option<(ExitStatus, Instant)>> = vec![None; self.0.len()];
+        while let Some(running) = ended.iter().position(Option::is_none) {
+            assert!(started.elapsed() < LIMIT, "rank {running} hangs: {}", self.all_said());
+            thread::sleep(EVERY);
+            for (rank, ended) in self.0.iter_mut().zip(&mut ended) {
+                if ended.is_none() {
+                    let status = rank.child.try_wait().expect("it is a child");
+                    *ended = status.map(|status| (status, Instant::now()));
                 }
-                assert!(started.elapsed() < LIMIT, "rank {rank} hangs: {}", self.all_said());
-                thread::sleep(EVERY);
-            };
-            ended.push(Ended { status, said: self.0[rank].said() });
+            }
         }
-        ended
+        let ended = self.0.iter().zip(ended.into_iter().flatten());
+        ended.map(|(rank, (status, at))| Ended { status, said: rank.said(), at }).collect()
     }
 
     /// Nothing went wrong on any rank.

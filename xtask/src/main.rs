@@ -2,6 +2,7 @@
 //!
 //! * `cost`: what a typed call costs beside a direct one, in instructions.
 //! * `fuzz seed seconds [kind]`: random programs on the host backend, beside a model.
+//! * `kills count [seed]`: processes killed at random moments, and how soon the others are told and end.
 //! * `pictures`: draws the plans of the library, for `docs/plans` and for their documentation.
 //! * `plans [seed] [count] [plans]`: random plans, the checker beside a simulator: so many instances, and so many plans
 //!   at all their sizes.
@@ -32,6 +33,7 @@ mod abi {
 }
 mod cost;
 mod fuzz;
+mod kills;
 mod pictures;
 mod plans;
 mod ranks;
@@ -45,8 +47,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | fetch-nccl | \
-     fuzz seed seconds [kind] | pictures | plans [seed] [count] [plans] | ranks count | \
-     sanitize [address|thread [arguments]] | symbols [version..]";
+     fuzz seed seconds [kind] | kills count [seed] | pictures | plans [seed] [count] [plans] | \
+     ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -59,6 +61,8 @@ fn main() -> ExitCode {
         ["fuzz", seed, seconds, kind] => {
             fuzz::kind(kind).and_then(|kind| fuzz::run(seed, seconds, &[kind]))
         }
+        ["kills", count] => kills::run(count, "1"),
+        ["kills", count, seed] => kills::run(count, seed),
         ["pictures"] => pictures::run(),
         ["plans", ref arguments @ ..] if arguments.len() <= 3 => plans::run(arguments),
         ["ranks", count] => ranks::run(count),

@@ -8,6 +8,15 @@ use crate::error::{Error, PeerFailed};
 /// What a rank waits for that has called nothing that lacks another rank.
 const NEXT: &str = "the next operation";
 
+/// Who a rank waits for that has not raised a signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::nccl) enum Owing {
+    /// One that can.
+    Living,
+    /// Only processes that have died. What they called for may not have been raised either.
+    Dead,
+}
+
 /// A rank that left.
 pub(super) struct Left {
     pub(super) rank: usize,
@@ -64,6 +73,15 @@ impl Family {
         for health in told {
             health.tell_others();
         }
+    }
+
+    /// Who owes signals to a rank, if anybody does.
+    pub(in crate::nccl) fn owing(&self, to: usize) -> Option<Owing> {
+        let dead = self.state().dead.clone();
+        if self.signals.is_owed(to, |from| !dead.contains(&from)) {
+            return Some(Owing::Living);
+        }
+        dead.iter().any(|from| self.signals.awaits_any(to, *from)).then_some(Owing::Dead)
     }
 
     /// These ranks are lost. Those that were done, as far as they knew, speak last.

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use nccl_sys::ncclUniqueId;
 
 use departures::Left;
+pub(super) use departures::Owing;
 use refusals::Turn;
 use remains::Remains;
 use remote::Remote;
@@ -87,6 +88,8 @@ struct State {
     refused: Vec<Turn>,
     /// Who left, the first one first.
     left: Vec<Left>,
+    /// Whose processes died.
+    dead: Vec<usize>,
     /// A rank left before its time: everybody has been told.
     ended: bool,
     /// What the work of members that live goes to.
@@ -351,18 +354,20 @@ impl Family {
         self.state().live > 0
     }
 
-    /// Whether no member's thread is inside NCCL, and none of their work is under way.
-    pub(super) fn is_quiet(&self) -> bool {
+    /// Whether no member's thread is inside NCCL, and none of their work is under way. Streams that are
+    /// lost count only if that is asked for.
+    pub(super) fn is_quiet(&self, lost_too: bool) -> bool {
         let state = self.state();
         let ended = self.remains.get().map_or_else(Vec::new, |remains| remains.streams());
         let alive: Vec<_> = state.carriers.iter().filter_map(Weak::upgrade).collect();
         drop(state);
-        self.stays().next().is_none() && ended.iter().chain(&alive).all(|stream| stream.is_idle())
+        let is_over = |stream: &Arc<CudaStream>| !lost_too && stream.is_lost() || stream.is_idle();
+        self.stays().next().is_none() && ended.iter().chain(&alive).all(is_over)
     }
 
     /// What holds on, where it is not quiet.
     pub(super) fn holds(&self) -> Option<String> {
-        if self.is_quiet() {
+        if self.is_quiet(true) {
             return None;
         }
         let inside: Vec<String> = self.stays().map(|(rank, ..)| self.inside(rank)).collect();

@@ -238,7 +238,10 @@ impl Listener for Family {
 
     fn died(&self, rank: Rank, why: &str) {
         // One that left in order is missed by nobody, or by who waits for it in an exchange.
-        let has_left = self.state().left.iter().any(|left| left.rank == rank.index());
+        let mut state = self.state();
+        state.dead.push(rank.index());
+        let has_left = state.left.iter().any(|left| left.rank == rank.index());
+        drop(state);
         if has_left {
             return;
         }

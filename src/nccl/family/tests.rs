@@ -7,7 +7,7 @@ use std::time::Duration;
 use nccl_sys::ncclUniqueId;
 
 use super::super::compare::Compared;
-use super::{Family, Seen};
+use super::{Family, Owing, Seen};
 use crate::backend::{Departure, Join, Listener, Refusal, Slot, Wait, Wire};
 use crate::communicator::Health;
 use crate::error::{Call, CollectiveName, Error, Operation, Site};
@@ -215,6 +215,33 @@ fn signals_that_nobody_raises_are_known() {
     ranks.families[0].hear_last_words(1, &words);
     let left = ranks.families[0].signals.unawaited(0);
     assert_eq!((left.len(), left[0].count, left[0].from), (1, 1, Rank(1)));
+}
+
+#[test]
+fn a_process_that_died_raises_no_signal_any_more() {
+    let ranks = ranks(3);
+    let family = &ranks.families[0];
+    let wait = |from: u32| {
+        let (call, slot) = (transfer(Operation::WaitSignal, from, 1), Slot::default());
+        family.signals.awaited(0, &Wait { call, peer: Rank(from), slot, count: 1 });
+    };
+    assert_eq!(family.owing(0), None);
+    wait(1);
+    assert_eq!(family.owing(0), Some(Owing::Living));
+    ranks.families[1].signals.raised(1, Rank(0), Slot::default(), Site::caller());
+    ranks.families[1].ask();
+    ranks.net.deliver();
+    assert_eq!(family.owing(0), None);
+    // It may have died before it did what it called for.
+    family.died(Rank(1), "its connection was closed");
+    assert_eq!(family.owing(0), Some(Owing::Dead));
+    wait(2);
+    assert_eq!(family.owing(0), Some(Owing::Living));
+    // One that has left dies too.
+    ranks.families[2].depart(2, "it was aborted", Departure::AtOnce);
+    ranks.net.deliver();
+    family.died(Rank(2), "its connection was closed");
+    assert_eq!(family.owing(0), Some(Owing::Dead));
 }
 
 #[test]
