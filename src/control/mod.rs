@@ -20,7 +20,7 @@ pub(crate) use bounded::{MOST_PARTS, is_bounded};
 pub use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
-pub use net::{Simulated, UniqueId, simulate};
+pub use net::{Simulated, Thrown, UniqueId, simulate, throw};
 pub(crate) use net::{file, host, job, process, tcp, with_id};
 
 use crate::backend::{Watcher, Wire};

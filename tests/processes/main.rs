@@ -9,6 +9,8 @@ mod launchers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod machine;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod machines;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod misuse;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod moves;
@@ -24,6 +26,8 @@ mod raw;
 mod refused;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod stage;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod strangers;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn main() {
@@ -35,6 +39,8 @@ fn main() {
         quickstart::TESTS,
         kills::TESTS,
         misuse::TESTS,
+        machines::TESTS,
+        strangers::TESTS,
     ]);
 }
 

@@ -37,14 +37,25 @@ impl Ranks {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let job = format!("{}.{}", process::id(), STARTED.fetch_add(1, Relaxed));
         let port = free_port();
-        let start = |rank: usize| {
-            let prints = env::temp_dir().join(format!("typed-nccl-rank.{job}.{rank}"));
-            let file = fs::File::create(&prints).expect("there is room for what it prints");
+        Self::these(size, |rank| {
             let mut command = of(rank);
             command.env("RANK", rank.to_string()).env("WORLD_SIZE", size.to_string());
             command.env("LOCAL_RANK", rank.to_string()).env("LOCAL_WORLD_SIZE", size.to_string());
             command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
             command.env("TORCHELASTIC_RUN_ID", &job);
+            command
+        })
+    }
+
+    /// Starts programs that have been told who they are.
+    pub(crate) fn these(size: usize, of: impl Fn(usize) -> Command) -> Self {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let start = |rank: usize| {
+            let number = STARTED.fetch_add(1, Relaxed);
+            let name = format!("typed-nccl-rank.{}.{number}", process::id());
+            let prints = env::temp_dir().join(name);
+            let file = fs::File::create(&prints).expect("there is room for what it prints");
+            let mut command = of(rank);
             command.stdout(file.try_clone().expect("a file has two names")).stderr(file);
             Rank { child: command.spawn().expect("the program starts"), prints }
         };
@@ -67,6 +78,11 @@ impl Ranks {
     /// Kills a process, as `kill -9` does.
     pub(crate) fn kill(&mut self, rank: usize) {
         self.0[rank].child.kill().expect("a child can be killed");
+    }
+
+    /// The number of a rank's process.
+    pub(crate) fn process(&self, rank: usize) -> u32 {
+        self.0[rank].child.id()
     }
 
     /// How all of them ended, when they have.
@@ -118,7 +134,7 @@ impl Drop for Rank {
 }
 
 /// A port that nobody had a moment ago.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("there is a free port");
     listener.local_addr().expect("it is bound").port()
 }

@@ -2,6 +2,7 @@
 //!
 //! * `cost`: what a typed call costs beside a direct one, in instructions.
 //! * `fuzz seed seconds [kind]`: random programs on the host backend, beside a model.
+//! * `fuzz seed seconds frames`: bytes that no rank sends, thrown at ranks that meet over the network.
 //! * `kills count [seed]`: processes killed at random moments, and how soon the others are told and end.
 //! * `pictures`: draws the plans of the library, for `docs/plans` and for their documentation.
 //! * `plans [seed] [count] [plans]`: random plans, the checker beside a simulator: so many instances, and so many plans
@@ -32,6 +33,7 @@ mod abi {
     }
 }
 mod cost;
+mod frames;
 mod fuzz;
 mod kills;
 mod pictures;
@@ -47,7 +49,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | fetch-nccl | \
-     fuzz seed seconds [kind] | kills count [seed] | pictures | plans [seed] [count] [plans] | \
+     fuzz seed seconds [kind | frames] | kills count [seed] | pictures | plans [seed] [count] [plans] | \
      ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
 
 fn main() -> ExitCode {
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         ["cost"] => cost::run(),
         ["fetch-nccl"] => wheels::fetch_tested(),
         ["fuzz", seed, seconds] => fuzz::run(seed, seconds, &fuzz::TURNS),
+        ["fuzz", seed, seconds, "frames"] => frames::run(seed, seconds),
         ["fuzz", seed, seconds, kind] => {
             fuzz::kind(kind).and_then(|kind| fuzz::run(seed, seconds, &[kind]))
         }

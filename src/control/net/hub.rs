@@ -71,8 +71,7 @@ pub(super) enum Command {
     Close(NodeKey),
     /// The process ends: what there is to say is said.
     End(Sender<()>),
-    /// For tests: which communicator a node is of.
-    #[cfg(test)]
+    /// Which communicator a node is of.
     Id {
         node: NodeKey,
         to: Sender<CommId>,

@@ -14,6 +14,7 @@ mod exit;
 mod file;
 mod finder;
 mod frame;
+mod fuzz;
 mod hub;
 mod ident;
 mod io;
@@ -31,8 +32,10 @@ mod unique;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 
+pub use fuzz::{Thrown, throw};
 pub(crate) use ident::{host, process};
 pub(super) use ledger::{Run, Said};
 pub(super) use message::Left;
@@ -94,11 +97,11 @@ impl Uplink {
         Arc::new(Line { hub: self.hub.clone(), node: self.node, channel: seq + 1 })
     }
 
-    #[cfg(test)]
-    fn comm_id(&self) -> CommId {
-        let (sender, id) = std::sync::mpsc::channel();
-        self.hub.send(Command::Id { node: self.node, to: sender });
-        id.recv().expect("the thread answers")
+    /// Which communicator it is, if the ranks have met.
+    fn comm_id(&self) -> Option<CommId> {
+        let (to, id) = channel();
+        self.hub.send(Command::Id { node: self.node, to });
+        id.recv().ok()
     }
 
     pub(super) fn child(&self, seq: u64, color: u32, rank: usize, members: &[u32]) -> Arc<Meeting> {

@@ -1,12 +1,16 @@
-//! Thousands of ranks in one process, over loopback: how long the control plane takes at that size.
+//! Many ranks in one process, over loopback: how long the control plane takes at the size of a machine
+//! room, and what it makes of nonsense.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::hub::{Command, Hub};
+use super::hub::{Command, Hub, NodeKey};
 use super::ident::{self, CommId};
 use super::node::Meet;
 use super::proof::Secret;
+use super::unique::Place;
 use super::{Comer, next_node};
 use crate::communicator::Health;
 use crate::control::{Control, Ticket, Topic};
@@ -27,41 +31,66 @@ pub struct Simulated {
     pub death: Duration,
 }
 
+/// One rank.
+pub(super) struct Seated {
+    key: NodeKey,
+    pub(super) control: Control,
+    health: Health,
+}
+
+impl Seated {
+    /// A place to meet.
+    pub(super) fn place(hub: &Arc<Hub>) -> Result<Place> {
+        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
+        hub.send(Command::Meet { id, secret: secret.clone(), door: None, owner: None });
+        Ok(Place { id, secret, addresses: vec![loopback(hub)] })
+    }
+
+    /// So many ranks, which look for each other there.
+    pub(super) fn all(hub: &Arc<Hub>, size: usize) -> Result<(Place, Vec<Self>)> {
+        let place = Self::place(hub)?;
+        let come = |rank| {
+            let (id, addresses) = (place.id, place.addresses.clone());
+            let meet = Meet { id, addresses, name: "loopback".to_owned(), may_be_stale: false };
+            // Each in a process of its own, as far as the others see.
+            let process = u64::from_le_bytes(ident::random()?);
+            let comer = Comer::of(hub.clone(), rank, size, process)?;
+            let (key, rank) = (next_node(), Rank::at(rank));
+            let meeting = comer.come(key, meet, place.secret.clone())?;
+            let (control, health) = (Control::new(meeting, rank.0), Health::new("World", rank));
+            Ok(Self { key, control, health })
+        };
+        let all = (0..size).map(come).collect::<Result<_>>()?;
+        Ok((place, all))
+    }
+
+    pub(super) fn comm_id(&self) -> Option<CommId> {
+        self.control.meeting.uplink()?.comm_id()
+    }
+}
+
 /// So many ranks meet, wait for each other, and lose rank 0.
 ///
 /// # Errors
 /// They do not meet.
 pub fn simulate(ranks: usize) -> Result<Simulated> {
     let hub = Hub::start(Duration::from_secs(60))?;
-    let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
-    hub.send(Command::Meet { id, secret: secret.clone(), door: None, owner: None });
+    let all = |outcomes: Vec<Result<()>>| outcomes.into_iter().collect::<Result<Vec<()>>>();
     let started = Instant::now();
-    let mut nodes = Vec::with_capacity(ranks);
-    for rank in 0..ranks {
-        let (key, addresses) = (next_node(), vec![loopback(&hub)]);
-        let meet = Meet { id, addresses, name: "loopback".to_owned(), may_be_stale: false };
-        // Each in a process of its own, as far as the others see.
-        let process = u64::from_le_bytes(ident::random()?);
-        let meeting =
-            Comer::of(hub.clone(), rank, ranks, process)?.come(key, meet, secret.clone())?;
-        let rank = Rank::at(rank);
-        nodes.push((key, Control::new(meeting, rank.0), Health::new("World", rank)));
-    }
+    let (_, mut ranks) = Seated::all(&hub, ranks)?;
     // Ranks say of themselves what differs.
-    exchange(&nodes, "init", |rank| rank.to_le_bytes().to_vec())
-        .into_iter()
-        .try_for_each(|outcome| outcome)?;
+    all(exchange(&ranks, "init", LIMIT, |rank| rank.to_le_bytes().to_vec()))?;
     let connect = started.elapsed();
     let mut barriers = Vec::new();
     for _ in 0..3 {
         let started = Instant::now();
-        exchange(&nodes, "barrier", |_| Vec::new()).into_iter().try_for_each(|outcome| outcome)?;
+        all(exchange(&ranks, "barrier", LIMIT, |_| Vec::new()))?;
         barriers.push(started.elapsed());
     }
-    let root = nodes.remove(0);
+    let root = ranks.remove(0);
     let started = Instant::now();
-    hub.send(Command::Kill(root.0));
-    for outcome in exchange(&nodes, "barrier", |_| Vec::new()) {
+    hub.send(Command::Kill(root.key));
+    for outcome in exchange(&ranks, "barrier", LIMIT, |_| Vec::new()) {
         match outcome {
             Err(Error::PeerFailed(failed)) if failed.lost == [Rank(0)] => {}
             Err(error) => return Err(error),
@@ -71,30 +100,29 @@ pub fn simulate(ranks: usize) -> Result<Simulated> {
     Ok(Simulated { connect, barriers, death: started.elapsed() })
 }
 
-fn loopback(hub: &Hub) -> std::net::SocketAddr {
+fn loopback(hub: &Hub) -> SocketAddr {
     let known = hub.addresses.iter().find(|address| address.ip().is_loopback());
     let port = hub.addresses.first().map_or(0, |address| address.port());
     known.copied().unwrap_or_else(|| ([127, 0, 0, 1], port).into())
 }
 
 /// An exchange of all ranks, by one thread; how it ended for each.
-fn exchange(
-    nodes: &[(u64, Control, Health)],
+pub(super) fn exchange(
+    ranks: &[Seated],
     topic: Topic,
+    limit: Duration,
     part: impl Fn(usize) -> Vec<u8>,
 ) -> Vec<Result<()>> {
     let (started, site) = (Instant::now(), Site::caller());
-    let post = |(rank, (_, control, _)): (usize, &(u64, Control, Health))| {
-        control.post(topic, site, part(rank))
-    };
-    let tickets: Vec<Ticket> = nodes.iter().enumerate().map(post).collect();
-    let collect = |((_, control, health), ticket): (&(u64, Control, Health), Ticket)| loop {
+    let post = |(rank, seated): (usize, &Seated)| seated.control.post(topic, site, part(rank));
+    let tickets: Vec<Ticket> = ranks.iter().enumerate().map(post).collect();
+    let collect = |(Seated { control, health, .. }, ticket): (&Seated, Ticket)| loop {
         match control.try_collect(ticket, health) {
             Ok(Some(_)) => return Ok(()),
             Err(error) => return Err(error),
-            Ok(None) if started.elapsed() > LIMIT => return Err(Error::other("it takes too long")),
+            Ok(None) if started.elapsed() > limit => return Err(Error::other("it takes too long")),
             Ok(None) => thread::sleep(Duration::from_millis(5)),
         }
     };
-    nodes.iter().zip(tickets).map(collect).collect()
+    ranks.iter().zip(tickets).map(collect).collect()
 }

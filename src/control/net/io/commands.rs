@@ -45,10 +45,10 @@ impl Io {
             Command::Listen { node, channel, listener } => {
                 self.at(node, |node, net| node.listen(net, channel, &listener));
             }
-            #[cfg(test)]
             Command::Id { node, to } => {
                 if let Some(id) = self.nodes.get(&node).and_then(|node| node.id) {
-                    to.send(id).expect("the test waits");
+                    // Whoever asked may not wait any more.
+                    let _ = to.send(id);
                 }
             }
             Command::Close(key) => self.close(key, false),

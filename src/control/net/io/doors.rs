@@ -10,8 +10,9 @@ use super::super::ident::{self, CommId};
 use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Verdict, Version};
 use super::{Io, Net, Timer};
 
-/// How many connections may have proven nothing.
-const MOST_UNPROVEN: usize = 1024;
+/// How many connections may have proven nothing, and which part of the files that the process may have
+/// open.
+const MOST_UNPROVEN: (usize, usize) = (1024, 2);
 
 /// How long the oldest has before it makes room for a new one.
 const ROOM: Duration = Duration::from_millis(250);
@@ -27,7 +28,7 @@ impl Io {
     pub(super) fn accept(&mut self, door: usize) {
         loop {
             let (count, oldest) = self.net.conns.unproven();
-            if count >= MOST_UNPROVEN
+            if count >= self.most_unproven
                 && let Some((oldest, since)) = oldest
             {
                 if since.elapsed() < ROOM {
@@ -147,4 +148,14 @@ impl Io {
             node.linked(net, key, said.from, !has_table);
         }
     }
+}
+
+/// How many strangers there may be at a time: they leave the rest of the process's files to its ranks.
+pub(super) fn most_unproven() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a place for the limits.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    let (most, part) = MOST_UNPROVEN;
+    let files = usize::try_from(limit.rlim_cur).ok().filter(|_| known).unwrap_or(usize::MAX);
+    (files / part).clamp(1, most)
 }

@@ -1,0 +1,302 @@
+//! Bytes that no rank sends, thrown at what decodes them and at ranks that are there.
+//!
+//! Whoever sends them can end its own connection. If it knows the secret of a communicator it can end
+//! that one too, with an error on every rank. Nothing else happens: the process goes on, its other
+//! communicators go on, and new ones are made.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::frame;
+use super::hub::Hub;
+use super::ident::CommId;
+use super::message::{Hello, Left, Member, Message, Part, Table};
+use super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, VERDICT, Verdict, Version};
+use super::simulate::{Seated, exchange};
+use super::unique::{Place, UniqueId};
+use crate::Result;
+use crate::error::{Error, Site};
+
+/// How long the ranks of a round may take for one step.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// How long somebody who throws waits for an answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How many inputs a round decodes.
+const INPUTS: u64 = 2000;
+
+/// How many ranks those are that know somebody who talks nonsense.
+const VICTIMS: usize = 3;
+
+/// What was thrown.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Thrown {
+    /// Inputs of what decodes.
+    pub inputs: u64,
+    /// Those among them that were messages, for all that.
+    pub messages: u64,
+    /// Connections to ranks that were there.
+    pub connections: u64,
+    /// Those among them that proved that they know the secret.
+    pub proven: u64,
+}
+
+/// One round, which a seed gives.
+///
+/// # Errors
+/// What must not happen.
+pub fn throw(seed: u64) -> Result<Thrown> {
+    let dice = &mut Dice(seed);
+    let mut thrown = Thrown::default();
+    for _ in 0..INPUTS {
+        thrown.inputs += 1;
+        thrown.messages += u64::from(decode(&bytes(dice)));
+    }
+    at_ranks(dice, &mut thrown)?;
+    Ok(thrown)
+}
+
+/// A sequence of numbers that a seed gives.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn roll(&mut self, below: usize) -> usize {
+        // A step of Knuth's generator; its upper bits are the good ones.
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        usize::try_from(self.0 >> 33).unwrap_or(0) % below.max(1)
+    }
+
+    fn byte(&mut self) -> u8 {
+        u8::try_from(self.roll(256)).unwrap_or(0)
+    }
+
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        (0..self.roll(most + 1)).map(|_| self.byte()).collect()
+    }
+
+    fn number(&mut self) -> u32 {
+        let sizes = [0, 1, 2, 3, 16, 17, 255, 4096, 1 << 20, u32::MAX];
+        sizes[self.roll(sizes.len())]
+    }
+
+    fn text(&mut self) -> String {
+        String::from_utf8_lossy(&self.bytes(40)).into_owned()
+    }
+}
+
+/// Everything that decodes what others send. Whether it was a message.
+fn decode(bytes: &[u8]) -> bool {
+    let (mut rest, mut any) = (bytes, false);
+    while let Ok(Some(content)) = frame::next(rest, frame::MOST_OF_GUESTS) {
+        any |= postcard::from_bytes::<Message<'_>>(&rest[content.clone()]).is_ok();
+        rest = &rest[content.end..];
+    }
+    if let Some((claim, _)) = bytes.split_first_chunk::<CLAIM>() {
+        let _ = Claim::read(claim);
+    }
+    if let Some((challenge, _)) = bytes.split_first_chunk::<CHALLENGE>() {
+        let _ = proof::challenger(challenge).map(|version| version.to_string());
+    }
+    if let Some((id, _)) = bytes.split_first_chunk() {
+        let _ = UniqueId::from_bytes(*id).place();
+    }
+    let _ = Table::decode(bytes, 3);
+    any
+}
+
+/// A few frames: of noise, of messages, or of messages that were changed a little.
+fn bytes(dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..=dice.roll(4) {
+        match dice.roll(4) {
+            0 => bytes.extend(dice.bytes(300)),
+            1 => frame::push(&mut bytes, |bytes| {
+                // The first byte says which message it is.
+                bytes.push(u8::try_from(dice.roll(14)).unwrap_or(0));
+                bytes.extend(dice.bytes(40));
+            }),
+            _ => message(dice, &mut bytes),
+        }
+    }
+    for _ in 0..dice.roll(6) {
+        change(dice, &mut bytes);
+    }
+    bytes
+}
+
+/// One change, of a kind that reaches what checks lengths and numbers.
+fn change(dice: &mut Dice, bytes: &mut Vec<u8>) {
+    let at = dice.roll(bytes.len());
+    let Some(byte) = bytes.get_mut(at) else { return };
+    match dice.roll(7) {
+        0 => *byte ^= 1 << dice.roll(8),
+        1 => *byte = [0, 1, 0x7f, 0x80, 0xff][dice.roll(5)],
+        2 => bytes.truncate(at),
+        3 => bytes.insert(at, dice.byte()),
+        4 => drop(bytes.drain(at..(at + 1 + dice.roll(8)).min(bytes.len()))),
+        5 => drop(bytes.splice(at..at, [0xff; 9])),
+        _ => {
+            let end = (at + dice.roll(40)).min(bytes.len());
+            let again = bytes[at..end].to_vec();
+            bytes.extend(again);
+        }
+    }
+}
+
+/// Appends the frame of a message with made-up contents.
+fn message(dice: &mut Dice, output: &mut Vec<u8>) {
+    let (text, long) = (dice.text(), dice.bytes(60));
+    let part = |dice: &mut Dice| (dice.number().min(4), dice.number().min(4));
+    let parts: Vec<(u32, u32)> = (0..dice.roll(4)).map(|_| part(dice)).collect();
+    let ranks = (0..dice.roll(4)).map(|_| dice.number()).collect();
+    let message = match dice.roll(13) {
+        0 => Message::Hello(Hello {
+            rank: dice.number(),
+            size: dice.number(),
+            seat: 1,
+            version: env!("CARGO_PKG_VERSION").into(),
+            job: text.as_str().into(),
+            member: member(dice),
+        }),
+        1 => Message::Welcome { id: CommId([dice.byte(); 16]), ancestors: vec![member(dice)] },
+        2 => Message::Later(dice.number()),
+        3 => Message::Linked,
+        4 => Message::Missing { count: dice.number(), ranks },
+        5 => Message::Table(&long),
+        6 => Message::Fail { ranks, why: text.into() },
+        7 | 8 => {
+            let part = |&(first, last): &(u32, u32)| Part { first, last, bytes: &long };
+            let seq = [0, 1, 2, 3, 1 << 16, u64::MAX][dice.roll(6)];
+            let (topic, site) = (["barrier", "finish", &text][dice.roll(3)], Site::caller());
+            Message::Parts { seq, topic, site, parts: parts.iter().map(part).collect() }
+        }
+        9 => Message::Left(Left {
+            rank: dice.number(),
+            why: text,
+            dropped: dice.roll(2) == 0,
+            gone: dice.roll(2) == 0,
+            died: dice.roll(2) == 0,
+            split: dice.number().into(),
+        }),
+        10 => {
+            let to = Some(dice.number()).filter(|to| *to != 0);
+            let channel = dice.number().into();
+            Message::Tell { from: dice.number(), to, channel, bytes: &long }
+        }
+        11 => Message::Beat,
+        _ => Message::Bye,
+    };
+    message.push(output);
+}
+
+fn member(dice: &mut Dice) -> Member {
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    Member {
+        host: dice.text(),
+        host_number: dice.number().into(),
+        pid: dice.number(),
+        process: dice.number().into(),
+        addresses: vec![address; dice.roll(20)],
+    }
+}
+
+/// Ranks of a communicator that somebody takes part in who talks nonsense, and ranks of another.
+fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
+    let hub = Hub::start(Duration::from_secs(1))?;
+    let seated = |size| {
+        let (place, all) = Seated::all(&hub, size)?;
+        exchange(&all, "init", LIMIT, |_| Vec::new()).into_iter().collect::<Result<Vec<_>>>()?;
+        Ok::<_, Error>((place, all))
+    };
+    let (_, others) = seated(2)?;
+    let (place, victims) = seated(VICTIMS)?;
+    let id = victims[0].comm_id().ok_or_else(|| Error::other("they have met without an id"))?;
+    // Where nobody has come yet.
+    let empty = Seated::place(&hub)?;
+    for _ in 0..8 {
+        thrown.connections += 1;
+        stranger(dice, &place);
+        thrown.connections += 1;
+        let meet =
+            Claim { version: Version::own(), id: empty.id, purpose: Purpose::Meet, from: 0, to: 0 };
+        thrown.proven += u64::from(knows(dice, &empty, meet));
+    }
+    let neighbours = 1 + dice.roll(2);
+    for _ in 0..neighbours {
+        thrown.connections += 1;
+        let (from, to) = (1 + dice.roll(VICTIMS - 1), dice.roll(VICTIMS));
+        let (from, to) = (u32::try_from(from).unwrap_or(0), u32::try_from(to).unwrap_or(0));
+        let purpose = Purpose::Link { has_table: dice.roll(2) == 0 };
+        let claim = Claim { version: Version::own(), id, purpose, from, to };
+        thrown.proven += u64::from(knows(dice, &place, claim));
+    }
+    // They may be told anything, but they are told.
+    for outcome in exchange(&victims, "barrier", LIMIT, |_| Vec::new()) {
+        if let Err(error @ Error::Other(_)) = outcome {
+            return Err(error);
+        }
+    }
+    exchange(&others, "barrier", LIMIT, |_| Vec::new()).into_iter().collect::<Result<Vec<_>>>()?;
+    seated(2).map(drop)
+}
+
+/// Connects, and says what comes to mind: at once, or instead of a proof.
+fn stranger(dice: &mut Dice, place: &Place) {
+    let outcome = (|| {
+        let mut peer = connect(place)?;
+        if dice.roll(2) == 0 {
+            let claim = Claim {
+                version: Version::own(),
+                id: place.id,
+                purpose: Purpose::Meet,
+                from: dice.number(),
+                to: 0,
+            };
+            let mut claim =
+                claim.prove(&Secret::of_text("guessed"), &challenge(&mut peer)?, [1; 32]).to_vec();
+            change(dice, &mut claim);
+            peer.write_all(&claim)?;
+        }
+        peer.write_all(&bytes(dice))
+    })();
+    ended(outcome);
+}
+
+/// Proves that it knows the secret, and then talks nonsense. Whether it was let in.
+fn knows(dice: &mut Dice, place: &Place, claim: Claim) -> bool {
+    let mut is_in = false;
+    let outcome = (|| {
+        let mut peer = connect(place)?;
+        let challenge = challenge(&mut peer)?;
+        let claim = claim.prove(&place.secret, &challenge, [1; 32]);
+        peer.write_all(&claim)?;
+        let mut verdict = [0; VERDICT];
+        peer.read_exact(&mut verdict)?;
+        let verdict = proof::judged(&place.secret, &challenge, &claim, &verdict);
+        is_in = verdict == Some(Verdict::Welcome);
+        peer.write_all(&bytes(dice))
+    })();
+    ended(outcome);
+    is_in
+}
+
+fn connect(place: &Place) -> io::Result<TcpStream> {
+    let peer = TcpStream::connect(place.addresses[0])?;
+    peer.set_read_timeout(Some(ANSWER))?;
+    Ok(peer)
+}
+
+fn challenge(peer: &mut TcpStream) -> io::Result<[u8; CHALLENGE]> {
+    let mut challenge = [0; CHALLENGE];
+    peer.read_exact(&mut challenge)?;
+    Ok(challenge)
+}
+
+/// A connection that was ended while it was used: as it should be.
+fn ended(outcome: io::Result<()>) {
+    if let Err(error) = outcome {
+        log::trace!("{error}");
+    }
+}

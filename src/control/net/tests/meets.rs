@@ -1,0 +1,145 @@
+//! How ranks find each other, and what keeps them from it.
+
+use super::*;
+
+#[test]
+fn who_does_not_come_is_named() {
+    let hub = process();
+    let place = place(&hub);
+    let nodes: Vec<_> =
+        (0..4).filter(|rank| *rank != 2).map(|rank| Node::come(&hub, &place, rank, 4)).collect();
+    for result in each(&nodes, |_, node| node.exchange("init", b"", Duration::from_secs(1))) {
+        let error = result.expect_err("one is missing").to_string();
+        assert!(error.contains("1 of 4 ranks have not come: 2"), "{error}");
+    }
+}
+
+#[test]
+fn two_ranks_of_one_number_are_one_error_on_all() {
+    let hub = process();
+    let place = place(&hub);
+    let nodes: Vec<_> = [0, 1, 1].map(|rank| Node::come(&hub, &place, rank, 3)).into();
+    for result in each(&nodes, |_, node| node.exchange("init", b"", LIMIT)) {
+        let error = result.expect_err("rank 1 is there twice").to_string();
+        assert!(error.contains("rank 1 was taken twice: by host"), "{error}");
+    }
+}
+
+#[test]
+fn sizes_that_differ_are_one_error_on_all() {
+    let hub = process();
+    let place = place(&hub);
+    let nodes: Vec<_> = [(0, 2), (1, 3)].map(|(rank, n)| Node::come(&hub, &place, rank, n)).into();
+    for result in each(&nodes, |_, node| node.exchange("init", b"", LIMIT)) {
+        let error = result.expect_err("they disagree").to_string();
+        assert!(error.contains("ranks 0 and 1 disagree on the number of ranks"), "{error}");
+    }
+}
+
+#[test]
+fn another_version_is_one_error_on_all() {
+    let hub = process();
+    let place = place(&hub);
+    let address = place.addresses[place.addresses.len() - 1];
+    let node = Node::come(&hub, &place, 0, 2);
+    let mut peer = TcpStream::connect(address).expect("somebody listens");
+    peer.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let mut challenge = [0; proof::CHALLENGE];
+    peer.read_exact(&mut challenge).expect("a challenge");
+    let version = Version::named("99.0.0");
+    let claim = Claim { version, id: place.id, purpose: Purpose::Meet, from: 1, to: 0 };
+    let claim = claim.prove(&place.secret, &challenge, [1; 32]);
+    peer.write_all(&claim).expect("it is read");
+    let mut verdict = [0; VERDICT];
+    peer.read_exact(&mut verdict).expect("a verdict");
+    let verdict = proof::judged(&place.secret, &challenge, &claim, &verdict);
+    assert_eq!(verdict, Some(proof::Verdict::OtherVersion));
+    let error = node.exchange("init", b"", LIMIT).expect_err("the builds differ").to_string();
+    assert!(error.contains("rank 1 runs typed-nccl 99.0.0"), "{error}");
+}
+
+#[test]
+fn an_id_serves_one_communicator() {
+    let hub = process();
+    let place = place(&hub);
+    let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &place, rank, 2)).collect();
+    all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+    drop(nodes);
+    let again = Node::come(&hub, &place, 0, 2);
+    let error = again.exchange("init", b"", LIMIT).expect_err("it was used").to_string();
+    assert!(error.contains("an id serves one communicator"), "{error}");
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+#[test]
+fn ranks_meet_at_an_address_and_do_so_again() {
+    let (hub, address) = (process(), format!("127.0.0.1:{}", free_port()));
+    for _ in 0..3 {
+        let secret = Secret::of_text("test");
+        let come = |rank| {
+            Node::by(&hub, rank, 4, |comer| {
+                comer.tcp(std::slice::from_ref(&address), secret.clone(), false)
+            })
+        };
+        // Rank 0 comes last.
+        let nodes: Vec<_> = [3, 2, 1, 0].map(come).into_iter().rev().collect();
+        all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+        all_well(each(&nodes, |_, node| node.exchange(FINISH, b"", LIMIT)));
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let other = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = format!("{}", other.local_addr().expect("its address"));
+    let comer = Comer::of(process(), 0, 2, 1).expect("a rank");
+    let error = comer
+        .tcp(std::slice::from_ref(&address), Secret::of_text("test"), false)
+        .map(drop)
+        .expect_err("it is taken");
+    assert!(error.to_string().contains(&format!("rank 0 cannot listen at {address}")), "{error}");
+}
+
+#[test]
+fn what_is_not_ours_at_an_address_is_named() {
+    let other = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = format!("{}", other.local_addr().expect("its address"));
+    let hub = process();
+    let node = Node::by(&hub, 1, 2, |comer| {
+        comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), false)
+    });
+    let (mut peer, _) = other.accept().expect("it comes");
+    peer.write_all(&[b'x'; 200]).expect("it reads");
+    let error = node
+        .exchange("init", b"", Duration::from_secs(1))
+        .expect_err("nobody is there")
+        .to_string();
+    assert!(error.contains(&address) && error.contains("is not typed-nccl"), "{error}");
+}
+
+#[test]
+fn ranks_meet_by_a_file_and_one_of_an_earlier_run_does_no_harm() {
+    let folder = std::env::temp_dir().join(format!("typed-nccl-test-{:x}", random()));
+    std::fs::create_dir(&folder).expect("a folder");
+    let path = folder.join("meet");
+    for _ in 0..2 {
+        let hub = process();
+        let come = |rank| Node::by(&hub, rank, 3, |comer| comer.file(&path));
+        // The second time they find what the first has left, where nobody is any more.
+        let mut nodes = vec![come(1), come(2)];
+        thread::sleep(Duration::from_millis(100));
+        nodes.insert(0, come(0));
+        all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+        all_well(each(&nodes, |_, node| node.exchange(FINISH, b"", LIMIT)));
+    }
+    std::fs::write(folder.join("other"), "something else").expect("a file");
+    let hub = process();
+    let node = Node::by(&hub, 1, 2, |comer| comer.file(&folder.join("other")));
+    let error = node.exchange("init", b"", Duration::from_secs(1)).expect_err("it is no such file");
+    assert!(error.to_string().contains("it belongs to user"), "{error}");
+    std::fs::remove_dir_all(folder).expect("it is gone");
+}

@@ -1,0 +1,138 @@
+//! Many nodes in one process, over loopback.
+
+mod bytes;
+mod deaths;
+mod exchanges;
+mod meets;
+mod processes;
+mod strangers;
+mod wires;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::fuzz::Dice;
+use super::hub::{Command, Hub, NodeKey};
+use super::ident::{self, CommId};
+use super::node::Meet;
+use super::proof::{self, CLAIM, Claim, Purpose, Secret, VERDICT, Version};
+use super::unique::Place;
+use super::{Comer, next_node};
+use crate::backend::Listener;
+use crate::communicator::Health;
+use crate::control::{Control, FINISH, Meeting, Parts, Patience, Topic};
+use crate::error::{Error, Site};
+use crate::{Rank, Result};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A process of its own, as far as the others see.
+fn process() -> Arc<Hub> {
+    Hub::start(Duration::from_secs(5)).expect("a listener and a thread")
+}
+
+fn random() -> u64 {
+    u64::from_le_bytes(ident::random().expect("random bytes"))
+}
+
+fn place(hub: &Arc<Hub>) -> Place {
+    let (id, secret) = (CommId(ident::random().expect("random bytes")), Secret::of_text("test"));
+    let door = None;
+    hub.send(Command::Meet { id, secret: secret.clone(), door, owner: None });
+    Place { id, secret, addresses: hub.addresses.clone() }
+}
+
+/// One rank.
+struct Node {
+    control: Control,
+    meeting: Arc<Meeting>,
+    key: NodeKey,
+    hub: Arc<Hub>,
+    health: Health,
+}
+
+impl Node {
+    fn come(hub: &Arc<Hub>, place: &Place, rank: usize, size: usize) -> Self {
+        Self::try_come(hub, place, rank, size, random()).expect("it can look for the others")
+    }
+
+    fn try_come(
+        hub: &Arc<Hub>,
+        place: &Place,
+        rank: usize,
+        size: usize,
+        process: u64,
+    ) -> Result<Self> {
+        let (id, addresses) = (place.id, place.addresses.clone());
+        let meet = Meet { id, addresses, name: "here".to_owned(), may_be_stale: false };
+        let (hub, key) = (hub.clone(), next_node());
+        let comer = Comer::of(hub.clone(), rank, size, process)?;
+        let meeting = comer.come(key, meet, place.secret.clone())?;
+        Ok(Self::of(meeting, key, hub, rank))
+    }
+
+    fn of(meeting: Arc<Meeting>, key: NodeKey, hub: Arc<Hub>, rank: usize) -> Self {
+        let control = Control::new(meeting.clone(), Rank::at(rank).0);
+        let health = Health::new("World", Rank::at(rank));
+        Self { control, meeting, key, hub, health }
+    }
+
+    fn exchange(&self, topic: Topic, bytes: &[u8], limit: Duration) -> Result<Parts> {
+        let site = Site::caller();
+        let ticket = self.control.post(topic, site, bytes.to_vec());
+        let health = &self.health;
+        let patience = Patience { health, limit, operation: topic, site, watch: &|_| None };
+        self.control.collect(ticket, &patience)
+    }
+
+    fn kill(&self) {
+        self.hub.send(Command::Kill(self.key));
+    }
+}
+
+/// `size` ranks in processes of their own.
+fn ranks(size: usize) -> Vec<Node> {
+    let hub = process();
+    let place = place(&hub);
+    (0..size).map(|rank| Node::come(&hub, &place, rank, size)).collect()
+}
+
+/// What each rank makes of it, on a thread of its own.
+fn each<T: Send>(nodes: &[Node], body: impl Fn(usize, &Node) -> T + Sync) -> Vec<T> {
+    // A node is one thread's at a time.
+    struct Only<'a>(&'a Node);
+    // SAFETY: each is used by one thread, which the scope waits for.
+    unsafe impl Send for Only<'_> {}
+    thread::scope(|scope| {
+        let body = &body;
+        let run = |(rank, node)| {
+            let only = Only(node);
+            scope.spawn(move || {
+                let only = only;
+                body(rank, only.0)
+            })
+        };
+        let threads: Vec<_> = nodes.iter().enumerate().map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+fn all_well(results: Vec<Result<Parts>>) -> Vec<Parts> {
+    results.into_iter().map(|result| result.expect("all ranks take part")).collect()
+}
+
+impl Node {
+    fn by(
+        hub: &Arc<Hub>,
+        rank: usize,
+        size: usize,
+        come: impl FnOnce(&Comer) -> Result<Arc<Meeting>>,
+    ) -> Self {
+        let comer = Comer::of(hub.clone(), rank, size, random()).expect("a rank");
+        let meeting = come(&comer).expect("it can look for the others");
+        Self::of(meeting, 0, hub.clone(), rank)
+    }
+}

@@ -1,0 +1,81 @@
+//! Who does not know the secret, and who knows it and talks nonsense.
+
+use super::*;
+
+#[test]
+fn who_does_not_know_the_secret_stays_outside_and_is_told() {
+    let hub = process();
+    let place = place(&hub);
+    let wrong = Place {
+        secret: Secret::of_text("guessed"),
+        id: place.id,
+        addresses: place.addresses.clone(),
+    };
+    let stranger = Node::come(&hub, &wrong, 1, 2);
+    let error = stranger.exchange("init", b"", LIMIT).expect_err("it does not know the secret");
+    assert!(error.to_string().contains("TYPED_NCCL_SECRET"), "{error}");
+    let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &place, rank, 2)).collect();
+    all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+}
+
+/// Garbage, silence, frames of 4 GiB, and more connections than are kept: the ranks meet all the same.
+#[test]
+fn strangers_keep_nobody_from_meeting() {
+    let hub = process();
+    let place = place(&hub);
+    let address = place.addresses[place.addresses.len() - 1];
+    let mut strangers = Vec::new();
+    for n in 0..1500_u32 {
+        let Ok(mut stranger) = TcpStream::connect(address) else { continue };
+        match n % 3 {
+            0 => {}
+            1 => drop(stranger.write_all(&[0xff; 4096])),
+            _ => drop(stranger.write_all(&u32::MAX.to_le_bytes())),
+        }
+        strangers.push(stranger);
+    }
+    let nodes: Vec<_> = (0..5).map(|rank| Node::come(&hub, &place, rank, 5)).collect();
+    all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+    drop(strangers);
+}
+
+/// What a stranger can learn: a challenge, and that it was refused.
+#[test]
+fn a_stranger_learns_nothing() {
+    let hub = process();
+    let place = place(&hub);
+    let address = place.addresses[place.addresses.len() - 1];
+    let mut stranger = TcpStream::connect(address).expect("somebody listens");
+    stranger.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let mut challenge = [0; proof::CHALLENGE];
+    stranger.read_exact(&mut challenge).expect("a challenge");
+    let (version, id, purpose) = (Version::own(), place.id, Purpose::Meet);
+    let claim = Claim { version, id, purpose, from: 0, to: 0 };
+    let claim: [u8; CLAIM] = claim.prove(&Secret::of_text("guessed"), &challenge, [1; 32]);
+    stranger.write_all(&claim).expect("it is read");
+    let mut answer = Vec::new();
+    stranger.read_to_end(&mut answer).expect("an answer, and the end");
+    assert_eq!(answer.len(), VERDICT);
+    assert!(answer[1..].iter().all(|byte| *byte == 0), "it is no proof that could be passed on");
+}
+
+#[test]
+fn a_frame_of_4_gib_ends_its_connection_and_takes_no_memory() {
+    let hub = process();
+    let place = place(&hub);
+    let address = place.addresses[place.addresses.len() - 1];
+    let mut peer = TcpStream::connect(address).expect("somebody listens");
+    peer.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let mut challenge = [0; proof::CHALLENGE];
+    peer.read_exact(&mut challenge).expect("a challenge");
+    let (version, id, purpose) = (Version::own(), place.id, Purpose::Meet);
+    let claim = Claim { version, id, purpose, from: 0, to: 0 };
+    peer.write_all(&claim.prove(&place.secret, &challenge, [1; 32])).expect("it is read");
+    let mut verdict = [0; VERDICT];
+    peer.read_exact(&mut verdict).expect("a verdict");
+    peer.write_all(&u32::MAX.to_le_bytes()).expect("it is read");
+    let mut rest = Vec::new();
+    assert!(matches!(peer.read_to_end(&mut rest), Ok(0) | Err(_)), "the connection ends");
+    let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &place, rank, 2)).collect();
+    all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+}

@@ -1,0 +1,207 @@
+//! Strangers: 10,000 of them connect to a rank that waits for the others. The ranks meet all the same,
+//! nothing is allocated for what strangers announce, and they learn nothing.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use typed_nccl::{Communicator, Device, Result, launch};
+
+use crate::machine::{LIMIT, Test, with_gpus};
+use crate::ranks::{Ranks, free_port};
+
+pub(crate) const TESTS: &[Test] = &[Test {
+    name: "ten_thousand_strangers",
+    program: || launch!(meets),
+    test: |run| {
+        let (port, program) = (free_port(), env::current_exe().expect("a test is a program"));
+        let program = program.display().to_string();
+        let rank = |rank: usize| {
+            // Strangers leave the process most of the files that it may open.
+            let few = ["-c", "ulimit -n 1024 && exec \"$0\"", &program];
+            let mut command = with_gpus(run.by("sh", &few));
+            command.env("TYPED_NCCL_ADDRESS", format!("127.0.0.1:{port}"));
+            command.env("TYPED_NCCL_SECRET", "known to the ranks alone");
+            command.envs([("RANK", rank.to_string()), ("WORLD_SIZE", "2".to_owned())]);
+            command.env("LOCAL_RANK", rank.to_string()).env("TORCHELASTIC_RUN_ID", "strangers");
+            command.envs([("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "1")]);
+            command
+        };
+        let mut first = Ranks::these(1, |_| rank(0));
+        let process = first.process(0);
+        let ports = doors(process, port);
+        let before = Memory::of(process);
+        let mut strangers = Strangers::new(&ports);
+        strangers.come(10_000);
+        assert_eq!(strangers.seen, 10_000);
+        let grown = Memory::of(process).since(&before);
+        // What one of them announces would be 4 GiB.
+        assert!(grown.used < 16 << 10 && grown.mapped < 512 << 10, "KiB: {grown:?}");
+        let second = Ranks::these(1, |_| rank(1));
+        // Now that there is something to learn.
+        strangers.come(1_500);
+        second.succeed();
+        first.hears(0, "met");
+        first.succeed();
+    },
+}];
+
+fn meets<D: Device>(comm: Communicator<D>) -> Result<()> {
+    comm.barrier()?;
+    println!("met");
+    comm.finish()
+}
+
+/// The ports at which a process listens: that of the address, and the one for its neighbours.
+fn doors(process: u32, port: u16) -> Vec<u16> {
+    let started = Instant::now();
+    loop {
+        let found = listens_at(process);
+        if found.len() > 1 && found.contains(&port) {
+            return found;
+        }
+        assert!(started.elapsed() < LIMIT, "it listens at {found:?}, and not at {port}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn listens_at(process: u32) -> Vec<u16> {
+    let fds = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let sockets: Vec<String> = fds
+        .filter_map(|fd| fs::read_link(fd.path()).ok()?.to_str().map(str::to_owned))
+        .filter_map(|to| Some(to.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let tables = ["tcp", "tcp6"].map(|table| format!("/proc/{process}/net/{table}"));
+    let text = tables.map(|table| fs::read_to_string(table).unwrap_or_default()).concat();
+    // number, address:port, other side, state (0A listens), .., socket
+    let port = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_own = sockets.iter().any(|socket| words.get(9) == Some(&socket.as_str()));
+        let listens = is_own && words.get(3) == Some(&"0A");
+        let (_, port) = words.get(1).filter(|_| listens)?.rsplit_once(':')?;
+        u16::from_str_radix(port, 16).ok()
+    };
+    text.lines().filter_map(port).collect()
+}
+
+/// What a process has of memory, in KiB.
+#[derive(Debug)]
+struct Memory {
+    /// At most, at any time.
+    used: u64,
+    /// Also what it has never touched.
+    mapped: u64,
+}
+
+impl Memory {
+    fn of(process: u32) -> Self {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+        let number = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+            number.unwrap_or_else(|| panic!("{name} in {status}"))
+        };
+        Self { used: number("VmHWM:"), mapped: number("VmPeak:") }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self { used: self.used - before.used, mapped: self.mapped - before.mapped }
+    }
+}
+
+/// How many of them stay, at most. The others make room.
+const STAY: usize = 4_000;
+
+/// How many come before one of them has been answered.
+const WAVE: usize = 500;
+
+/// A challenge: four letters, the version, a number.
+const CHALLENGE: usize = 4 + 18 + 32;
+
+/// The rest of a claim: for which communicator, as which rank, a number, and the proof.
+const CLAIM: usize = 16 + 1 + 8 + 32 + 32;
+
+/// A verdict, with a place for a proof.
+const VERDICT: usize = 1 + 32;
+
+/// Verdicts: it does not know the secret, and there is no such communicator here.
+const REFUSED: [u8; 2] = [2, 4];
+
+struct Strangers<'a> {
+    ports: &'a [u16],
+    here: Vec<TcpStream>,
+    seen: usize,
+}
+
+impl<'a> Strangers<'a> {
+    fn new(ports: &'a [u16]) -> Self {
+        raise_limit();
+        Self { ports, here: Vec::new(), seen: 0 }
+    }
+
+    /// So many more. Each is told what every stranger is told.
+    fn come(&mut self, more: usize) {
+        for _ in 0..more / WAVE {
+            let start = self.here.len();
+            for at in 0..WAVE {
+                let port = self.ports[at % self.ports.len()];
+                let stranger = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+                // Where the ranks meet is no more when they have met.
+                match stranger {
+                    Ok(stranger) => self.here.push(stranger),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}"),
+                }
+            }
+            for (at, stranger) in self.here[start..].iter_mut().enumerate() {
+                self.seen += usize::from(talks(stranger, at));
+            }
+            let most = self.here.len().saturating_sub(STAY);
+            self.here.drain(..most);
+        }
+    }
+}
+
+/// A stranger of a kind. Whether somebody took notice of it.
+fn talks(stranger: &mut TcpStream, kind: usize) -> bool {
+    stranger.set_read_timeout(Some(LIMIT)).expect("it is a limit");
+    let mut challenge = [0; CHALLENGE];
+    if stranger.read_exact(&mut challenge).is_err() {
+        return false;
+    }
+    assert_eq!(challenge[..4], *b"tnCP");
+    let said = match kind % 5 {
+        // Nothing at all.
+        0 => return true,
+        1 => stranger.write_all(&[0xff; 4096]),
+        // A frame of 4 GiB, as ranks write it.
+        2 => stranger.write_all(&u32::MAX.to_le_bytes()),
+        // Half of what would let it in.
+        3 => stranger.write_all(&challenge[..22]),
+        _ => {
+            let claim = [&challenge[..22], &[0; CLAIM]].concat();
+            stranger.write_all(&claim)
+        }
+    };
+    if said.is_ok() && kind % 5 == 4 {
+        let mut answer = Vec::new();
+        // It ends with a reset if there was more to read.
+        let _ = stranger.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.len() == VERDICT, "{answer:?}");
+        if let Some((verdict, proof)) = answer.split_first() {
+            let is_empty = proof.iter().all(|byte| *byte == 0);
+            assert!(REFUSED.contains(verdict) && is_empty, "{answer:?}");
+        }
+    }
+    true
+}
+
+/// As many connections as stay, and a wave.
+fn raise_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a place for the limits.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    limit.rlim_cur = limit.rlim_cur.max((STAY + 2 * WAVE) as libc::rlim_t).min(limit.rlim_max);
+    // SAFETY: it is a whole limit, no higher than the system allows.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+}
