@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{env, fs, process, thread};
 
 use typed_nccl::{Communicator, Device, Result, launch};
 
@@ -13,7 +13,10 @@ use crate::ranks::{Ranks, free_port};
 
 pub(crate) const TESTS: &[Test] = &[Test {
     name: "ten_thousand_strangers",
-    program: || launch!(meets),
+    program: || {
+        thread::spawn(opens);
+        launch!(meets)
+    },
     test: |run| {
         let (port, program) = (free_port(), env::current_exe().expect("a test is a program"));
         let program = program.display().to_string();
@@ -46,6 +49,17 @@ pub(crate) const TESTS: &[Test] = &[Test {
         first.succeed();
     },
 }];
+
+/// The process itself goes on: it opens files, for instance.
+fn opens() {
+    loop {
+        if let Err(error) = fs::File::open("/dev/null") {
+            eprintln!("no file can be opened: {error}");
+            process::exit(3);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
 
 fn meets<D: Device>(comm: Communicator<D>) -> Result<()> {
     comm.barrier()?;
@@ -125,8 +139,8 @@ const CLAIM: usize = 16 + 1 + 8 + 32 + 32;
 /// A verdict, with a place for a proof.
 const VERDICT: usize = 1 + 32;
 
-/// Verdicts: it does not know the secret, and there is no such communicator here.
-const REFUSED: [u8; 2] = [2, 4];
+/// Verdicts: it does not know the secret; there is no such communicator here, or no more.
+const REFUSED: [u8; 3] = [2, 4, 5];
 
 struct Strangers<'a> {
     ports: &'a [u16],

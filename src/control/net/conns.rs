@@ -34,6 +34,8 @@ pub(super) enum Role {
     Link { node: NodeKey, peer: u32 },
     /// Over, but for what is still to be written.
     Ending,
+    /// The same, of one that has proven nothing.
+    Refused,
 }
 
 pub(super) struct Conn {
@@ -135,8 +137,19 @@ impl Conns {
     /// Ends a connection when everything is written and the other side has ended it too.
     pub(super) fn end(&mut self, key: Key) {
         if let Some(conn) = self.all.get_mut(key) {
-            conn.role = Role::Ending;
             conn.since = Instant::now();
+            self.end_as(key, Role::Ending);
+        }
+    }
+
+    /// The same for one that has proven nothing: it has no more time for that than it had.
+    pub(super) fn refuse(&mut self, key: Key) {
+        self.end_as(key, Role::Refused);
+    }
+
+    fn end_as(&mut self, key: Key, role: Role) {
+        if let Some(conn) = self.all.get_mut(key) {
+            conn.role = role;
             conn.input = Vec::new();
             self.touch(key);
         }
@@ -186,6 +199,8 @@ impl Conns {
             return match conn.stream.read(scratch) {
                 Ok(0) => Came::End("its connection was closed".to_owned()),
                 Ok(_) if matches!(conn.role, Role::Ending) => continue,
+                // It has said all that it may.
+                Ok(_) if matches!(conn.role, Role::Refused) => Came::End("it goes on".to_owned()),
                 Ok(n) => {
                     conn.heard = Instant::now();
                     conn.input.extend(&scratch[..n]);
@@ -209,7 +224,7 @@ impl Conns {
         let is_unproven = |&(key, serial): &(Key, u64)| {
             let conn = all.get(key).filter(|conn| conn.serial == serial);
             conn.is_some_and(|conn| {
-                matches!(conn.role, Role::Stranger { .. } | Role::Parked { .. })
+                matches!(conn.role, Role::Stranger { .. } | Role::Parked { .. } | Role::Refused)
             })
         };
         self.unproven.retain(is_unproven);
@@ -224,6 +239,10 @@ impl Conns {
 }
 
 impl Conn {
+    fn is_over(&self) -> bool {
+        matches!(self.role, Role::Ending | Role::Refused)
+    }
+
     fn write(&mut self) -> io::Result<()> {
         while self.written < self.output.len() {
             match self.stream.write(&self.output[self.written..]) {
@@ -242,7 +261,7 @@ impl Conn {
             self.written = 0;
             self.output.clear();
             self.output.shrink_to(1 << 16);
-            if matches!(self.role, Role::Ending) && !self.is_shut {
+            if self.is_over() && !self.is_shut {
                 self.is_shut = true;
                 self.stream.shutdown(Shutdown::Write)?;
             }

@@ -58,7 +58,8 @@ impl Io {
             Some(Role::Visit { node } | Role::Link { node, .. }) => {
                 self.at(node, |node, net| node.closed(net, key, reason));
             }
-            Some(Role::Stranger { .. } | Role::Parked { .. } | Role::Ending) | None => {}
+            Some(Role::Stranger { .. } | Role::Parked { .. } | Role::Ending | Role::Refused)
+            | None => {}
         }
     }
 
@@ -97,7 +98,7 @@ impl Io {
                         VERDICT
                     })
                 }
-                Role::Ending => return,
+                Role::Ending | Role::Refused => return,
                 Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
                     match self.frame(key, rest) {
                         Ok(took) => took,

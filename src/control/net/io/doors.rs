@@ -7,7 +7,7 @@ use mio::net::TcpListener;
 
 use super::super::conns::{Key, Role};
 use super::super::ident::{self, CommId};
-use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Verdict, Version};
+use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, Verdict, Version};
 use super::{Io, Net, Timer};
 
 /// How many connections may have proven nothing, and which part of the files that the process may have
@@ -88,9 +88,12 @@ impl Io {
             Purpose::Meet => self.meets.get(&id).map(|meet| &meet.secret),
             Purpose::Link { .. } => node.as_ref().map(|node| &node.secret),
         };
-        let refuse = |net: &mut Net, secret, verdict| {
+        let refuse = |net: &mut Net, secret: Option<&Secret>, verdict| {
             net.conns.send_raw(key, &proof::judge(secret, challenge, claim, verdict));
-            net.conns.end(key);
+            match secret {
+                Some(_) => net.conns.end(key),
+                None => net.conns.refuse(key),
+            }
         };
         let Some(secret) = secret else {
             let was_here = self.net.ended.contains(home);

@@ -42,7 +42,7 @@ impl Io {
             }
             let (age, silence) = (now - conn.since, now - conn.heard);
             match conn.role {
-                Role::Stranger { .. } | Role::Parked { .. } if age >= UNPROVEN => {
+                Role::Stranger { .. } | Role::Parked { .. } | Role::Refused if age >= UNPROVEN => {
                     self.net.conns.remove(key);
                 }
                 Role::Ending if age >= ENDING => {

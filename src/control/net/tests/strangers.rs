@@ -79,3 +79,42 @@ fn a_frame_of_4_gib_ends_its_connection_and_takes_no_memory() {
     let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &place, rank, 2)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
 }
+
+/// Listens where rank 0 should, and is found there by rank 1 of 2.
+fn pose() -> (std::net::TcpListener, Node) {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    let node = Node::by(&process(), 1, 2, |comer| {
+        comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), false)
+    });
+    (listener, node)
+}
+
+/// Who listens at rank 0's address gets a claim, whose proof is for its challenge alone, and nothing more.
+#[test]
+fn who_poses_as_rank_0_learns_nothing() {
+    let (listener, node) = pose();
+    let (mut peer, _) = listener.accept().expect("it comes");
+    peer.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let challenge = proof::challenge([7; 32]);
+    peer.write_all(&challenge).expect("it is read");
+    let mut claim = [0; CLAIM];
+    peer.read_exact(&mut claim).expect("a claim");
+    assert!(proof::is_proven(&Secret::of_text("test"), &challenge, &claim));
+    let guessed = Secret::of_text("guessed");
+    let verdict = proof::judge(Some(&guessed), &challenge, &claim, proof::Verdict::Welcome);
+    peer.write_all(&verdict).expect("it is read");
+    let mut rest = Vec::new();
+    assert!(matches!(peer.read_to_end(&mut rest), Ok(0) | Err(_)), "{rest:?}");
+    let error = node.exchange("init", b"", LIMIT).expect_err("nobody is there").to_string();
+    assert!(error.contains("TYPED_NCCL_SECRET"), "{error}");
+}
+
+#[test]
+fn what_listens_and_says_nothing_is_named() {
+    let (listener, node) = pose();
+    let error = node.exchange("init", b"", Duration::from_secs(5)).expect_err("nobody answers");
+    let address = listener.local_addr().expect("its address").to_string();
+    let error = error.to_string();
+    assert!(error.contains(&address) && error.contains("it does not answer"), "{error}");
+}
