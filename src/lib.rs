@@ -61,10 +61,10 @@ pub use cart::Cart;
 pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank};
 pub use collectives::Root;
 pub use communicator::{
-    AbortHandle, Aborted, Builder, CanBecomeReady, CanConnect, CanEnqueue, CommConfig,
-    Communicator, DeviceGiven, Finalized, HasAbortHandle, Health, Initializing, Mesh, NoDevice,
-    NoSeat, On, OnDevice, Ordered, Ready, Revoked, SeatGiven, Shared, SharedChild, State,
-    Suspended, Uninit, Unnamed,
+    AbortHandle, Aborted, Agreed, Builder, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn,
+    CanShrink, CommConfig, Communicator, DeviceGiven, Finalized, HasAbortHandle, Health,
+    Initializing, Lost, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready, Recovery, Revoked,
+    SeatGiven, Shared, SharedChild, State, Suspended, Uninit, Unnamed,
 };
 pub use control::UniqueId;
 #[cfg(feature = "cuda")]

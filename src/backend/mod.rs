@@ -371,6 +371,8 @@ pub enum Departure {
     AfterItsWork,
     /// What it enqueued is void.
     AtOnce,
+    /// The communicator is over for all, and this rank goes on with some of them.
+    Survives,
 }
 
 /// A communicator's life.

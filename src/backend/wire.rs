@@ -23,4 +23,9 @@ pub trait Listener: Send + Sync {
 
     /// A rank will say nothing more: its process, its connection or its communicator has ended.
     fn died(&self, rank: Rank, why: &str);
+
+    /// A rank's communicator is poisoned: nothing more comes of it, and the rank lives.
+    fn stopped(&self, rank: Rank, why: &str) {
+        self.died(rank, why);
+    }
 }

@@ -4,35 +4,51 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::Health;
+use super::health::Line;
 use crate::error::{Aborted, Site};
 
-/// Asks a communicator's owner to abort it, from any thread.
+/// Asks a communicator's owner to abort or revoke it, from any thread.
 ///
 /// The owner honours the request in every wait and at its next call: they return
 /// [`Error::Aborted`](crate::Error::Aborted) with the reason, and the other ranks are told. The
 /// handle never calls NCCL, which would not be safe while the owner is inside it. It does nothing
-/// once the communicator is gone.
+/// once the communicator is gone. Where the communicator goes on without some of its ranks
+/// ([`recover`](crate::Communicator::recover)), so does the handle.
 #[derive(Clone)]
-pub struct AbortHandle(Weak<Health>);
+pub struct AbortHandle(Weak<Line>);
 
 impl AbortHandle {
     pub(crate) fn new(health: &Arc<Health>) -> Self {
-        Self(Arc::downgrade(health))
+        Self(Arc::downgrade(&health.line()))
+    }
+
+    fn health(&self) -> Option<Arc<Health>> {
+        self.0.upgrade()?.health()
     }
 
     /// Makes the request. False if there is nothing left to abort, or an earlier request stands.
     #[track_caller]
     pub fn abort(&self, why: &str) -> bool {
         let at = Site::caller();
-        self.0.upgrade().is_some_and(|health| {
+        self.health().is_some_and(|health| {
             health.request_abort(Aborted { why: why.to_owned(), by: health.rank(), at })
         })
+    }
+
+    /// Asks the owner to revoke it: its waits and its next call fail with
+    /// [`Error::Revocation`](crate::Error::Revocation), on all ranks, and
+    /// [`recover`](crate::Communicator::recover) goes on. False if there is nothing to revoke: it is
+    /// gone, or something is wrong with it already.
+    #[track_caller]
+    pub fn revoke(&self, why: &str) -> bool {
+        let why = format!("{why} (at {})", Site::caller());
+        self.health().is_some_and(|health| health.request_revocation(why))
     }
 }
 
 impl fmt::Debug for AbortHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.upgrade() {
+        match self.health() {
             Some(health) => write!(f, "AbortHandle of rank {} of {}", health.rank(), health.name()),
             None => f.write_str("AbortHandle of a communicator that is gone"),
         }

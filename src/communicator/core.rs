@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::leaving::{PANICKED, leave};
+use super::recover::Survivors;
 use super::unconsumed::Unconsumed;
-use super::{CommConfig, Health, Key, Resources, reaper};
+use super::{CommConfig, Health, Key, Made, Resources, reaper};
 use crate::backend::{Backend, HostWait, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::error::{Error, Site, Timeout};
@@ -39,6 +40,8 @@ pub(crate) struct Core<B: Backend> {
     pub(super) unconsumed: Unconsumed,
     /// Lists for groups, used again and again. It is what makes a core serve one thread at a time.
     lists: RefCell<Lists<'static, B>>,
+    /// How far it has come in going on, where that has failed.
+    pub(super) going: Option<Box<Survivors>>,
 }
 
 impl<B: Backend> Core<B> {
@@ -67,6 +70,7 @@ impl<B: Backend> Core<B> {
             has_signals,
             unconsumed: Unconsumed::default(),
             lists,
+            going: None,
         }
     }
 
@@ -176,8 +180,8 @@ impl<B: Backend> Core<B> {
     }
 
     /// Keeps an operator, and lets go of one whose handle is gone.
-    pub(super) fn add_operator(&mut self, operator: B::Operator) -> Result<Key> {
-        let (key, old) = self.resources.add_operator(operator);
+    pub(super) fn add_operator(&mut self, made: Made<B>) -> Result<Key> {
+        let (key, old) = self.resources.add_operator(made);
         if let Some(old) = old {
             B::drop_operator(self.comm()?, old);
         }
@@ -229,10 +233,31 @@ impl<B: Backend> Core<B> {
         Some((self.comm.take()?, self.control.take()?))
     }
 
+    /// Takes the parts to go on from; those that there are.
+    pub(super) fn take(&mut self) -> (Option<B::Comm>, Option<Control>) {
+        (self.comm.take(), self.control.take())
+    }
+
+    /// Goes on as another one: with its ranks and its health. What was made with it is made again by
+    /// the caller.
+    pub(super) fn go_on_as(
+        &mut self,
+        comm: Option<B::Comm>,
+        control: Control,
+        health: Arc<Health>,
+    ) {
+        self.rank = health.rank();
+        self.size = control.size();
+        (self.comm, self.control, self.health) = (comm, Some(control), health);
+        self.unconsumed = Unconsumed::default();
+    }
+
     /// Ends it now, telling the others why. The program knows.
     pub(super) fn abort(&mut self, why: &str) {
-        if let Some((comm, control)) = self.end() {
-            abort::<B>(comm, &control, why);
+        let (comm, control) = self.take();
+        let is_alive = control.is_some();
+        abort::<B>(comm, control, why);
+        if is_alive {
             self.health.end();
         }
     }
@@ -240,7 +265,11 @@ impl<B: Backend> Core<B> {
 
 impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
-        let Some((comm, control)) = self.end() else { return };
+        let (comm, control) = match self.take() {
+            (Some(comm), Some(control)) => (comm, control),
+            // It has ended, or was about to go on without ranks that died.
+            (comm, control) => return abort::<B>(comm, control, "its communicator was dropped"),
+        };
         let health = self.health.clone();
         if std::thread::panicking() {
             leave(PANICKED, move |why| abandon::<B>(comm, &control, &health, why));
@@ -252,16 +281,21 @@ impl<B: Backend> Drop for Core<B> {
     }
 }
 
-fn abort<B: Backend>(comm: B::Comm, control: &Control, why: &str) {
+fn abort<B: Backend>(comm: Option<B::Comm>, control: Option<Control>, why: &str) {
     // The backend first: it poisons every rank with this cause, before a rank that waits in an
     // exchange can leave for the same reason and be taken for the cause itself.
-    B::abort(comm, why);
-    control.depart(why);
+    if let Some(comm) = comm {
+        B::abort(comm, why);
+    }
+    if let Some(control) = control {
+        control.depart(why);
+    }
 }
 
 /// Ends a communicator that was dropped: its program may not know.
 pub(super) fn abandon<B: Backend>(comm: B::Comm, control: &Control, health: &Health, why: &str) {
-    abort::<B>(comm, control, why);
+    B::abort(comm, why);
+    control.depart(why);
     match B::ENDS_REACH_POINTS {
         true => health.end_when_told(ended(health)),
         false => health.end_when_drained(),

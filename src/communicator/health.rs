@@ -6,8 +6,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::backend::Watch;
-use crate::error::{Aborted, Error, told};
+use crate::error::{Aborted, Error, Revocation, told};
 use crate::{Rank, Result};
+
+/// Tells the other ranks of a fault.
+type Tell = Box<dyn Fn(&Error) + Send + Sync>;
+
+/// The communicators that go on from each other: the last one.
+#[derive(Default)]
+pub(super) struct Line(Mutex<Option<Weak<Health>>>);
+
+impl Line {
+    pub(super) fn health(&self) -> Option<Arc<Health>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.upgrade()
+    }
+}
 
 /// How many errors wait for a host wait; more of them would say the same.
 const PENDING: usize = 16;
@@ -20,6 +33,10 @@ pub struct Health {
     /// Set with `fault` or `request`: the only thing that the fast path reads.
     tripped: AtomicBool,
     request: OnceLock<Aborted>,
+    /// Why another thread wants the communicator revoked.
+    revocation: OnceLock<Revocation>,
+    /// What abort handles follow, from a communicator to the one that goes on from it.
+    line: Mutex<Arc<Line>>,
     fault: OnceLock<Error>,
     pending: Mutex<VecDeque<Error>>,
     /// Communicators that share resources with this one: what kills one kills all.
@@ -31,7 +48,7 @@ pub struct Health {
     /// The same, or when everything that is pending has been told.
     draining: AtomicBool,
     /// Tells the other ranks of a fault.
-    tell: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+    tell: OnceLock<Tell>,
     /// Looks for what went wrong behind the program's back.
     watch: OnceLock<Watch>,
 }
@@ -45,6 +62,8 @@ impl Health {
             rank,
             tripped: AtomicBool::new(false),
             request: OnceLock::new(),
+            revocation: OnceLock::new(),
+            line: Mutex::default(),
             fault: OnceLock::new(),
             pending: Mutex::default(),
             family: Mutex::default(),
@@ -106,6 +125,9 @@ impl Health {
         if let Some(request) = self.request.get() {
             self.fail(Error::Aborted(Box::new(request.clone())));
         }
+        if let Some(revoked) = self.revocation.get() {
+            self.fail(Error::Revocation(Box::new(revoked.clone())));
+        }
         let Some(fault) = self.fault.get() else { return Ok(()) };
         if self.ending.load(Ordering::Acquire) {
             self.end();
@@ -134,7 +156,7 @@ impl Health {
     pub fn tell_others(&self) {
         let Some(fault) = self.fault.get() else { return };
         if let Some(tell) = self.tell.get() {
-            tell(&fault.to_string());
+            tell(fault);
         }
         let family = std::mem::take(&mut *self.family());
         for member in family.iter().filter_map(Weak::upgrade) {
@@ -214,7 +236,36 @@ impl Health {
         first
     }
 
-    pub(crate) fn set_tell(&self, tell: Box<dyn Fn(&str) + Send + Sync>) {
+    pub(crate) fn request_revocation(&self, why: String) -> bool {
+        if !self.is_well() {
+            return false;
+        }
+        let first = self.revocation.set(Revocation { name: self.name, by: self.rank, why }).is_ok();
+        self.tripped.store(true, Ordering::Release);
+        first
+    }
+
+    /// An abort that was asked for, whatever else is wrong.
+    pub(crate) fn wants_an_end(&self) -> Result<()> {
+        let aborted = |request: &Aborted| Err(Error::Aborted(Box::new(request.clone())));
+        self.request.get().map_or(Ok(()), aborted)
+    }
+
+    /// What an abort handle holds.
+    pub(super) fn line(self: &Arc<Self>) -> Arc<Line> {
+        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        line.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(Arc::downgrade(self));
+        line
+    }
+
+    /// The communicator goes on from another one, whose abort handles are its own from here on.
+    pub(super) fn goes_on_from(self: &Arc<Self>, other: &Arc<Self>) {
+        let line = other.line();
+        *line.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(self));
+        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = line;
+    }
+
+    pub(crate) fn set_tell(&self, tell: Tell) {
         if self.tell.set(tell).is_err() {
             log::debug!("{}: told how to tell the others twice", self.name);
         }

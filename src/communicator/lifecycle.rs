@@ -217,7 +217,7 @@ struct Hello {
 }
 
 impl<W: World> Starting<W> {
-    fn post(setup: Setup<W>, site: Site) -> Self {
+    pub(super) fn post(setup: Setup<W>, site: Site) -> Self {
         let (rank, size) = setup.place();
         let Setup { seat, device, config } = setup;
         let control = seat.take();
@@ -321,10 +321,17 @@ impl<W: World> Starting<W> {
         // A rank that leaves from here on finds the backend's communicator, and tells it.
         control.all_here(&self.health, "init")?;
         self.health.check()?;
-        let (leave, stop) = (control.departer(), <Back<W> as Lifecycle>::departer(&comm));
-        self.health.set_tell(Box::new(move |why| {
-            stop(why, Departure::AtOnce);
-            leave(why);
+        let (leave, stop) = (control.stopper(), <Back<W> as Lifecycle>::departer(&comm));
+        let own = self.health.rank();
+        self.health.set_tell(Box::new(move |error| {
+            let why = error.to_string();
+            match error {
+                Error::Revocation(revoked) if revoked.by == own => {
+                    stop(&revoked.why, Departure::Survives);
+                }
+                _ => stop(&why, Departure::AtOnce),
+            }
+            leave(&why);
         }));
         let (Some(control), Some((_, stream))) = (self.control.take(), self.joining.take()) else {
             return Err(self.ended());
@@ -355,6 +362,22 @@ impl<W: World> Starting<W> {
             tell(&format!("it was aborted: {why}"));
         }
         Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
+    }
+
+    /// It goes on from a communicator of so many exchanges.
+    pub(super) fn go_on_from(&mut self, exchanges: u64) {
+        if let Some(control) = &mut self.control {
+            control.go_on_from(exchanges);
+        }
+    }
+
+    /// It does not come, and goes on with those of the others who live: the others hear of it at once.
+    pub(super) fn stop(mut self, error: &Error) -> Option<Control> {
+        self.health.fail(error.clone());
+        let control = self.control.take()?;
+        control.stopper()(&error.to_string());
+        Back::<W>::absent(control.id(), self.health.rank(), &error.to_string());
+        Some(control)
     }
 
     /// It does not come: the others hear of it at once.
@@ -551,7 +574,7 @@ impl<W: World> Live<W> {
     }
 
     /// Waits for this rank's work; hands back what is no reason to stop.
-    fn idle(&self, started: Instant, site: Site) -> Result<Option<Error>> {
+    pub(super) fn idle(&self, started: Instant, site: Site) -> Result<Option<Error>> {
         let core = &self.core;
         let report = match self.stream.core.idle(core.within(), FINISH, site) {
             // Another communicator that used the stream may be at fault: then this one goes on.

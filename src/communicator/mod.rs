@@ -23,7 +23,10 @@ mod lifecycle;
 mod ordered;
 mod ready;
 mod reaper;
+mod recover;
+mod recovery;
 mod resources;
+mod shrink;
 mod split;
 mod state;
 mod unconsumed;
@@ -36,18 +39,20 @@ pub use config::CommConfig;
 pub use health::Health;
 pub use ordered::Ordered;
 pub use ready::On;
+pub use recovery::{Lost, Recovery};
 pub use split::{Mesh, SharedChild};
 pub use state::{
-    Aborted, CanBecomeReady, CanConnect, CanEnqueue, Finalized, HasAbortHandle, Initializing,
-    Ready, Revoked, Shared, State, Suspended, Uninit,
+    Aborted, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanShrink, Finalized, HasAbortHandle,
+    Initializing, Ready, Revoked, Shared, State, Suspended, Uninit,
 };
+pub use values::Agreed;
 
 pub(crate) use core::Core;
 pub(crate) use core::ended;
 pub(crate) use issue::Together;
 pub(crate) use leaving::{body, leave};
 pub(crate) use ready::Live;
-pub(crate) use resources::{Key, Maker, Registered, Resources};
+pub(crate) use resources::{Handle, Key, Made, Maker, Registered, Resources, Scalar, SharedLens};
 
 use std::fmt;
 

@@ -5,11 +5,13 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::lifecycle::Finish;
-use super::{AbortHandle, CanEnqueue, Communicator, Core, HasAbortHandle, State};
+use super::{AbortHandle, CanEnqueue, Communicator, Core, HasAbortHandle, Made, Scalar, State};
 use crate::backend::{Backend, Lifecycle, Streams};
 use crate::error::{BadLength, Error, NoSuchRank, OtherDevice, Site};
 use crate::stream::StreamCore;
 use crate::{Buffer, Device, Element, Mark, Numeric, PreMulSum, Rank, Result, Stream, World, wait};
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// What a live communicator holds.
 #[doc(hidden)]
@@ -139,12 +141,10 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let core = &mut S::live_mut(&mut self.body).core;
-        let operator = <<W::Device as Device>::Backend as Lifecycle>::pre_mul_sum(
-            core.comm()?,
-            T::DTYPE,
-            scalar_bytes(scalar),
-        )?;
-        Ok(PreMulSum::new(core.add_operator(operator)?))
+        let (dtype, bytes) = (T::DTYPE, scalar_bytes(scalar));
+        let operator = Back::<W>::pre_mul_sum(core.comm()?, dtype, bytes)?;
+        let made = Made { operator, dtype, scalar: Scalar::Host(bytes) };
+        Ok(PreMulSum::new(core.add_operator(made)?))
     }
 
     /// [`pre_mul_sum`](Self::pre_mul_sum) with a scalar in device memory: the first element of
@@ -184,12 +184,10 @@ impl<W: World, S: State> Communicator<W, S> {
             return Err(Error::OtherDevice(Box::new(other)));
         }
         wait::until(allocation.order.points(true)?, Some(core.within()), operation, site)?;
-        let operator = <<W::Device as Device>::Backend as Lifecycle>::pre_mul_sum_device(
-            core.comm()?,
-            T::DTYPE,
-            allocation,
-        )?;
-        Ok(PreMulSum::new(core.add_operator(operator)?))
+        let dtype = T::DTYPE;
+        let operator = Back::<W>::pre_mul_sum_device(core.comm()?, dtype, allocation)?;
+        let made = Made { operator, dtype, scalar: Scalar::Device(allocation.clone()) };
+        Ok(PreMulSum::new(core.add_operator(made)?))
     }
 
     /// The device.

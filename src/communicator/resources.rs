@@ -5,13 +5,13 @@
 //! stamp, so a resource of another communicator of the same name is an error, not a wild pointer.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::Result;
 use crate::backend::{Backend, WindowId};
-use crate::error::{Error, WrongCommunicator};
+use crate::error::{Error, Stale, WrongCommunicator};
 use crate::memory::Allocation;
 use crate::stream::StreamCore;
+use crate::{DType, Result};
 
 /// Which communicator (lineage) and which incarnation of it (generation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Maker {
 
 /// A resource's place in the table of the communicator that made it.
 pub(crate) struct Key {
-    stamp: Stamp,
+    lineage: u32,
     slot: u32,
     /// The table keeps a slot as long as its key lives.
     _alive: Arc<()>,
@@ -48,6 +48,14 @@ pub struct Resources<B: Backend> {
     stamp: Stamp,
     name: &'static str,
     slots: Vec<Slot<B>>,
+    /// Why what knows the ranks of an earlier generation is stale.
+    changed: String,
+}
+
+/// What a rank made for itself.
+pub(super) enum Own<'r, B: Backend> {
+    Operator(&'r mut Made<B>),
+    Buffer(&'r mut Held<B>),
 }
 
 struct Slot<B: Backend> {
@@ -56,14 +64,48 @@ struct Slot<B: Backend> {
 }
 
 enum Resource<B: Backend> {
-    Operator(B::Operator),
+    Operator(Made<B>),
     Window(Registered<B>),
-    Buffer {
-        _allocation: Arc<Allocation<B>>,
-        _alive: Arc<()>,
-    },
+    Buffer(Held<B>),
+    /// A window that the communicator went on without, and why.
+    Lost(String),
     /// Nothing: the slot is free.
     Free,
+}
+
+/// An operator, and what it is made of.
+pub(crate) struct Made<B: Backend> {
+    pub(crate) operator: B::Operator,
+    pub(crate) dtype: DType,
+    pub(crate) scalar: Scalar<B>,
+}
+
+/// What an operator scales by.
+#[derive(Clone)]
+pub(crate) enum Scalar<B: Backend> {
+    /// One element's bytes, the rest zero.
+    Host([u8; 8]),
+    Device(Arc<Allocation<B>>),
+}
+
+/// A registered buffer: its memory, and what its handle sees.
+pub(crate) struct Held<B: Backend> {
+    pub(crate) allocation: Arc<Allocation<B>>,
+    pub(crate) bytes: usize,
+    pub(crate) handle: Arc<Handle>,
+}
+
+/// The backend's handle of a registered buffer. Its registration stands while this lives.
+pub(crate) struct Handle(Mutex<Option<u64>>);
+
+impl Handle {
+    pub(crate) fn get(&self) -> Option<u64> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, handle: Option<u64>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = handle;
+    }
 }
 
 /// A registered window. It stays here when its handle is dropped (parked), until the communicator
@@ -72,11 +114,20 @@ pub(crate) struct Registered<B: Backend> {
     pub(crate) id: WindowId,
     pub(crate) allocation: Arc<Allocation<B>>,
     pub(crate) handle: B::Window,
+    /// This rank's part, in elements and in bytes.
+    pub(crate) len: usize,
+    pub(crate) bytes: usize,
+    pub(crate) flags: u32,
+    /// The ranks' lengths, where they differ: shared with the window.
+    pub(crate) lens: Option<SharedLens>,
 }
+
+/// How many elements each rank's part of a window has: others when ranks are lost.
+pub(crate) type SharedLens = Arc<Mutex<Arc<[usize]>>>;
 
 impl<B: Backend> Resources<B> {
     pub(super) fn new(name: &'static str) -> Self {
-        Self { stamp: Stamp::new(), name, slots: Vec::new() }
+        Self { stamp: Stamp::new(), name, slots: Vec::new(), changed: String::new() }
     }
 
     /// What tells values that this communicator made.
@@ -92,11 +143,52 @@ impl<B: Backend> Resources<B> {
         }
     }
 
+    /// The communicator goes on with other ranks: what knows its ranks is stale.
+    pub(super) fn next_generation(&mut self, why: String) {
+        self.stamp.generation += 1;
+        self.changed = why;
+    }
+
+    /// The windows that are registered, in the order in which they were.
+    pub(super) fn windows(&mut self) -> Vec<&mut Registered<B>> {
+        let mut windows: Vec<_> = self
+            .slots
+            .iter_mut()
+            .filter_map(|slot| match &mut slot.resource {
+                Resource::Window(window) => Some(window),
+                _ => None,
+            })
+            .collect();
+        windows.sort_unstable_by_key(|window| window.id);
+        windows
+    }
+
+    /// The communicator goes on without windows that not all of its ranks had.
+    pub(super) fn lose_windows(&mut self, keep: impl Fn(WindowId) -> bool, why: &str) {
+        for slot in &mut self.slots {
+            if let Resource::Window(window) = &slot.resource
+                && !keep(window.id)
+            {
+                window.allocation.order.set_in_window(false);
+                slot.resource = Resource::Lost(why.to_owned());
+            }
+        }
+    }
+
+    /// What each rank made for itself, to be made again.
+    pub(super) fn own(&mut self) -> impl Iterator<Item = Own<'_, B>> {
+        self.slots.iter_mut().filter_map(|slot| match &mut slot.resource {
+            Resource::Operator(made) if slot.alive.strong_count() > 0 => Some(Own::Operator(made)),
+            Resource::Buffer(held) => Some(Own::Buffer(held)),
+            _ => None,
+        })
+    }
+
     /// Adds an operator; gives one whose handle is gone, if that made the place free.
-    pub(super) fn add_operator(&mut self, operator: B::Operator) -> (Key, Option<B::Operator>) {
-        let (key, old) = self.add(Resource::Operator(operator));
+    pub(super) fn add_operator(&mut self, made: Made<B>) -> (Key, Option<B::Operator>) {
+        let (key, old) = self.add(Resource::Operator(made));
         match old {
-            Some(Resource::Operator(old)) => (key, Some(old)),
+            Some(Resource::Operator(old)) => (key, Some(old.operator)),
             _ => (key, None),
         }
     }
@@ -106,10 +198,15 @@ impl<B: Backend> Resources<B> {
     }
 
     /// Keeps a registered buffer's memory; the handle sees by the `Weak` whether it still stands.
-    pub(crate) fn add_buffer(&mut self, allocation: Arc<Allocation<B>>) -> (Key, Weak<()>) {
-        let alive = Arc::new(());
-        let seen = Arc::downgrade(&alive);
-        (self.add(Resource::Buffer { _allocation: allocation, _alive: alive }).0, seen)
+    pub(crate) fn add_buffer(
+        &mut self,
+        allocation: Arc<Allocation<B>>,
+        bytes: usize,
+        handle: Option<u64>,
+    ) -> (Key, Weak<Handle>) {
+        let handle = Arc::new(Handle(Mutex::new(handle)));
+        let seen = Arc::downgrade(&handle);
+        (self.add(Resource::Buffer(Held { allocation, bytes, handle })).0, seen)
     }
 
     fn add(&mut self, resource: Resource<B>) -> (Key, Option<Resource<B>>) {
@@ -125,7 +222,7 @@ impl<B: Backend> Resources<B> {
             }
         };
         let slot = u32::try_from(index).unwrap_or(u32::MAX);
-        (Key { stamp: self.stamp, slot, _alive: alive }, old)
+        (Key { lineage: self.stamp.lineage, slot, _alive: alive }, old)
     }
 
     /// What peers wrote to any window is there after the last operation of `stream`.
@@ -141,6 +238,7 @@ impl<B: Backend> Resources<B> {
     pub(crate) fn window(&self, key: &Key) -> Result<&Registered<B>> {
         match self.get(key, "window")? {
             Resource::Window(window) => Ok(window),
+            Resource::Lost(why) => Err(self.stale("window", why.clone())),
             _ => Err(self.wrong_key(key, "window")),
         }
     }
@@ -155,10 +253,12 @@ impl<B: Backend> Resources<B> {
     }
 
     /// Takes a registered buffer out of the table.
-    pub(crate) fn take_buffer(&mut self, key: &Key) -> Result<()> {
+    pub(crate) fn take_buffer(&mut self, key: &Key) -> Result<Option<u64>> {
         self.get(key, "buffer registration")?;
-        self.free(key);
-        Ok(())
+        match self.free(key) {
+            Some(Resource::Buffer(held)) => Ok(held.handle.get()),
+            _ => Err(self.wrong_key(key, "buffer registration")),
+        }
     }
 
     fn free(&mut self, key: &Key) -> Option<Resource<B>> {
@@ -169,14 +269,14 @@ impl<B: Backend> Resources<B> {
     /// The operator behind a key.
     pub(crate) fn operator(&self, key: &Key) -> Result<B::Operator> {
         match self.get(key, "PreMulSum")? {
-            Resource::Operator(operator) => Ok(operator.clone()),
+            Resource::Operator(made) => Ok(made.operator.clone()),
             _ => Err(self.wrong_key(key, "PreMulSum")),
         }
     }
 
     fn get(&self, key: &Key, what: &'static str) -> Result<&Resource<B>> {
         match self.slots.get(key.slot as usize) {
-            Some(slot) if key.stamp == self.stamp => Ok(&slot.resource),
+            Some(slot) if key.lineage == self.stamp.lineage => Ok(&slot.resource),
             _ => Err(self.wrong_key(key, what)),
         }
     }
@@ -184,11 +284,20 @@ impl<B: Backend> Resources<B> {
     #[cold]
     fn wrong_key(&self, key: &Key, what: &'static str) -> Error {
         // The types compare names.
-        self.wrong(Maker { stamp: key.stamp, name: self.name }, what)
+        let stamp = Stamp { lineage: key.lineage, ..self.stamp };
+        self.wrong(Maker { stamp, name: self.name }, what)
+    }
+
+    #[cold]
+    fn stale(&self, what: &'static str, why: String) -> Error {
+        Error::Stale(Box::new(Stale { what, name: self.name, why }))
     }
 
     #[cold]
     fn wrong(&self, maker: Maker, what: &'static str) -> Error {
+        if maker.stamp.lineage == self.stamp.lineage && maker.stamp != self.stamp {
+            return self.stale(what, self.changed.clone());
+        }
         Error::WrongCommunicator(Box::new(WrongCommunicator {
             what,
             maker: maker.name,
@@ -205,8 +314,8 @@ impl<B: Backend> Slot<B> {
     fn is_free(&self) -> bool {
         match self.resource {
             Resource::Free => true,
-            Resource::Operator(_) => self.alive.strong_count() == 0,
-            Resource::Window(_) | Resource::Buffer { .. } => false,
+            Resource::Operator(_) | Resource::Lost(_) => self.alive.strong_count() == 0,
+            Resource::Window(_) | Resource::Buffer(_) => false,
         }
     }
 }

@@ -28,7 +28,7 @@ pub enum Ready {}
 #[derive(Debug)]
 pub enum Suspended {}
 
-/// Stopped on all ranks after a failure, to be shrunk.
+/// Stopped on all ranks, to be shrunk to those who live.
 #[derive(Debug)]
 pub enum Revoked {}
 
@@ -68,7 +68,7 @@ pub trait State: sealed::Sealed + Sized {
     message = "a communicator that is `{Self}` cannot communicate",
     label = "this needs a `Ready` communicator",
     note = "`Uninit`: `connect()` it first; `Initializing`: `ready(deadline)` gives the ready one",
-    note = "`Suspended` and `Revoked` take no operations; `abort()` ends them",
+    note = "`Revoked`: `shrink(&[])` it to those who live; `Suspended`: `abort()` ends it",
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
 pub trait CanEnqueue: State {
@@ -178,6 +178,85 @@ impl CanBecomeReady for Initializing {
         last: bool,
     ) -> Result<Live<W>, Failed<Starting<W>>> {
         body.ready(limit, last)
+    }
+}
+
+/// A state in which a communicator goes on without ranks that died: [`Ready`].
+#[diagnostic::on_unimplemented(
+    message = "a communicator that is `{Self}` cannot go on without some of its ranks",
+    label = "this needs a `Ready` communicator",
+    note = "`Revoked`: `shrink(&[])` gives the communicator of those who live",
+    note = "`Shared`: it uses its parent's resources: `abort()` it, and `recover()` the parent",
+    note = "`Uninit` and `Initializing`: the others have not come yet; `abort()` it, and take a new seat",
+    note = "`Finalized` and `Aborted` are over: take a new seat"
+)]
+pub trait CanGoOn: State {
+    /// The live communicator.
+    #[doc(hidden)]
+    fn live_to_go_on<W: World>(body: &mut Self::Body<W>) -> &mut Live<W>;
+
+    /// The live communicator, to be revoked.
+    #[doc(hidden)]
+    fn into_live<W: World>(body: Self::Body<W>) -> Live<W>;
+}
+
+#[diagnostic::do_not_recommend]
+impl CanGoOn for Ready {
+    fn live_to_go_on<W: World>(body: &mut Live<W>) -> &mut Live<W> {
+        body
+    }
+
+    fn into_live<W: World>(body: Live<W>) -> Live<W> {
+        body
+    }
+}
+
+/// A state in which a communicator is made smaller: [`Ready`] and [`Revoked`].
+#[diagnostic::on_unimplemented(
+    message = "a communicator that is `{Self}` cannot be shrunk",
+    label = "this needs a `Ready` or a `Revoked` communicator",
+    note = "`Suspended`: `abort()` ends it",
+    note = "`Shared`: it uses its parent's resources: `finish()` it, and shrink the parent",
+    note = "`Uninit` and `Initializing`: take seats of a communicator without those ranks",
+    note = "`Finalized` and `Aborted` are over: take a new seat"
+)]
+pub trait CanShrink: State {
+    /// Whether what is in flight comes to its end first.
+    #[doc(hidden)]
+    const DRAINS: bool;
+
+    /// The live communicator.
+    #[doc(hidden)]
+    fn live_to_shrink<W: World>(body: &mut Self::Body<W>) -> &mut Live<W>;
+
+    /// The live communicator, which is smaller now.
+    #[doc(hidden)]
+    fn shrunk<W: World>(body: Self::Body<W>) -> Live<W>;
+}
+
+#[diagnostic::do_not_recommend]
+impl CanShrink for Ready {
+    const DRAINS: bool = true;
+
+    fn live_to_shrink<W: World>(body: &mut Live<W>) -> &mut Live<W> {
+        body
+    }
+
+    fn shrunk<W: World>(body: Live<W>) -> Live<W> {
+        body
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl CanShrink for Revoked {
+    const DRAINS: bool = false;
+
+    fn live_to_shrink<W: World>(body: &mut Live<W>) -> &mut Live<W> {
+        body
+    }
+
+    fn shrunk<W: World>(body: Live<W>) -> Live<W> {
+        body
     }
 }
 

@@ -103,6 +103,42 @@ impl<W: World, S: State> Communicator<W, S> {
         value.ok_or_else(nothing)
     }
 
+    /// What the ranks have of something that each has for itself, such as the last step that it
+    /// finished, or the newest checkpoint that it holds. All ranks call it; the host waits for them.
+    ///
+    /// ```
+    /// # use typed_nccl::{Buffer, Communicator, Device, Result, World};
+    /// fn catch_up<W: World>(
+    ///     comm: &Communicator<W>,
+    ///     step: &mut u64,
+    ///     parameters: &mut Buffer<f32, W::Device>,
+    /// ) -> Result<()> {
+    ///     let steps = comm.agree(*step)?;
+    ///     comm.broadcast_in_place(parameters, steps.rank_of_max())?;
+    ///     *step = *steps.max();
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`gather_values`](Self::gather_values).
+    #[track_caller]
+    pub fn agree<V: Ord + Serialize + DeserializeOwned>(&self, value: V) -> Result<Agreed<V>>
+    where
+        S: CanEnqueue,
+    {
+        let values = self.gather_values(&value)?;
+        let places = || values.iter().zip(0..);
+        // Of equal ones, the first.
+        let max = places().max_by(|a, b| a.0.cmp(b.0).then(b.1.cmp(&a.1))).map(|(_, rank)| rank);
+        let min = places().min_by_key(|place| *place).map(|(_, rank)| rank);
+        match (min, max) {
+            (Some(min), Some(max)) => Ok(Agreed { values, min, max }),
+            // It has this rank's, at least.
+            _ => Ok(Agreed { values: vec![value], min: 0, max: 0 }),
+        }
+    }
+
     fn exchange(&self, operation: Topic, bytes: Vec<u8>, site: Site) -> Result<Parts>
     where
         S: CanEnqueue,
@@ -156,6 +192,49 @@ impl<W: World, S: State> Communicator<W, S> {
             let found = format!("has a value that cannot be sent ({why})");
             Err(mismatch(operation, self.rank(), found))
         })
+    }
+}
+
+/// What the ranks have of something; [`Communicator::agree`] gives it. There is one value at least.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use = "it says what the ranks have"]
+pub struct Agreed<V> {
+    values: Vec<V>,
+    min: usize,
+    max: usize,
+}
+
+impl<V> Agreed<V> {
+    /// The lowest: of checkpoints, the newest that every rank has reached.
+    pub fn min(&self) -> &V {
+        &self.values[self.min]
+    }
+
+    /// The highest: of steps, the furthest that a rank has come.
+    pub fn max(&self) -> &V {
+        &self.values[self.max]
+    }
+
+    /// The first rank that has the lowest.
+    pub fn rank_of_min(&self) -> Rank {
+        Rank::at(self.min)
+    }
+
+    /// The first rank that has the highest.
+    pub fn rank_of_max(&self) -> Rank {
+        Rank::at(self.max)
+    }
+
+    /// Each rank's, by rank.
+    pub fn values(&self) -> &[V] {
+        &self.values
+    }
+}
+
+impl<V: PartialEq> Agreed<V> {
+    /// Whether all ranks have the same.
+    pub fn is_unanimous(&self) -> bool {
+        self.min() == self.max()
     }
 }
 

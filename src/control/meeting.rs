@@ -7,11 +7,12 @@ use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::net::{self, Run, Said, Uplink};
-use super::{FINISH, Parts, Patience, Topic};
+use super::net::{self, Leaves, Run, Said, Uplink};
+use super::survivors::Survivors;
+use super::{FINISH, Parts, Patience, SURVIVORS, Topic};
 use crate::error::{Error, PeerFailed, Site, Timeout, ValueMismatch};
 use crate::{Rank, Result};
 
@@ -30,6 +31,8 @@ pub(crate) struct Meeting {
     news: Condvar,
     /// Carries what is said here to the other ranks; none if they say it here.
     uplink: Option<Uplink>,
+    /// Made when a rank wants to go on without others.
+    survivors: OnceLock<Arc<Survivors>>,
 }
 
 struct State {
@@ -107,11 +110,17 @@ struct Child {
     meeting: Arc<Meeting>,
     /// Who did not come yet, by rank there.
     missing: Vec<Option<u32>>,
+    /// It is the meeting of those who go on after others have died.
+    survives: bool,
 }
 
 impl Child {
-    /// A rank that left before it came does not come any more.
+    /// A rank that left before it came does not come any more. One whose communicator is poisoned comes
+    /// to that of the survivors.
     fn tell(&self, left: &Left) {
+        if self.survives && !left.gone {
+            return;
+        }
         if let Some(rank) = self.missing.iter().position(|&missing| missing == Some(left.rank)) {
             self.meeting.depart(Rank::at(rank).0, &left.why);
         }
@@ -125,15 +134,32 @@ struct Left {
     dropped: bool,
     /// It takes part in nothing more.
     gone: bool,
+    /// Its communicator is poisoned: it takes part in nothing more but in going on without others.
+    stopped: bool,
     /// Its process has ended: others that leave do so because of it.
     died: bool,
 }
 
 impl Left {
+    /// A rank takes part in nothing more.
+    fn gone(rank: u32, why: &str) -> Self {
+        Self { rank, why: why.to_owned(), dropped: false, gone: true, stopped: false, died: false }
+    }
+
+    /// Whether it goes on with nobody.
+    fn is_lost(&self) -> bool {
+        self.gone || self.dropped
+    }
+
+    /// Whether it takes part in no exchange any more.
+    fn is_out(&self) -> bool {
+        self.gone || self.stopped
+    }
+
     /// Whether an exchange of this topic waits for it in vain; `part` is its own part in it.
     fn misses(&self, topic: Topic, part: Option<&Contribution>) -> bool {
         match part {
-            None => self.gone || topic != FINISH,
+            None => self.is_out() || topic != FINISH,
             Some(part) => self.dropped && part.topic == FINISH && topic != FINISH,
         }
     }
@@ -213,7 +239,39 @@ impl Meeting {
             replica: Replica::default(),
         };
         let (id, state) = (AtomicU64::new(id), Mutex::new(state));
-        Arc::new(Self { id, size, state, news: Condvar::new(), uplink })
+        let survivors = OnceLock::new();
+        Arc::new(Self { id, size, state, news: Condvar::new(), uplink, survivors })
+    }
+
+    /// The agreement of who goes on, as rank `own` sees it.
+    pub(super) fn survivors(&self, own: u32) -> &Survivors {
+        if let Some(survivors) = self.survivors.get() {
+            return survivors;
+        }
+        let survivors = self.survivors.get_or_init(|| {
+            let wire = self.uplink.as_ref().map(|uplink| uplink.line(SURVIVORS));
+            Arc::new(Survivors::new(self.size, own, wire))
+        });
+        survivors.listen();
+        // Who leaves from here on is told by whoever notes it.
+        let state = self.state();
+        let lost = state.left.iter().filter(|left| left.is_lost());
+        let lost: Vec<_> = lost.map(|left| (left.rank, left.why.clone())).collect();
+        drop(state);
+        for (rank, why) in lost {
+            survivors.died(rank, &why);
+        }
+        survivors
+    }
+
+    /// Why the ranks cannot be one communicator.
+    pub(super) fn broken(&self) -> Option<Error> {
+        self.state().replica.broken.clone()
+    }
+
+    /// The meeting of those who go on, for the one of them that is `rank` there.
+    pub(super) fn successor(&self, rank: usize, members: &[u32]) -> Arc<Self> {
+        self.child(SURVIVORS, 0, rank, members)
     }
 
     /// The meeting of the `members`, which gave `color` in exchange `seq`, for the one of them that is
@@ -226,6 +284,7 @@ impl Meeting {
         let child = state.children.entry((seq, color)).or_insert_with(|| Child {
             meeting: Self::new(u32::try_from(members.len()).unwrap_or(u32::MAX)),
             missing: members.iter().copied().map(Some).collect(),
+            survives: seq == SURVIVORS,
         });
         child.missing[rank] = None;
         state.left.iter().for_each(|left| child.tell(left));
@@ -340,7 +399,7 @@ impl Meeting {
         if let Some(error) = &state.replica.broken {
             return Err(error.clone());
         }
-        let others = state.left.iter().filter(|left| left.gone && left.rank != rank);
+        let others = state.left.iter().filter(|left| left.is_out() && left.rank != rank);
         gone(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
     }
 
@@ -358,32 +417,54 @@ impl Meeting {
 
     /// A rank takes part in nothing more.
     pub(super) fn depart(&self, rank: u32, why: &str) {
-        self.leave(Left { rank, why: why.to_owned(), dropped: false, gone: true, died: false });
+        self.leave(Left::gone(rank, why));
         if let Some(uplink) = &self.uplink {
-            uplink.leave(why, false);
+            uplink.leave(why, Leaves::Gone);
+        }
+    }
+
+    /// A rank of this process has ended its communicator, and has said why.
+    pub(super) fn end(&self, rank: u32) {
+        match &self.uplink {
+            Some(uplink) => uplink.close(),
+            None => self.leave(Left::gone(rank, "its communicator has ended")),
+        }
+    }
+
+    /// A rank's communicator is poisoned.
+    pub(super) fn stop(&self, rank: u32, why: &str) {
+        self.leave(Left { gone: false, stopped: true, ..Left::gone(rank, why) });
+        if let Some(uplink) = &self.uplink {
+            uplink.leave(why, Leaves::Stopped);
         }
     }
 
     /// A rank takes part in nothing more but [`FINISH`].
     pub(super) fn drop_out(&self, rank: u32, why: &str) {
-        self.leave(Left { rank, why: why.to_owned(), dropped: true, gone: false, died: false });
+        self.leave(Left { dropped: true, gone: false, ..Left::gone(rank, why) });
         if let Some(uplink) = &self.uplink {
-            uplink.leave(why, true);
+            uplink.leave(why, Leaves::Dropped);
         }
     }
 
     fn leave(&self, new: Left) {
         let mut state = self.state();
         state.children.values().for_each(|child| child.tell(&new));
+        let lost = new.is_lost().then(|| (new.rank, new.why.clone()));
         match state.left.iter_mut().find(|left| left.rank == new.rank) {
             // The first reason stays.
             Some(left) => {
                 left.dropped |= new.dropped;
                 left.gone |= new.gone;
+                left.stopped |= new.stopped;
+                left.died |= new.died;
             }
             None => state.left.push(new),
         }
         drop(state);
+        if let (Some(survivors), Some((rank, why))) = (self.survivors.get(), lost) {
+            survivors.died(rank, &why);
+        }
         self.news.notify_all();
     }
 
@@ -410,8 +491,8 @@ impl Meeting {
 
     /// A rank elsewhere leaves.
     pub(super) fn hear_left(&self, left: &net::Left) {
-        let net::Left { rank, ref why, dropped, gone, died, .. } = *left;
-        self.leave(Left { rank, why: why.clone(), dropped, gone, died });
+        let net::Left { rank, ref why, dropped, gone, stopped, died, .. } = *left;
+        self.leave(Left { rank, why: why.clone(), dropped, gone, stopped, died });
     }
 
     /// The ranks cannot be one communicator; the first reason stays.

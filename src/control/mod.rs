@@ -8,6 +8,7 @@ mod agenda;
 mod bounded;
 mod meeting;
 mod net;
+mod survivors;
 
 use std::any::Any;
 use std::cell::Cell;
@@ -22,35 +23,39 @@ pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
 pub use net::{Simulated, Thrown, UniqueId, simulate, throw};
 pub(crate) use net::{file, host, job, process, tcp, with_id};
+pub(crate) use survivors::Decision;
 
 use crate::backend::{Watcher, Wire};
 use crate::communicator::Health;
-use crate::error::{Site, told};
-use crate::{Result, Seat};
+use crate::error::{Error, Excluded, Ranks, Site, Timeout, told};
+use crate::{Rank, Result, Seat};
+
+use survivors::{Came, Outcome};
 
 /// One rank's end of the control plane.
 pub(crate) struct Control {
     meeting: Arc<Meeting>,
     rank: u32,
     seq: Cell<u64>,
+    /// How many exchanges the communicators had that this one goes on from.
+    base: u64,
 }
 
 /// A posted exchange, to be collected.
 #[derive(Clone, Copy)]
-pub(crate) struct Ticket(u64);
-
-impl Ticket {
-    /// The exchange's number: the same on all ranks.
-    pub(crate) fn number(self) -> u64 {
-        self.0
-    }
-}
+pub(crate) struct Ticket(pub(in crate::control) u64);
 
 /// What an exchange is for; the ranks' topics must agree.
 pub(crate) type Topic = &'static str;
 
 /// The topic of a communicator's last exchange.
 pub(crate) const FINISH: Topic = "finish";
+
+/// Stands for an exchange where the survivors agree and meet: no exchange gets so far.
+const SURVIVORS: u64 = u64::MAX - 1;
+
+/// How long a rank that waits for the survivors rests before it looks again.
+const REST: Duration = Duration::from_millis(5);
 
 /// How long to wait, and what else may end the wait.
 pub(crate) struct Patience<'a> {
@@ -64,7 +69,18 @@ pub(crate) struct Patience<'a> {
 
 impl Control {
     pub(crate) fn new(meeting: Arc<Meeting>, rank: u32) -> Self {
-        Self { meeting, rank, seq: Cell::new(0) }
+        Self { meeting, rank, seq: Cell::new(0), base: 0 }
+    }
+
+    /// The exchange's number: the same on all ranks, and no other's of communicators that go on from
+    /// each other.
+    pub(crate) fn number(&self, ticket: Ticket) -> u64 {
+        self.base + ticket.0
+    }
+
+    /// This one goes on from one of so many exchanges.
+    pub(crate) fn go_on_from(&mut self, exchanges: u64) {
+        self.base = exchanges;
     }
 
     /// Sends this rank's part of the next exchange; does not wait.
@@ -146,10 +162,54 @@ impl Control {
         self.meeting.depart(self.rank, why);
     }
 
-    /// The same, callable from any thread.
-    pub(crate) fn departer(&self) -> impl Fn(&str) + Send + Sync + 'static {
+    /// Tells the others that this rank takes part in no exchange any more; callable from any thread.
+    pub(crate) fn stopper(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let (meeting, rank) = (self.meeting.clone(), self.rank);
-        move |why| meeting.depart(rank, why)
+        move |why| meeting.stop(rank, why)
+    }
+
+    /// Comes to the agreement of who goes on, but for those `without`, and waits for it: until all that
+    /// live have come, or the limit has passed.
+    pub(crate) fn survive(&self, without: &[u32], patience: &Patience<'_>) -> Result<Decision> {
+        let Patience { health, limit, operation, site, .. } = *patience;
+        let survivors = self.meeting.survivors(self.rank);
+        let next = self.base + self.seq.get();
+        let place = format!(" in `{operation}` (at {site})");
+        survivors.come(self.rank, Came { next, without: without.to_vec(), place });
+        let (started, mut spoke, mut gave_up) = (Instant::now(), Instant::now(), false);
+        loop {
+            match survivors.outcome(self.rank) {
+                Some(Outcome::GoesOn(decision)) => return Ok(decision),
+                Some(Outcome::LeftOut(why)) => {
+                    let (name, rank) = (health.name(), Rank(self.rank));
+                    return Err(Error::Excluded(Box::new(Excluded { name, rank, why, site })));
+                }
+                None => {}
+            }
+            self.meeting.broken().map_or(Ok(()), Err)?;
+            health.wants_an_end()?;
+            let waited = started.elapsed();
+            if waited >= limit && !std::mem::replace(&mut gave_up, true) {
+                survivors.give_up(&format!("it did not come to `{operation}` within {limit:?}"));
+            } else if waited >= limit.saturating_mul(2) {
+                let missing: Vec<_> = survivors.missing().into_iter().map(Rank).collect();
+                let report =
+                    format!("the survivors do not agree; {} did not come", Ranks(&missing));
+                let timeout = Timeout { operation, site, waited, report };
+                return Err(told(Error::Timeout(Box::new(timeout))));
+            }
+            if spoke.elapsed() >= survivors.every() {
+                spoke = Instant::now();
+                survivors.repeat();
+            }
+            survivors.rest(REST);
+        }
+    }
+
+    /// This rank's seat in the communicator of those who go on.
+    pub(crate) fn successor(&self, decision: &Decision) -> Seat {
+        let own = decision.members.binary_search(&self.rank).unwrap_or_default();
+        Seat::at(self.meeting.successor(own, &decision.members), own)
     }
 
     /// Tells the others that this rank takes part in nothing more but [`FINISH`]; callable from any
@@ -157,6 +217,11 @@ impl Control {
     pub(crate) fn drop_out(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let (meeting, rank) = (self.meeting.clone(), self.rank);
         move |why| meeting.drop_out(rank, why)
+    }
+
+    /// How many ranks there are.
+    pub(crate) fn size(&self) -> usize {
+        self.meeting.size() as usize
     }
 
     /// Whether the ranks meet over the network.
@@ -182,9 +247,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        if let Some(uplink) = self.meeting.uplink() {
-            uplink.close();
-        }
+        self.meeting.end(self.rank);
     }
 }
 

@@ -69,6 +69,50 @@ impl fmt::Display for Timeout {
     }
 }
 
+/// The communicator was revoked: somebody wants to go on without some of its ranks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Revocation {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// The rank that revoked it.
+    pub by: Rank,
+    /// The reason given, and where.
+    pub why: String,
+}
+
+impl fmt::Display for Revocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, by, why } = self;
+        write!(
+            f,
+            "{name} was revoked by rank {by}: {why}; `comm.recover()` goes on with those who live"
+        )
+    }
+}
+
+/// The others go on without this rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Excluded {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// This rank.
+    pub rank: Rank,
+    /// Why.
+    pub why: String,
+    /// Where this rank came to go on with them.
+    pub site: Site,
+}
+
+impl fmt::Display for Excluded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, rank, why, site } = self;
+        write!(
+            f,
+            "the other ranks of {name} go on without this one, rank {rank} (at {site}): {why}; end it with `abort()`"
+        )
+    }
+}
+
 /// Somebody asked for an abort.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Aborted {

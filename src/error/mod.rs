@@ -42,14 +42,14 @@ pub use bind::{BadPlan, BindFault, Wrong, WrongBecause};
 pub use call::{Call, CollectiveName, Operation};
 pub use deadlock::Deadlock;
 pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
-pub use fatal::{Aborted, InitFailed, PeerFailed, Timeout};
+pub use fatal::{Aborted, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
 pub use launch::{BadLaunch, LaunchFault, Launched};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};
 pub use refusal::{
     BadGrid, BadGroups, BadLength, BadRange, NoBuffer, NoMemory, NoSuchRank, NotReducible,
     OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable, SplitsTooLong,
-    TagTaken, WaitInLaunch, WrongCommunicator,
+    Stale, TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
@@ -134,6 +134,8 @@ errors! {
     BadSubmission(_) => Refusal,
     /// A resource of another communicator.
     WrongCommunicator(_) => Refusal,
+    /// Something that is of the communicator as it was before it went on without some of its ranks.
+    Stale(_) => Refusal,
     /// Memory could not be had.
     NoMemory(_) => Failure,
     /// A device tag that names another ordinal.
@@ -202,6 +204,10 @@ errors! {
     Deadlock(_) => Fatal,
     /// Somebody asked for an abort.
     Aborted(_) => Fatal,
+    /// Somebody wants to go on without some of the ranks.
+    Revocation(_) => Fatal,
+    /// The others go on without this rank.
+    Excluded(_) => Fatal,
     /// An error of the program's own: [`Error::other`].
     Other(_) => Failure,
 }
@@ -229,9 +235,10 @@ impl Error {
         self.severity() == Severity::Refusal
     }
 
-    /// Whether another rank is the cause, so that the survivors may go on without it.
+    /// Whether another rank is the cause, or a rank that wants to go on without another one: then
+    /// [`recover`](crate::Communicator::recover) goes on with those who live.
     pub fn is_peer_failure(&self) -> bool {
-        matches!(self, Self::PeerFailed(_) | Self::Timeout(_))
+        matches!(self, Self::PeerFailed(_) | Self::Timeout(_) | Self::Revocation(_))
     }
 
     /// Whether both tell of one thing: a refused group is one refusal, whichever of its calls this

@@ -236,6 +236,24 @@ impl fmt::Display for WrongCommunicator {
     }
 }
 
+/// Something that is of a communicator as it was before it went on without some of its ranks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stale {
+    /// What was used: `signal`.
+    pub what: &'static str,
+    /// The communicator's name.
+    pub name: &'static str,
+    /// Why it is of no use any more.
+    pub why: String,
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, name, why } = self;
+        write!(f, "a {what} of {name} is stale: {why}; make it again; nothing was sent")
+    }
+}
+
 /// Memory could not be had.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoMemory {

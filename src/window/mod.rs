@@ -24,10 +24,10 @@ pub use view::{PutSource, WindowPlace, WindowSlice};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use crate::backend::WindowId;
-use crate::communicator::Key;
+use crate::communicator::{Key, SharedLens};
 use crate::memory::{Allocation, Extent};
 use crate::{Device, Element, Rank, Result, Slice, SliceMut, World};
 
@@ -63,7 +63,7 @@ unsafe impl<T, W: World, K> Sync for Window<T, W, K> where (): SharedBetweenThre
 #[derive(Clone, Debug)]
 enum Lens {
     Even(usize),
-    Uneven { own: usize, all: Arc<[usize]> },
+    Uneven { own: usize, all: SharedLens },
 }
 
 impl Lens {
@@ -77,9 +77,13 @@ impl Lens {
     fn of(&self, rank: Rank) -> usize {
         match self {
             Self::Even(len) => *len,
-            Self::Uneven { all, .. } => all.get(rank.index()).copied().unwrap_or(0),
+            Self::Uneven { all, .. } => lens(all).get(rank.index()).copied().unwrap_or(0),
         }
     }
+}
+
+fn lens(all: &SharedLens) -> Arc<[usize]> {
+    all.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
@@ -126,7 +130,7 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     pub(crate) fn is_even(&self) -> bool {
         match &self.lens {
             Lens::Even(_) => true,
-            Lens::Uneven { own, all } => all.iter().all(|len| len == own),
+            Lens::Uneven { own, all } => lens(all).iter().all(|len| len == own),
         }
     }
 

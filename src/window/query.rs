@@ -7,7 +7,7 @@ use std::sync::Weak;
 
 use super::{LsaPointers, Window, WindowKind};
 use crate::backend::Windows;
-use crate::communicator::{CanEnqueue, Key, State};
+use crate::communicator::{CanEnqueue, Handle, Key, State};
 use crate::error::{Error, NoSuchRank, Site};
 use crate::{AsRank, Buffer, Communicator, Device, Element, Rank, Result, World};
 
@@ -134,8 +134,8 @@ impl<W: World, S: State> Communicator<W, S> {
         let bytes = buffer.len() * size_of::<T>();
         let allocation = buffer.allocation();
         let handle = <Back<W> as Windows>::register_buffer(core.comm()?, allocation, bytes)?;
-        let (key, alive) = core.resources.add_buffer(allocation.clone());
-        Ok(Registration { bytes, handle, key, alive, world: PhantomData })
+        let (key, handle) = core.resources.add_buffer(allocation.clone(), bytes, handle);
+        Ok(Registration { bytes, handle, key, world: PhantomData })
     }
 
     /// Ends the registration of a buffer (`ncclCommDeregister`). Local.
@@ -147,8 +147,8 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let core = &mut S::live_mut(&mut self.body).core;
-        core.resources.take_buffer(&registration.key)?;
-        <Back<W> as Windows>::deregister_buffer(core.comm()?, registration.handle)
+        let handle = core.resources.take_buffer(&registration.key)?;
+        <Back<W> as Windows>::deregister_buffer(core.comm()?, handle)
     }
 }
 
@@ -156,9 +156,8 @@ impl<W: World, S: State> Communicator<W, S> {
 #[must_use = "a buffer stays registered until `comm.deregister_buffer(registration)` or the communicator's end"]
 pub struct Registration<W: World> {
     bytes: usize,
-    handle: Option<u64>,
+    handle: Weak<Handle>,
     key: Key,
-    alive: Weak<()>,
     world: PhantomData<fn() -> W>,
 }
 
@@ -170,12 +169,12 @@ impl<W: World> Registration<W> {
 
     /// NCCL's handle; `None` where NCCL accepts a registration and keeps none.
     pub fn handle(&self) -> Option<u64> {
-        self.handle
+        self.handle.upgrade()?.get()
     }
 
     /// Whether it still stands: its communicator lives.
     pub fn is_valid(&self) -> bool {
-        self.alive.strong_count() > 0
+        self.handle.strong_count() > 0
     }
 }
 

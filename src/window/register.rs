@@ -1,12 +1,12 @@
 //! Registration: collective, compared across ranks, all or nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Lens, Symmetric, Window, WindowKind};
 use crate::backend::Windows;
-use crate::communicator::{CanEnqueue, Live, Registered, State, ended};
+use crate::communicator::{CanEnqueue, Live, Registered, SharedLens, State, ended};
 use crate::error::{Error, Failed, Site, WindowsDiffer};
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory, World, wait};
 
@@ -182,7 +182,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     }
     let Some(buffer) = buffer else { return Err(ended(&core.health)) };
     let allocation = buffer.allocation().clone();
-    let id = ticket.number();
+    let id = core.control()?.number(ticket);
     allocation.order.set_in_window(true);
     let handle = <<W::Device as Device>::Backend as Windows>::register(
         core.comm()?,
@@ -195,11 +195,15 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     // Only when every rank's part is registered may a peer's put come.
     let ticket = core.control()?.post("register_window", site, Vec::new());
     core.collect(ticket, "register_window", site)?;
-    let lens = match uneven {
-        false => Lens::Even(len),
-        true => Lens::Uneven { own: len, all: parts.iter().map(|part| part.len).collect() },
+    let all = || Arc::new(Mutex::new(parts.iter().map(|part| part.len).collect()));
+    let shared: Option<SharedLens> = uneven.then(all);
+    let lens = match shared.clone() {
+        None => Lens::Even(len),
+        Some(all) => Lens::Uneven { own: len, all },
     };
-    let registered = Registered { id, allocation: allocation.clone(), handle };
+    let (bytes, flags) = (len * size_of::<T>(), K::BITS);
+    let registered =
+        Registered { id, allocation: allocation.clone(), handle, len, bytes, flags, lens: shared };
     let key = core.resources.add_window(registered);
     core.has_signals |= K::BITS & Symmetric::BITS != 0;
     Ok(Window { allocation, lens, id, key, types: std::marker::PhantomData })

@@ -36,6 +36,7 @@ pub(super) struct Call {
 enum What {
     Message(u32, Vec<u8>),
     Died(u32, String),
+    Stopped(u32, String),
 }
 
 impl Call {
@@ -44,6 +45,7 @@ impl Call {
         match self.what {
             What::Message(from, bytes) => listener.message(Rank(from), &bytes),
             What::Died(rank, why) => listener.died(Rank(rank), &why),
+            What::Stopped(rank, why) => listener.stopped(Rank(rank), &why),
         }
     }
 }
@@ -89,10 +91,20 @@ impl Channels {
     }
 
     /// Every listener is told that a rank is gone.
-    pub(super) fn died(&self, rank: u32, why: &str) -> Vec<Call> {
-        let listeners = self.all.values().filter_map(|channel| channel.listener.as_ref());
-        let call = |listener: &Weak<dyn Listener>| Self::death(listener, rank, why);
-        listeners.map(call).collect()
+    pub(super) fn died(&self, rank: u32, why: &str) -> impl Iterator<Item = Call> {
+        self.listeners().map(move |listener| Self::death(listener, rank, why))
+    }
+
+    /// Every listener is told that a rank's communicator is poisoned.
+    pub(super) fn stopped(&self, rank: u32, why: &str) -> impl Iterator<Item = Call> {
+        self.listeners().map(move |listener| Call {
+            listener: listener.clone(),
+            what: What::Stopped(rank, why.to_owned()),
+        })
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = &Weak<dyn Listener>> {
+        self.all.values().filter_map(|channel| channel.listener.as_ref())
     }
 
     pub(super) fn death(listener: &Weak<dyn Listener>, rank: u32, why: &str) -> Call {

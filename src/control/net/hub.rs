@@ -12,7 +12,7 @@ use super::address::{self, IFACE};
 use super::ident::{self, CommId};
 use super::io::Io;
 use super::ledger::Said;
-use super::message::Member;
+use super::message::{Leaves, Member};
 use super::node::{ChildSpec, Spec};
 use super::proof::Secret;
 use crate::backend::Listener;
@@ -54,7 +54,7 @@ pub(super) enum Command {
     Leave {
         node: NodeKey,
         why: String,
-        dropped: bool,
+        how: Leaves,
     },
     Tell {
         node: NodeKey,

@@ -38,7 +38,7 @@ use std::sync::{Arc, Weak};
 pub use fuzz::{Thrown, throw};
 pub(crate) use ident::{host, process};
 pub(super) use ledger::{Run, Said};
-pub(super) use message::Left;
+pub(super) use message::{Leaves, Left};
 pub use simulate::{Simulated, simulate};
 pub use unique::UniqueId;
 
@@ -79,8 +79,8 @@ impl Uplink {
         self.hub.send(Command::Post { node: self.node, seq, said });
     }
 
-    pub(super) fn leave(&self, why: &str, dropped: bool) {
-        self.hub.send(Command::Leave { node: self.node, why: why.to_owned(), dropped });
+    pub(super) fn leave(&self, why: &str, how: Leaves) {
+        self.hub.send(Command::Leave { node: self.node, why: why.to_owned(), how });
     }
 
     /// The rank has nothing more to say.

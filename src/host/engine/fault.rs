@@ -6,7 +6,7 @@ use super::pair::Side;
 use super::state::{Out, State, Step};
 use crate::Rank;
 use crate::backend::Departure;
-use crate::error::{Error, PeerFailed};
+use crate::error::{Error, PeerFailed, Revocation};
 
 /// What a rank waits for that is at nothing yet.
 const NEXT: &str = "the next operation";
@@ -38,6 +38,11 @@ impl State {
     /// A rank will issue nothing more; at once, and the communicator is over for all.
     pub(super) fn depart(&mut self, place: Place, why: &str, how: Departure, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
+        if how == Departure::Survives {
+            let (name, by, why) = (comm.name, Rank::at(place.rank), why.to_owned());
+            let error = Error::Revocation(Box::new(Revocation { name, by, why }));
+            return self.end(place, &[], &|_| error.clone(), out);
+        }
         let order = comm.members.iter().filter(|member| member.gone.is_some()).count();
         let finished = how == Departure::Finished;
         let gone = &mut comm.members[place.rank].gone;

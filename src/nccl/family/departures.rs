@@ -3,7 +3,7 @@
 use super::Family;
 use crate::Rank;
 use crate::backend::Departure;
-use crate::error::{Error, PeerFailed};
+use crate::error::{Error, PeerFailed, Revocation};
 
 /// What a rank waits for that has called nothing that lacks another rank.
 const NEXT: &str = "the next operation";
@@ -42,6 +42,11 @@ impl Family {
         if state.ended {
             // The first cause is known to everybody; ranks that leave because of it are no news.
             return;
+        }
+        if how == Departure::Survives {
+            drop(state);
+            let (name, by, why) = (self.name, Rank::at(rank), why.to_owned());
+            return self.ended(&Error::Revocation(Box::new(Revocation { name, by, why })));
         }
         let left = Left { rank, why: why.to_owned(), finished: how == Departure::Finished };
         match state.left.iter_mut().find(|known| known.rank == rank) {

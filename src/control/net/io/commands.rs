@@ -5,7 +5,7 @@ use mio::{Interest, Token};
 
 use super::super::hub::{Command, NodeKey};
 use super::super::ident::{self, CommId};
-use super::super::message::Message;
+use super::super::message::{Leaves, Message};
 use super::super::node::Node;
 use super::super::proof::Secret;
 use super::super::rendezvous::Rendezvous;
@@ -35,8 +35,8 @@ impl Io {
             Command::Post { node, seq, said } => {
                 self.at(node, |node, net| node.post(net, seq, said))
             }
-            Command::Leave { node, why, dropped } => {
-                self.at(node, |node, net| node.leave(net, &why, dropped))
+            Command::Leave { node, why, how } => {
+                self.at(node, |node, net| node.leave(net, &why, how))
             }
             Command::Tell { node, to, channel, bytes } => {
                 let to = to.map(|to| to.0);
@@ -56,7 +56,7 @@ impl Io {
             Command::End(done) => {
                 let why = "its process ended without `finish`";
                 for (_, mut node) in self.nodes.drain() {
-                    node.leave(net, why, false);
+                    node.leave(net, why, Leaves::Gone);
                     node.close(net);
                 }
                 self.end = Some(done);

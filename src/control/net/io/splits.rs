@@ -5,6 +5,7 @@ use super::super::message::Left;
 use super::super::node::Node;
 use super::{After, Io, Net};
 use crate::Rank;
+use crate::control::SURVIVORS;
 
 /// Where the ranks of a split of a node are.
 pub(super) struct ChildOf {
@@ -43,7 +44,9 @@ impl Io {
     pub(super) fn left_parent(&mut self, key: NodeKey, left: &Left) {
         let Some(children) = self.children.get_mut(&key) else { return };
         children.retain(|of| self.nodes.contains_key(&of.node));
-        for of in children.iter().filter(|of| left.died || left.split < of.seq) {
+        let misses = |of: &&ChildOf| left.died || left.split < of.seq;
+        // One that is poisoned goes on with the survivors.
+        for of in children.iter().filter(misses).filter(|of| left.gone || of.seq != SURVIVORS) {
             if let Some(node) = self.nodes.get_mut(&of.node) {
                 tell_child(&mut self.net, node, of, left);
             }
@@ -54,7 +57,7 @@ impl Io {
 /// A rank that was to come to a split has left.
 fn tell_child(net: &mut Net, child: &mut Node, of: &ChildOf, left: &Left) {
     if let Some(rank) = of.members.iter().position(|member| *member == left.rank) {
-        let left = Left { rank: Rank::at(rank).0, ..left.clone() };
+        let left = Left { rank: Rank::at(rank).0, gone: true, ..left.clone() };
         child.left(net, left, None);
     }
 }

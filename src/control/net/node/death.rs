@@ -80,12 +80,15 @@ impl Node {
         }
         if left.gone {
             self.is_gone(net, &left);
+        } else if left.stopped {
+            net.after.extend(self.channels.stopped(left.rank, &left.why).map(After::Call));
+            net.after.push_back(After::LeftParent { node: self.key, left });
         }
         true
     }
 
     fn is_gone(&mut self, net: &mut Net, left: &Left) {
-        net.after.extend(self.channels.died(left.rank, &left.why).into_iter().map(After::Call));
+        net.after.extend(self.channels.died(left.rank, &left.why).map(After::Call));
         self.expect(net);
         if left.died {
             if let Some(at) = self.links.iter().position(|link| link.peer == left.rank) {

@@ -2,15 +2,15 @@
 
 use super::super::conns::Key;
 use super::super::io::Net;
-use super::super::message::{Left, Message, cut};
+use super::super::message::{Leaves, Left, Message, cut};
 use super::Node;
 use crate::control::FINISH;
 
 impl Node {
     /// This rank leaves.
-    pub(crate) fn leave(&mut self, net: &mut Net, why: &str, dropped: bool) {
-        let (rank, why) = (self.rank, cut(why).to_owned());
-        let left = Left { rank, why, dropped, gone: !dropped, died: false, split: self.split };
+    pub(crate) fn leave(&mut self, net: &mut Net, why: &str, how: Leaves) {
+        let rank = self.rank;
+        let left = Left::of(rank, cut(why).to_owned(), how, self.split);
         let merged = left.after(self.left.get(&rank));
         self.left.insert(rank, merged);
         for link in &mut self.links {

@@ -26,7 +26,7 @@ use super::io::{After, Net};
 use super::ledger::{Ledger, parent};
 use super::message::{Left, Member, Table};
 use super::proof::Secret;
-use crate::control::Meeting;
+use crate::control::{Meeting, SURVIVORS};
 
 use dial::Dial;
 use exchange::Link;
@@ -192,6 +192,8 @@ impl Node {
 
     /// The ranks that have left, for those that were to come to a split of exchange `seq`.
     pub(super) fn absent(&self, seq: u64) -> impl Iterator<Item = &Left> {
-        self.left.values().filter(move |left| left.gone && (left.died || left.split < seq))
+        // One that is poisoned goes on with the survivors.
+        let is_out = move |left: &&Left| left.gone || left.stopped && seq != SURVIVORS;
+        self.left.values().filter(is_out).filter(move |left| left.died || left.split < seq)
     }
 }

@@ -62,7 +62,7 @@ fn splits_are_trees_of_their_own() {
         // In the other order.
         let members: Vec<u32> = (0..7).rev().filter(|member| member % 2 == color).collect();
         let place = members.iter().position(|member| *member as usize == rank).expect("a member");
-        let child = node.meeting.child(ticket.number(), color, place, &members);
+        let child = node.meeting.child(ticket.0, color, place, &members);
         let child = Control::new(child, Rank::at(place).0);
         let ticket = child.post("init", site, vec![u8::try_from(rank).expect("few")]);
         let parts = child.collect(ticket, &patience).expect("all come");

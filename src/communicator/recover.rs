@@ -1,0 +1,311 @@
+//! Going on after ranks have died: with those who live, in place.
+//!
+//! The survivors agree on who they are over the control plane, meet in a child of it, and make a
+//! communicator of their own there, whose parts take the old one's place. A rank that dies meanwhile is
+//! found missing at the new meeting; then those who have met agree again, there. So whoever has gone on
+//! already, and whoever has not, look for each other in one place. Each time a rank is lost, so it ends.
+//!
+//! It is the same on every backend and every release of NCCL.
+
+use std::sync::PoisonError;
+
+use serde::{Deserialize, Serialize};
+
+use super::builder::Setup;
+use super::lifecycle::{Finish, Starting};
+use super::ready::Live;
+use super::resources::{Own, Scalar};
+use super::{CanGoOn, CommConfig, Communicator, Core, Lost, Recovery, State, ended};
+use crate::backend::{Backend, Lifecycle, WindowId};
+use crate::control::{Control, Decision, Patience, Topic};
+use crate::error::{Error, Failed, Ranks, Revocation, Site};
+use crate::window::WindowKind;
+use crate::{Device, Rank, Result, Symmetric, World, wait};
+
+/// How often the survivors of one meeting meet anew without having lost anybody.
+const AGAIN: u32 = 3;
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Goes on without the ranks that died, in place: agrees with the others on who lives, ends what is
+    /// in flight, and puts a communicator of the survivors into this one's place. All ranks that live
+    /// call it; those that do not know yet are told by the failure of what they do next. The host waits
+    /// for them within the deadline; a rank that has not come by then is left out.
+    ///
+    /// Buffers, streams, windows, operators, registrations and abort handles stay valid; ranks are
+    /// numbered anew, in their order, and [`Recovery`] tells the old numbers. What the operations that
+    /// were in flight wrote is unspecified. What knows ranks (declared lengths, signals, bound plans,
+    /// communicators split off) is of the old communicator: make it again.
+    ///
+    /// ```
+    /// # use typed_nccl::{Communicator, Error, Result, World};
+    /// # fn step<W: World>(_: &mut Communicator<W>) -> Result<()> { Ok(()) }
+    /// fn train<W: World>(comm: &mut Communicator<W>, steps: u64) -> Result<()> {
+    ///     for _ in 0..steps {
+    ///         while let Err(error) = step(comm) {
+    ///             if !error.is_peer_failure() {
+    ///                 return Err(error);
+    ///             }
+    ///             let recovery = comm.recover()?;
+    ///             println!("{recovery}");
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// NCCL: `ncclCommAbort`, and `ncclCommInitRankConfig` with a new id, on every release.
+    ///
+    /// # Errors
+    /// [`Error::Excluded`]: the others go on without this rank. [`Error::Timeout`]: they do not come.
+    /// [`Error::Aborted`]: an abort handle. The communicator is poisoned then: it can be aborted, or
+    /// recovered again.
+    #[track_caller]
+    pub fn recover(&mut self) -> Result<Recovery>
+    where
+        S: CanGoOn,
+    {
+        let site = Site::caller();
+        S::live_to_go_on(&mut self.body).go_on(&[], "recover", site)
+    }
+}
+
+/// The ranks that are left, while they look for each other.
+pub(super) struct Survivors {
+    /// What they were before, by their rank now.
+    before: Vec<Rank>,
+    lost: Vec<Lost>,
+    rank_before: Rank,
+}
+
+impl Survivors {
+    fn of<B: Backend>(core: &Core<B>) -> Self {
+        let before = (0..core.size).map(Rank::at).collect();
+        Self { before, lost: Vec::new(), rank_before: core.rank }
+    }
+
+    /// These go on; each is a rank of this process's numbers.
+    fn go_on_with(&mut self, decision: &Decision) {
+        let before = |rank: &u32| self.before.get(*rank as usize).copied();
+        let lost = decision.lost.iter();
+        let lost =
+            lost.filter_map(|(rank, why)| Some(Lost { rank: before(rank)?, why: why.clone() }));
+        let (lost, left): (Vec<_>, Vec<_>) =
+            (lost.collect(), decision.members.iter().filter_map(before).collect());
+        self.lost.extend(lost);
+        self.lost.sort_by_key(|lost| lost.rank);
+        self.before = left;
+    }
+
+    /// Those who are lost, for people.
+    fn names(&self) -> String {
+        let lost: Vec<Rank> = self.lost.iter().map(|lost| lost.rank).collect();
+        Ranks(&lost).to_string()
+    }
+
+    fn told(self, rank: Rank) -> Recovery {
+        let Self { before, lost, rank_before } = self;
+        let size_before = before.len() + lost.len();
+        Recovery { lost, rank_before, size_before, rank, before }
+    }
+}
+
+/// What each rank says of its windows: their numbers and lengths.
+#[derive(Serialize, Deserialize)]
+struct Windows(Vec<(WindowId, usize)>);
+
+impl<W: World> Live<W> {
+    /// Revokes it, unless it is poisoned already.
+    pub(super) fn revoke(&self, why: String) {
+        let health = &self.core.health;
+        if health.is_well() {
+            let (name, by) = (health.name(), health.rank());
+            health.fail(Error::Revocation(Box::new(Revocation { name, by, why })));
+        }
+    }
+
+    /// Goes on with those who live, but for the ranks `without`.
+    pub(super) fn go_on(
+        &mut self,
+        without: &[u32],
+        operation: Topic,
+        site: Site,
+    ) -> Result<Recovery> {
+        wait::allowed(operation, site)?;
+        self.revoke(format!("`{operation}` was called (at {site})"));
+        self.meet(without, operation, site)
+    }
+
+    /// Meets those who live, until all of a meeting have met.
+    pub(super) fn meet(
+        &mut self,
+        without: &[u32],
+        operation: Topic,
+        site: Site,
+    ) -> Result<Recovery> {
+        let (mut comm, control) = self.core.take();
+        let mut meetings = vec![control.ok_or_else(|| ended(&self.core.health))?];
+        let mut going =
+            self.core.going.take().unwrap_or_else(|| Box::new(Survivors::of(&self.core)));
+        let (mut again, mut without) = (0, without);
+        let mut last = None;
+        let outcome = loop {
+            let Some(meeting) = meetings.last() else { break Err(ended(&self.core.health)) };
+            let decision = match self.agree(meeting, without, operation, site) {
+                Ok(decision) => decision,
+                Err(error) => break Err(error),
+            };
+            again = if decision.lost.is_empty() { again + 1 } else { 0 };
+            if let Some(error) = last.take_if(|_| again > AGAIN) {
+                break Err(error);
+            }
+            going.go_on_with(&decision);
+            without = &[];
+            // Those who are left out hear of it, and what is in flight ends.
+            self.revoke(format!("it goes on without {} (at {site})", going.names()));
+            if let Some(comm) = comm.take() {
+                Back::<W>::abort(comm, "it goes on without ranks that died");
+            }
+            match self.meet_once(meeting, &decision, site) {
+                Ok(()) => break Ok(()),
+                Err((error, None)) => break Err(error),
+                Err((error, Some(next))) => {
+                    log::warn!("{}: the survivors look for each other again: {error}", W::NAME);
+                    meetings.push(next);
+                    last = Some(error);
+                }
+            }
+        };
+        match outcome {
+            Ok(()) => Ok(going.told(self.core.rank)),
+            Err(error) => {
+                // What it comes back to, or leaves.
+                if let Some(meeting) = meetings.pop() {
+                    let health = self.core.health.clone();
+                    self.core.go_on_as(comm, meeting, health);
+                    self.core.going = Some(going);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn agree(
+        &self,
+        meeting: &Control,
+        without: &[u32],
+        operation: Topic,
+        site: Site,
+    ) -> Result<Decision> {
+        let (health, limit) = (&*self.core.health, self.core.deadline);
+        let patience = Patience { health, limit, operation, site, watch: &|_| None };
+        meeting.survive(without, &patience)
+    }
+
+    /// Meets those who were agreed on, and puts their communicator into this one's place. The meeting
+    /// where they look for each other next, if that fails.
+    fn meet_once(
+        &mut self,
+        meeting: &Control,
+        decision: &Decision,
+        site: Site,
+    ) -> Result<(), (Error, Option<Control>)> {
+        let config = CommConfig {
+            deadline: self.core.deadline,
+            contexts: self.core.slots.context,
+            signals: self.core.slots.index,
+        };
+        let (seat, limit) = (meeting.successor(decision), config.deadline);
+        let setup = Setup { seat, device: self.device.clone(), config };
+        let mut starting = Starting::<W>::post(setup, site);
+        starting.go_on_from(decision.next);
+        // From here on an abort handle is the new one's.
+        let health = starting.health().clone();
+        health.goes_on_from(&self.core.health);
+        std::mem::replace(&mut self.core.health, health).end();
+        let mut fresh = match starting.ready(limit, true) {
+            Ok(fresh) => fresh,
+            Err(Failed { error, value }) => {
+                let next = value.stop(&error);
+                return Err((error, next));
+            }
+        };
+        match self.core.make_again(&fresh.core, site) {
+            Ok(()) => {
+                if let Some((comm, control)) = fresh.core.end() {
+                    let health = fresh.core.health.clone();
+                    self.core.go_on_as(Some(comm), control, health);
+                    self.core.note(&self.stream.core);
+                    self.finish.set(Finish::Not);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // The others of this meeting are told, and look for each other there.
+                fresh.core.health.fail(error.clone());
+                let (comm, control) = fresh.core.take();
+                if let Some(comm) = comm {
+                    Back::<W>::abort(comm, &error.to_string());
+                }
+                Err((error, control))
+            }
+        }
+    }
+}
+
+impl<B: Backend> Core<B> {
+    /// Makes everything again that was made with this one, on the one that goes on from it.
+    fn make_again(&mut self, fresh: &Self, site: Site) -> Result<()> {
+        const TOPIC: Topic = "recover";
+
+        let size = fresh.size;
+        self.resources.next_generation(format!(
+            "it was made when the communicator had other ranks, before it went on with {size} (at {site})"
+        ));
+        let own = self.resources.windows();
+        let own = Windows(own.iter().map(|window| (window.id, window.len)).collect());
+        // Numbers always encode.
+        let bytes = postcard::to_stdvec(&own).unwrap_or_default();
+        let ticket = fresh.control()?.post(TOPIC, site, bytes);
+        let parts = fresh.collect(ticket, TOPIC, site)?;
+        let parts: Vec<Windows> =
+            parts.iter().filter_map(|part| postcard::from_bytes(part).ok()).collect();
+        let len_at = |part: &Windows, id: WindowId| {
+            part.0.iter().find(|(known, _)| *known == id).map(|(_, len)| *len)
+        };
+        let lens = |id| parts.iter().map(|part| len_at(part, id)).collect::<Option<Vec<usize>>>();
+        let why = format!("ranks died while it was made or closed, so not all have it (at {site})");
+        self.resources.lose_windows(|id| lens(id).is_some(), &why);
+        let mut has_signals = false;
+        for window in self.resources.windows() {
+            let (id, flags) = (window.id, window.flags);
+            let (allocation, comm) = (&window.allocation, fresh.comm()?);
+            window.handle = B::register(comm, id, allocation, window.bytes, flags)?;
+            has_signals |= flags & Symmetric::BITS != 0;
+            if let (Some(shared), Some(lens)) = (&window.lens, lens(id)) {
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) = lens.into();
+            }
+        }
+        // Only when every rank's part is registered may a peer's put come.
+        let ticket = fresh.control()?.post(TOPIC, site, Vec::new());
+        fresh.collect(ticket, TOPIC, site)?;
+        let comm = fresh.comm()?;
+        for own in self.resources.own() {
+            match own {
+                Own::Operator(made) => {
+                    made.operator = match &made.scalar {
+                        Scalar::Host(bytes) => B::pre_mul_sum(comm, made.dtype, *bytes)?,
+                        Scalar::Device(scalar) => B::pre_mul_sum_device(comm, made.dtype, scalar)?,
+                    };
+                }
+                Own::Buffer(held) => {
+                    let handle = B::register_buffer(comm, &held.allocation, held.bytes)?;
+                    held.handle.set(handle);
+                }
+            }
+        }
+        self.has_signals = has_signals;
+        Ok(())
+    }
+}

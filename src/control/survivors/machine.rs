@@ -1,0 +1,283 @@
+//! Who goes on: the agreement itself, without clocks, threads or a network.
+//!
+//! Ranks that die are known to be dead sooner or later, and nobody else is taken for dead. The lowest
+//! rank that may go on coordinates: when all that may go on have come, it proposes them; when all that
+//! it proposed have taken that over, it is decided. A rank that becomes the coordinator proposes what it
+//! has taken over before, so whatever the first one may have decided, the next one decides too. A
+//! proposal counts for more the higher the rank that made it: ranks coordinate in rising order.
+//!
+//! What a rank tells is its whole state, which only grows. So it does no harm to tell it twice, or late,
+//! and what is lost on the way through a rank that died is told again.
+
+use serde::{Deserialize, Serialize};
+
+/// What a rank brings.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Came {
+    /// The number that its next exchange would have had.
+    pub(crate) next: u64,
+    /// Whom it leaves out.
+    pub(crate) without: Vec<u32>,
+    /// Where it came, for people.
+    pub(crate) place: String,
+}
+
+/// Who goes on, and who does not.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Decision {
+    /// Those who go on, in their order.
+    pub(crate) members: Vec<u32>,
+    /// Those who do not, and why.
+    pub(crate) lost: Vec<(u32, String)>,
+    /// The highest number that a member's next exchange would have had.
+    pub(crate) next: u64,
+}
+
+impl Decision {
+    fn has(&self, rank: u32) -> bool {
+        self.members.binary_search(&rank).is_ok()
+    }
+
+    /// Why a rank does not go on.
+    pub(crate) fn why_not(&self, rank: u32) -> Option<&str> {
+        self.lost.iter().find(|(lost, _)| *lost == rank).map(|(_, why)| why.as_str())
+    }
+}
+
+/// What a rank tells the others.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Told {
+    came: Option<Came>,
+    /// What it has taken over, and from whom.
+    taken: Option<(u32, Decision)>,
+    decided: bool,
+    /// Whether who knows better is to say so.
+    asks: bool,
+}
+
+/// To whom a rank tells its state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum To {
+    All,
+    One(u32),
+}
+
+/// What this process knows: of one rank of its own, or of all of them.
+pub(super) struct Machine {
+    /// None where all ranks are here.
+    own: Option<u32>,
+    ranks: Vec<Known>,
+    taken: Option<(u32, Decision)>,
+    decided: bool,
+    /// A proposal that this rank is not part of, or a decision.
+    without: Option<Decision>,
+}
+
+#[derive(Clone, Default)]
+struct Known {
+    came: Option<Came>,
+    /// From whom it took over a proposal last.
+    follows: Option<u32>,
+    dead: Option<String>,
+    /// Nobody waits for it any more.
+    late: Option<String>,
+}
+
+impl Known {
+    fn is_out(&self) -> bool {
+        self.dead.is_some() || self.late.is_some() && self.came.is_none()
+    }
+}
+
+impl Machine {
+    pub(super) fn new(size: u32, own: Option<u32>) -> Self {
+        let ranks = vec![Known::default(); size as usize];
+        Self { own, ranks, taken: None, decided: false, without: None }
+    }
+
+    /// What is decided.
+    pub(super) fn decision(&self) -> Option<&Decision> {
+        self.taken.as_ref().filter(|_| self.decided).map(|(_, decision)| decision)
+    }
+
+    /// What leaves this rank out.
+    pub(super) fn without(&self) -> Option<&Decision> {
+        self.without.as_ref()
+    }
+
+    /// Whether a rank waits for the others.
+    pub(super) fn has_come(&self, rank: u32) -> bool {
+        self.ranks[rank as usize].came.is_some()
+    }
+
+    /// Those who did not come and are not known to be dead.
+    pub(super) fn missing(&self) -> Vec<u32> {
+        let ranks = (0..).zip(&self.ranks);
+        let missing = ranks.filter(|(_, known)| known.came.is_none() && !known.is_out());
+        missing.map(|(rank, _)| rank).collect()
+    }
+
+    /// What this rank tells; an answer asks for none.
+    pub(super) fn told(&self, to: To) -> Told {
+        let came = self.own.and_then(|own| self.ranks[own as usize].came.clone());
+        let (taken, decided, asks) = (self.taken.clone(), self.decided, to == To::All);
+        Told { came, taken, decided, asks }
+    }
+
+    /// A rank of this process comes.
+    #[must_use]
+    pub(super) fn come(&mut self, rank: u32, came: Came) -> Vec<To> {
+        self.ranks[rank as usize].came.get_or_insert(came);
+        self.step();
+        vec![To::All]
+    }
+
+    /// A rank is dead, or will never come.
+    #[must_use]
+    pub(super) fn died(&mut self, rank: u32, why: &str) -> Vec<To> {
+        let Some(known) = self.ranks.get_mut(rank as usize) else { return Vec::new() };
+        known.dead.get_or_insert_with(|| why.to_owned());
+        match self.step() {
+            true => vec![To::All],
+            // What was on its way through the dead rank may be lost.
+            false if self.has_something_to_tell() => vec![To::All],
+            false => Vec::new(),
+        }
+    }
+
+    /// Those who have not come are not waited for any more.
+    #[must_use]
+    pub(super) fn give_up(&mut self, why: &str) -> Vec<To> {
+        for known in self.ranks.iter_mut().filter(|known| known.came.is_none()) {
+            known.late.get_or_insert_with(|| why.to_owned());
+        }
+        if self.step() { vec![To::All] } else { Vec::new() }
+    }
+
+    /// What another rank tells.
+    #[must_use]
+    pub(super) fn hear(&mut self, from: u32, told: Told) -> Vec<To> {
+        let Told { came, taken, decided, asks } = told;
+        let Some(known) = self.ranks.get_mut(from as usize) else { return Vec::new() };
+        if known.came.is_none() {
+            known.came = came;
+        }
+        known.follows = known.follows.max(taken.as_ref().map(|(by, _)| *by));
+        let mut answers = Vec::new();
+        if let Some((by, decision)) = taken {
+            answers.extend(self.propose(by, decision, decided));
+        }
+        if self.step() {
+            return vec![To::All];
+        }
+        // It lacks what was decided, or that it is left out.
+        let lacks = self.decided && !decided;
+        let out = self.taken.as_ref().is_some_and(|(_, decision)| !decision.has(from));
+        if asks && (lacks || out) && answers.is_empty() {
+            answers.push(To::One(from));
+        }
+        answers
+    }
+
+    /// A rank has proposed, or decided.
+    fn propose(&mut self, by: u32, decision: Decision, decided: bool) -> Option<To> {
+        if self.decided {
+            return None;
+        }
+        let is_part = self.own.is_none_or(|own| decision.has(own));
+        if decided && is_part {
+            (self.taken, self.decided) = (Some((by, decision)), true);
+            return None;
+        }
+        // Who is left out by what this rank follows leads nobody.
+        let leads = |(known, taken): &(u32, Decision)| *known < by && taken.has(by);
+        if !decided && !self.taken.as_ref().is_none_or(leads) {
+            return None;
+        }
+        if !is_part {
+            self.without = Some(decision);
+            return None;
+        }
+        self.taken = Some((by, decision));
+        Some(To::One(by))
+    }
+
+    fn has_something_to_tell(&self) -> bool {
+        self.own.is_some_and(|own| self.has_come(own))
+    }
+
+    /// Whom some rank leaves out, and where it does so.
+    fn left_out(&self, rank: u32) -> Option<(u32, &str)> {
+        let mut came =
+            (0..).zip(&self.ranks).filter_map(|(by, known)| Some((by, known.came.as_ref()?)));
+        let (by, came) = came.find(|(_, came)| came.without.contains(&rank))?;
+        Some((by, &came.place))
+    }
+
+    fn may_go_on(&self, rank: u32) -> bool {
+        !self.ranks[rank as usize].is_out()
+            && self.left_out(rank).is_none()
+            && self.taken.as_ref().is_none_or(|(_, taken)| taken.has(rank))
+    }
+
+    fn all(&self) -> impl Iterator<Item = u32> {
+        0..u32::try_from(self.ranks.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Does what is this rank's to do. Whether there is something new to tell everybody.
+    fn step(&mut self) -> bool {
+        if self.decided || self.without.is_some() {
+            return false;
+        }
+        let own = match (self.own, self.all().find(|&rank| self.may_go_on(rank))) {
+            (Some(own), Some(first)) if own == first && self.has_come(own) => own,
+            (None, Some(first)) => first,
+            _ => return false,
+        };
+        match &self.taken {
+            Some((by, decision)) if *by == own => {
+                let follows = |&rank: &u32| {
+                    let known = &self.ranks[rank as usize];
+                    rank == own || known.dead.is_some() || known.follows == Some(own)
+                };
+                self.decided = decision.members.iter().all(follows);
+                self.decided
+            }
+            Some((_, decision)) => {
+                self.taken = Some((own, decision.clone()));
+                // Alone, nobody has to follow.
+                self.step();
+                true
+            }
+            None => {
+                let members: Vec<u32> = self.all().filter(|&rank| self.may_go_on(rank)).collect();
+                if !members.iter().all(|&rank| self.has_come(rank)) {
+                    return false;
+                }
+                self.taken = Some((own, self.proposal(members)));
+                // Where all ranks are here, they follow at once.
+                self.decided = self.own.is_none();
+                self.step();
+                true
+            }
+        }
+    }
+
+    fn proposal(&self, members: Vec<u32>) -> Decision {
+        let next = members.iter().filter_map(|&rank| self.ranks[rank as usize].came.as_ref());
+        let next = next.map(|came| came.next).max().unwrap_or(0);
+        let lost = self.all().filter(|rank| members.binary_search(rank).is_err());
+        let lost = lost.map(|rank| (rank, self.why_lost(rank))).collect();
+        Decision { members, lost, next }
+    }
+
+    fn why_lost(&self, rank: u32) -> String {
+        let known = &self.ranks[rank as usize];
+        match (&known.dead, self.left_out(rank), &known.late) {
+            (Some(why), ..) => why.clone(),
+            (None, Some((by, place)), _) => format!("rank {by} left it out{place}"),
+            (None, None, Some(why)) => why.clone(),
+            (None, None, None) => "it is not known why".to_owned(),
+        }
+    }
+}

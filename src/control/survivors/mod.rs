@@ -1,0 +1,145 @@
+//! Who goes on after ranks have died: all who learn it learn the same.
+//!
+//! Ranks of one process share what is known. Over a network each has a [`Machine`] of its own, and tells
+//! the others its state: when it changes, and again while it waits, since what a rank tells through
+//! another one is lost when that one dies. A rank that has learned the outcome still answers those who
+//! have not; the control plane of the old communicator stays until all of them have met anew.
+
+mod machine;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails with what it did not expect")]
+mod tests;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub(crate) use machine::{Came, Decision};
+
+use machine::{Machine, To, Told};
+
+use crate::Rank;
+use crate::backend::{Listener, Wire};
+
+/// How often a rank that waits tells its state again, for each [`MANY`] ranks.
+const EVERY: Duration = Duration::from_millis(50);
+const MANY: usize = 16;
+
+/// The agreement of one communicator's ranks; there is one at most.
+pub(super) struct Survivors {
+    machine: Mutex<Machine>,
+    news: Condvar,
+    /// None where all ranks are here.
+    wire: Option<Arc<dyn Wire>>,
+    size: usize,
+}
+
+/// How it ended for a rank.
+pub(super) enum Outcome {
+    GoesOn(Decision),
+    LeftOut(String),
+}
+
+impl Survivors {
+    /// Of the rank `own`, or of all ranks where there is no wire.
+    pub(super) fn new(size: u32, own: u32, wire: Option<Arc<dyn Wire>>) -> Self {
+        let machine = Mutex::new(Machine::new(size, wire.as_ref().map(|_| own)));
+        Self { machine, news: Condvar::new(), wire, size: size as usize }
+    }
+
+    /// Hears the others from here on.
+    pub(super) fn listen(self: &Arc<Self>) {
+        if let Some(wire) = &self.wire {
+            let listener: Arc<dyn Listener> = self.clone();
+            wire.listen(Arc::downgrade(&listener));
+        }
+    }
+
+    fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known, and tells the others what came of it.
+    fn change(&self, change: impl FnOnce(&mut Machine) -> Vec<To>) {
+        let mut machine = self.machine();
+        for to in change(&mut machine) {
+            self.tell(&machine, to);
+        }
+        drop(machine);
+        self.news.notify_all();
+    }
+
+    /// Does not wait, so it may be called under the lock.
+    fn tell(&self, machine: &Machine, to: To) {
+        let Some(wire) = &self.wire else { return };
+        let told = postcard::to_stdvec(&machine.told(to));
+        let to = match to {
+            To::All => None,
+            To::One(rank) => Some(Rank(rank)),
+        };
+        // Numbers and texts always encode.
+        wire.tell(to, told.unwrap_or_default());
+    }
+
+    /// A rank of this process comes.
+    pub(super) fn come(&self, rank: u32, came: Came) {
+        self.change(|machine| machine.come(rank, came));
+    }
+
+    /// A rank will never come.
+    pub(super) fn died(&self, rank: u32, why: &str) {
+        self.change(|machine| machine.died(rank, why));
+    }
+
+    /// Nobody waits any more for those who have not come.
+    pub(super) fn give_up(&self, why: &str) {
+        self.change(|machine| machine.give_up(why));
+    }
+
+    pub(super) fn outcome(&self, rank: u32) -> Option<Outcome> {
+        let machine = self.machine();
+        let without = machine.without();
+        let decision = machine.decision().or(without)?;
+        Some(match decision.why_not(rank) {
+            Some(why) => Outcome::LeftOut(why.to_owned()),
+            None => Outcome::GoesOn(decision.clone()),
+        })
+    }
+
+    /// Who keeps the others waiting.
+    pub(super) fn missing(&self) -> Vec<u32> {
+        self.machine().missing()
+    }
+
+    /// Tells the others again.
+    pub(super) fn repeat(&self) {
+        self.tell(&self.machine(), To::All);
+    }
+
+    /// How often to tell them again.
+    pub(super) fn every(&self) -> Duration {
+        EVERY * u32::try_from(self.size / MANY + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Rests until there is news.
+    pub(super) fn rest(&self, at_most: Duration) {
+        let machine = self.machine();
+        if machine.decision().is_none() && machine.without().is_none() {
+            // A spurious or early wake-up is fine: the caller looks again.
+            let _ = self.news.wait_timeout(machine, at_most);
+        }
+    }
+}
+
+impl Listener for Survivors {
+    fn message(&self, from: Rank, message: &[u8]) {
+        match postcard::from_bytes::<Told>(message) {
+            Ok(told) => self.change(|machine| machine.hear(from.0, told)),
+            Err(_) => log::warn!("rank {from} says what no rank says of those who go on"),
+        }
+    }
+
+    /// The meeting says who is gone.
+    fn died(&self, _: Rank, _: &str) {}
+
+    fn stopped(&self, _: Rank, _: &str) {}
+}

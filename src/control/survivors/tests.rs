@@ -1,0 +1,284 @@
+//! Messages and deaths, one after the other, in an order of chance.
+
+use std::collections::VecDeque;
+
+use super::machine::{Came, Decision, Machine, To, Told};
+
+/// A step of Knuth's generator; its upper bits are the good ones.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap_or(0) % bound
+    }
+}
+
+enum News {
+    Told(u32, Told),
+    Died(u32),
+}
+
+/// Ranks of processes of their own, and what is on its way to each of them.
+struct Net {
+    ranks: Vec<Machine>,
+    alive: Vec<bool>,
+    ways: Vec<Vec<VecDeque<News>>>,
+    /// What each rank decided, dead ones too.
+    decided: Vec<Option<Decision>>,
+    /// How many messages a rank may still send before it dies.
+    left: Vec<Option<usize>>,
+}
+
+impl Net {
+    fn new(size: u32) -> Self {
+        let n = size as usize;
+        Self {
+            ranks: (0..size).map(|rank| Machine::new(size, Some(rank))).collect(),
+            alive: vec![true; n],
+            ways: (0..n).map(|_| (0..n).map(|_| VecDeque::new()).collect()).collect(),
+            decided: vec![None; n],
+            left: vec![None; n],
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// Sends what a rank has to tell, until it dies.
+    fn send(&mut self, from: usize, to: Vec<To>) {
+        for to in to {
+            let told = self.ranks[from].told(to);
+            for other in (0..self.size()).filter(|&other| other != from) {
+                if to != To::All && to != To::One(u32::try_from(other).unwrap()) {
+                    continue;
+                }
+                if self.left[from] == Some(0) {
+                    self.kill(from);
+                }
+                if !self.alive[from] {
+                    return;
+                }
+                self.left[from] = self.left[from].map(|left| left - 1);
+                let from_rank = u32::try_from(from).unwrap();
+                self.ways[from][other].push_back(News::Told(from_rank, told.clone()));
+            }
+        }
+    }
+
+    fn kill(&mut self, rank: usize) {
+        if std::mem::replace(&mut self.alive[rank], false) {
+            for other in 0..self.size() {
+                self.ways[rank][other].push_back(News::Died(u32::try_from(rank).unwrap()));
+            }
+        }
+    }
+
+    fn come(&mut self, rank: usize, without: &[u32]) {
+        let came = Came { next: rank as u64 + 10, without: without.to_vec(), ..Came::default() };
+        let to = self.ranks[rank].come(u32::try_from(rank).unwrap(), came);
+        self.send(rank, to);
+        self.note(rank);
+    }
+
+    fn note(&mut self, rank: usize) {
+        if let Some(decision) = self.ranks[rank].decision() {
+            let known = self.decided[rank].get_or_insert_with(|| decision.clone());
+            assert_eq!(known, decision, "rank {rank} decides twice");
+        }
+    }
+
+    /// Delivers the next message of one way; false if there is none.
+    fn deliver(&mut self, from: usize, to: usize) -> bool {
+        let Some(news) = self.ways[from][to].pop_front() else { return false };
+        if !self.alive[to] {
+            return true;
+        }
+        let answers = match news {
+            News::Told(from, told) => self.ranks[to].hear(from, told),
+            News::Died(rank) => self.ranks[to].died(rank, "it died"),
+        };
+        self.send(to, answers);
+        self.note(to);
+        true
+    }
+
+    fn waits(&self, rank: usize) -> bool {
+        let machine = &self.ranks[rank];
+        self.alive[rank] && machine.decision().is_none() && machine.without().is_none()
+    }
+
+    /// Everything that is under way, in an order of chance; then who waits tells it again.
+    fn settle(&mut self, random: &mut Random) {
+        for _ in 0..64 {
+            loop {
+                let ways: Vec<_> = (0..self.size())
+                    .flat_map(|from| (0..self.size()).map(move |to| (from, to)))
+                    .filter(|&(from, to)| !self.ways[from][to].is_empty())
+                    .collect();
+                if ways.is_empty() {
+                    break;
+                }
+                let (from, to) = ways[random.below(ways.len())];
+                self.deliver(from, to);
+            }
+            if !(0..self.size()).any(|rank| self.waits(rank)) {
+                return;
+            }
+            for rank in 0..self.size() {
+                if self.waits(rank) {
+                    self.send(rank, vec![To::All]);
+                }
+            }
+        }
+    }
+
+    /// Loses some of what is under way between the living: it was on its way through a dead rank.
+    fn lose(&mut self, random: &mut Random) {
+        for from in 0..self.size() {
+            for to in 0..self.size() {
+                self.ways[from][to]
+                    .retain(|news| matches!(news, News::Died(_)) || random.below(2) == 0);
+            }
+        }
+    }
+
+    /// All who decide decide the same, and all who live do.
+    fn check(&self, context: &str) {
+        let mut decisions = self.decided.iter().flatten();
+        if let Some(first) = decisions.next() {
+            assert!(decisions.all(|other| other == first), "{context}: they differ");
+            for rank in (0..self.size()).filter(|&rank| self.alive[rank]) {
+                let is_in = first.members.contains(&u32::try_from(rank).unwrap());
+                assert!(is_in || self.ranks[rank].without().is_some(), "{context}: {rank} is lost");
+            }
+        }
+        for rank in (0..self.size()).filter(|&rank| self.alive[rank]) {
+            assert!(!self.waits(rank), "{context}: rank {rank} waits for ever");
+        }
+    }
+}
+
+#[test]
+fn ranks_that_die_at_every_message() {
+    for size in 1..=4 {
+        let n = size as usize;
+        for victim in 0..n {
+            for at in 0..24 {
+                for other in 0..n {
+                    let mut net = Net::new(size);
+                    net.left[victim] = Some(at);
+                    if other != victim {
+                        net.left[other] = Some(23 - at);
+                    }
+                    (0..n).for_each(|rank| net.come(rank, &[]));
+                    net.settle(&mut Random(at as u64));
+                    net.check(&format!("{size} ranks, {victim} dies at {at}, {other} too"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn deaths_and_losses_of_chance() {
+    for seed in 0..20_000 {
+        let random = &mut Random(seed);
+        let size = 1 + random.below(6);
+        let mut net = Net::new(u32::try_from(size).unwrap());
+        let mut to_come: Vec<usize> = (0..size).collect();
+        let deaths = random.below(size.min(4));
+        for _ in 0..deaths {
+            let victim = random.below(size);
+            net.left[victim] = Some(random.below(12));
+        }
+        while !to_come.is_empty() {
+            match random.below(3) {
+                0 => {
+                    let rank = to_come.swap_remove(random.below(to_come.len()));
+                    if net.alive[rank] {
+                        net.come(rank, &[]);
+                    }
+                }
+                1 => {
+                    let (from, to) = (random.below(size), random.below(size));
+                    net.deliver(from, to);
+                }
+                _ if random.below(8) == 0 => {
+                    net.kill(random.below(size));
+                    net.lose(random);
+                }
+                _ => {}
+            }
+        }
+        net.settle(random);
+        net.check(&format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn who_is_left_out_is_told_so() {
+    for seed in 0..2_000 {
+        let random = &mut Random(seed);
+        let mut net = Net::new(4);
+        net.left[random.below(4)] = Some(random.below(12));
+        // The one that is left out comes too: it was not asked.
+        for rank in [3, 1, 0, 2] {
+            let without: &[u32] = if rank == 3 { &[] } else { &[3] };
+            net.come(rank, without);
+        }
+        net.settle(random);
+        net.check(&format!("seed {seed}"));
+        if net.alive[3] && net.alive[..3].contains(&true) {
+            let told = net.ranks[3].without().and_then(|decision| decision.why_not(3));
+            assert!(told.is_some_and(|why| why.contains("left it out")), "seed {seed}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn who_does_not_come_is_given_up() {
+    for seed in 0..2_000 {
+        let random = &mut Random(seed);
+        let mut net = Net::new(4);
+        let absent = random.below(4);
+        for rank in (0..4).filter(|&rank| rank != absent) {
+            net.come(rank, &[]);
+        }
+        net.settle(random);
+        assert!(net.decided.iter().all(Option::is_none), "seed {seed}");
+        for rank in (0..4).filter(|&rank| rank != absent) {
+            let to = net.ranks[rank].give_up("it did not come");
+            net.send(rank, to);
+            net.note(rank);
+        }
+        if random.below(2) == 0 {
+            net.kill((absent + 1) % 4);
+        }
+        net.come(absent, &[]);
+        net.settle(random);
+        let decisions: Vec<_> = net.decided.iter().flatten().collect();
+        assert!(decisions.windows(2).all(|two| two[0] == two[1]), "seed {seed}");
+        assert!(net.ranks[absent].without().is_some() || decisions[0].members.len() >= 3);
+    }
+}
+
+#[test]
+fn ranks_of_one_process_decide_when_the_last_one_comes() {
+    let mut all = Machine::new(4, None);
+    let came = |next| Came { next, ..Came::default() };
+    assert_eq!((all.come(0, came(5)), all.decision()), (vec![To::All], None));
+    let _ = all.come(2, came(7));
+    let _ = all.died(1, "its thread panicked");
+    assert_eq!((all.decision(), all.missing()), (None, vec![3]));
+    let _ = all.come(3, came(6));
+    let decision = all.decision().expect("all have come");
+    assert_eq!((&decision.members[..], decision.next), (&[0, 2, 3][..], 7));
+    assert_eq!(decision.lost, [(1, "its thread panicked".to_owned())]);
+    // It stays what it was.
+    let decision = decision.clone();
+    let _ = all.died(0, "later");
+    assert_eq!(all.decision(), Some(&decision));
+}
