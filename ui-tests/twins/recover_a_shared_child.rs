@@ -10,8 +10,9 @@ fn work(_: &SharedChild<'_, Node<Host>>) -> Result<()> {
 
 fn go_on(comm: &mut Communicator<Host>) -> Result<Recovery> {
     let child = comm.split_shared::<Node>(0, 0)?;
-    if work(&child).is_err() {
-        child.abort();
+    match work(&child) {
+        Ok(()) => child.finish()?,
+        Err(_) => drop(child.abort()),
     }
     comm.recover()
 }
