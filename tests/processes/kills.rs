@@ -255,7 +255,7 @@ fn awaits<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     comm.close(window).map(drop)
 }
 
-fn moves<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
+pub(crate) fn moves<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
     let (rank, size) = (comm.rank().index(), comm.size());
     let mut x = comm.device().from_slice(&vec![rank as i64; 1000])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
@@ -280,7 +280,7 @@ fn moves<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
 }
 
 /// In two halves, of one rank perhaps.
-fn splits<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
+pub(crate) fn splits<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
     let color = comm.rank().index() as u32 % 2;
     let half = comm.split::<Half>(color, 0)?;
     let mut x = half.device().from_slice(&[1_i64; 100])?;
@@ -289,7 +289,7 @@ fn splits<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
     half.finish()
 }
 
-fn runs<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
+pub(crate) fn runs<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
     let a = comm.device().from_slice(&[comm.rank().index() as i64; 8])?;
     let mut b = comm.device().zeros::<i64>(8)?;
     let mut plan = around::bind(comm)?;

@@ -13,6 +13,8 @@ mod machines;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod misuse;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod mixed;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod moves;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod own;
@@ -41,6 +43,7 @@ fn main() {
         misuse::TESTS,
         machines::TESTS,
         strangers::TESTS,
+        mixed::TESTS,
     ]);
 }
 

@@ -99,7 +99,10 @@ struct State {
 /// How often a thread looks whether NCCL's id has come.
 const EVERY: Duration = Duration::from_millis(1);
 
-static FAMILIES: LazyLock<Mutex<HashMap<u64, Weak<Family>>>> = LazyLock::new(Mutex::default);
+/// By communicator, and by the rank where each has its own.
+type Key = (u64, Option<u32>);
+
+static FAMILIES: LazyLock<Mutex<HashMap<Key, Weak<Family>>>> = LazyLock::new(Mutex::default);
 
 fn unique_id(nccl: &Nccl) -> Result<ncclUniqueId> {
     let make =
@@ -114,7 +117,8 @@ fn unique_id(nccl: &Nccl) -> Result<ncclUniqueId> {
 /// A rank of a communicator that others may have joined never will, or not for long.
 pub(super) fn absent(id: u64, rank: Rank, why: &str) {
     let families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
-    let family = families.get(&id).and_then(Weak::upgrade);
+    let of = |rank| families.get(&(id, rank)).and_then(Weak::upgrade);
+    let family = of(None).or_else(|| of(Some(rank.0)));
     drop(families);
     if let Some(family) = family {
         family.depart(rank.index(), why, Departure::AtOnce);
@@ -128,12 +132,13 @@ pub(super) fn all() -> Vec<Arc<Family>> {
 }
 
 impl Family {
-    /// The family of this communicator. Its first member asks NCCL for an id; where the members are
-    /// processes, rank 0 does, and tells the others.
+    /// The family of this communicator. Its first member asks NCCL for an id; where the members have
+    /// families of their own, rank 0 does, and tells the others.
     pub(super) fn meet(nccl: &Nccl, join: &Join) -> Result<Arc<Self>> {
         let mut families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
         families.retain(|_, family| family.strong_count() > 0);
-        let known = families.get(&join.id).and_then(Weak::upgrade);
+        let key = (join.id, join.wire.is_some().then_some(join.rank));
+        let known = families.get(&key).and_then(Weak::upgrade);
         let family = match known {
             Some(family) => family,
             None => {
@@ -141,7 +146,7 @@ impl Family {
                 if join.wire.is_none() || join.rank == 0 {
                     family.know(unique_id(nccl)?);
                 }
-                families.insert(join.id, Arc::downgrade(&family));
+                families.insert(key, Arc::downgrade(&family));
                 family
             }
         };

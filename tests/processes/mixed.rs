@@ -1,0 +1,202 @@
+//! Several threads in each of several processes, each a rank: they work together, and what goes wrong is
+//! told to all of them.
+
+use std::time::Duration;
+use std::{env, panic, thread};
+
+use typed_nccl::{AnyDevice, CommConfig, Communicator, Cuda, Error, Result, Seat, Sum};
+
+use crate::kills::{moves, runs, splits};
+use crate::machine::{Run, Test};
+use crate::ranks::Ended;
+
+type Comm = Communicator<Cuda<AnyDevice>>;
+
+/// Ranks of one process, of which there are two.
+const THREADS: usize = 2;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "threads_of_two_processes",
+        program: || ranks(works),
+        test: |run| tells(run, ["all is well"; 4]),
+    },
+    Test {
+        name: "threads_of_two_processes_of_which_one_is_killed",
+        program: || ranks(works_on),
+        test: |run| {
+            let mut ranks = run.ranks(2);
+            ranks.hears(0, "rank 0 begins");
+            ranks.kill(1);
+            let said = outcomes(&[ranks.ended().swap_remove(0)]);
+            assert_eq!(said.len(), THREADS, "{said:?}");
+            for said in said {
+                // They were heard of one after the other.
+                let lost = ["lost [2]", "lost [3]", "lost [2, 3]"];
+                assert!(lost.iter().any(|lost| said.contains(&format!(": {lost}"))), "{said}");
+                assert!(said.contains("its process is gone"), "{said}");
+            }
+        },
+    },
+    Test {
+        name: "threads_of_two_processes_of_which_one_aborts",
+        program: || ranks(one_aborts),
+        test: |run| {
+            let lost =
+                "lost [1]: communication on World cannot complete: rank 1 left: it was aborted";
+            tells(run, [lost, "all is well", lost, lost]);
+        },
+    },
+    Test {
+        name: "threads_of_two_processes_of_which_one_panics",
+        program: || ranks(one_panics),
+        test: |run| {
+            let lost = "lost [2]: communication on World cannot complete: rank 2 left: its thread panicked";
+            tells(run, [lost, lost, "it panicked", lost]);
+        },
+    },
+    Test {
+        name: "threads_of_two_processes_that_call_what_differs",
+        program: || ranks(one_differs),
+        test: |run| tells(run, ["collective #0 on World differs between ranks"; 4]),
+    },
+    Test {
+        name: "threads_of_two_processes_of_which_one_refuses",
+        program: || ranks(one_refuses),
+        test: |run| {
+            let told = "rank 2 refused its part";
+            tells(run, [told, told, "the receive buffer holds 3 f32", told]);
+        },
+    },
+    Test {
+        name: "threads_of_two_processes_of_which_one_refuses_a_put",
+        program: || ranks(one_refuses_a_put),
+        test: |run| {
+            let told = "rank 1 refused its part";
+            tells(run, ["lost [", "outside", told, "lost ["]);
+        },
+    },
+];
+
+/// What each rank is told.
+fn tells(run: &Run, told: [&str; 2 * THREADS]) {
+    let ended = run.ranks(2).ended();
+    let said = outcomes(&ended);
+    assert_eq!(said.len(), told.len(), "{ended:?}");
+    for (rank, (said, told)) in said.iter().zip(told).enumerate() {
+        assert!(said.starts_with(&format!("rank {rank}: ")) && said.contains(told), "{ended:?}");
+    }
+}
+
+/// What the ranks say, in their order.
+fn outcomes(ended: &[Ended]) -> Vec<String> {
+    assert!(ended.iter().all(|ended| ended.status.success()), "{ended:?}");
+    let lines = ended.iter().flat_map(|ended| ended.said.lines());
+    let is_one = |line: &&str| line.starts_with("rank ") && line.contains(": ");
+    let mut said: Vec<String> = lines.filter(is_one).map(str::to_owned).collect();
+    said.sort_unstable();
+    said
+}
+
+/// Runs the ranks of this process. Each prints what it is told.
+fn ranks(body: fn(Comm) -> Result<()>) -> Result<()> {
+    let text = |name: &str| env::var(name).expect("it is started as torchrun does");
+    let number = |name: &str| text(name).parse::<usize>().expect("a number");
+    let (process, size) = (number("RANK"), THREADS * number("WORLD_SIZE"));
+    let address = &format!("{}:{}", text("MASTER_ADDR"), text("MASTER_PORT"));
+    let live = |rank: usize| -> Result<()> {
+        let device = Cuda::any(u32::try_from(rank).expect("a few"))?;
+        let config = CommConfig::builder().deadline(Duration::from_secs(30)).build();
+        let seat = Seat::tcp(address, rank, size)?;
+        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        body(comm.connect()?)
+    };
+    let lives = |rank: usize| {
+        let outcome = panic::catch_unwind(|| live(rank));
+        let told = match outcome {
+            Ok(Ok(())) => "all is well".to_owned(),
+            Ok(Err(error @ Error::PeerFailed(_))) => {
+                let Error::PeerFailed(failed) = &error else { unreachable!("it is one") };
+                let lost: Vec<_> = failed.lost.iter().map(|rank| rank.index()).collect();
+                format!("lost {lost:?}: {error}")
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it panicked".to_owned(),
+        };
+        println!("rank {rank}: {}", told.replace('\n', " "));
+    };
+    thread::scope(|scope| {
+        for rank in process * THREADS..(process + 1) * THREADS {
+            scope.spawn(move || lives(rank));
+        }
+    });
+    Ok(())
+}
+
+fn is(comm: &Comm, rank: usize) -> bool {
+    comm.rank().index() == rank
+}
+
+fn works(mut comm: Comm) -> Result<()> {
+    for _ in 0..3 {
+        moves(&mut comm)?;
+        splits(&mut comm)?;
+        runs(&mut comm)?;
+    }
+    comm.finish()
+}
+
+fn works_on(mut comm: Comm) -> Result<()> {
+    println!("rank {} begins", comm.rank());
+    loop {
+        moves(&mut comm)?;
+    }
+}
+
+fn reduces(comm: &Comm, count: usize) -> Result<()> {
+    let mut x = comm.device().zeros::<f32>(count)?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    comm.stream().sync()
+}
+
+fn one_aborts(comm: Comm) -> Result<()> {
+    if is(&comm, 1) {
+        drop(comm.abort_because("it has seen enough"));
+        return Ok(());
+    }
+    reduces(&comm, 8)?;
+    comm.finish()
+}
+
+fn one_panics(comm: Comm) -> Result<()> {
+    assert!(!is(&comm, 2), "it is the one");
+    reduces(&comm, 8)?;
+    comm.finish()
+}
+
+fn one_differs(comm: Comm) -> Result<()> {
+    reduces(&comm, if is(&comm, 3) { 9 } else { 8 })?;
+    comm.finish()
+}
+
+fn one_refuses(comm: Comm) -> Result<()> {
+    let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(32)?);
+    let to = if is(&comm, 2) { 0..3 } else { 0..32 };
+    comm.all_gather(&x, &mut y.slice_mut(to))?;
+    comm.stream().sync()?;
+    comm.finish()
+}
+
+/// A put to a thread of another process.
+fn one_refuses_a_put(mut comm: Comm) -> Result<()> {
+    let (source, window) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+    match comm.rank().index() {
+        1 => comm.put_signal(&source, 2, window.at(5))?,
+        2 => {
+            comm.wait_signal(1)?;
+            window.to_vec()?;
+        }
+        _ => {}
+    }
+    comm.finish()
+}
