@@ -30,6 +30,8 @@ mod refused;
 mod stage;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod strangers;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod survive;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn main() {
@@ -40,6 +42,7 @@ fn main() {
         moves::TESTS,
         quickstart::TESTS,
         kills::TESTS,
+        survive::TESTS,
         misuse::TESTS,
         machines::TESTS,
         strangers::TESTS,

@@ -1,6 +1,8 @@
 //! Checks that need more than the compiler: `cargo run -p xtask -- <check>`.
 //!
 //! * `cost`: what a typed call costs beside a direct one, in instructions.
+//! * `deaths [seed] [count]`: ranks that die at random moments, up to three at once, as threads so many times
+//!   (1,000) and as processes a tenth of that: the others go on with the right numbers.
 //! * `fuzz seed seconds [kind]`: random programs on the host backend, beside a model.
 //! * `fuzz seed seconds frames`: bytes that no rank sends, thrown at ranks that meet over the network.
 //! * `kills count [seed]`: processes killed at random moments, and how soon the others are told and end.
@@ -33,6 +35,7 @@ mod abi {
     }
 }
 mod cost;
+mod deaths;
 mod frames;
 mod fuzz;
 mod kills;
@@ -48,7 +51,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
-const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | fetch-nccl | \
+const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | deaths [seed] [count] | fetch-nccl | \
      fuzz seed seconds [kind | frames] | kills count [seed] | pictures | plans [seed] [count] [plans] | \
      ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
 
@@ -58,6 +61,9 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["abi-check", ref names @ ..] => wheels::named(names).and_then(|which| abi::run(&which)),
         ["cost"] => cost::run(),
+        ["deaths"] => deaths::run("1", "1000"),
+        ["deaths", seed] => deaths::run(seed, "1000"),
+        ["deaths", seed, count] => deaths::run(seed, count),
         ["fetch-nccl"] => wheels::fetch_tested(),
         ["fuzz", seed, seconds] => fuzz::run(seed, seconds, &fuzz::TURNS),
         ["fuzz", seed, seconds, "frames"] => frames::run(seed, seconds),

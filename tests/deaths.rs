@@ -1,0 +1,147 @@
+//! Ranks that are threads die at random moments: every other one ends with the right parameters.
+//!
+//! `cargo run -p xtask -- deaths [SEED] [COUNT]` does so many more; `tests/processes` kills processes.
+
+use std::env;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use typed_nccl::{AbortHandle, AnyDevice, CommConfig, Communicator, Error, Host, Result, Seat};
+
+#[path = "../examples/survivor.rs"]
+#[allow(dead_code, reason = "it is a program of its own")]
+mod survivor;
+
+use survivor::Trainer;
+
+/// How many ranks there are, and who dies when: after so many microseconds, or by a panic at a step.
+#[derive(Clone, Debug)]
+struct Deaths {
+    size: usize,
+    killed: Vec<(usize, u64)>,
+    panics: Option<(usize, u64)>,
+}
+
+const STEPS: u64 = 300;
+
+/// What takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn below(random: &mut u64, bound: u64) -> u64 {
+    // A step of Knuth's generator; its upper bits are the good ones.
+    *random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+    (*random >> 33) % bound
+}
+
+impl Deaths {
+    /// Up to three at once; rank 0 like any other.
+    fn draw(random: &mut u64) -> Self {
+        let size = 2 + below(random, 6) as usize;
+        let mut ranks: Vec<usize> = (0..size).collect();
+        let count = 1 + below(random, 3.min(size as u64 - 1));
+        let mut victims: Vec<usize> = (0..count)
+            .map(|_| ranks.swap_remove(below(random, ranks.len() as u64) as usize))
+            .collect();
+        let panics = match below(random, 3) {
+            0 => victims.pop().map(|victim| (victim, below(random, STEPS))),
+            _ => None,
+        };
+        let first = below(random, 30_000);
+        let after = |random: &mut u64| {
+            let most = [1, 300, 3_000][below(random, 3) as usize];
+            first + below(random, most)
+        };
+        let killed = victims.into_iter().map(|victim| (victim, after(random))).collect();
+        Self { size, killed, panics }
+    }
+
+    fn dies(&self, rank: usize) -> bool {
+        self.killed.iter().any(|(victim, _)| *victim == rank)
+            || self.panics.is_some_and(|(victim, _)| victim == rank)
+    }
+}
+
+/// One rank's life. A thread dies where it waits when its abort handle says so.
+fn live(seat: Seat, panics: Option<u64>, born: impl FnOnce(AbortHandle)) -> Result<(u64, usize)> {
+    let device = Host::<AnyDevice>::any(seat.rank().index() as u32)?;
+    let config = CommConfig::builder().deadline(Duration::from_secs(20)).build();
+    let comm: Communicator<Host<AnyDevice>> =
+        Communicator::builder().seat(seat).device(device).config(config).build().connect()?;
+    let mut trainer = Trainer::new(comm)?;
+    born(trainer.comm.abort_handle());
+    while trainer.step < STEPS {
+        if Some(trainer.step) == panics {
+            std::panic::resume_unwind(Box::new("it was to die"));
+        }
+        match trainer.next() {
+            Err(error) if error.is_peer_failure() => {}
+            stepped => stepped?,
+        }
+    }
+    let came = (trainer.step, trainer.comm.size());
+    trainer.finish()?;
+    Ok(came)
+}
+
+fn happen(deaths: &Deaths) {
+    let deaths = Arc::new(deaths.clone());
+    let (born, births) = channel();
+    let (ended, ends) = channel();
+    for seat in Seat::local(deaths.size) {
+        let (deaths, born, ended) = (deaths.clone(), born.clone(), ended.clone());
+        thread::spawn(move || {
+            let rank = seat.rank().index();
+            let panics = deaths.panics.filter(|(victim, _)| *victim == rank).map(|(_, step)| step);
+            let born = |handle| born.send((rank, handle)).expect("it is waited for");
+            let life = std::panic::AssertUnwindSafe(|| live(seat, panics, born));
+            let _ = ended.send((rank, std::panic::catch_unwind(life).map_err(drop)));
+        });
+    }
+    drop((born, ended));
+    let handles: Vec<(usize, AbortHandle)> = births.iter().take(deaths.size).collect();
+    let mut killed = deaths.killed.clone();
+    killed.sort_by_key(|(_, after)| *after);
+    let mut now = 0;
+    for (victim, after) in killed {
+        thread::sleep(Duration::from_micros(after - now));
+        now = after;
+        let handle = handles.iter().find(|(rank, _)| *rank == victim).expect("it was born");
+        // It may be over already.
+        handle.1.abort("it was to die");
+    }
+    for _ in 0..deaths.size {
+        let (rank, outcome) = match ends.recv_timeout(LIMIT) {
+            Ok(ended) => ended,
+            Err(RecvTimeoutError::Timeout) => panic!("a rank hangs: {deaths:?}"),
+            Err(RecvTimeoutError::Disconnected) => panic!("a rank is lost: {deaths:?}"),
+        };
+        match outcome {
+            Ok(Ok((step, _))) => assert_eq!(step, STEPS, "{deaths:?}"),
+            Ok(Err(Error::Aborted(_))) | Err(()) if deaths.dies(rank) => {}
+            Ok(Err(error)) => panic!("rank {rank} of {deaths:?}: {error}"),
+            Err(()) => panic!("rank {rank} of {deaths:?} panicked"),
+        }
+    }
+}
+
+#[test]
+fn threads_that_die_at_random_moments() {
+    let number = |name| env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let mut random = number("DEATHS_SEED").unwrap_or(1);
+    let threads = || std::fs::read_dir("/proc/self/task").map(Iterator::count).unwrap_or(0);
+    let mut before = 0;
+    for death in 0..number("DEATHS").unwrap_or(100) {
+        happen(&Deaths::draw(&mut random));
+        if death == 10 {
+            before = threads();
+        }
+    }
+    // Nothing is left of those who died: neither threads nor what they would hold.
+    let started = std::time::Instant::now();
+    while threads() > before && before > 0 && started.elapsed() < Duration::from_secs(5) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(before == 0 || threads() <= before, "{} threads, {before} before", threads());
+}

@@ -1,0 +1,142 @@
+//! Processes die, and the others go on: with the right numbers, or with an error that has a name.
+//!
+//! `cargo run -p xtask -- deaths [SEED] [COUNT]` kills so many times.
+
+use std::env;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use typed_nccl::{CommConfig, Communicator, Device, Result, launch};
+
+use crate::machine::{Run, Test, example, with_gpus};
+use crate::ranks::Ranks;
+
+#[path = "../../examples/survivor.rs"]
+#[allow(dead_code, reason = "it is a program of its own")]
+mod survivor;
+
+use survivor::Trainer;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "the_survivor_as_processes",
+        program: || Ok(()),
+        test: |run| {
+            let program = example("survivor");
+            for size in [2, 4] {
+                let start = |_| {
+                    let mut command = with_gpus(run.by(&program.to_string_lossy(), &[]));
+                    command.stdin(Stdio::null());
+                    command
+                };
+                let ended = Ranks::start(size, start).ended();
+                for (rank, ended) in ended.iter().enumerate() {
+                    assert_eq!(ended.status.success(), rank != 1, "rank {rank}: {ended:?}");
+                    let verified = format!("of {}: 200 steps verified", size - 1);
+                    assert_eq!(ended.said.contains(&verified), rank != 1, "rank {rank}: {ended:?}");
+                }
+            }
+        },
+    },
+    Test {
+        name: "processes_that_are_killed_at_random_moments",
+        program: || {
+            let deadline = Duration::from_secs(20);
+            launch!(trains, CommConfig::builder().deadline(deadline).build())
+        },
+        test: |run| {
+            let number = |name| env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+            let gpus = number("DEATHS_ON_GPUS");
+            let mut random = number("DEATHS_SEED").unwrap_or(1);
+            let mut slowest = Duration::ZERO;
+            let count = number("DEATHS").unwrap_or(8);
+            for _ in 0..count {
+                let deaths = Deaths::draw(&mut random, gpus);
+                let took = deaths.happen(run, gpus.is_some());
+                if took > slowest {
+                    println!("{took:?} after the last of {deaths:?}");
+                }
+                slowest = slowest.max(took);
+            }
+            println!("{count} times; the slowest was over {slowest:?} after the last death");
+        },
+    },
+];
+
+/// Who is killed, and how long after the one before.
+#[derive(Debug)]
+struct Deaths {
+    size: usize,
+    victims: Vec<(usize, Duration)>,
+}
+
+impl Deaths {
+    fn draw(random: &mut u64, gpus: Option<u64>) -> Self {
+        let mut below = |bound| below(random, bound);
+        let size = gpus.unwrap_or_else(|| 2 + below(3)) as usize;
+        let mut ranks: Vec<usize> = (0..size).collect();
+        let count = 1 + below(3.min(size as u64 - 1)) as usize;
+        let victims = (0..count).map(|death| {
+            let victim = ranks.swap_remove(below(ranks.len() as u64) as usize);
+            // Those after the first come at once, while the others look for each other, or later.
+            let most = if death == 0 { 400_000 } else { [1, 40_000, 400_000][below(3) as usize] };
+            (victim, Duration::from_micros(below(most)))
+        });
+        let victims = victims.collect();
+        Self { size, victims }
+    }
+
+    /// How long it took from the last death to the end.
+    fn happen(&self, run: &Run, on_gpus: bool) -> Duration {
+        let mut ranks = match on_gpus {
+            true => Ranks::start(self.size, |_| run.bare()),
+            false => run.ranks(self.size),
+        };
+        for rank in 0..self.size {
+            ranks.hears(rank, "begins");
+        }
+        let mut killed = Instant::now();
+        for &(victim, after) in &self.victims {
+            thread::sleep(after);
+            ranks.kill(victim);
+            killed = Instant::now();
+        }
+        for (rank, ended) in ranks.ended().into_iter().enumerate() {
+            if self.victims.iter().all(|(victim, _)| *victim != rank) {
+                let context = format!("rank {rank} of {self:?}: {}", ended.said);
+                assert!(ended.status.success(), "{context}");
+                assert!(ended.said.contains("steps verified"), "{context}");
+            }
+        }
+        killed.elapsed()
+    }
+}
+
+fn below(random: &mut u64, bound: u64) -> u64 {
+    // A step of Knuth's generator; its upper bits are the good ones.
+    *random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+    (*random >> 33) % bound
+}
+
+/// How long the ranks train at least: longer than all deaths take.
+const TRAINING: Duration = Duration::from_millis(1300);
+
+/// Trains until all that live agree that it has been long enough.
+fn trains<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut trainer = Trainer::new(comm)?;
+    println!("rank {} begins", trainer.comm.rank());
+    let begun = Instant::now();
+    loop {
+        let stepped = trainer.next().and_then(|()| {
+            let over = begun.elapsed() >= TRAINING;
+            Ok(trainer.step % 8 == 0 && *trainer.comm.agree(over)?.min())
+        });
+        match stepped {
+            Ok(true) => break,
+            Err(error) if !error.is_peer_failure() => return Err(error),
+            _ => {}
+        }
+    }
+    trainer.finish()
+}
