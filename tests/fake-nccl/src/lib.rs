@@ -34,8 +34,8 @@
 //! are checked when they are called, not when it ends.
 //!
 //! With `FAKE_NCCL_MOVES=/dev/shm/a_folder` in the environment ranks do meet, in one process and in
-//! several that have the same folder, and **data moves**, on the streams of the double of CUDA. Nothing
-//! is logged then. A caller may rely on what was measured of NCCL:
+//! several that have the same folder, and **data moves**, on the streams of the double of CUDA. Only
+//! what makes communicators is logged then. A caller may rely on what was measured of NCCL:
 //!
 //! * A communicator is made when all its ranks have come; two on one device are refused. From 2.22 on
 //!   its first collective holds up its thread until all ranks are in theirs, and so does, up to 2.30,
@@ -45,6 +45,9 @@
 //! * `ncclCommRevoke` frees a thread and ends kernels, `ncclCommAbort` too. Neither ends the wait of a
 //!   stream for a signal; then a revocation does not return, nor does the abort of the last rank in
 //!   the process, nor does the process end.
+//! * A split waits for all ranks of the parent, and refuses one that has work under way (NCCL may wait for
+//!   ever). Children of a communicator whose configuration has `splitShare` live and end with it: an
+//!   abort or a revocation of one is that of all.
 //! * Transfers of up to 64 KiB are over before the other side comes.
 //! * Ranks with another `NCCL_HOSTID` have no windows and no signals between them.
 

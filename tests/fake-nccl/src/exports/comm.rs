@@ -13,7 +13,7 @@ use nccl_sys::{
 
 use crate::books::Communicator;
 use crate::export::exports;
-use crate::moves::{self, Member, Slots};
+use crate::moves::{self, Member, Slots, Terms};
 use crate::pointer::Place;
 use crate::state::{Answer, Refusal, State};
 
@@ -52,13 +52,13 @@ fn join(
     if !moves::are_on() {
         return comm.put(state.enter(joined));
     }
-    let (id, slots) = (moves::Id::of(id)?, slots(config));
-    let (rank, count) = (rank as usize, count as usize);
-    moves::later(move || comm.put(meet(moves::join(&id, rank, count, slots)?)))
+    let (id, terms) = (moves::Id::of(id)?, terms(config));
+    let seat = (rank as usize, count as usize);
+    moves::later(move || comm.put(meet(moves::join(&id, seat, terms)?)))
 }
 
-/// How many signals a configuration asks for.
-fn slots(config: Option<Place<ncclConfig_t>>) -> Slots {
+/// What a configuration asks for.
+fn terms(config: Option<Place<ncclConfig_t>>) -> Terms {
     let bytes = config.and_then(|config| config.source().bytes()).unwrap_or_default();
     let number = |name| {
         let field = ncclConfig_t::field(name)?;
@@ -67,7 +67,8 @@ fn slots(config: Option<Place<ncclConfig_t>>) -> Slots {
         usize::try_from(number).ok().filter(|_| number != NCCL_CONFIG_UNDEF_INT)
     };
     let of = |name| number(name).unwrap_or(1);
-    Slots { contexts: of("numRmaCtx"), signals: of("numRmaSig") }
+    let slots = Slots { contexts: of("numRmaCtx"), signals: of("numRmaSig") };
+    Terms { slots, split_share: number("splitShare") == Some(1) }
 }
 
 /// Opens the books on a rank that moves data.
@@ -175,8 +176,9 @@ exports! {
             return Err(Refusal::argument(format!("{color} is no color")));
         }
         if let Some(member) = state.moving(comm) {
+            let terms = (!config.is_null()).then(|| terms(Some(config)));
             return moves::later(move || {
-                let child = moves::split(&member, color, key)?;
+                let child = moves::split(&member, color, key, terms)?;
                 newcomm.put(child.map_or(NCCL_COMM_NULL, meet))
             });
         }

@@ -12,7 +12,7 @@ use nccl_sys::{NCCL_SPLIT_NOCOLOR, ncclResult_t, ncclUniqueId};
 use super::driver;
 use super::end::Hold;
 use super::folder;
-use super::member::{Counted, Member};
+use super::member::{Counted, Life, Member};
 use super::room::{Room, Slots};
 use crate::state::Refusal;
 
@@ -48,39 +48,59 @@ fn system(error: &std::io::Error) -> Refusal {
     Refusal { result: ncclResult_t::ncclSystemError, words: error.to_string() }
 }
 
+/// What a communicator is configured with, as far as it counts here.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) slots: Slots,
+    pub(crate) split_share: bool,
+}
+
 /// Meets the other ranks: waits until all have come. The device is the one that is current.
-pub(crate) fn join(
+pub(crate) fn join(id: &Id, seat: (usize, usize), terms: Terms) -> Result<Arc<Member>, Refusal> {
+    meet(id, seat, terms, Arc::default(), || false)
+}
+
+fn meet(
     id: &Id,
-    rank: usize,
-    size: usize,
-    slots: Slots,
+    seat: (usize, usize),
+    terms: Terms,
+    life: Arc<Life>,
+    is_over: impl Fn() -> bool,
 ) -> Result<Arc<Member>, Refusal> {
     let place = driver::here()?;
     let host = env::var("NCCL_HOSTID").unwrap_or_default();
     let says = format!("{host} {}", place.bus);
     let path = folder().unwrap_or_else(|| "".as_ref()).join(&id.0);
-    let (room, said) =
-        Room::enter(path, (rank, size), slots, &says).map_err(|error| system(&error))?;
+    let entered = Room::enter(path, seat, terms.slots, &says, is_over);
+    let (room, said) = entered.map_err(|error| system(&error))?;
     let distinct: HashSet<&String> = said.iter().collect();
     if distinct.len() < said.len() {
         room.leave();
         return Err(Refusal::usage(format!("a device is there twice: {said:?}")));
     }
     let one_host = said.iter().all(|said| said.split(' ').next() == Some(&host));
-    Ok(Member::new(room, place.device, place.context, one_host))
+    let (device, flags) = ((place.device, place.context), (one_host, terms.split_share));
+    Ok(Member::new(room, device, flags, life))
 }
 
-/// Meets the ranks of the same color; all ranks of the parent call it. None without a color.
+/// Meets the ranks of the same color; all ranks of the parent call it. None without a color. Without
+/// terms of its own a child has its parent's. Whether it shares the parent's resources is the parent's
+/// affair.
 pub(crate) fn split(
     parent: &Arc<Member>,
     color: c_int,
     key: c_int,
+    terms: Option<Terms>,
 ) -> Result<Option<Arc<Member>>, Refusal> {
+    if parent.is_busy() {
+        // NCCL may wait for ever.
+        return Err(Refusal::usage("operations of the parent are under way"));
+    }
     let (room, number) = (&parent.room, parent.count(Counted::Child));
     let what = format!("split{number}");
     let everybody: Vec<usize> = (0..room.size).collect();
     room.post(&what, &everybody, &[&color.to_ne_bytes(), &key.to_ne_bytes()]);
-    let hold = Hold::new();
+    let _hold = Hold::new();
     let mut members = Vec::new();
     for rank in everybody {
         let said = parent.wait(|| room.take(&what, rank)).ok_or_else(revoked)?;
@@ -92,14 +112,15 @@ pub(crate) fn split(
             members.push((number(size_of::<c_int>()), rank));
         }
     }
-    drop(hold);
     if color == NCCL_SPLIT_NOCOLOR {
         return Ok(None);
     }
     members.sort_unstable();
     let own = members.iter().position(|(_, rank)| *rank == room.rank).unwrap_or(0);
     let id = child(parent, &format!("{number}.{color}"));
-    join(&id, own, members.len(), room.slots()).map(Some)
+    let (seat, terms) = ((own, members.len()), terms.unwrap_or_else(|| parent.terms()));
+    let life = if parent.is_over() { Arc::default() } else { parent.childs_life() };
+    meet(&id, seat, terms, life, || parent.is_over()).map(Some)
 }
 
 /// Meets the ranks that are left without these; they call it, and those do not.
@@ -115,7 +136,7 @@ pub(crate) fn shrink(
     let left: Vec<usize> = (0..parent.room.size).filter(|rank| !excluded.contains(rank)).collect();
     let own = left.iter().position(|rank| *rank == parent.room.rank).unwrap_or(0);
     let id = child(parent, &format!("{number}.left"));
-    join(&id, own, left.len(), parent.room.slots())
+    join(&id, (own, left.len()), parent.terms())
 }
 
 fn child(parent: &Member, name: &str) -> Id {

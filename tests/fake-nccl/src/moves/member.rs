@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::end::Hold;
+use super::life::Terms;
 use super::room::Room;
 use super::window::Reach;
 
@@ -18,9 +19,19 @@ pub(crate) struct Member {
     pub(crate) context: usize,
     /// All ranks are of one host, so that they reach each other's memory.
     pub(crate) one_host: bool,
+    /// Its children share its resources.
+    pub(crate) split_share: bool,
+    /// Shared with those that share its resources.
+    life: Arc<Life>,
+    state: Mutex<State>,
+}
+
+/// The life of communicators that share their resources.
+#[derive(Default)]
+pub(crate) struct Life {
     /// Kernels end, and threads come back.
     over: AtomicBool,
-    state: Mutex<State>,
+    members: Mutex<Vec<Weak<Member>>>,
 }
 
 #[derive(Default)]
@@ -80,10 +91,16 @@ fn here() -> MutexGuard<'static, HashMap<PathBuf, Family>> {
 }
 
 impl Member {
-    pub(crate) fn new(room: Room, device: c_int, context: usize, one_host: bool) -> Arc<Self> {
-        let (over, path) = (AtomicBool::new(false), room.path.clone());
-        let member = Self { room, device, context, one_host, over, state: Mutex::default() };
+    pub(crate) fn new(
+        room: Room,
+        (device, context): (c_int, usize),
+        (one_host, split_share): (bool, bool),
+        life: Arc<Life>,
+    ) -> Arc<Self> {
+        let (state, path) = (Mutex::default(), room.path.clone());
+        let member = Self { room, device, context, one_host, split_share, life, state };
         let member = Arc::new(member);
+        member.life.members().push(Arc::downgrade(&member));
         let mut here = here();
         let family = here.entry(path).or_default();
         family.alive += 1;
@@ -97,7 +114,22 @@ impl Member {
 
     /// Whether kernels are to end.
     pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Acquire)
+        self.life.over.load(Acquire)
+    }
+
+    /// The life of a child: its own, or this one's.
+    pub(crate) fn childs_life(&self) -> Arc<Life> {
+        if self.split_share { self.life.clone() } else { Arc::default() }
+    }
+
+    /// What a child is configured with that is not told otherwise.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms { slots: self.room.slots(), split_share: self.split_share }
+    }
+
+    /// Whether operations are under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.state().under_way.is_empty()
     }
 
     /// Looks until there is something; none if the communicator is over before.
@@ -110,8 +142,9 @@ impl Member {
 
     /// Ends kernels and calls that wait for other ranks.
     fn stop(&self) {
-        self.over.store(true, Release);
-        self.room.ring(self.room.rank);
+        self.life.over.store(true, Release);
+        let members: Vec<_> = self.life.members().iter().filter_map(Weak::upgrade).collect();
+        members.iter().for_each(|member| member.room.ring(member.room.rank));
     }
 
     /// Waits for what does not end by that: a stream that waits for a signal.
@@ -195,6 +228,12 @@ impl Member {
     /// Whether an address is in a symmetric window.
     pub(crate) fn is_in_window(&self, address: usize) -> bool {
         self.state().windows.values().any(|window| window.has(address))
+    }
+}
+
+impl Life {
+    fn members(&self) -> MutexGuard<'_, Vec<Weak<Member>>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -59,12 +59,14 @@ const EVERY: Duration = Duration::from_millis(100);
 const ENTERING: Duration = Duration::from_millis(1);
 
 impl Room {
-    /// Enters, says something of this rank, and waits until all have; what they said.
+    /// Enters, says something of this rank, and waits until all have, or until it is over; what they
+    /// said.
     pub(crate) fn enter(
         path: PathBuf,
         (rank, size): (usize, usize),
         slots: Slots,
         says: &str,
+        is_over: impl Fn() -> bool,
     ) -> io::Result<(Self, Vec<String>)> {
         fs::create_dir_all(&path)?;
         let page = path.join("page");
@@ -80,6 +82,9 @@ impl Room {
             let said: Vec<_> = (0..size).map(read).map_while(Result::ok).collect();
             if said.len() == size {
                 break said;
+            }
+            if is_over() {
+                return Err(io::Error::other("revoked meanwhile"));
             }
             thread::sleep(ENTERING);
         };
