@@ -250,9 +250,14 @@ unsafe impl Lifecycle for NullBackend {
     type Operator = i32;
 
     type Joining = ();
+    type Dividing = ();
 
-    fn join(_: Join) -> Result<()> {
+    fn join(_: Join, _: Option<()>) -> Result<()> {
         Ok(())
+    }
+
+    fn divided((): &mut ()) -> Result<bool> {
+        Ok(true)
     }
 
     fn joined((): &mut ()) -> Result<Option<NullComm>> {

@@ -347,12 +347,40 @@ pub struct Join {
     pub name: &'static str,
     /// How many contexts and signals per context one-sided operations have.
     pub slots: Slot,
+    /// Whether its children may share its resources.
+    pub split_share: bool,
     /// Where faults and pending errors of this rank's communicator go.
     pub health: Arc<Health>,
     /// How long the communicator's waits may take.
     pub deadline: Duration,
     /// To the ranks in other processes; none where all ranks share this one's memory.
     pub wire: Option<Arc<dyn Wire>>,
+}
+
+/// One rank's part in the division of a communicator.
+pub struct Part {
+    /// Its place in a child; none for a rank that stays out.
+    pub place: Option<ChildPlace>,
+    /// Whether the child is one that borrows its parent: such a one may share the parent's resources.
+    pub borrows: bool,
+}
+
+/// A rank's place in a communicator that is made of some of another one's ranks.
+pub struct ChildPlace {
+    /// Which child: the same on all of its ranks, another one on those of other children.
+    pub color: u32,
+    /// The rank there.
+    pub rank: u32,
+    /// How many ranks it has.
+    pub size: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// How many contexts and signals per context its one-sided operations have.
+    pub slots: Slot,
+    /// Whether its own children may share its resources.
+    pub split_share: bool,
+    /// How long it may take to connect.
+    pub deadline: Duration,
 }
 
 /// Looks at a communicator while somebody waits for its work, and once more when the wait is over;
@@ -390,6 +418,9 @@ pub unsafe trait Lifecycle: Launches {
     /// A communicator in the making.
     type Joining: Send + 'static;
 
+    /// A communicator that is being divided.
+    type Dividing: Send + 'static;
+
     /// What it runs on and all ranks must have in common, for people: `NCCL 2.28.3`. Empty if there is
     /// nothing to compare.
     fn release() -> String {
@@ -403,18 +434,46 @@ pub unsafe trait Lifecycle: Launches {
         None
     }
 
+    /// Whether there can be communicators with so many contexts and signals.
+    ///
+    /// # Errors
+    /// There cannot.
+    fn offers(slots: Slot) -> Result<()> {
+        let _ = slots;
+        Ok(())
+    }
+
     /// Starts to join; the host does not wait. Called by all ranks of `id`. What is dropped before
-    /// it is [`joined`](Self::joined) ends by itself.
+    /// it is [`joined`](Self::joined) ends by itself. A rank of a child passes what
+    /// [`divide`](Self::divide) gave it.
     ///
     /// # Errors
     /// The communicator cannot be made.
-    fn join(join: Join) -> Result<Self::Joining>;
+    fn join(join: Join, from: Option<Self::Dividing>) -> Result<Self::Joining>;
 
     /// The communicator, once it is made; never blocks. Not asked again after it gave one.
     ///
     /// # Errors
     /// The communicator cannot be made.
     fn joined(joining: &mut Self::Joining) -> Result<Option<Self::Comm>>;
+
+    /// Starts to divide a communicator into children; the host does not wait. Called by all its ranks,
+    /// also those that stay out, when they have agreed on it and nothing is under way on it. None where
+    /// children join as first communicators do. What is dropped before it is over has failed: the
+    /// communicator can only be aborted.
+    ///
+    /// # Errors
+    /// It cannot be divided.
+    fn divide(comm: &Self::Comm, part: &Part) -> Result<Option<Self::Dividing>> {
+        let _ = (comm, part);
+        Ok(None)
+    }
+
+    /// Whether the part of a rank that stays out is over; never blocks.
+    ///
+    /// # Errors
+    /// The division has failed.
+    fn divided(dividing: &mut Self::Dividing) -> Result<bool>;
 
     /// A rank of communicator `id` will never connect.
     fn absent(id: u64, rank: Rank, why: &str) {

@@ -32,6 +32,11 @@ pub struct CommConfig {
     /// x ranks x ranks are 2^26 at most. NCCL: `numRmaSig`, 2.31 for more than 1.
     #[builder(default = 1)]
     pub signals: u32,
+    /// Whether children that borrow this communicator (`split_shared`) use its resources: network
+    /// connections, proxy threads, device memory. All ranks choose the same. `false` unless set. NCCL:
+    /// `splitShare`, 2.18, which counts on the parent.
+    #[builder(default = false)]
+    pub split_share: bool,
 }
 
 impl CommConfig {

@@ -34,6 +34,7 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) ordinal: u32,
     pub(crate) deadline: Duration,
     pub(crate) slots: Slot,
+    pub(super) split_share: bool,
     /// There was a symmetric window: signals are set up.
     pub(crate) has_signals: bool,
     /// What waits that were refused would have consumed.
@@ -67,6 +68,7 @@ impl<B: Backend> Core<B> {
             ordinal,
             deadline,
             slots,
+            split_share: config.split_share,
             has_signals,
             unconsumed: Unconsumed::default(),
             lists,
@@ -179,6 +181,32 @@ impl<B: Backend> Core<B> {
         Ok(())
     }
 
+    /// A rank without a child waits for its part in a division to be over.
+    pub(super) fn stand_by(
+        &self,
+        dividing: Option<B::Dividing>,
+        operation: Topic,
+        site: Site,
+    ) -> Result<()> {
+        let Some(mut dividing) = dividing else { return Ok(()) };
+        let started = Instant::now();
+        let outcome = loop {
+            match B::divided(&mut dividing) {
+                Ok(false) if started.elapsed() < self.deadline => std::thread::sleep(REST),
+                Ok(false) => {
+                    let report = "the backend is still dividing the communicator".to_owned();
+                    let waited = started.elapsed();
+                    let timeout = Timeout { operation, site, waited, report };
+                    break Err(Error::Timeout(Box::new(timeout)));
+                }
+                Ok(true) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        // Before it is dropped, which ends the division.
+        outcome.inspect_err(|error| self.health.fail(error.clone()))
+    }
+
     /// Keeps an operator, and lets go of one whose handle is gone.
     pub(super) fn add_operator(&mut self, made: Made<B>) -> Result<Key> {
         let (key, old) = self.resources.add_operator(made);
@@ -256,6 +284,9 @@ impl<B: Backend> Core<B> {
     pub(super) fn abort(&mut self, why: &str) {
         let (comm, control) = self.take();
         let is_alive = control.is_some();
+        if comm.is_some() {
+            self.health.takes_down(why);
+        }
         abort::<B>(comm, control, why);
         if is_alive {
             self.health.end();
@@ -294,6 +325,7 @@ fn abort<B: Backend>(comm: Option<B::Comm>, control: Option<Control>, why: &str)
 
 /// Ends a communicator that was dropped: its program may not know.
 pub(super) fn abandon<B: Backend>(comm: B::Comm, control: &Control, health: &Health, why: &str) {
+    health.takes_down(why);
     B::abort(comm, why);
     control.depart(why);
     match B::ENDS_REACH_POINTS {

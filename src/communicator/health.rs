@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::backend::Watch;
-use crate::error::{Aborted, Error, Revocation, told};
+use crate::error::{Aborted, Error, Revocation, Site, told};
 use crate::{Rank, Result};
 
 /// Tells the other ranks of a fault.
@@ -170,6 +170,30 @@ impl Health {
             let mut family = of.family();
             family.retain(|member| member.strong_count() > 0);
             family.push(Arc::downgrade(member));
+        }
+    }
+
+    /// What poisons this one poisons the other, until [`lets_go`](Self::lets_go); now too.
+    pub(crate) fn holds(&self, other: &Arc<Self>) {
+        self.family().push(Arc::downgrade(other));
+        if let Some(fault) = self.fault() {
+            other.fail(fault);
+        }
+    }
+
+    pub(crate) fn lets_go(&self, other: &Arc<Self>) {
+        self.family().retain(|member| !std::ptr::eq(member.as_ptr(), Arc::as_ptr(other)));
+    }
+
+    /// It is about to be aborted, and what it shares with others too: they end with it.
+    pub(crate) fn takes_down(&self, why: &str) {
+        let family = std::mem::take(&mut *self.family());
+        for member in family.iter().filter_map(Weak::upgrade) {
+            let aborted = || {
+                let (why, by, at) = (why.to_owned(), self.rank, Site::caller());
+                Error::Aborted(Box::new(Aborted { why, by, at }))
+            };
+            member.fail(self.fault().unwrap_or_else(aborted));
         }
     }
 

@@ -44,15 +44,7 @@ impl<W: World, S: State> Communicator<W, S> {
             setup.seat.take().depart(&refused.to_string());
             return Err(refused);
         }
-        let limit = setup.config.deadline;
-        let starting = Starting::post(setup, site);
-        match starting.ready(limit, true) {
-            Ok(live) => Ok(Communicator::of(live)),
-            Err(Failed { error, mut value }) => {
-                value.fail(&error);
-                Err(error)
-            }
-        }
+        Starting::post(setup, site).connect().map(Communicator::of)
     }
 
     /// Starts to connect and returns at once. All ranks must call it (or `connect`).
@@ -196,6 +188,8 @@ pub struct Starting<W: World> {
     ticket: Ticket,
     health: Arc<Health>,
     site: Site,
+    /// Of a child that the backend makes by dividing its parent: until it joins.
+    dividing: Option<<Back<W> as Lifecycle>::Dividing>,
     /// From when all ranks have come until it is ready.
     joining: Option<(<Back<W> as Lifecycle>::Joining, Stream<W::Device>)>,
 }
@@ -214,6 +208,7 @@ struct Hello {
     ordinal: u32,
     name: String,
     slots: (u32, u32),
+    split_share: bool,
 }
 
 impl<W: World> Starting<W> {
@@ -231,13 +226,47 @@ impl<W: World> Starting<W> {
             ordinal: device.ordinal(),
             name: W::NAME.to_owned(),
             slots: (config.slots().context, config.slots().index),
+            split_share: config.split_share,
         };
         // Two strings and a number always encode.
         let bytes = postcard::to_stdvec(&hello).unwrap_or_default();
         let ticket = control.post("init", site, bytes);
         let health = Arc::new(Health::new(W::NAME, rank));
         let control = Some(control);
-        Self { device, config, size, control, ticket, health, site, joining: None }
+        let (dividing, joining) = (None, None);
+        Self { device, config, size, control, ticket, health, site, dividing, joining }
+    }
+
+    /// Waits until it is ready. If it fails the other ranks are told.
+    fn connect(self) -> Result<Live<W>> {
+        let limit = self.config.deadline;
+        self.ready(limit, true).map_err(|Failed { error, mut value }| {
+            value.fail(&error);
+            error
+        })
+    }
+
+    /// The same of a child. If the parent fails meanwhile, ranks may be missing here that have not come
+    /// this far. If the backend divides the parent, that fails with the child.
+    pub(super) fn connect_child(
+        mut self,
+        parent: &Health,
+        dividing: Option<<Back<W> as Lifecycle>::Dividing>,
+    ) -> Result<Live<W>> {
+        let (health, limit, divides) =
+            (self.health.clone(), self.config.deadline, dividing.is_some());
+        self.dividing = dividing;
+        parent.holds(&health);
+        let outcome = self.ready(limit, true);
+        parent.lets_go(&health);
+        outcome.map_err(|Failed { error, mut value }| {
+            if divides {
+                // Before what divides it is dropped.
+                parent.fail(error.clone());
+            }
+            value.fail(&error);
+            error
+        })
     }
 
     pub(super) fn place(&self) -> (Rank, usize) {
@@ -287,12 +316,13 @@ impl<W: World> Starting<W> {
             ordinal: self.device.ordinal(),
             name: W::NAME,
             slots: self.config.slots(),
+            split_share: self.config.split_share,
             health: self.health.clone(),
             deadline: self.config.deadline,
             wire: control.wire(),
         };
         let stream = Stream::open(&self.device)?;
-        self.joining = Some((<Back<W> as Lifecycle>::join(join)?, stream));
+        self.joining = Some((Back::<W>::join(join, self.dividing.take())?, stream));
         Ok(())
     }
 
@@ -464,6 +494,10 @@ fn agree(parts: &Parts) -> Result<()> {
             );
             return fail(vec![0, rank], why);
         }
+        if hello.split_share != first.split_share {
+            let why = "are configured with `split_share` and without; configure all ranks alike";
+            return fail(vec![0, rank], why.to_owned());
+        }
         if hello.release != first.release {
             let why = format!(
                 "run {} and {}; run one release on all ranks",
@@ -485,16 +519,16 @@ fn agree(parts: &Parts) -> Result<()> {
             return fail(vec![other, rank], why);
         }
     }
-    let (contexts, signals) = hellos[0].slots;
+    too_many(size, hellos[0].slots).map_or(Ok(()), |why| fail(Vec::new(), why))
+}
+
+/// What is wrong with so many contexts and signals.
+pub(super) fn too_many(size: usize, (contexts, signals): (u32, u32)) -> Option<String> {
     let each = [size, size, contexts as usize, signals as usize];
     let all = each.into_iter().try_fold(1_usize, usize::checked_mul);
-    if all.is_none_or(|all| all > MOST_SIGNALS) {
-        let why = format!(
-            "{contexts} contexts of {signals} signals, from each rank to each, are more than the {MOST_SIGNALS} that a communicator can have: configure fewer with `CommConfig::builder().contexts(..).signals(..)`"
-        );
-        return fail(Vec::new(), why);
-    }
-    Ok(())
+    all.is_none_or(|all| all > MOST_SIGNALS).then(|| format!(
+        "{contexts} contexts of {signals} signals, from each rank to each, are more than the {MOST_SIGNALS} that a communicator can have: configure fewer with `CommConfig::builder().contexts(..).signals(..)`"
+    ))
 }
 
 impl<W: World> Live<W> {

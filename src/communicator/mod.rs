@@ -31,6 +31,7 @@ mod split;
 mod state;
 mod unconsumed;
 mod values;
+mod wishes;
 
 pub use abort::AbortHandle;
 pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, Unnamed};

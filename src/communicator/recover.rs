@@ -215,6 +215,7 @@ impl<W: World> Live<W> {
             deadline: self.core.deadline,
             contexts: self.core.slots.context,
             signals: self.core.slots.index,
+            split_share: self.core.split_share,
         };
         let (seat, limit) = (meeting.successor(decision), config.deadline);
         let setup = Setup { seat, device: self.device.clone(), config };

@@ -4,25 +4,37 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use serde::{Deserialize, Serialize};
-
 use super::builder::Setup;
-use super::lifecycle::Gone;
-use super::{CanEnqueue, CommConfig, Communicator, Shared, State, Uninit};
+use super::lifecycle::{Gone, Starting};
+use super::wishes::{Child as Wanted, Wish, Wishes};
+use super::{CanEnqueue, CommConfig, Communicator, Shared, State};
+use crate::backend::{ChildPlace, Lifecycle, Part};
 use crate::error::{Aborted, BadGroups, Error, Site};
-use crate::{Label, Rank, Result, World, unwind};
+use crate::{Device, Label, Rank, Result, World, unwind};
 
-/// What each rank asks for.
-#[derive(Serialize, Deserialize)]
-struct Wish {
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// What the others are told that a rank called which refused to split.
+const REFUSED: &str = "a split that was refused";
+
+/// What a rank asks for.
+struct Ask {
     color: Option<u32>,
     key: i64,
+    /// The child borrows its parent.
+    borrows: bool,
 }
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Divides the ranks: those of one `color` become one communicator named `L`, ordered by `key`,
-    /// then by their rank here. All ranks call it; the host waits for them. The children own what
-    /// they use; they outlive their parent if they like. NCCL: `ncclCommSplit`, 2.18.
+    /// then by their rank here. All ranks call it; the host waits for this rank's work on the
+    /// communicator, then for the others. The children own what they use; they outlive their parent if
+    /// they like. They are configured as it is: see [`split_with`](Self::split_with).
+    ///
+    /// NCCL: `ncclCommSplit`, 2.18, with the parent's ranks in the children's order as colours and keys.
+    /// On a communicator with [`CommConfig::split_share`], whose children share whatever is asked for,
+    /// `ncclCommInitRankConfig` with a new id. If a rank is lost or fails meanwhile, this communicator is
+    /// poisoned: NCCL waits for every rank of it.
     ///
     /// ```
     /// # use typed_nccl::{Communicator, Device, Result, tag};
@@ -35,7 +47,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// ```
     ///
     /// # Errors
-    /// A lost peer; a passed deadline; ranks that make other host-side calls.
+    /// [`Error::InitFailed`] on every rank: ranks of one colour that ask for children of other names or
+    /// configurations; nothing is divided then. A lost peer; a passed deadline; ranks that make other
+    /// host-side calls.
     #[track_caller]
     pub fn split<L: Label>(
         &mut self,
@@ -46,8 +60,29 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let site = Site::caller();
-        let child = self.divide::<L>(Wish { color: Some(color), key }, site)?;
+        let child =
+            self.divide::<L>(Ask { color: Some(color), key, borrows: false }, None, site)?;
         // A rank that names a colour has a place among those that do.
+        child.ok_or_else(|| super::ended(&S::live(&self.body).core.health))
+    }
+
+    /// [`split`](Self::split) whose children are configured as said; the ranks of one colour say the
+    /// same, but for the deadline.
+    ///
+    /// # Errors
+    /// As there; [`Error::Unsupported`]: the loaded NCCL does not offer it.
+    #[track_caller]
+    pub fn split_with<L: Label>(
+        &mut self,
+        color: u32,
+        key: i64,
+        config: CommConfig,
+    ) -> Result<Communicator<L::On<W::Device>>>
+    where
+        S: CanEnqueue,
+    {
+        let (site, ask) = (Site::caller(), Ask { color: Some(color), key, borrows: false });
+        let child = self.divide::<L>(ask, Some(config), site)?;
         child.ok_or_else(|| super::ended(&S::live(&self.body).core.health))
     }
 
@@ -65,7 +100,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        self.divide::<L>(Wish { color, key }, Site::caller())
+        self.divide::<L>(Ask { color, key, borrows: false }, None, Site::caller())
     }
 
     /// [`split`](Self::split) by lists of ranks, in the order in which the ranks will stand: `None`
@@ -100,7 +135,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let own = place[self.rank().index()];
         let color = own.map(|(group, _)| u32::try_from(group).unwrap_or(u32::MAX));
         let key = own.map_or(0, |(_, at)| i64::try_from(at).unwrap_or(i64::MAX));
-        self.divide::<L>(Wish { color, key }, site)
+        self.divide::<L>(Ask { color, key, borrows: false }, None, site)
     }
 
     /// A grid of `rows` x `cols` ranks, rank = row * cols + col: one communicator along each column
@@ -141,15 +176,18 @@ impl<W: World, S: State> Communicator<W, S> {
         let color = |n: usize| Some(u32::try_from(n).unwrap_or(u32::MAX));
         let key = i64::try_from(rank).unwrap_or(i64::MAX);
         let dead = |comm: &Self| super::ended(&S::live(&comm.body).core.health);
-        let along_rows = self.divide::<R>(Wish { color: color(rank % cols), key }, site)?;
+        let ask = |n| Ask { color: color(n), key, borrows: false };
+        let along_rows = self.divide::<R>(ask(rank % cols), None, site)?;
         let along_rows = along_rows.ok_or_else(|| dead(self))?;
-        let along_cols = self.divide::<C>(Wish { color: color(rank / cols), key }, site)?;
+        let along_cols = self.divide::<C>(ask(rank / cols), None, site)?;
         let along_cols = along_cols.ok_or_else(|| dead(self))?;
         Ok(Mesh { along_rows, along_cols })
     }
 
-    /// [`split`](Self::split) whose children share this communicator's resources. They borrow it and
-    /// share its fate: what kills one kills all of them. See [`SharedChild`]. NCCL: `splitShare`.
+    /// [`split`](Self::split) whose children borrow this communicator and share its fate: what kills one
+    /// kills all of them. See [`SharedChild`]. Where the communicator was made with
+    /// [`CommConfig::split_share`], they use its resources too, so that they are made faster and take less
+    /// memory; else they have their own. NCCL: `ncclCommSplit`, 2.18, of a parent with `splitShare`.
     ///
     /// # Errors
     /// As there.
@@ -163,7 +201,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let site = Site::caller();
-        let child = self.divide::<L>(Wish { color: Some(color), key }, site)?;
+        let child = self.divide::<L>(Ask { color: Some(color), key, borrows: true }, None, site)?;
         let parent = &S::live(&self.body).core.health;
         let comm = child.ok_or_else(|| super::ended(parent))?;
         parent.share_fate(&comm.body.core.health);
@@ -172,7 +210,8 @@ impl<W: World, S: State> Communicator<W, S> {
 
     fn divide<L: Label>(
         &mut self,
-        wish: Wish,
+        ask: Ask,
+        config: Option<CommConfig>,
         site: Site,
     ) -> Result<Option<Communicator<L::On<W::Device>>>>
     where
@@ -182,31 +221,44 @@ impl<W: World, S: State> Communicator<W, S> {
         let core = &live.core;
         core.may_wait("split", site)?;
         let control = core.control()?;
-        // Numbers always encode.
-        let ticket = control.post("split", site, postcard::to_stdvec(&wish).unwrap_or_default());
-        let parts = core.collect(ticket, "split", site)?;
-        let wishes = parts.iter().map(|part| postcard::from_bytes::<Wish>(part).ok());
-        let mut members: Vec<(i64, usize)> = wishes
-            .enumerate()
-            .filter_map(|(rank, other)| other.map(|other| (rank, other)))
-            .filter(|(_, other)| other.color.is_some() && other.color == wish.color)
-            .map(|(rank, other)| (other.key, rank))
-            .collect();
-        members.sort_unstable();
-        let own = core.rank.index();
-        let Some(place) = members.iter().position(|&(_, rank)| rank == own) else {
-            return Ok(None);
-        };
-        let Some(color) = wish.color else { return Ok(None) };
-        let members: Vec<u32> = members.iter().map(|&(_, rank)| Rank::at(rank).0).collect();
-        let seat = control.child(ticket, color, place, &members);
-        let config = CommConfig {
+        if let Some(config) = &config {
+            Back::<W>::offers(config.slots()).inspect_err(|_| control.refuse(REFUSED, site))?;
+        }
+        let config = config.unwrap_or(CommConfig {
             deadline: core.deadline,
             contexts: core.slots.context,
             signals: core.slots.index,
+            split_share: core.split_share,
+        });
+        // NCCL divides what is at rest.
+        core.drained("split", site)?;
+        let Ask { color, key, borrows } = ask;
+        let child = Wanted::new(<L::On<W::Device>>::NAME, &config, borrows);
+        let wish = Wish { color, key, child };
+        // Numbers and texts always encode.
+        let ticket = control.post("split", site, postcard::to_stdvec(&wish).unwrap_or_default());
+        let wishes = Wishes::of(&core.collect(ticket, "split", site)?);
+        wishes.agree(core.health.name())?;
+        let members = wishes.members(color);
+        let own = members.iter().position(|&rank| rank == core.rank.0);
+        let place = own.zip(members.first()).map(|(rank, &first)| ChildPlace {
+            color: first,
+            rank: Rank::at(rank).0,
+            size: u32::try_from(members.len()).unwrap_or(u32::MAX),
+            name: <L::On<W::Device>>::NAME,
+            slots: config.slots(),
+            split_share: config.split_share,
+            deadline: config.deadline,
+        });
+        let dividing = Back::<W>::divide(core.comm()?, &Part { place, borrows })
+            .inspect_err(|error| core.health.fail(error.clone()))?;
+        let (Some(own), Some(color)) = (own, color) else {
+            return core.stand_by(dividing, "split", site).map(|()| None);
         };
+        let seat = control.child(ticket, color, own, &members);
         let setup = Setup::<L::On<W::Device>> { seat, device: live.device.clone(), config };
-        Communicator::<_, Uninit>::of(setup).connect().map(Some)
+        let child = Starting::post(setup, site).connect_child(&core.health, dividing)?;
+        Ok(Some(Communicator::of(child)))
     }
 
     #[cold]
@@ -227,7 +279,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         match S::live(&self.body).core.control() {
-            Ok(control) => control.refuse("a split that was refused", site),
+            Ok(control) => control.refuse(REFUSED, site),
             Err(error) => return error,
         }
         Error::BadGroups(Box::new(BadGroups { why, site }))

@@ -11,6 +11,7 @@ mod hazards;
 mod moves;
 mod ranges;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -228,8 +229,9 @@ unsafe impl Lifecycle for HostBackend {
     type Operator = Scale;
 
     type Joining = Option<Member>;
+    type Dividing = Infallible;
 
-    fn join(join: Join) -> Result<Option<Member>> {
+    fn join(join: Join, _: Option<Infallible>) -> Result<Option<Member>> {
         if join.wire.is_some() {
             let (size, why) = (join.size as usize, NO_WIRE.to_owned());
             return Err(Error::InitFailed(Box::new(InitFailed { size, ranks: Vec::new(), why })));
@@ -239,6 +241,10 @@ unsafe impl Lifecycle for HostBackend {
 
     fn joined(joining: &mut Option<Member>) -> Result<Option<Member>> {
         Ok(joining.take())
+    }
+
+    fn divided(dividing: &mut Infallible) -> Result<bool> {
+        match *dividing {}
     }
 
     fn absent(id: u64, rank: Rank, why: &str) {

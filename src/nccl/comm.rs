@@ -15,12 +15,13 @@ use super::api::{Nccl, unsupported};
 use super::compare::Compared;
 use super::exit;
 use super::family::{self, Family, Owing};
-use super::join::{Joining, Rest};
+use super::join::{self, Joining, Rest};
+use super::making::Making;
 use super::recorder::Recorder;
 use super::values::{self, Operator};
 use super::watch;
 use super::window::Windowed;
-use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Streams};
+use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Part, Slot, Streams};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::{Error, Surplus};
@@ -111,6 +112,10 @@ pub struct Comm {
     pub(super) held: RefCell<Vec<(Option<u64>, Arc<Allocation<CudaBackend>>)>>,
     pub(super) gpu: &'static Gpu,
     pub(super) size: u32,
+    pub(super) slots: Slot,
+    pub(super) deadline: Duration,
+    /// Whether NCCL has its children share its resources.
+    pub(super) split_share: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) health: Arc<Health>,
 }
@@ -126,6 +131,8 @@ pub(super) struct Shared {
     handle: Mutex<Option<Handle>>,
     /// Held by a thread that revokes it: the end comes after.
     revoking: Mutex<()>,
+    /// Held by a thread that divides it: the end comes after.
+    dividing: Mutex<()>,
     revoked: AtomicBool,
     pub(super) family: Arc<Family>,
     pub(super) rank: usize,
@@ -145,6 +152,7 @@ impl Comm {
             nccl,
             handle: Mutex::new(Some(handle)),
             revoking: Mutex::default(),
+            dividing: Mutex::default(),
             revoked: AtomicBool::new(false),
             family,
             rank,
@@ -166,6 +174,9 @@ impl Comm {
             held: RefCell::default(),
             gpu,
             size: join.size,
+            slots: join.slots,
+            deadline: join.deadline,
+            split_share: join.split_share,
             shared,
             health: join.health,
         }
@@ -263,10 +274,11 @@ impl Shared {
                 settle(&stream, limit);
             }
             drop(shared.revoking.lock());
+            drop(shared.dividing.lock());
         };
-        // SAFETY: the rank's thread ends the communicator, and whoever asks it for errors or revokes it
-        // takes the handle from the lock: it is no longer there. A revocation that had begun is over
-        // when its lock is free.
+        // SAFETY: the rank's thread ends the communicator, and whoever asks it for errors, revokes or
+        // divides it takes the handle from the lock: it is no longer there. A revocation or a division
+        // that had begun is over when its lock is free.
         let over =
             unsafe { handle.abort(self.nccl, self.id, patience, first, move || family.leave()) };
         if let Some(waits) = waits
@@ -301,6 +313,15 @@ impl Shared {
         };
         let thread = std::thread::Builder::new().name("NCCL revoke".to_owned());
         thread.spawn(work).is_ok()
+    }
+
+    /// Makes a call that divides it; none if it has ended. The end waits for it.
+    pub(super) fn divides<R>(&self, call: impl FnOnce(ncclComm_t) -> R) -> Option<R> {
+        let _dividing = self.dividing.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let raw = handle.as_ref().map(|handle| handle.0);
+        drop(handle);
+        raw.map(call)
     }
 
     /// Whether it can only be aborted.
@@ -390,6 +411,7 @@ unsafe impl Lifecycle for CudaBackend {
     type Comm = Comm;
     type Operator = Operator;
     type Joining = Joining;
+    type Dividing = Making;
 
     fn release() -> String {
         // Without one, joining says why.
@@ -400,8 +422,20 @@ unsafe impl Lifecycle for CudaBackend {
         Gpu::open(ordinal).ok()?.place()
     }
 
-    fn join(join: Join) -> Result<Joining> {
-        Joining::start(join)
+    fn offers(slots: Slot) -> Result<()> {
+        join::offers(Nccl::load()?, slots)
+    }
+
+    fn join(join: Join, from: Option<Making>) -> Result<Joining> {
+        Joining::start(join, from)
+    }
+
+    fn divide(comm: &Comm, part: &Part) -> Result<Option<Making>> {
+        comm.divide(part)
+    }
+
+    fn divided(dividing: &mut Making) -> Result<bool> {
+        dividing.poll().map(|over| over.is_some())
     }
 
     fn joined(joining: &mut Joining) -> Result<Option<Comm>> {
@@ -473,9 +507,10 @@ unsafe impl Lifecycle for CudaBackend {
         let error = comm.shared.async_error();
         let Some(handle) = comm.end() else { return };
         let destroy = comm.nccl.api.ncclCommDestroy();
-        // Nobody revokes it from here on: the handle is out of the lock.
-        let revoking = comm.shared.revoking.try_lock().is_err();
-        let (None, Ok(destroy), false) = (&error, destroy, revoking) else {
+        // Nobody revokes or divides it from here on: the handle is out of the lock.
+        let shared = &comm.shared;
+        let busy = shared.revoking.try_lock().is_err() || shared.dividing.try_lock().is_err();
+        let (None, Ok(destroy), false) = (&error, destroy, busy) else {
             return comm.shared.abort(handle, None);
         };
         let Some(_inside) = exit::enter(comm.shared.id) else { return };

@@ -27,6 +27,8 @@ mod raw;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod refused;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod splits;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod stage;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod strangers;
@@ -47,6 +49,7 @@ fn main() {
         machines::TESTS,
         strangers::TESTS,
         mixed::TESTS,
+        splits::TESTS,
     ]);
 }
 

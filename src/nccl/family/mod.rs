@@ -47,8 +47,7 @@ pub(super) struct Family {
     pub(super) signals: Signals,
     /// Held by who takes over what another process told.
     hearing: Mutex<()>,
-    /// Known as soon as NCCL's id is.
-    remains: OnceLock<Arc<Remains>>,
+    remains: Arc<Remains>,
     /// To the others, where they are other processes.
     remote: Option<Remote>,
 }
@@ -132,9 +131,9 @@ pub(super) fn all() -> Vec<Arc<Family>> {
 }
 
 impl Family {
-    /// The family of this communicator. Its first member asks NCCL for an id; where the members have
-    /// families of their own, rank 0 does, and tells the others.
-    pub(super) fn meet(nccl: &Nccl, join: &Join) -> Result<Arc<Self>> {
+    /// The family of this communicator. With `by_id` its first member asks NCCL for an id; where the
+    /// members have families of their own, rank 0 does, and tells the others.
+    pub(super) fn meet(nccl: &Nccl, join: &Join, by_id: bool) -> Result<Arc<Self>> {
         let mut families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
         families.retain(|_, family| family.strong_count() > 0);
         let key = (join.id, join.wire.is_some().then_some(join.rank));
@@ -143,7 +142,7 @@ impl Family {
             Some(family) => family,
             None => {
                 let family = Arc::new(Self::new(join));
-                if join.wire.is_none() || join.rank == 0 {
+                if by_id && (join.wire.is_none() || join.rank == 0) {
                     family.know(unique_id(nccl)?);
                 }
                 families.insert(key, Arc::downgrade(&family));
@@ -157,12 +156,8 @@ impl Family {
             let (health, deadline) = (Arc::downgrade(&join.health), join.deadline);
             let _ = member.seen.set(Seen { health, deadline });
         }
-        let mut state = family.state();
-        state.live += 1;
-        if let Some(remains) = family.remains.get() {
-            remains.join();
-        }
-        drop(state);
+        family.state().live += 1;
+        family.remains.join();
         if let Some(remote) = &family.remote {
             remote.listen(&family);
             if let Some(unique) = family.unique.get() {
@@ -183,24 +178,17 @@ impl Family {
             state: Mutex::default(),
             signals: Signals::default(),
             hearing: Mutex::default(),
-            remains: OnceLock::new(),
+            remains: match &join.wire {
+                Some(_) => Remains::of(join.id),
+                None => Arc::default(),
+            },
             remote: join.wire.clone().map(|wire| Remote::new(wire, join.rank as usize)),
         }
     }
 
     /// NCCL's id is there. Said once.
     fn know(&self, unique: ncclUniqueId) {
-        let state = self.state();
-        let remains = match self.remote {
-            Some(_) => Remains::of(&unique.to_bytes()),
-            None => Arc::default(),
-        };
-        for _ in 0..state.live {
-            remains.join();
-        }
-        if self.remains.set(remains).is_ok() {
-            let _ = self.unique.set(unique);
-        }
+        let _ = self.unique.set(unique);
     }
 
     /// NCCL's id; waits for it where another process makes it.
@@ -259,18 +247,14 @@ impl Family {
         memory: impl IntoIterator<Item = Arc<Allocation<CudaBackend>>>,
         streams: Vec<Arc<CudaStream>>,
     ) {
-        if let Some(remains) = self.remains.get() {
-            remains.park(memory, streams);
-        }
+        self.remains.park(memory, streams);
     }
 
     /// A member has ended, or never joined.
     pub(super) fn leave(&self) {
         let mut state = self.state();
         state.live = state.live.saturating_sub(1);
-        if let Some(remains) = self.remains.get() {
-            remains.leave();
-        }
+        self.remains.leave();
     }
 
     /// Ranks called what differs, and NCCL takes no call back: that is the end for all of them, with
@@ -363,7 +347,7 @@ impl Family {
     /// lost count only if that is asked for.
     pub(super) fn is_quiet(&self, lost_too: bool) -> bool {
         let state = self.state();
-        let ended = self.remains.get().map_or_else(Vec::new, |remains| remains.streams());
+        let ended = self.remains.streams();
         let alive: Vec<_> = state.carriers.iter().filter_map(Weak::upgrade).collect();
         drop(state);
         let is_over = |stream: &Arc<CudaStream>| !lost_too && stream.is_lost() || stream.is_idle();

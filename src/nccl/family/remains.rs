@@ -35,18 +35,16 @@ impl Drop for Remains {
 }
 
 impl Remains {
-    /// Those of a communicator whose ranks in this process have no memory of ours in common: by
-    /// NCCL's id.
-    pub(super) fn of(id: &[u8]) -> Arc<Self> {
-        static KNOWN: LazyLock<Mutex<HashMap<Vec<u8>, Weak<Remains>>>> =
-            LazyLock::new(Mutex::default);
+    /// Those of a communicator whose ranks in this process have no family in common: by its id.
+    pub(super) fn of(id: u64) -> Arc<Self> {
+        static KNOWN: LazyLock<Mutex<HashMap<u64, Weak<Remains>>>> = LazyLock::new(Mutex::default);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, remains| remains.strong_count() > 0);
-        if let Some(remains) = known.get(id).and_then(Weak::upgrade) {
+        if let Some(remains) = known.get(&id).and_then(Weak::upgrade) {
             return remains;
         }
         let remains = Arc::new(Self::default());
-        known.insert(id.to_vec(), Arc::downgrade(&remains));
+        known.insert(id, Arc::downgrade(&remains));
         remains
     }
 

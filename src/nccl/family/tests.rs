@@ -70,6 +70,7 @@ fn ranks(n: u32) -> Ranks {
             slots: Slot { context: 1, index: 1 },
             health: health.clone(),
             deadline,
+            split_share: false,
             wire: Some(Arc::new(End(net.clone(), Rank(rank)))),
         };
         let family = Arc::new(Family::new(&join));

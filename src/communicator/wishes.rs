@@ -1,0 +1,98 @@
+//! What the ranks ask for when they divide a communicator. All of them see the same wishes, so all of them
+//! come to the same answer.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::CommConfig;
+use super::lifecycle::too_many;
+use crate::Rank;
+use crate::Result;
+use crate::control::Parts;
+use crate::error::{Error, InitFailed};
+
+/// One rank's.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Wish {
+    pub(super) color: Option<u32>,
+    pub(super) key: i64,
+    pub(super) child: Child,
+}
+
+/// What the ranks of one child have in common.
+#[derive(PartialEq, Serialize, Deserialize)]
+pub(super) struct Child {
+    name: String,
+    slots: (u32, u32),
+    split_share: bool,
+    borrows: bool,
+}
+
+impl Child {
+    pub(super) fn new(name: &str, config: &CommConfig, borrows: bool) -> Self {
+        let (name, slots) = (name.to_owned(), config.slots());
+        Self { name, slots: (slots.context, slots.index), split_share: config.split_share, borrows }
+    }
+
+    /// What the ranks of one child do that ask for these two; none if they ask for the same.
+    fn differs(&self, other: &Self) -> Option<String> {
+        if self.name != other.name {
+            let (one, two) = (&self.name, &other.name);
+            return Some(format!("name it differently, {one} and {two}"));
+        }
+        if self.slots != other.slots {
+            let (one, two) = (self.slots, other.slots);
+            return Some(format!("configure it with {one:?} and {two:?} contexts and signals"));
+        }
+        if self.split_share != other.split_share {
+            return Some("configure it with `split_share` and without".to_owned());
+        }
+        (self != other).then(|| "call `split_shared` and `split`".to_owned())
+    }
+}
+
+/// All ranks', by rank. None of one that does not read.
+pub(super) struct Wishes(Vec<Option<Wish>>);
+
+impl Wishes {
+    pub(super) fn of(parts: &Parts) -> Self {
+        Self(parts.iter().map(|part| postcard::from_bytes(part).ok()).collect())
+    }
+
+    /// The ranks of a colour, in the order in which they stand there; none without one.
+    pub(super) fn members(&self, color: Option<u32>) -> Vec<u32> {
+        let wishes = self.0.iter().enumerate();
+        let mut members: Vec<(i64, u32)> = wishes
+            .filter_map(|(rank, wish)| Some((rank, wish.as_ref()?)))
+            .filter(|(_, wish)| wish.color.is_some() && wish.color == color)
+            .map(|(rank, wish)| (wish.key, Rank::at(rank).0))
+            .collect();
+        members.sort_unstable();
+        members.into_iter().map(|(_, rank)| rank).collect()
+    }
+
+    /// Whether there can be all the children that the ranks of communicator `name` ask for.
+    pub(super) fn agree(&self, name: &str) -> Result<()> {
+        let mut children: HashMap<u32, (usize, usize, &Child)> = HashMap::new();
+        for (rank, wish) in self.0.iter().enumerate() {
+            let Some(Wish { color: Some(color), child, .. }) = wish else { continue };
+            let (first, size, known) = children.entry(*color).or_insert((rank, 0, child));
+            *size += 1;
+            let fail = |ranks: &[usize], why| {
+                let ranks = ranks.iter().map(|rank| Rank::at(*rank)).collect();
+                Err(Error::InitFailed(Box::new(InitFailed { size: self.0.len(), ranks, why })))
+            };
+            if let Some(why) = known.differs(child) {
+                let why = format!(
+                    "give one colour, {color}, when {name} is split, and {why}; ask for the same on all ranks of a child"
+                );
+                return fail(&[*first, rank], why);
+            }
+            if let Some(why) = too_many(*size, child.slots) {
+                return fail(&[], why);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! A thread on which NCCL makes a communicator. Its calls block until every rank that it needs has made
+//! them, so that who waits for it keeps its deadline.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use nccl_sys::{ncclComm_t, ncclConfig_t, ncclResult_t};
+
+use super::api::Nccl;
+use super::comm::{Handle, Shared};
+use super::connect::connect;
+use super::exit;
+use crate::Result;
+use crate::backend::Slot;
+use crate::communicator::Health;
+use crate::cuda::Gpu;
+use crate::error::{Error, InitFailed, Unsupported};
+
+/// A call of NCCL's that makes a communicator, under way.
+pub struct Making {
+    made: Receiver<Result<Option<Made>>>,
+    /// The communicator that is divided, if it is one's child.
+    parent: Option<Parent>,
+    size: usize,
+}
+
+/// What NCCL divides.
+pub(super) struct Parent {
+    pub(super) comm: Arc<Shared>,
+    pub(super) health: Arc<Health>,
+}
+
+impl Making {
+    /// Makes a call on a thread of its own.
+    pub(super) fn start(
+        thread: String,
+        size: usize,
+        parent: Option<Parent>,
+        call: impl FnOnce() -> Result<Option<Made>> + Send + 'static,
+    ) -> Result<Self> {
+        let (sender, made) = channel();
+        let spawned = std::thread::Builder::new().name(thread).spawn(move || {
+            // Whoever asked may be gone: then what was made ends by its drop.
+            let _ = sender.send(call());
+        });
+        match spawned {
+            Ok(_) => Ok(Self { made, parent, size }),
+            Err(error) => Err(failed(size, format!("got no thread ({error})"))),
+        }
+    }
+
+    /// What was made, if anything was to be; none while the call is under way. Not asked again then.
+    pub(super) fn poll(&mut self) -> Result<Option<Option<Made>>> {
+        match self.made.try_recv() {
+            Ok(made) => {
+                self.parent = None;
+                made.map(Some)
+            }
+            Err(TryRecvError::Empty) => {
+                // NCCL needs all ranks of the parent, those of other children among them.
+                let Some(Parent { comm, health }) = &self.parent else { return Ok(None) };
+                comm.look(health);
+                health.check().map(|()| None)
+            }
+            Err(TryRecvError::Disconnected) => {
+                Err(failed(self.size, "the thread that joined is gone".to_owned()))
+            }
+        }
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        // What comes of it is not wanted any more: a thread that waits for ranks of the parent is freed.
+        if let Some(parent) = self.parent.take()
+            && self.made.try_recv().is_err_and(|error| error == TryRecvError::Empty)
+        {
+            let is_freed = parent.comm.revoke();
+            if !is_freed {
+                exit::lose(parent.health.id());
+            }
+        }
+    }
+}
+
+/// A communicator that nobody has asked for yet. Aborted when it is dropped.
+pub(super) struct Made(Option<Handle>, &'static Nccl, u64);
+
+impl Made {
+    pub(super) fn take(mut self) -> Option<Handle> {
+        self.0.take()
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            // SAFETY: it was made, and nobody has asked for it.
+            unsafe { handle.discard(self.1, self.2) };
+        }
+    }
+}
+
+/// What a new communicator is to be, for the thread that makes it.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// The number of the communicator that threads are inside with: of the parent, for a child.
+    pub(super) comm: u64,
+    pub(super) nccl: &'static Nccl,
+    pub(super) gpu: &'static Gpu,
+    pub(super) size: i32,
+    pub(super) slots: Slot,
+    pub(super) name: &'static str,
+    pub(super) split_share: bool,
+    pub(super) deadline: Duration,
+}
+
+impl Wanted {
+    pub(super) fn config(&self) -> ncclConfig_t {
+        let mut config = ncclConfig_t::new();
+        config.commName = c_name(self.name).as_ptr();
+        if self.slots.context > 1 || self.slots.index > 1 {
+            config.numRmaCtx = number(self.slots.context);
+            config.numRmaSig = number(self.slots.index);
+        }
+        if self.split_share {
+            config.splitShare = 1;
+        }
+        config
+    }
+
+    /// What NCCL's call, which gave this result, has made.
+    pub(super) fn made(
+        &self,
+        function: &'static str,
+        result: ncclResult_t,
+        comm: ncclComm_t,
+    ) -> Result<Made> {
+        // Aborted where it is dropped here: a failure may leave a handle.
+        let made = Made((!comm.is_null()).then_some(Handle(comm)), self.nccl, self.comm);
+        match result {
+            ncclResult_t::ncclSuccess if made.0.is_some() => {
+                connect(self.nccl, self.gpu, comm, self.size, self.deadline).map(|()| made)
+            }
+            ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress => Err(not_blocking()),
+            _ => Err(self.nccl.failed(function, None, result)),
+        }
+    }
+}
+
+pub(super) fn number(n: u32) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+#[cold]
+pub(super) fn failed(size: usize, why: String) -> Error {
+    Error::InitFailed(Box::new(InitFailed { size, ranks: Vec::new(), why }))
+}
+
+#[cold]
+fn not_blocking() -> Error {
+    Error::Unsupported(Box::new(Unsupported {
+        what: "a communicator".to_owned(),
+        needs: "calls of NCCL that return when they are done".to_owned(),
+        found: "NCCL_COMM_BLOCKING=0 is set: unset it".to_owned(),
+    }))
+}
+
+/// The communicator's name as NCCL takes it: it does not copy it.
+fn c_name(name: &'static str) -> &'static CStr {
+    static NAMES: LazyLock<Mutex<HashMap<&'static str, &'static CStr>>> =
+        LazyLock::new(Mutex::default);
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.entry(name).or_insert_with(|| {
+        // An identifier has no zero.
+        let name = CString::new(name).unwrap_or_default();
+        Box::leak(name.into_boxed_c_str())
+    })
+}

@@ -1,0 +1,70 @@
+//! Dividing a communicator: `ncclCommSplit`, which all of its ranks call.
+//!
+//! It waits for every rank of the parent, also for those of other children. A rank that is lost meanwhile
+//! holds up the others until the parent is revoked, so who gives up poisons the parent.
+
+use nccl_sys::{NCCL_COMM_NULL, NCCL_SPLIT_NOCOLOR, ncclComm_t, ncclResult_t};
+
+use super::api::unsupported;
+use super::comm::Comm;
+use super::exit;
+use super::making::{Made, Making, Parent, Wanted, failed, number};
+use crate::Result;
+use crate::backend::{ChildPlace, Part};
+use crate::error::Error;
+
+impl Comm {
+    /// Starts this rank's part; none where children join by ids of their own.
+    pub(super) fn divide(&self, part: &Part) -> Result<Option<Making>> {
+        let Part { place, borrows } = part;
+        // The children of such a parent share its resources, whatever is asked for: a child that
+        // outlives its parent is no child of it for NCCL.
+        if self.split_share && !borrows {
+            return Ok(None);
+        }
+        let (shared, health) = (self.shared.clone(), self.health.clone());
+        let parent = Parent { comm: shared.clone(), health: health.clone() };
+        let place = place.as_ref();
+        let (color, key) = place.map_or((NCCL_SPLIT_NOCOLOR, 0), |place: &ChildPlace| {
+            // NCCL's are numbers from 0 on; those of ranks are.
+            (number(place.color), number(place.rank))
+        });
+        let wanted = Wanted {
+            comm: health.id(),
+            nccl: self.nccl,
+            gpu: self.gpu,
+            size: place.map_or(0, |place| number(place.size)),
+            slots: place.map_or(self.slots, |place| place.slots),
+            name: place.map_or(shared.family.name, |place| place.name),
+            split_share: place.map_or(self.split_share, |place| place.split_share),
+            deadline: place.map_or(self.deadline, |place| place.deadline),
+        };
+        let missing = |missing| unsupported("a child", missing);
+        let split = self.nccl.api.ncclCommSplit().map_err(missing)?;
+        let size = self.size as usize;
+        let thread = format!("NCCL split of rank {}", shared.rank);
+        let call = move || -> Result<Option<Made>> {
+            let mut config = wanted.config();
+            wanted.gpu.bind()?;
+            let ended = || failed(size, "the communicator has ended".to_owned());
+            let inside = exit::enter(health.id()).ok_or_else(ended)?;
+            let mut comm: ncclComm_t = NCCL_COMM_NULL;
+            let result = shared.divides(|parent| {
+                // SAFETY: the parent lives: its end waits for this; its rank waits for it too, and
+                // makes no other call with it. `comm` is a place for a handle and `config` is whole.
+                unsafe { split(parent, color, key, &raw mut comm, &raw mut config) }
+            });
+            drop(inside);
+            let result = result.ok_or_else(ended)?;
+            if color == NCCL_SPLIT_NOCOLOR && result == ncclResult_t::ncclSuccess {
+                return Ok(None);
+            }
+            let made = wanted.made("ncclCommSplit", result, comm);
+            made.map(Some).map_err(|error: Error| {
+                shared.family.hear_of_deaths(&health);
+                health.check().err().unwrap_or(error)
+            })
+        };
+        Making::start(thread, size, Some(parent), call).map(Some)
+    }
+}

@@ -1,0 +1,304 @@
+//! Communicators that are divided, between processes and between threads: what NCCL is asked for, what the
+//! children are, and what becomes of a division that fails.
+
+use std::env;
+use std::thread;
+use std::time::Duration;
+
+use fake_nccl::{Fake, File};
+use nccl_sys::Function::{ncclCommInitRankConfig, ncclCommSplit};
+use nccl_sys::{ENVIRONMENT, Function, ncclResult_t};
+use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, World, launch, tag};
+
+use crate::machine::{Run, Test, lines, output};
+use crate::ranks::Ranks;
+
+tag!(Half, Quarter, Other);
+
+pub(crate) const TESTS: &[Test] = &[
+    Test { name: "children", program: || launch!(children), test: both },
+    Test {
+        name: "shared_children",
+        program: || {
+            launch!(shared_children, CommConfig::builder().split_share(true).build())?;
+            launch!(the_end_of_a_shared_child, CommConfig::builder().split_share(true).build())
+        },
+        test: both,
+    },
+    Test { name: "children_that_differ", program: || launch!(differ), test: both },
+    Test { name: "one_rank_that_nccl_refuses_a_child", program: || launch!(refused), test: both },
+    Test {
+        name: "a_child_past_its_deadline",
+        program: || launch!(late, CommConfig::builder().deadline(Duration::from_secs(2)).build()),
+        test: both,
+    },
+    Test {
+        name: "a_process_that_dies_while_it_splits",
+        program: || launch!(dies),
+        test: |run| {
+            let ended = Ranks::start(4, |_| run.on_gpus()).ended();
+            for (rank, ended) in ended.iter().enumerate().filter(|(rank, _)| *rank != 1) {
+                let said = &ended.said;
+                assert!(ended.status.success(), "rank {rank}: {said}");
+                // Rank 3 hears of it in its child or in the parent.
+                let lost = if rank == 3 { "lost [" } else { "lost [1] on World" };
+                assert!(said.contains(lost) && said.contains("process"), "rank {rank}: {said}");
+            }
+            assert!(!ended[1].status.success());
+        },
+    },
+    Test {
+        name: "a_process_that_dies_at_any_moment_of_many_splits",
+        program: || launch!(splits_for_ever),
+        test: |run| {
+            for turn in 0..4 {
+                let mut ranks = Ranks::start(3, |_| run.on_gpus());
+                for rank in 0..3 {
+                    ranks.hears(rank, "begins");
+                }
+                thread::sleep(Duration::from_millis(130 * turn));
+                let victim = turn as usize % 3;
+                ranks.kill(victim);
+                for (rank, ended) in ranks.ended().iter().enumerate() {
+                    let well = ended.status.success() && ended.said.contains("lost [");
+                    assert!(rank == victim || well, "turn {turn}, rank {rank}: {}", ended.said);
+                }
+            }
+        },
+    },
+];
+
+/// As four processes and as four threads; every rank says that all is well.
+fn both(run: &Run) {
+    for kind in ["cuda:4", "cuda-threads:4"] {
+        let mut command = run.on_gpus();
+        command.env("TYPED_NCCL", kind);
+        let ended = output(command);
+        assert!(ended.status.success(), "{kind}: {ended:?}");
+        let well = lines(&ended.stdout).iter().filter(|line| line.ends_with("all is well")).count();
+        assert!(well > 0 && well % 4 == 0, "{kind}: {ended:?}");
+    }
+}
+
+/// The double that this process has loaded.
+fn nccl() -> Fake {
+    File::at(env::var_os(ENVIRONMENT).expect("the test names the double")).load()
+}
+
+/// How often this rank called a function, or all ranks of the process did.
+fn count(function: Function) -> usize {
+    nccl().called().iter().filter(|called| **called == function).count()
+}
+
+/// How many ranks this process has.
+fn here() -> usize {
+    if env::var("TYPED_NCCL").is_ok_and(|kind| kind.starts_with("cuda-threads")) { 4 } else { 1 }
+}
+
+fn well<W: World>(comm: &Communicator<W>) {
+    println!("rank {}: all is well", comm.rank());
+}
+
+fn sum<W: World>(comm: &Communicator<W>, own: usize) -> Result<usize> {
+    let mut x = comm.device().from_slice(&[own as u64])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    Ok(x.to_vec()?[0] as usize)
+}
+
+/// Halves with their ranks in reverse, halves of those, one that stays out, and the parent goes on.
+fn children<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    assert_eq!(sum(&world, 1)?, 4);
+    let mut half = world.split::<Half>(rank as u32 % 2, -(rank as i64))?;
+    assert_eq!((half.rank().index(), half.size()), (1 - rank / 2, 2));
+    assert_eq!(sum(&half, rank)?, 2 + rank % 2 * 2);
+    let alone = half.split::<Quarter>(u32::MAX - rank as u32, i64::MIN)?;
+    assert_eq!((sum(&alone, rank)?, alone.size()), (rank, 1));
+    // Children own what they use.
+    half.finish()?;
+    assert_eq!(sum(&alone, rank)?, rank);
+    alone.finish()?;
+    let some = world.split_some::<Other>((rank != 2).then_some(7), 0)?;
+    assert_eq!(some.is_some(), rank != 2);
+    assert_eq!(sum(&world, rank)?, 6);
+    if let Some(some) = some {
+        assert_eq!(sum(&some, rank)?, 4);
+        some.finish()?;
+    }
+    let config = CommConfig::builder().contexts(2).signals(3).build();
+    let mut wide = world.split_with::<Half>(0, 0, config)?;
+    let window = wide.window::<u64>(1)?;
+    assert!(wide.signal_in(1, 2).is_ok());
+    wide.close(window)?;
+    wide.finish()?;
+    world.barrier()?;
+    assert_eq!((count(ncclCommInitRankConfig), count(ncclCommSplit)), (here(), 4 * here()));
+    world.barrier()?;
+    well(&world);
+    world.finish()
+}
+
+/// One after the other, and one that outlives its parent.
+fn shared_children<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    for turn in 0..3 {
+        let child = world.split_shared::<Half>(rank as u32 / 2, 0)?;
+        assert_eq!(sum(&child, turn)?, 2 * turn);
+        child.finish()?;
+        assert_eq!(sum(&world, 1)?, 4);
+    }
+    // NCCL would have it share what ends with the parent, so it has an id of its own.
+    let owned = world.split::<Half>(rank as u32 / 2, 0)?;
+    world.barrier()?;
+    assert_eq!((count(ncclCommInitRankConfig), count(ncclCommSplit)), (2 * here(), 3 * here()));
+    world.barrier()?;
+    well(&world);
+    world.finish()?;
+    assert_eq!(sum(&owned, 1)?, 2);
+    owned.finish()
+}
+
+/// What aborts one aborts all for NCCL: the parent knows.
+fn the_end_of_a_shared_child<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let child = world.split_shared::<Half>(0, 0)?;
+    child.barrier()?;
+    if child.rank().index() == 1 {
+        drop(child.abort_because("the child goes"));
+    } else {
+        let error = child.barrier().expect_err("rank 1 is gone");
+        assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+        drop(child);
+    }
+    let error = sum(&world, 1).expect_err("it went with its child");
+    assert!(error.to_string().contains("the child goes"), "{error}");
+    well(&world);
+    Ok(())
+}
+
+/// One error on every rank, also on those of the other child, and nothing else happened.
+fn differ<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    let (color, is_odd_one) = (rank as u32 % 2, rank == 3);
+    let config = CommConfig::builder().signals(if is_odd_one { 2 } else { 1 }).build();
+    let outcome = world.split_with::<Half>(color, 0, config).map(drop);
+    tell(&world, outcome, "(1, 1) and (1, 2) contexts and signals")?;
+    let config = CommConfig::builder().split_share(is_odd_one).build();
+    let outcome = world.split_with::<Half>(color, 0, config).map(drop);
+    tell(&world, outcome, "with `split_share` and without")?;
+    let outcome = match is_odd_one {
+        true => world.split::<Other>(color, 0).map(drop),
+        false => world.split::<Half>(color, 0).map(drop),
+    };
+    tell(&world, outcome, "name it differently, Half and Other")?;
+    let outcome = match is_odd_one {
+        true => world.split_shared::<Half>(color, 0).map(drop),
+        false => world.split::<Half>(color, 0).map(drop),
+    };
+    tell(&world, outcome, "`split_shared` and `split`")?;
+    let config = CommConfig::builder().contexts(1 << 13).signals(1 << 13).build();
+    let error = world.split_with::<Half>(color, 0, config).map(drop).expect_err("too many");
+    assert!(error.to_string().contains("configure fewer"), "{error}");
+    assert_eq!(count(ncclCommSplit), 0);
+    assert_eq!(sum(&world, 1)?, 4);
+    well(&world);
+    world.finish()
+}
+
+fn tell<W: World>(world: &Communicator<W>, outcome: Result<()>, words: &str) -> Result<()> {
+    let error = outcome.expect_err("they differ");
+    assert!(matches!(error, Error::InitFailed(_)), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("ranks 1 and 3 give one colour, 1, when World is split"), "{error}");
+    assert!(error.contains(words), "{error}");
+    let all = world.gather_values(&error)?;
+    assert!(all.iter().all(|other| *other == error), "{all:?}");
+    Ok(())
+}
+
+/// NCCL fails on one rank: the others are freed, and all know why.
+fn refused<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    assert_eq!(sum(&world, 1)?, 4);
+    if rank == 1 {
+        nccl().fail(ncclCommSplit, ncclResult_t::ncclSystemError);
+    }
+    world.barrier()?;
+    let error = world.split::<Half>(rank as u32 % 2, 0).map(drop).expect_err("one fails");
+    // Of four threads the first one that calls fails.
+    let failed = matches!(error, Error::NcclFailed(_));
+    assert!(failed || matches!(error, Error::PeerFailed(_)), "{error}");
+    assert!(error.to_string().contains("ncclSystemError"), "{error}");
+    assert!(here() == 4 || failed == (rank == 1), "{error}");
+    assert!(world.health().is_err());
+    well(&world);
+    Ok(())
+}
+
+/// One rank's call of NCCL takes longer than the others wait.
+fn late<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    if rank == 1 {
+        nccl().before(|function| {
+            if function == ncclCommSplit && thread::current().name() == Some("NCCL split of rank 1")
+            {
+                thread::sleep(Duration::from_secs(6));
+            }
+        });
+    }
+    world.barrier()?;
+    let outcome = match rank {
+        0 => world.split_some::<Half>(None, 0).map(drop),
+        _ => world.split::<Half>(0, 0).map(drop),
+    };
+    let error = outcome.expect_err("it takes too long");
+    assert!(matches!(error, Error::Timeout(_) | Error::PeerFailed(_)), "{error}");
+    assert!(error.to_string().contains("the backend is still"), "{error}");
+    assert!(world.health().is_err());
+    well(&world);
+    Ok(())
+}
+
+fn lost(error: &Error) {
+    let Error::PeerFailed(failed) = error else { panic!("{error}") };
+    let lost: Vec<_> = failed.lost.iter().map(|rank| rank.index()).collect();
+    println!("lost {lost:?} on {}: {error}", failed.name);
+}
+
+/// Rank 1 dies when NCCL has all ranks wait for it.
+fn dies<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    assert_eq!(sum(&world, 1)?, 4);
+    if rank == 1 {
+        nccl().before(|function| {
+            if function == ncclCommSplit {
+                // The others are inside.
+                thread::sleep(Duration::from_millis(500));
+                std::process::abort();
+            }
+        });
+    }
+    let error = world.split::<Half>(rank as u32 % 2, 0).map(drop).expect_err("rank 1 is gone");
+    lost(&error);
+    assert!(world.health().is_err());
+    drop(world.abort());
+    Ok(())
+}
+
+fn splits_for_ever<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    println!("begins");
+    let rank = world.rank().index();
+    for turn in 0.. {
+        let mut outcome = || {
+            let child = world.split_some::<Half>((rank != turn % 3).then_some(1), 0)?;
+            match child {
+                Some(child) => sum(&child, 1).and_then(|_| child.finish()),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = outcome() {
+            lost(&error);
+            break;
+        }
+    }
+    Ok(())
+}
