@@ -17,8 +17,9 @@ use super::asked::Asked;
 use super::declaration::Declaration;
 use super::local::Local;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
-use super::same::Same;
+use super::same::{Names, Same};
 use super::timing::Timing;
+use super::told::Told;
 use super::values::Values;
 use super::warm_up::warm_up;
 use crate::backend::WindowId;
@@ -336,11 +337,8 @@ impl<W: World> Draft<W> {
         locals.sort_by_key(|local| local.object);
         let most_written = written.max().unwrap_or(0);
         let gives_windows = objects.iter().any(|object| object.is_window && !object.is_local);
-        let (size, own) = (comm.size(), comm.rank());
         let same = match gives_windows {
-            true => Some(
-                comm.here().core.share("bind", site, |wire| Same::new(size, wire.map(|_| own)))?,
-            ),
+            true => Some(share_windows(comm, &plan, &objects, site)?),
             false => None,
         };
         let events = schedule.ranks[rank].events as usize;
@@ -374,6 +372,27 @@ impl<W: World> Draft<W> {
             },
         })
     }
+}
+
+/// What the ranks compare the windows with that they give.
+fn share_windows<W: World, S: State + CanEnqueue>(
+    comm: &Communicator<W, S>,
+    plan: &Plan,
+    objects: &[Object],
+    site: Site,
+) -> Result<Arc<Same>> {
+    let (core, size) = (comm.here().core, comm.size());
+    let names = || {
+        let windows = objects.iter().filter(|object| object.is_window && !object.is_local);
+        let windows = windows.map(|object| plan.buffers[object.buffer].name.clone());
+        Names { plan: plan.name.clone(), windows: windows.collect() }
+    };
+    let same = core.share("bind", site, |wire| {
+        let told = wire.map(|wire| Told::new(wire, core.health.clone()));
+        Same::new(names(), size, told)
+    })?;
+    same.listen();
+    Ok(same)
 }
 
 /// The communicators of a plan, some of which are of some of the ranks only.

@@ -19,6 +19,7 @@ mod swapped;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod told;
 mod values;
 mod warm_up;
 mod whole;

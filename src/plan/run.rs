@@ -12,7 +12,6 @@ use super::argument::{Place, Places, PlanMemory};
 use super::bound::{Bound, Child, Fixed, Given, Moving};
 use super::call::{Call, Steps};
 use super::prepare::{Object, Prepared, Spot, Step, Template, TemplateKind};
-use super::same::Other;
 use crate::backend::{Collective, Op, Put, Reduction, Signal, Span, Transfer, Wait, WindowId};
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, RanAlready, Site};
@@ -248,29 +247,17 @@ impl<'a, W: World> Run<'a, W> {
         let mut windows = std::mem::take(&mut self.moving.windows);
         windows.clear();
         windows.extend(self.places.iter().filter_map(|place| place.window));
-        let compared = self.compare(Some(&windows));
-        let outcome = compared.map_err(|other| self.other_window(windows[other.at], &other));
+        let outcome = self.compare(Some(&windows));
         self.moving.windows = windows;
         outcome
     }
 
     /// With none, because this rank refuses the run.
-    fn compare(&self, windows: Option<&[WindowId]>) -> Result<(), Other> {
+    fn compare(&self, windows: Option<&[WindowId]>) -> Result<()> {
         match &self.fixed.same {
-            Some(same) => same.begin(self.on.core.rank, self.moving.runs - 1, windows),
+            Some(same) => same.begin(self.on.core.rank, self.moving.runs - 1, windows, self.site),
             None => Ok(()),
         }
-    }
-
-    #[cold]
-    fn other_window(&self, found: WindowId, other: &Other) -> Error {
-        let windows = self.fixed.objects.iter().filter(|object| object.is_window);
-        let buffer = windows.map(|object| &self.fixed.plan.buffers[object.buffer].name);
-        let buffer = buffer.clone().nth(other.at).cloned().unwrap_or_default();
-        let &Other { by, theirs, .. } = other;
-        let why = ArgumentFault::OtherWindow { found, by, theirs };
-        let (plan, site) = (self.fixed.plan.name.clone(), self.site);
-        Error::BadArgument(Box::new(BadArgument { plan, buffer, why, site }))
     }
 
     /// Brings the places into the order of the plan's objects: what was given, then local memory.

@@ -3,6 +3,8 @@
 //! doubles move data between processes; what they promise is held here too.
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod agreement;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod kills;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod launchers;
@@ -50,6 +52,7 @@ fn main() {
         strangers::TESTS,
         mixed::TESTS,
         splits::TESTS,
+        agreement::TESTS,
     ]);
 }
 

@@ -38,7 +38,7 @@ macro_rules! call {
 
 pub(crate) use call;
 
-fn number(name: &str) -> usize {
+pub(crate) fn number(name: &str) -> usize {
     let value = env::var(name).expect("it was started as a rank");
     value.parse().expect("a number")
 }
@@ -50,7 +50,7 @@ fn folder() -> PathBuf {
 }
 
 /// Writes a file, or waits for it.
-fn meet(is_first: bool, write: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+pub(crate) fn meet(is_first: bool, write: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     let (path, new) = (folder(), folder().with_extension("new"));
     if is_first {
         fs::write(&new, write()).expect("the stage is there");
