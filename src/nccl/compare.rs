@@ -37,11 +37,11 @@ impl Family {
                 return Some(self.collective_mismatch(format!("collective #{number}"), number));
             }
             if here != there {
-                let what = format!(
-                    "the memory of collective #{number} ({}, {})",
-                    describe(rank, here),
-                    describe(other, there)
-                );
+                // In one order, whoever found it.
+                let mut each = [(rank, here), (other, there)];
+                each.sort_by_key(|(rank, _)| *rank);
+                let each = each.map(|(rank, memory)| describe(rank, memory)).join(", ");
+                let what = format!("the memory of collective #{number} ({each})");
                 return Some(self.collective_mismatch(what, number));
             }
         }
