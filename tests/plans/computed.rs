@@ -125,6 +125,51 @@ fn a_step_is_a_closure() {
 }
 
 plan! {
+    /// One step, in any run.
+    counted(n: Ranks) {
+        inout x: [f32; 1];
+        run count(update x);
+    }
+}
+
+plan! {
+    /// The same, in one run alone.
+    #[once]
+    counted_once(n: Ranks) {
+        inout x: [f32; 1];
+        run count(update x);
+    }
+}
+
+/// The closures can stand in the call of `run`, and before it where `run` takes the plan.
+#[test]
+fn closures_where_the_plan_runs() {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut x = comm.device().zeros(1)?;
+        let mut runs = 0;
+        let mut counted = counted::bind(&mut comm)?;
+        for _ in 0..2 {
+            let buffers = counted::Buffers { x: &mut x };
+            let count = |_: SliceMut<'_, f32, _>, _: &Stream<_>| {
+                runs += 1;
+                Ok(())
+            };
+            counted.run(&comm, buffers, &mut counted.steps().count(count))?;
+        }
+        let once = counted_once::bind(&mut comm)?;
+        let mut steps = once.steps().count(|_, _| {
+            runs += 1;
+            Ok(())
+        });
+        once.run(&comm, counted_once::Buffers { x: &mut x }, &mut steps)?;
+        assert_eq!(runs, 3);
+        comm.finish()
+    })
+    .expect("each run has its step");
+}
+
+plan! {
     /// Steps with numbers and arrays, for any elements.
     filled<T: Element>(n: Ranks, k: usize, len: usize) {
         out g[i in 0..k]: [T; len];

@@ -63,9 +63,14 @@ pub(super) fn begin(types: &Types<'_>, valid: &Valid) -> Option<TokenStream> {
     let (krate, names) = (types.krate, types.names());
     let none = valid.computed.iter().map(|_| quote!(#krate::plan::NoClosure));
     let none: Vec<TokenStream> = none.collect();
+    let once = " They are made before `run` is called, which takes the plan.";
+    let docs = format!(
+        " The plan's steps as closures: give each its own, by its name, then all of them to `run`.{}",
+        if valid.plan.replayed { "" } else { once }
+    );
     (!none.is_empty()).then(|| {
         quote! {
-            /// The plan's steps as closures: give each its own, by its name, then all of them to `run`.
+            #[doc = #docs]
             pub fn steps(&self) -> Closures<#(#names,)* W, #(#none),*> {
                 Closures { steps: (#(#none,)*), types: ::core::marker::PhantomData }
             }
