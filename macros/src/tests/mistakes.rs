@@ -30,6 +30,35 @@ fn mended_as_told() {
     accepted("mended");
 }
 
+/// Every `where` that a help names makes its plan right.
+#[test]
+fn with_the_condition_as_told() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/mistakes");
+    let mut found = 0;
+    for file in FILES {
+        let cases = fs::read_to_string(folder.join(format!("{file}.plan"))).expect("cases");
+        for case in cases.split("// ---- ").skip(1) {
+            let (title, plan) = case.split_once('\n').expect("a title");
+            let messages = source::messages(plan.parse().expect("tokens"));
+            let mut lines = messages.iter().flat_map(|message| message.lines());
+            let Some(help) = lines.find(|line| line.contains("help: ") && line.contains("`where "))
+            else {
+                continue;
+            };
+            let (_, condition) = help.split_once("`where ").expect("a condition");
+            let (condition, _) = condition.split_once('`').expect("its end");
+            let (head, body) = plan.split_once('{').expect("a body");
+            let word = if head.contains("where") { "," } else { " where" };
+            let head = head.trim_end().trim_end_matches(',');
+            let with = format!("{head}{word} {condition} {{{body}");
+            let messages = source::messages(with.parse().expect("tokens"));
+            assert!(messages.is_empty(), "{title}\n{with}\n{}", messages.join("\n"));
+            found += 1;
+        }
+    }
+    assert!(found >= 10, "only {found} conditions are named");
+}
+
 /// Plans that are right, and that were refused before.
 #[test]
 fn nothing_is_wrong() {
@@ -61,12 +90,16 @@ pub(super) fn compare(kept: &Path, now: &str) {
 }
 
 macro_rules! files {
-    ($($file:ident)+) => {$(
-        #[test]
-        fn $file() {
-            told(stringify!($file));
-        }
-    )+};
+    ($($file:ident)+) => {
+        const FILES: &[&str] = &[$(stringify!($file)),+];
+
+        $(
+            #[test]
+            fn $file() {
+                told(stringify!($file));
+            }
+        )+
+    };
 }
 
 files! { conditions unread equations mends slips sizes hazards header messages parts statements names peers regions collectives compute checked checks }

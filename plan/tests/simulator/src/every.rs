@@ -130,14 +130,14 @@ pub fn run_every(seed: u64, count: usize, threads: usize, most: i64) -> Every {
     all
 }
 
-/// The plan of a seed: in a third of them not all ranks do the same.
-fn random_plan(random: &mut Random) -> Plan {
+/// The plan of a seed, as [`run_every`] makes it: in a third of them not all ranks do the same.
+pub fn plan_of(random: &mut Random) -> Plan {
     if random.chance(1, 3) { generate::guarded(random) } else { generate::plan(random, true) }
 }
 
 fn one(seed: u64, most: i64, seen: &mut Every) {
     let mut random = Random::new(seed);
-    let plan = random_plan(&mut random);
+    let plan = plan_of(&mut random);
     if !plan.validate().is_empty() {
         return;
     }

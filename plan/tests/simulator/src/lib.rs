@@ -32,7 +32,7 @@ use typed_nccl_plan::verdict::Sizes;
 
 pub use differ::{Report, Table, compare, run_many};
 pub use dump::dump;
-pub use every::{Every, run_every};
+pub use every::{Every, plan_of, run_every};
 pub use generate::{case, guarded as random_guarded, plan as random_plan, sizes};
 pub use outcome::Outcome;
 pub use random::Random;
