@@ -20,6 +20,7 @@
 //! * [`Stream`]: queues of work; `stream.launch` puts your own computation in stream order.
 //! * [`launch!`], [`spmd`], [`Seat::local`], [`Seat::from_env`]: how a program gets its ranks.
 //! * [`Error`]: what the compiler cannot know, with a name, a place and a remedy.
+//! * [`Communicator::recover`]: a rank dies, and the others go on in place.
 //!
 //! Import by name. There is no prelude: with a glob import rustc prints full paths in its messages.
 
@@ -103,6 +104,9 @@ mod shown {
 
     #[doc = include_str!("../docs/plans.md")]
     mod plans {}
+
+    #[doc = include_str!("../docs/survive.md")]
+    mod survive {}
 }
 
 #[doc(hidden)]

@@ -6,11 +6,13 @@
 //! ```text
 //! builder ─ build ─> Uninit ─ connect ──────────────────────> Ready ─ finish ─> (Finalized)
 //!                       └──── start ─> Initializing ─ ready ─────┘
+//! Ready ─ revoke ─> Revoked ─ shrink ─> Ready       Ready ─ shrink ─> Ready
 //! every state ─ abort ─> Aborted
 //! ```
 //!
 //! Not in the types: the health of a `Ready` communicator. A lost peer or a passed deadline poisons
-//! it; later calls fail at once with the first cause, and it can still be aborted.
+//! it; later calls fail at once with the first cause, and it can be aborted, or
+//! [`recover`](Communicator::recover)ed: in place, with the ranks that live.
 
 mod abort;
 mod builder;

@@ -37,8 +37,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// the host waits for them within the deadline. Those that are left out do not: what they do with
     /// theirs fails with [`Error::Revocation`], and they end it.
     ///
-    /// Of a `Ready` communicator, this rank's work comes to its end first. What stays valid is said at
-    /// [`recover`](Self::recover).
+    /// Of a `Ready` communicator, this rank's work comes to its end first; that of a rank which is left
+    /// out may not: it sees its results, and says so with a [`barrier`](Self::barrier), before. What
+    /// stays valid is said at [`recover`](Self::recover).
     ///
     /// ```
     /// # use typed_nccl::{Communicator, Result, World};

@@ -26,6 +26,7 @@ mod order;
 mod plan_library;
 mod plans;
 mod stress;
+mod survive;
 mod windows;
 
 use std::process::ExitCode;
@@ -93,6 +94,8 @@ const TESTS: &[Test] = tests! {
     memory::out_of_memory_while_a_rank_waits: 2, 60;
     order::what_a_closure_left_before_its_panic: 1, 60, KERNELS;
     order::a_launch_that_is_still_waiting_is_not_waited_for: 2, 60, KERNELS;
+    survive::the_others_go_on_when_a_rank_aborts: 2, 60;
+    survive::a_communicator_is_shrunk_well_and_revoked: 2, 60;
     windows::puts_land_and_signals_say_so: 1, 60;
     windows::signals_count_by_peer_and_slot: 1, 60;
     windows::windows_close_and_their_memory_goes_on: 1, 60;

@@ -1,0 +1,116 @@
+//! A rank ends, and the others go on: as threads of one process, each with a GPU.
+
+use typed_nccl::{Communicator, Cuda, Error, Rank, Result, Sum, World};
+
+use crate::common::ranks;
+
+/// Works until a rank is gone.
+fn until_it_fails<W: World>(comm: &Communicator<W>) -> Error {
+    loop {
+        if let Err(error) = adds_up(comm) {
+            return error;
+        }
+    }
+}
+
+/// The ranks add up.
+fn adds_up<W: World>(comm: &Communicator<W>) -> Result<()> {
+    let mut x = typed_nccl::Device::from_slice(comm.device(), &[comm.rank().index() as u64, 1])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    let n = comm.size() as u64;
+    assert_eq!(x.to_vec()?, [n * (n - 1) / 2, n]);
+    Ok(())
+}
+
+pub(crate) fn the_others_go_on_when_a_rank_aborts() -> Result<()> {
+    let n = ranks()?;
+    for victim in [0, n - 1] {
+        Cuda::spmd(n, |place| -> Result<()> {
+            let mut comm = place.init()?;
+            let own = comm.rank().index();
+            let stream = comm.device().stream()?;
+            let mut even = comm.window::<u32>(4)?;
+            let uneven = comm.window_uneven::<u32>(own + 1)?;
+            let tripled = comm.pre_mul_sum(3_u64)?;
+            let buffer = comm.device().nccl_zeros::<u64>(8)?;
+            let registration = comm.register_buffer(&buffer)?;
+            comm.on(&stream).all_reduce_in_place(&mut even, Sum)?;
+            comm.sync(&stream)?;
+            even.copy_from(&[own as u32; 4])?;
+            comm.barrier()?;
+            if own == victim {
+                comm.abort();
+                return Ok(());
+            }
+            let told = until_it_fails(&comm);
+            assert!(told.is_peer_failure(), "{told}");
+            let recovery = comm.recover()?;
+            assert_eq!(recovery.lost.len(), 1, "{recovery}");
+            assert_eq!(recovery.lost[0].rank.index(), victim, "{recovery}");
+            assert_eq!(
+                (comm.size(), recovery.before(comm.rank())),
+                (n - 1, Some(Rank::from_index(own)))
+            );
+            adds_up(&comm)?;
+            // What windows held, and what peers put into them.
+            assert_eq!(even.to_vec()?, [own as u32; 4]);
+            let lens: Vec<usize> = (0..n - 1).map(|r| uneven.len_at(Rank::from_index(r))).collect();
+            let expected: Vec<usize> = (0..n).filter(|&r| r != victim).map(|r| r + 1).collect();
+            assert_eq!(lens, expected);
+            let mut x = comm.device().from_slice(&[1_u64])?;
+            comm.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+            comm.sync(&stream)?;
+            assert_eq!(x.to_vec()?, [n as u64 - 1]);
+            if comm.size() > 1 {
+                let mut x = comm.device().from_slice(&[1_u64])?;
+                comm.all_reduce_in_place(&mut x, &tripled)?;
+                assert_eq!(x.to_vec()?, [3 * (n as u64 - 1)]);
+                match comm.put_signal(even.slice(0..1), comm.ring(1), uneven.at(0)) {
+                    Ok(()) => {
+                        comm.wait_signal(comm.ring(-1))?;
+                        let left = recovery.before(comm.ring(-1)).expect("it is one of them");
+                        assert_eq!(uneven.to_vec()?[0], left.index() as u32);
+                    }
+                    // Releases and machines without one-sided operations.
+                    Err(Error::Unsupported(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            comm.deregister_buffer(registration)?;
+            comm.close(even)?;
+            comm.close(uneven)?;
+            comm.finish()
+        })?;
+    }
+    Ok(())
+}
+
+pub(crate) fn a_communicator_is_shrunk_well_and_revoked() -> Result<()> {
+    let n = ranks()?;
+    for revokes in [false, true] {
+        Cuda::spmd(n, |place| -> Result<()> {
+            let comm = place.init()?;
+            let own = comm.rank().index();
+            let mut x = comm.device().from_slice(&[1_u64])?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            // A rank that is left out sees no result that it has not seen by then.
+            assert_eq!(x.to_vec()?, [n as u64]);
+            comm.barrier()?;
+            if own == n - 1 {
+                let told = until_it_fails(&comm);
+                assert!(told.is_peer_failure(), "{told}");
+                comm.abort();
+                return Ok(());
+            }
+            let comm = match revokes {
+                true => comm.revoke().shrink(&[n - 1])?,
+                false => comm.shrink(&[n - 1])?,
+            };
+            assert_eq!(comm.size(), n - 1);
+            assert_eq!(x.to_vec()?, [n as u64]);
+            adds_up(&comm)?;
+            comm.finish()
+        })?;
+    }
+    Ok(())
+}
