@@ -5,12 +5,12 @@
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::net::{self, Leaves, Run, Said, Uplink};
+use super::runs::Runs;
 use super::survivors::Survivors;
 use super::{FINISH, Parts, Patience, SURVIVORS, Topic};
 use crate::error::{Error, PeerFailed, Site, Timeout, ValueMismatch};
@@ -36,6 +36,7 @@ pub(crate) struct Meeting {
 }
 
 struct State {
+    size: u32,
     rounds: HashMap<u64, Round>,
     /// Who left, the first one first.
     left: Vec<Left>,
@@ -44,7 +45,7 @@ struct State {
     /// What all ranks have in common, until all of them have asked for it: by exchange.
     shared: HashMap<u64, (Arc<dyn Any + Send + Sync>, u32)>,
     /// Each rank's last exchange, for reports.
-    last: Vec<Option<(Topic, Site)>>,
+    last: Runs<(Topic, Site)>,
     /// Of a replica.
     replica: Replica,
 }
@@ -95,13 +96,13 @@ impl Exchange {
     pub(crate) fn missing(&self) -> Vec<usize> {
         let state = self.meeting.state();
         let Some(round) = state.rounds.get(&self.seq) else { return Vec::new() };
-        let Some(own) = &round.parts[self.rank()] else { return Vec::new() };
-        let differs = round.parts.iter().flatten().any(|part| part.topic != own.topic);
-        if own.done || differs || !state.lost(self.seq, own.topic).is_empty() {
+        let Some(own) = round.parts.get(self.rank) else { return Vec::new() };
+        let differs = round.parts.iter().any(|(_, _, part)| part.topic != own.topic);
+        let is_done = round.done.get(self.rank).is_some();
+        if is_done || differs || !state.lost(self.seq, own.topic).is_empty() {
             return Vec::new();
         }
-        let missing = |rank: &usize| round.parts[*rank].is_none();
-        (0..round.parts.len()).filter(missing).collect()
+        round.missing(self.meeting.size).map(|rank| rank as usize).collect()
     }
 }
 
@@ -157,7 +158,7 @@ impl Left {
     }
 
     /// Whether an exchange of this topic waits for it in vain; `part` is its own part in it.
-    fn misses(&self, topic: Topic, part: Option<&Contribution>) -> bool {
+    fn misses(&self, topic: Topic, part: Option<&Said>) -> bool {
         match part {
             None => self.is_out() || topic != FINISH,
             Some(part) => self.dropped && part.topic == FINISH && topic != FINISH,
@@ -172,48 +173,44 @@ fn gone(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
     (!left.is_empty()).then(|| Error::PeerFailed(Box::new(failed)))
 }
 
+#[derive(Default)]
 struct Round {
-    parts: Vec<Option<Contribution>>,
+    parts: Runs<Arc<Said>>,
+    /// Whose ranks need the round no more.
+    done: Runs<()>,
 }
 
-#[derive(Clone)]
-struct Contribution {
-    topic: Topic,
-    site: Site,
-    bytes: Arc<[u8]>,
-    /// Its rank needs the round no more.
-    done: bool,
+impl Round {
+    fn missing(&self, size: u32) -> impl Iterator<Item = u32> {
+        self.parts.gaps(0, size - 1).into_iter().flat_map(|(first, last)| first..=last)
+    }
 }
 
 impl State {
     /// The ranks that left without taking part in exchange `seq`, the first one first.
     fn lost(&self, seq: u64, topic: Topic) -> Vec<&Left> {
         let parts = self.rounds.get(&seq).map(|round| &round.parts);
-        let part = |rank: u32| parts.and_then(|parts| parts[rank as usize].as_ref());
+        let part = |rank: u32| parts.and_then(|parts| parts.get(rank)).map(|part| &**part);
         let misses = |left: &&Left| left.misses(topic, part(left.rank));
         // A death is the cause of whatever is not complete: others end because of it.
-        let is_whole = || parts.is_some_and(|parts| parts.iter().all(Option::is_some));
+        let is_whole = || parts.is_some_and(|parts| parts.known() == self.size);
         self.left.iter().filter(|left| misses(left) || left.died && !is_whole()).collect()
     }
 
     /// Marks a rank's part of a round, and forgets the round when every rank's is marked.
     fn done(&mut self, rank: u32, seq: u64) {
         let Some(round) = self.rounds.get_mut(&seq) else { return };
-        if let Some(part) = &mut round.parts[rank as usize] {
-            part.done = true;
+        if round.parts.get(rank).is_some() {
+            round.done.put(rank, rank, ());
         }
-        if round.parts.iter().all(|part| part.as_ref().is_some_and(|part| part.done)) {
+        if round.done.known() == self.size {
             self.rounds.remove(&seq);
         }
     }
 
-    fn insert(&mut self, n: usize, seq: u64, ranks: RangeInclusive<u32>, part: &Contribution) {
-        let parts = || (0..n).map(|_| None).collect();
-        let round = self.rounds.entry(seq).or_insert_with(|| Round { parts: parts() });
-        for rank in ranks {
-            round.parts[rank as usize] = Some(part.clone());
-            self.last[rank as usize] = Some((part.topic, part.site));
-        }
+    fn insert(&mut self, seq: u64, first: u32, last: u32, said: Arc<Said>) {
+        self.last.put(first, last, (said.topic, said.site));
+        self.rounds.entry(seq).or_default().parts.put(first, last, said);
     }
 }
 
@@ -229,13 +226,13 @@ impl Meeting {
     }
 
     fn made(size: u32, id: u64, uplink: Option<Uplink>) -> Arc<Self> {
-        let n = size as usize;
         let state = State {
+            size,
             rounds: HashMap::new(),
             left: Vec::new(),
             children: HashMap::new(),
             shared: HashMap::new(),
-            last: vec![None; n],
+            last: Runs::default(),
             replica: Replica::default(),
         };
         let (id, state) = (AtomicU64::new(id), Mutex::new(state));
@@ -325,10 +322,10 @@ impl Meeting {
     }
 
     pub(super) fn post(&self, rank: u32, seq: u64, topic: Topic, site: Site, bytes: Vec<u8>) {
-        let part = Contribution { topic, site, bytes: bytes.into(), done: false };
-        self.state().insert(self.size as usize, seq, rank..=rank, &part);
+        let said = Arc::new(Said { topic, site, bytes: bytes.into() });
+        self.state().insert(seq, rank, rank, said.clone());
         if let Some(uplink) = &self.uplink {
-            uplink.post(seq, topic, site, part.bytes);
+            uplink.post(seq, said);
         }
         self.news.notify_all();
     }
@@ -343,33 +340,37 @@ impl Meeting {
         let Some(round) = state.rounds.get(&seq) else {
             return Ok(None);
         };
-        let Some(own) = &round.parts[rank as usize] else {
+        let Some(own) = round.parts.get(rank) else {
             return Ok(None);
         };
         let topic = own.topic;
         let lost = state.lost(seq, topic);
         // Ranks that call something else are told at once; they need not all be there. The end of a
         // communicator that was dropped is no call.
-        let other = round.parts.iter().enumerate().find_map(|(r, part)| {
-            let part = part.as_ref().filter(|part| part.topic != topic)?;
-            let is_lost = lost.iter().any(|left| left.rank as usize == r);
-            (!is_lost).then_some((r, part.topic, part.site))
+        let is_lost = |rank: &u32| lost.iter().any(|left| left.rank == *rank);
+        let other = round.parts.iter().find_map(|(first, last, part)| {
+            let differs = part.topic != topic;
+            let rank = differs.then(|| (first..=last).find(|rank| !is_lost(rank))).flatten()?;
+            Some((rank, part.topic, part.site))
         });
         if let Some((r, found, site)) = other {
             self.done(&mut state, rank, seq);
             return Err(Error::ValueMismatch(Box::new(ValueMismatch {
                 operation: topic,
-                rank: Rank::at(r),
+                rank: Rank(r),
                 found: format!("called {found} at {}", site),
             })));
         }
         if let Some(error) = gone(&lost, name, topic) {
             return Err(state.replica.broken.clone().unwrap_or(error));
         }
-        if round.parts.iter().any(Option::is_none) {
+        if round.parts.known() < self.size {
             return state.replica.broken.clone().map_or(Ok(None), Err);
         }
-        let parts = round.parts.iter().flatten().map(|part| part.bytes.clone()).collect();
+        let each = |(first, last, part): (u32, u32, &Arc<Said>)| {
+            std::iter::repeat_n(part.bytes.clone(), (last - first + 1) as usize)
+        };
+        let parts = round.parts.iter().flat_map(each).collect();
         self.done(&mut state, rank, seq);
         Ok(Some(parts))
     }
@@ -406,8 +407,8 @@ impl Meeting {
     pub(super) fn rest(&self, rank: u32, seq: u64, at_most: Duration) {
         let state = self.state();
         let round = state.rounds.get(&seq);
-        let complete = round.is_some_and(|round| round.parts.iter().all(Option::is_some));
-        let own = round.and_then(|round| round.parts[rank as usize].as_ref());
+        let complete = round.is_some_and(|round| round.parts.known() == self.size);
+        let own = round.and_then(|round| round.parts.get(rank));
         if complete || own.is_some_and(|own| !state.lost(seq, own.topic).is_empty()) {
             return;
         }
@@ -480,9 +481,14 @@ impl Meeting {
         let mut state = self.state();
         if !state.replica.is_past(seq) {
             for Run { first, last, said, .. } in runs {
-                let Said { topic, site, ref bytes } = **said;
-                let part = Contribution { topic, site, bytes: bytes.clone(), done: false };
-                state.insert(self.size as usize, seq, *first..=*last, &part);
+                state.rounds.entry(seq).or_default().parts.put(*first, *last, said.clone());
+            }
+            let place = |run: &Run| (run.said.topic, run.said.site);
+            let follows = |a: &Run, b: &Run| a.last + 1 == b.first && place(a) == place(b);
+            for runs in runs.chunk_by(follows) {
+                if let (Some(one), Some(end)) = (runs.first(), runs.last()) {
+                    state.last.put(one.first, end.last, place(one));
+                }
             }
         }
         drop(state);
@@ -509,21 +515,21 @@ impl Meeting {
     pub(super) fn timeout(&self, seq: u64, waited: Duration, patience: &Patience<'_>) -> Error {
         let state = self.state();
         let round = state.rounds.get(&seq);
-        let posted = |r: usize| round.is_some_and(|round| round.parts[r].is_some());
         let mut report = String::from("arrived:");
-        for r in (0..self.size as usize).filter(|r| posted(*r)) {
-            report += &format!(" {r}");
+        for (first, last, _) in round.iter().flat_map(|round| round.parts.iter()) {
+            (first..=last).for_each(|rank| report += &format!(" {rank}"));
         }
-        let missing = (0..self.size as usize).filter(|r| !posted(*r));
-        for r in missing.clone().take(NAMED) {
-            report += &match state.last[r] {
+        let none = Round::default();
+        let missing: Vec<u32> = round.unwrap_or(&none).missing(self.size).collect();
+        for &rank in missing.iter().take(NAMED) {
+            report += &match state.last.get(rank) {
                 Some((topic, site)) => {
-                    format!("; rank {r} is missing, last seen in {topic} at {}", site)
+                    format!("; rank {rank} is missing, last seen in {topic} at {site}")
                 }
-                None => format!("; rank {r} is missing and made no host-side call yet"),
+                None => format!("; rank {rank} is missing and made no host-side call yet"),
             };
         }
-        match missing.count() {
+        match missing.len() {
             all if all > NAMED => report += &format!("; {} more are missing", all - NAMED),
             _ => {}
         }

@@ -8,6 +8,7 @@ mod agenda;
 mod bounded;
 mod meeting;
 mod net;
+mod runs;
 mod survivors;
 
 use std::any::Any;

@@ -238,7 +238,14 @@ mod tests {
     fn a_process_has_the_gpu_of_its_local_rank() {
         let variables = ["RANK", "WORLD_SIZE", "LOCAL_RANK"];
         let launched = |local_rank| {
-            Some(Launched { launcher: "torchrun", rank: 7, size: 8, local_rank, variables })
+            Some(Launched {
+                launcher: "torchrun",
+                rank: 7,
+                size: 8,
+                local_rank,
+                with_address: "",
+                variables,
+            })
         };
         assert_eq!(chosen(4, launched(Some(3))).unwrap(), 3);
         // It sees its own alone.

@@ -50,13 +50,14 @@ mod unix {
     use std::fs::File;
     use std::io::{self, Read};
     use std::net::{Ipv4Addr, TcpListener};
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::process::CommandExt;
     use std::process::Command;
 
     use super::super::processes::{Signals, Sink, Watch};
     use super::OnGpu;
     use crate::error::{Error, LaunchFault};
-    use crate::launcher::{ADDRESS, LOCAL_RANK, RANK, SECRET, SIZE};
+    use crate::launcher::{ADDRESS, LISTENER, LOCAL_RANK, RANK, SECRET, SIZE};
     use crate::{Cuda, DeviceFamily, Result};
 
     fn no_process(what: &str, error: impl Display) -> Error {
@@ -67,7 +68,9 @@ mod unix {
         let n = asked.map_or_else(Cuda::count, Ok)?.max(1);
         OnGpu::has(n)?;
         let program = std::env::current_exe().map_err(|error| no_process("this program", error))?;
-        let address = free_address().map_err(|error| no_process("a port", error))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .map_err(|error| no_process("a port", error))?;
+        let address = listener.local_addr().map_err(|error| no_process("a port", error))?;
         let secret = secret().map_err(|error| no_process("/dev/urandom", error))?;
         let command = |rank: usize| {
             let mut command = Command::new(&program);
@@ -75,13 +78,17 @@ mod unix {
             if let Some(name) = arguments.next() {
                 command.arg0(name);
             }
-            command.args(arguments).env_remove("TYPED_NCCL");
+            command.args(arguments).env_remove("TYPED_NCCL").env_remove(LISTENER);
             let rank = rank.to_string();
             command.env(RANK, &rank).env(LOCAL_RANK, &rank).env(SIZE, n.to_string());
-            command.env(ADDRESS, &address).env(SECRET, &secret);
+            command.env(ADDRESS, address.to_string()).env(SECRET, &secret);
             command
         };
-        Ok((0..n).map(command).collect())
+        let mut commands: Vec<Command> = (0..n).map(command).collect();
+        if let Some(first) = commands.first_mut() {
+            hand_on(first, listener);
+        }
+        Ok(commands)
     }
 
     /// Ends this process with the ranks' exit code.
@@ -96,10 +103,18 @@ mod unix {
         }
     }
 
-    /// A port of this machine that is free now, and is rank 0's in a moment.
-    fn free_address() -> io::Result<String> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        Ok(listener.local_addr()?.to_string())
+    /// Gives a process the listener, which is nobody's when the process has ended.
+    fn hand_on(command: &mut Command, listener: TcpListener) {
+        command.env(LISTENER, listener.as_raw_fd().to_string());
+        let keep = move || {
+            // SAFETY: a system call on numbers.
+            match unsafe { libc::fcntl(listener.as_raw_fd(), libc::F_SETFD, 0) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+        unsafe { command.pre_exec(keep) };
     }
 
     /// What nobody else knows: 32 bytes.

@@ -34,6 +34,8 @@ pub struct Launched {
     pub size: usize,
     /// The rank among those of its machine, if the launcher says so.
     pub local_rank: Option<u32>,
+    /// A command line of the launcher's that says where rank 0 runs.
+    pub with_address: &'static str,
     /// The variables that hold rank, size and local rank.
     pub variables: [&'static str; 3],
 }
@@ -174,7 +176,11 @@ impl fmt::Display for LaunchFault {
                 if let Some(here) = here {
                     write!(f, ", {here} of them on this machine")?;
                 }
-                f.write_str(", and nothing says where rank 0 runs; set TYPED_NCCL_ADDRESS=host:port on all ranks, with rank 0's machine and a port that is free there")
+                write!(
+                    f,
+                    ", and nothing says where rank 0 runs; set TYPED_NCCL_ADDRESS=host:port on all ranks, with rank 0's machine and a port that is free there: {}",
+                    launched.with_address
+                )
             }
             Self::NoLocalRank { launched, gpus } => write!(
                 f,

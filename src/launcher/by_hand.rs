@@ -14,5 +14,6 @@ pub(super) const BY_HAND: Launcher = Launcher {
     is_local_known: false,
     also: &torchrun::MASTER,
     depth: 3,
+    with_address: "TYPED_NCCL_ADDRESS=node1:29400 program",
     place: torchrun::place,
 };

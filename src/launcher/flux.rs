@@ -13,6 +13,7 @@ pub(super) const FLUX: Launcher = Launcher {
     is_local_known: true,
     also: &["FLUX_JOB_ID"],
     depth: 2,
+    with_address: "TYPED_NCCL_ADDRESS=node1:29400 flux run .. program",
     place: |variables, launched| {
         let job = variables.get("FLUX_JOB_ID").unwrap_or_default();
         match variables.number("FLUX_JOB_NNODES")? {

@@ -16,6 +16,7 @@ pub(super) const HYDRA: Launcher = Launcher {
     is_local_known: true,
     also: &[],
     depth: 3,
+    with_address: "mpiexec -genv TYPED_NCCL_ADDRESS node1:29400 .. program",
     place: |variables, launched| {
         let job = proxy().map(|job| format!("hydra {job}"));
         Place::here(variables, launched, &["MPI_LOCALNRANKS"], job)

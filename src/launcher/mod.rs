@@ -27,6 +27,7 @@ mod variables;
 mod tests;
 
 pub(crate) use own::ADDRESS;
+pub(crate) use own::LISTENER;
 #[cfg(feature = "cuda")]
 pub(crate) use own::{LOCAL_RANK, RANK, SECRET, SIZE};
 pub(crate) use place::Place;
@@ -54,6 +55,8 @@ struct Launcher {
     also: &'static [&'static str],
     /// A launcher that others start has the greater depth.
     depth: u8,
+    /// A command line that gives every rank `TYPED_NCCL_ADDRESS`.
+    with_address: &'static str,
     place: fn(&Variables, &Launched) -> Result<Place>,
 }
 
@@ -168,6 +171,7 @@ impl Launcher {
             rank,
             size: size as usize,
             local_rank,
+            with_address: self.with_address,
             variables: [self.rank, size_in, self.local_rank],
         };
         if rank >= size {

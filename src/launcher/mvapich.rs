@@ -13,6 +13,7 @@ pub(super) const MVAPICH: Launcher = Launcher {
     is_local_known: true,
     also: &[],
     depth: 3,
+    with_address: "mpirun_rsh .. TYPED_NCCL_ADDRESS=node1:29400 program",
     place: |variables, launched| {
         let id = variables.get("MPIRUN_ID").map(str::to_owned);
         let job = id.or_else(hydra::proxy).map(|job| format!("mvapich {job}"));

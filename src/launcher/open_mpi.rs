@@ -13,6 +13,7 @@ pub(super) const OPEN_MPI: Launcher = Launcher {
     is_local_known: true,
     also: &[],
     depth: 3,
+    with_address: "mpirun -x TYPED_NCCL_ADDRESS=node1:29400 .. program",
     place: |variables, launched| {
         // Some releases of 4 leave PMIx's name out of the environment.
         let names = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"];

@@ -10,6 +10,8 @@ pub(crate) const SIZE: &str = "TYPED_NCCL_SIZE";
 pub(crate) const LOCAL_RANK: &str = "TYPED_NCCL_LOCAL_RANK";
 /// Where rank 0 listens, as `host:port`. Counts under every launcher.
 pub(crate) const ADDRESS: &str = "TYPED_NCCL_ADDRESS";
+/// The file descriptor of a socket that listens there already, for rank 0: so nobody else takes its port.
+pub(crate) const LISTENER: &str = "TYPED_NCCL_LISTENER";
 /// What the ranks prove to each other that they know. Counts under every launcher.
 #[cfg(feature = "cuda")]
 pub(crate) const SECRET: &str = "TYPED_NCCL_SECRET";
@@ -24,6 +26,7 @@ pub(super) const OWN: Launcher = Launcher {
     is_local_known: true,
     also: &[ADDRESS],
     depth: 5,
+    with_address: "TYPED_NCCL_ADDRESS=node1:29400 program",
     place,
 };
 

@@ -13,6 +13,7 @@ pub(super) const PALS: Launcher = Launcher {
     is_local_known: true,
     also: &[],
     depth: 0,
+    with_address: "TYPED_NCCL_ADDRESS=node1:29400 mpiexec .. program",
     place: |variables, launched| {
         let job = variables.get("PALS_APID").map(|job| format!("pals {job}"));
         let local = ["PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE", "MPI_LOCALNRANKS"];

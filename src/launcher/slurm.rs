@@ -27,6 +27,7 @@ pub(super) const SRUN: Launcher = Launcher {
     is_local_known: true,
     also: &["SLURM_JOB_ID"],
     depth: 1,
+    with_address: "TYPED_NCCL_ADDRESS=node1:29400 srun .. program",
     place,
 };
 

@@ -116,7 +116,12 @@ fn mpirun_of_open_mpi() {
     assert_ne!(found(&five).4, addresses);
     // Two machines.
     let two = OPEN_MPI.replace("WORLD_SIZE=2", "WORLD_SIZE=4");
-    let words = ["rank 1 of 4", "2 of them on this machine", "TYPED_NCCL_ADDRESS=host:port"];
+    let words = [
+        "rank 1 of 4",
+        "2 of them on this machine",
+        "TYPED_NCCL_ADDRESS=host:port",
+        "mpirun -x TYPED_NCCL_ADDRESS=node1:29400",
+    ];
     assert!(matches!(fault(&two, &words), LaunchFault::NoAddress { here: Some(2), .. }));
     let told = format!("{two} TYPED_NCCL_ADDRESS=node1:29400");
     assert_eq!(found(&told).4, ["node1:29400"]);
@@ -124,7 +129,7 @@ fn mpirun_of_open_mpi() {
 
 #[test]
 fn hydra_needs_an_address_where_it_cannot_be_found() {
-    let words = ["Hydra", "rank 0 of 2", "TYPED_NCCL_ADDRESS"];
+    let words = ["Hydra", "rank 0 of 2", "mpiexec -genv TYPED_NCCL_ADDRESS node1:29400"];
     assert!(matches!(fault(HYDRA, &words), LaunchFault::NoAddress { here: Some(2), .. }));
     let (launcher, rank, size, local, addresses) =
         found(&format!("{HYDRA} TYPED_NCCL_ADDRESS=vm:1"));
@@ -143,7 +148,8 @@ fn the_others() {
         assert_eq!((launcher, rank, size, local), expected);
         assert!(addresses[0].starts_with("127.0.0.1:"), "{addresses:?}");
     }
-    fault(&FLUX.replace("NNODES=1", "NNODES=2"), &["Flux", "TYPED_NCCL_ADDRESS"]);
+    let words = ["Flux", "TYPED_NCCL_ADDRESS=node1:29400 flux run"];
+    fault(&FLUX.replace("NNODES=1", "NNODES=2"), &words);
     let own =
         "TYPED_NCCL_RANK=1 TYPED_NCCL_SIZE=2 TYPED_NCCL_LOCAL_RANK=1 TYPED_NCCL_ADDRESS=[::1]:9";
     assert_eq!(found(own).4, ["[::1]:9"]);

@@ -17,6 +17,7 @@ pub(super) const TORCHRUN: Launcher = Launcher {
     is_local_known: true,
     also: &MASTER,
     depth: 4,
+    with_address: "TYPED_NCCL_ADDRESS=node1:29400 torchrun .. program",
     place,
 };
 

@@ -21,6 +21,29 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "our_own_launcher_holds_the_port",
+        program: || {
+            let rank = env::var("TYPED_NCCL_RANK").unwrap_or_default();
+            if rank == "1" {
+                let address = env::var("TYPED_NCCL_ADDRESS").expect("it was told");
+                let taken = std::net::TcpListener::bind(address).expect_err("it is rank 0's");
+                assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+            } else if rank == "0" {
+                std::thread::sleep(std::time::Duration::from_millis(500));
+            }
+            launch!(meets)?;
+            // And for the next communicator.
+            launch!(meets)
+        },
+        test: |run| {
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:2");
+            let ended = output(command);
+            assert!(ended.status.success(), "{ended:?}");
+            assert_eq!(lines(&ended.stdout).len(), 4, "{ended:?}");
+        },
+    },
+    Test {
         name: "the_rank_that_fails_is_named_to_the_other",
         program: || launch!(one_fails),
         test: |run| {

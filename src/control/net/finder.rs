@@ -12,7 +12,7 @@ use mio::net::TcpListener;
 
 use super::hub::{Command, Hub, NodeKey, failed};
 use super::ident::CommId;
-use super::{Meeting, address, file};
+use super::{Meeting, address, file, inherited};
 use crate::Result;
 
 /// How often a name is looked up, and a file read.
@@ -61,7 +61,10 @@ pub(super) fn listen(places: Vec<Address>) -> io::Result<(TcpListener, Address)>
         let mut taken = None;
         for at in &places {
             let outcome = match at {
-                Address::Literal(address) => address::listen(Some(*address)),
+                Address::Literal(address) => match inherited::at(*address) {
+                    Some(door) => Ok(door),
+                    None => address::listen(Some(*address)),
+                },
                 Address::Name(_, port) => address::listen_everywhere(*port),
             };
             match outcome {

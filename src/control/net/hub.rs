@@ -49,7 +49,7 @@ pub(super) enum Command {
     Post {
         node: NodeKey,
         seq: u64,
-        said: Said,
+        said: Arc<Said>,
     },
     Leave {
         node: NodeKey,

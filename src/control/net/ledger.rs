@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::control::Topic;
+use crate::control::runs::Runs;
 use crate::error::Site;
 
 /// How many exchanges a rank may be ahead of one that is not complete.
@@ -46,9 +47,7 @@ pub(super) struct Ledger {
 
 #[derive(Default)]
 struct Round {
-    /// By first rank: the last one.
-    runs: BTreeMap<u32, (u32, Arc<Said>)>,
-    known: u32,
+    runs: Runs<Arc<Said>>,
     /// How many of those below are known.
     below: u32,
 }
@@ -72,12 +71,11 @@ impl Ledger {
             return Ok(Vec::new());
         }
         let round = self.rounds.entry(seq).or_default();
-        let gaps = round.gaps(first, last);
+        let gaps = round.runs.gaps(first, last);
         for &(first, last) in &gaps {
-            round.known += last - first + 1;
             let inside = |&(a, b): &(u32, u32)| (b.min(last) + 1).saturating_sub(a.max(first));
             round.below += self.below.iter().map(inside).sum::<u32>();
-            round.insert(first, last, said.clone());
+            round.runs.fill(first, last, said.clone());
         }
         self.forget();
         let new = |(first, last)| Run { seq, first, last, said: said.clone() };
@@ -85,7 +83,7 @@ impl Ledger {
     }
 
     fn forget(&mut self) {
-        while self.rounds.get(&self.next).is_some_and(|round| round.known == self.size) {
+        while self.rounds.get(&self.next).is_some_and(|round| round.runs.known() == self.size) {
             self.next += 1;
         }
         while let Some(oldest) = self.rounds.first_entry()
@@ -98,7 +96,7 @@ impl Ledger {
     /// Whether every rank's part is known.
     pub(super) fn is_complete(&self, seq: u64) -> bool {
         match self.rounds.get(&seq) {
-            Some(round) => round.known == self.size,
+            Some(round) => round.runs.known() == self.size,
             None => seq < self.next,
         }
     }
@@ -112,11 +110,9 @@ impl Ledger {
     /// Everything that somebody may lack.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
         self.rounds.iter().flat_map(|(&seq, round)| {
-            let run = move |(&first, (last, said)): (&u32, &(u32, Arc<Said>))| Run {
-                seq,
-                first,
-                last: *last,
-                said: said.clone(),
+            let run = move |(first, last, said): (u32, u32, &Arc<Said>)| {
+                let said = said.clone();
+                Run { seq, first, last, said }
             };
             round.runs.iter().map(run)
         })
@@ -124,59 +120,13 @@ impl Ledger {
 
     /// The last thing that a rank is known to have said.
     pub(super) fn last_of(&self, rank: u32) -> Option<&Said> {
-        self.rounds.values().rev().find_map(|round| round.of(rank))
+        self.rounds.values().rev().find_map(|round| round.runs.get(rank)).map(|said| &**said)
     }
 
     /// Whether every rank has said that it is done.
     pub(super) fn is_over(&self, finish: Topic) -> bool {
         let last = self.next.checked_sub(1).and_then(|last| self.rounds.get(&last));
-        last.is_some_and(|round| round.runs.values().all(|(_, said)| said.topic == finish))
-    }
-}
-
-impl Round {
-    fn of(&self, rank: u32) -> Option<&Said> {
-        let (_, (last, said)) = self.runs.range(..=rank).next_back()?;
-        (*last >= rank).then_some(&**said)
-    }
-
-    /// What is not known of `first..=last`.
-    fn gaps(&self, first: u32, last: u32) -> Vec<(u32, u32)> {
-        let mut gaps = Vec::new();
-        let mut next = match self.runs.range(..=first).next_back() {
-            Some((_, (end, _))) => first.max(end + 1),
-            None => first,
-        };
-        for (&start, (end, _)) in self.runs.range(first..=last) {
-            if next < start {
-                gaps.push((next, start - 1));
-            }
-            next = next.max(end + 1);
-        }
-        if next <= last {
-            gaps.push((next, last));
-        }
-        gaps
-    }
-
-    /// Inserts a run that is not known, joined with its neighbours if they said the same.
-    fn insert(&mut self, mut first: u32, mut last: u32, said: Arc<Said>) {
-        let same = |other: &Arc<Said>| Arc::ptr_eq(other, &said) || **other == *said;
-        if let Some((&start, (end, before))) = self.runs.range(..first).next_back()
-            && end + 1 == first
-            && same(before)
-        {
-            self.runs.remove(&start);
-            first = start;
-        }
-        if let Some((end, after)) = self.runs.get(&(last + 1))
-            && same(after)
-        {
-            let end = *end;
-            self.runs.remove(&(last + 1));
-            last = end;
-        }
-        self.runs.insert(first, (last, said));
+        last.is_some_and(|round| round.runs.iter().all(|(_, _, said)| said.topic == finish))
     }
 }
 

@@ -17,6 +17,7 @@ mod frame;
 mod fuzz;
 mod hub;
 mod ident;
+mod inherited;
 mod io;
 mod ledger;
 mod message;
@@ -48,9 +49,9 @@ use message::MOST_RANKS;
 use node::{ChildSpec, Meet, Spec};
 use proof::Secret;
 
-use super::{Meeting, Topic};
+use super::Meeting;
 use crate::backend::{Listener, Wire};
-use crate::error::{Error, InitFailed, Site};
+use crate::error::{Error, InitFailed};
 use crate::{Rank, Result};
 
 /// The variable with the secret that the ranks of a job share.
@@ -74,8 +75,7 @@ fn next_node() -> NodeKey {
 }
 
 impl Uplink {
-    pub(super) fn post(&self, seq: u64, topic: Topic, site: Site, bytes: Arc<[u8]>) {
-        let said = Said { topic, site, bytes };
+    pub(super) fn post(&self, seq: u64, said: Arc<Said>) {
         self.hub.send(Command::Post { node: self.node, seq, said });
     }
 

@@ -114,6 +114,13 @@ impl Io {
                 self.net.conns.end(key);
             }
             self.net.ended.add((id, u32::MAX));
+            let registry = self.net.conns.registry();
+            for door in self.doors.values_mut().filter(|door| door.meet == Some(id)) {
+                // The socket may be open elsewhere, and then is not forgotten when it is closed here.
+                if let Err(error) = registry.deregister(&mut door.listener) {
+                    log::debug!("a place where ranks met: {error}");
+                }
+            }
             self.doors.retain(|_, door| door.meet != Some(id));
         }
     }

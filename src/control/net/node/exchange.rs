@@ -52,9 +52,9 @@ impl Node {
     }
 
     /// This rank's part of an exchange.
-    pub(crate) fn post(&mut self, net: &mut Net, seq: u64, said: Said) {
+    pub(crate) fn post(&mut self, net: &mut Net, seq: u64, said: Arc<Said>) {
         let (first, last) = (self.rank, self.rank);
-        match self.ledger.add(&Run { seq, first, last, said: Arc::new(said) }) {
+        match self.ledger.add(&Run { seq, first, last, said }) {
             Ok(new) => self.spread(net, new, None),
             Err(_) => log::error!("rank {} is too far ahead of the others", self.rank),
         }
