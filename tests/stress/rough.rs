@@ -1,8 +1,10 @@
 //! Plays acts on the library.
 
-use std::mem::{forget, replace};
+use std::any::Any;
+use std::mem::replace;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use typed_nccl::{Buffer, Communicator, Copying, Failed, Host, Result, Sum, tag};
 
@@ -21,6 +23,13 @@ tag!(Kid);
 fn planned() -> ! {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     resume_unwind(Box::new(format!("{PLANNED}{}", NEXT.fetch_add(1, Ordering::Relaxed))))
+}
+
+/// Never drops a value. It stays in reach, so that what looks for leaks finds only others.
+fn forget(value: impl Send + 'static) {
+    static FORGOTTEN: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
+    let mut forgotten = FORGOTTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    forgotten.push(Box::new(value));
 }
 
 /// What acts need beside what steps do.
