@@ -134,6 +134,7 @@ impl Sanitizer {
         // A test asks for more memory than there is: the allocator has to say no, not to report.
         let log = reports.join("report");
         let options = format!("allocator_may_return_null=1:log_path='{}'", log.display());
+        let lost = root().join("xtask/leaks.txt");
         cargo
             .current_dir(root())
             .env("CARGO_TARGET_DIR", &target)
@@ -141,7 +142,8 @@ impl Sanitizer {
             .env("RUSTFLAGS", format!("-Zsanitizer={} -Clink-arg=-rdynamic", self.name))
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
             .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
-            .env(self.options, options);
+            .env(self.options, options)
+            .env("LSAN_OPTIONS", format!("print_suppressions=0:suppressions='{}'", lost.display()));
         if std::env::var_os("PROPTEST_CASES").is_none() {
             cargo.env("PROPTEST_CASES", CASES);
         }
