@@ -124,35 +124,43 @@ impl Sanitizer {
             fs::remove_dir_all(&reports).map_err(failed)?;
         }
         fs::create_dir_all(&reports).map_err(failed)?;
-        let mut cargo = Command::new("rustup");
-        cargo.args(["run", "nightly", "cargo", "test", "--package", "typed-nccl"]);
-        cargo.args(["--target", &toolchain.host]);
-        if self.build_std {
-            cargo.arg("-Zbuild-std");
-        }
-        cargo.args(what);
         // A test asks for more memory than there is: the allocator has to say no, not to report.
         let log = reports.join("report");
         let options = format!("allocator_may_return_null=1:log_path='{}'", log.display());
         let lost = root().join("xtask/leaks.txt");
-        cargo
-            .current_dir(root())
-            .env("CARGO_TARGET_DIR", &target)
-            // What tests load while they run finds the sanitizer in the test.
-            .env("RUSTFLAGS", format!("-Zsanitizer={} -Clink-arg=-rdynamic", self.name))
-            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
-            .env(self.options, options)
-            .env("LSAN_OPTIONS", format!("print_suppressions=0:suppressions='{}'", lost.display()));
-        if std::env::var_os("PROPTEST_CASES").is_none() {
-            cargo.env("PROPTEST_CASES", CASES);
-        }
+        let cargo = |command: &str, what: &[&str]| {
+            let mut cargo = Command::new("rustup");
+            cargo.args(["run", "nightly", "cargo", command, "--package", "typed-nccl"]);
+            cargo.args(["--target", &toolchain.host]);
+            if self.build_std {
+                cargo.arg("-Zbuild-std");
+            }
+            cargo
+                .args(what)
+                .current_dir(root())
+                .env("CARGO_TARGET_DIR", &target)
+                // What tests load while they run finds the sanitizer in the test.
+                .env("RUSTFLAGS", format!("-Zsanitizer={} -Clink-arg=-rdynamic", self.name))
+                .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+                .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+                .env(self.options, &options)
+                .env(
+                    "LSAN_OPTIONS",
+                    format!("print_suppressions=0:suppressions='{}'", lost.display()),
+                );
+            if std::env::var_os("PROPTEST_CASES").is_none() {
+                cargo.env("PROPTEST_CASES", CASES);
+            }
+            let status = cargo.status();
+            status.map_err(|error| Failure::NotMade(format!("rustup: {error}")))
+        };
         let started = Instant::now();
-        let status = cargo.status();
-        let status = status.map_err(|error| Failure::NotMade(format!("rustup: {error}")))?;
+        // Tests run an example, and would build it without these flags.
+        let built = cargo("build", &["--example", "quickstart"])?;
+        let status = cargo("test", what)?;
         Ok(Outcome {
             name: self.name,
-            passed: status.success(),
+            passed: built.success() && status.success(),
             reports: found(&reports).map_err(failed)?,
             seconds: started.elapsed().as_secs(),
         })
