@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::{Check, Failure};
 
 #[expect(dead_code, reason = "tests use the rest")]
-#[path = "../../tests/stress/suite.rs"]
+#[path = "stress/suite.rs"]
 mod stress;
 
 use stress::script::Script;
