@@ -88,33 +88,36 @@ impl Drop for Clears {
 pub(crate) fn example(name: &str) -> PathBuf {
     let this = env::current_exe().expect("a test is a program");
     let built = this.ancestors().nth(2).expect("a test lies in target/PROFILE/deps");
-    let example = built.join("examples").join(name);
-    if !is_fresh(&example, &built.join("deps")) {
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "--offline", "--example", name, "--target-dir"]);
-        command.arg(built.parent().expect("the profile is a folder of the target's"));
-        command
-            .arg("--manifest-path")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-        if built.ends_with("release") {
-            command.arg("--release");
-        }
-        assert!(command.status().expect("cargo runs").success(), "{name} is not built");
+    if let Some(example) = built_along(name, built) {
+        return example;
     }
-    example
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--offline", "--example", name, "--target-dir"]);
+    command.arg(built.parent().expect("the profile is a folder of the target's"));
+    command.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+    if built.ends_with("release") {
+        command.arg("--release");
+    }
+    assert!(command.status().expect("cargo runs").success(), "{name} is not built");
+    built.join("examples").join(name)
 }
 
-/// Whether a program is no older than the library. Another cargo beside the one that runs this would
-/// write the doubles anew, and with other dependencies.
-fn is_fresh(program: &Path, libraries: &Path) -> bool {
-    let time = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
-    let is_ours = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with("libtyped_nccl-") && name.ends_with(".rlib"))
+/// The newest example of this name, if it is no older than the library. Another cargo, beside the one
+/// that runs this, would write the doubles anew, and with other dependencies.
+fn built_along(name: &str, built: &Path) -> Option<PathBuf> {
+    let newest = |folder: &str, is_wanted: &dyn Fn(&str) -> bool| {
+        let files = built.join(folder).read_dir().ok()?.flatten().map(|entry| entry.path());
+        let wanted = files
+            .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_wanted));
+        let time = |path: PathBuf| Some((path.metadata().ok()?.modified().ok()?, path));
+        wanted.filter_map(time).max()
     };
-    let files = libraries.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    let newest = files.filter(|path| is_ours(path)).filter_map(|path| time(&path)).max();
-    time(program) >= newest && newest.is_some()
+    let hashed = format!("{name}-");
+    let is_program = |file: &str| file == name || file.starts_with(&hashed) && !file.contains('.');
+    let (made, example) = newest("examples", &is_program)?;
+    let is_library = |file: &str| file.starts_with("libtyped_nccl-") && file.ends_with(".rlib");
+    let (library, _) = newest("deps", &is_library)?;
+    (made >= library).then_some(example)
 }
 
 pub(crate) fn output(mut command: Command) -> Output {
