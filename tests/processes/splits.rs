@@ -29,7 +29,7 @@ pub(crate) const TESTS: &[Test] = &[
     Test { name: "one_rank_that_nccl_refuses_a_child", program: || launch!(refused), test: both },
     Test {
         name: "a_child_past_its_deadline",
-        program: || launch!(late, CommConfig::builder().deadline(Duration::from_secs(2)).build()),
+        program: || launch!(late, CommConfig::builder().deadline(Duration::from_secs(1)).build()),
         test: both,
     },
     Test {
@@ -241,7 +241,7 @@ fn late<D: Device>(mut world: Communicator<D>) -> Result<()> {
         nccl().before(|function| {
             if function == ncclCommSplit && thread::current().name() == Some("NCCL split of rank 1")
             {
-                thread::sleep(Duration::from_secs(6));
+                thread::sleep(Duration::from_secs(3));
             }
         });
     }

@@ -50,7 +50,7 @@ pub(crate) const TESTS: &[Test] = &[
             let gpus = number("DEATHS_ON_GPUS");
             let mut random = number("DEATHS_SEED").unwrap_or(1);
             let mut slowest = Duration::ZERO;
-            let count = number("DEATHS").unwrap_or(8);
+            let count = number("DEATHS").unwrap_or(5);
             for _ in 0..count {
                 let deaths = Deaths::draw(&mut random, gpus);
                 let took = deaths.happen(run, gpus.is_some());
