@@ -46,7 +46,7 @@ impl Handle {
     /// Nobody else knows it.
     pub(super) unsafe fn discard(self, nccl: &'static Nccl, comm: u64) {
         // SAFETY: by the caller's promise.
-        unsafe { self.abort(nccl, comm, PATIENCE, || {}, || {}) };
+        unsafe { self.abort(nccl, comm, PATIENCE, |_| {}, || {}) };
     }
 
     /// Ends it, then does `then`; waits for its kernels to see it, not for other ranks. That can take
@@ -62,14 +62,14 @@ impl Handle {
         nccl: &'static Nccl,
         comm: u64,
         patience: Duration,
-        first: impl FnOnce() + Send + 'static,
+        first: impl FnOnce(ncclComm_t) + Send + 'static,
         then: impl FnOnce() + Send + 'static,
     ) -> bool {
         let Some(inside) = exit::enter(comm) else { return true };
         let (done, ended) = channel();
         let abort = move || {
             let (handle, _inside) = (self, inside);
-            first();
+            first(handle.0);
             // SAFETY: nobody else uses the communicator, by the caller's promise.
             let result = unsafe { (nccl.abort)(handle.0) };
             match nccl.check("ncclCommAbort", None, result) {
@@ -129,8 +129,8 @@ pub(super) struct Shared {
     nccl: &'static Nccl,
     /// None once it ends.
     handle: Mutex<Option<Handle>>,
-    /// Held by a thread that revokes it: the end comes after.
-    revoking: Mutex<()>,
+    /// Held by a thread that revokes it: the end comes after. Whether that was done.
+    revoking: Mutex<bool>,
     /// Held by a thread that divides it: the end comes after.
     dividing: Mutex<()>,
     revoked: AtomicBool,
@@ -267,11 +267,17 @@ impl Shared {
     /// it, what is parked stays so. Where they are gone or do not free it, nobody waits for it any more.
     fn abort(self: &Arc<Self>, handle: Handle, waits: Option<Waits>) {
         let (shared, family) = (self.clone(), self.family.clone());
-        let patience = waits.as_ref().map_or(PATIENCE, |waits| waits.limit() + DOUBT);
+        // What NCCL does not let go is not waited for.
+        let usual = if exit::is_lost(self.id) { SOON } else { PATIENCE };
+        let patience = waits.as_ref().map_or(usual, |waits| waits.limit() + DOUBT);
         let limit = waits.as_ref().map(|waits| (waits.stream.clone(), waits.limit()));
-        let first = move || {
+        let first = move |comm| {
             if let Some((stream, limit)) = limit {
                 settle(&stream, limit);
+            }
+            // A division may have been given up when the handle was out of the lock.
+            if shared.dividing.try_lock().is_err() {
+                shared.free(|| Some(comm));
             }
             drop(shared.revoking.lock());
             drop(shared.dividing.lock());
@@ -293,26 +299,35 @@ impl Shared {
     /// half a second, or for ever where a stream waits for a signal, so a thread of its own does it.
     /// False where the loaded NCCL cannot.
     pub(super) fn revoke(self: &Arc<Self>) -> bool {
-        let Ok(revoke) = self.nccl.api.ncclCommRevoke() else { return false };
+        if self.nccl.api.ncclCommRevoke().is_err() {
+            return false;
+        }
         if self.revoked.swap(true, Relaxed) {
             return true;
         }
         let shared = self.clone();
-        let work = move || {
-            let _revoking = shared.revoking.lock();
+        let raw = |shared: &Self| {
             let handle = shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
-            let raw = handle.as_ref().map(|handle| handle.0);
-            drop(handle);
-            let (Some(raw), Some(_inside)) = (raw, exit::enter(shared.id)) else { return };
-            // SAFETY: the communicator lives: its end waits for the lock. NCCL lets another thread
-            // revoke it while its own is inside a call.
-            let result = unsafe { revoke(raw, NCCL_REVOKE_DEFAULT) };
-            if let Err(error) = shared.nccl.check("ncclCommRevoke", None, result) {
-                log::warn!("{error}");
-            }
+            handle.as_ref().map(|handle| handle.0)
         };
+        let work = move || shared.free(|| raw(&shared));
         let thread = std::thread::Builder::new().name("NCCL revoke".to_owned());
         thread.spawn(work).is_ok()
+    }
+
+    /// Revokes it, if it is there and the loaded NCCL can. Once: NCCL refuses to do it again.
+    fn free(&self, comm: impl FnOnce() -> Option<ncclComm_t>) {
+        let Ok(revoke) = self.nccl.api.ncclCommRevoke() else { return };
+        let mut is_done = self.revoking.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(raw), false) = (comm(), *is_done) else { return };
+        let Some(_inside) = exit::enter(self.id) else { return };
+        *is_done = true;
+        // SAFETY: the communicator lives: its end waits for the lock, or is what asks. NCCL lets another
+        // thread revoke it while its own is inside a call.
+        let result = unsafe { revoke(raw, NCCL_REVOKE_DEFAULT) };
+        if let Err(error) = self.nccl.check("ncclCommRevoke", None, result) {
+            log::warn!("{error}");
+        }
     }
 
     /// Makes a call that divides it; none if it has ended. The end waits for it.

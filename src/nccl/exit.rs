@@ -75,6 +75,11 @@ pub(super) fn lose(comm: u64) {
     LEFT.notify_all();
 }
 
+/// Whether that was said of this communicator.
+pub(super) fn is_lost(comm: u64) -> bool {
+    state().lost.contains(&comm)
+}
+
 impl Drop for Inside {
     fn drop(&mut self) {
         let mut state = state();

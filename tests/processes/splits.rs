@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use fake_nccl::{Fake, File};
 use nccl_sys::Function::{ncclCommInitRankConfig, ncclCommSplit};
-use nccl_sys::{ENVIRONMENT, Function, ncclResult_t};
+use nccl_sys::{ENVIRONMENT, Function, Version, ncclResult_t};
 use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, World, launch, tag};
 
-use crate::machine::{Run, Test, lines, output};
+use crate::machine::{Run, Test, lines, output, says};
 use crate::ranks::Ranks;
+use crate::stage::release;
 
 tag!(Half, Quarter, Other);
 
@@ -26,7 +27,21 @@ pub(crate) const TESTS: &[Test] = &[
         test: both,
     },
     Test { name: "children_that_differ", program: || launch!(differ), test: both },
-    Test { name: "one_rank_that_nccl_refuses_a_child", program: || launch!(refused), test: both },
+    Test {
+        name: "one_rank_that_nccl_refuses_a_child",
+        program: || launch!(refused),
+        test: |run| {
+            both(run);
+            // A release that has no `ncclCommRevoke` keeps the others' threads, and with them its
+            // destructors from returning.
+            let nccl = release(Version::new(2, 27, 7));
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:4").env(ENVIRONMENT, nccl.path());
+            let ended = output(command);
+            assert!(ended.status.success(), "{ended:?}");
+            says(&ended.stderr, &["without the destructors"]);
+        },
+    },
     Test {
         name: "a_child_past_its_deadline",
         program: || launch!(late, CommConfig::builder().deadline(Duration::from_secs(1)).build()),
@@ -43,6 +58,7 @@ pub(crate) const TESTS: &[Test] = &[
                 // Rank 3 hears of it in its child or in the parent.
                 let lost = if rank == 3 { "lost [" } else { "lost [1] on World" };
                 assert!(said.contains(lost) && said.contains("process"), "rank {rank}: {said}");
+                assert!(!said.contains("without the destructors"), "rank {rank}: {said}");
             }
             assert!(!ended[1].status.success());
         },
@@ -75,6 +91,9 @@ fn both(run: &Run) {
         command.env("TYPED_NCCL", kind);
         let ended = output(command);
         assert!(ended.status.success(), "{kind}: {ended:?}");
+        // No thread stays inside NCCL.
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert!(!errors.contains("without the destructors"), "{kind}: {errors}");
         let well = lines(&ended.stdout).iter().filter(|line| line.ends_with("all is well")).count();
         assert!(well > 0 && well % 4 == 0, "{kind}: {ended:?}");
     }
@@ -241,7 +260,7 @@ fn late<D: Device>(mut world: Communicator<D>) -> Result<()> {
         nccl().before(|function| {
             if function == ncclCommSplit && thread::current().name() == Some("NCCL split of rank 1")
             {
-                thread::sleep(Duration::from_secs(3));
+                thread::sleep(Duration::from_millis(1500));
             }
         });
     }

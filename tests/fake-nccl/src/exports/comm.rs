@@ -285,7 +285,9 @@ exports! {
         if revokeFlags != NCCL_REVOKE_DEFAULT {
             return Err(Refusal::argument(format!("{revokeFlags} is no way to revoke")));
         }
-        state.live(comm)?.revoked = true;
+        if std::mem::replace(&mut state.live(comm)?.revoked, true) {
+            return Err(Refusal::argument("it is revoked already"));
+        }
         let Some(member) = state.moving(comm) else { return Ok(()) };
         moves::later(move || {
             member.revoke();
