@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nccl_sys::Version;
 use typed_nccl::Result;
 
 use crate::ranks::Ranks;
@@ -72,6 +73,12 @@ pub(crate) fn with_gpus(mut command: Command) -> Command {
     let mut stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
     stage.get_or_insert_with(Stage::new).set(&mut command, 4);
     command
+}
+
+/// NCCL's double as a release has it.
+pub(crate) fn release(version: Version) -> fake_nccl::File {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
+    fake_nccl::File::release(version, folder.join(format!("nccl-{version}")))
 }
 
 /// Clears the stage when the tests are over, or when one fails.

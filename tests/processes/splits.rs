@@ -10,9 +10,8 @@ use nccl_sys::Function::{ncclCommInitRankConfig, ncclCommSplit};
 use nccl_sys::{ENVIRONMENT, Function, Version, ncclResult_t};
 use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, World, launch, tag};
 
-use crate::machine::{Run, Test, lines, output, says};
+use crate::machine::{Run, Test, lines, output, release, says};
 use crate::ranks::Ranks;
-use crate::stage::release;
 
 tag!(Half, Quarter, Other);
 

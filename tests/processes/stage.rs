@@ -7,7 +7,7 @@ use std::process::{self, Command};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use nccl_sys::{ENVIRONMENT, Version};
+use nccl_sys::ENVIRONMENT;
 
 /// A folder, which is there until this is dropped.
 pub(crate) struct Stage {
@@ -56,12 +56,6 @@ static LIBRARIES: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
     let nccl = fake_nccl::File::copy(folder.join("nccl"));
     (folder.join("cuda"), nccl.path().to_owned())
 });
-
-/// NCCL's double as a release has it.
-pub(crate) fn release(version: Version) -> fake_nccl::File {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
-    fake_nccl::File::release(version, folder.join(format!("nccl-{version}")))
-}
 
 /// Removes what processes left that were killed.
 fn sweep(place: &Path) {
