@@ -65,7 +65,7 @@ pub use communicator::{
     AbortHandle, Aborted, Agreed, Builder, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn,
     CanShrink, CommConfig, Communicator, DeviceGiven, Finalized, HasAbortHandle, Health,
     Initializing, Lost, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready, Recovery, Revoked,
-    SeatGiven, Shared, SharedChild, State, Suspended, Uninit, Unnamed,
+    SeatGiven, Shared, SharedChild, State, Suspended, Uninit, Unnamed, Within,
 };
 pub use control::UniqueId;
 #[cfg(feature = "cuda")]

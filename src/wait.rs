@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::backend::{Backend, Blame, Culprit, HostWait, WaitsOn, Watcher};
-use crate::communicator::Health;
-use crate::error::{Error, Site, Timeout, WaitInLaunch, told};
+use crate::communicator::{Health, Limit, Limits};
+use crate::error::{Deadline, Error, Site, Timeout, WaitInLaunch, told};
 use crate::stream::{StreamShared, User, launching};
 
 /// The deadline of waits on streams that no communicator used.
@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy)]
 pub(crate) struct Within<'c> {
     pub(crate) health: &'c Health,
-    pub(crate) deadline: Duration,
+    pub(crate) limits: &'c Limits,
 }
 
 /// Waits for `points`; the deadline is that of `within`, else the smallest of the communicators
@@ -48,12 +48,9 @@ pub(crate) fn until<B: Backend>(
                 user.health.look();
                 user.health.check()?;
             }
-            let deadline = within
-                .map(|within| within.deadline)
-                .or_else(|| users.iter().map(|user| user.deadline).min())
-                .unwrap_or(DEFAULT_DEADLINE);
+            let limit = limit(within, &users);
             let waited = started.elapsed();
-            match deadline.checked_sub(waited) {
+            match limit.time.checked_sub(waited) {
                 Some(left) if !left.is_zero() => {
                     noted.rest(|| watch(stream, point, within, operation, site));
                     B::pause(point, left.min(REST));
@@ -61,7 +58,7 @@ pub(crate) fn until<B: Backend>(
                 _ => {
                     let blame = B::blame(point);
                     if blame.is_some() || rested {
-                        return Err(expire(blame, &users, waited, operation, site));
+                        return Err(expire(blame, &users, (waited, limit.of), operation, site));
                     }
                     rested = true;
                     B::pause(point, REST);
@@ -82,6 +79,16 @@ pub(crate) fn until<B: Backend>(
         }
     }
     first.map_or(Ok(()), |error| Err(told(error)))
+}
+
+/// How long a wait may take now.
+fn limit(within: Option<Within<'_>>, users: &[User]) -> Limit {
+    let of = |time, of| Limit { time, of };
+    match (within, users.iter().map(|user| user.deadline).min()) {
+        (Some(within), _) => within.limits.now(),
+        (None, Some(least)) => of(least, Deadline::Communicator),
+        (None, None) => of(DEFAULT_DEADLINE, Deadline::Default),
+    }
 }
 
 /// How far a wait is known to who can tell that it will never end.
@@ -143,13 +150,13 @@ pub(crate) fn allowed(operation: &'static str, site: Site) -> Result<()> {
 fn expire(
     blame: Option<Blame>,
     users: &[User],
-    waited: Duration,
+    (waited, deadline): (Duration, Deadline),
     operation: &'static str,
     site: Site,
 ) -> Error {
     let Blame { culprit, report } =
         blame.unwrap_or(Blame { culprit: Culprit::Unknown, report: String::new() });
-    let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));
+    let error = Error::Timeout(Box::new(Timeout { operation, site, waited, deadline, report }));
     for user in users {
         let is_it = match culprit {
             Culprit::Known(id) => id == user.health.id(),

@@ -14,6 +14,7 @@ mod wire;
 pub use op::{Collective, Half, Op, Put, Reduction, Signal, Slot, Span, Transfer, Wait, WindowId};
 pub use wire::{Listener, Wire};
 
+pub use crate::communicator::{Limit, Limits};
 pub use crate::control::{Exchange, Submission};
 pub use crate::memory::Allocation;
 
@@ -351,8 +352,10 @@ pub struct Join {
     pub split_share: bool,
     /// Where faults and pending errors of this rank's communicator go.
     pub health: Arc<Health>,
-    /// How long the communicator's waits may take.
+    /// How long joining may take.
     pub deadline: Duration,
+    /// How long the communicator's waits may take.
+    pub limits: Arc<Limits>,
     /// To the ranks in other processes; none where all ranks share this one's memory.
     pub wire: Option<Arc<dyn Wire>>,
 }

@@ -18,7 +18,8 @@ pub use per_rank::{IndexedByNumber, PerRank};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::error::{Error, OtherClique, Site};
+use crate::communicator::Limit;
+use crate::error::{Deadline, Error, OtherClique, Site};
 use crate::group::Group;
 use crate::{
     Buffer, CommConfig, Communicator, Device, DeviceFamily, Element, Label, Rank, Result, Seat,
@@ -67,6 +68,7 @@ impl<W: World> Clique<W> {
     ) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let until = std::time::Instant::now().checked_add(config.deadline);
+        let limit = Limit { time: config.deadline, of: Deadline::Communicator };
         let seats = Seat::local(devices.len());
         // All of them start before any of them is waited for.
         let mut starting: Vec<_> = seats
@@ -75,7 +77,7 @@ impl<W: World> Clique<W> {
             .map(|(seat, device)| build(seat, device, config.clone()).start())
             .collect::<Result<_>>()?;
         let far = std::time::Instant::now() + crate::wait::DEFAULT_DEADLINE;
-        starting.iter_mut().try_for_each(|member| member.body.begin(config.deadline, true))?;
+        starting.iter_mut().try_for_each(|member| member.body.begin(limit, true))?;
         let members = starting
             .into_iter()
             .map(|member| member.ready(until.unwrap_or(far)))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::leaving::{PANICKED, leave};
 use super::recover::Survivors;
 use super::unconsumed::Unconsumed;
-use super::{CommConfig, Health, Key, Made, Resources, reaper};
+use super::{CommConfig, Health, Key, Limit, Limits, Made, Resources, reaper};
 use crate::backend::{Backend, HostWait, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::error::{Error, Site, Timeout};
@@ -32,9 +32,11 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) rank: Rank,
     pub(crate) size: usize,
     pub(crate) ordinal: u32,
-    pub(crate) deadline: Duration,
     pub(crate) slots: Slot,
-    pub(super) split_share: bool,
+    /// What it was made with.
+    pub(super) config: CommConfig,
+    /// How long its waits may take.
+    pub(super) limits: Arc<Limits>,
     /// There was a symmetric window: signals are set up.
     pub(crate) has_signals: bool,
     /// What waits that were refused would have consumed.
@@ -52,12 +54,12 @@ impl<B: Backend> Core<B> {
         health: Arc<Health>,
         size: usize,
         ordinal: u32,
-        config: &CommConfig,
+        config: CommConfig,
+        limits: Arc<Limits>,
     ) -> Self {
         let (resources, rank) = (Resources::new(health.name()), health.rank());
         let (comm, control) = (Some(comm), Some(control));
-        let (deadline, slots) = (config.deadline, config.slots());
-        let (lists, has_signals) = (RefCell::new(Lists::new()), false);
+        let (slots, has_signals) = (config.slots(), false);
         Self {
             comm,
             control,
@@ -66,12 +68,12 @@ impl<B: Backend> Core<B> {
             rank,
             size,
             ordinal,
-            deadline,
             slots,
-            split_share: config.split_share,
+            config,
+            limits,
             has_signals,
             unconsumed: Unconsumed::default(),
-            lists,
+            lists: RefCell::new(Lists::new()),
             going: None,
         }
     }
@@ -109,7 +111,7 @@ impl<B: Backend> Core<B> {
     /// may have completed it, and go on as if this rank had too.
     pub(crate) fn collect(&self, ticket: Ticket, operation: Topic, site: Site) -> Result<Parts> {
         let watch = |exchange: &Exchange| self.watch(WaitsOn::Exchange(exchange), operation, site);
-        let (health, limit, watch) = (&*self.health, self.deadline, &watch);
+        let (health, limit, watch) = (&*self.health, self.limit(), &watch);
         let patience = Patience { health, limit, operation, site, watch };
         self.control()?.collect(ticket, &patience).inspect_err(|error| {
             if error.is_fatal() {
@@ -120,7 +122,12 @@ impl<B: Backend> Core<B> {
 
     /// This communicator, for a wait inside one of its calls.
     pub(crate) fn within(&self) -> Within<'_> {
-        Within { health: &self.health, deadline: self.deadline }
+        Within { health: &self.health, limits: &self.limits }
+    }
+
+    /// How long a wait inside one of its calls may take now.
+    pub(crate) fn limit(&self) -> Limit {
+        self.limits.now()
     }
 
     /// Notes a wait inside one of this communicator's calls.
@@ -168,9 +175,10 @@ impl<B: Backend> Core<B> {
         while !B::is_idle(self.comm()?) {
             self.health.look();
             let waited = started.elapsed();
-            if waited >= self.deadline {
+            let Limit { time, of: deadline } = self.limit();
+            if waited >= time {
                 let report = "work of this rank on the communicator is not over".to_owned();
-                let timeout = Timeout { operation, site, waited, report };
+                let timeout = Timeout { operation, site, waited, deadline, report };
                 let error = Error::Timeout(Box::new(timeout));
                 self.health.fail(error.clone());
                 return Err(error);
@@ -189,14 +197,14 @@ impl<B: Backend> Core<B> {
         site: Site,
     ) -> Result<()> {
         let Some(mut dividing) = dividing else { return Ok(()) };
-        let started = Instant::now();
+        let (started, Limit { time, of: deadline }) = (Instant::now(), self.limit());
         let outcome = loop {
             match B::divided(&mut dividing) {
-                Ok(false) if started.elapsed() < self.deadline => std::thread::sleep(REST),
+                Ok(false) if started.elapsed() < time => std::thread::sleep(REST),
                 Ok(false) => {
                     let report = "the backend is still dividing the communicator".to_owned();
                     let waited = started.elapsed();
-                    let timeout = Timeout { operation, site, waited, report };
+                    let timeout = Timeout { operation, site, waited, deadline, report };
                     break Err(Error::Timeout(Box::new(timeout)));
                 }
                 Ok(true) => break Ok(()),
@@ -219,7 +227,7 @@ impl<B: Backend> Core<B> {
     /// Remembers that `stream` carries this communicator's work.
     #[inline]
     pub(crate) fn note(&self, stream: &StreamCore<B>) {
-        stream.note(&self.health, self.deadline);
+        stream.note(&self.health, self.config.deadline);
     }
 
     /// Books refusals as this rank's turns, so that the others are told, and hands the reason back.
@@ -307,7 +315,7 @@ impl<B: Backend> Drop for Core<B> {
         } else if let Err(cause) = health.check() {
             abandon::<B>(comm, &control, &health, &cause.to_string());
         } else {
-            reaper::take::<B>(comm, control, health, self.deadline);
+            reaper::take::<B>(comm, control, health, self.config.deadline);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::ready::Live;
 use super::state::State;
 use super::{
     Aborted, CanBecomeReady, CanConnect, CanEnqueue, CommConfig, Communicator, Core, Finalized,
-    Health, Initializing,
+    Health, Initializing, Limit, Limits,
 };
 use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Watcher};
 use crate::control::{self, Control, Exchange, FINISH, Parts, Patience, Ticket};
@@ -182,6 +182,7 @@ impl Gone {
 pub struct Starting<W: World> {
     device: W::Device,
     config: CommConfig,
+    limits: Arc<Limits>,
     size: usize,
     /// None once it is ready or aborted.
     control: Option<Control>,
@@ -234,12 +235,13 @@ impl<W: World> Starting<W> {
         let health = Arc::new(Health::new(W::NAME, rank));
         let control = Some(control);
         let (dividing, joining) = (None, None);
-        Self { device, config, size, control, ticket, health, site, dividing, joining }
+        let limits = Limits::new(config.deadline);
+        Self { device, config, limits, size, control, ticket, health, site, dividing, joining }
     }
 
     /// Waits until it is ready. If it fails the other ranks are told.
     fn connect(self) -> Result<Live<W>> {
-        let limit = self.config.deadline;
+        let limit = self.limits.now();
         self.ready(limit, true).map_err(|Failed { error, mut value }| {
             value.fail(&error);
             error
@@ -252,9 +254,9 @@ impl<W: World> Starting<W> {
         mut self,
         parent: &Health,
         dividing: Option<<Back<W> as Lifecycle>::Dividing>,
+        limit: Limit,
     ) -> Result<Live<W>> {
-        let (health, limit, divides) =
-            (self.health.clone(), self.config.deadline, dividing.is_some());
+        let (health, divides) = (self.health.clone(), dividing.is_some());
         self.dividing = dividing;
         parent.holds(&health);
         let outcome = self.ready(limit, true);
@@ -278,7 +280,7 @@ impl<W: World> Starting<W> {
     }
 
     #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
-    pub(super) fn ready(mut self, limit: Duration, last: bool) -> Result<Live<W>, Failed<Self>> {
+    pub(super) fn ready(mut self, limit: Limit, last: bool) -> Result<Live<W>, Failed<Self>> {
         match self.join(limit, last) {
             Ok(live) => Ok(live),
             Err(error) => Err(Failed { error: told(error), value: self }),
@@ -287,7 +289,7 @@ impl<W: World> Starting<W> {
 
     /// Waits until all ranks have come, then starts to join. A thread that has several ranks begins
     /// all of them before it waits for one. With `last`, the rank does not come once `limit` has passed.
-    pub(crate) fn begin(&mut self, limit: Duration, last: bool) -> Result<()> {
+    pub(crate) fn begin(&mut self, limit: Limit, last: bool) -> Result<()> {
         if self.joining.is_some() {
             return Ok(());
         }
@@ -301,7 +303,7 @@ impl<W: World> Starting<W> {
         let (health, operation, site) = (&*self.health, "init", self.site);
         let watch = |exchange: &Exchange| {
             // One that gives up earlier goes on by itself, and so do ranks of other processes.
-            let gives_up = !last && limit < self.config.deadline;
+            let gives_up = !last && limit.time < self.config.deadline;
             let known = !gives_up && !control.is_remote();
             known.then(|| watch::<Back<W>>(&self.health, exchange, site))?
         };
@@ -318,7 +320,8 @@ impl<W: World> Starting<W> {
             slots: self.config.slots(),
             split_share: self.config.split_share,
             health: self.health.clone(),
-            deadline: self.config.deadline,
+            deadline: self.config.deadline.max(limit.time),
+            limits: self.limits.clone(),
             wire: control.wire(),
         };
         let stream = Stream::open(&self.device)?;
@@ -326,7 +329,7 @@ impl<W: World> Starting<W> {
         Ok(())
     }
 
-    fn join(&mut self, limit: Duration, last: bool) -> Result<Live<W>> {
+    fn join(&mut self, limit: Limit, last: bool) -> Result<Live<W>> {
         let started = Instant::now();
         self.begin(limit, last)?;
         let Some(control) = &self.control else {
@@ -340,13 +343,13 @@ impl<W: World> Starting<W> {
             control.all_here(&self.health, "init")?;
             self.health.check()?;
             let waited = started.elapsed();
-            if waited >= limit {
+            if waited >= limit.time {
                 let report = "all ranks have come, and the backend is still connecting".to_owned();
-                let (operation, site) = ("init", self.site);
-                let timeout = error::Timeout { operation, site, waited, report };
+                let (operation, site, deadline) = ("init", self.site, limit.of);
+                let timeout = error::Timeout { operation, site, waited, deadline, report };
                 return Err(Error::Timeout(Box::new(timeout)));
             }
-            std::thread::sleep(REST.min(limit - waited));
+            std::thread::sleep(REST.min(limit.time - waited));
         };
         // A rank that leaves from here on finds the backend's communicator, and tells it.
         control.all_here(&self.health, "init")?;
@@ -372,7 +375,8 @@ impl<W: World> Starting<W> {
             self.health.clone(),
             self.size,
             self.device.ordinal(),
-            &self.config,
+            self.config.clone(),
+            self.limits.clone(),
         );
         Ok(Live::new(core, self.device.clone(), stream))
     }
@@ -394,8 +398,9 @@ impl<W: World> Starting<W> {
         Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
     }
 
-    /// It goes on from a communicator of so many exchanges.
-    pub(super) fn go_on_from(&mut self, exchanges: u64) {
+    /// It goes on from a communicator of so many exchanges, whose waits have these limits.
+    pub(super) fn go_on_from(&mut self, exchanges: u64, limits: &Arc<Limits>) {
+        self.limits = limits.clone();
         if let Some(control) = &mut self.control {
             control.go_on_from(exchanges);
         }
@@ -566,7 +571,7 @@ impl<W: World> Live<W> {
         self.announce(site)?;
         let core = &self.core;
         if let Finish::Posted(ticket) = self.finish.get() {
-            let (limit, operation) = (core.deadline, FINISH);
+            let (limit, operation) = (core.limit(), FINISH);
             let watch = |exchange: &Exchange| {
                 // One that may be tried again goes on by itself.
                 last.then(|| core.watch(WaitsOn::Exchange(exchange), operation, site))?
@@ -619,9 +624,11 @@ impl<W: World> Live<W> {
         while !Back::<W>::is_idle(core.comm()?) {
             core.health.look();
             let waited = started.elapsed();
-            if waited >= core.deadline {
+            let Limit { time, of: deadline } = core.limit();
+            if waited >= time {
                 let report = "work on another stream of this rank is not over".to_owned();
-                let timeout = error::Timeout { operation: FINISH, site, waited, report };
+                let operation = FINISH;
+                let timeout = error::Timeout { operation, site, waited, deadline, report };
                 let error = Error::Timeout(Box::new(timeout));
                 core.health.fail(error.clone());
                 return Err(error);

@@ -34,6 +34,7 @@ mod state;
 mod unconsumed;
 mod values;
 mod wishes;
+mod within;
 
 pub use abort::AbortHandle;
 pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, Unnamed};
@@ -49,6 +50,7 @@ pub use state::{
     Initializing, Ready, Revoked, Shared, State, Suspended, Uninit,
 };
 pub use values::Agreed;
+pub use within::{Limit, Limits, Within};
 
 pub(crate) use core::Core;
 pub(crate) use core::ended;

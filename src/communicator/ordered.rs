@@ -11,7 +11,7 @@ use super::{Communicator, Health};
 use crate::backend::{HostWait, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Agenda, Request, Submission};
 use crate::error::{
-    Aborted, BadSubmission, Error, PeerFailed, Site, SubmissionFault, Timeout, told,
+    Aborted, BadSubmission, Deadline, Error, PeerFailed, Site, SubmissionFault, Timeout, told,
 };
 use crate::{Device, Rank, Result, World, unwind, wait};
 
@@ -112,7 +112,7 @@ impl<W: World> Ordered<W> {
         let agenda = core.share("Ordered::new", site, |wire| Agenda::new(size, own, wire))?;
         agenda.listen();
         let id = core.control()?.id();
-        let (health, deadline, rank) = (core.health.clone(), core.deadline, core.rank);
+        let (health, deadline, rank) = (core.health.clone(), core.config.deadline, core.rank);
         let (here, flight) = (Here { agenda, rank, comm: id }, Mutex::default());
         Ok(Self { comm: Mutex::new(comm), here, size, deadline, health, flight })
     }
@@ -206,7 +206,8 @@ impl<W: World> Ordered<W> {
             let waited = started.elapsed();
             if waited >= self.deadline {
                 let (operation, report) = ("submit", agenda.report(rank, request));
-                let timeout = Timeout { operation, site, waited, report };
+                let deadline = Deadline::Communicator;
+                let timeout = Timeout { operation, site, waited, deadline, report };
                 return Err(told(Error::Timeout(Box::new(timeout))));
             }
             agenda.rest(rank, request, REST.min(self.deadline - waited));

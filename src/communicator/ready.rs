@@ -227,12 +227,13 @@ impl<W: World, S: State> Communicator<W, S> {
         AbortHandle::new(S::health(&self.body))
     }
 
-    /// How long host waits that depend on the other ranks may take.
+    /// How long host waits that depend on the other ranks may take, but for those
+    /// [`within`](Self::within) another deadline.
     pub fn deadline(&self) -> Duration
     where
         S: CanEnqueue,
     {
-        S::live(&self.body).core.deadline
+        S::live(&self.body).core.config.deadline
     }
 }
 

@@ -15,7 +15,7 @@ use super::builder::Setup;
 use super::lifecycle::{Finish, Starting};
 use super::ready::Live;
 use super::resources::{Own, Scalar};
-use super::{CanGoOn, CommConfig, Communicator, Core, Lost, Recovery, State, ended};
+use super::{CanGoOn, Communicator, Core, Lost, Recovery, State, ended};
 use crate::backend::{Backend, Lifecycle, WindowId};
 use crate::control::{Control, Decision, Patience, Topic};
 use crate::error::{Error, Failed, Ranks, Revocation, Site};
@@ -198,7 +198,7 @@ impl<W: World> Live<W> {
         operation: Topic,
         site: Site,
     ) -> Result<Decision> {
-        let (health, limit) = (&*self.core.health, self.core.deadline);
+        let (health, limit) = (&*self.core.health, self.core.limit());
         let patience = Patience { health, limit, operation, site, watch: &|_| None };
         meeting.survive(without, &patience)
     }
@@ -211,16 +211,11 @@ impl<W: World> Live<W> {
         decision: &Decision,
         site: Site,
     ) -> Result<(), (Error, Option<Control>)> {
-        let config = CommConfig {
-            deadline: self.core.deadline,
-            contexts: self.core.slots.context,
-            signals: self.core.slots.index,
-            split_share: self.core.split_share,
-        };
-        let (seat, limit) = (meeting.successor(decision), config.deadline);
+        let (config, limit) = (self.core.config.clone(), self.core.limit());
+        let seat = meeting.successor(decision);
         let setup = Setup { seat, device: self.device.clone(), config };
         let mut starting = Starting::<W>::post(setup, site);
-        starting.go_on_from(decision.next);
+        starting.go_on_from(decision.next, &self.core.limits);
         // From here on an abort handle is the new one's.
         let health = starting.health().clone();
         health.goes_on_from(&self.core.health);

@@ -224,12 +224,11 @@ impl<W: World, S: State> Communicator<W, S> {
         if let Some(config) = &config {
             Back::<W>::offers(config.slots()).inspect_err(|_| control.refuse(REFUSED, site))?;
         }
-        let config = config.unwrap_or(CommConfig {
-            deadline: core.deadline,
-            contexts: core.slots.context,
-            signals: core.slots.index,
-            split_share: core.split_share,
-        });
+        let limit = match &config {
+            Some(config) => core.limits.or(config.deadline),
+            None => core.limit(),
+        };
+        let config = config.unwrap_or_else(|| core.config.clone());
         // NCCL divides what is at rest.
         core.drained("split", site)?;
         let Ask { color, key, borrows } = ask;
@@ -248,7 +247,7 @@ impl<W: World, S: State> Communicator<W, S> {
             name: <L::On<W::Device>>::NAME,
             slots: config.slots(),
             split_share: config.split_share,
-            deadline: config.deadline,
+            deadline: limit.time,
         });
         let dividing = Back::<W>::divide(core.comm()?, &Part { place, borrows })
             .inspect_err(|error| core.health.fail(error.clone()))?;
@@ -257,7 +256,7 @@ impl<W: World, S: State> Communicator<W, S> {
         };
         let seat = control.child(ticket, color, own, &members);
         let setup = Setup::<L::On<W::Device>> { seat, device: live.device.clone(), config };
-        let child = Starting::post(setup, site).connect_child(&core.health, dividing)?;
+        let child = Starting::post(setup, site).connect_child(&core.health, dividing, limit)?;
         Ok(Some(Communicator::of(child)))
     }
 

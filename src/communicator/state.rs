@@ -8,8 +8,8 @@ use super::builder::Setup;
 use super::lifecycle::{Gone, Starting};
 use super::ready::Live;
 use super::split::Child;
-use super::{Communicator, Health};
-use crate::error::{Failed, Site};
+use super::{Communicator, Health, Limit};
+use crate::error::{Deadline, Failed, Site};
 use crate::{Rank, World};
 
 /// Built, not connected: holds its seat, its device and its configuration.
@@ -177,7 +177,7 @@ impl CanBecomeReady for Initializing {
         limit: Duration,
         last: bool,
     ) -> Result<Live<W>, Failed<Starting<W>>> {
-        body.ready(limit, last)
+        body.ready(Limit { time: limit, of: Deadline::Call }, last)
     }
 }
 

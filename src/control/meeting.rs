@@ -536,7 +536,8 @@ impl Meeting {
         if !state.replica.trouble.is_empty() {
             report = format!("{}; {report}", state.replica.trouble);
         }
-        let Patience { operation, site, .. } = *patience;
-        Error::Timeout(Box::new(Timeout { operation, site, waited, report }))
+        let Patience { operation, site, limit, .. } = *patience;
+        let deadline = limit.of;
+        Error::Timeout(Box::new(Timeout { operation, site, waited, deadline, report }))
     }
 }

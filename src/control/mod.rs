@@ -27,7 +27,7 @@ pub(crate) use net::{file, host, job, process, tcp, with_id};
 pub(crate) use survivors::Decision;
 
 use crate::backend::{Watcher, Wire};
-use crate::communicator::Health;
+use crate::communicator::{Health, Limit};
 use crate::error::{Error, Excluded, Ranks, Site, Timeout, told};
 use crate::{Rank, Result, Seat};
 
@@ -61,7 +61,7 @@ const REST: Duration = Duration::from_millis(5);
 /// How long to wait, and what else may end the wait.
 pub(crate) struct Patience<'a> {
     pub(crate) health: &'a Health,
-    pub(crate) limit: Duration,
+    pub(crate) limit: Limit,
     pub(crate) operation: Topic,
     pub(crate) site: Site,
     /// Who is told of a wait that takes a while.
@@ -116,10 +116,10 @@ impl Control {
                 }
             }
             let waited = started.elapsed();
-            if waited >= patience.limit {
+            if waited >= patience.limit.time {
                 return Err(told(self.meeting.timeout(ticket.0, waited, patience)));
             }
-            self.meeting.rest(self.rank, ticket.0, patience.limit - waited);
+            self.meeting.rest(self.rank, ticket.0, patience.limit.time - waited);
             match &watcher {
                 None => watcher = (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)),
                 Some(watcher) => watcher.look(),
@@ -172,7 +172,9 @@ impl Control {
     /// Comes to the agreement of who goes on, but for those `without`, and waits for it: until all that
     /// live have come, or the limit has passed.
     pub(crate) fn survive(&self, without: &[u32], patience: &Patience<'_>) -> Result<Decision> {
-        let Patience { health, limit, operation, site, .. } = *patience;
+        let Patience {
+            health, limit: Limit { time: limit, of: deadline }, operation, site, ..
+        } = *patience;
         let survivors = self.meeting.survivors(self.rank);
         let next = self.base + self.seq.get();
         let place = format!(" in `{operation}` (at {site})");
@@ -196,7 +198,7 @@ impl Control {
                 let missing: Vec<_> = survivors.missing().into_iter().map(Rank).collect();
                 let report =
                     format!("the survivors do not agree; {} did not come", Ranks(&missing));
-                let timeout = Timeout { operation, site, waited, report };
+                let timeout = Timeout { operation, site, waited, deadline, report };
                 return Err(told(Error::Timeout(Box::new(timeout))));
             }
             if spoke.elapsed() >= survivors.every() {

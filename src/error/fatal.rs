@@ -57,15 +57,42 @@ pub struct Timeout {
     pub site: Site,
     /// How long.
     pub waited: Duration,
+    /// Whose deadline it was.
+    pub deadline: Deadline,
     /// Who arrived, who is missing, and what the missing ones last did, as far as it is known.
     pub report: String,
 }
 
 impl fmt::Display for Timeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, site, waited, report } = self;
-        write!(f, "timeout: {operation} (at {}) waited {waited:?}", site)?;
+        let Self { operation, site, waited, deadline, report } = self;
+        write!(f, "timeout: {operation} (at {site}) waited {waited:?}, {deadline}")?;
         if report.is_empty() { Ok(()) } else { write!(f, "; {report}") }
+    }
+}
+
+/// Whose deadline passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Deadline {
+    /// The communicator's: [`CommConfig::deadline`](crate::CommConfig::deadline).
+    Communicator,
+    /// That of [`within`](crate::Communicator::within), which was called here.
+    Within(Site),
+    /// The call's, which it was given.
+    Call,
+    /// That of waits for work of no communicator.
+    Default,
+}
+
+impl fmt::Display for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Communicator => f.write_str("the communicator's deadline"),
+            Self::Within(site) => write!(f, "the deadline of `within` (at {site})"),
+            Self::Call => f.write_str("the deadline that it was given"),
+            Self::Default => f.write_str("the deadline of work of no communicator"),
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub use bind::{BadPlan, BindFault, Wrong, WrongBecause};
 pub use call::{Call, CollectiveName, Operation};
 pub use deadlock::Deadlock;
 pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
-pub use fatal::{Aborted, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
+pub use fatal::{Aborted, Deadline, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
 pub use launch::{BadLaunch, LaunchFault, Launched};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};

@@ -33,7 +33,7 @@ use super::recorder::Recorder;
 use super::signals::Signals;
 use super::watch;
 use crate::backend::{Allocation, Departure, Join};
-use crate::communicator::Health;
+use crate::communicator::{Health, Limits};
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{Aborted, Call, Error, InitFailed, Site, Timeout};
 use crate::{Rank, Result};
@@ -62,7 +62,7 @@ struct Member {
 /// What a member told when it joined.
 struct Seen {
     health: Weak<Health>,
-    deadline: Duration,
+    limits: Arc<Limits>,
 }
 
 impl Member {
@@ -153,8 +153,8 @@ impl Family {
         watch::start();
         if let Some(member) = family.members.get(join.rank as usize) {
             // A seat is taken once.
-            let (health, deadline) = (Arc::downgrade(&join.health), join.deadline);
-            let _ = member.seen.set(Seen { health, deadline });
+            let (health, limits) = (Arc::downgrade(&join.health), join.limits.clone());
+            let _ = member.seen.set(Seen { health, limits });
         }
         family.state().live += 1;
         family.remains.join();
@@ -287,7 +287,7 @@ impl Family {
     pub(super) fn stays(&self) -> impl Iterator<Item = (usize, u64, Duration)> {
         let members = self.members.iter().enumerate();
         members.filter_map(|(rank, member)| {
-            Some((rank, member.recorder.get()?.stay()?, member.seen.get()?.deadline))
+            Some((rank, member.recorder.get()?.stay()?, member.seen.get()?.limits.now().time))
         })
     }
 
@@ -308,8 +308,8 @@ impl Family {
     #[cold]
     pub(super) fn is_stuck(&self, rank: usize, waited: Duration, elsewhere: &[String]) {
         let Some(member) = self.members.get(rank) else { return };
-        let Some(health) = member.health() else { return };
-        let call = self.of(rank).last();
+        let (Some(health), Some(seen)) = (member.health(), member.seen.get()) else { return };
+        let (deadline, call) = (seen.limits.now().of, self.of(rank).last());
         let operation = call.map_or("a call of NCCL", |call| call.operation.name());
         let site = call.map_or_else(Site::caller, |call| call.site);
         let mut report =
@@ -318,7 +318,7 @@ impl Family {
             // Writing to a string succeeds.
             let _ = write!(report, "; also inside NCCL: {}", elsewhere.join(", "));
         }
-        let error = Error::Timeout(Box::new(Timeout { operation, site, waited, report }));
+        let error = Error::Timeout(Box::new(Timeout { operation, site, waited, deadline, report }));
         log::error!("rank {rank} of {}: {error}", self.name);
         health.fail(error);
     }

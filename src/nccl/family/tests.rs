@@ -9,7 +9,7 @@ use nccl_sys::ncclUniqueId;
 use super::super::compare::Compared;
 use super::{Family, Owing, Seen};
 use crate::backend::{Departure, Join, Listener, Refusal, Slot, Wait, Wire};
-use crate::communicator::Health;
+use crate::communicator::{Health, Limits};
 use crate::error::{Call, CollectiveName, Error, Operation, Site};
 use crate::{DType, Rank};
 
@@ -61,6 +61,7 @@ fn ranks(n: u32) -> Ranks {
     for rank in 0..n {
         let health = Arc::new(Health::new("World", Rank(rank)));
         let deadline = Duration::from_secs(5);
+        let limits = Limits::new(deadline);
         let join = Join {
             id: 1,
             rank,
@@ -70,11 +71,12 @@ fn ranks(n: u32) -> Ranks {
             slots: Slot { context: 1, index: 1 },
             health: health.clone(),
             deadline,
+            limits: limits.clone(),
             split_share: false,
             wire: Some(Arc::new(End(net.clone(), Rank(rank)))),
         };
         let family = Arc::new(Family::new(&join));
-        let seen = Seen { health: Arc::downgrade(&health), deadline };
+        let seen = Seen { health: Arc::downgrade(&health), limits };
         assert!(family.members[rank as usize].seen.set(seen).is_ok());
         let remote = family.remote.as_ref().expect("the others are elsewhere");
         remote.listen(&family);

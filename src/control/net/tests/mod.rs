@@ -22,12 +22,16 @@ use super::proof::{self, CLAIM, Claim, Purpose, Secret, VERDICT, Version};
 use super::unique::Place;
 use super::{Comer, next_node};
 use crate::backend::Listener;
-use crate::communicator::Health;
+use crate::communicator::{Health, Limit};
 use crate::control::{Control, FINISH, Meeting, Parts, Patience, Topic};
-use crate::error::{Error, Site};
+use crate::error::{Deadline, Error, Site};
 use crate::{Rank, Result};
 
 const LIMIT: Duration = Duration::from_secs(20);
+
+fn given(time: Duration) -> Limit {
+    Limit { time, of: Deadline::Call }
+}
 
 /// A process of its own, as far as the others see.
 fn process() -> Arc<Hub> {
@@ -84,6 +88,7 @@ impl Node {
         let site = Site::caller();
         let ticket = self.control.post(topic, site, bytes.to_vec());
         let health = &self.health;
+        let limit = given(limit);
         let patience = Patience { health, limit, operation: topic, site, watch: &|_| None };
         self.control.collect(ticket, &patience)
     }

@@ -1,0 +1,124 @@
+//! How long host waits may take: the communicator's deadline, or one for some of its calls.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{CanEnqueue, Communicator, State};
+use crate::World;
+use crate::error::{Deadline, Site};
+
+/// How long a host wait may take, and who says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// How long.
+    pub time: Duration,
+    /// Whose deadline it is.
+    pub of: Deadline,
+}
+
+/// The limit of a communicator's waits, which goes with it when it goes on with other ranks.
+pub struct Limits {
+    deadline: Duration,
+    within: Mutex<Option<Limit>>,
+}
+
+impl Limits {
+    pub(crate) fn new(deadline: Duration) -> Arc<Self> {
+        Arc::new(Self { deadline, within: Mutex::default() })
+    }
+
+    /// That of a wait now.
+    pub(crate) fn now(&self) -> Limit {
+        self.or(self.deadline)
+    }
+
+    /// The same of a wait that has another deadline unless there is one for this call.
+    pub(crate) fn or(&self, deadline: Duration) -> Limit {
+        self.within().unwrap_or(Limit { time: deadline, of: Deadline::Communicator })
+    }
+
+    fn within(&self) -> MutexGuard<'_, Option<Limit>> {
+        self.within.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A communicator whose host waits have another deadline: [`Communicator::within`] gives it.
+///
+/// It is used as the communicator. When it is dropped, the communicator's own deadline counts again.
+#[must_use = "the deadline is that of the calls that are made through this"]
+pub struct Within<'c, W: World, S: State + CanEnqueue> {
+    comm: &'c mut Communicator<W, S>,
+    /// Of the communicator that was given, whatever is put into its place.
+    limits: Arc<Limits>,
+    before: Option<Limit>,
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// The communicator with another deadline, shorter or longer, for the calls that are made through
+    /// what this gives: whatever waits on the host, such as [`sync`](Self::sync), `wait`, `barrier`,
+    /// `agree`, `register_window`, `split` or `recover`. Its consequence is the same: a wait that it ends
+    /// poisons the communicator with [`Error::Timeout`](crate::Error::Timeout), which says whose
+    /// deadline it was. Local; each rank may choose its own, or none.
+    ///
+    /// A communicator that is split off is connected within it and has the parent's own deadline
+    /// afterwards. What does not go through the communicator, such as `buffer.to_vec()`, has the
+    /// communicator's own, and so have `finish` and `shrink`, which take it: a
+    /// [`barrier`](Self::barrier) within a deadline before them tells whether the others come.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use typed_nccl::{Communicator, Result, World};
+    ///
+    /// fn catch_up<W: World>(comm: &mut Communicator<W>, step: u64) -> Result<u64> {
+    ///     // The first step compiles kernels, on some ranks for minutes.
+    ///     comm.within(Duration::from_secs(1200)).barrier()?;
+    ///     // From here on a rank that is silent for half a minute is lost.
+    ///     let comm = comm.within(Duration::from_secs(30));
+    ///     comm.sync(comm.stream())?;
+    ///     Ok(*comm.agree(step)?.max())
+    /// }
+    /// # fn main() -> Result<()> {
+    /// # let mut comm = typed_nccl::Seat::local(1).remove(0).connect(typed_nccl::Host::local()?)?;
+    /// # assert_eq!(catch_up(&mut comm, 7)?, 7);
+    /// # comm.finish()
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn within(&mut self, time: Duration) -> Within<'_, W, S>
+    where
+        S: CanEnqueue,
+    {
+        let limits = S::live(&self.body).core.limits.clone();
+        let limit = Limit { time, of: Deadline::Within(Site::caller()) };
+        let before = limits.within().replace(limit);
+        Within { comm: self, limits, before }
+    }
+}
+
+impl<W: World, S: State + CanEnqueue> Drop for Within<'_, W, S> {
+    fn drop(&mut self) {
+        *self.limits.within() = self.before;
+    }
+}
+
+impl<W: World, S: State + CanEnqueue> Deref for Within<'_, W, S> {
+    type Target = Communicator<W, S>;
+
+    fn deref(&self) -> &Communicator<W, S> {
+        self.comm
+    }
+}
+
+impl<W: World, S: State + CanEnqueue> DerefMut for Within<'_, W, S> {
+    fn deref_mut(&mut self) -> &mut Communicator<W, S> {
+        self.comm
+    }
+}
+
+impl<W: World, S: State + CanEnqueue> fmt::Debug for Within<'_, W, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} within {:?}", self.comm, self.limits.now().time)
+    }
+}
