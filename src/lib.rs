@@ -63,9 +63,9 @@ pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank
 pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Agreed, Builder, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn,
-    CanShrink, CommConfig, Communicator, DeviceGiven, Finalized, HasAbortHandle, Health,
+    CanShrink, Change, CommConfig, Communicator, DeviceGiven, Finalized, HasAbortHandle, Health,
     Initializing, Lost, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready, Recovery, Revoked,
-    SeatGiven, Shared, SharedChild, State, Suspended, Uninit, Unnamed, Within,
+    SeatGiven, Shared, SharedChild, State, Suspended, Uninit, Unnamed, Watch, Within,
 };
 pub use control::UniqueId;
 #[cfg(feature = "cuda")]

@@ -21,6 +21,11 @@ impl Panic {
         message(&*self.0)
     }
 
+    /// It ends here. What was thrown may panic when it is dropped, which is nobody's business either.
+    pub(crate) fn end(self) {
+        std::mem::forget(catch(move || drop(self.0)));
+    }
+
     /// Lets it go on.
     pub(crate) fn resume(self) -> ! {
         resume_unwind(self.0)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use typed_builder::TypedBuilder;
 
+use super::{Change, Watch};
 use crate::backend::Slot;
 use crate::wait::DEFAULT_DEADLINE;
 
@@ -37,6 +38,21 @@ pub struct CommConfig {
     /// `splitShare`, 2.18, which counts on the parent.
     #[builder(default = false)]
     pub split_share: bool,
+    /// Who is told when the communicator's state changes: each [`Change`] once, in their order, from when
+    /// it is ready until it has ended, also of those that go on from it (`recover`, `shrink`). It is
+    /// called on whatever thread finds the change, so it must not block; one thread at a time. A panic in
+    /// it is caught and logged. A child has a watch of its own, given to `split_with`. Nobody unless set.
+    ///
+    /// ```
+    /// # use typed_nccl::{Change, CommConfig};
+    /// let config = CommConfig::builder().watch(|change: &Change| eprintln!("{change}")).build();
+    /// ```
+    #[builder(default, setter(
+        fn transform(watch: impl Fn(&Change) + Send + Sync + 'static) -> Option<Watch> {
+            Some(Watch::new(watch))
+        }
+    ))]
+    pub watch: Option<Watch>,
 }
 
 impl CommConfig {

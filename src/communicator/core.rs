@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::change::{Change, Changes};
 use super::leaving::{PANICKED, leave};
 use super::recover::Survivors;
 use super::unconsumed::Unconsumed;
@@ -37,6 +38,8 @@ pub(crate) struct Core<B: Backend> {
     pub(super) config: CommConfig,
     /// How long its waits may take.
     pub(super) limits: Arc<Limits>,
+    /// Who is told of its state.
+    pub(super) changes: Changes,
     /// There was a symmetric window: signals are set up.
     pub(crate) has_signals: bool,
     /// What waits that were refused would have consumed.
@@ -55,7 +58,7 @@ impl<B: Backend> Core<B> {
         size: usize,
         ordinal: u32,
         config: CommConfig,
-        limits: Arc<Limits>,
+        (limits, changes): (Arc<Limits>, Changes),
     ) -> Self {
         let (resources, rank) = (Resources::new(health.name()), health.rank());
         let (comm, control) = (Some(comm), Some(control));
@@ -71,6 +74,7 @@ impl<B: Backend> Core<B> {
             slots,
             config,
             limits,
+            changes,
             has_signals,
             unconsumed: Unconsumed::default(),
             lists: RefCell::new(Lists::new()),
@@ -298,6 +302,7 @@ impl<B: Backend> Core<B> {
         abort::<B>(comm, control, why);
         if is_alive {
             self.health.end();
+            self.changes.tell_of(|| aborted(why));
         }
     }
 }
@@ -306,16 +311,22 @@ impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
         let (comm, control) = match self.take() {
             (Some(comm), Some(control)) => (comm, control),
-            // It has ended, or was about to go on without ranks that died.
-            (comm, control) => return abort::<B>(comm, control, "its communicator was dropped"),
+            // It has ended.
+            (None, None) => return,
+            // It was about to go on without ranks that died.
+            (comm, control) => {
+                let why = "its communicator was dropped";
+                abort::<B>(comm, control, why);
+                return self.changes.tell_of(|| aborted(why));
+            }
         };
-        let health = self.health.clone();
+        let (health, changes) = (self.health.clone(), self.changes.clone());
         if std::thread::panicking() {
-            leave(PANICKED, move |why| abandon::<B>(comm, &control, &health, why));
+            leave(PANICKED, move |why| abandon::<B>(comm, &control, (&health, &changes), why));
         } else if let Err(cause) = health.check() {
-            abandon::<B>(comm, &control, &health, &cause.to_string());
+            abandon::<B>(comm, &control, (&health, &changes), &cause.to_string());
         } else {
-            reaper::take::<B>(comm, control, health, self.config.deadline);
+            reaper::take::<B>(comm, control, (health, changes), self.config.deadline);
         }
     }
 }
@@ -332,7 +343,12 @@ fn abort<B: Backend>(comm: Option<B::Comm>, control: Option<Control>, why: &str)
 }
 
 /// Ends a communicator that was dropped: its program may not know.
-pub(super) fn abandon<B: Backend>(comm: B::Comm, control: &Control, health: &Health, why: &str) {
+pub(super) fn abandon<B: Backend>(
+    comm: B::Comm,
+    control: &Control,
+    (health, changes): (&Health, &Changes),
+    why: &str,
+) {
     health.takes_down(why);
     B::abort(comm, why);
     control.depart(why);
@@ -340,6 +356,11 @@ pub(super) fn abandon<B: Backend>(comm: B::Comm, control: &Control, health: &Hea
         true => health.end_when_told(ended(health)),
         false => health.end_when_drained(),
     }
+    changes.tell_of(|| aborted(why));
+}
+
+fn aborted(why: &str) -> Change {
+    Change::Aborted { why: why.to_owned() }
 }
 
 #[cold]

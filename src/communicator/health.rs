@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use super::change::{Change, Changes};
 use crate::backend::Watch;
 use crate::error::{Aborted, Error, Revocation, Site, told};
 use crate::{Rank, Result};
@@ -51,6 +52,8 @@ pub struct Health {
     tell: OnceLock<Tell>,
     /// Looks for what went wrong behind the program's back.
     watch: OnceLock<Watch>,
+    /// Who is told of the fault, once it is ready.
+    changes: Mutex<Option<Changes>>,
 }
 
 impl Health {
@@ -72,6 +75,7 @@ impl Health {
             draining: AtomicBool::new(false),
             tell: OnceLock::new(),
             watch: OnceLock::new(),
+            changes: Mutex::default(),
         }
     }
 
@@ -149,7 +153,37 @@ impl Health {
     pub fn poison(&self, error: Error) -> bool {
         let first = self.fault.set(error).is_ok();
         self.tripped.store(true, Ordering::Release);
+        if first && let Some(changes) = &*self.changes() {
+            self.note_fault(changes);
+        }
         first
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Option<Changes>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_fault(&self, changes: &Changes) {
+        match self.fault.get() {
+            Some(Error::Revocation(revoked)) => {
+                changes.note(|| Change::Revoked((**revoked).clone()))
+            }
+            Some(error) => changes.note(|| Change::Failed(error.clone())),
+            None => {}
+        }
+    }
+
+    /// It is ready: its changes are told from here on, this one first. Under one lock with the fault, of
+    /// which either this or [`poison`](Self::poison) notes that it is there.
+    pub(super) fn is_ready(&self, changes: &Changes, change: impl FnOnce() -> Change) {
+        let mut place = self.changes();
+        changes.note(change);
+        match self.fault.get() {
+            Some(_) => self.note_fault(changes),
+            None => *place = Some(changes.clone()),
+        }
+        drop(place);
+        changes.tell();
     }
 
     /// Tells the other ranks of the fault. Call it without a lock held.
@@ -162,6 +196,8 @@ impl Health {
         for member in family.iter().filter_map(Weak::upgrade) {
             member.fail(fault.clone());
         }
+        let changes = self.changes().clone();
+        changes.iter().for_each(Changes::tell);
     }
 
     /// What poisons one of the two poisons the other.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::builder::Setup;
+use super::change::{Change, Changes};
 use super::leaving::leave;
 use super::ready::Live;
 use super::state::State;
@@ -183,6 +184,7 @@ pub struct Starting<W: World> {
     device: W::Device,
     config: CommConfig,
     limits: Arc<Limits>,
+    changes: Changes,
     size: usize,
     /// None once it is ready or aborted.
     control: Option<Control>,
@@ -236,7 +238,20 @@ impl<W: World> Starting<W> {
         let control = Some(control);
         let (dividing, joining) = (None, None);
         let limits = Limits::new(config.deadline);
-        Self { device, config, limits, size, control, ticket, health, site, dividing, joining }
+        let changes = Changes::new(W::NAME, config.watch.clone());
+        Self {
+            device,
+            config,
+            limits,
+            changes,
+            size,
+            control,
+            ticket,
+            health,
+            site,
+            dividing,
+            joining,
+        }
     }
 
     /// Waits until it is ready. If it fails the other ranks are told.
@@ -376,8 +391,10 @@ impl<W: World> Starting<W> {
             self.size,
             self.device.ordinal(),
             self.config.clone(),
-            self.limits.clone(),
+            (self.limits.clone(), self.changes.clone()),
         );
+        let (rank, size) = self.place();
+        self.health.is_ready(&self.changes, || Change::Ready { rank, size });
         Ok(Live::new(core, self.device.clone(), stream))
     }
 
@@ -401,6 +418,8 @@ impl<W: World> Starting<W> {
     /// It goes on from a communicator of so many exchanges, whose waits have these limits.
     pub(super) fn go_on_from(&mut self, exchanges: u64, limits: &Arc<Limits>) {
         self.limits = limits.clone();
+        // The one that it goes on from has its own, and is told of more.
+        self.changes = Changes::new(W::NAME, None);
         if let Some(control) = &mut self.control {
             control.go_on_from(exchanges);
         }
@@ -561,6 +580,7 @@ impl<W: World> Live<W> {
         if let Some((comm, _)) = self.core.end() {
             Back::<W>::finalize(comm);
             self.core.health.end();
+            self.core.changes.tell_of(|| Change::Finished);
         }
         Gone { rank, size, cause: None }
     }

@@ -16,6 +16,7 @@
 
 mod abort;
 mod builder;
+mod change;
 mod config;
 mod core;
 mod health;
@@ -38,7 +39,7 @@ mod within;
 
 pub use abort::AbortHandle;
 pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, Unnamed};
-
+pub use change::{Change, Watch};
 pub use config::CommConfig;
 pub use health::Health;
 pub use ordered::Ordered;

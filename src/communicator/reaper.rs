@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Health;
+use super::change::{Change, Changes};
 use super::core::abandon;
 use super::leaving::{Leaving, leave};
 use crate::backend::{Backend, Departure};
@@ -29,6 +30,7 @@ struct Dropped<B: Backend> {
     parts: Option<(B::Comm, Control)>,
     leaving: Leaving,
     health: Arc<Health>,
+    changes: Changes,
     /// None: as long as it takes.
     until: Option<Instant>,
     ticket: Option<Ticket>,
@@ -39,7 +41,7 @@ struct Dropped<B: Backend> {
 pub(super) fn take<B: Backend>(
     comm: B::Comm,
     control: Control,
-    health: Arc<Health>,
+    (health, changes): (Arc<Health>, Changes),
     deadline: Duration,
 ) {
     log::warn!(
@@ -54,7 +56,7 @@ pub(super) fn take<B: Backend>(
     });
     let until = Instant::now().checked_add(deadline);
     let parts = Some((comm, control));
-    let mut orphan = Dropped::<B> { parts, leaving, health, until, ticket: None };
+    let mut orphan = Dropped::<B> { parts, leaving, health, changes, until, ticket: None };
     if !orphan.poll() {
         send(orphan);
     }
@@ -105,7 +107,7 @@ fn run(receiver: &Receiver<Left>) {
 impl<B: Backend> Dropped<B> {
     fn abort(&mut self, why: &str) -> bool {
         if let Some((comm, control)) = self.parts.take() {
-            abandon::<B>(comm, &control, &self.health, why);
+            abandon::<B>(comm, &control, (&self.health, &self.changes), why);
         }
         true
     }
@@ -133,6 +135,7 @@ impl<B: Backend> Orphan for Dropped<B> {
                 if let Some((comm, _)) = self.parts.take() {
                     B::finalize(comm);
                     self.health.end_when_drained();
+                    self.changes.tell_of(|| Change::Finished);
                 }
                 true
             }

@@ -12,6 +12,7 @@ use std::sync::PoisonError;
 use serde::{Deserialize, Serialize};
 
 use super::builder::Setup;
+use super::change::Change;
 use super::lifecycle::{Finish, Starting};
 use super::ready::Live;
 use super::resources::{Own, Scalar};
@@ -178,7 +179,12 @@ impl<W: World> Live<W> {
             }
         };
         match outcome {
-            Ok(()) => Ok(going.told(self.core.rank)),
+            Ok(()) => {
+                let recovery = going.told(self.core.rank);
+                let Core { health, changes, .. } = &self.core;
+                health.is_ready(changes, || Change::Recovered(recovery.clone()));
+                Ok(recovery)
+            }
             Err(error) => {
                 // What it comes back to, or leaves.
                 if let Some(meeting) = meetings.pop() {

@@ -228,7 +228,7 @@ impl<W: World, S: State> Communicator<W, S> {
             Some(config) => core.limits.or(config.deadline),
             None => core.limit(),
         };
-        let config = config.unwrap_or_else(|| core.config.clone());
+        let config = config.unwrap_or_else(|| CommConfig { watch: None, ..core.config.clone() });
         // NCCL divides what is at rest.
         core.drained("split", site)?;
         let Ask { color, key, borrows } = ask;
