@@ -1,7 +1,11 @@
 //! Seats: places in a communicator that does not exist yet.
 
+use std::collections::HashSet;
+use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
 use std::sync::Arc;
+
+use siphasher::sip::SipHasher13;
 
 use crate::communicator::leave;
 use crate::control::{self, Control, Meeting, UniqueId};
@@ -20,6 +24,8 @@ pub struct Seat {
     meeting: Option<Arc<Meeting>>,
     rank: u32,
     size: usize,
+    /// The ids, if the program gave several: how many, and what tells lists apart.
+    ids: Option<(u32, u64)>,
 }
 
 /// How many ranks one process has at most.
@@ -41,10 +47,10 @@ impl Seat {
     /// [`init`](Self::init) and `connect` refuse.
     pub fn local(n: usize) -> Vec<Self> {
         let Some(ranks) = u32::try_from(n).ok().filter(|_| n <= MOST) else {
-            return vec![Self { meeting: None, rank: 0, size: n }];
+            return vec![Self { meeting: None, rank: 0, size: n, ids: None }];
         };
         let meeting = Meeting::new(ranks);
-        (0..ranks).map(|rank| Self { meeting: Some(meeting.clone()), rank, size: n }).collect()
+        (0..n).map(|rank| Self::at(meeting.clone(), rank)).collect()
     }
 
     /// Seat `rank` of a communicator of `size` ranks in any number of processes. All give the same
@@ -90,10 +96,46 @@ impl Seat {
         Ok(Self::at(control::with_id(id, rank, size)?, rank))
     }
 
+    /// [`with_id`](Self::with_id) where NCCL is to connect the ranks by so many ids of its own
+    /// (`ncclCommInitRankScalable`, 2.23; older releases have one). All ranks give the same `ids` in the
+    /// same order, at most one for each rank; they meet at the first.
+    ///
+    /// NCCL's ids are each made by the first rank of a block of ranks, and sent round by us. A seat of
+    /// another kind has one for each 128 ranks.
+    ///
+    /// # Errors
+    /// As [`with_id`](Self::with_id); no id, more than there are ranks, or one twice. Ranks that give
+    /// other ids are told so by [`init`](Self::init) and `connect`.
+    pub fn with_ids(ids: &[UniqueId], rank: usize, size: usize) -> Result<Self> {
+        let fail = |why: String| {
+            Err(Error::InitFailed(Box::new(InitFailed { size, ranks: Vec::new(), why })))
+        };
+        let distinct: HashSet<&UniqueId> = ids.iter().collect();
+        let (Some(first), Ok(count)) = (ids.first(), u32::try_from(ids.len())) else {
+            return fail("the ranks need an id to meet by: give one at least".to_owned());
+        };
+        if ids.len() > size {
+            return fail(format!("{count} ids are more than there are ranks: give fewer"));
+        }
+        if distinct.len() < ids.len() {
+            return fail("an id is there twice: make each with `UniqueId::new`".to_owned());
+        }
+        let mut hash = SipHasher13::new();
+        ids.hash(&mut hash);
+        let mut seat = Self::with_id(*first, rank, size)?;
+        seat.ids = (count > 1).then(|| (count, hash.finish()));
+        Ok(seat)
+    }
+
     /// A seat at a meeting.
     pub(crate) fn at(meeting: Arc<Meeting>, rank: usize) -> Self {
         let size = meeting.size() as usize;
-        Self { meeting: Some(meeting), rank: Rank::at(rank).0, size }
+        Self { meeting: Some(meeting), rank: Rank::at(rank).0, size, ids: None }
+    }
+
+    /// The ids that the program gave, if it gave several.
+    pub(crate) fn ids(&self) -> Option<(u32, u64)> {
+        self.ids
     }
 
     /// The rank that takes this seat.

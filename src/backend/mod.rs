@@ -356,6 +356,8 @@ pub struct Join {
     pub deadline: Duration,
     /// How long the communicator's waits may take.
     pub limits: Arc<Limits>,
+    /// How many ids of NCCL's the ranks connect by; none to have the backend choose.
+    pub ids: Option<u32>,
     /// To the ranks in other processes; none where all ranks share this one's memory.
     pub wire: Option<Arc<dyn Wire>>,
 }

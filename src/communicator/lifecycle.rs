@@ -186,6 +186,8 @@ pub struct Starting<W: World> {
     limits: Arc<Limits>,
     changes: Changes,
     size: usize,
+    /// How many ids the program gave, if it gave several.
+    ids: Option<u32>,
     /// None once it is ready or aborted.
     control: Option<Control>,
     ticket: Ticket,
@@ -212,12 +214,15 @@ struct Hello {
     name: String,
     slots: (u32, u32),
     split_share: bool,
+    /// Those that the program gave, if it gave several: how many, and what tells lists apart.
+    ids: Option<(u32, u64)>,
 }
 
 impl<W: World> Starting<W> {
     pub(super) fn post(setup: Setup<W>, site: Site) -> Self {
         let (rank, size) = setup.place();
         let Setup { seat, device, config } = setup;
+        let ids = seat.ids();
         let control = seat.take();
         let is_remote = control.is_remote();
         let hello = Hello {
@@ -230,13 +235,14 @@ impl<W: World> Starting<W> {
             name: W::NAME.to_owned(),
             slots: (config.slots().context, config.slots().index),
             split_share: config.split_share,
+            ids,
         };
         // Two strings and a number always encode.
         let bytes = postcard::to_stdvec(&hello).unwrap_or_default();
         let ticket = control.post("init", site, bytes);
         let health = Arc::new(Health::new(W::NAME, rank));
         let control = Some(control);
-        let (dividing, joining) = (None, None);
+        let (dividing, joining, ids) = (None, None, ids.map(|(count, _)| count));
         let limits = Limits::new(config.deadline);
         let changes = Changes::new(W::NAME, config.watch.clone());
         Self {
@@ -245,6 +251,7 @@ impl<W: World> Starting<W> {
             limits,
             changes,
             size,
+            ids,
             control,
             ticket,
             health,
@@ -337,6 +344,7 @@ impl<W: World> Starting<W> {
             health: self.health.clone(),
             deadline: self.config.deadline.max(limit.time),
             limits: self.limits.clone(),
+            ids: self.ids,
             wire: control.wire(),
         };
         let stream = Stream::open(&self.device)?;
@@ -520,6 +528,10 @@ fn agree(parts: &Parts) -> Result<()> {
         }
         if hello.split_share != first.split_share {
             let why = "are configured with `split_share` and without; configure all ranks alike";
+            return fail(vec![0, rank], why.to_owned());
+        }
+        if hello.ids != first.ids {
+            let why = "give other ids; give all ranks the same ids, in the same order";
             return fail(vec![0, rank], why.to_owned());
         }
         if hello.release != first.release {

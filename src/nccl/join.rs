@@ -7,7 +7,7 @@ use nccl_sys::{NCCL_COMM_NULL, Version, ncclComm_t};
 use super::api::{Nccl, unsupported};
 use super::comm::Comm;
 use super::exit;
-use super::family::Family;
+use super::family::{self, Family};
 use super::making::{Made, Making, Wanted, number};
 use crate::Result;
 use crate::backend::{Join, Slot};
@@ -106,16 +106,30 @@ impl Call {
         let Wanted { nccl, gpu, size, deadline, .. } = self.wanted;
         let missing = |missing| unsupported("a communicator", missing);
         let init = nccl.api.ncclCommInitRankConfig().map_err(missing)?;
-        let id = self.family.unique(&self.health, deadline)?;
+        let (rank, make) = (self.rank as usize, || family::unique_id(nccl));
+        let mut ids = self.family.unique((rank, &self.health), deadline, make)?;
         let mut config = self.wanted.config();
         // The current device becomes the rank's for ever.
         gpu.bind()?;
         let Some(_inside) = exit::enter(self.health.id()) else { return Err(self.process_ends()) };
         let mut comm: ncclComm_t = NCCL_COMM_NULL;
-        // SAFETY: `comm` is a place for a handle and `config` is whole; the id is this communicator's,
-        // and each of its ranks is taken once, because a seat is.
-        let result = unsafe { init(&raw mut comm, size, id, number(self.rank), &raw mut config) };
-        self.wanted.made("ncclCommInitRankConfig", result, comm).map_err(|error| {
+        let rank = number(self.rank);
+        let (function, result) = match &mut *ids {
+            // SAFETY: `comm` is a place for a handle and `config` is whole; the id is this
+            // communicator's, and each of its ranks is taken once, because a seat is.
+            [id] => ("ncclCommInitRankConfig", unsafe {
+                init(&raw mut comm, size, *id, rank, &raw mut config)
+            }),
+            ids => {
+                let init = nccl.api.ncclCommInitRankScalable().map_err(missing)?;
+                let (ids, count) = (ids.as_mut_ptr(), i32::try_from(ids.len()).unwrap_or(i32::MAX));
+                // SAFETY: as above; there are so many ids, which all ranks have in this order.
+                ("ncclCommInitRankScalable", unsafe {
+                    init(&raw mut comm, size, rank, count, ids, &raw mut config)
+                })
+            }
+        };
+        self.wanted.made(function, result, comm).map_err(|error| {
             self.family.hear_of_deaths(&self.health);
             self.health.check().err().unwrap_or(error)
         })

@@ -4,7 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    AnyDevice, Clique, CommConfig, Communicator, Cuda, Error, Mesh, Rank, Result, Seat, Sum, tag,
+    AnyDevice, Clique, CommConfig, Communicator, Cuda, Error, Mesh, Rank, Result, Seat, Sum,
+    UniqueId, tag,
 };
 
 use crate::common::{connect, ranks, says, seconds, soon};
@@ -26,6 +27,23 @@ pub(crate) fn again_and_again() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// As many ids of NCCL's as there are ranks.
+pub(crate) fn an_id_for_each_rank() -> Result<()> {
+    let n = ranks()?;
+    let ids = (0..n).map(|_| UniqueId::new()).collect::<Result<Vec<_>>>()?;
+    let rank = |rank: usize| -> Result<()> {
+        let comm = Seat::with_ids(&ids, rank, n)?.init(Cuda::any(rank as u32)?)?;
+        let mut x = comm.device().from_slice(&[1_u64])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(x.to_vec()?, [n as u64]);
+        comm.finish()
+    };
+    thread::scope(|scope| {
+        let ranks: Vec<_> = (0..n).map(|one| scope.spawn(move || rank(one))).collect();
+        ranks.into_iter().try_for_each(|rank| rank.join().expect("no panic"))
+    })
 }
 
 pub(crate) fn dropped_communicators_end_by_themselves() -> Result<()> {

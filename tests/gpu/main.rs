@@ -79,6 +79,7 @@ const TESTS: &[Test] = tests! {
     lifecycle::children_outlive_their_parent: 1, 60;
     lifecycle::a_clique_of_all_gpus: 1, 60;
     lifecycle::init_in_steps: 1, 60;
+    lifecycle::an_id_for_each_rank: 2, 60;
     lifecycle::one_operation_too_many: 2, 60;
     lifecycle::on_a_thread_of_its_own: 1, 60;
     lifecycle::opposite_first_operations: 2, 40;

@@ -5,6 +5,8 @@
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod agreement;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod ids;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod kills;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod launchers;
@@ -53,6 +55,7 @@ fn main() {
         mixed::TESTS,
         splits::TESTS,
         agreement::TESTS,
+        ids::TESTS,
     ]);
 }
 

@@ -1,12 +1,13 @@
 //! The ranks of one communicator.
 //!
-//! They share NCCL's id, tell each other who left, and compare what they call. NCCL does none of it:
+//! They share NCCL's ids, tell each other who left, and compare what they call. NCCL does none of it:
 //! a rank whose peer is gone, or calls something else, hangs in it.
 //!
 //! Ranks of one process have one family, which all of them read and write. A rank whose peers are other
 //! processes has a family of its own, in which the others are what they last told: see [`remote`].
 
 mod departures;
+mod ids;
 mod refusals;
 mod remains;
 mod remote;
@@ -23,6 +24,7 @@ use nccl_sys::ncclUniqueId;
 
 use departures::Left;
 pub(super) use departures::Owing;
+use ids::Ids;
 use refusals::Turn;
 use remains::Remains;
 use remote::Remote;
@@ -40,8 +42,7 @@ use crate::{Rank, Result};
 
 pub(super) struct Family {
     pub(super) name: &'static str,
-    /// NCCL's id, once it is known.
-    unique: OnceLock<ncclUniqueId>,
+    ids: Ids,
     members: Box<[Member]>,
     state: Mutex<State>,
     pub(super) signals: Signals,
@@ -95,7 +96,7 @@ struct State {
     carriers: Vec<Weak<CudaStream>>,
 }
 
-/// How often a thread looks whether NCCL's id has come.
+/// How often a thread looks whether NCCL's ids have come.
 const EVERY: Duration = Duration::from_millis(1);
 
 /// By communicator, and by the rank where each has its own.
@@ -103,7 +104,8 @@ type Key = (u64, Option<u32>);
 
 static FAMILIES: LazyLock<Mutex<HashMap<Key, Weak<Family>>>> = LazyLock::new(Mutex::default);
 
-fn unique_id(nccl: &Nccl) -> Result<ncclUniqueId> {
+/// A new id of NCCL's.
+pub(super) fn unique_id(nccl: &Nccl) -> Result<ncclUniqueId> {
     let make =
         nccl.api.ncclGetUniqueId().map_err(|missing| unsupported("a communicator", missing))?;
     let mut unique = ncclUniqueId::zeroed();
@@ -132,7 +134,7 @@ pub(super) fn all() -> Vec<Arc<Family>> {
 
 impl Family {
     /// The family of this communicator. With `by_id` its first member asks NCCL for an id; where the
-    /// members have families of their own, rank 0 does, and tells the others.
+    /// members have families of their own, rank 0 does, and says how many there are.
     pub(super) fn meet(nccl: &Nccl, join: &Join, by_id: bool) -> Result<Arc<Self>> {
         let mut families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
         families.retain(|_, family| family.strong_count() > 0);
@@ -143,7 +145,10 @@ impl Family {
             None => {
                 let family = Arc::new(Self::new(join));
                 if by_id && (join.wire.is_none() || join.rank == 0) {
-                    family.know(unique_id(nccl)?);
+                    family.ids.know(0, unique_id(nccl)?);
+                    let is_one = join.wire.is_none();
+                    let size = join.size as usize;
+                    family.ids.are(if is_one { 1 } else { ids::count(nccl, size, join.ids) });
                 }
                 families.insert(key, Arc::downgrade(&family));
                 family
@@ -160,8 +165,8 @@ impl Family {
         family.remains.join();
         if let Some(remote) = &family.remote {
             remote.listen(&family);
-            if let Some(unique) = family.unique.get() {
-                remote.tell_id(unique);
+            if by_id && join.rank == 0 {
+                remote.tell_id(&family.ids);
             }
         }
         Ok(family)
@@ -173,7 +178,7 @@ impl Family {
         let members = (0..join.size).map(member).collect();
         Self {
             name: join.name,
-            unique: OnceLock::new(),
+            ids: Ids::default(),
             members,
             state: Mutex::default(),
             signals: Signals::default(),
@@ -186,24 +191,28 @@ impl Family {
         }
     }
 
-    /// NCCL's id is there. Said once.
-    fn know(&self, unique: ncclUniqueId) {
-        let _ = self.unique.set(unique);
-    }
-
-    /// NCCL's id; waits for it where another process makes it.
-    pub(super) fn unique(&self, health: &Health, limit: Duration) -> Result<ncclUniqueId> {
-        let started = Instant::now();
+    /// NCCL's ids; waits for those that other processes make. Makes the one that is `rank`'s to make.
+    pub(super) fn unique(
+        &self,
+        (rank, health): (usize, &Health),
+        limit: Duration,
+        make: impl Fn() -> Result<ncclUniqueId>,
+    ) -> Result<Vec<ncclUniqueId>> {
+        let (started, size) = (Instant::now(), self.size());
         loop {
-            if let Some(unique) = self.unique.get() {
-                return Ok(*unique);
+            if let (true, Some(remote)) = (self.ids.wants(rank, size), &self.remote) {
+                self.ids.know(rank, make()?);
+                remote.tell_id(&self.ids);
             }
+            let missing = match self.ids.all(size) {
+                Ok(ids) => return Ok(ids),
+                Err(missing) => missing,
+            };
             health.check()?;
             if started.elapsed() >= limit {
-                let (size, why) =
-                    (self.size(), "did not tell NCCL's id within the deadline".into());
-                let failed = InitFailed { size, ranks: vec![Rank(0)], why };
-                return Err(Error::InitFailed(Box::new(failed)));
+                let ranks = missing.into_iter().map(Rank::at).collect();
+                let why = "did not tell NCCL's id within the deadline".into();
+                return Err(Error::InitFailed(Box::new(InitFailed { size, ranks, why })));
             }
             std::thread::sleep(EVERY);
         }

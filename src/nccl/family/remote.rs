@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::recorder::{Calls, Word};
 use super::super::signals;
+use super::ids::Ids;
 use super::refusals::{Turn, What};
 use super::{Family, Member};
 use crate::Rank;
@@ -40,8 +41,9 @@ struct Told {
 
 #[derive(Serialize, Deserialize)]
 enum Message {
-    /// NCCL's id, by rank 0.
-    Id(Vec<u8>),
+    /// An id of NCCL's that the sender has made, and how many there are. What rank 0 says of that
+    /// counts.
+    Id(Vec<u8>, usize),
     /// What the sender called, and whether it wants to know the same.
     Calls(Told, bool),
     /// Calls that the sender refused, and why.
@@ -70,14 +72,17 @@ impl Remote {
         Self { wire, own, asked: Mutex::default(), failing: OnceLock::new() }
     }
 
-    /// Hears the others from here on; rank 0 tells them NCCL's id.
+    /// Hears the others from here on.
     pub(super) fn listen(&self, family: &Arc<Family>) {
         let family: Arc<dyn Listener> = family.clone();
         self.wire.listen(Arc::downgrade(&family) as Weak<dyn Listener>);
     }
 
-    pub(super) fn tell_id(&self, unique: &ncclUniqueId) {
-        self.tell(None, &Message::Id(unique.to_bytes().to_vec()));
+    /// Tells the others the id that this rank has made.
+    pub(super) fn tell_id(&self, ids: &Ids) {
+        if let Some((id, count)) = ids.by(self.own) {
+            self.tell(None, &Message::Id(id.to_bytes().to_vec(), count));
+        }
     }
 
     fn tell(&self, to: Option<Rank>, message: &Message) {
@@ -200,11 +205,14 @@ impl Listener for Family {
         let Some(remote) = &self.remote else { return };
         let by = from.index();
         match message {
-            Message::Id(bytes) => {
+            Message::Id(bytes, count) => {
                 if let Ok(bytes) = <[u8; NCCL_UNIQUE_ID_BYTES]>::try_from(bytes)
-                    && by == 0
+                    && by < self.size()
                 {
-                    self.know(ncclUniqueId::from_bytes(bytes));
+                    self.ids.know(by, ncclUniqueId::from_bytes(bytes));
+                }
+                if by == 0 && (1..=self.size()).contains(&count) {
+                    self.ids.are(count);
                 }
             }
             Message::Calls(told, asks) => {

@@ -55,6 +55,11 @@ struct Ranks {
     healths: Vec<Arc<Health>>,
 }
 
+/// NCCL's, as a rank makes it.
+fn id(by: usize) -> ncclUniqueId {
+    ncclUniqueId::from_bytes([by as u8; 128])
+}
+
 fn ranks(n: u32) -> Ranks {
     let net = Arc::new(Net::default());
     let (mut families, mut healths) = (Vec::new(), Vec::new());
@@ -73,6 +78,7 @@ fn ranks(n: u32) -> Ranks {
             deadline,
             limits: limits.clone(),
             split_share: false,
+            ids: None,
             wire: Some(Arc::new(End(net.clone(), Rank(rank)))),
         };
         let family = Arc::new(Family::new(&join));
@@ -81,8 +87,9 @@ fn ranks(n: u32) -> Ranks {
         let remote = family.remote.as_ref().expect("the others are elsewhere");
         remote.listen(&family);
         if rank == 0 {
-            family.know(ncclUniqueId::from_bytes([7; 128]));
-            remote.tell_id(family.unique.get().expect("it is known"));
+            family.ids.know(0, id(0));
+            family.ids.are(2);
+            remote.tell_id(&family.ids);
         }
         families.push(family);
         healths.push(health);
@@ -114,11 +121,19 @@ impl Ranks {
 }
 
 #[test]
-fn every_rank_learns_nccls_id() {
+fn every_rank_learns_nccls_ids() {
     let ranks = ranks(3);
-    for (family, health) in ranks.families.iter().zip(&ranks.healths) {
-        let id = family.unique(health, Duration::ZERO).expect("it is known");
-        assert_eq!(id.to_bytes(), [7; 128]);
+    let ask = |rank: usize| {
+        let (family, health) = (&ranks.families[rank], &*ranks.healths[rank]);
+        let ids = family.unique((rank, health), Duration::ZERO, || Ok(id(rank)));
+        ids.map(|ids| ids.iter().map(|id| id.to_bytes()[0]).collect::<Vec<_>>())
+    };
+    let error = ask(1).expect_err("rank 2 has not made its own").to_string();
+    assert!(error.contains("rank 2 did not tell NCCL's id"), "{error}");
+    assert_eq!(ask(2).ok(), Some(vec![0, 2]));
+    ranks.net.deliver();
+    for rank in 0..3 {
+        assert_eq!(ask(rank).ok(), Some(vec![0, 2]));
     }
 }
 

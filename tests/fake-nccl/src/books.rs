@@ -3,11 +3,13 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use nccl_sys::{ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclWindow_vidmem};
+use nccl_sys::{
+    ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId, ncclWindow_vidmem,
+};
 
 use crate::moves::{Member, Operation, Reach};
 use crate::pointer::Place;
-use crate::state::{Refusal, State};
+use crate::state::{Answer, Refusal, State};
 
 /// A communicator, as one rank has it.
 #[derive(Clone, Copy)]
@@ -62,7 +64,32 @@ pub(crate) struct Operator {
     pub(crate) operation: Operation,
 }
 
+/// The ids of one communicator, and how many ranks it has.
+pub(crate) type List = (Vec<ncclUniqueId>, c_int);
+
 impl State {
+    /// Takes a rank's seat in a communicator of so many by these ids, which are no other communicator's.
+    /// Ranks that give other lists do not find each other in NCCL.
+    pub(crate) fn seat(&mut self, ids: &[ncclUniqueId], rank: c_int, count: c_int) -> Answer {
+        let mut distinct: Vec<_> = ids.iter().map(|id| id.to_bytes()).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() < ids.len() {
+            return Err(Refusal::usage("an id is there twice"));
+        }
+        for id in &distinct {
+            let (known, size) = self.lists.entry(*id).or_insert_with(|| (ids.to_vec(), count));
+            if known != ids || *size != count {
+                let words = "the ids have been used in another list, or for other numbers of ranks";
+                return Err(Refusal::usage(words));
+            }
+        }
+        match self.seats.insert((ids[0].to_bytes(), rank)) {
+            true => Ok(()),
+            false => Err(Refusal::usage(format!("the id has been used for rank {rank} before"))),
+        }
+    }
+
     /// A communicator that is neither freed nor another library's.
     pub(crate) fn live(&mut self, comm: Place<ncclComm>) -> Result<&mut Communicator, Refusal> {
         let address = comm.address();

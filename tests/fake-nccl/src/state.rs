@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 
 use nccl_sys::{Function, NCCL_UNIQUE_ID_BYTES, Version, ncclResult_t};
 
-use crate::books::{Communicator, Operator, Window};
+use crate::books::{Communicator, List, Operator, Window};
 use crate::call::{Call, Value};
 use crate::moves::{self, Member};
 use crate::stamp;
@@ -68,6 +68,9 @@ pub(crate) struct State {
     errors: Vec<CString>,
     threads: HashMap<ThreadId, Thread>,
     given: usize,
+    /// The lists that ids stand in, by id.
+    pub(crate) lists: HashMap<[u8; NCCL_UNIQUE_ID_BYTES], List>,
+    /// Who has come, by the first id.
     pub(crate) seats: HashSet<([u8; NCCL_UNIQUE_ID_BYTES], c_int)>,
     pub(crate) communicators: BTreeMap<usize, Communicator>,
     /// Those that move data.
@@ -97,6 +100,7 @@ impl State {
             errors: Vec::new(),
             threads: HashMap::new(),
             given: 0,
+            lists: HashMap::new(),
             seats: HashSet::new(),
             communicators: BTreeMap::new(),
             members: HashMap::new(),

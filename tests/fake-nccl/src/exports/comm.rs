@@ -43,18 +43,17 @@ fn join(
     let device = state.thread().device;
     let joined = Communicator::new(rank, count, device);
     joined.has_rank(rank)?;
-    let Some(id) = ids.first() else {
-        return Err(Refusal::argument("there is no id"));
-    };
-    if !state.seats.insert((id.to_bytes(), rank)) {
-        return Err(Refusal::usage(format!("the id has been used for rank {rank} before")));
+    if ids.is_empty() || ids.len() > count as usize {
+        let words = format!("{} ids for {count} ranks: there is one to each", ids.len());
+        return Err(Refusal::argument(words));
     }
+    state.seat(ids, rank, count)?;
     if !moves::are_on() {
         return comm.put(state.enter(joined));
     }
-    let (id, terms) = (moves::Id::of(id)?, terms(config));
-    let seat = (rank as usize, count as usize);
-    moves::later(move || comm.put(meet(moves::join(&id, seat, terms)?)))
+    let ids = ids.iter().map(moves::Id::of).collect::<Result<Vec<_>, _>>()?;
+    let (terms, seat) = (terms(config), (rank as usize, count as usize));
+    moves::later(move || comm.put(meet(moves::join(&ids, seat, terms)?)))
 }
 
 /// What a configuration asks for.

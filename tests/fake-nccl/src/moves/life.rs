@@ -55,13 +55,14 @@ pub(crate) struct Terms {
     pub(crate) split_share: bool,
 }
 
-/// Meets the other ranks: waits until all have come. The device is the one that is current.
-pub(crate) fn join(id: &Id, seat: (usize, usize), terms: Terms) -> Result<Arc<Member>, Refusal> {
-    meet(id, seat, terms, Arc::default(), || false)
+/// Meets the other ranks, in the room of the first id: waits until all have come. The device is the one
+/// that is current.
+pub(crate) fn join(ids: &[Id], seat: (usize, usize), terms: Terms) -> Result<Arc<Member>, Refusal> {
+    meet(ids, seat, terms, Arc::default(), || false)
 }
 
 fn meet(
-    id: &Id,
+    ids: &[Id],
     seat: (usize, usize),
     terms: Terms,
     life: Arc<Life>,
@@ -69,11 +70,20 @@ fn meet(
 ) -> Result<Arc<Member>, Refusal> {
     let place = driver::here()?;
     let host = env::var("NCCL_HOSTID").unwrap_or_default();
-    let says = format!("{host} {}", place.bus);
-    let path = folder().unwrap_or_else(|| "".as_ref()).join(&id.0);
+    let names: Vec<&str> = ids.iter().map(|id| id.0.as_str()).collect();
+    let list = names.join(",");
+    let says = format!("{list} {host} {}", place.bus);
+    let room = names.first().copied().unwrap_or_default();
+    let path = folder().unwrap_or_else(|| "".as_ref()).join(room);
     let entered = Room::enter(path, seat, terms.slots, &says, is_over);
     let (room, said) = entered.map_err(|error| system(&error))?;
-    let distinct: HashSet<&String> = said.iter().collect();
+    let (lists, said): (Vec<&str>, Vec<&str>) =
+        said.iter().map(|said| said.split_once(' ').unwrap_or(("", said))).unzip();
+    if let Some(other) = lists.iter().find(|other| **other != list) {
+        room.leave();
+        return Err(Refusal::usage(format!("the ranks give other ids: {list} and {other}")));
+    }
+    let distinct: HashSet<&str> = said.iter().copied().collect();
     if distinct.len() < said.len() {
         room.leave();
         return Err(Refusal::usage(format!("a device is there twice: {said:?}")));
@@ -120,7 +130,7 @@ pub(crate) fn split(
     let id = child(parent, &format!("{number}.{color}"));
     let (seat, terms) = ((own, members.len()), terms.unwrap_or_else(|| parent.terms()));
     let life = if parent.is_over() { Arc::default() } else { parent.childs_life() };
-    meet(&id, seat, terms, life, || parent.is_over()).map(Some)
+    meet(&[id], seat, terms, life, || parent.is_over()).map(Some)
 }
 
 /// Meets the ranks that are left without these; they call it, and those do not.
@@ -136,7 +146,7 @@ pub(crate) fn shrink(
     let left: Vec<usize> = (0..parent.room.size).filter(|rank| !excluded.contains(rank)).collect();
     let own = left.iter().position(|rank| *rank == parent.room.rank).unwrap_or(0);
     let id = child(parent, &format!("{number}.left"));
-    join(&id, (own, left.len()), parent.terms())
+    join(&[id], (own, left.len()), parent.terms())
 }
 
 fn child(parent: &Member, name: &str) -> Id {

@@ -78,16 +78,14 @@ impl Room {
         fs::write(&new, says)?;
         fs::rename(new, own)?;
         let read = |rank| fs::read_to_string(path.join(format!("rank.{rank}")));
-        let said = loop {
-            let said: Vec<_> = (0..size).map(read).map_while(Result::ok).collect();
-            if said.len() == size {
-                break said;
+        let mut said = Vec::with_capacity(size);
+        while said.len() < size {
+            match read(said.len()) {
+                Ok(words) => said.push(words),
+                Err(_) if is_over() => return Err(io::Error::other("revoked meanwhile")),
+                Err(_) => thread::sleep(ENTERING),
             }
-            if is_over() {
-                return Err(io::Error::other("revoked meanwhile"));
-            }
-            thread::sleep(ENTERING);
-        };
+        }
         let page = Shared::open(&page)?;
         Ok((Self { path, rank, size, page, slots, written: AtomicU64::new(0) }, said))
     }

@@ -69,6 +69,34 @@ fn a_seat_is_taken_once() {
 }
 
 #[test]
+fn ranks_give_the_same_ids_in_the_same_order() {
+    let (_, api) = double("ids");
+    let ids: Vec<_> = (0..4)
+        .map(|_| {
+            let mut id = ncclUniqueId::zeroed();
+            assert_eq!(call!(api, ncclGetUniqueId(&mut id)), OK);
+            id
+        })
+        .collect();
+    let mut comm = ptr::null_mut();
+    let mut join = |rank, size, ids: &[ncclUniqueId]| {
+        let (mut ids, mut config) = (ids.to_vec(), ncclConfig_t::new());
+        let count = ids.len() as c_int;
+        call!(
+            api,
+            ncclCommInitRankScalable(&mut comm, size, rank, count, ids.as_mut_ptr(), &mut config)
+        )
+    };
+    assert_eq!((join(0, 3, &[]), join(0, 3, &ids)), (IA, IA));
+    assert_eq!(join(0, 3, &[ids[0], ids[0]]), IU);
+    assert_eq!(join(0, 3, &ids[..2]), OK);
+    assert_eq!((join(1, 3, &[ids[1], ids[0]]), join(1, 3, &ids[..1])), (IU, IU));
+    assert_eq!((join(1, 3, &ids[1..3]), join(1, 2, &ids[..2])), (IU, IU));
+    assert_eq!((join(1, 3, &ids[..2]), join(1, 3, &ids[..2]), join(2, 3, &ids[..2])), (OK, IU, OK));
+    assert_eq!(join(0, 1, &ids[3..]), OK);
+}
+
+#[test]
 fn what_is_freed_is_not_used() {
     let (fake, api) = double("freed");
     let (comm, other) = (join(api, 0, 1), join(api, 0, 1));
