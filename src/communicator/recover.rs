@@ -68,7 +68,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanGoOn,
     {
         let site = Site::caller();
-        S::live_to_go_on(&mut self.body).go_on(&[], "recover", site)
+        S::held(&mut self.body).go_on(&[], "recover", site)
     }
 }
 

@@ -82,7 +82,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let site = Site::caller();
         match self.shrink_to(without, site) {
-            Ok(()) => Ok(Communicator::of(S::shrunk(self.body))),
+            Ok(()) => Ok(Communicator::of(S::into_live(self.body))),
             Err(error) => Err(Failed { error, value: self }),
         }
     }
@@ -104,7 +104,7 @@ impl<W: World, S: State> Communicator<W, S> {
             let excluded = Excluded { name: W::NAME, rank: own, why, site };
             return Err(Error::Excluded(Box::new(excluded)));
         }
-        let live = S::live_to_shrink(&mut self.body);
+        let live = S::held(&mut self.body);
         let without: Vec<u32> = without.iter().map(|&rank| Rank::at(rank).0).collect();
         if S::DRAINS {
             live.core.health.check()?;

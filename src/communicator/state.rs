@@ -190,26 +190,10 @@ impl CanBecomeReady for Initializing {
     note = "`Uninit` and `Initializing`: the others have not come yet; `abort()` it, and take a new seat",
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
-pub trait CanGoOn: State {
-    /// The live communicator.
-    #[doc(hidden)]
-    fn live_to_go_on<W: World>(body: &mut Self::Body<W>) -> &mut Live<W>;
-
-    /// The live communicator, to be revoked.
-    #[doc(hidden)]
-    fn into_live<W: World>(body: Self::Body<W>) -> Live<W>;
-}
+pub trait CanGoOn: HoldsLive {}
 
 #[diagnostic::do_not_recommend]
-impl CanGoOn for Ready {
-    fn live_to_go_on<W: World>(body: &mut Live<W>) -> &mut Live<W> {
-        body
-    }
-
-    fn into_live<W: World>(body: Live<W>) -> Live<W> {
-        body
-    }
-}
+impl CanGoOn for Ready {}
 
 /// A state in which a communicator is made smaller: [`Ready`] and [`Revoked`].
 #[diagnostic::on_unimplemented(
@@ -220,44 +204,48 @@ impl CanGoOn for Ready {
     note = "`Uninit` and `Initializing`: take seats of a communicator without those ranks",
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
-pub trait CanShrink: State {
+pub trait CanShrink: HoldsLive {}
+
+#[diagnostic::do_not_recommend]
+impl CanShrink for Ready {}
+
+#[diagnostic::do_not_recommend]
+impl CanShrink for Revoked {}
+
+/// A state whose communicator another one can take the place of: what [`CanGoOn`] and [`CanShrink`] have
+/// in common. They differ in their sentences.
+#[doc(hidden)]
+pub trait HoldsLive: State {
     /// Whether what is in flight comes to its end first.
-    #[doc(hidden)]
     const DRAINS: bool;
 
-    /// The live communicator.
-    #[doc(hidden)]
-    fn live_to_shrink<W: World>(body: &mut Self::Body<W>) -> &mut Live<W>;
+    /// The live communicator, to be replaced.
+    fn held<W: World>(body: &mut Self::Body<W>) -> &mut Live<W>;
 
-    /// The live communicator, which is smaller now.
-    #[doc(hidden)]
-    fn shrunk<W: World>(body: Self::Body<W>) -> Live<W>;
+    /// The live communicator, for its next state.
+    fn into_live<W: World>(body: Self::Body<W>) -> Live<W>;
 }
 
-#[diagnostic::do_not_recommend]
-impl CanShrink for Ready {
-    const DRAINS: bool = true;
+macro_rules! hold_live {
+    ($($state:ident drains: $drains:literal),+ $(,)?) => { $(
+        #[diagnostic::do_not_recommend]
+        impl HoldsLive for $state {
+            const DRAINS: bool = $drains;
 
-    fn live_to_shrink<W: World>(body: &mut Live<W>) -> &mut Live<W> {
-        body
-    }
+            fn held<W: World>(body: &mut Live<W>) -> &mut Live<W> {
+                body
+            }
 
-    fn shrunk<W: World>(body: Live<W>) -> Live<W> {
-        body
-    }
+            fn into_live<W: World>(body: Live<W>) -> Live<W> {
+                body
+            }
+        }
+    )+ };
 }
 
-#[diagnostic::do_not_recommend]
-impl CanShrink for Revoked {
-    const DRAINS: bool = false;
-
-    fn live_to_shrink<W: World>(body: &mut Live<W>) -> &mut Live<W> {
-        body
-    }
-
-    fn shrunk<W: World>(body: Live<W>) -> Live<W> {
-        body
-    }
+hold_live! {
+    Ready drains: true,
+    Revoked drains: false,
 }
 
 /// A state in which a communicator may wait, so that another thread may want to end the wait:
