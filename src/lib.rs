@@ -63,11 +63,11 @@ pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank
 pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Agreed, Builder, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn,
-    CanShrink, Change, CommConfig, Communicator, DeviceGiven, Finalized, HasAbortHandle, Health,
-    Initializing, Lost, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready, Recovery, Revoked,
-    SeatGiven, Shared, SharedChild, State, Suspended, Uninit, Unnamed, Watch, Within,
+    CanGrow, CanShrink, Change, CommConfig, Communicator, DeviceGiven, Finalized, HasAbortHandle,
+    Health, Initializing, Lost, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready, Recovery,
+    Revoked, SeatGiven, Shared, SharedChild, State, Suspended, Uninit, Unnamed, Watch, Within,
 };
-pub use control::UniqueId;
+pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]
 pub use cuda::{DeviceView, DeviceViewMut, RawStream};
 #[cfg(feature = "cuda")]

@@ -9,8 +9,8 @@ use siphasher::sip::SipHasher13;
 
 use crate::communicator::leave;
 use crate::control::{self, Control, Meeting, UniqueId};
-use crate::error::{Error, InitFailed};
-use crate::{CommConfig, Communicator, Device, Initializing, Rank, Result};
+use crate::error::{Error, InitFailed, Site};
+use crate::{CommConfig, Communicator, Device, Initializing, Invitation, Rank, Result};
 
 /// One place in one communicator that does not exist yet: its rank, its size, and where the ranks
 /// meet.
@@ -26,6 +26,8 @@ pub struct Seat {
     size: usize,
     /// The ids, if the program gave several: how many, and what tells lists apart.
     ids: Option<(u32, u64)>,
+    /// The others have a communicator already.
+    is_newcomer: bool,
 }
 
 /// How many ranks one process has at most.
@@ -47,7 +49,7 @@ impl Seat {
     /// [`init`](Self::init) and `connect` refuse.
     pub fn local(n: usize) -> Vec<Self> {
         let Some(ranks) = u32::try_from(n).ok().filter(|_| n <= MOST) else {
-            return vec![Self { meeting: None, rank: 0, size: n, ids: None }];
+            return vec![Self { meeting: None, rank: 0, size: n, ids: None, is_newcomer: false }];
         };
         let meeting = Meeting::new(ranks);
         (0..n).map(|rank| Self::at(meeting.clone(), rank)).collect()
@@ -127,10 +129,37 @@ impl Seat {
         Ok(seat)
     }
 
+    /// The seat of newcomer `newcomer`, of those that `invitation` is for: they count from 0. Their ranks
+    /// come after those of the members, who call [`grow`](crate::Communicator::grow); `connect` waits
+    /// for them, and for the other newcomers, within its own deadline.
+    ///
+    /// ```
+    /// # use typed_nccl::{CommConfig, Communicator, Device, Invitation, Result, Seat};
+    /// fn join<D: Device>(device: D, bytes: &[u8]) -> Result<Communicator<D>> {
+    ///     let invitation = Invitation::from_bytes(bytes)?;
+    ///     let seat = Seat::invited(&invitation, 0)?;
+    ///     Communicator::builder().seat(seat).device(device).build().connect()
+    /// }
+    /// ```
+    ///
+    /// Newcomers are configured as the members are, but for the deadline, and name the communicator as
+    /// they do. Host devices are threads of one process, newcomers too.
+    ///
+    /// # Errors
+    /// [`Error::BadInvitation`]: there is no such newcomer; its seat was taken in this process; the
+    /// communicator is gone, or has grown already. [`Error::InitFailed`]: bytes that are no invitation.
+    /// What else keeps the ranks from meeting is told by [`init`](Self::init) and `connect`.
+    #[track_caller]
+    pub fn invited(invitation: &Invitation, newcomer: usize) -> Result<Self> {
+        let mut seat = invitation.seat(newcomer, Site::caller())?;
+        seat.is_newcomer = true;
+        Ok(seat)
+    }
+
     /// A seat at a meeting.
     pub(crate) fn at(meeting: Arc<Meeting>, rank: usize) -> Self {
         let size = meeting.size() as usize;
-        Self { meeting: Some(meeting), rank: Rank::at(rank).0, size, ids: None }
+        Self { meeting: Some(meeting), rank: Rank::at(rank).0, size, ids: None, is_newcomer: false }
     }
 
     /// The ids that the program gave, if it gave several.
@@ -166,6 +195,10 @@ impl Seat {
     #[track_caller]
     pub fn start<D: Device>(self, device: D) -> Result<Communicator<D, Initializing>> {
         Communicator::unnamed(self, device, CommConfig::default()).start()
+    }
+
+    pub(crate) fn is_newcomer(&self) -> bool {
+        self.is_newcomer
     }
 
     /// The seat's end of the control plane; one of its own where the ranks are too many to meet.

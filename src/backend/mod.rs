@@ -426,6 +426,9 @@ pub unsafe trait Lifecycle: Launches {
     /// A communicator that is being divided.
     type Dividing: Send + 'static;
 
+    /// Whether the ranks of a communicator are threads of one process, always.
+    const IN_PROCESS: bool = false;
+
     /// What it runs on and all ranks must have in common, for people: `NCCL 2.28.3`. Empty if there is
     /// nothing to compare.
     fn release() -> String {

@@ -25,6 +25,13 @@ pub enum Change {
     Revoked(Revocation),
     /// It has gone on, by [`recover`](super::Communicator::recover) or `shrink`.
     Recovered(Recovery),
+    /// Newcomers have joined it, by [`grow`](super::Communicator::grow).
+    Grown {
+        /// How many ranks there were.
+        size_before: usize,
+        /// How many there are.
+        size: usize,
+    },
     /// It has ended as its program wants it: by `finish`, or in the background after a drop.
     Finished,
     /// It has ended by `abort`, or because the others did not end with it after a drop.
@@ -41,6 +48,9 @@ impl fmt::Display for Change {
             Self::Failed(error) => write!(f, "failed: {error}"),
             Self::Revoked(revoked) => revoked.fmt(f),
             Self::Recovered(recovery) => write!(f, "went on: {recovery}"),
+            Self::Grown { size_before, size } => {
+                write!(f, "grown: from {size_before} ranks to {size}")
+            }
             Self::Finished => f.write_str("finished"),
             Self::Aborted { why } => write!(f, "aborted: {why}"),
         }

@@ -116,7 +116,8 @@ impl<B: Backend> Core<B> {
     pub(crate) fn collect(&self, ticket: Ticket, operation: Topic, site: Site) -> Result<Parts> {
         let watch = |exchange: &Exchange| self.watch(WaitsOn::Exchange(exchange), operation, site);
         let (health, limit, watch) = (&*self.health, self.limit(), &watch);
-        let patience = Patience { health, limit, operation, site, watch };
+        let needs_all = false;
+        let patience = Patience { health, limit, operation, site, needs_all, watch };
         self.control()?.collect(ticket, &patience).inspect_err(|error| {
             if error.is_fatal() {
                 self.health.fail(error.clone());

@@ -325,6 +325,24 @@ impl Health {
         *self.line.lock().unwrap_or_else(PoisonError::into_inner) = line;
     }
 
+    /// Another one has taken its place: what becomes of it is no change any more.
+    pub(super) fn is_replaced(&self) {
+        *self.changes() = None;
+        self.end();
+    }
+
+    /// What was to go on from this one did not come to be: its abort handles are this one's again, with
+    /// what they asked for.
+    pub(super) fn takes_back(self: &Arc<Self>, other: &Arc<Self>) {
+        self.goes_on_from(other);
+        if let Some(request) = other.request.get() {
+            self.request_abort(request.clone());
+        }
+        if let Some(revoked) = other.revocation.get() {
+            self.request_revocation(revoked.why.clone());
+        }
+    }
+
     pub(crate) fn set_tell(&self, tell: Tell) {
         if self.tell.set(tell).is_err() {
             log::debug!("{}: told how to tell the others twice", self.name);

@@ -195,8 +195,21 @@ pub struct Starting<W: World> {
     site: Site,
     /// Of a child that the backend makes by dividing its parent: until it joins.
     dividing: Option<<Back<W> as Lifecycle>::Dividing>,
+    part: Part,
     /// From when all ranks have come until it is ready.
     joining: Option<(<Back<W> as Lifecycle>::Joining, Stream<W::Device>)>,
+}
+
+/// What a rank is among those that connect.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// All are here for the first time.
+    First,
+    /// Of a communicator that grows. It goes on with that if the others do not come, so nobody hangs who
+    /// waits for them.
+    Member,
+    /// Of those that join one.
+    Newcomer,
 }
 
 /// What each rank says of itself.
@@ -223,6 +236,7 @@ impl<W: World> Starting<W> {
         let (rank, size) = setup.place();
         let Setup { seat, device, config } = setup;
         let ids = seat.ids();
+        let part = if seat.is_newcomer() { Part::Newcomer } else { Part::First };
         let control = seat.take();
         let is_remote = control.is_remote();
         let hello = Hello {
@@ -257,6 +271,7 @@ impl<W: World> Starting<W> {
             health,
             site,
             dividing,
+            part,
             joining,
         }
     }
@@ -293,6 +308,14 @@ impl<W: World> Starting<W> {
         })
     }
 
+    /// It is a member's, and is to take the place of the one that its rank has.
+    pub(super) fn grows(&mut self, limits: &Arc<Limits>) {
+        self.part = Part::Member;
+        self.limits = limits.clone();
+        // As below.
+        self.changes = Changes::new(W::NAME, None);
+    }
+
     pub(super) fn place(&self) -> (Rank, usize) {
         (self.health.rank(), self.size)
     }
@@ -325,11 +348,12 @@ impl<W: World> Starting<W> {
         let (health, operation, site) = (&*self.health, "init", self.site);
         let watch = |exchange: &Exchange| {
             // One that gives up earlier goes on by itself, and so do ranks of other processes.
-            let gives_up = !last && limit.time < self.config.deadline;
+            let gives_up = self.part == Part::Member || !last && limit.time < self.config.deadline;
             let known = !gives_up && !control.is_remote();
             known.then(|| watch::<Back<W>>(&self.health, exchange, site))?
         };
-        let patience = Patience { health, limit, operation, site, watch: &watch };
+        let (needs_all, watch) = (self.part != Part::First, &watch);
+        let patience = Patience { health, limit, operation, site, needs_all, watch };
         let parts = control.collect(self.ticket, &patience)?;
         agree(&parts)?;
         control.all_here(&self.health, "init")?;
@@ -443,7 +467,7 @@ impl<W: World> Starting<W> {
     }
 
     /// It does not come: the others hear of it at once.
-    fn fail(&mut self, error: &Error) {
+    pub(super) fn fail(&mut self, error: &Error) {
         if let Some(tell) = self.end() {
             tell(&error.to_string());
         }
@@ -608,23 +632,28 @@ impl<W: World> Live<W> {
                 // One that may be tried again goes on by itself.
                 last.then(|| core.watch(WaitsOn::Exchange(exchange), operation, site))?
             };
-            let (health, watch) = (&*core.health, &watch);
-            let patience = Patience { health, limit, operation, site, watch };
+            let (health, needs_all, watch) = (&*core.health, false, &watch);
+            let patience = Patience { health, limit, operation, site, needs_all, watch };
             let words = core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
-            Back::<W>::conclude(core.comm()?, &words)
-                .inspect_err(|error| core.health.fail(error.clone()))?;
-            if let Some(unmet) = Back::<W>::unmet(core.comm()?) {
-                core.health.pend(unmet);
-            }
-            let mut signals = Back::<W>::unawaited(core.comm()?);
-            core.unconsumed.deduct(&mut signals);
-            if !signals.is_empty() {
-                let (name, rank) = (core.health.name(), core.rank);
-                core.health.pend(Error::Unawaited(Box::new(Unawaited { name, rank, signals })));
-            }
+            self.leftovers(&words)?.into_iter().for_each(|report| core.health.pend(report));
         }
         core.health.take_pending().map_or(Ok(()), Err)
+    }
+
+    /// What every rank's work, which is over, leaves undone; these are their last words, by rank.
+    pub(super) fn leftovers(&self, words: &[Arc<[u8]>]) -> Result<Vec<Error>> {
+        let core = &self.core;
+        Back::<W>::conclude(core.comm()?, words)
+            .inspect_err(|error| core.health.fail(error.clone()))?;
+        let mut reports: Vec<Error> = Back::<W>::unmet(core.comm()?).into_iter().collect();
+        let mut signals = Back::<W>::unawaited(core.comm()?);
+        core.unconsumed.deduct(&mut signals);
+        if !signals.is_empty() {
+            let (name, rank) = (core.health.name(), core.rank);
+            reports.push(Error::Unawaited(Box::new(Unawaited { name, rank, signals })));
+        }
+        Ok(reports)
     }
 
     /// Waits for this rank's work and tells the others that it is done; once.

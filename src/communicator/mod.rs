@@ -19,6 +19,7 @@ mod builder;
 mod change;
 mod config;
 mod core;
+mod grow;
 mod health;
 mod issue;
 mod leaving;
@@ -47,8 +48,8 @@ pub use ready::On;
 pub use recovery::{Lost, Recovery};
 pub use split::{Mesh, SharedChild};
 pub use state::{
-    Aborted, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanShrink, Finalized, HasAbortHandle,
-    Initializing, Ready, Revoked, Shared, State, Suspended, Uninit,
+    Aborted, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanShrink, Finalized,
+    HasAbortHandle, Initializing, Ready, Revoked, Shared, State, Suspended, Uninit,
 };
 pub use values::Agreed;
 pub use within::{Limit, Limits, Within};

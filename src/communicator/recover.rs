@@ -18,7 +18,7 @@ use super::ready::Live;
 use super::resources::{Own, Scalar};
 use super::{CanGoOn, Communicator, Core, Lost, Recovery, State, ended};
 use crate::backend::{Backend, Lifecycle, WindowId};
-use crate::control::{Control, Decision, Patience, Topic};
+use crate::control::{Control, Decision, Exchange, Patience, Topic};
 use crate::error::{Error, Failed, Ranks, Revocation, Site};
 use crate::window::WindowKind;
 use crate::{Device, Rank, Result, Symmetric, World, wait};
@@ -110,6 +110,12 @@ impl Survivors {
         let size_before = before.len() + lost.len();
         Recovery { lost, rank_before, size_before, rank, before }
     }
+}
+
+/// What a rank made for itself, made again.
+pub(super) enum Again<B: Backend> {
+    Operator(B::Operator),
+    Buffer(Option<u64>),
 }
 
 /// What each rank says of its windows: their numbers and lengths.
@@ -205,7 +211,8 @@ impl<W: World> Live<W> {
         site: Site,
     ) -> Result<Decision> {
         let (health, limit) = (&*self.core.health, self.core.limit());
-        let patience = Patience { health, limit, operation, site, watch: &|_| None };
+        let (needs_all, watch) = (false, &|_: &Exchange| None);
+        let patience = Patience { health, limit, operation, site, needs_all, watch };
         meeting.survive(without, &patience)
     }
 
@@ -292,22 +299,43 @@ impl<B: Backend> Core<B> {
         // Only when every rank's part is registered may a peer's put come.
         let ticket = fresh.control()?.post(TOPIC, site, Vec::new());
         fresh.collect(ticket, TOPIC, site)?;
-        let comm = fresh.comm()?;
-        for own in self.resources.own() {
-            match own {
-                Own::Operator(made) => {
-                    made.operator = match &made.scalar {
-                        Scalar::Host(bytes) => B::pre_mul_sum(comm, made.dtype, *bytes)?,
-                        Scalar::Device(scalar) => B::pre_mul_sum_device(comm, made.dtype, scalar)?,
-                    };
-                }
-                Own::Buffer(held) => {
-                    let handle = B::register_buffer(comm, &held.allocation, held.bytes)?;
-                    held.handle.set(handle);
-                }
-            }
-        }
+        let again = self.make_own_again(fresh.comm()?)?;
+        self.install(again);
         self.has_signals = has_signals;
         Ok(())
+    }
+
+    /// What this rank made for itself, made again on `comm`: until that takes this one's place.
+    pub(super) fn make_own_again(&mut self, comm: &B::Comm) -> Result<Vec<Again<B>>> {
+        let make = |own: Own<'_, B>| match own {
+            Own::Operator(made) => match &made.scalar {
+                Scalar::Host(bytes) => B::pre_mul_sum(comm, made.dtype, *bytes),
+                Scalar::Device(scalar) => B::pre_mul_sum_device(comm, made.dtype, scalar),
+            }
+            .map(Again::Operator),
+            Own::Buffer(held) => {
+                B::register_buffer(comm, &held.allocation, held.bytes).map(Again::Buffer)
+            }
+        };
+        self.resources.own().map(make).collect()
+    }
+
+    /// Takes what was made again, in the order in which it was.
+    pub(super) fn install(&mut self, again: Vec<Again<B>>) {
+        for own in self.resources.own().zip(again) {
+            match own {
+                (Own::Operator(made), Again::Operator(operator)) => made.operator = operator,
+                (Own::Buffer(held), Again::Buffer(handle)) => held.handle.set(handle),
+                // They are of one order.
+                _ => {}
+            }
+        }
+    }
+
+    /// Newcomers have no part in the windows that there are.
+    pub(super) fn lose_windows_to_newcomers(&mut self, site: Site) {
+        let why =
+            format!("newcomers have no part in it, and the communicator has grown (at {site})");
+        self.resources.lose_windows(|_| false, &why);
     }
 }

@@ -243,6 +243,11 @@ impl<B: Backend> Resources<B> {
         }
     }
 
+    /// Whether the communicator went on without this window of its own.
+    pub(crate) fn is_lost(&self, key: &Key) -> bool {
+        matches!(self.get(key, "window"), Ok(Resource::Lost(_)))
+    }
+
     /// Takes a window out of the table.
     pub(crate) fn take_window(&mut self, key: &Key) -> Result<Registered<B>> {
         self.window(key)?;

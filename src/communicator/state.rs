@@ -212,8 +212,23 @@ impl CanShrink for Ready {}
 #[diagnostic::do_not_recommend]
 impl CanShrink for Revoked {}
 
-/// A state whose communicator another one can take the place of: what [`CanGoOn`] and [`CanShrink`] have
-/// in common. They differ in their sentences.
+/// A state in which newcomers can join a communicator: [`Ready`].
+#[diagnostic::on_unimplemented(
+    message = "a communicator that is `{Self}` cannot grow",
+    label = "this needs a `Ready` communicator",
+    note = "`Revoked`: `shrink(&[])` it to those who live, then invite newcomers",
+    note = "`Suspended`: `resume()` it first",
+    note = "`Shared`: it uses its parent's resources: `finish()` it, and grow the parent",
+    note = "`Uninit` and `Initializing`: take seats of a larger communicator",
+    note = "`Finalized` and `Aborted` are over: take a new seat"
+)]
+pub trait CanGrow: HoldsLive + CanEnqueue {}
+
+#[diagnostic::do_not_recommend]
+impl CanGrow for Ready {}
+
+/// A state whose communicator another one can take the place of: what [`CanGoOn`], [`CanShrink`] and
+/// [`CanGrow`] have in common. They differ in their sentences.
 #[doc(hidden)]
 pub trait HoldsLive: State {
     /// Whether what is in flight comes to its end first.

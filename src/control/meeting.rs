@@ -292,6 +292,17 @@ impl Meeting {
         meeting
     }
 
+    /// Makes the meeting of `size` ranks to which all of these and newcomers come, as was agreed in
+    /// exchange `seq`, and `tell`s of it. Its members ask for it as for a [`child`](Self::child).
+    pub(super) fn invite<R>(&self, seq: u64, size: u32, tell: impl FnOnce(&Arc<Self>) -> R) {
+        let state = &mut *self.state();
+        state.children.entry((seq, 0)).or_insert_with(|| {
+            let meeting = Self::new(size);
+            tell(&meeting);
+            Child { meeting, missing: (0..self.size).map(Some).collect(), survives: false }
+        });
+    }
+
     /// What all ranks have in common in exchange `seq`; each of them asks once.
     pub(super) fn shared<T: Any + Send + Sync>(&self, seq: u64, make: impl Fn() -> T) -> Arc<T> {
         let mut state = self.state();

@@ -6,19 +6,23 @@
 
 mod agenda;
 mod bounded;
+mod invitation;
 mod meeting;
 mod net;
 mod runs;
 mod survivors;
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use agenda::Submission;
 pub(crate) use agenda::{Agenda, Awaits, Request};
 pub(crate) use bounded::{MOST_PARTS, is_bounded};
+pub use invitation::Invitation;
+use invitation::Invited;
+pub(crate) use invitation::bad as bad_invitation;
 pub use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
@@ -40,6 +44,8 @@ pub(crate) struct Control {
     seq: Cell<u64>,
     /// How many exchanges the communicators had that this one goes on from.
     base: u64,
+    /// The invitations that its ranks agreed on.
+    invited: RefCell<Vec<Invited>>,
 }
 
 /// A posted exchange, to be collected.
@@ -64,13 +70,15 @@ pub(crate) struct Patience<'a> {
     pub(crate) limit: Limit,
     pub(crate) operation: Topic,
     pub(crate) site: Site,
+    /// A rank that has left ends the wait, whatever it said before.
+    pub(crate) needs_all: bool,
     /// Who is told of a wait that takes a while.
     pub(crate) watch: &'a dyn Fn(&Exchange) -> Option<Watcher>,
 }
 
 impl Control {
     pub(crate) fn new(meeting: Arc<Meeting>, rank: u32) -> Self {
-        Self { meeting, rank, seq: Cell::new(0), base: 0 }
+        Self { meeting, rank, seq: Cell::new(0), base: 0, invited: RefCell::default() }
     }
 
     /// The exchange's number: the same on all ranks, and no other's of communicators that go on from
@@ -114,6 +122,9 @@ impl Control {
                     }
                     unfinished.map_err(told)?;
                 }
+            }
+            if patience.needs_all {
+                self.all_here(patience.health, patience.operation)?;
             }
             let waited = started.elapsed();
             if waited >= patience.limit.time {

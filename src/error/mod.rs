@@ -47,9 +47,9 @@ pub use launch::{BadLaunch, LaunchFault, Launched};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};
 pub use refusal::{
-    BadGrid, BadGroups, BadLength, BadRange, NoBuffer, NoMemory, NoSuchRank, NotReducible,
-    OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable, SplitsTooLong,
-    Stale, TagTaken, WaitInLaunch, WrongCommunicator,
+    BadGrid, BadGroups, BadInvitation, BadLength, BadRange, NoBuffer, NoMemory, NoSuchRank,
+    NotReducible, OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable,
+    SplitsTooLong, Stale, TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
@@ -134,8 +134,10 @@ errors! {
     BadSubmission(_) => Refusal,
     /// A resource of another communicator.
     WrongCommunicator(_) => Refusal,
-    /// Something that is of the communicator as it was before it went on without some of its ranks.
+    /// Something that is of the communicator as it was before it went on with other ranks.
     Stale(_) => Refusal,
+    /// An invitation that cannot be taken.
+    BadInvitation(_) => Refusal,
     /// Memory could not be had.
     NoMemory(_) => Failure,
     /// A device tag that names another ordinal.

@@ -236,7 +236,7 @@ impl fmt::Display for WrongCommunicator {
     }
 }
 
-/// Something that is of a communicator as it was before it went on without some of its ranks.
+/// Something that is of a communicator as it was before it went on with other ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stale {
     /// What was used: `signal`.
@@ -251,6 +251,22 @@ impl fmt::Display for Stale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, name, why } = self;
         write!(f, "a {what} of {name} is stale: {why}; make it again; nothing was sent")
+    }
+}
+
+/// An invitation that cannot be taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadInvitation {
+    /// Why, and what mends it.
+    pub why: String,
+    /// Where it was given.
+    pub site: Site,
+}
+
+impl fmt::Display for BadInvitation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, site } = self;
+        write!(f, "the invitation (at {site}) cannot be taken: {why}")
     }
 }
 

@@ -231,6 +231,8 @@ unsafe impl Lifecycle for HostBackend {
     type Joining = Option<Member>;
     type Dividing = Infallible;
 
+    const IN_PROCESS: bool = true;
+
     fn join(join: Join, _: Option<Infallible>) -> Result<Option<Member>> {
         if join.wire.is_some() {
             let (size, why) = (join.size as usize, NO_WIRE.to_owned());

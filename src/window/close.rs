@@ -11,6 +11,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// in the same order; the host waits for this rank's work and for the others, so that no put is
     /// on its way. NCCL: `ncclCommWindowDeregister`, 2.27.
     ///
+    /// One that is stale, because the communicator went on without it, is this rank's alone: its memory
+    /// comes back as it is, and the others need not call.
+    ///
     /// # Errors
     /// A window of another communicator; ranks that close different windows; what went wrong in
     /// this rank's operations; a lost peer; a passed deadline.
@@ -52,6 +55,12 @@ fn close<W: World, T: Element, K: WindowKind>(
     site: Site,
 ) -> Result<()> {
     let core = &mut live.core;
+    if core.resources.is_lost(&window.key) {
+        // It is registered nowhere, and newcomers never had it.
+        wait::allowed("close", site)?;
+        let points = window.allocation.order.points(true)?;
+        return wait::until(points, Some(core.within()), "close", site);
+    }
     core.may_wait("close", site)?;
     // What went wrong before is told; the others are told of it too, and nobody's window is closed.
     let ready = core.resources.window(&window.key).map(|window| window.id).and_then(|id| {

@@ -92,6 +92,11 @@ impl Uplink {
         Arc::new(Line { hub: self.hub.clone(), node: self.node, channel: BACKEND })
     }
 
+    /// A place where the ranks and newcomers meet, at this process, while this rank is there.
+    pub(super) fn open_door(&self) -> Result<UniqueId> {
+        UniqueId::at(&self.hub, Some(self.node))
+    }
+
     /// What carries messages about exchange `seq`.
     pub(super) fn line(&self, seq: u64) -> Arc<dyn Wire> {
         Arc::new(Line { hub: self.hub.clone(), node: self.node, channel: seq + 1 })

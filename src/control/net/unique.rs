@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::hub::{Command, hub};
+use super::hub::{Command, Hub, NodeKey, hub};
 use super::ident::{self, CommId};
 use super::proof::Secret;
 use crate::Result;
@@ -37,25 +37,45 @@ use crate::Result;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UniqueId([u8; BYTES]);
 
-const BYTES: usize = 128;
+const BYTES: usize = UniqueId::BYTES;
 
 /// The layout of ids.
 const LAYOUT: u8 = 1;
+
+/// The layout, the id and the secret; addresses come next.
+const HEAD: usize = 1 + 16 + 32;
 
 const V4: u8 = 4;
 const V6: u8 = 6;
 
 impl UniqueId {
+    /// How many bytes it is sent as.
+    pub(crate) const BYTES: usize = 128;
+
     /// A new id. The ranks meet at this process, which listens for them from now on.
     ///
     /// # Errors
     /// [`Error::InitFailed`](crate::Error::InitFailed): this process cannot listen.
     pub fn new() -> Result<Self> {
-        let hub = hub()?;
-        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
-        let place = Place { id, secret: secret.clone(), addresses: hub.addresses.clone() };
-        hub.send(Command::Meet { id, secret, door: None, owner: None });
+        Self::at(&*hub()?, None)
+    }
+
+    /// The same, while the node `owner` is there, if one is given.
+    pub(super) fn at(hub: &Hub, owner: Option<NodeKey>) -> Result<Self> {
+        let place = Place::new(hub.addresses.clone())?;
+        let (id, secret) = (place.id, place.secret.clone());
+        hub.send(Command::Meet { id, secret, door: None, owner });
         Ok(Self::of(&place))
+    }
+
+    /// An id of a place in this process's memory, where nobody connects.
+    pub(crate) fn here() -> Result<Self> {
+        Place::new(Vec::new()).map(|place| Self::of(&place))
+    }
+
+    /// Whether nobody connects there.
+    pub(crate) fn is_here(&self) -> bool {
+        self.0[HEAD] == 0
     }
 
     /// To be sent to the other ranks.
@@ -99,7 +119,7 @@ impl UniqueId {
     pub(super) fn place(&self) -> Result<Place, String> {
         let bad =
             || "the id is none that `UniqueId::new` made: send all bytes of `to_bytes`".to_owned();
-        let (head, mut rest) = self.0.split_at(1 + 16 + 32);
+        let (head, mut rest) = self.0.split_at(HEAD);
         let (mut id, mut secret) = ([0; 16], [0; 32]);
         id.copy_from_slice(&head[1..17]);
         secret.copy_from_slice(&head[17..]);
@@ -176,6 +196,14 @@ pub(super) struct Place {
     pub(super) id: CommId,
     pub(super) secret: Secret,
     pub(super) addresses: Vec<SocketAddr>,
+}
+
+impl Place {
+    /// A new one, with a secret of its own.
+    fn new(addresses: Vec<SocketAddr>) -> Result<Self> {
+        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
+        Ok(Self { id, secret, addresses })
+    }
 }
 
 #[cfg(test)]

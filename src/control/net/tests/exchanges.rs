@@ -55,8 +55,14 @@ fn splits_are_trees_of_their_own() {
     let children = each(&nodes, |rank, node| {
         let ticket = node.control.post("split", site, vec![]);
         let health = &node.health;
-        let patience =
-            Patience { health, limit: given(LIMIT), operation: "split", site, watch: &|_| None };
+        let patience = Patience {
+            health,
+            limit: given(LIMIT),
+            operation: "split",
+            site,
+            needs_all: false,
+            watch: &|_| None,
+        };
         node.control.collect(ticket, &patience).expect("all split");
         let color = u32::try_from(rank % 2).expect("few");
         // In the other order.
@@ -85,8 +91,14 @@ fn requests_of_many_threads_are_in_one_order_everywhere() {
     let issued = each(&nodes, |rank, node| {
         let ticket = node.control.post("Ordered::new", site, vec![]);
         let health = &node.health;
-        let patience =
-            Patience { health, limit: given(LIMIT), operation: "share", site, watch: &|_| None };
+        let patience = Patience {
+            health,
+            limit: given(LIMIT),
+            operation: "share",
+            site,
+            needs_all: false,
+            watch: &|_| None,
+        };
         node.control.collect(ticket, &patience).expect("all take part");
         let own = Rank::at(rank);
         let agenda = node.control.shared(ticket, |wire| Agenda::new(18, own, wire));

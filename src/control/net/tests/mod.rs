@@ -89,7 +89,8 @@ impl Node {
         let ticket = self.control.post(topic, site, bytes.to_vec());
         let health = &self.health;
         let limit = given(limit);
-        let patience = Patience { health, limit, operation: topic, site, watch: &|_| None };
+        let patience =
+            Patience { health, limit, operation: topic, site, needs_all: false, watch: &|_| None };
         self.control.collect(ticket, &patience)
     }
 

@@ -1,0 +1,374 @@
+//! Growing: newcomers join, and the members keep their numbers.
+//!
+//! Members and newcomers meet anew and make a communicator of all of them, beside the one that there is.
+//! When every member has it, which they tell each other by the one that there is, it takes that one's
+//! place; if one has not, all of them go on as they were. It is the same on every backend and every
+//! release of NCCL.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::builder::Setup;
+use super::change::Change;
+use super::lifecycle::{Finish, Starting};
+use super::ready::Live;
+use super::{CanGrow, Communicator, Core, Health, State};
+use crate::backend::{Backend, Departure, Lifecycle};
+use crate::control::{Invitation, Parts, Topic, UniqueId, bad_invitation};
+use crate::error::{Deadline, Error, Failed, InitFailed, PeerFailed, Site, Timeout};
+use crate::{Device, Rank, Result, World};
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+const INVITE: Topic = "invite";
+const GROW: Topic = "grow";
+
+/// How long a rank waits for what a rank that died had said to others.
+const LINGER: Duration = Duration::from_millis(300);
+
+/// What each rank says when newcomers are invited.
+#[derive(Serialize, Deserialize)]
+struct Invites {
+    newcomers: u32,
+    /// Where they come: of rank 0.
+    place: Option<UniqueId>,
+}
+
+/// What each member says before it meets the newcomers.
+#[derive(Serialize, Deserialize)]
+struct Comes {
+    /// By which invitation, or why it does not.
+    by: Result<UniqueId, String>,
+    /// What it did with the communicator that there is.
+    words: Vec<u8>,
+}
+
+/// How the new communicator came to a member.
+#[derive(Serialize, Deserialize)]
+enum Came {
+    Well,
+    /// Some did not come in time, as the report says.
+    Late(Duration, String),
+    /// These left.
+    Lost(Vec<u32>, String),
+    Failed(String),
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Invites so many newcomers: the ranks come to be more by [`grow`](Self::grow). All ranks call it
+    /// and get the same invitation; the host waits for them. Any of them sends it to the newcomers, as
+    /// [bytes](Invitation::to_bytes) or with `serde`.
+    ///
+    /// ```
+    /// # use typed_nccl::{Communicator, Result, World};
+    /// # fn send_to_newcomers(bytes: &[u8]) {}
+    /// fn two_more<W: World>(comm: Communicator<W>) -> Result<Communicator<W>> {
+    ///     let invitation = comm.invite(2)?;
+    ///     if comm.rank().index() == 0 {
+    ///         send_to_newcomers(&invitation.to_bytes());
+    ///     }
+    ///     comm.grow(invitation)
+    /// }
+    /// ```
+    ///
+    /// It serves one `grow` of this communicator. Newcomers come to the process of rank 0, on the port
+    /// where it listens for other ranks, and prove that they know the invitation's secret; host devices
+    /// are threads of one process, and so are their newcomers. Local to the host: no function of NCCL's
+    /// is called.
+    ///
+    /// # Errors
+    /// [`Error::BadInvitation`]: nobody is invited, or the ranks invite different numbers of newcomers;
+    /// [`Error::InitFailed`]: the process of rank 0 cannot listen; a lost peer; a passed deadline; ranks
+    /// that make other host-side calls.
+    #[track_caller]
+    pub fn invite(&self, newcomers: usize) -> Result<Invitation>
+    where
+        S: CanGrow,
+    {
+        let site = Site::caller();
+        let core = &S::live(&self.body).core;
+        core.health.check()?;
+        core.may_wait(INVITE, site)?;
+        let control = core.control()?;
+        let members = Rank::at(core.size).0;
+        let room = members.checked_add(1).and_then(|_| u32::try_from(newcomers).ok());
+        let Some(newcomers) = room.filter(|n| *n > 0 && members.checked_add(*n).is_some()) else {
+            control.refuse("an invitation of nobody, or of too many", site);
+            let why =
+                format!("it is for {newcomers} newcomers, beside {members} ranks: invite some");
+            return Err(bad_invitation(why, site));
+        };
+        let open = || control.open_door(Back::<W>::IN_PROCESS);
+        let place = (core.rank.index() == 0).then(open).transpose();
+        let place = place.inspect_err(|_| control.refuse("an invitation to nowhere", site))?;
+        // Numbers and bytes always encode.
+        let said = postcard::to_stdvec(&Invites { newcomers, place }).unwrap_or_default();
+        let ticket = control.post(INVITE, site, said);
+        let parts = core.collect(ticket, INVITE, site)?;
+        let said: Vec<Option<Invites>> =
+            parts.iter().map(|part| postcard::from_bytes(part).ok()).collect();
+        for (rank, said) in said.iter().enumerate() {
+            let theirs = said.as_ref().map_or(0, |said| said.newcomers);
+            if theirs != newcomers {
+                let why = format!(
+                    "rank {rank} invites {theirs} newcomers and this rank {newcomers}: invite as many on all ranks"
+                );
+                return Err(bad_invitation(why, site));
+            }
+        }
+        let place = said.into_iter().flatten().next().and_then(|first| first.place);
+        let place =
+            place.ok_or_else(|| bad_invitation("rank 0 says nowhere to come".into(), site))?;
+        let invitation = Invitation::new(place, members, newcomers);
+        control.invited(ticket, &invitation);
+        Ok(invitation)
+    }
+
+    /// Goes on with the newcomers that were [invited](Self::invite). All ranks call it with the same
+    /// invitation, and the newcomers `connect` with [`Seat::invited`](crate::Seat::invited). The host
+    /// waits for this rank's work, then for the others and the newcomers, within the deadline.
+    ///
+    /// The members keep their numbers; newcomer `k` is rank `size + k`. Buffers, streams, operators,
+    /// registrations and abort handles stay valid. Windows do not, for the newcomers have no part in
+    /// them, nor what knows the ranks (declared lengths, signals, bound plans): using them is
+    /// [`Error::Stale`] or [`Error::BoundElsewhere`]; make them again with the newcomers. Communicators
+    /// split off are their own. Signals that were not awaited, and sends that nobody received, are told
+    /// by the next host wait, as [`finish`](Self::finish) tells them.
+    ///
+    /// NCCL: `ncclGetUniqueId` and `ncclCommInitRankConfig`, on every release, then `ncclCommDestroy` of
+    /// what was before.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] names the newcomers that did not come; [`Error::BadInvitation`]: one of another
+    /// communicator, of this one before its ranks changed, one that was used, or not the same on all
+    /// ranks; [`Error::InitFailed`]: newcomers on another kind of device, release or device that is
+    /// taken, or that are configured or named otherwise; [`Error::PeerFailed`]: a newcomer or a member is
+    /// lost. The communicator has ended then; [`try_grow`](Self::try_grow) gives it back.
+    #[track_caller]
+    pub fn grow(self, invitation: Invitation) -> Result<Self>
+    where
+        S: CanGrow,
+    {
+        self.try_grow(invitation).map_err(|Failed { error, value }| {
+            value.abort_because(&error.to_string());
+            error
+        })
+    }
+
+    /// [`grow`](Self::grow) that gives the communicator back when it fails: unharmed, on all ranks,
+    /// unless a member is lost. The invitation is used up once the members have begun to look for the
+    /// newcomers.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn try_grow(mut self, invitation: Invitation) -> Result<Self, Failed<Self>>
+    where
+        S: CanGrow,
+    {
+        match S::held(&mut self.body).grow_by(&invitation, Site::caller()) {
+            Ok(()) => Ok(self),
+            Err(error) => Err(Failed { error, value: self }),
+        }
+    }
+}
+
+impl<W: World> Live<W> {
+    fn grow_by(&mut self, invitation: &Invitation, site: Site) -> Result<()> {
+        let reports = self.come(invitation, site)?;
+        let core = &mut self.core;
+        let old = core.health.clone();
+        let seat = core.control()?.grown(invitation);
+        let fresh = seat.and_then(|seat| {
+            let setup = Setup { seat, device: self.device.clone(), config: core.config.clone() };
+            meet::<W>(setup, core, site)
+        });
+        let made = fresh.and_then(|mut fresh| {
+            let again = fresh.core.comm().and_then(|comm| core.make_own_again(comm));
+            again.map_err(|error| give_up(&mut fresh, &old, &error)).map(|again| (fresh, again))
+        });
+        let members = core.size;
+        let told = tell_members(core, made.as_ref().err(), members, site);
+        let (mut fresh, again) = match (made, told) {
+            (Ok(made), Ok(())) => made,
+            (Ok((mut fresh, _)), Err(error)) => return Err(give_up(&mut fresh, &old, &error)),
+            (Err(own), told) => return Err(told.err().unwrap_or(own)),
+        };
+        core.resources.next_generation(format!(
+            "it was made when the communicator had {members} ranks, before it grew to {} (at {site})",
+            invitation.size()
+        ));
+        core.lose_windows_to_newcomers(site);
+        core.install(again);
+        let (Some((comm, control)), Some(was)) = (fresh.core.end(), core.end()) else {
+            return Err(super::ended(&old));
+        };
+        core.go_on_as(Some(comm), control, fresh.core.health.clone());
+        core.has_signals = false;
+        core.note(&self.stream.core);
+        self.finish.set(Finish::Not);
+        old.is_replaced();
+        let (comm, control) = was;
+        let leave = Back::<W>::departer(&comm);
+        leave(&format!("it grew (at {site})"), Departure::Finished);
+        Back::<W>::finalize(comm);
+        drop(control);
+        reports.into_iter().for_each(|report| core.health.pend(report));
+        let Core { health, changes, size, .. } = core;
+        health.is_ready(changes, || Change::Grown { size_before: members, size: *size });
+        Ok(())
+    }
+
+    /// Comes to its work's end, and to an agreement with the other members on what they come by.
+    fn come(&self, invitation: &Invitation, site: Site) -> Result<Vec<Error>> {
+        let core = &self.core;
+        core.health.check()?;
+        core.may_wait(GROW, site)?;
+        let control = core.control()?;
+        let may = control.may_grow(invitation);
+        let report = self.idle(Instant::now(), site)?;
+        let by = may.map(|()| invitation.place()).map_err(str::to_owned);
+        let words = Back::<W>::last_words(core.comm()?);
+        // Bytes and texts always encode.
+        let said = postcard::to_stdvec(&Comes { by, words }).unwrap_or_default();
+        let ticket = control.post(GROW, site, said);
+        let parts = core.collect(ticket, GROW, site)?;
+        may.map_err(|why| bad_invitation(why.to_owned(), site))?;
+        let words = one_invitation(&parts, invitation, site)?;
+        let pending = std::iter::from_fn(|| core.health.take_pending());
+        let mut reports: Vec<Error> = report.into_iter().chain(pending).collect();
+        reports.extend(self.leftovers(&words)?);
+        Ok(reports)
+    }
+}
+
+/// Whether all members come by one invitation; what they did with the communicator that there is.
+fn one_invitation(parts: &Parts, own: &Invitation, site: Site) -> Result<Vec<Arc<[u8]>>> {
+    let mut words = Vec::with_capacity(parts.len());
+    for (rank, part) in parts.iter().enumerate() {
+        let why = match postcard::from_bytes::<Comes>(part) {
+            Ok(Comes { by: Ok(by), words: said }) if by == own.place() => {
+                words.push(said.into());
+                continue;
+            }
+            Ok(Comes { by: Ok(_), .. }) => {
+                format!("rank {rank} comes by another one: give the same on all ranks")
+            }
+            Ok(Comes { by: Err(why), .. }) => format!("rank {rank} cannot take its own: {why}"),
+            Err(_) => format!("rank {rank} says nothing that this version reads"),
+        };
+        return Err(bad_invitation(why, site));
+    }
+    Ok(words)
+}
+
+/// Meets the other members and the newcomers. What ends the communicator that there is ends this too.
+fn meet<W: World>(setup: Setup<W>, was: &Core<Back<W>>, site: Site) -> Result<Live<W>> {
+    let (old, limit) = (&was.health, was.limit());
+    let mut starting = Starting::<W>::post(setup, site);
+    starting.grows(&was.limits);
+    let health = starting.health().clone();
+    old.holds(&health);
+    // An abort handle is for whatever the rank waits for.
+    health.goes_on_from(old);
+    let outcome = starting.ready(limit, true);
+    old.lets_go(&health);
+    outcome.map_err(|Failed { error, mut value }| {
+        value.fail(&error);
+        old.takes_back(&health);
+        error
+    })
+}
+
+/// The communicator with the newcomers is not to be: they are told.
+fn give_up<W: World>(fresh: &mut Live<W>, old: &Arc<Health>, error: &Error) -> Error {
+    old.takes_back(&fresh.core.health);
+    fresh.core.abort(&error.to_string());
+    error.clone()
+}
+
+/// Tells the other members how the new communicator came to this rank, and hears how it came to them.
+fn tell_members<B: Backend>(
+    core: &Core<B>,
+    own: Option<&Error>,
+    members: usize,
+    site: Site,
+) -> Result<()> {
+    let control = core.control()?;
+    let came = own.map_or(Came::Well, Came::of);
+    // Numbers and texts always encode.
+    let said = postcard::to_stdvec(&came).unwrap_or_default();
+    let ticket = control.post(GROW, site, said);
+    let started = Instant::now();
+    let parts = match core.collect(ticket, GROW, site) {
+        // Whether a rank that died has told the others is known when they have told this one.
+        Err(error) if error.is_peer_failure() && control.is_remote() => loop {
+            if let Ok(Some(parts)) = control.try_collect(ticket, &core.health) {
+                break parts;
+            }
+            if started.elapsed() >= LINGER {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        },
+        parts => parts?,
+    };
+    let read = |part: &Arc<[u8]>| {
+        postcard::from_bytes(part).unwrap_or_else(|_| Came::Failed("it says nothing".to_owned()))
+    };
+    let all: Vec<Came> = parts.iter().map(read).collect();
+    match Came::verdict(all, core.health.name(), members, site) {
+        None => Ok(()),
+        // What this rank found out by itself says more, unless that is that others gave up.
+        Some(verdict @ Error::InitFailed(_)) => {
+            Err(own.filter(|own| !own.is_peer_failure()).cloned().unwrap_or(verdict))
+        }
+        Some(verdict) => Err(verdict),
+    }
+}
+
+impl Came {
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Timeout(late) => Self::Late(late.waited, late.report.clone()),
+            Error::PeerFailed(lost) => Self::Lost(
+                lost.lost.iter().map(|rank| Rank::at(rank.index()).0).collect(),
+                lost.why.clone(),
+            ),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+
+    /// Why the newcomers did not come, the best reason that there is; none if it went well everywhere. A
+    /// member that gave up is no reason: the others were told by its own.
+    fn verdict(all: Vec<Self>, name: &'static str, members: usize, site: Site) -> Option<Error> {
+        let (mut lost, mut failed, mut gave_up) = (None, None, None);
+        for (rank, came) in all.into_iter().enumerate() {
+            match came {
+                Self::Well => {}
+                Self::Late(waited, report) => {
+                    let (operation, deadline) = (GROW, Deadline::Communicator);
+                    let late = Timeout { operation, site, waited, deadline, report };
+                    return Some(Error::Timeout(Box::new(late)));
+                }
+                Self::Lost(ranks, why) if ranks.iter().all(|rank| *rank as usize >= members) => {
+                    let lost_ranks =
+                        ranks.into_iter().map(|rank| Rank::at(rank as usize)).collect();
+                    let during = GROW.to_owned();
+                    let left = PeerFailed { name, lost: lost_ranks, why, during };
+                    lost.get_or_insert_with(|| Error::PeerFailed(Box::new(left)));
+                }
+                Self::Failed(why) => drop(failed.get_or_insert((rank, why))),
+                Self::Lost(_, why) => drop(gave_up.get_or_insert((rank, why))),
+            }
+        }
+        lost.or_else(|| {
+            let (rank, why) = failed.or(gave_up)?;
+            let why = format!("could not go on with the newcomers: {why}");
+            let (size, ranks) = (members, vec![Rank::at(rank)]);
+            Some(Error::InitFailed(Box::new(InitFailed { size, ranks, why })))
+        })
+    }
+}
