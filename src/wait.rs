@@ -86,7 +86,7 @@ fn limit(within: Option<Within<'_>>, users: &[User]) -> Limit {
     let of = |time, of| Limit { time, of };
     match (within, users.iter().map(|user| user.deadline).min()) {
         (Some(within), _) => within.limits.now(),
-        (None, Some(least)) => of(least, Deadline::Communicator),
+        (None, Some(least)) => of(least, Deadline::Configured),
         (None, None) => of(DEFAULT_DEADLINE, Deadline::Default),
     }
 }

@@ -68,7 +68,7 @@ impl<W: World> Clique<W> {
     ) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let until = std::time::Instant::now().checked_add(config.deadline);
-        let limit = Limit { time: config.deadline, of: Deadline::Communicator };
+        let limit = Limit { time: config.deadline, of: Deadline::Configured };
         let seats = Seat::local(devices.len());
         // All of them start before any of them is waited for.
         let mut starting: Vec<_> = seats

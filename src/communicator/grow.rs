@@ -349,7 +349,7 @@ impl Came {
             match came {
                 Self::Well => {}
                 Self::Late(waited, report) => {
-                    let (operation, deadline) = (GROW, Deadline::Communicator);
+                    let (operation, deadline) = (GROW, Deadline::Configured);
                     let late = Timeout { operation, site, waited, deadline, report };
                     return Some(Error::Timeout(Box::new(late)));
                 }

@@ -206,7 +206,7 @@ impl<W: World> Ordered<W> {
             let waited = started.elapsed();
             if waited >= self.deadline {
                 let (operation, report) = ("submit", agenda.report(rank, request));
-                let deadline = Deadline::Communicator;
+                let deadline = Deadline::Configured;
                 let timeout = Timeout { operation, site, waited, deadline, report };
                 return Err(told(Error::Timeout(Box::new(timeout))));
             }

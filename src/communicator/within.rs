@@ -36,7 +36,7 @@ impl Limits {
 
     /// The same of a wait that has another deadline unless there is one for this call.
     pub(crate) fn or(&self, deadline: Duration) -> Limit {
-        self.within().unwrap_or(Limit { time: deadline, of: Deadline::Communicator })
+        self.within().unwrap_or(Limit { time: deadline, of: Deadline::Configured })
     }
 
     fn within(&self) -> MutexGuard<'_, Option<Limit>> {

@@ -76,7 +76,7 @@ impl fmt::Display for Timeout {
 #[non_exhaustive]
 pub enum Deadline {
     /// The communicator's: [`CommConfig::deadline`](crate::CommConfig::deadline).
-    Communicator,
+    Configured,
     /// That of [`within`](crate::Communicator::within), which was called here.
     Within(Site),
     /// The call's, which it was given.
@@ -88,7 +88,7 @@ pub enum Deadline {
 impl fmt::Display for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Communicator => f.write_str("the communicator's deadline"),
+            Self::Configured => f.write_str("the communicator's deadline"),
             Self::Within(site) => write!(f, "the deadline of `within` (at {site})"),
             Self::Call => f.write_str("the deadline that it was given"),
             Self::Default => f.write_str("the deadline of work of no communicator"),

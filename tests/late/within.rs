@@ -119,7 +119,7 @@ fn one_is_late(call: fn(&mut Communicator<Anywhere>)) {
             comm.within(LONG).barrier()?;
         } else {
             call(&mut comm);
-            assert_eq!(whose(comm.barrier()), Deadline::Communicator);
+            assert_eq!(whose(comm.barrier()), Deadline::Configured);
         }
         over.wait();
         comm.abort();
@@ -162,7 +162,7 @@ fn another_communicator_in_its_place_has_its_own() {
         if comm.rank().index() == 0 {
             std::mem::swap(&mut *other.within(LONG), &mut third);
             for comm in [&other, &third] {
-                assert_eq!(whose(comm.barrier()), Deadline::Communicator);
+                assert_eq!(whose(comm.barrier()), Deadline::Configured);
             }
         }
         over.wait();
