@@ -22,7 +22,7 @@ pub enum Change {
     /// It is poisoned, for this reason: what is called next fails with it.
     Failed(Error),
     /// It was revoked, by this rank or another one, to go on with some of the ranks.
-    Revoked(Revocation),
+    Revocation(Revocation),
     /// It has gone on, by [`recover`](super::Communicator::recover) or `shrink`.
     Recovered(Recovery),
     /// Newcomers have joined it, by [`grow`](super::Communicator::grow).
@@ -46,7 +46,7 @@ impl fmt::Display for Change {
         match self {
             Self::Ready { rank, size } => write!(f, "ready: rank {rank} of {size}"),
             Self::Failed(error) => write!(f, "failed: {error}"),
-            Self::Revoked(revoked) => revoked.fmt(f),
+            Self::Revocation(revoked) => revoked.fmt(f),
             Self::Recovered(recovery) => write!(f, "went on: {recovery}"),
             Self::Grown { size_before, size } => {
                 write!(f, "grown: from {size_before} ranks to {size}")

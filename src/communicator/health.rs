@@ -166,7 +166,7 @@ impl Health {
     fn note_fault(&self, changes: &Changes) {
         match self.fault.get() {
             Some(Error::Revocation(revoked)) => {
-                changes.note(|| Change::Revoked((**revoked).clone()))
+                changes.note(|| Change::Revocation((**revoked).clone()))
             }
             Some(error) => changes.note(|| Change::Failed(error.clone())),
             None => {}

@@ -56,7 +56,7 @@ fn name(change: &Change) -> &'static str {
     match change {
         Change::Ready { .. } => "ready",
         Change::Failed(_) => "failed",
-        Change::Revoked(_) => "revoked",
+        Change::Revocation(_) => "revoked",
         Change::Recovered(_) => "recovered",
         Change::Finished => "finished",
         Change::Aborted { .. } => "aborted",
@@ -168,7 +168,7 @@ fn a_revocation_is_no_failure() {
     });
     for rank in 0..2 {
         let all = told.is(rank, &["ready", "revoked", "recovered", "finished"]);
-        assert!(matches!(&all[1], Change::Revoked(revoked) if revoked.by.index() == 0));
+        assert!(matches!(&all[1], Change::Revocation(revoked) if revoked.by.index() == 0));
     }
     told.is(2, &["ready", "revoked", "aborted"]);
 }
