@@ -26,6 +26,8 @@ pub(super) enum Role {
     Parked { challenge: [u8; CHALLENGE], claim: [u8; CLAIM], id: CommId },
     /// This side connects, for a node.
     Dial { node: NodeKey, sent: Option<([u8; CHALLENGE], [u8; CLAIM])> },
+    /// This side looks whether a rank lives that a node misses.
+    Knock { node: NodeKey, rank: u32 },
     /// A rank that has come to where the ranks meet.
     Guest { meet: CommId },
     /// A node's connection to where the ranks meet.

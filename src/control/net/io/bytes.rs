@@ -30,14 +30,22 @@ impl Io {
     /// Whether a connection stands; what this side asked for and did not get is given up.
     fn is_connected(&mut self, key: Key) -> bool {
         let Some(conn) = self.net.conns.get(key) else { return false };
-        let Role::Dial { node, sent: None } = conn.role else { return true };
+        if !matches!(conn.role, Role::Dial { sent: None, .. } | Role::Knock { .. }) {
+            return true;
+        }
         match conn.connected() {
             Ok(is_connected) => is_connected,
             Err(error) => {
-                self.net.conns.remove(key);
-                if let Some(node) = self.nodes.get_mut(&node) {
-                    let is_refused = error.kind() == ErrorKind::ConnectionRefused;
-                    node.dial_failed(&mut self.net, &error.to_string(), is_refused);
+                let (why, is_refused) =
+                    (error.to_string(), error.kind() == ErrorKind::ConnectionRefused);
+                match self.net.conns.remove(key) {
+                    Some(Role::Dial { node, .. }) => {
+                        self.at(node, |node, net| node.dial_failed(net, &why, is_refused));
+                    }
+                    Some(Role::Knock { node, rank }) => {
+                        self.at(node, |node, net| node.knocked(net, rank, &why, is_refused));
+                    }
+                    _ => {}
                 }
                 false
             }
@@ -49,6 +57,9 @@ impl Io {
         match self.net.conns.remove(key) {
             Some(Role::Dial { node, .. }) => {
                 self.at(node, |node, net| node.dial_failed(net, reason, false));
+            }
+            Some(Role::Knock { node, rank }) => {
+                self.at(node, |node, net| node.knocked(net, rank, reason, false));
             }
             Some(Role::Guest { meet }) => {
                 if let Some(meet) = self.meets.get_mut(&meet) {
@@ -98,7 +109,7 @@ impl Io {
                         VERDICT
                     })
                 }
-                Role::Ending | Role::Refused => return,
+                Role::Knock { .. } | Role::Ending | Role::Refused => return,
                 Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
                     match self.frame(key, rest) {
                         Ok(took) => took,

@@ -62,6 +62,7 @@ pub(crate) enum Timer {
     Flush(NodeKey),
     Dial(NodeKey),
     Expect(NodeKey),
+    Knock(NodeKey),
     Tick,
     Accept(usize),
 }

@@ -25,6 +25,7 @@ impl Io {
             Timer::Flush(node) => self.at(node, Node::flush),
             Timer::Dial(node) => self.at(node, Node::dial_again),
             Timer::Expect(node) => self.at(node, Node::missed),
+            Timer::Knock(node) => self.at(node, Node::knock),
             Timer::Accept(door) => self.accept(door),
             Timer::Tick => self.tick(),
         }

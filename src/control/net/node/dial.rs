@@ -13,7 +13,7 @@ use super::super::proof::{Claim, Purpose, Verdict, Version};
 use super::Node;
 
 /// How often a rank that refuses connections is asked before it is taken for dead.
-const REFUSALS: u32 = 3;
+pub(super) const REFUSALS: u32 = 3;
 
 /// How long a rest between two attempts is at least and at most.
 const RESTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
@@ -70,7 +70,7 @@ impl Node {
         }
     }
 
-    fn addresses_of(&self, rank: u32) -> Vec<SocketAddr> {
+    pub(super) fn addresses_of(&self, rank: u32) -> Vec<SocketAddr> {
         let Some(member) = self.member_of(rank) else { return Vec::new() };
         let is_near = member.host_number == self.member.host_number;
         let mut all = member.addresses.clone();

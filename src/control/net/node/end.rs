@@ -70,6 +70,9 @@ impl Node {
         if let Some(key) = self.dial.take().and_then(|dial| dial.key) {
             net.conns.remove(key);
         }
+        for rank in self.knocks.keys().copied().collect::<Vec<_>>() {
+            self.no_knock(net, rank);
+        }
         if let Some(id) = self.id {
             net.homes.remove(&(id, self.rank));
             net.ended.add((id, self.rank));

@@ -11,6 +11,7 @@ mod death;
 mod dial;
 mod end;
 mod exchange;
+mod knock;
 mod tree;
 mod visit;
 
@@ -30,6 +31,7 @@ use crate::control::{Meeting, SURVIVORS};
 
 use dial::Dial;
 use exchange::Link;
+use knock::Knock;
 
 /// What a new node is.
 pub(super) struct Spec {
@@ -93,6 +95,8 @@ pub(super) struct Node {
     pub(super) unborn: Vec<ChildSpec>,
     /// The last split in which this rank took its place.
     split: u64,
+    /// Those that have lost their way here.
+    knocks: BTreeMap<u32, Knock>,
 }
 
 impl Node {
@@ -122,6 +126,7 @@ impl Node {
             channels: Channels::default(),
             unborn: Vec::new(),
             split: 0,
+            knocks: BTreeMap::new(),
         }
     }
 

@@ -8,6 +8,7 @@ use super::super::io::{Net, Timer};
 use super::super::ledger::{FAN_OUT, parent};
 use super::super::message::Message;
 use super::super::topics;
+use super::knock::RESTS;
 use super::{Link, Node};
 use crate::control::FINISH;
 
@@ -49,6 +50,7 @@ impl Node {
         if let Some(old) = self.links.iter().position(|link| link.peer == peer) {
             net.conns.remove(self.links.swap_remove(old).key);
         }
+        self.no_knock(net, peer);
         if let Some(table) = self.table.as_ref().filter(|_| lacks_table) {
             net.conns.send(key, &Message::Table(&table.bytes));
         }
@@ -109,11 +111,26 @@ impl Node {
 
     /// A rank is away: those below it look for a new way, and this one may be it.
     pub(super) fn expect(&self, net: &mut Net) {
-        net.timers.set(Instant::now() + net.conns.beat + EXPECTED, Timer::Expect(self.key));
+        let now = Instant::now();
+        net.timers.set(now + RESTS.0, Timer::Knock(self.key));
+        net.timers.set(now + net.conns.beat + EXPECTED, Timer::Expect(self.key));
     }
 
     /// Who should have attached to this rank and did not is dead: nobody else would notice.
     pub(crate) fn missed(&mut self, net: &mut Net) {
+        for rank in self.orphans() {
+            // One that has said nothing may be yet to come.
+            if self.ledger.last_of(rank).is_some() {
+                self.death(net, rank, "it has not come back after the rank above it had left");
+            }
+        }
+    }
+
+    /// Who should attach to this rank because the rank above is away, and has not.
+    pub(super) fn orphans(&self) -> BTreeSet<u32> {
+        if self.ledger.is_over(FINISH) {
+            return BTreeSet::new();
+        }
         let own = std::iter::once(&self.rank);
         let away =
             self.left.keys().chain(&self.away).filter(|rank| self.is_away(**rank)).chain(own);
@@ -124,19 +141,11 @@ impl Node {
         let orphans = away.flat_map(below).filter_map(|rank| u32::try_from(rank).ok());
         let is_linked = |rank: u32| self.links.iter().any(|link| link.peer == rank);
         let is_missed = |rank: &u32| {
-            // One that has said nothing may be yet to come.
             *rank != self.rank
-                && self.ledger.last_of(*rank).is_some()
                 && !self.is_away(*rank)
                 && !is_linked(*rank)
                 && self.above_of(*rank) == Some(self.rank)
         };
-        let missed: BTreeSet<u32> = orphans.filter(is_missed).collect();
-        if self.ledger.is_over(FINISH) {
-            return;
-        }
-        for rank in missed {
-            self.death(net, rank, "it has not come back after the rank above it had left");
-        }
+        orphans.filter(is_missed).collect()
     }
 }

@@ -69,6 +69,38 @@ fn a_rank_that_dies_while_it_looks_for_a_new_way_is_missed() {
     }
 }
 
+/// The same of processes of their own: whoever the ranks should have come to finds that nobody listens
+/// there, and does not wait as long as a process may be silent.
+#[test]
+fn processes_that_die_without_a_way_are_looked_for() {
+    let hub = Hub::start(Duration::from_secs(600)).expect("a listener and a thread");
+    let (place, far) = (place(&hub), [process(), process(), process()]);
+    let hub_of = |rank: usize| rank.checked_sub(17).map_or(&hub, |at| &far[at]);
+    let mut nodes: Vec<_> =
+        (0..20).map(|rank| Node::come(hub_of(rank), &place, rank, 20)).collect();
+    all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
+    let (lost, above) = (nodes.split_off(17), nodes.remove(1));
+    above.kill();
+    lost.iter().for_each(Node::kill);
+    // Nobody listens any more for a process without ranks.
+    drop((lost, far));
+    let started = Instant::now();
+    let results = each(&nodes, |_, node| {
+        loop {
+            let error = node.exchange("barrier", b"", LIMIT).expect_err("four are gone");
+            let Error::PeerFailed(failed) = &error else { return error };
+            if failed.lost.len() == 4 || started.elapsed() > LIMIT {
+                return error;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    for error in results {
+        let Error::PeerFailed(failed) = &error else { panic!("{error}") };
+        assert_eq!(failed.lost.len(), 4, "{error}");
+    }
+}
+
 /// Ranks die at any moment, whoever they are: each survivor is told who, and none waits for ever.
 #[test]
 fn deaths_at_any_moment_are_told_to_all_who_live() {
