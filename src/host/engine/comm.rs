@@ -68,7 +68,8 @@ pub(super) struct CommState {
     pub(super) order: Option<Box<CommOrder>>,
     /// A rank is gone, and with it the communicator.
     pub(super) broken: bool,
-    /// How many members have let go.
+    /// How many members have joined, and how many of them have let go.
+    joined: usize,
     left: usize,
 }
 
@@ -152,6 +153,7 @@ impl CommState {
             windows: HashMap::new(),
             order: CommOrder::open(),
             broken: false,
+            joined: 0,
             left: 0,
         }
     }
@@ -166,6 +168,7 @@ impl State {
         let Self { comms, by_id, .. } = self;
         let comm = *by_id.entry(join.id).or_insert_with(|| comms.insert(CommState::new(&join)));
         let rank = join.rank as usize;
+        comms[comm].joined += 1;
         let member = &mut comms[comm].members[rank];
         if let Some(fault) = &member.fault {
             // It came too late; `tell_others` would tell nobody anything new.
@@ -193,10 +196,13 @@ impl State {
     }
 
     /// Forgets a communicator that every rank has left and that does nothing more. Groups of it that
-    /// are still in queues move nothing, and wait for no turn.
+    /// are still in queues move nothing, and wait for no turn. Of one that broke, ranks may be missing that
+    /// died before they joined: nobody waits for those. One that joins later finds a new one, and learns
+    /// from the control plane that the others are gone.
     pub(super) fn sweep(&mut self, place: Place, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let over = comm.left == comm.size() && comm.members.iter().all(|m| m.flight.is_none());
+        let all = if comm.broken { comm.joined } else { comm.size() };
+        let over = comm.left == all && comm.members.iter().all(|m| m.flight.is_none());
         if !over {
             return;
         }

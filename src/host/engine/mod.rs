@@ -178,6 +178,7 @@ impl Engine {
         let mut out = Out::take();
         let mut state = self.lock();
         state.depart(place, why, how, &mut out);
+        state.sweep(place, &mut out);
         self.finish(state, out, false);
     }
 
