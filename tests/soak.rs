@@ -3,55 +3,15 @@
 //!
 //! A kind is a function that prepares what its calls need and gives one call: add it to `KINDS`.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
-
 use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{self, Values};
 use typed_nccl::{
     AnyDevice, CommConfig, Communicator, Host, Ordered, Result, Root, Seat, Signals, Sum, tag,
 };
 
+mod counting;
+
 tag!(Child);
-
-struct Counting;
-
-static LIVE: AtomicIsize = AtomicIsize::new(0);
-
-fn count(bytes: usize, sign: isize) {
-    LIVE.fetch_add(sign * bytes as isize, Relaxed);
-}
-
-// SAFETY: every method hands its arguments to the system's allocator as they are, and counts beside it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 1);
-        // SAFETY: the caller's promises are the system's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 1);
-        // SAFETY: the caller's promises are the system's.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        count(layout.size(), -1);
-        // SAFETY: the caller's promises are the system's.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(layout.size(), -1);
-        count(size, 1);
-        // SAFETY: the caller's promises are the system's.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const RANKS: usize = 2;
 
@@ -342,7 +302,7 @@ fn lap(comm: &mut Comm, times: usize, call: &mut Call) -> Result<isize> {
     }
     while comm.sync(comm.stream()).is_err() {}
     comm.barrier()?;
-    let live = LIVE.load(Relaxed);
+    let live = counting::live();
     comm.barrier()?;
     Ok(live)
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nccl_sys::Version;
 use typed_nccl::Result;
 
+use crate::left;
 use crate::ranks::Ranks;
 use crate::stage::Stage;
 
@@ -79,6 +80,13 @@ pub(crate) fn with_gpus(mut command: Command) -> Command {
 pub(crate) fn release(version: Version) -> fake_nccl::File {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
     fake_nccl::File::release(version, folder.join(format!("nccl-{version}")))
+}
+
+/// Nobody but the dead has left anything where data moved; see [`left::clear`].
+pub(crate) fn clear(size: usize, dead: usize) {
+    if let Some(stage) = &*STAGE.lock().unwrap_or_else(PoisonError::into_inner) {
+        left::clear(&stage.folder, size, dead);
+    }
 }
 
 /// Clears the stage when the tests are over, or when one fails.

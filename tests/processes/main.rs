@@ -11,6 +11,8 @@ mod kills;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod launchers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod left;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod machine;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod machines;

@@ -11,7 +11,7 @@ use nccl_sys::ENVIRONMENT;
 
 /// A folder, which is there until this is dropped.
 pub(crate) struct Stage {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 /// What the folders' names begin with; the process that made it comes next.

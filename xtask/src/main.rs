@@ -1,8 +1,8 @@
 //! Checks that need more than the compiler: `cargo run -p xtask -- <check>`.
 //!
 //! * `cost`: what a typed call costs beside a direct one, in instructions.
-//! * `deaths [seed] [count]`: ranks that die at random moments, up to three at once, as threads so many times
-//!   (1,000) and as processes a tenth of that: the others go on with the right numbers.
+//! * `deaths [seed] [count]`: ranks that die at random moments, up to three at once, so many times (1,000)
+//!   as threads and as processes: the others go on with the right numbers, and nothing leaks.
 //! * `fuzz seed seconds [kind]`: random programs on the host backend, beside a model.
 //! * `fuzz seed seconds frames`: bytes that no rank sends, thrown at ranks that meet over the network.
 //! * `kills count [seed]`: processes killed at random moments, and how soon the others are told and end.

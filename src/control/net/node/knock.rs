@@ -63,7 +63,8 @@ impl Node {
             return self.death(net, rank, &why);
         }
         // It rests when it has tried all ways.
-        let rest = if knock.tried as usize % ways == 0 { RESTS.1 } else { Duration::ZERO };
+        let has_tried_all = (knock.tried as usize).is_multiple_of(ways);
+        let rest = if has_tried_all { RESTS.1 } else { Duration::ZERO };
         net.timers.set(Instant::now() + rest, Timer::Knock(self.key));
     }
 
