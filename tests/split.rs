@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use typed_nccl::{Communicator, Device, Error, Host, Mesh, Rank, Result, Sum, Window, spmd, tag};
@@ -210,6 +211,34 @@ fn a_shared_child_shares_its_parents_fate() -> Result<()> {
         world.health()?;
         world.finish()
     })
+}
+
+/// Its owner waits in the child.
+#[test]
+fn an_abort_handle_of_a_parent_ends_a_wait_in_its_shared_child() -> Result<()> {
+    let errors = Host::spmd(2, |place| -> Result<Error> {
+        let mut world = place.init()?;
+        let handle = world.abort_handle();
+        let child = world.split_shared::<Expert>(0, 0)?;
+        if child.rank().index() == 1 {
+            return Ok(loop {
+                match child.health() {
+                    Ok(()) => std::thread::yield_now(),
+                    Err(error) => break error,
+                }
+            });
+        }
+        let asks = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            handle.abort("enough")
+        });
+        let error = child.barrier().expect_err("rank 1 does not come");
+        assert!(matches!(error, Error::Aborted(_)), "{error}");
+        assert!(asks.join().expect("no panic"), "the request was the first");
+        Ok(error)
+    })?;
+    assert!(errors.iter().all(|error| error.to_string().contains("enough")), "{errors:?}");
+    Ok(())
 }
 
 #[test]

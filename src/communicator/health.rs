@@ -290,9 +290,16 @@ impl Health {
         self.over.load(Ordering::Acquire)
     }
 
+    /// Has its owner abort it, who may be in a wait of one that shares its fate.
     pub(crate) fn request_abort(&self, request: Aborted) -> bool {
-        let first = self.request.set(request).is_ok();
+        let first = self.request.set(request.clone()).is_ok();
         self.tripped.store(true, Ordering::Release);
+        if first {
+            let family = self.family().clone();
+            for member in family.iter().filter_map(Weak::upgrade) {
+                member.request_abort(request.clone());
+            }
+        }
         first
     }
 

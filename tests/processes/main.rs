@@ -40,6 +40,8 @@ mod stage;
 mod strangers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod survive;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod twins;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn main() {
@@ -57,6 +59,7 @@ fn main() {
         mixed::TESTS,
         splits::TESTS,
         agreement::TESTS,
+        twins::TESTS,
         ids::TESTS,
     ]);
 }

@@ -1,14 +1,15 @@
 //! Mistakes that take two ranks: what each rank is told is the same between processes as between
 //! threads.
 
-use std::env;
+use std::sync::Mutex;
 use std::time::Duration;
+use std::{env, thread};
 
 use typed_nccl::{
     AnyDevice, CommConfig, Communicator, Cuda, Error, Max, Result, Sum, launch, plan, tag,
 };
 
-use crate::machine::{Test, lines, output};
+use crate::machine::{Run, Test, lines, output};
 
 type Gpu = Cuda<AnyDevice>;
 type Comm = Communicator<Gpu>;
@@ -321,22 +322,33 @@ pub(crate) const TESTS: &[Test] = &[Test {
     name: "mistakes_are_told_as_between_threads",
     program: || launch!(makes, CommConfig::builder().deadline(Duration::from_secs(5)).build()),
     test: |run| {
-        let mut unlike = Vec::new();
-        for (name, _) in MISTAKES {
-            let told = ["cuda-threads:2", "cuda:2"].map(|kind| {
-                let mut command = run.on_gpus();
-                command.env("TYPED_NCCL", kind).env(MISTAKE, name);
-                let ended = output(command);
-                let lines = lines(&ended.stdout).into_iter();
-                let lines = lines.filter_map(|line| Some(line[line.find("rank ")?..].to_owned()));
-                (lines.collect::<Vec<_>>(), ended)
-            });
-            let [(threads, _), (processes, ended)] = told;
-            let is_told = threads.iter().any(|line| !line.ends_with("all is well"));
-            if threads != processes || threads.len() != 2 || !is_told {
-                unlike.push(format!("{name}\n  {threads:?}\n  {processes:?}\n  {ended:?}"));
+        let (left, unlike) = (Mutex::new(MISTAKES.iter()), Mutex::new(Vec::new()));
+        let work = || {
+            let next = || left.lock().expect("no panic").next();
+            while let Some((name, _)) = next() {
+                let told = compare(run, name);
+                unlike.lock().expect("no panic").extend(told);
             }
-        }
+        };
+        // Most of it is waiting.
+        thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
+        let unlike = unlike.into_inner().expect("no panic");
         assert!(unlike.is_empty(), "{}", unlike.join("\n"));
     },
 }];
+
+/// What ranks are told of a mistake, if it is not the same as threads and as processes.
+fn compare(run: &Run, name: &str) -> Option<String> {
+    let told = ["cuda-threads:2", "cuda:2"].map(|kind| {
+        let mut command = run.on_gpus();
+        command.env("TYPED_NCCL", kind).env(MISTAKE, name);
+        let ended = output(command);
+        let lines = lines(&ended.stdout).into_iter();
+        let lines = lines.filter_map(|line| Some(line[line.find("rank ")?..].to_owned()));
+        (lines.collect::<Vec<_>>(), ended)
+    });
+    let [(threads, _), (processes, ended)] = told;
+    let is_told = threads.iter().any(|line| !line.ends_with("all is well"));
+    let is_like = threads == processes && threads.len() == 2 && is_told;
+    (!is_like).then(|| format!("{name}\n  {threads:?}\n  {processes:?}\n  {ended:?}"))
+}
