@@ -5,11 +5,12 @@
 //! one that has come furthest, and divide the samples anew.
 //!
 //! ```text
-//! cargo run --example survivor                          # 4 threads, no GPU
-//! torchrun .. target/debug/examples/survivor            # GPUs: one process kills itself
+//! cargo run --example survivor                             # 4 threads, no GPU
+//! TYPED_NCCL=cuda,survive target/debug/examples/survivor   # a process on each GPU: one kills itself
 //! ```
 //!
-//! A launcher must let the others go on: torchrun ends them, `srun --no-kill` does not.
+//! A launcher must let the others go on: torchrun ends them, `srun --no-kill --kill-on-bad-exit=0` does
+//! not.
 
 use typed_nccl::{Buffer, Communicator, Device, Error, Result, Root, Sum, Window, launch};
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::Place;
 #[cfg(feature = "cuda")]
-use super::start;
+use super::start::{self, Others};
 use crate::error::{Error, LaunchFault, SizeVariable};
 use crate::launcher::{self, Variables};
 use crate::seat::MOST;
@@ -17,6 +17,7 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 /// | `program` | 4 host ranks, threads of this process |
 /// | `TYPED_NCCL=host:8 program` | 8 of them |
 /// | `TYPED_NCCL=cuda program` | one process for each GPU of this machine; `cuda:2` for GPUs 0 and 1 |
+/// | `TYPED_NCCL=cuda:2,survive program` | the same, and one that fails does not end the others |
 /// | `TYPED_NCCL=cuda-threads:2 program` | GPUs 0 and 1, threads of this process |
 /// | `torchrun --no-python .. program`, `srun .. program`, `mpirun .. program` | this process is one rank, on its own GPU |
 ///
@@ -29,7 +30,9 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 /// With `TYPED_NCCL=cuda` this process starts the ranks: the same program with the same arguments, once
 /// for each GPU. It puts each rank before the lines that it prints, passes signals on, ends the other
 /// ranks when one fails, and ends with the exit code of the first that failed; what stands after
-/// `launch!` runs in the ranks alone. They read nothing from standard input.
+/// `launch!` runs in the ranks alone. They read nothing from standard input. With `,survive` it lets the
+/// others go on, for programs that [recover](crate::Communicator::recover): it says which rank has failed,
+/// and ends with 0 if one of the others ended well.
 ///
 /// Which GPU is a process's own: the one that its local rank numbers, or the only one that it sees.
 /// docs/cluster.md has a complete command line for each launcher.
@@ -100,7 +103,7 @@ pub fn launch<E: From<Error> + Display + Send + 'static>(
         #[cfg(feature = "cuda")]
         Ranks::CudaThreads(n) => OnGpu::ranks(n, on_gpu).map(drop),
         #[cfg(feature = "cuda")]
-        Ranks::Cuda(n) => Err(start::ranks(n).into()),
+        Ranks::Cuda(n, others) => Err(start::ranks(n, others).into()),
         #[cfg(feature = "cuda")]
         Ranks::This(found) => start::this_rank(&found, on_gpu),
     }
@@ -116,7 +119,7 @@ enum Ranks {
     CudaThreads(usize),
     /// Processes that this one starts, on so many GPUs or on all.
     #[cfg(feature = "cuda")]
-    Cuda(Option<usize>),
+    Cuda(Option<usize>, Others),
     /// This process.
     #[cfg(feature = "cuda")]
     This(launcher::Found),
@@ -153,14 +156,20 @@ fn this(found: launcher::Found) -> Result<Ranks> {
 }
 
 fn parse(value: &str) -> Result<Ranks> {
+    #[cfg(feature = "cuda")]
+    if let Some(ranks) = value.strip_suffix(",survive")
+        && let Ok(Ranks::Cuda(n, Others::End)) = parse(ranks)
+    {
+        return Ok(Ranks::Cuda(n, Others::GoOn));
+    }
     let (kind, n) = value.split_once(':').map_or((value, None), |(kind, n)| (kind, Some(n)));
     let number = n.and_then(|n| n.parse().ok()).filter(|n| (1..=MOST).contains(n));
     match (kind, n, number) {
         ("host", _, Some(n)) => Ok(Ranks::Host(n)),
         #[cfg(feature = "cuda")]
-        ("cuda", None, None) => Ok(Ranks::Cuda(None)),
+        ("cuda", None, None) => Ok(Ranks::Cuda(None, Others::End)),
         #[cfg(feature = "cuda")]
-        ("cuda", _, Some(n)) => Ok(Ranks::Cuda(Some(n))),
+        ("cuda", _, Some(n)) => Ok(Ranks::Cuda(Some(n), Others::End)),
         #[cfg(feature = "cuda")]
         ("cuda-threads", _, Some(n)) => Ok(Ranks::CudaThreads(n)),
         #[cfg(not(feature = "cuda"))]
@@ -173,6 +182,8 @@ fn parse(value: &str) -> Result<Ranks> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "cuda")]
+    use super::Others;
     use super::{Ranks, asked, parse};
     use crate::launcher::Variables;
 
@@ -195,6 +206,11 @@ mod tests {
             "cuda:0",
             "cuda-threads",
             "gpu:2",
+            "cuda:2,",
+            "cuda:2,survives",
+            "cuda:2,survive,survive",
+            "cuda-threads:2,survive",
+            "host:2,survive",
         ];
         for bad in bad {
             let error = parse(bad).map(drop).expect_err(bad).to_string();
@@ -205,8 +221,10 @@ mod tests {
     #[cfg(feature = "cuda")]
     #[test]
     fn gpus_are_asked_for_too() {
-        assert!(matches!(parse("cuda"), Ok(Ranks::Cuda(None))));
-        assert!(matches!(parse("cuda:2"), Ok(Ranks::Cuda(Some(2)))));
+        assert!(matches!(parse("cuda"), Ok(Ranks::Cuda(None, Others::End))));
+        assert!(matches!(parse("cuda:2"), Ok(Ranks::Cuda(Some(2), Others::End))));
+        assert!(matches!(parse("cuda,survive"), Ok(Ranks::Cuda(None, Others::GoOn))));
+        assert!(matches!(parse("cuda:2,survive"), Ok(Ranks::Cuda(Some(2), Others::GoOn))));
         assert!(matches!(parse("cuda-threads:2"), Ok(Ranks::CudaThreads(2))));
         let rank = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500";
         assert!(matches!(asked(&Variables::of(rank)), Ok(Ranks::This(_))));

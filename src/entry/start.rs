@@ -11,6 +11,14 @@ use crate::error::{Error, LaunchFault};
 use crate::launcher::{Found, Variables};
 use crate::{Cuda, Result, Seat};
 
+/// What becomes of the others when one fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Others {
+    End,
+    /// They know how to go on without it.
+    GoOn,
+}
+
 /// Runs the body as this process's rank, on its own GPU.
 pub(super) fn this_rank<E: From<Error> + Display>(
     found: &Found,
@@ -31,15 +39,15 @@ pub(super) fn this_rank<E: From<Error> + Display>(
 
 /// Starts a process for each GPU, this program again, and ends with them. Returns if it cannot.
 #[cfg(unix)]
-pub(super) fn ranks(asked: Option<usize>) -> Error {
+pub(super) fn ranks(asked: Option<usize>, others: Others) -> Error {
     match unix::commands(asked) {
-        Ok(commands) => unix::run(commands),
+        Ok(commands) => unix::run(commands, others),
         Err(error) => error,
     }
 }
 
 #[cfg(not(unix))]
-pub(super) fn ranks(_: Option<usize>) -> Error {
+pub(super) fn ranks(_: Option<usize>, _: Others) -> Error {
     let why = "this system is no Unix; start them by another launcher".to_owned();
     LaunchFault::NoProcess { why }.into()
 }
@@ -55,7 +63,7 @@ mod unix {
     use std::process::Command;
 
     use super::super::processes::{Signals, Sink, Watch};
-    use super::OnGpu;
+    use super::{OnGpu, Others};
     use crate::error::{Error, LaunchFault};
     use crate::launcher::{ADDRESS, LISTENER, LOCAL_RANK, RANK, SECRET, SIZE};
     use crate::{Cuda, DeviceFamily, Result};
@@ -92,12 +100,12 @@ mod unix {
     }
 
     /// Ends this process with the ranks' exit code.
-    pub(super) fn run(commands: Vec<Command>) -> Error {
+    pub(super) fn run(commands: Vec<Command>, others: Others) -> Error {
         let signals = match Signals::listen() {
             Ok(signals) => signals,
             Err(error) => return no_process("handlers of signals", error),
         };
-        match Watch::start(commands, Sink::own()) {
+        match Watch::start(commands, Sink::own(), others) {
             Ok(watch) => std::process::exit(watch.watch(|| signals.take())),
             Err(error) => no_process("this program", error),
         }

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use typed_nccl::{CommConfig, Communicator, Device, Result, launch};
 
 use crate::left;
-use crate::machine::clear;
-use crate::machine::{Run, Test, example, with_gpus};
+use crate::machine::{Run, Test, clear, example, output, says, with_gpus};
 use crate::ranks::Ranks;
 
 #[path = "../../examples/survivor.rs"]
@@ -38,6 +37,22 @@ pub(crate) const TESTS: &[Test] = &[
                     let verified = format!("of {}: 200 steps verified", size - 1);
                     assert_eq!(ended.said.contains(&verified), rank != 1, "rank {rank}: {ended:?}");
                 }
+            }
+        },
+    },
+    Test {
+        name: "the_survivor_by_our_own_launcher",
+        program: || Ok(()),
+        test: |run| {
+            let mut command = with_gpus(run.by(&example("survivor").to_string_lossy(), &[]));
+            command.env("TYPED_NCCL", "cuda:4,survive");
+            let ended = output(command);
+            assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+            says(&ended.stderr, &["rank 1 (process ", "ended by signal 6; the others go on"]);
+            for rank in [0, 2, 3] {
+                let now = if rank == 0 { 0 } else { rank - 1 };
+                let line = format!("[{rank}] rank {now} of 3: 200 steps verified");
+                says(&ended.stdout, &[&line]);
             }
         },
     },

@@ -4,8 +4,8 @@
 //!
 //! * A line that one process prints is one line here, with its rank before it. What a process prints
 //!   without a newline comes when its output ends.
-//! * When one fails, the others are asked to end, and then made to. When this process is killed, so are
-//!   they (on Linux).
+//! * When one fails, the others are asked to end, and then made to; or they go on, if that is asked for.
+//!   When this process is killed, so are they (on Linux).
 //! * Each is the leader of a group of its own, so that what it starts ends with it, and so that a signal
 //!   reaches it once: through [`Watch::watch`].
 //!
@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 pub(super) use output::Sink;
 pub(super) use signals::Signals;
 
+use super::start::Others;
 use child::Child;
 
 /// How long others may take to end by themselves when one has failed: they have heard of it, and say so.
@@ -60,16 +61,20 @@ pub(super) struct Watch {
     due: Instant,
     /// The exit code of the first that failed.
     code: Option<i32>,
+    others: Others,
+    /// Whether one has ended well.
+    well: bool,
     /// Whether a signal that ends programs has been passed on.
     told: bool,
 }
 
 impl Watch {
     /// Starts them. If one cannot be started, those before it are killed.
-    pub(super) fn start(commands: Vec<Command>, sink: Sink) -> io::Result<Self> {
+    pub(super) fn start(commands: Vec<Command>, sink: Sink, others: Others) -> io::Result<Self> {
         let children = Vec::with_capacity(commands.len());
         let due = Instant::now();
-        let mut watch = Self { children, sink, step: Step::Run, due, code: None, told: false };
+        let (step, code, well, told) = (Step::Run, None, false, false);
+        let mut watch = Self { children, sink, step, due, code, others, well, told };
         for (rank, command) in commands.into_iter().enumerate() {
             match Child::start(rank, command, &watch.sink) {
                 Ok(child) => watch.children.push(child),
@@ -83,7 +88,7 @@ impl Watch {
     }
 
     /// Waits for all of them; passes on the signals that come. The exit code: that of the first that
-    /// failed.
+    /// failed; 0 if others went on and one of them ended well.
     pub(super) fn watch(mut self, mut signals: impl FnMut() -> Vec<i32>) -> i32 {
         while !self.look() {
             for signal in signals() {
@@ -95,20 +100,25 @@ impl Watch {
             thread::sleep(REST);
         }
         self.end_all();
-        self.code.unwrap_or(0)
+        self.code.filter(|_| self.others == Others::End || !self.well).unwrap_or(0)
     }
 
     /// Whether all have ended.
     fn look(&mut self) -> bool {
         let ended: Vec<_> = self.children.iter_mut().filter_map(Child::look).collect();
+        self.well |= ended.iter().any(|status| status.code == 0);
+        let is_over = self.children.iter().all(Child::has_ended);
         for status in ended.iter().filter(|status| status.code != 0) {
             self.code.get_or_insert(status.code);
-            if self.step == Step::Run {
+            if self.others == Others::GoOn {
+                let others = if is_over { "" } else { "; the others go on" };
+                self.sink.say(&format!("{status}{others}"));
+            } else if self.step == Step::Run {
                 self.sink.say(&format!("{status}; the others are ended too"));
                 (self.step, self.due) = (Step::Failed, Instant::now() + GRACE);
             }
         }
-        self.children.iter().all(Child::has_ended)
+        is_over
     }
 
     fn next_step(&mut self) {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::output::Sink;
-use super::{Signals, Watch};
+use super::{Others, Signals, Watch};
 
 /// What was printed.
 #[derive(Clone, Default)]
@@ -51,6 +51,7 @@ fn shell(script: &str) -> Command {
 /// Runs one script for each rank; `signals` gives what comes.
 fn run_with(
     scripts: &[&str],
+    others: Others,
     signals: impl FnMut(&Printed) -> Vec<i32> + Send + 'static,
 ) -> Outcome {
     let (out, error) = (Printed::default(), Printed::default());
@@ -61,7 +62,7 @@ fn run_with(
     let (mut signals, seen) = (signals, out.clone());
     // The thread that starts them lives as long as they may.
     thread::spawn(move || {
-        let watch = Watch::start(commands, sink).expect("the shell starts");
+        let watch = Watch::start(commands, sink, others).expect("the shell starts");
         let _ = told.send(watch.watch(|| signals(&seen)));
     });
     let code = over.recv_timeout(Duration::from_secs(60)).expect("it hangs");
@@ -69,7 +70,7 @@ fn run_with(
 }
 
 fn run(scripts: &[&str]) -> Outcome {
-    run_with(scripts, |_| Vec::new())
+    run_with(scripts, Others::End, |_| Vec::new())
 }
 
 #[test]
@@ -118,6 +119,20 @@ fn the_first_failure_ends_all() {
 }
 
 #[test]
+fn the_others_go_on_if_that_is_asked_for() {
+    let run = |scripts: &[&str]| run_with(scripts, Others::GoOn, |_| Vec::new());
+    let Outcome { code, out, error } = run(&["kill -KILL $$", "sleep 0.3; echo done", "exit 7"]);
+    assert_eq!((code, out.text()), (0, "[1] done\n".into()));
+    let text = error.text();
+    for words in ["rank 0 (process ", "signal 9; the others go on", "rank 2 (process ", "code 7"] {
+        assert!(text.contains(words), "{text}");
+    }
+    // Nobody is left who ended well.
+    let Outcome { code, error, .. } = run(&["exit 7", "sleep 0.3; exit 3"]);
+    assert_eq!((code, error.text().contains("exit code 3\n")), (7, true), "{}", error.text());
+}
+
+#[test]
 fn a_program_that_ignores_sigterm_is_killed() {
     let stubborn = "trap '' TERM; echo ready; while :; do sleep 1; done";
     let Outcome { code, out, .. } = run(&[stubborn, "sleep 0.3; exit 3"]);
@@ -160,7 +175,7 @@ fn what_a_rank_has_started_ends_with_it() {
 fn signals_are_passed_on() {
     let script = "trap 'echo told; exit 0' USR1; echo ready; while :; do sleep 0.1; done";
     let mut sent = false;
-    let Outcome { code, out, .. } = run_with(&[script, script], move |seen| {
+    let Outcome { code, out, .. } = run_with(&[script, script], Others::End, move |seen| {
         let ready =
             seen.lines().len() == 2 && !std::mem::replace(&mut sent, seen.lines().len() == 2);
         if ready { vec![libc::SIGUSR1] } else { Vec::new() }
@@ -173,7 +188,7 @@ fn signals_are_passed_on() {
 fn the_second_interrupt_ends_what_ignores_the_first() {
     let script = "trap '' INT TERM; echo ready; while :; do sleep 0.1; done";
     let mut calls = 0;
-    let Outcome { code, .. } = run_with(&[script], move |seen| {
+    let Outcome { code, .. } = run_with(&[script], Others::End, move |seen| {
         calls += usize::from(!seen.lines().is_empty());
         if calls == 1 || calls == 20 { vec![libc::SIGINT] } else { Vec::new() }
     });
@@ -184,7 +199,7 @@ fn the_second_interrupt_ends_what_ignores_the_first() {
 fn a_program_that_is_not_there() {
     let sink = Sink::own();
     let commands = vec![shell("sleep 600"), Command::new("/no/such/program")];
-    let Err(error) = Watch::start(commands, sink) else { panic!("it cannot start") };
+    let Err(error) = Watch::start(commands, sink, Others::End) else { panic!("it cannot start") };
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
 }
 
