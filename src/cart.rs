@@ -3,12 +3,15 @@
 use crate::error::{BadGrid, Error, Site};
 use crate::{Communicator, Rank, Result, State, World};
 
-/// A grid of a communicator's ranks, periodic or open. The last axis varies fastest.
+/// A grid of a communicator's ranks, periodic or open. The last axis varies fastest. Its ranks are those
+/// of the communicator as it was: one that goes on without some of them is laid out again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cart<const N: usize> {
     dims: [usize; N],
     place: [usize; N],
     periodic: bool,
+    /// Rank 0 of the communicator.
+    zero: Rank,
 }
 
 impl<const N: usize> Cart<N> {
@@ -33,7 +36,7 @@ impl<const N: usize> Cart<N> {
             place[axis] = rest % dims[axis];
             rest /= dims[axis];
         }
-        Ok(Self { dims, place, periodic })
+        Ok(Self { dims, place, periodic, zero: comm.rank().beside(0) })
     }
 
     /// This rank's place.
@@ -58,6 +61,6 @@ impl<const N: usize> Cart<N> {
         let mut place = self.place;
         place[axis] = to.unsigned_abs();
         let rank = place.iter().zip(self.dims).fold(0, |rank, (&p, dim)| rank * dim + p);
-        Some(Rank::at(rank))
+        Some(self.zero.beside(rank))
     }
 }

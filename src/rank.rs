@@ -1,22 +1,73 @@
 //! Ranks: places in a communicator, checked where they enter.
+//!
+//! A communicator that goes on without some of its ranks numbers the others anew, so a rank carries
+//! the [`Generation`] of the communicator that gave it, and one of before is refused. What lies below
+//! the typed layer knows numbers only: its ranks are of the first generation, whatever the
+//! communicator's.
 
 use std::fmt;
 
 /// One place in a communicator, from 0 to its size.
 ///
-/// A `Rank` that comes from a communicator (`comm.rank()`, `comm.ring(1)`) is in range there.
-/// Methods take `impl AsRank`, so that a plain number works too; it is checked on entry.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+/// A `Rank` that comes from a communicator (`comm.rank()`, `comm.ring(1)`, `comm.peer(3)`) is in range
+/// there, until the communicator goes on without some of its ranks
+/// ([`recover`](crate::Communicator::recover), [`shrink`](crate::Communicator::shrink)): those that are
+/// left get other numbers, so a rank of before is refused as
+/// [`Error::StaleRank`](crate::Error::StaleRank), and equals none of after.
+/// [`Recovery::now`](crate::Recovery::now) tells what it is then.
+///
+/// Methods take `impl AsRank`, so that a plain number works too; it is checked on entry. Nobody knows
+/// of a plain number which ranks it was counted in: a `usize` that a program keeps is its own to keep
+/// up to date.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(pub(crate) u32);
+
+/// How often a communicator has gone on without some of its ranks: what its ranks carry in the bits
+/// above [`BITS`]. Counts round.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Generation(u32);
+
+/// How many bits of a rank are its number.
+const BITS: u32 = 24;
+
+/// How many ranks a communicator has at most.
+pub(crate) const MOST: usize = NUMBER as usize;
+
+const NUMBER: u32 = (1 << BITS) - 1;
+
+/// The generation of a plain number, which is of every communicator's.
+const PLAIN: u32 = !NUMBER;
+
+impl Generation {
+    /// The one after it.
+    pub(crate) fn next(self) -> Self {
+        match self.0.wrapping_add(1 << BITS) {
+            PLAIN => Self(0),
+            next => Self(next),
+        }
+    }
+
+    /// The rank of this number, or of this rank's, in this generation.
+    #[inline]
+    pub(crate) fn of(self, rank: Rank) -> Rank {
+        Rank(rank.0 & NUMBER | self.0)
+    }
+
+    pub(crate) fn is_first(self) -> bool {
+        self.0 == 0
+    }
+}
 
 impl Rank {
     /// The rank as a number.
     #[inline]
     pub fn index(self) -> usize {
-        self.0 as usize
+        (self.0 & NUMBER) as usize
     }
 
-    /// Rank `index`; whoever uses it checks that the communicator has it.
+    /// Rank `index` of a communicator that has not gone on without some of its ranks; whoever uses it
+    /// checks that the communicator has it. [`Communicator::peer`](crate::Communicator::peer) gives a
+    /// rank of any communicator.
     #[inline]
     pub fn from_index(index: usize) -> Self {
         Self::at(index)
@@ -26,18 +77,51 @@ impl Rank {
     pub(crate) fn ring(self, offset: isize, size: usize) -> Self {
         let size = size.max(1);
         let forward = offset.rem_euclid(isize::try_from(size).unwrap_or(isize::MAX));
-        Self::at((self.index() + forward.unsigned_abs()) % size)
+        self.beside((self.index() + forward.unsigned_abs()) % size)
     }
 
     #[inline]
     pub(crate) fn at(index: usize) -> Self {
-        Self(u32::try_from(index).unwrap_or(u32::MAX))
+        Self(u32::try_from(index).unwrap_or(NUMBER).min(NUMBER))
+    }
+
+    /// Rank `index` of the same communicator.
+    pub(crate) fn beside(self, index: usize) -> Self {
+        Self(Self::at(index).0 | self.0 & PLAIN)
+    }
+
+    /// What the program named, kept for a communicator that is not known yet.
+    pub(crate) fn kept(rank: impl AsRank) -> Self {
+        rank.kept(sealed::Inside)
+    }
+
+    /// Whether it may be a rank of this generation.
+    pub(crate) fn is_of(self, generation: Generation) -> bool {
+        let own = self.0 & PLAIN;
+        own == generation.0 || own == PLAIN
+    }
+
+    /// Whether both are one rank, as far as a plain number tells.
+    pub(crate) fn may_be(self, other: Self) -> bool {
+        let either_is_plain = self.is_plain() || other.is_plain();
+        self == other || either_is_plain && self.index() == other.index()
+    }
+
+    /// Whether it is a plain number.
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & PLAIN == PLAIN
     }
 }
 
 impl fmt::Display for Rank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.index().fmt(f)
+    }
+}
+
+impl fmt::Debug for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rank({})", self.index())
     }
 }
 
@@ -50,12 +134,30 @@ impl fmt::Display for Rank {
 pub trait AsRank: Copy + sealed::Sealed {
     /// The rank as a number, not checked yet.
     fn index(self) -> usize;
+
+    /// The rank's number in a communicator of this generation, out of range for one of another.
+    #[doc(hidden)]
+    fn number_in(self, base: u32, _: sealed::Inside) -> usize;
+
+    /// Itself, or a plain number.
+    #[doc(hidden)]
+    fn kept(self, _: sealed::Inside) -> Rank;
 }
 
 impl AsRank for Rank {
     #[inline]
     fn index(self) -> usize {
         self.index()
+    }
+
+    #[inline]
+    fn number_in(self, base: u32, _: sealed::Inside) -> usize {
+        self.0.wrapping_sub(base) as usize
+    }
+
+    #[inline]
+    fn kept(self, _: sealed::Inside) -> Rank {
+        self
     }
 }
 
@@ -64,10 +166,84 @@ impl AsRank for usize {
     fn index(self) -> usize {
         self
     }
+
+    #[inline]
+    fn number_in(self, _: u32, _: sealed::Inside) -> usize {
+        self
+    }
+
+    #[inline]
+    fn kept(self, _: sealed::Inside) -> Rank {
+        Rank(Rank::at(self).0 | PLAIN)
+    }
+}
+
+impl Generation {
+    /// The number of a rank in a communicator of `size` ranks; `None` if it does not have it.
+    #[inline]
+    pub(crate) fn number(self, rank: impl AsRank, size: usize) -> Option<usize> {
+        // One subtraction takes the generation off, and leaves one of another generation out of range.
+        let number = rank.number_in(self.0, sealed::Inside);
+        if number < size { Some(number) } else { Self::plain(rank, size) }
+    }
+
+    /// The same of a plain number that was kept as a rank.
+    #[cold]
+    fn plain(rank: impl AsRank, size: usize) -> Option<usize> {
+        let is_plain = rank.kept(sealed::Inside).is_plain();
+        Some(rank.index()).filter(|&number| is_plain && number < size)
+    }
 }
 
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Rank {}
     impl Sealed for usize {}
+
+    /// Nobody else can make one, so nobody else calls what asks for it.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Inside;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Generation, MOST, Rank};
+
+    #[test]
+    fn a_rank_is_known_in_its_generation_only() {
+        let first = Generation::default();
+        let second = first.next();
+        for (rank, own, other) in
+            [(Rank::at(2), first, second), (second.of(Rank::at(2)), second, first)]
+        {
+            assert_eq!((own.number(rank, 3), own.number(rank, 2)), (Some(2), None));
+            assert_eq!((other.number(rank, 3), other.number(rank, MOST)), (None, None));
+            assert!(rank.is_of(own) && !rank.is_of(other));
+            assert_eq!((rank.index(), rank.to_string()), (2, "2".to_owned()));
+            assert_eq!(format!("{rank:?}"), "Rank(2)");
+        }
+        assert_ne!(Rank::at(2), second.of(Rank::at(2)));
+    }
+
+    #[test]
+    fn a_plain_number_is_of_every_generation() {
+        let (first, kept) = (Generation::default(), Rank::kept(2_usize));
+        let mut generation = first;
+        // As many as there are, so that the one of plain numbers would be among them.
+        for _ in 0..256 {
+            assert_eq!((generation.number(kept, 3), generation.number(kept, 2)), (Some(2), None));
+            assert_eq!((generation.number(2, 3), generation.number(3, 3)), (Some(2), None));
+            assert!(!generation.of(Rank::at(2)).is_plain());
+            generation = generation.next();
+        }
+        assert_eq!(generation, first.next());
+    }
+
+    #[test]
+    fn places_on_a_ring_are_of_one_generation() {
+        let second = Generation::default().next();
+        let rank = second.of(Rank::at(0));
+        assert_eq!(rank.ring(-1, 4), second.of(Rank::at(3)));
+        assert_eq!(rank.ring(5, 4), second.of(Rank::at(1)));
+    }
 }

@@ -10,6 +10,7 @@ use siphasher::sip::SipHasher13;
 use crate::communicator::leave;
 use crate::control::{self, Control, Meeting, UniqueId};
 use crate::error::{Error, InitFailed, Site};
+use crate::rank::Generation;
 use crate::{CommConfig, Communicator, Device, Initializing, Invitation, Rank, Result};
 
 /// One place in one communicator that does not exist yet: its rank, its size, and where the ranks
@@ -28,6 +29,8 @@ pub struct Seat {
     ids: Option<(u32, u64)>,
     /// The others have a communicator already.
     is_newcomer: bool,
+    /// Of a communicator that goes on from another one.
+    generation: Generation,
 }
 
 /// How many ranks one process has at most.
@@ -49,7 +52,15 @@ impl Seat {
     /// [`init`](Self::init) and `connect` refuse.
     pub fn local(n: usize) -> Vec<Self> {
         let Some(ranks) = u32::try_from(n).ok().filter(|_| n <= MOST) else {
-            return vec![Self { meeting: None, rank: 0, size: n, ids: None, is_newcomer: false }];
+            let generation = Generation::default();
+            return vec![Self {
+                meeting: None,
+                rank: 0,
+                size: n,
+                ids: None,
+                is_newcomer: false,
+                generation,
+            }];
         };
         let meeting = Meeting::new(ranks);
         (0..n).map(|rank| Self::at(meeting.clone(), rank)).collect()
@@ -159,7 +170,15 @@ impl Seat {
     /// A seat at a meeting.
     pub(crate) fn at(meeting: Arc<Meeting>, rank: usize) -> Self {
         let size = meeting.size() as usize;
-        Self { meeting: Some(meeting), rank: Rank::at(rank).0, size, ids: None, is_newcomer: false }
+        let (rank, generation) = (Rank::at(rank).0, Generation::default());
+        Self { meeting: Some(meeting), rank, size, ids: None, is_newcomer: false, generation }
+    }
+
+    /// The same, in a communicator whose ranks are numbered so.
+    pub(crate) fn numbered(self, generation: Generation) -> Self {
+        let mut seat = self;
+        seat.generation = generation;
+        seat
     }
 
     /// The ids that the program gave, if it gave several.
@@ -204,7 +223,7 @@ impl Seat {
     /// The seat's end of the control plane; one of its own where the ranks are too many to meet.
     pub(crate) fn take(mut self) -> Control {
         let meeting = self.meeting.take().unwrap_or_else(|| Meeting::new(1));
-        Control::new(meeting, self.rank)
+        Control::new(meeting, self.rank).numbered(self.generation)
     }
 }
 

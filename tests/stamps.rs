@@ -174,7 +174,9 @@ fn ranks_and_signals_without_end() -> Result<()> {
             says(&error, &["init of 2 ranks", &asked, "67108864", "configure fewer"]);
         }
     }
-    let team = Team { rank: 0, size: usize::MAX, first: 1, stride: usize::MAX };
+    let one = Host::spmd(1, |place| -> Result<Team> { Ok(place.init()?.world_team()) })?;
+    let mut team = one[0];
+    (team.size, team.first, team.stride) = (usize::MAX, 1, usize::MAX);
     assert_eq!(team.to_world(0), Some(Rank::from_index(1)));
     assert_eq!([1, 2, usize::MAX].map(|index| team.to_world(index)), [None; 3]);
     Ok(())

@@ -5,8 +5,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use typed_nccl::{
-    AnyDevice, CommConfig, Communicator, Device, Error, Host, Rank, Result, Revoked, Seat, Sum,
-    World, spmd, tag,
+    AnyDevice, CommConfig, Communicator, Device, Error, Host, Result, Revoked, Seat, Sum, World,
+    spmd, tag,
 };
 
 tag!(Pair);
@@ -87,7 +87,7 @@ fn the_others_go_on_when_a_rank_aborts() {
             assert_eq!((recovery.rank_before.index(), recovery.size_before), (own, 3));
             assert_eq!(recovery.before(comm.rank()), Some(recovery.rank_before));
             assert_eq!(recovery.now(recovery.rank_before), Some(comm.rank()));
-            assert_eq!(recovery.now(Rank::from_index(victim)), None);
+            assert_eq!(recovery.now(victim), None);
             assert_eq!((comm.size(), comm.rank().index()), (2, own - usize::from(own > victim)));
             comm.health()?;
             adds_up(&comm)?;
@@ -191,7 +191,7 @@ fn what_was_made_stays_valid() {
         let mine = comm.rank().index() as u32;
         even.copy_from(&[mine; 4])?;
         comm.barrier()?;
-        let lens: Vec<usize> = (0..3).map(|r| uneven.len_at(Rank::from_index(r))).collect();
+        let lens: Vec<usize> = (0..3).map(|r| uneven.len_at(r)).collect();
         assert_eq!(lens, [1, 3, 4]);
         comm.put_signal(even.slice(0..1), comm.ring(1), uneven.at(0))?;
         comm.wait_signal(comm.ring(-1))?;

@@ -56,7 +56,7 @@ impl<W: World> On<'_, W> {
         B::Elem: SameDtype<A::Elem>,
     {
         let draft = Draft::new(self.core, recv.dtype(), Site::caller());
-        let (send, root) = send.split(self.core.rank);
+        let (send, root) = send.split(self.core.own());
         let draft = draft.against(send.map(|send| send.dtype()));
         let op = draft.broadcast(send.map(|send| send.span()), recv.span(), root);
         self.run(Refusal::Collective, op)

@@ -5,8 +5,8 @@
 use crate::backend::{Backend, Collective, Op, Reduction, Span};
 use crate::communicator::Core;
 use crate::error::{
-    BadLength, BadRange, Call, CollectiveName, Error, NoBuffer, NoSuchRank, NotReducible,
-    Operation, OtherDType, Overflow, Site,
+    BadLength, BadRange, Call, CollectiveName, Error, NoBuffer, NotReducible, Operation,
+    OtherDType, Overflow, Site,
 };
 use crate::{AsRank, DType, Rank, ReductionName, Result};
 
@@ -338,11 +338,9 @@ impl<B: Backend> Draft<'_, B> {
     /// A rank that the communicator has.
     #[inline]
     pub(crate) fn rank(&self, operation: impl Into<Operation>, rank: impl AsRank) -> Result<Rank> {
-        let (asked, size) = (rank.index(), self.core.size);
-        if asked < size {
-            Ok(Rank::at(asked))
-        } else {
-            Err(no_rank(operation.into(), asked, size, self.site))
+        match self.core.number(rank) {
+            Some(number) => Ok(Rank::at(number)),
+            None => Err(self.core.no_rank(operation.into().name(), rank, true, self.site)),
         }
     }
 
@@ -379,12 +377,6 @@ fn no_mean(call: Call) -> Error {
 #[cold]
 fn bad_range(bad: BadRange) -> Error {
     Error::BadRange(Box::new(bad))
-}
-
-#[cold]
-fn no_rank(operation: Operation, asked: usize, size: usize, site: Site) -> Error {
-    let operation = operation.name();
-    Error::NoSuchRank(Box::new(NoSuchRank { operation, asked, size, site, collective: true }))
 }
 
 #[cold]

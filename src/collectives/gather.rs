@@ -91,7 +91,7 @@ impl<W: World> On<'_, W> {
         B::Elem: SameDtype<A::Elem>,
     {
         let draft = Draft::new(self.core, send.dtype(), Site::caller());
-        let (recv, root) = recv.split(self.core.rank);
+        let (recv, root) = recv.split(self.core.own());
         let draft = draft.against(recv.as_ref().map(|recv| recv.dtype()));
         let op = draft.gather(send.span(), recv.as_ref().map(|recv| recv.span()), root);
         self.run(Refusal::Collective, op)

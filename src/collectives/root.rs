@@ -27,7 +27,7 @@ pub enum Root<X> {
 impl<X> Root<X> {
     /// Rank `root` is the root; the operation checks it.
     pub fn at(root: impl AsRank) -> Self {
-        Self::There(Rank::at(root.index()))
+        Self::There(Rank::kept(root))
     }
 
     /// The buffer, on the root; and the root.

@@ -12,11 +12,12 @@ use super::unconsumed::Unconsumed;
 use super::{CommConfig, Health, Key, Limit, Limits, Made, Resources, reaper};
 use crate::backend::{Backend, HostWait, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
-use crate::error::{Error, Site, Timeout};
+use crate::error::{Error, NoSuchRank, Site, StaleRank, Timeout};
 use crate::group::Lists;
+use crate::rank::Generation;
 use crate::stream::StreamCore;
 use crate::wait::Within;
-use crate::{Rank, Result, wait};
+use crate::{AsRank, Rank, Result, wait};
 
 /// How long a wait rests before it looks again.
 const REST: Duration = Duration::from_millis(1);
@@ -30,7 +31,9 @@ pub(crate) struct Core<B: Backend> {
     control: Option<Control>,
     pub(crate) health: Arc<Health>,
     pub(crate) resources: Resources<B>,
+    /// This rank as a number: what the backend knows it by. [`own`](Self::own) is the program's.
     pub(crate) rank: Rank,
+    pub(crate) generation: Generation,
     pub(crate) size: usize,
     pub(crate) ordinal: u32,
     pub(crate) slots: Slot,
@@ -61,6 +64,7 @@ impl<B: Backend> Core<B> {
         (limits, changes): (Arc<Limits>, Changes),
     ) -> Self {
         let (resources, rank) = (Resources::new(health.name()), health.rank());
+        let generation = control.generation();
         let (comm, control) = (Some(comm), Some(control));
         let (slots, has_signals) = (config.slots(), false);
         Self {
@@ -69,6 +73,7 @@ impl<B: Backend> Core<B> {
             health,
             resources,
             rank,
+            generation,
             size,
             ordinal,
             slots,
@@ -99,6 +104,37 @@ impl<B: Backend> Core<B> {
         self.comm.as_ref().filter(|_| known)
     }
 
+    /// This rank.
+    #[inline]
+    pub(crate) fn own(&self) -> Rank {
+        self.generation.of(self.rank)
+    }
+
+    /// The number of a rank; `None` if the communicator does not have it.
+    #[inline]
+    pub(crate) fn number(&self, rank: impl AsRank) -> Option<usize> {
+        self.generation.number(rank, self.size)
+    }
+
+    /// Why the communicator does not have a rank.
+    #[cold]
+    pub(crate) fn no_rank(
+        &self,
+        operation: &'static str,
+        rank: impl AsRank,
+        collective: bool,
+        site: Site,
+    ) -> Error {
+        let (asked, size, name) = (rank.index(), self.size, self.health.name());
+        if Rank::kept(rank).is_of(self.generation) {
+            let no_such = NoSuchRank { operation, asked, size, site, collective };
+            return Error::NoSuchRank(Box::new(no_such));
+        }
+        let since = self.resources.since();
+        let stale = StaleRank { operation, asked, name, size, since, site, collective };
+        Error::StaleRank(Box::new(stale))
+    }
+
     pub(crate) fn control(&self) -> Result<&Control> {
         self.control.as_ref().ok_or_else(|| ended(&self.health))
     }
@@ -118,10 +154,12 @@ impl<B: Backend> Core<B> {
         let (health, limit, watch) = (&*self.health, self.limit(), &watch);
         let needs_all = false;
         let patience = Patience { health, limit, operation, site, needs_all, watch };
-        self.control()?.collect(ticket, &patience).inspect_err(|error| {
+        self.control()?.collect(ticket, &patience).map_err(|error| {
+            let error = error.numbered(self.generation);
             if error.is_fatal() {
                 self.health.fail(error.clone());
             }
+            error
         })
     }
 
@@ -242,7 +280,7 @@ impl<B: Backend> Core<B> {
             Ok(comm) => {
                 self.unconsumed.add(refusals);
                 B::refuse(comm, refusals, &reason.in_words());
-                reason
+                reason.numbered(self.generation)
             }
             Err(poisoned) => poisoned,
         }
@@ -287,7 +325,7 @@ impl<B: Backend> Core<B> {
         control: Control,
         health: Arc<Health>,
     ) {
-        self.rank = health.rank();
+        (self.rank, self.generation) = (health.rank(), control.generation());
         self.size = control.size();
         (self.comm, self.control, self.health) = (comm, Some(control), health);
         self.unconsumed = Unconsumed::default();
@@ -366,9 +404,7 @@ fn aborted(why: &str) -> Change {
 
 #[cold]
 pub(crate) fn ended(health: &Health) -> Error {
-    Error::Aborted(Box::new(crate::error::Aborted {
-        why: "the communicator has ended".to_owned(),
-        by: health.rank(),
-        at: Site::caller(),
-    }))
+    let (why, by) = ("the communicator has ended".to_owned(), health.rank());
+    let aborted = crate::error::Aborted { why, by, at: Site::caller() };
+    Error::Aborted(Box::new(aborted)).numbered(health.generation())
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use super::change::{Change, Changes};
 use crate::backend::Watch;
 use crate::error::{Aborted, Error, Revocation, Site, told};
+use crate::rank::Generation;
 use crate::{Rank, Result};
 
 /// Tells the other ranks of a fault.
@@ -31,6 +32,7 @@ pub struct Health {
     id: u64,
     name: &'static str,
     rank: Rank,
+    generation: Generation,
     /// Set with `fault` or `request`: the only thing that the fast path reads.
     tripped: AtomicBool,
     request: OnceLock<Aborted>,
@@ -63,6 +65,7 @@ impl Health {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name,
             rank,
+            generation: Generation::default(),
             tripped: AtomicBool::new(false),
             request: OnceLock::new(),
             revocation: OnceLock::new(),
@@ -90,9 +93,18 @@ impl Health {
         self.name
     }
 
-    /// This rank.
+    /// The same, of a communicator that numbers its ranks anew.
+    pub(super) fn numbered(self, generation: Generation) -> Self {
+        Self { generation, ..self }
+    }
+
+    /// This rank as a number, in every generation.
     pub fn rank(&self) -> Rank {
         self.rank
+    }
+
+    pub(super) fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// Sets what host waits call while they wait, and once more when they are over. It must not
@@ -151,7 +163,7 @@ impl Health {
     /// is poisoned already; if true, [`tell_others`](Self::tell_others) is due.
     #[must_use = "if true, `tell_others` is due"]
     pub fn poison(&self, error: Error) -> bool {
-        let first = self.fault.set(error).is_ok();
+        let first = self.fault.set(error.numbered(self.generation)).is_ok();
         self.tripped.store(true, Ordering::Release);
         if first && let Some(changes) = &*self.changes() {
             self.note_fault(changes);
@@ -239,6 +251,7 @@ impl Health {
 
     /// Leaves an error for a host wait to come; each wait returns one.
     pub fn pend(&self, error: Error) {
+        let error = error.numbered(self.generation);
         let mut pending = self.pending();
         if pending.len() < PENDING && !pending.iter().any(|known| known.is_again(&error)) {
             pending.push_back(error);
@@ -314,7 +327,9 @@ impl Health {
 
     /// An abort that was asked for, whatever else is wrong.
     pub(crate) fn wants_an_end(&self) -> Result<()> {
-        let aborted = |request: &Aborted| Err(Error::Aborted(Box::new(request.clone())));
+        let aborted = |request: &Aborted| {
+            Err(Error::Aborted(Box::new(request.clone())).numbered(self.generation))
+        };
         self.request.get().map_or(Ok(()), aborted)
     }
 

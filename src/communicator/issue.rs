@@ -71,7 +71,7 @@ impl<W: World> On<'_, W> {
         }
         let site = ops.iter().map(Op::call).next().map_or_else(Site::caller, |call| call.site);
         Err(Error::SelfTransfer(Box::new(SelfTransfer {
-            rank: self.core.rank,
+            rank: self.core.own(),
             sends: of(Half::SendTo).collect(),
             recvs: of(Half::RecvFrom).collect(),
             site,
@@ -85,7 +85,7 @@ impl<W: World> On<'_, W> {
         root: impl AsRank,
         len: usize,
     ) -> Result<Option<Buffer<T, W::Device>>> {
-        if root.index() != self.core.rank.index() {
+        if self.core.number(root) != Some(self.core.rank.index()) {
             return Ok(None);
         }
         match self.device.zeros(len) {

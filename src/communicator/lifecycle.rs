@@ -254,7 +254,7 @@ impl<W: World> Starting<W> {
         // Two strings and a number always encode.
         let bytes = postcard::to_stdvec(&hello).unwrap_or_default();
         let ticket = control.post("init", site, bytes);
-        let health = Arc::new(Health::new(W::NAME, rank));
+        let health = Arc::new(Health::new(W::NAME, rank).numbered(control.generation()));
         let control = Some(control);
         let (dividing, joining, ids) = (None, None, ids.map(|(count, _)| count));
         let limits = Limits::new(config.deadline);
@@ -317,7 +317,7 @@ impl<W: World> Starting<W> {
     }
 
     pub(super) fn place(&self) -> (Rank, usize) {
-        (self.health.rank(), self.size)
+        (self.health.generation().of(self.health.rank()), self.size)
     }
 
     pub(super) fn health(&self) -> &Arc<Health> {
@@ -402,7 +402,7 @@ impl<W: World> Starting<W> {
         control.all_here(&self.health, "init")?;
         self.health.check()?;
         let (leave, stop) = (control.stopper(), <Back<W> as Lifecycle>::departer(&comm));
-        let own = self.health.rank();
+        let own = self.health.generation().of(self.health.rank());
         self.health.set_tell(Box::new(move |error| {
             let why = error.to_string();
             match error {
@@ -593,7 +593,7 @@ pub(super) fn too_many(size: usize, (contexts, signals): (u32, u32)) -> Option<S
 
 impl<W: World> Live<W> {
     pub(super) fn place(&self) -> (Rank, usize) {
-        (self.core.rank, self.core.size)
+        (self.core.own(), self.core.size)
     }
 
     pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {

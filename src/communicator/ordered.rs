@@ -108,7 +108,7 @@ impl<W: World> Ordered<W> {
     #[track_caller]
     pub fn new(comm: Communicator<W>) -> Result<Self> {
         let (core, site, size) = (&comm.body.core, Site::caller(), comm.size());
-        let own = comm.rank();
+        let own = core.rank;
         let agenda = core.share("Ordered::new", site, |wire| Agenda::new(size, own, wire))?;
         agenda.listen();
         let id = core.control()?.id();

@@ -106,7 +106,7 @@ impl<W: World, S: State> Communicator<W, S> {
         stream.mark()
     }
 
-    /// Rank `index`, checked once.
+    /// Rank `index`, checked once, and refused once the communicator numbers its ranks anew.
     ///
     /// # Errors
     /// [`Error::NoSuchRank`].
@@ -114,7 +114,7 @@ impl<W: World, S: State> Communicator<W, S> {
     pub fn peer(&self, index: usize) -> Result<Rank> {
         let size = self.size();
         if index < size {
-            return Ok(Rank::at(index));
+            return Ok(self.rank().beside(index));
         }
         Err(Error::NoSuchRank(Box::new(NoSuchRank {
             operation: "peer",

@@ -7,8 +7,6 @@
 //!
 //! It is the same on every backend and every release of NCCL.
 
-use std::sync::PoisonError;
-
 use serde::{Deserialize, Serialize};
 
 use super::builder::Setup;
@@ -35,9 +33,10 @@ impl<W: World, S: State> Communicator<W, S> {
     /// for them within the deadline; a rank that has not come by then is left out.
     ///
     /// Buffers, streams, windows, operators, registrations and abort handles stay valid; ranks are
-    /// numbered anew, in their order, and [`Recovery`] tells the old numbers. What the operations that
-    /// were in flight wrote is unspecified. What knows ranks (declared lengths, signals, bound plans,
-    /// communicators split off) is of the old communicator: make it again.
+    /// numbered anew, in their order, and [`Recovery`] tells the old ones, which are refused from here on
+    /// ([`Error::StaleRank`]). What the operations that were in flight wrote is unspecified. What knows ranks
+    /// (declared lengths, signals, bound plans, communicators split off) is of the old communicator: make it
+    /// again.
     ///
     /// ```
     /// # use typed_nccl::{Communicator, Error, Result, World};
@@ -82,8 +81,9 @@ pub(super) struct Survivors {
 
 impl Survivors {
     fn of<B: Backend>(core: &Core<B>) -> Self {
-        let before = (0..core.size).map(Rank::at).collect();
-        Self { before, lost: Vec::new(), rank_before: core.rank }
+        let own = core.own();
+        let before = (0..core.size).map(|rank| own.beside(rank)).collect();
+        Self { before, lost: Vec::new(), rank_before: own }
     }
 
     /// These go on; each is a rank of this process's numbers.
@@ -186,7 +186,7 @@ impl<W: World> Live<W> {
         };
         match outcome {
             Ok(()) => {
-                let recovery = going.told(self.core.rank);
+                let recovery = going.told(self.core.own());
                 let Core { health, changes, .. } = &self.core;
                 health.is_ready(changes, || Change::Recovered(recovery.clone()));
                 Ok(recovery)
@@ -213,7 +213,8 @@ impl<W: World> Live<W> {
         let (health, limit) = (&*self.core.health, self.core.limit());
         let (needs_all, watch) = (false, &|_: &Exchange| None);
         let patience = Patience { health, limit, operation, site, needs_all, watch };
-        meeting.survive(without, &patience)
+        let numbered = |error: Error| error.numbered(meeting.generation());
+        meeting.survive(without, &patience).map_err(numbered)
     }
 
     /// Meets those who were agreed on, and puts their communicator into this one's place. The meeting
@@ -269,9 +270,7 @@ impl<B: Backend> Core<B> {
         const TOPIC: Topic = "recover";
 
         let size = fresh.size;
-        self.resources.next_generation(format!(
-            "it was made when the communicator had other ranks, before it went on with {size} (at {site})"
-        ));
+        self.resources.goes_on_with(size, site);
         let own = self.resources.windows();
         let own = Windows(own.iter().map(|window| (window.id, window.len)).collect());
         // Numbers always encode.
@@ -293,7 +292,7 @@ impl<B: Backend> Core<B> {
             window.handle = B::register(comm, id, allocation, window.bytes, flags)?;
             has_signals |= flags & Symmetric::BITS != 0;
             if let (Some(shared), Some(lens)) = (&window.lens, lens(id)) {
-                *shared.lock().unwrap_or_else(PoisonError::into_inner) = lens.into();
+                shared.set(fresh.generation, lens);
             }
         }
         // Only when every rank's part is registered may a peer's put come.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::Rank;
 use crate::error::Ranks;
+use crate::{AsRank, Rank};
 
 /// What [`recover`](crate::Communicator::recover) found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,14 +29,19 @@ pub struct Lost {
 }
 
 impl Recovery {
-    /// What a rank of now was before; `None` if there is no such rank.
-    pub fn before(&self, rank: Rank) -> Option<Rank> {
-        self.before.get(rank.index()).copied()
+    /// What a rank of now was before; `None` if there is no such rank, also where it is one of another
+    /// time.
+    pub fn before(&self, now: impl AsRank) -> Option<Rank> {
+        let now = Some(Rank::kept(now)).filter(|now| now.may_be(self.rank.beside(now.index())))?;
+        self.before.get(now.index()).copied()
     }
 
-    /// What a rank of before is now; `None` if it is gone.
-    pub fn now(&self, before: Rank) -> Option<Rank> {
-        self.before.iter().position(|rank| *rank == before).map(Rank::at)
+    /// What a rank of before is now; `None` if it is gone, also where it is one of another time: a rank
+    /// from before several recoveries is looked up in each of them in turn.
+    pub fn now(&self, before: impl AsRank) -> Option<Rank> {
+        let before = Rank::kept(before);
+        let now = self.before.iter().position(|rank| rank.may_be(before));
+        now.map(|now| self.rank.beside(now))
     }
 
     /// How many ranks there are now.

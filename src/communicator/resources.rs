@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::backend::{Backend, WindowId};
-use crate::error::{Error, Stale, WrongCommunicator};
+use crate::error::{Error, Site, Stale, WrongCommunicator};
 use crate::memory::Allocation;
+use crate::rank::Generation;
 use crate::stream::StreamCore;
 use crate::{DType, Result};
 
@@ -50,6 +51,8 @@ pub struct Resources<B: Backend> {
     slots: Vec<Slot<B>>,
     /// Why what knows the ranks of an earlier generation is stale.
     changed: String,
+    /// How many ranks it went on with, and where, when it last numbered them anew.
+    since: Option<(usize, Site)>,
 }
 
 /// What a rank made for itself.
@@ -123,11 +126,27 @@ pub(crate) struct Registered<B: Backend> {
 }
 
 /// How many elements each rank's part of a window has: others when ranks are lost.
-pub(crate) type SharedLens = Arc<Mutex<Arc<[usize]>>>;
+#[derive(Clone, Debug)]
+pub(crate) struct SharedLens(Arc<Mutex<(Generation, Arc<[usize]>)>>);
+
+impl SharedLens {
+    pub(crate) fn new(generation: Generation, lens: Vec<usize>) -> Self {
+        Self(Arc::new(Mutex::new((generation, lens.into()))))
+    }
+
+    /// By the numbers of the ranks in this generation.
+    pub(crate) fn get(&self) -> (Generation, Arc<[usize]>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set(&self, generation: Generation, lens: Vec<usize>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (generation, lens.into());
+    }
+}
 
 impl<B: Backend> Resources<B> {
     pub(super) fn new(name: &'static str) -> Self {
-        Self { stamp: Stamp::new(), name, slots: Vec::new(), changed: String::new() }
+        Self { stamp: Stamp::new(), name, slots: Vec::new(), changed: String::new(), since: None }
     }
 
     /// What tells values that this communicator made.
@@ -147,6 +166,19 @@ impl<B: Backend> Resources<B> {
     pub(super) fn next_generation(&mut self, why: String) {
         self.stamp.generation += 1;
         self.changed = why;
+    }
+
+    /// It numbers its ranks anew: it goes on with so many.
+    pub(super) fn goes_on_with(&mut self, size: usize, site: Site) {
+        self.since = Some((size, site));
+        self.next_generation(format!(
+            "it was made when the communicator had other ranks, before it went on with {size} (at {site})"
+        ));
+    }
+
+    /// How many ranks it went on with, and where, the last time that it did.
+    pub(super) fn since(&self) -> Option<(usize, Site)> {
+        self.since
     }
 
     /// The windows that are registered, in the order in which they were.

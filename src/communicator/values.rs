@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CanEnqueue, Communicator, State};
 use crate::control::{MOST_PARTS, Parts, Topic, is_bounded};
-use crate::error::{Error, NoSuchRank, Site, ValueMismatch};
+use crate::error::{Error, Site, ValueMismatch};
 use crate::{AsRank, Rank, Result, World, unwind};
 
 impl<W: World, S: State> Communicator<W, S> {
@@ -51,8 +51,9 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let bytes = self.encode::<V>(value, operation, site)?;
         let parts = self.exchange(operation, bytes, site)?;
-        let values = of_one_type::<V>(&parts, operation, site)?;
-        values.enumerate().map(|(rank, value)| decode(value, operation, Rank::at(rank))).collect()
+        let values = of_one_type::<V>(&parts, operation, self.rank(), site)?;
+        let own = self.rank();
+        values.enumerate().map(|(at, value)| decode(value, operation, own.beside(at))).collect()
     }
 
     /// The root's value on every rank; the others' are not looked at, but for their type. All ranks
@@ -70,36 +71,31 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let (operation, site) = ("broadcast_value", Site::caller());
-        let (root, size) = (root.index(), self.size());
-        if root >= size {
+        let core = &S::live(&self.body).core;
+        let own = core.own();
+        let Some(root) = core.number(root) else {
             self.refuse_exchange("broadcast_value with a root out of range", site)?;
-            return Err(Error::NoSuchRank(Box::new(NoSuchRank {
-                operation,
-                asked: root,
-                size,
-                site,
-                collective: false,
-            })));
-        }
+            return Err(core.no_rank(operation, root, false, site));
+        };
         // The root travels with the value: the ranks may disagree on it.
-        let value = match root == self.rank().index() {
+        let value = match root == own.index() {
             true => Some(value),
             false => None,
         };
         let bytes = self.encode::<V>(&(root, value), operation, site)?;
         let parts = self.exchange(operation, bytes, site)?;
-        let mut values = of_one_type::<V>(&parts, operation, site)?;
+        let mut values = of_one_type::<V>(&parts, operation, own, site)?;
         for (rank, part) in values.clone().enumerate() {
             let (theirs, _): (usize, &[u8]) =
                 postcard::take_from_bytes(part).unwrap_or((usize::MAX, &[]));
             if theirs != root {
                 let found = format!("named root {theirs}, this rank named root {root}");
-                return Err(mismatch(operation, Rank::at(rank), found));
+                return Err(mismatch(operation, own.beside(rank), found));
             }
         }
         let sent = values.nth(root).unwrap_or_default();
-        let (_, value): (usize, Option<V>) = decode(sent, operation, Rank::at(root))?;
-        let nothing = || mismatch(operation, Rank::at(root), "sent no value".to_owned());
+        let (_, value): (usize, Option<V>) = decode(sent, operation, own.beside(root))?;
+        let nothing = || mismatch(operation, own.beside(root), "sent no value".to_owned());
         value.ok_or_else(nothing)
     }
 
@@ -128,14 +124,17 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let values = self.gather_values(&value)?;
+        let own = self.rank();
         let places = || values.iter().zip(0..);
         // Of equal ones, the first.
         let max = places().max_by(|a, b| a.0.cmp(b.0).then(b.1.cmp(&a.1))).map(|(_, rank)| rank);
         let min = places().min_by_key(|place| *place).map(|(_, rank)| rank);
         match (min, max) {
-            (Some(min), Some(max)) => Ok(Agreed { values, min, max }),
+            (Some(min), Some(max)) => {
+                Ok(Agreed { values, min: own.beside(min), max: own.beside(max) })
+            }
             // It has this rank's, at least.
-            _ => Ok(Agreed { values: vec![value], min: 0, max: 0 }),
+            _ => Ok(Agreed { values: vec![value], min: own.beside(0), max: own.beside(0) }),
         }
     }
 
@@ -200,29 +199,29 @@ impl<W: World, S: State> Communicator<W, S> {
 #[must_use = "it says what the ranks have"]
 pub struct Agreed<V> {
     values: Vec<V>,
-    min: usize,
-    max: usize,
+    min: Rank,
+    max: Rank,
 }
 
 impl<V> Agreed<V> {
     /// The lowest: of checkpoints, the newest that every rank has reached.
     pub fn min(&self) -> &V {
-        &self.values[self.min]
+        &self.values[self.min.index()]
     }
 
     /// The highest: of steps, the furthest that a rank has come.
     pub fn max(&self) -> &V {
-        &self.values[self.max]
+        &self.values[self.max.index()]
     }
 
     /// The first rank that has the lowest.
     pub fn rank_of_min(&self) -> Rank {
-        Rank::at(self.min)
+        self.min
     }
 
     /// The first rank that has the highest.
     pub fn rank_of_max(&self) -> Rank {
-        Rank::at(self.max)
+        self.max
     }
 
     /// Each rank's, by rank.
@@ -256,12 +255,13 @@ impl Typed<'static> {
 fn of_one_type<V>(
     parts: &Parts,
     operation: Topic,
+    rank: Rank,
     site: Site,
 ) -> Result<impl Iterator<Item = &[u8]> + Clone> {
     let own = Typed::of::<V>(site);
     // Every part begins with a type: other calls have other topics.
     let split = |part| postcard::take_from_bytes::<Typed<'_>>(part).ok();
-    for (rank, part) in parts.iter().enumerate() {
+    for (at, part) in parts.iter().enumerate() {
         let Some((theirs, _)) = split(part).filter(|(theirs, _)| theirs.name != own.name) else {
             continue;
         };
@@ -269,7 +269,7 @@ fn of_one_type<V>(
             "gave a `{}` (at {}:{}), this rank a `{}` (at {}:{})",
             theirs.name, theirs.file, theirs.line, own.name, own.file, own.line
         );
-        return Err(mismatch(operation, Rank::at(rank), found));
+        return Err(mismatch(operation, rank.beside(at), found));
     }
     Ok(parts.iter().map(move |part| split(part).map_or(&[][..], |(_, value)| value)))
 }

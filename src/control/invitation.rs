@@ -176,7 +176,7 @@ impl Control {
             }
             _ => with_id(invitation.place, rank, size)?,
         };
-        Ok(Seat::at(meeting, rank))
+        Ok(Seat::at(meeting, rank).numbered(self.generation()))
     }
 }
 

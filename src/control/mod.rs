@@ -33,6 +33,7 @@ pub(crate) use survivors::Decision;
 use crate::backend::{Watcher, Wire};
 use crate::communicator::{Health, Limit};
 use crate::error::{Error, Excluded, Ranks, Site, Timeout, told};
+use crate::rank::Generation;
 use crate::{Rank, Result, Seat};
 
 use survivors::{Came, Outcome};
@@ -46,6 +47,7 @@ pub(crate) struct Control {
     base: u64,
     /// The invitations that its ranks agreed on.
     invited: RefCell<Vec<Invited>>,
+    generation: Generation,
 }
 
 /// A posted exchange, to be collected.
@@ -78,7 +80,21 @@ pub(crate) struct Patience<'a> {
 
 impl Control {
     pub(crate) fn new(meeting: Arc<Meeting>, rank: u32) -> Self {
-        Self { meeting, rank, seq: Cell::new(0), base: 0, invited: RefCell::default() }
+        let generation = Generation::default();
+        Self { meeting, rank, seq: Cell::new(0), base: 0, generation, invited: RefCell::default() }
+    }
+
+    /// How the ranks are numbered that meet here. Whoever meets the others in one place has come there
+    /// the same way, so it is the same on all ranks.
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// The same, with ranks that are numbered so.
+    pub(crate) fn numbered(self, generation: Generation) -> Self {
+        let mut numbered = self;
+        numbered.generation = generation;
+        numbered
     }
 
     /// The exchange's number: the same on all ranks, and no other's of communicators that go on from
@@ -140,7 +156,7 @@ impl Control {
 
     /// Seat `rank` in a communicator of the `members`, which gave one colour in exchange `ticket`.
     pub(crate) fn child(&self, ticket: Ticket, color: u32, rank: usize, members: &[u32]) -> Seat {
-        Seat::at(self.meeting.child(ticket.0, color, rank, members), rank)
+        Seat::at(self.meeting.child(ticket.0, color, rank, members), rank).numbered(self.generation)
     }
 
     /// What the ranks that took part in exchange `ticket` have in common from then on; each asks once.
@@ -223,7 +239,8 @@ impl Control {
     /// This rank's seat in the communicator of those who go on.
     pub(crate) fn successor(&self, decision: &Decision) -> Seat {
         let own = decision.members.binary_search(&self.rank).unwrap_or_default();
-        Seat::at(self.meeting.successor(own, &decision.members), own)
+        let meeting = self.meeting.successor(own, &decision.members);
+        Seat::at(meeting, own).numbered(self.generation.next())
     }
 
     /// Tells the others that this rank takes part in nothing more but [`FINISH`]; callable from any

@@ -24,6 +24,7 @@ mod deadlock;
 mod device;
 mod fatal;
 mod launch;
+mod numbered;
 mod other;
 mod plan;
 mod refusal;
@@ -49,7 +50,7 @@ pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer,
 pub use refusal::{
     BadGrid, BadGroups, BadInvitation, BadLength, BadRange, NoBuffer, NoMemory, NoSuchRank,
     NotReducible, OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable,
-    SplitsTooLong, Stale, TagTaken, WaitInLaunch, WrongCommunicator,
+    SplitsTooLong, Stale, StaleRank, TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
@@ -138,6 +139,8 @@ errors! {
     Stale(_) => Refusal,
     /// An invitation that cannot be taken.
     BadInvitation(_) => Refusal,
+    /// A rank of the communicator as it was before it went on without some of its ranks.
+    StaleRank(_) => Refusal,
     /// Memory could not be had.
     NoMemory(_) => Failure,
     /// A device tag that names another ordinal.

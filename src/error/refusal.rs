@@ -270,6 +270,46 @@ impl fmt::Display for BadInvitation {
     }
 }
 
+/// A rank of a communicator as it was before it went on without some of its ranks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StaleRank {
+    /// The method.
+    pub operation: &'static str,
+    /// The rank's number, as it was.
+    pub asked: usize,
+    /// The communicator's name.
+    pub name: &'static str,
+    /// Its size.
+    pub size: usize,
+    /// With how many ranks it went on, and where, the last time. None if it never did: then the rank is of
+    /// another communicator, which has.
+    pub since: Option<(usize, Site)>,
+    /// Where the rank was used.
+    pub site: Site,
+    /// Whether other ranks take part in the operation.
+    pub collective: bool,
+}
+
+impl fmt::Display for StaleRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, asked, name, size, since, site, collective } = self;
+        write!(
+            f,
+            "{operation}: rank {asked} is not one of the {size} that {name} has now (at {site}): "
+        )?;
+        match since {
+            Some((ranks, since)) => write!(
+                f,
+                "it is of before {name} went on with {ranks} (at {since}), which are numbered anew; `recovery.now(rank)` is its number now, if it lives"
+            )?,
+            None => f.write_str(
+                "it is of a communicator whose ranks had other numbers, before or after one died; ask this one for its ranks: `comm.peer(number)?`",
+            )?,
+        }
+        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
+    }
+}
+
 /// Memory could not be had.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoMemory {

@@ -56,7 +56,7 @@ impl<'e, W: World> Group<'e, W> {
 
     /// This process's rank.
     pub fn rank(&self) -> Rank {
-        self.on.core.rank
+        self.on.core.own()
     }
 
     /// How many ranks there are.
@@ -201,7 +201,7 @@ fn run<'e, W: World, R, E: From<Error>>(
     // was swapped for takes that one's communicator along.
     let give_up = |group: &Group<'e, W>, why: String| {
         for core in [core, group.on.core] {
-            let aborted = Aborted { why: why.clone(), by: core.rank, at: site };
+            let aborted = Aborted { why: why.clone(), by: core.own(), at: site };
             core.health.fail(Error::Aborted(Box::new(aborted)));
         }
     };

@@ -146,14 +146,14 @@ unsafe impl Windows for CudaBackend {
     fn lsa_team(comm: &Comm, world: Team) -> Team {
         let Ok(find) = comm.nccl.api.ncclTeamLsa() else {
             // Nobody but this rank.
-            return Team { rank: 0, size: 1, first: world.rank, stride: 1 };
+            return Team { rank: 0, size: 1, first: world.rank, stride: 1, ..world };
         };
         let _ = comm.gpu.bind();
         // SAFETY: the communicator is alive.
         let team = unsafe { find(comm.handle) };
         let number = |n: i32| usize::try_from(n).unwrap_or(0);
         let (rank, size, stride) = (number(team.rank), number(team.nRanks), number(team.stride));
-        Team { rank, size, first: world.rank.saturating_sub(rank * stride), stride }
+        Team { rank, size, first: world.rank.saturating_sub(rank * stride), stride, ..world }
     }
 
     fn register_buffer(

@@ -10,7 +10,7 @@ pub use uneven::Splits;
 
 use crate::backend::{Backend, Half, Op, Refusal, Span, Transfer};
 use crate::collectives::{Draft, View};
-use crate::communicator::{CanEnqueue, On, State};
+use crate::communicator::{CanEnqueue, Core, On, State};
 use crate::error::Site;
 use crate::group::Group;
 use crate::memory::Recorded;
@@ -29,8 +29,9 @@ impl<'c, B: Backend> Draft<'c, B> {
 }
 
 /// What to tell the peer if a transfer is refused: nothing, if there is no such rank.
-fn refusals(half: Half, peer: impl AsRank, size: usize) -> Option<Refusal> {
-    let peer = Some(peer.index()).filter(|&peer| peer < size).map(Rank::at)?;
+#[inline]
+fn refusals<B: Backend>(half: Half, peer: impl AsRank, core: &Core<B>) -> Option<Refusal> {
+    let peer = core.number(peer).map(Rank::at)?;
     Some(match half {
         Half::SendTo => Refusal::SendTo(peer),
         Half::RecvFrom => Refusal::RecvFrom(peer),
@@ -67,7 +68,7 @@ impl<W: World> On<'_, W> {
         draft: Result<Op<'_, <W::Device as Device>::Backend>>,
         peer: impl AsRank,
     ) -> Result<()> {
-        let refusal = refusals(half, peer, self.core.size);
+        let refusal = refusals(half, peer, self.core);
         let checked = draft.and_then(|op| {
             self.self_transfers(std::slice::from_ref(&op))?;
             Ok(op)
@@ -108,7 +109,7 @@ impl<'e, W: World> Group<'e, W> {
         site: Site,
     ) -> Result<()> {
         let op = Draft::new(self.on.core, buf.dtype(), site).transfer(half, buf.span(), peer);
-        self.record(refusals(half, peer, self.size()), op)
+        self.record(refusals(half, peer, self.on.core), op)
     }
 }
 

@@ -8,13 +8,14 @@ use crate::communicator::{CanEnqueue, Core, Maker, State};
 use crate::error::{BadLength, Error, OtherDType, Site, SplitsTooLong};
 use crate::memory::SameDtype;
 use crate::{
-    Buffer, Communicator, DType, Numeric, Rank, RecordRead, RecordWrite, ReduceOp, Result, World,
+    AsRank, Buffer, Communicator, DType, Numeric, Rank, RecordRead, RecordWrite, ReduceOp, Result,
+    World,
 };
 
 /// How many elements each rank sends to each rank, known to all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splits {
-    rank: usize,
+    rank: Rank,
     /// By sender, then by receiver.
     counts: Vec<Vec<usize>>,
     maker: Maker,
@@ -34,33 +35,33 @@ impl Splits {
             for (counts, receives) in [(sent, false), (received, true)] {
                 let all = counts.iter().try_fold(0, |all: usize, &one| all.checked_add(one));
                 if all.is_none_or(|all| isize::try_from(all).is_err()) {
-                    let rank = Rank::at(rank);
+                    let rank = core.own().beside(rank);
                     let long = SplitsTooLong { operation, rank, receives, counts, site };
                     return Err(Error::SplitsTooLong(Box::new(long)));
                 }
             }
         }
-        Ok(Self { rank: core.rank.index(), counts, maker: core.resources.maker() })
+        Ok(Self { rank: core.own(), counts, maker: core.resources.maker() })
     }
 
     /// How many elements this rank sends to `to`.
-    pub fn sends_to(&self, to: Rank) -> usize {
-        self.counts[self.rank].get(to.index()).copied().unwrap_or(0)
+    pub fn sends_to(&self, to: impl AsRank) -> usize {
+        self.number(to).map_or(0, |to| self.own()[to])
     }
 
     /// How many elements this rank receives from `from`.
-    pub fn recvs_from(&self, from: Rank) -> usize {
-        self.counts.get(from.index()).map_or(0, |row| row[self.rank])
+    pub fn recvs_from(&self, from: impl AsRank) -> usize {
+        self.number(from).map_or(0, |from| self.counts[from][self.rank.index()])
     }
 
     /// How many elements this rank sends in all.
     pub fn send_len(&self) -> usize {
-        self.counts[self.rank].iter().sum()
+        self.own().iter().sum()
     }
 
     /// How many elements this rank receives in all.
     pub fn recv_len(&self) -> usize {
-        self.counts.iter().map(|row| row[self.rank]).sum()
+        self.counts.iter().map(|row| row[self.rank.index()]).sum()
     }
 
     /// How many elements each rank contributes to a gather or takes from a scatter: its block
@@ -71,6 +72,17 @@ impl Splits {
 
     fn size(&self) -> usize {
         self.counts.len()
+    }
+
+    /// What this rank sends, by receiver.
+    fn own(&self) -> &[usize] {
+        &self.counts[self.rank.index()]
+    }
+
+    /// The number of a rank; `None` of one that is not among them.
+    fn number(&self, rank: impl AsRank) -> Option<usize> {
+        let own = |&at: &usize| at < self.size() && Rank::kept(rank).may_be(self.rank.beside(at));
+        Some(rank.index()).filter(own)
     }
 }
 
@@ -136,7 +148,7 @@ impl<W: World, S: State> Communicator<W, S> {
         self.uneven(exact, Refusals::Transfers)?;
         self.group(|g| {
             let (mut sent, mut received) = (0, 0);
-            for peer in (0..splits.size()).map(Rank::at) {
+            for peer in (0..splits.size()).map(|peer| splits.rank.beside(peer)) {
                 let part = send.part(sent..sent + splits.sends_to(peer));
                 g.transfer(Half::SendTo, part, peer, site)?;
                 let part = recv.part(received..received + splits.recvs_from(peer));
@@ -168,7 +180,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let exact = Exact::new("all_gather_v", send.dtype(), site)
             .made_by(self.here().core, blocks)
             .same(recv.dtype())
-            .and("send", send.len(), lens[blocks.rank])
+            .and("send", send.len(), lens[blocks.rank.index()])
             .and("receive", recv.len(), lens.iter().sum());
         self.uneven(exact, Refusals::Transfers)?;
         self.group(|g| {
@@ -203,14 +215,14 @@ impl<W: World, S: State> Communicator<W, S> {
         let lens = blocks.blocks();
         let exact = Exact::new("reduce_scatter_v", T::DTYPE, site)
             .made_by(self.here().core, blocks)
-            .and("receive", recv.len(), lens[blocks.rank])
+            .and("receive", recv.len(), lens[blocks.rank.index()])
             .and("send", send.len(), lens.iter().sum());
         self.uneven(exact, Refusals::Collectives)?;
         let mut recv = Some(recv);
         self.group(|g| {
             let mut start = 0;
             for (rank, &len) in lens.iter().enumerate() {
-                let own = if rank == blocks.rank { recv.take() } else { None };
+                let own = if rank == blocks.rank.index() { recv.take() } else { None };
                 let root = crate::Root::here_or_at(own, rank);
                 g.reduce_into(send.slice(start..start + len), root, op)?;
                 start += len;

@@ -36,7 +36,7 @@ impl<'c, W: World> On<'c, W> {
         let window = self.core.resources.window(&target.window.key)?;
         let span = draft.view(source.slice.into_span())?;
         let peer = draft.rank(Operation::PutSignal, peer)?;
-        let (start, len) = (target.offset, target.window.len_at(peer));
+        let (start, len) = (target.offset, target.window.len_of(peer.index()));
         let end = start.checked_add(span.len()).filter(|&end| end <= len);
         if end.is_none() {
             let end = start.saturating_add(span.len());
@@ -116,7 +116,7 @@ impl<'c, W: World> On<'c, W> {
     /// What to tell the peer if a put or signal is refused: nothing, if there is no such rank, or no
     /// such signal for which it could wait.
     fn refused(&self, peer: impl AsRank, slot: SignalSlot) -> Option<Refusal> {
-        let peer = Some(peer.index()).filter(|&peer| peer < self.core.size && self.has(slot))?;
+        let peer = self.core.number(peer).filter(|_| self.has(slot))?;
         Some(Refusal::Signal(Rank::at(peer), slot.slot))
     }
 

@@ -54,9 +54,10 @@ impl Signals {
 
     /// `count` more from `peer` in `slot`.
     pub fn expect_in(&mut self, peer: impl AsRank, slot: SignalSlot, count: u32) -> &mut Self {
-        let peer = Rank::at(peer.index());
-        match self.all.iter_mut().find(|(p, s, _)| *p == peer && s.is_same(slot)) {
-            Some((_, known, have)) => {
+        let peer = Rank::kept(peer);
+        match self.all.iter_mut().find(|(p, s, _)| p.may_be(peer) && s.is_same(slot)) {
+            Some((rank, known, have)) => {
+                *rank = if rank.is_plain() { peer } else { *rank };
                 known.maker = known.maker.or(slot.maker);
                 *have = have.saturating_add(count);
             }

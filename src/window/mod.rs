@@ -24,12 +24,12 @@ pub use view::{PutSource, WindowPlace, WindowSlice};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::backend::WindowId;
 use crate::communicator::{Key, SharedLens};
 use crate::memory::{Allocation, Extent};
-use crate::{Device, Element, Rank, Result, Slice, SliceMut, World};
+use crate::{AsRank, Device, Element, Result, Slice, SliceMut, World};
 
 /// `len` elements of type `T` that the ranks of world `W` registered together as kind `K`.
 ///
@@ -74,16 +74,13 @@ impl Lens {
         }
     }
 
-    fn of(&self, rank: Rank) -> usize {
+    /// Of the rank of this number.
+    fn of(&self, number: usize) -> usize {
         match self {
             Self::Even(len) => *len,
-            Self::Uneven { all, .. } => lens(all).get(rank.index()).copied().unwrap_or(0),
+            Self::Uneven { all, .. } => all.get().1.get(number).copied().unwrap_or(0),
         }
     }
-}
-
-fn lens(all: &SharedLens) -> Arc<[usize]> {
-    all.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
@@ -97,9 +94,21 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
         self.len() == 0
     }
 
-    /// How many elements `rank`'s part has.
-    pub fn len_at(&self, rank: Rank) -> usize {
-        self.lens.of(rank)
+    /// How many elements `rank`'s part has: where the parts differ, none of a rank that there is not, or
+    /// not any more.
+    pub fn len_at(&self, rank: impl AsRank) -> usize {
+        match &self.lens {
+            Lens::Even(len) => *len,
+            Lens::Uneven { all, .. } => {
+                let (generation, lens) = all.get();
+                generation.number(rank, lens.len()).map_or(0, |number| lens[number])
+            }
+        }
+    }
+
+    /// How many elements the part of the rank of this number has.
+    pub(crate) fn len_of(&self, number: usize) -> usize {
+        self.lens.of(number)
     }
 
     /// A view of `range` of this rank's part: what puts read, and an operand like any other. A range
@@ -130,7 +139,7 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     pub(crate) fn is_even(&self) -> bool {
         match &self.lens {
             Lens::Even(_) => true,
-            Lens::Uneven { own, all } => lens(all).iter().all(|len| len == own),
+            Lens::Uneven { own, all } => all.get().1.iter().all(|len| len == own),
         }
     }
 

@@ -8,7 +8,8 @@ use std::sync::Weak;
 use super::{LsaPointers, Window, WindowKind};
 use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Handle, Key, State};
-use crate::error::{Error, NoSuchRank, Site};
+use crate::error::Site;
+use crate::rank::MOST;
 use crate::{AsRank, Buffer, Communicator, Device, Element, Rank, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
@@ -25,6 +26,8 @@ pub struct Team {
     pub first: usize,
     /// How far apart they are.
     pub stride: usize,
+    /// Rank 0 of the communicator.
+    pub(crate) zero: Rank,
 }
 
 impl Team {
@@ -33,7 +36,7 @@ impl Team {
     pub fn to_world(&self, index: usize) -> Option<Rank> {
         let index = Some(index).filter(|&index| index < self.size)?;
         let rank = index.checked_mul(self.stride)?.checked_add(self.first)?;
-        u32::try_from(rank).ok().map(Rank)
+        Some(rank).filter(|&rank| rank < MOST).map(|rank| self.zero.beside(rank))
     }
 }
 
@@ -63,17 +66,11 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let core = &S::live(&self.body).core;
         core.resources.window(&window.key)?;
-        let (asked, size) = (peer.index(), core.size);
-        if asked >= size {
-            return Err(Error::NoSuchRank(Box::new(NoSuchRank {
-                operation: "peer_ptr",
-                asked,
-                size,
-                site: Site::caller(),
-                collective: false,
-            })));
-        }
-        let address = <Back<W> as Windows>::peer_address(core.comm()?, window.id, Rank::at(asked));
+        let Some(number) = core.number(peer) else {
+            return Err(core.no_rank("peer_ptr", peer, false, Site::caller()));
+        };
+        let peer = Rank::at(number);
+        let address = <Back<W> as Windows>::peer_address(core.comm()?, window.id, peer);
         Ok(address.and_then(|address| NonNull::new(address.cast())))
     }
 
@@ -98,7 +95,8 @@ impl<W: World, S: State> Communicator<W, S> {
 
     /// All ranks.
     pub fn world_team(&self) -> Team {
-        Team { rank: self.rank().index(), size: self.size(), first: 0, stride: 1 }
+        let (rank, zero) = (self.rank().index(), self.rank().beside(0));
+        Team { rank, size: self.size(), first: 0, stride: 1, zero }
     }
 
     /// The ranks whose windows have addresses here: all of them on the host. NCCL: `ncclTeamLsa`.

@@ -1,6 +1,6 @@
 //! Registration: collective, compared across ranks, all or nothing.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -195,8 +195,8 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     // Only when every rank's part is registered may a peer's put come.
     let ticket = core.control()?.post("register_window", site, Vec::new());
     core.collect(ticket, "register_window", site)?;
-    let all = || Arc::new(Mutex::new(parts.iter().map(|part| part.len).collect()));
-    let shared: Option<SharedLens> = uneven.then(all);
+    let all = || parts.iter().map(|part| part.len).collect();
+    let shared = uneven.then(|| SharedLens::new(core.generation, all()));
     let lens = match shared.clone() {
         None => Lens::Even(len),
         Some(all) => Lens::Uneven { own: len, all },

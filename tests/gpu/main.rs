@@ -25,6 +25,8 @@ mod memory;
 mod order;
 mod plan_library;
 mod plans;
+#[path = "../stale/ranks.rs"]
+mod stale;
 mod stress;
 mod survive;
 mod windows;
@@ -97,6 +99,7 @@ const TESTS: &[Test] = tests! {
     order::a_launch_that_is_still_waiting_is_not_waited_for: 2, 60, KERNELS;
     survive::the_others_go_on_when_a_rank_aborts: 2, 60;
     survive::a_communicator_is_shrunk_well_and_revoked: 2, 60;
+    survive::ranks_of_before_are_refused: 2, 60;
     windows::puts_land_and_signals_say_so: 1, 60;
     windows::signals_count_by_peer_and_slot: 1, 60;
     windows::windows_close_and_their_memory_goes_on: 1, 60;

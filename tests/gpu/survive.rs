@@ -54,7 +54,7 @@ pub(crate) fn the_others_go_on_when_a_rank_aborts() -> Result<()> {
             adds_up(&comm)?;
             // What windows held, and what peers put into them.
             assert_eq!(even.to_vec()?, [own as u32; 4]);
-            let lens: Vec<usize> = (0..n - 1).map(|r| uneven.len_at(Rank::from_index(r))).collect();
+            let lens: Vec<usize> = (0..n - 1).map(|r| uneven.len_at(r)).collect();
             let expected: Vec<usize> = (0..n).filter(|&r| r != victim).map(|r| r + 1).collect();
             assert_eq!(lens, expected);
             let mut x = comm.device().from_slice(&[1_u64])?;
@@ -112,5 +112,14 @@ pub(crate) fn a_communicator_is_shrunk_well_and_revoked() -> Result<()> {
             comm.finish()
         })?;
     }
+    Ok(())
+}
+
+pub(crate) fn ranks_of_before_are_refused() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| -> Result<()> {
+        let comm = place.init()?;
+        comm.barrier()?;
+        crate::stale::ranks_of_before_are_refused(comm)
+    })?;
     Ok(())
 }

@@ -46,6 +46,9 @@ pub use unique::UniqueId;
 use hub::{Command, Hub, NodeKey, hub};
 use ident::CommId;
 use message::MOST_RANKS;
+
+// A rank has its number beside its generation.
+static_assertions::const_assert!(MOST_RANKS <= crate::rank::MOST);
 use node::{ChildSpec, Meet, Spec};
 use proof::Secret;
 
