@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::builder::Setup;
 use super::change::Change;
-use super::lifecycle::{Finish, Starting};
+use super::lifecycle::Finish;
 use super::ready::Live;
+use super::starting::Starting;
 use super::{CanGrow, Communicator, Core, Health, State};
 use crate::backend::{Backend, Departure, Lifecycle};
 use crate::control::{Invitation, Parts, Topic, UniqueId, bad_invitation};

@@ -32,6 +32,7 @@ mod recovery;
 mod resources;
 mod shrink;
 mod split;
+mod starting;
 mod state;
 mod unconsumed;
 mod values;

@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::builder::Setup;
 use super::change::Change;
-use super::lifecycle::{Finish, Starting};
+use super::lifecycle::Finish;
 use super::ready::Live;
 use super::resources::{Own, Scalar};
+use super::starting::Starting;
 use super::{CanGoOn, Communicator, Core, Lost, Recovery, State, ended};
 use crate::backend::{Backend, Lifecycle, WindowId};
 use crate::control::{Control, Decision, Exchange, Patience, Topic};

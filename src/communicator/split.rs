@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use super::builder::Setup;
-use super::lifecycle::{Gone, Starting};
+use super::lifecycle::Gone;
+use super::starting::Starting;
 use super::wishes::{Child as Wanted, Wish, Wishes};
 use super::{CanEnqueue, CommConfig, Communicator, Shared, State};
 use crate::backend::{ChildPlace, Lifecycle, Part};

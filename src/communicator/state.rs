@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::Setup;
-use super::lifecycle::{Gone, Starting};
+use super::lifecycle::Gone;
 use super::ready::Live;
 use super::split::Child;
+use super::starting::Starting;
 use super::{Communicator, Health, Limit};
 use crate::error::{Deadline, Failed, Site};
 use crate::{Rank, World};

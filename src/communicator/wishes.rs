@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::CommConfig;
-use super::lifecycle::too_many;
+use super::starting::too_many;
 use crate::Rank;
 use crate::Result;
 use crate::control::Parts;

@@ -1,0 +1,438 @@
+//! A communicator that connects: it waits for the others, agrees with them on what all must have in
+//! common, and joins.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::builder::Setup;
+use super::change::{Change, Changes};
+use super::leaving::leave;
+use super::lifecycle::Gone;
+use super::ready::Live;
+use super::{CommConfig, Core, Health, Limit, Limits};
+use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Watcher};
+use crate::control::{self, Control, Exchange, Parts, Patience, Ticket};
+use crate::error::{self, Error, Failed, InitFailed, Site, told};
+use crate::{Device, Rank, Result, Stream, World, seat, wait};
+
+/// How long a wait rests before it looks again.
+const REST: Duration = Duration::from_millis(1);
+
+/// How many signals a communicator has at most, from each rank to each: a gigabyte of them.
+const MOST_SIGNALS: usize = 1 << 26;
+
+/// What a connecting communicator holds.
+#[doc(hidden)]
+pub struct Starting<W: World> {
+    device: W::Device,
+    config: CommConfig,
+    limits: Arc<Limits>,
+    changes: Changes,
+    size: usize,
+    /// How many ids the program gave, if it gave several.
+    ids: Option<u32>,
+    /// None once it is ready or aborted.
+    control: Option<Control>,
+    ticket: Ticket,
+    health: Arc<Health>,
+    site: Site,
+    /// Of a child that the backend makes by dividing its parent: until it joins.
+    dividing: Option<<Back<W> as Lifecycle>::Dividing>,
+    part: Part,
+    /// From when all ranks have come until it is ready.
+    joining: Option<(<Back<W> as Lifecycle>::Joining, Stream<W::Device>)>,
+}
+
+/// What a rank is among those that connect.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// All are here for the first time.
+    First,
+    /// Of a communicator that grows. It goes on with that if the others do not come, so nobody hangs who
+    /// waits for them.
+    Member,
+    /// Of those that join one.
+    Newcomer,
+}
+
+/// What each rank says of itself.
+#[derive(Serialize, Deserialize)]
+struct Hello {
+    kind: String,
+    /// The process whose ordinals it counts by; 0 where all ranks share one.
+    process: u64,
+    /// Where the device is, for people, and a number of its host: what two processes may count
+    /// differently. None where ordinals tell.
+    place: Option<(String, u64)>,
+    /// What the backend runs on, where the ranks may differ in it.
+    release: String,
+    ordinal: u32,
+    name: String,
+    slots: (u32, u32),
+    split_share: bool,
+    /// Those that the program gave, if it gave several: how many, and what tells lists apart.
+    ids: Option<(u32, u64)>,
+}
+
+impl<W: World> Starting<W> {
+    pub(super) fn post(setup: Setup<W>, site: Site) -> Self {
+        let (rank, size) = setup.place();
+        let Setup { seat, device, config } = setup;
+        let ids = seat.ids();
+        let part = if seat.is_newcomer() { Part::Newcomer } else { Part::First };
+        let control = seat.take();
+        let is_remote = control.is_remote();
+        let hello = Hello {
+            kind: W::Device::KIND.to_owned(),
+            // A process that has no number of its own has not come this far.
+            process: if is_remote { control::process().unwrap_or_default() } else { 0 },
+            place: if is_remote { place::<W>(device.ordinal()) } else { None },
+            release: if is_remote { Back::<W>::release() } else { String::new() },
+            ordinal: device.ordinal(),
+            name: W::NAME.to_owned(),
+            slots: (config.slots().context, config.slots().index),
+            split_share: config.split_share,
+            ids,
+        };
+        // Two strings and a number always encode.
+        let bytes = postcard::to_stdvec(&hello).unwrap_or_default();
+        let ticket = control.post("init", site, bytes);
+        let health = Arc::new(Health::new(W::NAME, rank).numbered(control.generation()));
+        let control = Some(control);
+        let (dividing, joining, ids) = (None, None, ids.map(|(count, _)| count));
+        let limits = Limits::new(config.deadline);
+        let changes = Changes::new(W::NAME, config.watch.clone());
+        Self {
+            device,
+            config,
+            limits,
+            changes,
+            size,
+            ids,
+            control,
+            ticket,
+            health,
+            site,
+            dividing,
+            part,
+            joining,
+        }
+    }
+
+    /// Waits until it is ready. If it fails the other ranks are told.
+    pub(super) fn connect(self) -> Result<Live<W>> {
+        let limit = self.limits.now();
+        self.ready(limit, true).map_err(|Failed { error, mut value }| {
+            value.fail(&error);
+            error
+        })
+    }
+
+    /// The same of a child. If the parent fails meanwhile, ranks may be missing here that have not come
+    /// this far. If the backend divides the parent, that fails with the child.
+    pub(super) fn connect_child(
+        mut self,
+        parent: &Health,
+        dividing: Option<<Back<W> as Lifecycle>::Dividing>,
+        limit: Limit,
+    ) -> Result<Live<W>> {
+        let (health, divides) = (self.health.clone(), dividing.is_some());
+        self.dividing = dividing;
+        parent.holds(&health);
+        let outcome = self.ready(limit, true);
+        parent.lets_go(&health);
+        outcome.map_err(|Failed { error, mut value }| {
+            if divides {
+                // Before what divides it is dropped.
+                parent.fail(error.clone());
+            }
+            value.fail(&error);
+            error
+        })
+    }
+
+    /// It is a member's, and is to take the place of the one that its rank has.
+    pub(super) fn grows(&mut self, limits: &Arc<Limits>) {
+        self.part = Part::Member;
+        self.limits = limits.clone();
+        // As below.
+        self.changes = Changes::new(W::NAME, None);
+    }
+
+    pub(super) fn place(&self) -> (Rank, usize) {
+        (self.health.generation().of(self.health.rank()), self.size)
+    }
+
+    pub(super) fn health(&self) -> &Arc<Health> {
+        &self.health
+    }
+
+    #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
+    pub(super) fn ready(mut self, limit: Limit, last: bool) -> Result<Live<W>, Failed<Self>> {
+        match self.join(limit, last) {
+            Ok(live) => Ok(live),
+            Err(error) => Err(Failed { error: told(error), value: self }),
+        }
+    }
+
+    /// Waits until all ranks have come, then starts to join. A thread that has several ranks begins
+    /// all of them before it waits for one. With `last`, the rank does not come once `limit` has passed.
+    pub(crate) fn begin(&mut self, limit: Limit, last: bool) -> Result<()> {
+        if self.joining.is_some() {
+            return Ok(());
+        }
+        let Some(control) = &self.control else {
+            return Err(self.ended());
+        };
+        if !control.is_remote() {
+            seat::fits(self.size)?;
+        }
+        wait::allowed("ready", self.site)?;
+        let (health, operation, site) = (&*self.health, "init", self.site);
+        let watch = |exchange: &Exchange| {
+            // One that gives up earlier goes on by itself, and so do ranks of other processes.
+            let gives_up = self.part == Part::Member || !last && limit.time < self.config.deadline;
+            let known = !gives_up && !control.is_remote();
+            known.then(|| watch::<Back<W>>(&self.health, exchange, site))?
+        };
+        let (needs_all, watch) = (self.part != Part::First, &watch);
+        let patience = Patience { health, limit, operation, site, needs_all, watch };
+        let parts = control.collect(self.ticket, &patience)?;
+        agree(&parts)?;
+        control.all_here(&self.health, "init")?;
+        let join = Join {
+            id: control.id(),
+            rank: self.health.rank().0,
+            size: u32::try_from(self.size).unwrap_or(u32::MAX),
+            ordinal: self.device.ordinal(),
+            name: W::NAME,
+            slots: self.config.slots(),
+            split_share: self.config.split_share,
+            health: self.health.clone(),
+            deadline: self.config.deadline.max(limit.time),
+            limits: self.limits.clone(),
+            ids: self.ids,
+            wire: control.wire(),
+        };
+        let stream = Stream::open(&self.device)?;
+        self.joining = Some((Back::<W>::join(join, self.dividing.take())?, stream));
+        Ok(())
+    }
+
+    fn join(&mut self, limit: Limit, last: bool) -> Result<Live<W>> {
+        let started = Instant::now();
+        self.begin(limit, last)?;
+        let Some(control) = &self.control else {
+            return Err(self.ended());
+        };
+        let comm = loop {
+            let Some((joining, _)) = &mut self.joining else { return Err(self.ended()) };
+            if let Some(comm) = <Back<W> as Lifecycle>::joined(joining)? {
+                break comm;
+            }
+            control.all_here(&self.health, "init")?;
+            self.health.check()?;
+            let waited = started.elapsed();
+            if waited >= limit.time {
+                let report = "all ranks have come, and the backend is still connecting".to_owned();
+                let (operation, site, deadline) = ("init", self.site, limit.of);
+                let timeout = error::Timeout { operation, site, waited, deadline, report };
+                return Err(Error::Timeout(Box::new(timeout)));
+            }
+            std::thread::sleep(REST.min(limit.time - waited));
+        };
+        // A rank that leaves from here on finds the backend's communicator, and tells it.
+        control.all_here(&self.health, "init")?;
+        self.health.check()?;
+        let (leave, stop) = (control.stopper(), <Back<W> as Lifecycle>::departer(&comm));
+        let own = self.health.generation().of(self.health.rank());
+        self.health.set_tell(Box::new(move |error| {
+            let why = error.to_string();
+            match error {
+                Error::Revocation(revoked) if revoked.by == own => {
+                    stop(&revoked.why, Departure::Survives);
+                }
+                _ => stop(&why, Departure::AtOnce),
+            }
+            leave(&why);
+        }));
+        let (Some(control), Some((_, stream))) = (self.control.take(), self.joining.take()) else {
+            return Err(self.ended());
+        };
+        let core = Core::new(
+            comm,
+            control,
+            self.health.clone(),
+            self.size,
+            self.device.ordinal(),
+            self.config.clone(),
+            (self.limits.clone(), self.changes.clone()),
+        );
+        let (rank, size) = self.place();
+        self.health.is_ready(&self.changes, || Change::Ready { rank, size });
+        Ok(Live::new(core, self.device.clone(), stream))
+    }
+
+    #[cold]
+    fn ended(&self) -> Error {
+        Error::Aborted(Box::new(error::Aborted {
+            why: "the communicator has ended".to_owned(),
+            by: self.health.rank(),
+            at: self.site,
+        }))
+    }
+
+    pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {
+        let (rank, size) = self.place();
+        if let Some(tell) = self.end() {
+            tell(&format!("it was aborted: {why}"));
+        }
+        Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
+    }
+
+    /// It goes on from a communicator of so many exchanges, whose waits have these limits.
+    pub(super) fn go_on_from(&mut self, exchanges: u64, limits: &Arc<Limits>) {
+        self.limits = limits.clone();
+        // The one that it goes on from has its own, and is told of more.
+        self.changes = Changes::new(W::NAME, None);
+        if let Some(control) = &mut self.control {
+            control.go_on_from(exchanges);
+        }
+    }
+
+    /// It does not come, and goes on with those of the others who live: the others hear of it at once.
+    pub(super) fn stop(mut self, error: &Error) -> Option<Control> {
+        self.health.fail(error.clone());
+        let control = self.control.take()?;
+        control.stopper()(&error.to_string());
+        Back::<W>::absent(control.id(), self.health.rank(), &error.to_string());
+        Some(control)
+    }
+
+    /// It does not come: the others hear of it at once.
+    pub(super) fn fail(&mut self, error: &Error) {
+        if let Some(tell) = self.end() {
+            tell(&error.to_string());
+        }
+    }
+
+    /// What tells the others that this rank does not come, unless it has come.
+    fn end(&mut self) -> Option<impl FnOnce(&str) + Send + 'static> {
+        let control = self.control.take()?;
+        let (rank, absent): (_, fn(u64, Rank, &str)) = (self.health.rank(), Back::<W>::absent);
+        Some(move |why: &str| {
+            control.depart(why);
+            absent(control.id(), rank, why);
+        })
+    }
+}
+
+impl<W: World> Drop for Starting<W> {
+    fn drop(&mut self) {
+        if let Some(tell) = self.end() {
+            leave("its communicator was dropped before it was ready", tell);
+        }
+    }
+}
+
+/// Notes that a rank waits for the others to connect.
+#[cold]
+fn watch<B: Backend>(health: &Arc<Health>, exchange: &Exchange, site: Site) -> Option<Watcher> {
+    let (on, within, health) = (WaitsOn::Exchange(exchange), Some(health.id()), health.clone());
+    let users = Box::new(move || vec![health.clone()]);
+    B::watch(HostWait { on, operation: "init", site, users, within })
+}
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// Where a device is, among those of all processes.
+fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
+    let (host, number) = control::host();
+    let place = Back::<W>::place(ordinal)?;
+    Some((format!("the {} device at {place} of {host}", W::Device::KIND), *number))
+}
+
+/// Whether the ranks can be one communicator. All of them see the same parts, so all of them come
+/// to the same answer.
+fn agree(parts: &Parts) -> Result<()> {
+    let size = parts.len();
+    let fail = |ranks: Vec<usize>, why: String| {
+        let ranks = ranks.into_iter().map(Rank::at).collect();
+        Err(Error::InitFailed(Box::new(InitFailed { size, ranks, why })))
+    };
+    let mut hellos = Vec::with_capacity(size);
+    for (rank, part) in parts.iter().enumerate() {
+        match postcard::from_bytes::<Hello>(part) {
+            Ok(hello) => hellos.push(hello),
+            Err(_) => {
+                return fail(vec![rank], "sent no greeting that this version reads".into());
+            }
+        }
+    }
+    let mut devices = HashMap::new();
+    for (rank, hello) in hellos.iter().enumerate() {
+        let first = &hellos[0];
+        if hello.kind != first.kind {
+            let why = format!(
+                "are on different kinds of device, {} and {}; one communicator spans one kind",
+                first.kind, hello.kind
+            );
+            return fail(vec![0, rank], why);
+        }
+        if hello.name != first.name {
+            let why = format!(
+                "name the communicator differently, {} and {}; give the same label on all ranks",
+                first.name, hello.name
+            );
+            return fail(vec![0, rank], why);
+        }
+        if hello.slots != first.slots {
+            let why = format!(
+                "are configured with {:?} and {:?} contexts and signals; configure all ranks alike",
+                first.slots, hello.slots
+            );
+            return fail(vec![0, rank], why);
+        }
+        if hello.split_share != first.split_share {
+            let why = "are configured with `split_share` and without; configure all ranks alike";
+            return fail(vec![0, rank], why.to_owned());
+        }
+        if hello.ids != first.ids {
+            let why = "give other ids; give all ranks the same ids, in the same order";
+            return fail(vec![0, rank], why.to_owned());
+        }
+        if hello.release != first.release {
+            let why = format!(
+                "run {} and {}; run one release on all ranks",
+                first.release, hello.release
+            );
+            return fail(vec![0, rank], why);
+        }
+        let (key, name) = match &hello.place {
+            Some((place, host)) => ((*host, place.clone()), place.clone()),
+            None => {
+                let name = format!("{}:{}", hello.kind, hello.ordinal);
+                ((hello.process, name.clone()), name)
+            }
+        };
+        if let Some(other) = devices.insert(key, rank) {
+            let why = format!(
+                "are both on {name}; each rank of a communicator needs a device of its own"
+            );
+            return fail(vec![other, rank], why);
+        }
+    }
+    too_many(size, hellos[0].slots).map_or(Ok(()), |why| fail(Vec::new(), why))
+}
+
+/// What is wrong with so many contexts and signals.
+pub(super) fn too_many(size: usize, (contexts, signals): (u32, u32)) -> Option<String> {
+    let each = [size, size, contexts as usize, signals as usize];
+    let all = each.into_iter().try_fold(1_usize, usize::checked_mul);
+    all.is_none_or(|all| all > MOST_SIGNALS).then(|| format!(
+        "{contexts} contexts of {signals} signals, from each rank to each, are more than the {MOST_SIGNALS} that a communicator can have: configure fewer with `CommConfig::builder().contexts(..).signals(..)`"
+    ))
+}
