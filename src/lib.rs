@@ -64,8 +64,9 @@ pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Agreed, Builder, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn,
     CanGrow, CanShrink, Change, CommConfig, Communicator, DeviceGiven, Finalized, HasAbortHandle,
-    Health, Initializing, Lost, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready, Recovery,
-    Revoked, SeatGiven, Shared, SharedChild, State, Suspended, Uninit, Unnamed, Watch, Within,
+    Health, Initializing, Late, Lost, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready,
+    Recovery, Revoked, SeatGiven, Shared, SharedChild, Standing, State, Stragglers, Suspended,
+    Uninit, Unnamed, Watch, Within,
 };
 pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]

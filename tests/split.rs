@@ -195,7 +195,7 @@ fn a_shared_child_shares_its_parents_fate() -> Result<()> {
         // The parent went with it, on every rank.
         let error = loop {
             match world.health() {
-                Ok(()) => std::thread::yield_now(),
+                Ok(_) => std::thread::yield_now(),
                 Err(error) => break error,
             }
         };
@@ -223,7 +223,7 @@ fn an_abort_handle_of_a_parent_ends_a_wait_in_its_shared_child() -> Result<()> {
         if child.rank().index() == 1 {
             return Ok(loop {
                 match child.health() {
-                    Ok(()) => std::thread::yield_now(),
+                    Ok(_) => std::thread::yield_now(),
                     Err(error) => break error,
                 }
             });

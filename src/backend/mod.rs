@@ -9,9 +9,11 @@
 //! benchmark). It is exempt from semantic versioning.
 
 mod op;
+mod pace;
 mod wire;
 
 pub use op::{Collective, Half, Op, Put, Reduction, Signal, Slot, Span, Transfer, Wait, WindowId};
+pub use pace::{Counts, Pace, Paced};
 pub use wire::{Listener, Wire};
 
 pub use crate::communicator::{Limit, Limits};
@@ -495,6 +497,12 @@ pub unsafe trait Lifecycle: Launches {
     fn rest(comm: &Self::Comm, at_most: Duration) {
         let _ = comm;
         std::thread::sleep(at_most);
+    }
+
+    /// What tells how far the ranks have come.
+    fn pace(comm: &Self::Comm) -> Box<dyn Pace> {
+        let _ = comm;
+        Box::new(())
     }
 
     /// Notes a host wait that found nothing to do for a while. A backend that can tell that it will

@@ -18,6 +18,9 @@ pub trait Wire: Send + Sync {
 /// Hears what comes over a [`Wire`], on the thread that carries the messages of the whole process: it
 /// must not block.
 pub trait Listener: Send + Sync {
+    /// All that came before has been told.
+    fn caught_up(&self) {}
+
     /// A message. It is whatever the peer sent.
     fn message(&self, from: Rank, message: &[u8]);
 

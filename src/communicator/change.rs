@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Recovery;
+use super::{Late, Recovery};
 use crate::error::{Error, Revocation};
 use crate::{Rank, unwind};
 
@@ -32,6 +32,8 @@ pub enum Change {
         /// How many there are.
         size: usize,
     },
+    /// A rank is late for as long as [`Stragglers::Report`](super::Stragglers::Report) says.
+    Late(Late),
     /// It has ended as its program wants it: by `finish`, or in the background after a drop.
     Finished,
     /// It has ended by `abort`, or because the others did not end with it after a drop.
@@ -51,6 +53,7 @@ impl fmt::Display for Change {
             Self::Grown { size_before, size } => {
                 write!(f, "grown: from {size_before} ranks to {size}")
             }
+            Self::Late(late) => late.fmt(f),
             Self::Finished => f.write_str("finished"),
             Self::Aborted { why } => write!(f, "aborted: {why}"),
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use typed_builder::TypedBuilder;
 
-use super::{Change, Watch};
+use super::{Change, Stragglers, Watch};
 use crate::backend::Slot;
 use crate::wait::DEFAULT_DEADLINE;
 
@@ -38,6 +38,11 @@ pub struct CommConfig {
     /// `splitShare`, 2.18, which counts on the parent.
     #[builder(default = false)]
     pub split_share: bool,
+    /// What is done about ranks that are late, by this rank; each may choose its own.
+    /// [`Stragglers::Wait`] unless set. It is looked at while this rank waits on the host, and when it asks
+    /// for the communicator's health.
+    #[builder(default)]
+    pub stragglers: Stragglers,
     /// Who is told when the communicator's state changes: each [`Change`] once, in their order, from when
     /// it is ready until it has ended, also of those that go on from it (`recover`, `shrink`). It is
     /// called on whatever thread finds the change, so it must not block; one thread at a time. A panic in

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::change::{Change, Changes};
+use super::late::{Late, Lateness, Standing, Stragglers};
 use crate::backend::Watch;
-use crate::error::{Aborted, Error, Revocation, Site, told};
+use crate::error::{Aborted, Error, PeerFailed, Revocation, Site, told};
 use crate::rank::Generation;
 use crate::{Rank, Result};
 
@@ -54,6 +55,10 @@ pub struct Health {
     tell: OnceLock<Tell>,
     /// Looks for what went wrong behind the program's back.
     watch: OnceLock<Watch>,
+    /// Who is late, once it is ready.
+    lateness: OnceLock<Lateness>,
+    /// Whom this rank leaves out because they are late, and why.
+    left_out: OnceLock<(Vec<u32>, String)>,
     /// Who is told of the fault, once it is ready.
     changes: Mutex<Option<Changes>>,
 }
@@ -78,6 +83,8 @@ impl Health {
             draining: AtomicBool::new(false),
             tell: OnceLock::new(),
             watch: OnceLock::new(),
+            lateness: OnceLock::new(),
+            left_out: OnceLock::new(),
             changes: Mutex::default(),
         }
     }
@@ -120,6 +127,57 @@ impl Health {
         if let Some(watch) = self.watch.get() {
             watch(self);
         }
+    }
+
+    /// Has its ranks compared from here on.
+    pub(super) fn compares(&self, lateness: Lateness) {
+        if self.lateness.set(lateness).is_err() {
+            log::debug!("{}: told how to compare twice", self.name);
+        }
+    }
+
+    /// Looks who is late, and does what its policy says. Without a lock held.
+    pub(crate) fn look_who_is_late(&self) {
+        let Some(lateness) = self.lateness.get().filter(|_| self.is_well()) else { return };
+        let news = lateness.look();
+        if news.is_empty() {
+            return;
+        }
+        match lateness.policy {
+            Stragglers::Wait => {}
+            Stragglers::Report(_) => {
+                let changes = self.changes().clone();
+                for late in news {
+                    log::warn!("rank {} of {}: {late}", self.rank, self.name);
+                    changes.iter().for_each(|changes| changes.tell_of(|| Change::Late(late)));
+                }
+            }
+            Stragglers::LeaveOut(_) => self.leave_out(&news),
+        }
+    }
+
+    #[cold]
+    fn leave_out(&self, late: &[Late]) {
+        let why = |late: &Late| format!("it is left out: {late}");
+        let why: Vec<(Rank, String)> = late.iter().map(|late| (late.rank, why(late))).collect();
+        let texts = late.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let left_out =
+            (late.iter().map(|late| Rank::at(late.rank.index()).0).collect(), format!(": {texts}"));
+        if self.left_out.set(left_out).is_ok() {
+            let why: Vec<_> = why.iter().map(|(rank, why)| (*rank, why.as_str())).collect();
+            let failed = PeerFailed::new(self.name, &why, "the next operation".to_owned());
+            self.fail(Error::PeerFailed(Box::new(failed)));
+        }
+    }
+
+    /// Whom this rank leaves out because they are late, and why.
+    pub(super) fn left_out(&self) -> (&[u32], &str) {
+        self.left_out.get().map_or((&[], ""), |(ranks, why)| (ranks, why))
+    }
+
+    /// How the others stand.
+    pub(super) fn standing(&self) -> Standing {
+        self.lateness.get().map(Lateness::standing).unwrap_or_default()
     }
 
     /// Ok, or the first cause of what is wrong. Honours an abort request. Never blocks.

@@ -22,6 +22,7 @@ mod core;
 mod grow;
 mod health;
 mod issue;
+mod late;
 mod leaving;
 mod lifecycle;
 mod ordered;
@@ -44,6 +45,7 @@ pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, U
 pub use change::{Change, Watch};
 pub use config::CommConfig;
 pub use health::Health;
+pub use late::{Late, Standing, Stragglers};
 pub use ordered::Ordered;
 pub use ready::On;
 pub use recovery::{Lost, Recovery};

@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::lifecycle::Finish;
-use super::{AbortHandle, CanEnqueue, Communicator, Core, HasAbortHandle, Made, Scalar, State};
+use super::{
+    AbortHandle, CanEnqueue, Communicator, Core, HasAbortHandle, Made, Scalar, Standing, State,
+};
 use crate::backend::{Backend, Lifecycle, Streams};
 use crate::error::{BadLength, Error, NoSuchRank, OtherDevice, Site};
 use crate::stream::StreamCore;
@@ -208,15 +210,35 @@ impl<W: World, S: State> Communicator<W, S> {
         &S::live(&self.body).stream
     }
 
-    /// Ok, or the first cause of what is wrong. Never blocks.
+    /// How it stands, or the first cause of what is wrong. Never blocks.
+    ///
+    /// Of a communicator that is well, it names the ranks that are late: those that have not come to what
+    /// this rank has called, for a tenth of a second at least, or for as long as
+    /// [`CommConfig::stragglers`](crate::CommConfig::stragglers) says. Ranks are compared when this is
+    /// called and while the host waits, and nowhere else: since when a rank is late is said from the first
+    /// time on. What counts is that a call is made, not that its work is done. Ranks of other processes are
+    /// asked for it at most ten times a second.
+    ///
+    /// ```
+    /// # use typed_nccl::{Communicator, Result, World};
+    /// fn who_is_late<W: World>(comm: &Communicator<W>) -> Result<()> {
+    ///     for late in comm.health()?.late() {
+    ///         let waited = late.since.elapsed();
+    ///         println!("rank {} lacks {} operations for {waited:?}", late.rank, late.operations);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// The first cause.
-    pub fn health(&self) -> Result<()>
+    pub fn health(&self) -> Result<Standing>
     where
         S: CanEnqueue,
     {
-        S::live(&self.body).core.health.check()
+        let health = &S::live(&self.body).core.health;
+        health.look_who_is_late();
+        health.check().map(|()| health.standing())
     }
 
     /// Ends it, or its wait for the other ranks, from another thread.

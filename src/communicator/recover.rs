@@ -215,7 +215,9 @@ impl<W: World> Live<W> {
         let (needs_all, watch) = (false, &|_: &Exchange| None);
         let patience = Patience { health, limit, operation, site, needs_all, watch };
         let numbered = |error: Error| error.numbered(meeting.generation());
-        meeting.survive(without, &patience).map_err(numbered)
+        let (late, why) = health.left_out();
+        let without: Vec<u32> = without.iter().chain(late).copied().collect();
+        meeting.survive(&without, why, &patience).map_err(numbered)
     }
 
     /// Meets those who were agreed on, and puts their communicator into this one's place. The meeting

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::builder::Setup;
 use super::change::{Change, Changes};
+use super::late::Lateness;
 use super::leaving::leave;
 use super::lifecycle::Gone;
 use super::ready::Live;
@@ -259,6 +260,9 @@ impl<W: World> Starting<W> {
             }
             leave(&why);
         }));
+        let (pace, policy) = (<Back<W> as Lifecycle>::pace(&comm), self.config.stragglers);
+        let posted = control.posted();
+        self.health.compares(Lateness::new(pace, posted, policy, self.health.generation()));
         let (Some(control), Some((_, stream))) = (self.control.take(), self.joining.take()) else {
             return Err(self.ended());
         };

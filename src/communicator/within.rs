@@ -80,7 +80,7 @@ impl<W: World, S: State> Communicator<W, S> {
     ///     Ok(*comm.agree(step)?.max())
     /// }
     /// # fn main() -> Result<()> {
-    /// # let mut comm = typed_nccl::Seat::local(1).remove(0).connect(typed_nccl::Host::local()?)?;
+    /// # let mut comm = typed_nccl::Seat::local(1).remove(0).init(typed_nccl::Host::local()?)?;
     /// # assert_eq!(catch_up(&mut comm, 7)?, 7);
     /// # comm.finish()
     /// # }

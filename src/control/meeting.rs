@@ -45,10 +45,13 @@ struct State {
     /// What all ranks have in common, until all of them have asked for it: by exchange.
     shared: HashMap<u64, (Arc<dyn Any + Send + Sync>, u32)>,
     /// Each rank's last exchange, for reports.
-    last: Runs<(Topic, Site)>,
+    last: Runs<Last>,
     /// Of a replica.
     replica: Replica,
 }
+
+/// A rank's last exchange: what, where, and how many it has posted.
+type Last = (Topic, Site, u64);
 
 /// What only a replica has.
 #[derive(Default)]
@@ -209,7 +212,7 @@ impl State {
     }
 
     fn insert(&mut self, seq: u64, first: u32, last: u32, said: Arc<Said>) {
-        self.last.put(first, last, (said.topic, said.site));
+        self.last.put(first, last, (said.topic, said.site, seq + 1));
         self.rounds.entry(seq).or_default().parts.put(first, last, said);
     }
 }
@@ -396,6 +399,11 @@ impl Meeting {
         state.replica.forget(seq);
     }
 
+    /// In how many exchanges a rank has said its part, as far as it is known.
+    pub(super) fn posted(&self, rank: u32) -> u64 {
+        self.state().last.get(rank).map_or(0, |(.., posted)| *posted)
+    }
+
     pub(super) fn exchange(self: &Arc<Self>, rank: u32, seq: u64) -> Exchange {
         Exchange { meeting: self.clone(), seq, rank }
     }
@@ -494,7 +502,7 @@ impl Meeting {
             for Run { first, last, said, .. } in runs {
                 state.rounds.entry(seq).or_default().parts.put(*first, *last, said.clone());
             }
-            let place = |run: &Run| (run.said.topic, run.said.site);
+            let place = |run: &Run| (run.said.topic, run.said.site, seq + 1);
             let follows = |a: &Run, b: &Run| a.last + 1 == b.first && place(a) == place(b);
             for runs in runs.chunk_by(follows) {
                 if let (Some(one), Some(end)) = (runs.first(), runs.last()) {
@@ -534,7 +542,7 @@ impl Meeting {
         let missing: Vec<u32> = round.unwrap_or(&none).missing(self.size).collect();
         for &rank in missing.iter().take(NAMED) {
             report += &match state.last.get(rank) {
-                Some((topic, site)) => {
+                Some((topic, site, _)) => {
                     format!("; rank {rank} is missing, last seen in {topic} at {site}")
                 }
                 None => format!("; rank {rank} is missing and made no host-side call yet"),

@@ -14,7 +14,7 @@ mod survivors;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 pub use agenda::Submission;
@@ -48,6 +48,22 @@ pub(crate) struct Control {
     /// The invitations that its ranks agreed on.
     invited: RefCell<Vec<Invited>>,
     generation: Generation,
+}
+
+/// In how many exchanges each rank has said its part; seen from one rank, by any thread.
+pub(crate) struct Posted {
+    meeting: Weak<Meeting>,
+    rank: u32,
+}
+
+impl Posted {
+    pub(crate) fn own(&self) -> u64 {
+        self.of(Rank(self.rank))
+    }
+
+    pub(crate) fn of(&self, rank: Rank) -> u64 {
+        self.meeting.upgrade().map_or(0, |meeting| meeting.posted(rank.0))
+    }
 }
 
 /// A posted exchange, to be collected.
@@ -147,6 +163,7 @@ impl Control {
                 return Err(told(self.meeting.timeout(ticket.0, waited, patience)));
             }
             self.meeting.rest(self.rank, ticket.0, patience.limit.time - waited);
+            patience.health.look_who_is_late();
             match &watcher {
                 None => watcher = (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)),
                 Some(watcher) => watcher.look(),
@@ -185,6 +202,11 @@ impl Control {
         self.meeting.all_here(self.rank, health.name(), during)
     }
 
+    /// In how many exchanges each rank has said its part.
+    pub(crate) fn posted(&self) -> Posted {
+        Posted { meeting: Arc::downgrade(&self.meeting), rank: self.rank }
+    }
+
     /// Tells the others that this rank is gone.
     pub(crate) fn depart(&self, why: &str) {
         self.meeting.depart(self.rank, why);
@@ -197,14 +219,19 @@ impl Control {
     }
 
     /// Comes to the agreement of who goes on, but for those `without`, and waits for it: until all that
-    /// live have come, or the limit has passed.
-    pub(crate) fn survive(&self, without: &[u32], patience: &Patience<'_>) -> Result<Decision> {
+    /// live have come, or the limit has passed. `why` is told of those.
+    pub(crate) fn survive(
+        &self,
+        without: &[u32],
+        why: &str,
+        patience: &Patience<'_>,
+    ) -> Result<Decision> {
         let Patience {
             health, limit: Limit { time: limit, of: deadline }, operation, site, ..
         } = *patience;
         let survivors = self.meeting.survivors(self.rank);
         let next = self.base + self.seq.get();
-        let place = format!(" in `{operation}` (at {site})");
+        let place = format!(" in `{operation}` (at {site}){why}");
         survivors.come(self.rank, Came { next, without: without.to_vec(), place });
         let (started, mut spoke, mut gave_up) = (Instant::now(), Instant::now(), false);
         loop {

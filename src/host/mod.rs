@@ -20,7 +20,7 @@ use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
     AllocKind, Blame, Copies, Departer, Departure, HostWait, Join, Launches, Lifecycle, Memory, Op,
-    Operations, Refusal, Seen, Streams, Watcher, WindowId, Windows,
+    Operations, Pace, Refusal, Seen, Streams, Watcher, WindowId, Windows,
 };
 use crate::error::{Error, InitFailed, Site, Surplus};
 use crate::memory::Allocation;
@@ -259,6 +259,10 @@ unsafe impl Lifecycle for HostBackend {
 
     fn watch(wait: HostWait<'_, Self>) -> Option<Watcher> {
         Some(ENGINE.wait(wait))
+    }
+
+    fn pace(comm: &Member) -> Box<dyn Pace> {
+        Box::new(comm.place())
     }
 
     fn departer(comm: &Member) -> Departer {

@@ -14,14 +14,14 @@ use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t, ncclRedOp_t, ncclResult_t, ncclS
 use super::api::{Nccl, unsupported};
 use super::compare::Compared;
 use super::exit;
-use super::family::{self, Family, Owing};
+use super::family::{self, Family, Owing, Place};
 use super::join::{self, Joining, Rest};
 use super::making::Making;
 use super::recorder::Recorder;
 use super::values::{self, Operator};
 use super::watch;
 use super::window::Windowed;
-use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Part, Slot, Streams};
+use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Pace, Part, Slot, Streams};
 use crate::communicator::Health;
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::{Error, Surplus};
@@ -463,6 +463,11 @@ unsafe impl Lifecycle for CudaBackend {
 
     fn is_idle(comm: &Comm) -> bool {
         comm.streams.borrow().iter().all(|stream| stream.is_idle())
+    }
+
+    fn pace(comm: &Comm) -> Box<dyn Pace> {
+        let family = Arc::downgrade(&comm.shared.family);
+        Box::new(Place { family, rank: comm.shared.rank })
     }
 
     fn departer(comm: &Comm) -> Departer {

@@ -167,7 +167,7 @@ pub(crate) fn an_abort_handle_ends_a_wait() -> Result<()> {
         comm.sync(comm.stream())?;
         if comm.rank().index() != 0 {
             thread::sleep(Duration::from_secs(3));
-            return comm.health().map_or(Ok(()), |()| panic!("rank 0 was aborted"));
+            return comm.health().map_or(Ok(()), |_| panic!("rank 0 was aborted"));
         }
         let handle = comm.abort_handle();
         let asks = thread::spawn(move || {

@@ -19,6 +19,7 @@ mod common;
 mod declared;
 mod errors;
 mod kernel;
+mod late;
 mod launched;
 mod lifecycle;
 mod memory;
@@ -97,6 +98,8 @@ const TESTS: &[Test] = tests! {
     memory::out_of_memory_while_a_rank_waits: 2, 60;
     order::what_a_closure_left_before_its_panic: 1, 60, KERNELS;
     order::a_launch_that_is_still_waiting_is_not_waited_for: 2, 60, KERNELS;
+    late::one_that_is_late_is_named: 2, 60;
+    late::one_that_is_late_is_left_out: 2, 60;
     survive::the_others_go_on_when_a_rank_aborts: 2, 60;
     survive::a_communicator_is_shrunk_well_and_revoked: 2, 60;
     survive::ranks_of_before_are_refused: 2, 60;

@@ -1,5 +1,6 @@
 //! Who is late: deadlines of single calls, what is told of a communicator's state, and stragglers.
 
+mod stragglers;
 mod watch;
 mod within;
 

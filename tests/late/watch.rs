@@ -131,6 +131,7 @@ fn a_death_and_what_follows_is_told() {
         assert!(error.is_peer_failure(), "{error}");
         comm.recover()?;
         adds_up(&comm)?;
+        comm.barrier()?;
         if comm.rank().index() == 0 {
             comm.abort();
             return Ok(());

@@ -9,6 +9,8 @@ mod ids;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod kills;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod late;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod launchers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod left;
@@ -61,6 +63,7 @@ fn main() {
         agreement::TESTS,
         twins::TESTS,
         ids::TESTS,
+        late::TESTS,
     ]);
 }
 

@@ -71,7 +71,7 @@ fn says(error: &Error, parts: &[&str]) {
 fn heard<W: World>(comm: &Communicator<W>) -> Error {
     loop {
         match comm.health() {
-            Ok(()) => thread::sleep(Duration::from_millis(1)),
+            Ok(_) => thread::sleep(Duration::from_millis(1)),
             Err(error) => return error,
         }
     }

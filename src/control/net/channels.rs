@@ -37,6 +37,7 @@ enum What {
     Message(u32, Vec<u8>),
     Died(u32, String),
     Stopped(u32, String),
+    CaughtUp,
 }
 
 impl Call {
@@ -46,6 +47,7 @@ impl Call {
             What::Message(from, bytes) => listener.message(Rank(from), &bytes),
             What::Died(rank, why) => listener.died(Rank(rank), &why),
             What::Stopped(rank, why) => listener.stopped(Rank(rank), &why),
+            What::CaughtUp => listener.caught_up(),
         }
     }
 }
@@ -109,6 +111,10 @@ impl Channels {
 
     pub(super) fn death(listener: &Weak<dyn Listener>, rank: u32, why: &str) -> Call {
         Call { listener: listener.clone(), what: What::Died(rank, why.to_owned()) }
+    }
+
+    pub(super) fn caught_up(listener: &Weak<dyn Listener>) -> Call {
+        Call { listener: listener.clone(), what: What::CaughtUp }
     }
 }
 

@@ -10,8 +10,9 @@ mod machine;
 #[expect(clippy::unwrap_used, reason = "a test fails with what it did not expect")]
 mod tests;
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) use machine::{Came, Decision};
 
@@ -24,10 +25,16 @@ use crate::backend::{Listener, Wire};
 const EVERY: Duration = Duration::from_millis(50);
 const MANY: usize = 16;
 
+/// How long the thread that carries messages may take to tell what came before.
+const PATIENCE: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_millis(1);
+
 /// The agreement of one communicator's ranks; there is one at most.
 pub(super) struct Survivors {
     machine: Mutex<Machine>,
     news: Condvar,
+    /// What the others told before this rank came has been heard.
+    is_up: AtomicBool,
     /// None where all ranks are here.
     wire: Option<Arc<dyn Wire>>,
     size: usize,
@@ -43,14 +50,21 @@ impl Survivors {
     /// Of the rank `own`, or of all ranks where there is no wire.
     pub(super) fn new(size: u32, own: u32, wire: Option<Arc<dyn Wire>>) -> Self {
         let machine = Mutex::new(Machine::new(size, wire.as_ref().map(|_| own)));
-        Self { machine, news: Condvar::new(), wire, size: size as usize }
+        let is_up = AtomicBool::new(wire.is_none());
+        Self { machine, news: Condvar::new(), is_up, wire, size: size as usize }
     }
 
-    /// Hears the others from here on.
+    /// Hears the others from here on, and what they told before: one that comes when the others have gone
+    /// on, and have ended since, would take them for dead, and go on alone.
     pub(super) fn listen(self: &Arc<Self>) {
-        if let Some(wire) = &self.wire {
-            let listener: Arc<dyn Listener> = self.clone();
-            wire.listen(Arc::downgrade(&listener));
+        let Some(wire) = &self.wire else { return };
+        let listener: Arc<dyn Listener> = self.clone();
+        wire.listen(Arc::downgrade(&listener));
+        let started = Instant::now();
+        while !self.is_up.load(Relaxed) && started.elapsed() < PATIENCE {
+            let machine = self.machine();
+            // Told under the lock, or at the next look.
+            let _ = self.news.wait_timeout(machine, REST);
         }
     }
 
@@ -131,6 +145,11 @@ impl Survivors {
 }
 
 impl Listener for Survivors {
+    fn caught_up(&self) {
+        self.is_up.store(true, Relaxed);
+        self.news.notify_all();
+    }
+
     fn message(&self, from: Rank, message: &[u8]) {
         match postcard::from_bytes::<Told>(message) {
             Ok(told) => self.change(|machine| machine.hear(from.0, told)),

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread::ThreadId;
+use std::time::Instant;
 
 use super::ENGINE;
 use super::flight::Flight;
@@ -11,7 +12,8 @@ use super::round::Round;
 use super::signal::Signals;
 use super::state::{Out, State, Step};
 use super::window::Window;
-use crate::backend::{Join, WindowId};
+use crate::Rank;
+use crate::backend::{Counts, Join, Pace, Paced, WindowId};
 use crate::communicator::Health;
 use crate::error::{Call, Error};
 use crate::host::hazards::CommOrder;
@@ -40,6 +42,12 @@ pub struct Member {
 impl Member {
     pub(in crate::host) fn place(&self) -> Place {
         self.place
+    }
+}
+
+impl Pace for Place {
+    fn others(&self) -> Vec<Paced> {
+        ENGINE.lock().compare(*self)
     }
 }
 
@@ -234,6 +242,27 @@ impl State {
         let member = &mut comm.members[place.rank];
         member.turn += 1;
         todo.extend(member.blocked.drain(..).map(Step::Stream));
+    }
+
+    /// How far each other rank has come that has not left.
+    fn compare(&mut self, place: Place) -> Vec<Paced> {
+        let Some(comm) = self.comm(place) else { return Vec::new() };
+        let (heard, exchanges) = (Some(Instant::now()), 0);
+        let called = |of: usize, with: usize| {
+            let MemberState { collectives, sends, recvs, .. } = &comm.members[of];
+            (*collectives, sends[with], recvs[with])
+        };
+        let compare = |(rank, other): (usize, &MemberState)| {
+            if rank == place.rank || other.gone.is_some() {
+                return None;
+            }
+            let (collectives, there, back) = called(place.rank, rank);
+            let own = Counts { collectives, there, back, exchanges };
+            let (collectives, back, there) = called(rank, place.rank);
+            let theirs = Counts { collectives, there, back, exchanges };
+            Some(Paced { rank: Rank::at(rank), own, theirs, heard })
+        };
+        comm.members.iter().enumerate().filter_map(compare).collect()
     }
 
     pub(super) fn is_idle(&mut self, place: Place) -> bool {

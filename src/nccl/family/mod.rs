@@ -8,6 +8,7 @@
 
 mod departures;
 mod ids;
+mod pace;
 mod refusals;
 mod remains;
 mod remote;
@@ -25,6 +26,7 @@ use nccl_sys::ncclUniqueId;
 use departures::Left;
 pub(super) use departures::Owing;
 use ids::Ids;
+pub(super) use pace::Place;
 use refusals::Turn;
 use remains::Remains;
 use remote::Remote;
@@ -187,7 +189,7 @@ impl Family {
                 Some(_) => Remains::of(join.id),
                 None => Arc::default(),
             },
-            remote: join.wire.clone().map(|wire| Remote::new(wire, join.rank as usize)),
+            remote: join.wire.clone().map(|wire| Remote::new(wire, join)),
         }
     }
 

@@ -18,7 +18,7 @@ use super::ids::Ids;
 use super::refusals::{Turn, What};
 use super::{Family, Member};
 use crate::Rank;
-use crate::backend::{Departure, Listener, Wire};
+use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
 use crate::error::{Error, Mismatch};
 
@@ -28,6 +28,8 @@ pub(super) struct Remote {
     own: usize,
     /// When this rank asked the others last.
     asked: Mutex<Option<Instant>>,
+    /// When each rank told last what it called.
+    heard: Mutex<Vec<Option<Instant>>>,
     /// Since when NCCL says that something is wrong.
     failing: OnceLock<Instant>,
 }
@@ -68,8 +70,16 @@ const NEWS: Duration = Duration::from_millis(500);
 const ANSWER: Duration = Duration::from_millis(100);
 
 impl Remote {
-    pub(super) fn new(wire: Arc<dyn Wire>, own: usize) -> Self {
-        Self { wire, own, asked: Mutex::default(), failing: OnceLock::new() }
+    pub(super) fn new(wire: Arc<dyn Wire>, join: &Join) -> Self {
+        let heard = Mutex::new(vec![None; join.size as usize]);
+        let (own, asked, failing) = (join.rank as usize, Mutex::default(), OnceLock::new());
+        Self { wire, own, asked, heard, failing }
+    }
+
+    /// When a rank told last what it called.
+    pub(super) fn heard(&self, rank: usize) -> Option<Instant> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.get(rank).copied().flatten()
     }
 
     /// Hears the others from here on.
@@ -194,6 +204,12 @@ impl Family {
         let _one = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
         member.recorder(self.size()).hear(&told.calls);
         self.signals.hear(from, self.size(), &told.signals);
+        let heard = self.remote.as_ref().map(|remote| remote.heard.lock());
+        if let Some(heard) = heard
+            && let Some(heard) = heard.unwrap_or_else(PoisonError::into_inner).get_mut(from)
+        {
+            *heard = Some(Instant::now());
+        }
     }
 }
 

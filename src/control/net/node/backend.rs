@@ -17,6 +17,7 @@ impl Node {
         net.after.extend(calls.into_iter().map(After::Call));
         let death = |left: &Left| Channels::death(listener, left.rank, &left.why);
         net.after.extend(self.absent(u64::MAX).map(death).map(After::Call));
+        net.after.push_back(After::Call(Channels::caught_up(listener)));
     }
 
     /// A message of a backend, of this rank or another.

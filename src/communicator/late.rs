@@ -1,0 +1,189 @@
+//! Who is late: ranks that have not come to what this rank has called.
+//!
+//! Calls are counted where they are noted anyway, so they cost nothing for it. Whoever asks, or waits
+//! for longer than a moment, compares this rank's counts with the others': what it has called so far is
+//! a mark, and a rank is late from when a mark was set that it has not reached. A rank that is ahead in
+//! something is not late: it does things in another order.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::Rank;
+use crate::backend::{Counts, Pace, Paced};
+use crate::control::Posted;
+use crate::rank::Generation;
+
+/// What is done about a rank that is late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Stragglers {
+    /// Nothing: others wait for it within their deadline. [`health`](crate::Communicator::health) names
+    /// it.
+    #[default]
+    Wait,
+    /// One that is late for so long is told in the log and to the [`watch`](crate::CommConfig::watch),
+    /// once, and again when it is late another time.
+    Report(Duration),
+    /// One that is late for so long is taken for lost: the communicator is poisoned with
+    /// [`Error::PeerFailed`](crate::Error::PeerFailed), and
+    /// [`recover`](crate::Communicator::recover) goes on without it.
+    LeaveOut(Duration),
+}
+
+impl Stragglers {
+    /// From when a rank counts as late.
+    fn after(self) -> Duration {
+        match self {
+            Self::Wait => LATE,
+            Self::Report(after) | Self::LeaveOut(after) => after,
+        }
+    }
+}
+
+/// From when a rank counts as late, unless the policy says more: all ranks are behind for a moment.
+const LATE: Duration = Duration::from_millis(100);
+
+/// How often the ranks are compared.
+const EVERY: Duration = Duration::from_millis(2);
+
+/// How long a rank that tells nothing is given more.
+const SILENT: Duration = Duration::from_secs(1);
+
+/// A rank that has not come to what this rank has called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Late {
+    /// Which.
+    pub rank: Rank,
+    /// How many operations it lacks that this rank has called, as far as this rank knows: collectives,
+    /// transfers between the two, and calls on the host such as `barrier`.
+    pub operations: u64,
+    /// From when on it has lacked some of them, for sure: since this rank first looked.
+    pub since: Instant,
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rank, operations, since } = self;
+        let s = if *operations == 1 { "" } else { "s" };
+        write!(f, "rank {rank} is late by {operations} operation{s}, for {:.1?}", since.elapsed())
+    }
+}
+
+/// How a communicator that is well stands: [`health`](crate::Communicator::health) gives it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    late: Vec<Late>,
+}
+
+impl Standing {
+    /// The ranks that keep this one waiting, or will.
+    pub fn late(&self) -> &[Late] {
+        &self.late
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, others) = match self.late.split_first() {
+            Some(split) => split,
+            None => return f.write_str("nobody is late"),
+        };
+        first.fmt(f)?;
+        others.iter().try_for_each(|late| write!(f, "; {late}"))
+    }
+}
+
+/// Compares the ranks' calls, from one of them.
+pub(super) struct Lateness {
+    pace: Box<dyn Pace>,
+    posted: Posted,
+    pub(super) policy: Stragglers,
+    generation: Generation,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    looked: Option<Instant>,
+    /// By rank.
+    marks: Vec<Option<Mark>>,
+    late: Vec<Late>,
+}
+
+/// What this rank had called when another one had not.
+struct Mark {
+    called: Counts,
+    since: Instant,
+    is_late: bool,
+}
+
+impl Lateness {
+    pub(super) fn new(
+        pace: Box<dyn Pace>,
+        posted: Posted,
+        policy: Stragglers,
+        generation: Generation,
+    ) -> Self {
+        Self { pace, posted, policy, generation, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        Standing { late: self.state().late.clone() }
+    }
+
+    /// Looks who is late; those who were not when it looked last.
+    pub(super) fn look(&self) -> Vec<Late> {
+        let (mut state, now) = (self.state(), Instant::now());
+        if state.looked.is_some_and(|then| now - then < EVERY) {
+            return Vec::new();
+        }
+        state.looked = Some(now);
+        let State { marks, late, .. } = &mut *state;
+        late.clear();
+        let mut news = Vec::new();
+        let posted = self.posted.own();
+        self.pace.ask();
+        for Paced { rank, own, theirs, heard } in self.pace.others() {
+            let own = Counts { exchanges: posted, ..own };
+            let theirs = Counts { exchanges: self.posted.of(rank), ..theirs };
+            if marks.len() <= rank.index() {
+                marks.resize_with(rank.index() + 1, || None);
+            }
+            let place = &mut marks[rank.index()];
+            let Some(operations) = own.ahead_of(&theirs) else {
+                *place = None;
+                continue;
+            };
+            let mark = match place {
+                Some(mark) if mark.called.ahead_of(&theirs).is_some() => mark,
+                // It has reached the mark, and is behind again.
+                _ => place.insert(Mark { called: own, since: now, is_late: false }),
+            };
+            if !mark.is_over(self.policy.after(), now, heard) {
+                continue;
+            }
+            let rank = self.generation.of(rank);
+            let found = Late { rank, operations, since: mark.since };
+            late.push(found);
+            if !std::mem::replace(&mut mark.is_late, true) {
+                news.push(found);
+            }
+        }
+        news
+    }
+}
+
+impl Mark {
+    /// Whether a rank of which this process `heard` last then, and which had not reached it, is late.
+    fn is_over(&self, after: Duration, now: Instant, heard: Option<Instant>) -> bool {
+        let waited = now - self.since;
+        // What it told may have been on its way when the mark was set.
+        let is_known = heard.is_some_and(|heard| heard >= self.since + after / 2);
+        waited >= after && (is_known || waited >= after + SILENT)
+    }
+}
