@@ -210,7 +210,7 @@ impl Comer {
         }
         let addresses: Vec<_> = places.iter().filter_map(finder::Address::literal).collect();
         let is_known = !addresses.is_empty();
-        let meet = Meet { id: CommId::THERE, addresses, name, may_be_stale };
+        let meet = Meet { id: CommId::THERE, addresses, name, may_be_stale, host: Some(0) };
         let meeting = self.come(key, meet, secret)?;
         if !is_known {
             finder::resolve(&self.hub, key, &meeting, places)?;
@@ -223,7 +223,8 @@ impl Comer {
         let key = next_node();
         let size = self.size as usize;
         let name = path.display().to_string();
-        let meet = |id| Meet { id, addresses: Vec::new(), name, may_be_stale: true };
+        let (addresses, host) = (Vec::new(), Some(0));
+        let meet = |id| Meet { id, addresses, name, may_be_stale: true, host };
         if self.rank != 0 {
             // Nobody knows the secret of no file.
             let meeting =
@@ -248,7 +249,7 @@ impl Comer {
         let place = id.place().map_err(|why| init_failed(self.size as usize, why))?;
         let unique::Place { id, secret, addresses } = place;
         let name = format!("of the id, made by the process at {}", shown(&addresses));
-        let meet = Meet { id, addresses, name, may_be_stale: false };
+        let meet = Meet { id, addresses, name, may_be_stale: false, host: None };
         self.come(next_node(), meet, secret)
     }
 }

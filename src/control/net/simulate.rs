@@ -51,7 +51,8 @@ impl Seated {
         let place = Self::place(hub)?;
         let come = |rank| {
             let (id, addresses) = (place.id, place.addresses.clone());
-            let meet = Meet { id, addresses, name: "loopback".to_owned(), may_be_stale: false };
+            let name = "loopback".to_owned();
+            let meet = Meet { id, addresses, name, may_be_stale: false, host: None };
             // Each in a process of its own, as far as the others see.
             let process = u64::from_le_bytes(ident::random()?);
             let comer = Comer::of(hub.clone(), rank, size, process)?;

@@ -261,14 +261,17 @@ impl Listener for Family {
     }
 
     fn died(&self, rank: Rank, why: &str) {
-        // One that left in order is missed by nobody, or by who waits for it in an exchange.
         let mut state = self.state();
         state.dead.push(rank.index());
-        let has_left = state.left.iter().any(|left| left.rank == rank.index());
-        drop(state);
-        if has_left {
+        if let Some(left) = state.left.iter_mut().find(|left| left.rank == rank.index()) {
+            // It is missed by nobody, or by who waits for it in an exchange: and then with those who leave
+            // because of it.
+            if std::mem::take(&mut left.finished) {
+                left.why = format!("{}; {why}", left.why);
+            }
             return;
         }
+        drop(state);
         let last = self.members.get(rank.index()).and_then(Member::last);
         let why = match last {
             Some(last) => format!("{why}; the last call that is known of it: {last}"),

@@ -205,6 +205,20 @@ fn a_rank_that_was_done_may_go() {
     assert!(said.contains("it called `finish`"), "{said}");
 }
 
+/// Rank 0 misses it in an exchange, and rank 1 hears that from rank 0 first.
+#[test]
+fn a_rank_that_dies_when_it_was_done_is_lost_with_those_who_leave_because_of_it() {
+    let ranks = ranks(3);
+    ranks.families[2].depart(2, "it called `finish`", Departure::Finished);
+    ranks.net.deliver();
+    ranks.families[1].died(Rank(2), "its connection was closed");
+    ranks.families[0].depart(0, "finish cannot complete", Departure::AtOnce);
+    ranks.net.deliver();
+    let Error::PeerFailed(failed) = ranks.fault(1) else { panic!("a lost peer") };
+    assert_eq!(failed.lost, [Rank(0), Rank(2)]);
+    assert!(failed.why.contains("its connection was closed"), "{}", failed.why);
+}
+
 #[test]
 fn a_refused_call_is_told_to_who_makes_it() {
     let ranks = ranks(2);

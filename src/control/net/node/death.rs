@@ -1,9 +1,11 @@
 //! Ranks that are gone: how a node finds out, and whom it tells.
 
+use std::time::Instant;
+
 use super::super::conns::Key;
 use super::super::io::{After, Net};
 use super::super::message::{Left, Message, cut};
-use super::{Link, Node};
+use super::{Link, Lost, Node};
 use crate::Rank;
 use crate::error::{Error, PeerFailed};
 
@@ -14,7 +16,11 @@ impl Node {
             self.visit = None;
             if self.up.is_none() && self.failed.is_none() {
                 self.id = None;
-                self.dial(net, None);
+                let since = Instant::now();
+                self.lost.get_or_insert_with(|| Lost { since, reason: reason.to_owned() });
+                if !self.gives_place_up(net) {
+                    self.dial(net, None);
+                }
             }
             return;
         }

@@ -98,6 +98,10 @@ impl Node {
                     "the place where the ranks meet, {name}, cannot be reached at {at}: {why}"
                 );
                 self.meeting().inspect(|meeting| meeting.trouble(trouble));
+                if self.gives_place_up(net) {
+                    self.dial = None;
+                    return;
+                }
             }
             Some(rank) if refused >= REFUSALS * ways || waited >= net.conns.beat * 3 => {
                 let why = format!("rank {} cannot connect to it at {at}: {why}", self.rank);

@@ -18,6 +18,7 @@ mod visit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use super::channels::Channels;
 use super::conns::Key;
@@ -55,6 +56,14 @@ pub(super) struct Meet {
     pub(super) name: String,
     /// What is found there may be another run's.
     pub(super) may_be_stale: bool,
+    /// Whose process it is, as far as that is known.
+    pub(super) host: Option<u32>,
+}
+
+/// A place where the ranks meet that let go of a rank without a word.
+struct Lost {
+    since: Instant,
+    reason: String,
 }
 
 /// A node of a part of the ranks of another.
@@ -75,6 +84,7 @@ pub(super) struct Node {
     member: Member,
     pub(super) secret: Secret,
     meet: Option<Meet>,
+    lost: Option<Lost>,
     seat: u64,
     pub(super) id: Option<CommId>,
     pub(super) table: Option<Arc<Table>>,
@@ -110,6 +120,7 @@ impl Node {
             member,
             secret,
             meet: Some(meet),
+            lost: None,
             seat,
             id: None,
             table: None,
@@ -139,7 +150,13 @@ impl Node {
         let part = Table::new(part.collect::<Option<_>>()?);
         let (secret, size) = (self.secret.clone(), u32::try_from(members.len()).ok()?);
         let name = String::new();
-        let meet = Meet { id: CommId::THERE, addresses: Vec::new(), name, may_be_stale: false };
+        let meet = Meet {
+            id: CommId::THERE,
+            addresses: Vec::new(),
+            name,
+            may_be_stale: false,
+            host: None,
+        };
         let spec = Spec { key, meeting, rank, size, member: own, secret, meet, seat: 0 };
         let id = self.id?.child(seq, color);
         Some(Self { meet: None, id: Some(id), table: Some(Arc::new(part)), ..Self::new(spec) })

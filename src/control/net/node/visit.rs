@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::conns::Key;
 use super::super::ident::{self, CommId};
 use super::super::io::{After, Net, Timer};
-use super::super::message::{Hello, Member, Message, Table};
+use super::super::message::{Hello, Left, Member, Message, Table};
 use super::super::proof::Secret;
 use super::{Dial, Node};
 use crate::Rank;
@@ -23,6 +23,9 @@ impl Node {
         secret: Option<Secret>,
     ) {
         let Some(meet) = &mut self.meet else { return };
+        if meet.id != id {
+            self.lost = None;
+        }
         (meet.addresses, meet.id) = (at, id);
         if let Some(secret) = secret {
             self.secret = secret;
@@ -44,8 +47,31 @@ impl Node {
         net.conns.send(key, &Message::Hello(hello));
     }
 
+    /// Whether nobody meets any more at the place that let go of this rank: the process is dead that had the
+    /// place. Another run's may have been there, and this one's come for a while.
+    pub(super) fn gives_place_up(&mut self, net: &mut Net) -> bool {
+        let (Some(lost), Some(meet)) = (&self.lost, &self.meet) else { return false };
+        let patience = if meet.may_be_stale { net.conns.beat * 3 } else { Duration::ZERO };
+        if lost.since.elapsed() < patience || meet.host == Some(self.rank) {
+            return false;
+        }
+        let (place, reason) = (&meet.name, &lost.reason);
+        match meet.host {
+            Some(rank) => {
+                let why = format!("its process, where the ranks meet ({place}), is gone: {reason}");
+                self.left(net, Left::dead(rank, why), None);
+            }
+            None => {
+                let why = format!("the process where the ranks meet, {place}, is gone: {reason}");
+                self.fail(net, Vec::new(), why, None);
+            }
+        }
+        true
+    }
+
     /// A message from there; false if it makes no sense.
     pub(crate) fn visited(&mut self, net: &mut Net, key: Key, message: Message<'_>) -> bool {
+        self.lost = None;
         match message {
             Message::Welcome { id, ancestors } => {
                 if self.id.is_none() && ancestors.iter().all(Member::is_bounded) {

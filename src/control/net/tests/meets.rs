@@ -70,6 +70,31 @@ fn an_id_serves_one_communicator() {
     assert!(error.contains("an id serves one communicator"), "{error}");
 }
 
+/// Who was there when the place goes is told, and does not wait for it.
+#[test]
+fn a_place_whose_process_dies_is_named() {
+    for (host, may_be_stale, words) in [
+        (None, false, "the process where the ranks meet, here, is gone: its connection"),
+        (Some(0), false, "rank 0 left: its process, where the ranks meet (here), is gone"),
+        (Some(0), true, "rank 0 left: its process, where the ranks meet (here), is gone"),
+    ] {
+        let (there, hub) = (process(), Hub::start(Duration::from_millis(100)).expect("a hub"));
+        let place = place(&there);
+        let (id, addresses, name) = (place.id, place.addresses.clone(), "here".to_owned());
+        let meet = Meet { id, addresses, name, may_be_stale, host };
+        let comer = |comer: &Comer| comer.come(next_node(), meet, place.secret.clone());
+        let node = Node::by(&hub, 1, 3, comer);
+        let told = |limit| {
+            let error = node.exchange("init", b"", limit).expect_err("nobody else comes");
+            error.to_string()
+        };
+        while !told(Duration::from_millis(50)).contains("2 of 3 ranks have not come") {}
+        drop(there);
+        let error = told(LIMIT);
+        assert!(error.contains(words), "{error}");
+    }
+}
+
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     listener.local_addr().expect("its address").port()

@@ -71,7 +71,8 @@ impl Node {
         process: u64,
     ) -> Result<Self> {
         let (id, addresses) = (place.id, place.addresses.clone());
-        let meet = Meet { id, addresses, name: "here".to_owned(), may_be_stale: false };
+        let name = "here".to_owned();
+        let meet = Meet { id, addresses, name, may_be_stale: false, host: None };
         let (hub, key) = (hub.clone(), next_node());
         let comer = Comer::of(hub.clone(), rank, size, process)?;
         let meeting = comer.come(key, meet, place.secret.clone())?;
