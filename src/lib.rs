@@ -62,11 +62,11 @@ pub use cart::Cart;
 pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank};
 pub use collectives::Root;
 pub use communicator::{
-    AbortHandle, Aborted, Agreed, Builder, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn,
-    CanGrow, CanShrink, Change, CommConfig, Communicator, DeviceGiven, Finalized, HasAbortHandle,
-    Health, Initializing, Late, Lost, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready,
-    Recovery, Revoked, SeatGiven, Shared, SharedChild, Standing, State, Stragglers, Suspended,
-    Uninit, Unnamed, Watch, Within,
+    AbortHandle, Aborted, Agreed, Becoming, Builder, CanBecomeReady, CanConnect, CanEnqueue,
+    CanGoOn, CanGrow, CanShrink, Change, CommConfig, Communicator, DeviceGiven, Finalized,
+    HasAbortHandle, Health, Initializing, Late, Lost, Mesh, NoDevice, NoSeat, On, OnDevice,
+    Ordered, Ready, Recovery, Revoked, SeatGiven, Shared, SharedChild, Standing, State, Stragglers,
+    Suspended, Uninit, Unnamed, Watch, Within,
 };
 pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]

@@ -207,7 +207,7 @@ impl Seat {
         Communicator::unnamed(self, device, CommConfig::default()).connect()
     }
 
-    /// Takes the seat on `device` and returns at once; `ready(deadline)` gives the communicator.
+    /// Takes the seat on `device` and returns at once; `ready()` gives the communicator.
     ///
     /// # Errors
     /// The device cannot be used.

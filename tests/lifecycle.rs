@@ -93,7 +93,11 @@ fn a_missing_rank_is_named_at_the_deadline_and_can_be_waited_for_again() {
             let text = failed.error.to_string();
             assert!(text.contains("arrived: 0; rank 1 is missing"), "{text}");
             go.send(()).expect("the peer listens");
-            let comm = failed.value.ready(Instant::now() + Duration::from_secs(30)).expect("ready");
+            let comm = failed
+                .value
+                .ready()
+                .wait_until(Instant::now() + Duration::from_secs(30))
+                .expect("ready");
             comm.finish().expect("finish");
         },
         move |seat| {

@@ -80,7 +80,7 @@ impl<W: World> Clique<W> {
         starting.iter_mut().try_for_each(|member| member.body.begin(limit, true))?;
         let members = starting
             .into_iter()
-            .map(|member| member.ready(until.unwrap_or(far)))
+            .map(|member| member.ready().wait_until(until.unwrap_or(far)))
             .collect::<Result<_>>()?;
         Ok(Self { members, id: NEXT.fetch_add(1, Relaxed) })
     }

@@ -8,7 +8,8 @@ use super::ready::Live;
 use super::starting::Starting;
 use super::state::State;
 use super::{
-    Aborted, CanBecomeReady, CanConnect, CanEnqueue, Communicator, Finalized, Initializing, Limit,
+    Aborted, Becoming, CanBecomeReady, CanConnect, CanEnqueue, Communicator, Finalized,
+    Initializing, Limit,
 };
 use crate::backend::{Departure, Lifecycle, WaitsOn};
 use crate::control::{Exchange, FINISH, Patience, Ticket};
@@ -54,21 +55,16 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(Communicator::of(Starting::post(S::set_up(self.body), Site::caller())))
     }
 
-    /// Waits for the other ranks until `deadline`. A failure ends the communicator;
+    /// The communicator, once all ranks have come: `comm.start()?.ready().await?`, or, on a thread that may
+    /// block, `.ready().wait()?`. See [`Becoming`]. A failure ends the communicator;
     /// [`try_ready`](Self::try_ready) gives it back instead.
     ///
-    /// # Errors
-    /// As [`connect`](Communicator::connect).
-    pub fn ready(self, deadline: Instant) -> Result<Communicator<W>>
+    /// The error is as that of [`connect`](Communicator::connect).
+    pub fn ready(self) -> Becoming<W>
     where
         S: CanBecomeReady,
     {
-        let limit = deadline.saturating_duration_since(Instant::now());
-        S::ready(self.body, limit, true).map(Communicator::of).map_err(|Failed { error, value }| {
-            // The others hear of it at once.
-            let _ = S::abort(value, &error.to_string(), Site::caller());
-            error
-        })
+        Becoming::new(S::starting(self.body))
     }
 
     /// Waits for the other ranks until `deadline`; a deadline that passes gives the communicator
@@ -81,7 +77,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanBecomeReady,
     {
         let limit = deadline.saturating_duration_since(Instant::now());
-        match S::ready(self.body, limit, false) {
+        match S::ready(self.body, limit) {
             Ok(live) => Ok(Communicator::of(live)),
             Err(Failed { error, value }) => Err(Failed { error, value: Self::of(value) }),
         }

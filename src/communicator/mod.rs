@@ -15,6 +15,7 @@
 //! [`recover`](Communicator::recover)ed: in place, with the ranks that live.
 
 mod abort;
+mod becoming;
 mod builder;
 mod change;
 mod config;
@@ -41,6 +42,7 @@ mod wishes;
 mod within;
 
 pub use abort::AbortHandle;
+pub use becoming::Becoming;
 pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, Unnamed};
 pub use change::{Change, Watch};
 pub use config::CommConfig;

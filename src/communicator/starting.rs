@@ -202,7 +202,13 @@ impl<W: World> Starting<W> {
         let (needs_all, watch) = (self.part != Part::First, &watch);
         let patience = Patience { health, limit, operation, site, needs_all, watch };
         let parts = control.collect(self.ticket, &patience)?;
-        agree(&parts)?;
+        self.meet(&parts, limit)
+    }
+
+    /// All have come: starts to join.
+    fn meet(&mut self, parts: &Parts, limit: Limit) -> Result<()> {
+        let Some(control) = &self.control else { return Err(self.ended()) };
+        agree(parts)?;
         control.all_here(&self.health, "init")?;
         let join = Join {
             id: control.id(),
@@ -226,25 +232,59 @@ impl<W: World> Starting<W> {
     fn join(&mut self, limit: Limit, last: bool) -> Result<Live<W>> {
         let started = Instant::now();
         self.begin(limit, last)?;
-        let Some(control) = &self.control else {
-            return Err(self.ended());
-        };
-        let comm = loop {
-            let Some((joining, _)) = &mut self.joining else { return Err(self.ended()) };
-            if let Some(comm) = <Back<W> as Lifecycle>::joined(joining)? {
-                break comm;
+        loop {
+            let waited = started.elapsed();
+            if let Some(live) = self.try_join(waited, limit)? {
+                return Ok(live);
             }
+            std::thread::sleep(REST.min(limit.time.saturating_sub(waited)));
+        }
+    }
+
+    /// What has become of it since then, within the configured deadline; never blocks.
+    pub(super) fn poll(&mut self, since: Instant) -> Result<Option<Live<W>>> {
+        let (waited, limit) = (since.elapsed(), self.limits.now());
+        self.step(waited, limit).map_err(told)
+    }
+
+    fn step(&mut self, waited: Duration, limit: Limit) -> Result<Option<Live<W>>> {
+        if self.joining.is_none() {
+            let Some(control) = &self.control else { return Err(self.ended()) };
+            if !control.is_remote() {
+                seat::fits(self.size)?;
+            }
+            wait::allowed("ready", self.site)?;
+            let (health, operation, site) = (&*self.health, "init", self.site);
+            let (needs_all, watch) = (self.part != Part::First, &|_: &Exchange| None);
+            let patience = Patience { health, limit, operation, site, needs_all, watch };
+            let Some(parts) = control.poll(self.ticket, waited, &patience)? else {
+                return Ok(None);
+            };
+            self.meet(&parts, limit)?;
+        }
+        self.try_join(waited, limit)
+    }
+
+    /// What the backend has made, if it is done.
+    fn try_join(&mut self, waited: Duration, limit: Limit) -> Result<Option<Live<W>>> {
+        let Some(control) = &self.control else { return Err(self.ended()) };
+        let Some((joining, _)) = &mut self.joining else { return Err(self.ended()) };
+        let Some(comm) = <Back<W> as Lifecycle>::joined(joining)? else {
             control.all_here(&self.health, "init")?;
             self.health.check()?;
-            let waited = started.elapsed();
             if waited >= limit.time {
                 let report = "all ranks have come, and the backend is still connecting".to_owned();
                 let (operation, site, deadline) = ("init", self.site, limit.of);
                 let timeout = error::Timeout { operation, site, waited, deadline, report };
                 return Err(Error::Timeout(Box::new(timeout)));
             }
-            std::thread::sleep(REST.min(limit.time - waited));
+            return Ok(None);
         };
+        self.joined(comm).map(Some)
+    }
+
+    fn joined(&mut self, comm: <Back<W> as Lifecycle>::Comm) -> Result<Live<W>> {
+        let Some(control) = &self.control else { return Err(self.ended()) };
         // A rank that leaves from here on finds the backend's communicator, and tells it.
         control.all_here(&self.health, "init")?;
         self.health.check()?;

@@ -68,7 +68,7 @@ pub trait State: sealed::Sealed + Sized {
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot communicate",
     label = "this needs a `Ready` communicator",
-    note = "`Uninit`: `connect()` it first; `Initializing`: `ready(deadline)` gives the ready one",
+    note = "`Uninit`: `connect()` it first; `Initializing`: `ready()` gives the ready one",
     note = "`Revoked`: `shrink(&[])` it to those who live; `Suspended`: `abort()` ends it",
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
@@ -136,7 +136,7 @@ impl CanEnqueue for Shared<'_> {
 #[diagnostic::on_unimplemented(
     message = "only an `Uninit` communicator, as `build()` gives it, can be connected",
     label = "this communicator is `{Self}`",
-    note = "`Initializing`: it is connecting, and `ready(deadline)` waits for it",
+    note = "`Initializing`: it is connecting, and `ready()` waits for it",
     note = "`Ready`, `Suspended` and `Revoked` ones are connected",
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
@@ -162,23 +162,26 @@ impl CanConnect for Uninit {
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
 pub trait CanBecomeReady: State {
-    /// Waits, or gives it back. With `last`, nothing comes after it.
+    /// Waits, or gives it back.
     #[doc(hidden)]
     fn ready<W: World>(
         body: Self::Body<W>,
         limit: Duration,
-        last: bool,
     ) -> Result<Live<W>, Failed<Self::Body<W>>>;
+
+    /// What it connects with.
+    #[doc(hidden)]
+    fn starting<W: World>(body: Self::Body<W>) -> Starting<W>;
 }
 
 #[diagnostic::do_not_recommend]
 impl CanBecomeReady for Initializing {
-    fn ready<W: World>(
-        body: Starting<W>,
-        limit: Duration,
-        last: bool,
-    ) -> Result<Live<W>, Failed<Starting<W>>> {
-        body.ready(Limit { time: limit, of: Deadline::Call }, last)
+    fn ready<W: World>(body: Starting<W>, limit: Duration) -> Result<Live<W>, Failed<Starting<W>>> {
+        body.ready(Limit { time: limit, of: Deadline::Call }, false)
+    }
+
+    fn starting<W: World>(body: Starting<W>) -> Starting<W> {
+        body
     }
 }
 

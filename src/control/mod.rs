@@ -136,33 +136,47 @@ impl Control {
         self.meeting.try_collect(self.rank, ticket.0, health.name())
     }
 
-    /// Every rank's part of an exchange; waits for them.
+    /// Every rank's part of an exchange that has been waited for so long, if all are there.
+    pub(crate) fn poll(
+        &self,
+        ticket: Ticket,
+        waited: Duration,
+        patience: &Patience<'_>,
+    ) -> Result<Option<Parts>> {
+        let Patience { health, operation, needs_all, .. } = *patience;
+        // An exchange that is complete counts, whatever happened since.
+        match self.try_collect(ticket, health) {
+            Ok(Some(parts)) => return Ok(Some(parts)),
+            Err(error) if !error.is_peer_failure() => return Err(error),
+            // The first cause says more: ranks that left because of it are not lost.
+            unfinished => {
+                if let Err(cause) = health.check() {
+                    // A rank that completed it may have gone at once.
+                    let parts = self.try_collect(ticket, health).ok().flatten();
+                    return parts.ok_or(cause).map(Some);
+                }
+                unfinished.map_err(told)?;
+            }
+        }
+        if needs_all {
+            self.all_here(health, operation)?;
+        }
+        match waited >= patience.limit.time {
+            true => Err(told(self.meeting.timeout(ticket.0, waited, patience))),
+            false => Ok(None),
+        }
+    }
+
+    /// The same; waits for them.
     pub(crate) fn collect(&self, ticket: Ticket, patience: &Patience<'_>) -> Result<Parts> {
         let started = Instant::now();
         let mut watcher = None;
         loop {
-            // An exchange that is complete counts, whatever happened since.
-            match self.try_collect(ticket, patience.health) {
-                Ok(Some(parts)) => return Ok(parts),
-                Err(error) if !error.is_peer_failure() => return Err(error),
-                // The first cause says more: ranks that left because of it are not lost.
-                unfinished => {
-                    if let Err(cause) = patience.health.check() {
-                        // A rank that completed it may have gone at once.
-                        let parts = self.try_collect(ticket, patience.health).ok().flatten();
-                        return parts.ok_or(cause);
-                    }
-                    unfinished.map_err(told)?;
-                }
-            }
-            if patience.needs_all {
-                self.all_here(patience.health, patience.operation)?;
-            }
             let waited = started.elapsed();
-            if waited >= patience.limit.time {
-                return Err(told(self.meeting.timeout(ticket.0, waited, patience)));
+            if let Some(parts) = self.poll(ticket, waited, patience)? {
+                return Ok(parts);
             }
-            self.meeting.rest(self.rank, ticket.0, patience.limit.time - waited);
+            self.meeting.rest(self.rank, ticket.0, patience.limit.time.saturating_sub(waited));
             patience.health.look_who_is_late();
             match &watcher {
                 None => watcher = (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)),

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char, c_int};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -339,6 +342,34 @@ fn a_rank_that_leaves_while_the_others_connect() {
         until("both are aborted", || count(ncclCommAbort) == 2);
         assert_eq!((nccl().live().communicators, count(ncclCommDestroy)), (0, 0));
         Ok(())
+    });
+}
+
+/// NCCL's init blocks until both have called it; who polls does not.
+#[test]
+fn two_ranks_of_one_thread_are_awaited() {
+    on(NEWEST, || {
+        let start = |(seat, device): (Seat, u32)| -> Result<_> {
+            Ok(seat.start(Cuda::<AnyDevice>::any(device)?)?.ready())
+        };
+        let pending = Seat::local(2).into_iter().zip(0..).map(start);
+        let mut pending = pending.collect::<Result<Vec<_>>>()?;
+        let (mut comms, context) = (Vec::new(), &mut Context::from_waker(Waker::noop()));
+        until("both are ready", || {
+            pending.retain_mut(|one| match Pin::new(one).poll(context) {
+                Poll::Ready(comm) => {
+                    comms.push(comm);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            pending.is_empty()
+        });
+        thread::scope(|scope| {
+            let finish = |comm: Result<Communicator<_>>| scope.spawn(|| comm?.finish());
+            let threads: Vec<_> = comms.into_iter().map(finish).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })
     });
 }
 

@@ -105,8 +105,8 @@ fn a_long_chain_of_broken_communicators_on_one_stream_ends() {
             let [a, b] = seats();
             let a = a.start(device(0)).expect("start");
             let b = b.start(device(1)).expect("start");
-            let a = a.ready(soon()).expect("ready");
-            drop(b.ready(soon()).expect("ready"));
+            let a = a.ready().wait_until(soon()).expect("ready");
+            drop(b.ready().wait_until(soon()).expect("ready"));
             a
         };
         let comms: Vec<_> = (0..200).map(|_| broken()).collect();

@@ -25,8 +25,8 @@ fn left_alone() -> Comm {
     let soon = || Instant::now() + SOON;
     let a = a.start(device(0)).expect("start");
     let b = b.start(device(1)).expect("start");
-    let a = a.ready(soon()).expect("ready");
-    drop(b.ready(soon()).expect("ready"));
+    let a = a.ready().wait_until(soon()).expect("ready");
+    drop(b.ready().wait_until(soon()).expect("ready"));
     a
 }
 

@@ -38,8 +38,8 @@ fn a_rank_that_joins_after_the_end_is_poisoned() {
         let soon = || Instant::now() + SOON;
         let a = a.start(device(0)).expect("start");
         let b = b.start(device(1)).expect("start");
-        drop(a.ready(soon()).expect("ready").abort());
-        let Ok(comm) = b.ready(soon()) else { return };
+        drop(a.ready().wait_until(soon()).expect("ready").abort());
+        let Ok(comm) = b.ready().wait_until(soon()) else { return };
         let mut x = comm.device().zeros::<f32>(1).expect("memory");
         let told = comm.all_reduce_in_place(&mut x, Sum).and_then(|()| x.to_vec().map(drop));
         told.expect_err("the peer is gone");

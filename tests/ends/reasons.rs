@@ -76,7 +76,7 @@ fn an_error_while_it_connects_is_told() {
             }
             let until = Instant::now() + SOON;
             // Rank 1 may have gone before rank 0 gets here, or after it has come.
-            match starting.ready(until) {
+            match starting.ready().wait_until(until) {
                 Ok(comm) => says(&comm.barrier().expect_err("gone"), &[1], DISK),
                 Err(error) => says(&error, &[1], DISK),
             }
@@ -96,7 +96,9 @@ fn a_connect_inside_a_closure_is_told() {
             let work = move |(), ()| {
                 let device = Host::any(0).expect("a device");
                 let refused = match starts {
-                    true => first.start(device).and_then(|comm| comm.ready(Instant::now() + SOON)),
+                    true => first
+                        .start(device)
+                        .and_then(|comm| comm.ready().wait_until(Instant::now() + SOON)),
                     false => first.init(device),
                 };
                 told.send(refused.map(drop)).expect("heard");

@@ -271,7 +271,7 @@ pub(crate) fn init_in_steps() -> Result<()> {
             .into_iter()
             .map(|one| {
                 scope.spawn(move || -> Result<()> {
-                    let comm: Communicator<Cuda<AnyDevice>> = one.ready(until)?;
+                    let comm: Communicator<Cuda<AnyDevice>> = one.ready().wait_until(until)?;
                     comm.barrier()?;
                     comm.finish()
                 })
