@@ -23,6 +23,11 @@ pub(crate) fn connect<D: Device>(place: Place<D>, n: u64) -> Result<Communicator
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
 }
 
+/// So much with which a GPU is busy for a while; the doubles are slower by that factor.
+pub(crate) fn busy(much: usize, factor: usize) -> usize {
+    if std::env::var_os("FAKE_CUDA_DEVICES").is_some() { much / factor } else { much }
+}
+
 /// The message has all of these parts.
 pub(crate) fn says(error: &Error, parts: &[&str]) {
     let text = error.to_string();

@@ -1,6 +1,6 @@
 //! What is for GPUs: `cargo test --test gpu`. Where there are none the tests run on the doubles of CUDA
-//! and NCCL, which move data between threads, but for those that take more; `TYPED_NCCL_GPU_DOUBLES=2`
-//! pretends two GPUs on any machine.
+//! and NCCL, which move data between threads and run the tests' kernels, but for those that take more;
+//! `TYPED_NCCL_GPU_DOUBLES=2` pretends two GPUs on any machine.
 //!
 //! Each test runs in a process of its own, under a watchdog: a hang or a fault of one is told and does
 //! not reach the next. `cargo test --test gpu -- name` runs the tests whose names contain `name`.
@@ -49,7 +49,6 @@ macro_rules! tests {
     };
 }
 
-const KERNELS: &str = "it has kernels";
 const LARGE: &str = "it takes hundreds of gigabytes";
 
 const TESTS: &[Test] = tests! {
@@ -96,8 +95,8 @@ const TESTS: &[Test] = tests! {
     memory::two_communicators_on_the_same_gpus: 1, 60;
     memory::transfers_of_nothing: 2, 60;
     memory::out_of_memory_while_a_rank_waits: 2, 60;
-    order::what_a_closure_left_before_its_panic: 1, 60, KERNELS;
-    order::a_launch_that_is_still_waiting_is_not_waited_for: 2, 60, KERNELS;
+    order::what_a_closure_left_before_its_panic: 1, 60;
+    order::a_launch_that_is_still_waiting_is_not_waited_for: 2, 60;
     late::one_that_is_late_is_named: 2, 60;
     late::one_that_is_late_is_left_out: 2, 60;
     survive::the_others_go_on_when_a_rank_aborts: 2, 60;
@@ -119,15 +118,15 @@ const TESTS: &[Test] = tests! {
     plans::a_halo_by_puts: 2, 60;
     plans::a_put_without_a_signal: 1, 60;
     plan_library::without_steps: 1, 60;
-    plan_library::pipelines: 1, 60, KERNELS;
-    plan_library::experts: 1, 60, KERNELS;
-    plan_library::a_line: 1, 60, KERNELS;
-    plan_library::a_torus: 1, 60, KERNELS;
+    plan_library::pipelines: 1, 60;
+    plan_library::experts: 1, 60;
+    plan_library::a_line: 1, 60;
+    plan_library::a_torus: 1, 60;
     collectives::every_form_of_integers: 1, 300;
     collectives::every_form_of_floats: 1, 300;
     collectives::random_integer_programs: 1, 300;
     collectives::large: 1, 300;
-    stress::programs: 1, 300, KERNELS;
+    stress::programs: 1, 300;
 };
 
 fn main() -> ExitCode {

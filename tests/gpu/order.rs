@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 
 use typed_nccl::{Cuda, DeviceViewMut, RawStream, Result};
 
+use crate::common::busy;
 use crate::kernel::combine;
 
 /// Adds 1 to all of `x`, so often.
@@ -18,7 +19,7 @@ fn add(x: &mut DeviceViewMut<'_, u32>, times: u32, stream: RawStream<'_>) {
 pub(crate) fn what_a_closure_left_before_its_panic() -> Result<()> {
     let gpu = Cuda::local()?;
     let (first, second) = (gpu.stream()?, gpu.stream()?);
-    let len = 1 << 22;
+    let len = busy(1 << 22, 1 << 12);
     let mut x = gpu.zeros::<u32>(len)?;
     let mut pinned = gpu.pinned::<u32>(len)?;
     for turn in 1..=20 {
@@ -41,13 +42,13 @@ pub(crate) fn what_a_closure_left_before_its_panic() -> Result<()> {
 /// meanwhile, because of `x`. It has not waited for that launch when it gets `a`.
 pub(crate) fn a_launch_that_is_still_waiting_is_not_waited_for() -> Result<()> {
     let (gpu, elsewhere) = (Cuda::any(0)?, Cuda::any(1)?);
-    let len = 1 << 20;
+    let len = busy(1 << 20, 1 << 12);
     let y = elsewhere.zeros::<u32>(1)?;
-    let readers = (0..400).map(|_| gpu.stream()).collect::<Result<Vec<_>>>()?;
+    let readers = (0..busy(400, 10)).map(|_| gpu.stream()).collect::<Result<Vec<_>>>()?;
     for turn in 0..20 {
         let (first, second, slow) = (gpu.stream()?, gpu.stream()?, gpu.stream()?);
         let [mut a, mut b] = [gpu.zeros::<u32>(len)?, gpu.zeros::<u32>(len)?];
-        let (mut x, mut busy) = (gpu.zeros::<u32>(1)?, gpu.zeros::<u32>(1 << 24)?);
+        let (mut x, mut busy) = (gpu.zeros::<u32>(1)?, gpu.zeros::<u32>(busy(1 << 24, 1 << 14))?);
         slow.launch(&mut busy, |mut busy, stream| add(&mut busy, 200, stream))?;
         let mark = slow.mark()?;
         for reader in &readers {

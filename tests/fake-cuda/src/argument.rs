@@ -1,6 +1,6 @@
 //! What each type of argument is to the library, and to the log.
 
-use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 
 use crate::queue::HostFunction;
 use crate::state::{Answer, Refusal};
@@ -76,6 +76,47 @@ impl<T: Given> Place<T> {
         // SAFETY: it is not null, so it is a place for a value, by the contract of `seen`.
         unsafe { self.0.write_unaligned(T::of(value)) };
         Ok(())
+    }
+}
+
+impl<T> Place<T> {
+    /// # Safety
+    ///
+    /// It is null, or a text that ends with a zero.
+    pub(crate) unsafe fn text(self) -> Result<String, Refusal> {
+        if self.0.is_null() {
+            return Err(Refusal::value("the text is NULL"));
+        }
+        // SAFETY: the caller's promise.
+        let text = unsafe { CStr::from_ptr(self.0.cast()) };
+        Ok(text.to_string_lossy().into_owned())
+    }
+}
+
+impl Place<*mut c_void> {
+    /// The numbers at so many places, of 4 or 8 bytes.
+    ///
+    /// # Safety
+    ///
+    /// It is null, or there are as many places, each with a number of its size.
+    pub(crate) unsafe fn numbers(self, sizes: &[usize]) -> Result<Vec<u64>, Refusal> {
+        if self.0.is_null() {
+            return Err(Refusal::value("there are no arguments"));
+        }
+        let number = |(at, size): (usize, &usize)| {
+            // SAFETY: there are as many places, by the caller's promise.
+            let place = unsafe { self.0.add(at) };
+            // SAFETY: as above.
+            let place = unsafe { place.read() };
+            match size {
+                // SAFETY: the number there has so many bytes, by the caller's promise.
+                4 => Ok(unsafe { place.cast::<u32>().read_unaligned() }.into()),
+                // SAFETY: as above.
+                8 => Ok(unsafe { place.cast::<u64>().read_unaligned() }),
+                size => Err(Refusal::value(format!("a parameter of {size} bytes"))),
+            }
+        };
+        sizes.iter().enumerate().map(number).collect()
     }
 }
 

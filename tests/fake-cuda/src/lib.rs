@@ -32,7 +32,9 @@
 //! after the call that enqueued it has returned. Then nothing is logged, and host functions can be
 //! enqueued, which is how the double of NCCL works.
 //!
-//! Deliberately not here: kernels, and speed. Memory that this library did not allocate, such as
+//! Kernels are PTX of a few instructions, which are done one by one in their stream's turn: see `ptx`.
+//!
+//! Deliberately not here: other kernels, and speed. Memory that this library did not allocate, such as
 //! NCCL's, is taken for what its owner says it is.
 
 mod argument;
@@ -46,6 +48,7 @@ mod file;
 mod gpus;
 mod mapping;
 mod memory;
+mod ptx;
 mod queue;
 mod state;
 mod worker;

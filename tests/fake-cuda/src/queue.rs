@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar};
 
+use crate::ptx::Kernel;
 use crate::state::State;
 
 /// A stream and what is not done yet.
@@ -38,6 +39,12 @@ pub(crate) enum Work {
     },
     /// Device memory is freed.
     Free(u64),
+    Launch {
+        kernel: Arc<Kernel>,
+        /// Blocks, and threads of each.
+        grid: (u32, u32),
+        arguments: Vec<u64>,
+    },
     /// A function of the host's.
     Call {
         function: HostFunction,
@@ -76,7 +83,9 @@ impl State {
             stream.queue.push_back(work);
             stream.wake.notify_one();
         }
-        self.advance();
+        if !self.takes_time {
+            self.advance();
+        }
     }
 
     /// Does everything that can be done, or has the streams' threads do it.
@@ -104,6 +113,7 @@ impl State {
             | Work::Set { .. }
             | Work::Copy { .. }
             | Work::Free(_)
+            | Work::Launch { .. }
             | Work::Call { .. } => true,
         })
     }

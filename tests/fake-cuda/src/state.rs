@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::c_int;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use crate::call::Call;
@@ -12,6 +12,7 @@ use crate::code::Code;
 use crate::gpus;
 use crate::mapping::Range;
 use crate::memory::Piece;
+use crate::ptx::Kernel;
 use crate::queue::{Event, Stream};
 
 /// How a call ends that was not told how to.
@@ -65,6 +66,8 @@ pub(crate) struct State {
     pub(crate) contexts: BTreeMap<usize, u64>,
     pub(crate) streams: BTreeMap<u64, Stream>,
     pub(crate) events: BTreeMap<u64, Event>,
+    pub(crate) modules: BTreeMap<u64, Vec<Arc<Kernel>>>,
+    pub(crate) functions: BTreeMap<u64, Arc<Kernel>>,
     /// Recordings that are not reached.
     pub(crate) pending: HashSet<u64>,
     pub(crate) pieces: BTreeMap<u64, Piece>,
@@ -110,6 +113,8 @@ impl State {
             contexts: BTreeMap::new(),
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
             pending: HashSet::new(),
             pieces: BTreeMap::new(),
             pinned: 0,

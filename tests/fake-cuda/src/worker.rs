@@ -33,18 +33,22 @@ fn run(stream: u64, wake: &Condvar) {
 impl Work {
     /// Does what has to do with memory; what is to be noted is noted by who asks.
     pub(crate) fn carry_out(&self) {
-        match *self {
+        match self {
             Self::Hold | Self::Wait(_) | Self::Record(_) | Self::Free(_) => {}
-            Self::Set { to, value, width, count } => {
+            &Self::Set { to, value, width, count } => {
                 // SAFETY: device memory is never given back, and the owner of other memory keeps the
                 // driver's contract: it is there, and nobody else's, until its stream is past.
                 unsafe { crate::memory::set(to, value, width, count) };
             }
-            Self::Copy { to, from, bytes } => {
+            &Self::Copy { to, from, bytes } => {
                 // SAFETY: as above, for both sides.
                 unsafe { crate::memory::copy(to, from, bytes) };
             }
-            Self::Call { function, data } => {
+            Self::Launch { kernel, grid, arguments } => {
+                // SAFETY: who launched it has given the kernel's arguments, and memory as above.
+                unsafe { kernel.run(*grid, arguments) };
+            }
+            &Self::Call { function, data } => {
                 // SAFETY: the caller of `cuLaunchHostFunc` promised that it can be called with this,
                 // once, from any thread.
                 unsafe { function(std::ptr::with_exposed_provenance_mut(data as usize)) };

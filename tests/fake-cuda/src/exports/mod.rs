@@ -4,15 +4,17 @@
 mod context;
 mod device;
 mod event;
+mod kernel;
 mod mapping;
 mod memory;
 mod stream;
 mod text;
 
-const FILES: [&[&str]; 7] = [
+const FILES: [&[&str]; 8] = [
     context::NAMES,
     device::NAMES,
     event::NAMES,
+    kernel::NAMES,
     mapping::NAMES,
     memory::NAMES,
     stream::NAMES,

@@ -1,0 +1,266 @@
+//! Kernels: PTX of the few instructions that the tests' kernels have, done for one thread of the grid after
+//! the other. A text with anything else is refused, with the instruction's name.
+
+use std::collections::HashMap;
+use std::ptr;
+
+/// A kernel.
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    /// How many bytes each parameter has.
+    pub(crate) parameters: Vec<usize>,
+    registers: usize,
+    steps: Vec<Step>,
+}
+
+/// An instruction, and the register that must be set for it.
+struct Step {
+    when: Option<usize>,
+    act: Act,
+}
+
+enum Act {
+    /// What is computed of three values goes to a register.
+    Compute(usize, fn(u64, u64, u64) -> u64, [Value; 3]),
+    Load(usize, Value),
+    Store(Value, Value),
+    Branch(usize),
+    Return,
+}
+
+#[derive(Clone, Copy)]
+enum Value {
+    Register(usize),
+    Number(u64),
+    Parameter(usize),
+    Thread,
+    Threads,
+    Block,
+}
+
+/// One thread of a grid.
+struct At {
+    block: u32,
+    thread: u32,
+    threads: u32,
+}
+
+/// The kernels of a text.
+pub(crate) fn kernels(text: &str) -> Result<Vec<Kernel>, String> {
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let text: Vec<&str> = lines.collect();
+    text.join("\n").split(".entry").skip(1).map(Kernel::read).collect()
+}
+
+impl Kernel {
+    fn read(text: &str) -> Result<Self, String> {
+        let parts = || {
+            let (name, rest) = text.split_once('(')?;
+            let (parameters, rest) = rest.split_once(')')?;
+            let (_, rest) = rest.split_once('{')?;
+            Some((name.trim(), parameters, rest.split_once('}')?.0))
+        };
+        let (name, parameters, body) = parts().ok_or("a kernel has parameters and a body")?;
+        let (mut names, mut sizes) = (Vec::new(), Vec::new());
+        for parameter in parameters.split(',') {
+            let [".param", size, name] = words(parameter)[..] else {
+                return Err(format!("`{}` is no parameter", parameter.trim()));
+            };
+            let bits = size.trim_start_matches(|c: char| !c.is_ascii_digit()).parse::<usize>();
+            sizes.push(bits.map_err(|_| format!("`{size}` is no type"))? / 8);
+            names.push(name);
+        }
+        let mut reader = Reader { names, registers: HashMap::new(), labels: HashMap::new() };
+        let mut lines = Vec::new();
+        for mut line in body.split(';').map(str::trim) {
+            while let Some((label, rest)) = line.split_once(':') {
+                reader.labels.insert(label.trim(), lines.len());
+                line = rest.trim();
+            }
+            if !line.is_empty() && !line.starts_with(".reg") {
+                lines.push(line);
+            }
+        }
+        let steps = lines.iter().map(|line| reader.step(line)).collect::<Result<_, _>>()?;
+        let registers = reader.registers.len();
+        Ok(Self { name: name.to_owned(), parameters: sizes, registers, steps })
+    }
+
+    /// Does what the kernel does, on a grid of one dimension.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are the kernel's, and memory that it names by them is there and nobody else's.
+    pub(crate) unsafe fn run(&self, (blocks, threads): (u32, u32), arguments: &[u64]) {
+        let mut registers = vec![0; self.registers];
+        for block in 0..blocks {
+            for thread in 0..threads {
+                // SAFETY: the caller's promise.
+                unsafe { self.one(&At { block, thread, threads }, arguments, &mut registers) };
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As of [`run`](Self::run).
+    unsafe fn one(&self, at: &At, arguments: &[u64], registers: &mut [u64]) {
+        let mut next = 0;
+        while let Some(Step { when, act }) = self.steps.get(next) {
+            next += 1;
+            if when.is_some_and(|when| registers[when] == 0) {
+                continue;
+            }
+            let value = |value: Value, registers: &[u64]| match value {
+                Value::Register(register) => registers[register],
+                Value::Number(number) => number,
+                Value::Parameter(number) => arguments.get(number).copied().unwrap_or(0),
+                Value::Thread => at.thread.into(),
+                Value::Threads => at.threads.into(),
+                Value::Block => at.block.into(),
+            };
+            match *act {
+                Act::Compute(to, compute, from) => {
+                    let [a, b, c] = from.map(|from| value(from, registers));
+                    registers[to] = compute(a, b, c);
+                }
+                Act::Load(to, from) => {
+                    let from = value(from, registers) as usize;
+                    let from = ptr::with_exposed_provenance::<u32>(from);
+                    // SAFETY: the kernel reads there, which the caller allows.
+                    registers[to] = unsafe { from.read() }.into();
+                }
+                Act::Store(to, from) => {
+                    let to = value(to, registers) as usize;
+                    let to = ptr::with_exposed_provenance_mut::<u32>(to);
+                    // SAFETY: the kernel writes there, which the caller allows.
+                    unsafe { to.write(value(from, registers) as u32) };
+                }
+                Act::Branch(to) => next = to,
+                Act::Return => return,
+            }
+        }
+    }
+}
+
+/// What the names of one kernel stand for.
+struct Reader<'a> {
+    names: Vec<&'a str>,
+    registers: HashMap<&'a str, usize>,
+    labels: HashMap<&'a str, usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn register(&mut self, name: &'a str) -> usize {
+        let next = self.registers.len();
+        *self.registers.entry(name).or_insert(next)
+    }
+
+    fn value(&mut self, name: &'a str) -> Result<Value, String> {
+        let name = name.trim_matches(['[', ']']);
+        Ok(match name {
+            "%tid.x" => Value::Thread,
+            "%ntid.x" => Value::Threads,
+            "%ctaid.x" => Value::Block,
+            _ if name.starts_with('%') => Value::Register(self.register(name)),
+            _ => match (self.names.iter().position(|known| *known == name), name.parse()) {
+                (Some(parameter), _) => Value::Parameter(parameter),
+                (None, Ok(number)) => Value::Number(number),
+                (None, Err(_)) => return Err(format!("`{name}` is no value")),
+            },
+        })
+    }
+
+    fn step(&mut self, line: &'a str) -> Result<Step, String> {
+        let mut words = words(line);
+        let guard = words.first().and_then(|word| word.strip_prefix('@'));
+        let when = guard.map(|guard| self.register(guard));
+        if when.is_some() {
+            words.remove(0);
+        }
+        let unknown = || format!("`{line}` is not among what the double knows");
+        let act = match words[..] {
+            ["ret"] => Act::Return,
+            ["bra", label] => Act::Branch(*self.labels.get(label).ok_or_else(unknown)?),
+            ["ld.u32" | "ld.global.u32", to, from] => {
+                Act::Load(self.register(to), self.value(from)?)
+            }
+            ["st.u32" | "st.global.u32", to, from] => {
+                Act::Store(self.value(to)?, self.value(from)?)
+            }
+            [operation, to, ref from @ ..] => {
+                let compute = computes(operation).ok_or_else(unknown)?;
+                let mut values = [Value::Number(0); 3];
+                for (value, from) in values.iter_mut().zip(from) {
+                    *value = self.value(from)?;
+                }
+                Act::Compute(self.register(to), compute, values)
+            }
+            _ => return Err(unknown()),
+        };
+        Ok(Step { when, act })
+    }
+}
+
+/// What an instruction makes of its operands.
+fn computes(operation: &str) -> Option<fn(u64, u64, u64) -> u64> {
+    Some(match operation {
+        "ld.param.u32" | "ld.param.u64" | "mov.u32" | "cvta.to.global.u64" => |a, _, _| a,
+        "add.u32" => |a, b, _| (a as u32).wrapping_add(b as u32).into(),
+        "add.s64" | "add.u64" => |a, b, _| a.wrapping_add(b),
+        "mul.lo.u32" => |a, b, _| (a as u32).wrapping_mul(b as u32).into(),
+        "mul.wide.u32" => |a, b, _| u64::from(a as u32) * u64::from(b as u32),
+        "mad.lo.u32" => |a, b, c| (a as u32).wrapping_mul(b as u32).wrapping_add(c as u32).into(),
+        "xor.b32" => |a, b, _| ((a ^ b) as u32).into(),
+        "setp.ge.u32" => |a, b, _| (a as u32 >= b as u32).into(),
+        _ => return None,
+    })
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split([' ', '\t', '\n', ',']).filter(|word| !word.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kernels;
+
+    const ADD: &str = "
+        .visible .entry add(.param .u64 x, .param .u32 n, .param .u32 d)
+        {
+            .reg .pred %p; // more than it is given
+            mov.u32 %i, %ctaid.x;
+            mad.lo.u32 %i, %i, %ntid.x, %tid.x;
+            ld.param.u32 %n, [n];
+            setp.ge.u32 %p, %i, %n;
+            @%p bra END;
+            mul.wide.u32 %o, %i, 4;
+            ld.param.u64 %x, [x];
+            add.u64 %x, %x, %o;
+            ld.global.u32 %v, [%x];
+            ld.param.u32 %d, [d];
+            add.u32 %v, %v, %d;
+            st.global.u32 [%x], %v;
+        END:
+            ret;
+        }";
+
+    #[test]
+    fn each_thread_does_what_the_text_says() {
+        let all = kernels(ADD).expect("it is known");
+        assert_eq!((&*all[0].name, &*all[0].parameters), ("add", &[8, 4, 4][..]));
+        let mut x = [1_u32, 2, 3, u32::MAX, 5];
+        let address = x.as_mut_ptr().expose_provenance() as u64;
+        // SAFETY: there are four places and one more.
+        unsafe { all[0].run((2, 3), &[address, 4, 7]) };
+        assert_eq!(x, [8, 9, 10, 6, 5]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        let other = ADD.replace("add.u32 %v, %v, %d", "div.u32 %v, %v, %d");
+        let error = kernels(&other).map(drop).expect_err("no division");
+        assert!(error.contains("`div.u32 %v, %v, %d` is not among"), "{error}");
+        assert!(kernels(".entry x(").is_err() && kernels("").is_ok_and(|all| all.is_empty()));
+    }
+}
