@@ -48,6 +48,7 @@ mod reduce;
 mod rma;
 mod seat;
 mod stream;
+mod trace;
 mod unwind;
 mod wait;
 mod window;

@@ -11,6 +11,7 @@ use crate::backend::{Backend, Blame, Culprit, HostWait, WaitsOn, Watcher};
 use crate::communicator::{Health, Limit, Limits};
 use crate::error::{Deadline, Error, Site, Timeout, WaitInLaunch, told};
 use crate::stream::{StreamShared, User, launching};
+use crate::trace;
 
 /// The deadline of waits on streams that no communicator used.
 pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(600);
@@ -37,6 +38,7 @@ pub(crate) fn until<B: Backend>(
         return Ok(());
     }
     allowed(operation, site)?;
+    let _span = trace::wait(within.map(|within| within.health), operation, site);
     let started = Instant::now();
     // Once past the deadline, work that nothing can be blamed for is on its way: it gets one rest.
     let mut rested = false;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Late, Recovery};
 use crate::error::{Error, Revocation};
-use crate::{Rank, unwind};
+use crate::{Rank, trace, unwind};
 
 /// A change of a communicator's state, as [`CommConfig::watch`](super::CommConfig::watch) is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,21 +86,28 @@ pub(super) struct Changes(Option<Arc<Told>>);
 
 struct Told {
     name: &'static str,
-    watch: Watch,
+    watch: Option<Watch>,
     queue: Mutex<Queue>,
 }
 
 #[derive(Default)]
 struct Queue {
     changes: VecDeque<Change>,
+    /// This rank, from when it is ready.
+    rank: Option<Rank>,
     /// Some thread is telling.
     is_told: bool,
 }
 
 impl Changes {
     pub(super) fn new(name: &'static str, watch: Option<Watch>) -> Self {
-        let told = |watch| Arc::new(Told { name, watch, queue: Mutex::default() });
-        Self(watch.map(told))
+        let is_told = watch.is_some() || trace::IS_ON;
+        Self(is_told.then(|| Arc::new(Told { name, watch, queue: Mutex::default() })))
+    }
+
+    /// Of one whose changes are another one's.
+    pub(super) fn none() -> Self {
+        Self(None)
     }
 
     /// Notes a change, which is told by the next [`tell`](Self::tell). It may be called under a lock.
@@ -119,10 +126,21 @@ impl Changes {
             return;
         }
         while let Some(change) = queue.changes.pop_front() {
+            match &change {
+                Change::Ready { rank, .. } => queue.rank = Some(*rank),
+                Change::Recovered(recovery) => queue.rank = Some(recovery.rank),
+                _ => {}
+            }
+            let rank = queue.rank;
             drop(queue);
             // An error in it may be the program's own, whose end is its code too.
             let watch = move || {
-                (told.watch.0)(&change);
+                if let Some(rank) = rank {
+                    trace::change(told.name, rank, &change);
+                }
+                if let Some(watch) = &told.watch {
+                    (watch.0)(&change);
+                }
                 drop(change);
             };
             if let Err(panic) = unwind::catch(watch) {

@@ -17,7 +17,7 @@ use crate::group::Lists;
 use crate::rank::Generation;
 use crate::stream::StreamCore;
 use crate::wait::Within;
-use crate::{AsRank, Rank, Result, wait};
+use crate::{AsRank, Rank, Result, trace, wait};
 
 /// How long a wait rests before it looks again.
 const REST: Duration = Duration::from_millis(1);
@@ -213,6 +213,7 @@ impl<B: Backend> Core<B> {
 
     /// Waits until everything that this rank enqueued on the communicator is over: its puts among it.
     pub(crate) fn drained(&self, operation: Topic, site: Site) -> Result<()> {
+        let _span = trace::wait(Some(&self.health), operation, site);
         let started = Instant::now();
         let mut watcher = None;
         while !B::is_idle(self.comm()?) {

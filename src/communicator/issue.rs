@@ -7,7 +7,7 @@ use crate::backend::{Backend, Half, Op, Operations, RankOps, Refusal, Span};
 use crate::error::{Call, Error, OtherDevice, SelfTransfer, Site};
 use crate::memory::{Booking, Order, Uses};
 use crate::stream::StreamCore;
-use crate::{AsRank, Buffer, Device, Element, Rank, Result, World};
+use crate::{AsRank, Buffer, Device, Element, Rank, Result, World, trace};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -26,6 +26,7 @@ impl<W: World> On<'_, W> {
             Err(error) => return Err(self.core.refuse_one(refusal, error)),
         };
         let (core, stream) = (self.core, self.stream);
+        let _span = trace::enqueue(core, slice::from_ref(&op));
         if let Op::Collective(collective) = &op
             && let Some(comm) = core.comm_on(stream)
         {
@@ -54,6 +55,7 @@ impl<W: World> On<'_, W> {
 
     /// Issues operations as one group; `refusals` are the same operations, should it be refused.
     pub(crate) fn issue(&self, ops: &mut [Op<'_, Back<W>>], refusals: &[Refusal]) -> Result<()> {
+        let _span = trace::enqueue(self.core, ops);
         self.core.issue(self.stream, ops, refusals)
     }
 
@@ -159,6 +161,7 @@ impl<B: Backend> Core<B> {
             parts.iter_mut().for_each(|part| part.core.catch_up(part.ops));
         }
         let parts = &*parts;
+        let _spans = trace::enqueue_all(parts.iter().map(|part| (part.core, &*part.ops)));
         let booked: Result<_> = checked.and_then(|()| parts.iter().map(Together::book).collect());
         // If not, no rank has called anything, so they are in step.
         let booked: Vec<_> = booked?;

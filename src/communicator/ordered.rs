@@ -13,7 +13,7 @@ use crate::control::{Agenda, Request, Submission};
 use crate::error::{
     Aborted, BadSubmission, Deadline, Error, PeerFailed, Site, SubmissionFault, Timeout, told,
 };
-use crate::{Device, Rank, Result, World, unwind, wait};
+use crate::{Device, Rank, Result, World, trace, unwind, wait};
 
 /// How long a wait rests before it looks at health and deadline again.
 const REST: Duration = Duration::from_millis(5);
@@ -193,6 +193,7 @@ impl<W: World> Ordered<W> {
         let (agenda, rank, comm) = (agenda.clone(), *rank, *comm);
         let submission = Submission { agenda, request, rank, comm };
         let Submission { agenda, request, .. } = &submission;
+        let _span = trace::wait(Some(&self.health), "submit", site);
         let (started, mut watcher) = (Instant::now(), None);
         while !agenda.is_turn(rank, request) {
             self.health.look();

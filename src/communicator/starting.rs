@@ -17,7 +17,7 @@ use super::{CommConfig, Core, Health, Limit, Limits};
 use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Watcher};
 use crate::control::{self, Control, Exchange, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, InitFailed, Site, told};
-use crate::{Device, Rank, Result, Stream, World, seat, wait};
+use crate::{Device, Rank, Result, Stream, World, seat, trace, wait};
 
 /// How long a wait rests before it looks again.
 const REST: Duration = Duration::from_millis(1);
@@ -160,7 +160,7 @@ impl<W: World> Starting<W> {
         self.part = Part::Member;
         self.limits = limits.clone();
         // As below.
-        self.changes = Changes::new(W::NAME, None);
+        self.changes = Changes::none();
     }
 
     pub(super) fn place(&self) -> (Rank, usize) {
@@ -232,6 +232,7 @@ impl<W: World> Starting<W> {
     fn join(&mut self, limit: Limit, last: bool) -> Result<Live<W>> {
         let started = Instant::now();
         self.begin(limit, last)?;
+        let _span = trace::wait(Some(&self.health), "init", self.site);
         loop {
             let waited = started.elapsed();
             if let Some(live) = self.try_join(waited, limit)? {
@@ -341,7 +342,7 @@ impl<W: World> Starting<W> {
     pub(super) fn go_on_from(&mut self, exchanges: u64, limits: &Arc<Limits>) {
         self.limits = limits.clone();
         // The one that it goes on from has its own, and is told of more.
-        self.changes = Changes::new(W::NAME, None);
+        self.changes = Changes::none();
         if let Some(control) = &mut self.control {
             control.go_on_from(exchanges);
         }

@@ -34,7 +34,7 @@ use crate::backend::{Watcher, Wire};
 use crate::communicator::{Health, Limit};
 use crate::error::{Error, Excluded, Ranks, Site, Timeout, told};
 use crate::rank::Generation;
-use crate::{Rank, Result, Seat};
+use crate::{Rank, Result, Seat, trace};
 
 use survivors::{Came, Outcome};
 
@@ -169,6 +169,7 @@ impl Control {
 
     /// The same; waits for them.
     pub(crate) fn collect(&self, ticket: Ticket, patience: &Patience<'_>) -> Result<Parts> {
+        let _span = trace::wait(Some(patience.health), patience.operation, patience.site);
         let started = Instant::now();
         let mut watcher = None;
         loop {
@@ -243,6 +244,7 @@ impl Control {
         let Patience {
             health, limit: Limit { time: limit, of: deadline }, operation, site, ..
         } = *patience;
+        let _span = trace::wait(Some(health), operation, site);
         let survivors = self.meeting.survivors(self.rank);
         let next = self.base + self.seq.get();
         let place = format!(" in `{operation}` (at {site}){why}");
