@@ -170,6 +170,7 @@ impl<W: World> Live<W> {
             }
             going.go_on_with(&decision);
             without = &[];
+            log::info!("{}: agreed to go on without {}", W::NAME, going.names());
             // Those who are left out hear of it, and what is in flight ends.
             self.revoke(format!("it goes on without {} (at {site})", going.names()));
             if let Some(comm) = comm.take() {

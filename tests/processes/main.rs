@@ -33,6 +33,8 @@ mod ranks;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod raw;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod recovery;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod refused;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod splits;
@@ -55,6 +57,7 @@ fn main() {
         quickstart::TESTS,
         kills::TESTS,
         survive::TESTS,
+        recovery::TESTS,
         misuse::TESTS,
         machines::TESTS,
         strangers::TESTS,

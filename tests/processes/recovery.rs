@@ -1,0 +1,109 @@
+//! How long it takes from the death of a process to the next all-reduce whose numbers are right.
+//!
+//! `RECOVERIES=20 cargo test --release --test processes how_long_a_recovery_takes`; on the machine's own
+//! GPUs with `RECOVERIES_ON_GPUS=2`.
+
+use std::env;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use log::{LevelFilter, Log, Metadata, Record};
+use typed_nccl::{Communicator, Device, Error, Result, Sum, launch};
+
+use crate::machine::Test;
+use crate::ranks::Ranks;
+
+pub(crate) const TESTS: &[Test] = &[Test {
+    name: "how_long_a_recovery_takes",
+    program: || {
+        log::set_logger(&Notes).map_err(Error::other)?;
+        log::set_max_level(LevelFilter::Info);
+        launch!(recovers)
+    },
+    test: |run| {
+        let number = |name| env::var(name).ok().and_then(|n| n.parse::<usize>().ok());
+        let gpus = number("RECOVERIES_ON_GPUS");
+        let size = gpus.unwrap_or(8);
+        let mut times = PARTS.map(|_| Vec::new());
+        for turn in 0..number("RECOVERIES").unwrap_or(1) {
+            let start = |_| match gpus {
+                Some(_) => run.bare(),
+                None => {
+                    let mut command = run.on_gpus();
+                    command.env("FAKE_CUDA_DEVICES", size.to_string());
+                    command
+                }
+            };
+            let mut ranks = Ranks::start(size, start);
+            (0..size).for_each(|rank| ranks.hears(rank, "works"));
+            // Rank 0 too.
+            let victim = (turn * 3) % size;
+            let killed = now();
+            ranks.kill(victim);
+            for (rank, ended) in
+                ranks.ended().iter().enumerate().filter(|(rank, _)| *rank != victim)
+            {
+                assert!(ended.status.success(), "rank {rank}: {}", ended.said);
+                let said = ended.said.lines().find_map(|line| line.strip_prefix("recovered "));
+                let said = said.unwrap_or_else(|| panic!("rank {rank}: {}", ended.said));
+                for (times, at) in times.iter_mut().zip(said.split(' ')) {
+                    times.push(at.parse::<u64>().expect("a number").saturating_sub(killed));
+                }
+            }
+        }
+        println!("after the death of one of {size} processes, of each other one:");
+        for (part, times) in PARTS.iter().zip(&mut times) {
+            times.sort_unstable();
+            let at = |part: usize| Duration::from_micros(times[(times.len() - 1) * part / 100]);
+            println!("{part}: median {:?}, 90% {:?}, slowest {:?}", at(50), at(90), at(100));
+        }
+    },
+}];
+
+const PARTS: [&str; 4] = ["noticed", "agreed", "connected", "verified"];
+
+/// Microseconds, alike in all processes.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as u64
+}
+
+/// When the survivors had agreed, as the log says.
+struct Notes;
+
+static AGREED: AtomicU64 = AtomicU64::new(0);
+
+impl Log for Notes {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if record.args().to_string().contains("agreed to go on") {
+            AGREED.store(now(), Relaxed);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Few numbers: what counts is the way to them.
+const LEN: usize = 1 << 10;
+
+fn recovers<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().zeros::<f32>(LEN)?;
+    let mut step = |comm: &Communicator<D>| -> Result<bool> {
+        x.copy_from(&vec![1.0; LEN])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        Ok(x.to_vec()?.iter().all(|sum| *sum == comm.size() as f32))
+    };
+    assert!(step(&comm)?);
+    println!("works");
+    while step(&comm).is_ok() {}
+    let noticed = now();
+    println!("{}", comm.recover()?);
+    let connected = now();
+    assert!(step(&comm)?);
+    println!("recovered {noticed} {} {connected} {}", AGREED.load(Relaxed), now());
+    comm.finish()
+}
