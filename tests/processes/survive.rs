@@ -43,18 +43,12 @@ pub(crate) const TESTS: &[Test] = &[
     Test {
         name: "the_survivor_by_our_own_launcher",
         program: || Ok(()),
-        test: |run| {
-            let mut command = with_gpus(run.by(&example("survivor").to_string_lossy(), &[]));
-            command.env("TYPED_NCCL", "cuda:4,survive");
-            let ended = output(command);
-            assert_eq!(ended.status.code(), Some(0), "{ended:?}");
-            says(&ended.stderr, &["rank 1 (process ", "ended by signal 6; the others go on"]);
-            for rank in [0, 2, 3] {
-                let now = if rank == 0 { 0 } else { rank - 1 };
-                let line = format!("[{rank}] rank {now} of 3: 200 steps verified");
-                says(&ended.stdout, &[&line]);
-            }
-        },
+        test: |run| by_our_own(run, "survivor", 200),
+    },
+    Test {
+        name: "survivors_go_back_to_a_checkpoint",
+        program: || Ok(()),
+        test: |run| by_our_own(run, "checkpoints", 100),
     },
     Test {
         name: "processes_that_are_killed_at_random_moments",
@@ -83,6 +77,18 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
 ];
+
+/// An example whose rank 1 kills itself: our own launcher lets the others go on.
+fn by_our_own(run: &Run, name: &str, steps: u64) {
+    let mut command = with_gpus(run.by(&example(name).to_string_lossy(), &[]));
+    command.env("TYPED_NCCL", "cuda:4,survive");
+    let ended = output(command);
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    says(&ended.stderr, &["rank 1 (process ", "ended by signal 6; the others go on"]);
+    for (now, rank) in [0, 2, 3].into_iter().enumerate() {
+        says(&ended.stdout, &[&format!("[{rank}] rank {now} of 3: {steps} steps verified")]);
+    }
+}
 
 /// Who is killed, and how long after the one before.
 #[derive(Debug)]
