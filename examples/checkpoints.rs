@@ -88,7 +88,7 @@ impl<D: Device> Trainer<D> {
         let updated: Vec<u64> = old.iter().zip(sums).map(|(p, g)| p + g).collect();
         self.parameters.copy_from(&updated)?;
         self.step += 1;
-        if self.step % EVERY == 0 {
+        if self.step.is_multiple_of(EVERY) {
             self.checkpoints.take(self.comm.device(), self.step, &self.parameters)?;
         }
         Ok(())
