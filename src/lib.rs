@@ -64,10 +64,11 @@ pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank
 pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Agreed, Becoming, Builder, CanBecomeReady, CanConnect, CanEnqueue,
-    CanGoOn, CanGrow, CanShrink, Change, CommConfig, Communicator, DeviceGiven, Finalized,
-    HasAbortHandle, Health, Initializing, Late, Lost, Mesh, NoDevice, NoSeat, On, OnDevice,
-    Ordered, Ready, Recovery, Revoked, SeatGiven, Shared, SharedChild, Standing, State, Stragglers,
-    Suspended, Uninit, Unnamed, Watch, Within,
+    CanGoOn, CanGrow, CanResume, CanShrink, CanSuspend, Change, CommConfig, Communicator,
+    DeviceGiven, Finalized, HasAbortHandle, HasMemory, Health, Initializing, Late, Lost,
+    MemoryStats, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready, Recovery, Revoked,
+    SeatGiven, Shared, SharedChild, Standing, State, Stragglers, Suspended, Uninit, Unnamed, Watch,
+    Within,
 };
 pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]

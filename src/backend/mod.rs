@@ -26,7 +26,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::DType;
-use crate::communicator::Health;
+use crate::communicator::{Health, MemoryStats};
 use crate::error::{Call, Error, Site, Surplus};
 use crate::{Rank, Result, Team};
 
@@ -479,11 +479,50 @@ pub unsafe trait Lifecycle: Launches {
         Ok(None)
     }
 
-    /// Whether the part of a rank that stays out is over; never blocks.
+    /// Whether the part of a rank that stays out of a division is over, or what
+    /// [`suspend`](Self::suspend) and [`resume`](Self::resume) started; never blocks.
     ///
     /// # Errors
-    /// The division has failed.
+    /// It has failed.
     fn divided(dividing: &mut Self::Dividing) -> Result<bool>;
+
+    /// Whether communicators like this one can be suspended: alike on all ranks.
+    ///
+    /// # Errors
+    /// They cannot.
+    fn can_suspend(comm: &Self::Comm) -> Result<()> {
+        let _ = comm;
+        Ok(())
+    }
+
+    /// Starts to give back what device memory it need not keep; the host does not wait. Called by all of
+    /// its ranks, when they have agreed on it and nothing is under way on any of them. None where it is
+    /// done at once. What is dropped before it is over has failed: the communicator can only be aborted.
+    ///
+    /// # Errors
+    /// It cannot be suspended.
+    fn suspend(comm: &Self::Comm) -> Result<Option<Self::Dividing>> {
+        let _ = comm;
+        Ok(None)
+    }
+
+    /// Starts to take that memory again, in the same way. Until it has, there are no operations.
+    ///
+    /// # Errors
+    /// It cannot be resumed.
+    fn resume(comm: &Self::Comm) -> Result<Option<Self::Dividing>> {
+        let _ = comm;
+        Ok(None)
+    }
+
+    /// What device memory it has for itself.
+    ///
+    /// # Errors
+    /// That is not known.
+    fn memory(comm: &Self::Comm) -> Result<MemoryStats> {
+        let _ = comm;
+        Ok(MemoryStats::default())
+    }
 
     /// A rank of communicator `id` will never connect.
     fn absent(id: u64, rank: Rank, why: &str) {

@@ -34,6 +34,10 @@ pub enum Change {
     },
     /// A rank is late for as long as [`Stragglers::Report`](super::Stragglers::Report) says.
     Late(Late),
+    /// It has given device memory back.
+    Suspension,
+    /// It has taken that memory again.
+    Resumed,
     /// It has ended as its program wants it: by `finish`, or in the background after a drop.
     Finished,
     /// It has ended by `abort`, or because the others did not end with it after a drop.
@@ -54,6 +58,8 @@ impl fmt::Display for Change {
                 write!(f, "grown: from {size_before} ranks to {size}")
             }
             Self::Late(late) => late.fmt(f),
+            Self::Suspension => f.write_str("suspended"),
+            Self::Resumed => f.write_str("resumed"),
             Self::Finished => f.write_str("finished"),
             Self::Aborted { why } => write!(f, "aborted: {why}"),
         }

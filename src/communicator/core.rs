@@ -234,7 +234,8 @@ impl<B: Backend> Core<B> {
         Ok(())
     }
 
-    /// A rank without a child waits for its part in a division to be over.
+    /// A rank waits for its part in what takes all of them to be over: in a division that gives it no
+    /// child, in suspending.
     pub(super) fn stand_by(
         &self,
         dividing: Option<B::Dividing>,
@@ -247,7 +248,7 @@ impl<B: Backend> Core<B> {
             match B::divided(&mut dividing) {
                 Ok(false) if started.elapsed() < time => std::thread::sleep(REST),
                 Ok(false) => {
-                    let report = "the backend is still dividing the communicator".to_owned();
+                    let report = "all ranks have come, and the backend is still at it".to_owned();
                     let waited = started.elapsed();
                     let timeout = Timeout { operation, site, waited, deadline, report };
                     break Err(Error::Timeout(Box::new(timeout)));

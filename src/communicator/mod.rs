@@ -7,6 +7,7 @@
 //! builder ─ build ─> Uninit ─ connect ──────────────────────> Ready ─ finish ─> (Finalized)
 //!                       └──── start ─> Initializing ─ ready ─────┘
 //! Ready ─ revoke ─> Revoked ─ shrink ─> Ready       Ready ─ shrink ─> Ready
+//! Ready ─ suspend ─> Suspended ─ resume ─> Ready     Suspended ─ shrink ─> Ready
 //! every state ─ abort ─> Aborted
 //! ```
 //!
@@ -36,6 +37,7 @@ mod shrink;
 mod split;
 mod starting;
 mod state;
+mod suspend;
 mod unconsumed;
 mod values;
 mod wishes;
@@ -53,9 +55,11 @@ pub use ready::On;
 pub use recovery::{Lost, Recovery};
 pub use split::{Mesh, SharedChild};
 pub use state::{
-    Aborted, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanShrink, Finalized,
-    HasAbortHandle, Initializing, Ready, Revoked, Shared, State, Suspended, Uninit,
+    Aborted, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanResume, CanShrink,
+    CanSuspend, Finalized, HasAbortHandle, HasMemory, Initializing, Ready, Revoked, Shared, State,
+    Suspended, Uninit,
 };
+pub use suspend::MemoryStats;
 pub use values::Agreed;
 pub use within::{Limit, Limits, Within};
 

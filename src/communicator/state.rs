@@ -69,7 +69,7 @@ pub trait State: sealed::Sealed + Sized {
     message = "a communicator that is `{Self}` cannot communicate",
     label = "this needs a `Ready` communicator",
     note = "`Uninit`: `connect()` it first; `Initializing`: `ready()` gives the ready one",
-    note = "`Revoked`: `shrink(&[])` it to those who live; `Suspended`: `abort()` ends it",
+    note = "`Revoked`: `shrink(&[])` it to those who live; `Suspended`: `resume()` it first",
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
 pub trait CanEnqueue: State {
@@ -189,7 +189,7 @@ impl CanBecomeReady for Initializing {
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot go on without some of its ranks",
     label = "this needs a `Ready` communicator",
-    note = "`Revoked`: `shrink(&[])` gives the communicator of those who live",
+    note = "`Revoked` and `Suspended`: `shrink(&[])` gives the communicator of those who live",
     note = "`Shared`: it uses its parent's resources: `abort()` it, and `recover()` the parent",
     note = "`Uninit` and `Initializing`: the others have not come yet; `abort()` it, and take a new seat",
     note = "`Finalized` and `Aborted` are over: take a new seat"
@@ -199,11 +199,10 @@ pub trait CanGoOn: HoldsLive {}
 #[diagnostic::do_not_recommend]
 impl CanGoOn for Ready {}
 
-/// A state in which a communicator is made smaller: [`Ready`] and [`Revoked`].
+/// A state in which a communicator is made smaller: [`Ready`], [`Revoked`] and [`Suspended`].
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot be shrunk",
-    label = "this needs a `Ready` or a `Revoked` communicator",
-    note = "`Suspended`: `abort()` ends it",
+    label = "this needs a `Ready`, a `Revoked` or a `Suspended` communicator",
     note = "`Shared`: it uses its parent's resources: `finish()` it, and shrink the parent",
     note = "`Uninit` and `Initializing`: take seats of a communicator without those ranks",
     note = "`Finalized` and `Aborted` are over: take a new seat"
@@ -215,6 +214,9 @@ impl CanShrink for Ready {}
 
 #[diagnostic::do_not_recommend]
 impl CanShrink for Revoked {}
+
+#[diagnostic::do_not_recommend]
+impl CanShrink for Suspended {}
 
 /// A state in which newcomers can join a communicator: [`Ready`].
 #[diagnostic::on_unimplemented(
@@ -231,8 +233,66 @@ pub trait CanGrow: HoldsLive + CanEnqueue {}
 #[diagnostic::do_not_recommend]
 impl CanGrow for Ready {}
 
-/// A state whose communicator another one can take the place of: what [`CanGoOn`], [`CanShrink`] and
-/// [`CanGrow`] have in common. They differ in their sentences.
+/// A state in which a communicator gives device memory back: [`Ready`].
+#[diagnostic::on_unimplemented(
+    message = "a communicator that is `{Self}` cannot be suspended",
+    label = "this needs a `Ready` communicator",
+    note = "`Suspended`: it is; `resume()` takes its memory again",
+    note = "`Revoked`: `shrink(&[])` it to those who live, then suspend",
+    note = "`Shared`: it uses its parent's resources: `finish()` it, and suspend the parent",
+    note = "`Uninit` and `Initializing` have no memory to give back: connect it first",
+    note = "`Finalized` and `Aborted` are over: take a new seat"
+)]
+pub trait CanSuspend: HoldsLive + CanEnqueue {}
+
+#[diagnostic::do_not_recommend]
+impl CanSuspend for Ready {}
+
+/// A state in which a communicator takes its device memory again: [`Suspended`].
+#[diagnostic::on_unimplemented(
+    message = "only a `Suspended` communicator, as `suspend()` gives it, is resumed",
+    label = "this communicator is `{Self}`",
+    note = "`Ready` and `Shared` ones have their memory",
+    note = "`Revoked`: `shrink(&[])` it to those who live",
+    note = "`Uninit` and `Initializing`: connect it first",
+    note = "`Finalized` and `Aborted` are over: take a new seat"
+)]
+pub trait CanResume: HoldsLive {}
+
+#[diagnostic::do_not_recommend]
+impl CanResume for Suspended {}
+
+/// A state in which a communicator tells what memory it has: [`Ready`] and [`Suspended`].
+#[diagnostic::on_unimplemented(
+    message = "a communicator that is `{Self}` has no memory to tell of",
+    label = "this needs a `Ready` or a `Suspended` communicator",
+    note = "`Shared`: it uses its parent's, of which the parent tells",
+    note = "`Revoked`: `shrink(&[])` it to those who live",
+    note = "`Uninit` and `Initializing`: connect it first",
+    note = "`Finalized` and `Aborted` are over: take a new seat"
+)]
+pub trait HasMemory: HoldsLive {
+    /// The live communicator.
+    #[doc(hidden)]
+    fn with_memory<W: World>(body: &Self::Body<W>) -> &Live<W>;
+}
+
+#[diagnostic::do_not_recommend]
+impl HasMemory for Ready {
+    fn with_memory<W: World>(body: &Live<W>) -> &Live<W> {
+        body
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl HasMemory for Suspended {
+    fn with_memory<W: World>(body: &Live<W>) -> &Live<W> {
+        body
+    }
+}
+
+/// A state whose communicator another one can take the place of: what [`CanGoOn`], [`CanShrink`],
+/// [`CanGrow`] and [`CanSuspend`] have in common. They differ in their sentences.
 #[doc(hidden)]
 pub trait HoldsLive: State {
     /// Whether what is in flight comes to its end first.
@@ -264,14 +324,15 @@ macro_rules! hold_live {
 
 hold_live! {
     Ready drains: true,
+    Suspended drains: false,
     Revoked drains: false,
 }
 
 /// A state in which a communicator may wait, so that another thread may want to end the wait:
-/// [`Initializing`] and [`Ready`].
+/// [`Initializing`], [`Ready`] and [`Suspended`].
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` has no abort handle",
-    label = "this needs an `Initializing` or a `Ready` communicator",
+    label = "this needs an `Initializing`, a `Ready` or a `Suspended` communicator",
     note = "another thread ends a wait with it, and this communicator waits for nobody",
     note = "`abort()` ends a communicator in every state"
 )]
@@ -290,6 +351,13 @@ impl HasAbortHandle for Initializing {
 
 #[diagnostic::do_not_recommend]
 impl HasAbortHandle for Ready {
+    fn health<W: World>(body: &Live<W>) -> &Arc<Health> {
+        &body.core.health
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl HasAbortHandle for Suspended {
     fn health<W: World>(body: &Live<W>) -> &Arc<Health> {
         &body.core.health
     }

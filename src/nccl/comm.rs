@@ -22,7 +22,7 @@ use super::values::{self, Operator};
 use super::watch;
 use super::window::Windowed;
 use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Pace, Part, Slot, Streams};
-use crate::communicator::Health;
+use crate::communicator::{Health, MemoryStats};
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::{Error, Surplus};
 use crate::{DType, Rank, Result};
@@ -455,6 +455,22 @@ unsafe impl Lifecycle for CudaBackend {
 
     fn joined(joining: &mut Joining) -> Result<Option<Comm>> {
         joining.made()
+    }
+
+    fn can_suspend(comm: &Comm) -> Result<()> {
+        comm.can_suspend()
+    }
+
+    fn suspend(comm: &Comm) -> Result<Option<Making>> {
+        comm.suspend().map(Some)
+    }
+
+    fn resume(comm: &Comm) -> Result<Option<Making>> {
+        comm.resume().map(Some)
+    }
+
+    fn memory(comm: &Comm) -> Result<MemoryStats> {
+        comm.memory_stats()
     }
 
     fn absent(id: u64, rank: Rank, why: &str) {

@@ -21,6 +21,7 @@ mod recorder;
 mod release;
 mod signals;
 mod split;
+mod suspend;
 mod traffic;
 mod values;
 mod watch;

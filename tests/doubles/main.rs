@@ -36,6 +36,8 @@ mod signals;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod stuck;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod suspend;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod transfers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod waits;

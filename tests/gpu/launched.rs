@@ -18,6 +18,19 @@ pub(crate) fn a_process_for_each_gpu() -> Result<()> {
     all_succeed(vec![command.spawn().map_err(Error::other)?])
 }
 
+pub(crate) fn processes_that_suspend() -> Result<()> {
+    if env::var_os(STARTED).is_some() {
+        return launch!(suspends);
+    }
+    let mut command = again()?;
+    command.env("TYPED_NCCL", "cuda:2");
+    all_succeed(vec![command.spawn().map_err(Error::other)?])
+}
+
+fn suspends<D: Device>(comm: Communicator<D>) -> Result<()> {
+    crate::survive::suspends(comm)
+}
+
 pub(crate) fn processes_of_torchrun() -> Result<()> {
     if env::var_os(STARTED).is_some() {
         return launch!(adds);

@@ -30,6 +30,8 @@ mod plans;
 mod stale;
 mod stress;
 mod survive;
+#[path = "../suspend/body.rs"]
+mod suspend;
 mod windows;
 
 use std::process::ExitCode;
@@ -88,6 +90,7 @@ const TESTS: &[Test] = tests! {
     lifecycle::connecting_to_a_rank_that_left: 2, 40;
     lifecycle::the_end_while_a_rank_connects: 2, 40;
     launched::a_process_for_each_gpu: 2, 60;
+    launched::processes_that_suspend: 2, 60;
     launched::processes_of_torchrun: 2, 60;
     memory::dropped_in_flight: 1, 60;
     memory::order_across_streams: 1, 60;
@@ -102,6 +105,10 @@ const TESTS: &[Test] = tests! {
     survive::the_others_go_on_when_a_rank_aborts: 2, 60;
     survive::a_communicator_is_shrunk_well_and_revoked: 2, 60;
     survive::ranks_of_before_are_refused: 2, 60;
+    survive::suspended_and_resumed: 1, 60;
+    survive::a_rank_dies_while_it_is_suspended: 2, 60;
+    survive::a_rank_dies_instead_of_suspending: 2, 60;
+    survive::a_deadline_passes_while_suspending: 2, 60;
     windows::puts_land_and_signals_say_so: 1, 60;
     windows::signals_count_by_peer_and_slot: 1, 60;
     windows::windows_close_and_their_memory_goes_on: 1, 60;

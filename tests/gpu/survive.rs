@@ -1,5 +1,7 @@
 //! A rank ends, and the others go on: as threads of one process, each with a GPU.
 
+use std::sync::Barrier;
+
 use typed_nccl::{Communicator, Cuda, Error, Rank, Result, Sum, World};
 
 use crate::common::ranks;
@@ -120,6 +122,57 @@ pub(crate) fn ranks_of_before_are_refused() -> Result<()> {
         let comm = place.init()?;
         comm.barrier()?;
         crate::stale::ranks_of_before_are_refused(comm)
+    })?;
+    Ok(())
+}
+
+pub(crate) fn suspended_and_resumed() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| -> Result<()> { suspends(place.init()?) })?;
+    Ok(())
+}
+
+/// Numbers are there again, where NCCL can suspend.
+pub(crate) fn suspends<W: World>(comm: Communicator<W>) -> Result<()> {
+    match comm.memory_stats() {
+        Ok(stats) => println!("rank {}: {stats}", comm.rank()),
+        Err(Error::Unsupported(old)) => {
+            println!("SKIPPED: {old}");
+            let failed = comm.try_suspend().expect_err("it is too old");
+            assert!(matches!(failed.error, Error::Unsupported(_)), "{}", failed.error);
+            adds_up(&failed.value)?;
+            return failed.value.finish();
+        }
+        Err(error) => return Err(error),
+    }
+    crate::suspend::what_there_was_is_there_again(comm)
+}
+
+pub(crate) fn a_rank_dies_while_it_is_suspended() -> Result<()> {
+    let n = ranks()?;
+    let all = Barrier::new(n);
+    Cuda::spmd(n, |place| -> Result<()> {
+        crate::suspend::a_rank_dies_while_it_is_suspended(place.init()?, &all)
+    })?;
+    Ok(())
+}
+
+pub(crate) fn a_rank_dies_instead_of_suspending() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| -> Result<()> {
+        let comm = place.init()?;
+        comm.barrier()?;
+        crate::suspend::a_rank_dies_instead(comm)
+    })?;
+    Ok(())
+}
+
+pub(crate) fn a_deadline_passes_while_suspending() -> Result<()> {
+    Cuda::spmd(2, |place| -> Result<()> {
+        let (seat, device) = place.into_parts();
+        let comm = Communicator::builder().seat(seat).device(device);
+        let comm = comm.config(crate::suspend::impatient()).build().connect()?;
+        crate::suspend::a_deadline_passes(comm, || {
+            std::thread::sleep(std::time::Duration::from_millis(600));
+        })
     })?;
     Ok(())
 }

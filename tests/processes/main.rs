@@ -45,6 +45,8 @@ mod strangers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod survive;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod suspend;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod twins;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
@@ -58,6 +60,7 @@ fn main() {
         kills::TESTS,
         survive::TESTS,
         recovery::TESTS,
+        suspend::TESTS,
         misuse::TESTS,
         machines::TESTS,
         strangers::TESTS,

@@ -1,8 +1,8 @@
 //! The health of a communicator is that of its operations.
 
-use typed_nccl::{Communicator, Host, Result, Suspended};
+use typed_nccl::{Communicator, Host, Result, Standing, Suspended};
 
-fn watch(comm: &Communicator<Host, Suspended>) -> Result<()> {
+fn watch(comm: &Communicator<Host, Suspended>) -> Result<Standing> {
     comm.health()
 }
 

@@ -94,6 +94,29 @@ fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
     })
 }
 
+/// Device memory that each communicator is said to have, in bytes.
+const SUSPENDABLE: u64 = 48 << 20;
+const PERSISTENT: u64 = 16 << 20;
+
+/// What suspends or resumes a communicator: waits for the device and for all ranks.
+fn shift(state: &mut State, comm: Place<ncclComm>, suspended: bool) -> Answer {
+    let Some(member) = state.moving(comm) else {
+        state.live(comm)?.suspended = suspended;
+        return Ok(());
+    };
+    if member.is_busy() {
+        return Err(Refusal::usage("operations are under way, here or on other ranks"));
+    }
+    if member.shares() {
+        return Err(Refusal::usage("its memory is that of other communicators too"));
+    }
+    moves::later(move || {
+        moves::barrier(&member)?;
+        State::lock().live(comm)?.suspended = suspended;
+        Ok(())
+    })
+}
+
 /// A parent that can have children; one that is revoked can.
 fn parent(state: &mut State, comm: Place<ncclComm>) -> Result<Communicator, Refusal> {
     let parent = *state.live(comm)?;
@@ -299,17 +322,14 @@ exports! {
             return Err(Refusal::argument(format!("{flags} is nothing to suspend")));
         }
         state.ready(comm)?;
-        state.live(comm)?.suspended = true;
-        Ok(())
+        shift(state, comm, true)
     };
 
     answer fn ncclCommResume(comm: ncclComm_t) -> ncclResult_t = |state| {
-        let found = state.live(comm)?;
-        if !found.suspended {
+        if !state.live(comm)?.suspended {
             return Err(Refusal::usage("it is not suspended"));
         }
-        found.suspended = false;
-        Ok(())
+        shift(state, comm, false)
     };
 
     answer fn ncclCommMemStats(
@@ -320,7 +340,10 @@ exports! {
         let suspended = state.live(comm)?.suspended;
         match stat {
             ncclCommMemStat_t::ncclStatGpuMemSuspended => value.put(suspended.into()),
-            stat if stat.name().is_some() => value.put(0),
+            // What is suspended counts too.
+            ncclCommMemStat_t::ncclStatGpuMemSuspend => value.put(SUSPENDABLE),
+            ncclCommMemStat_t::ncclStatGpuMemPersist => value.put(PERSISTENT),
+            ncclCommMemStat_t::ncclStatGpuMemTotal => value.put(SUSPENDABLE + PERSISTENT),
             stat => Err(Refusal::argument(format!("{stat:?} is not told"))),
         }
     };

@@ -149,6 +149,19 @@ pub(crate) fn shrink(
     join(&[id], (own, left.len()), parent.terms())
 }
 
+/// Waits until all ranks have come.
+pub(crate) fn barrier(member: &Arc<Member>) -> Result<(), Refusal> {
+    let (room, number) = (&member.room, member.count(Counted::Barrier));
+    let what = format!("barrier{number}");
+    let everybody: Vec<usize> = (0..room.size).collect();
+    room.post(&what, &everybody, &[&[1]]);
+    let _hold = Hold::new();
+    for rank in everybody {
+        member.wait(|| room.take(&what, rank)).ok_or_else(revoked)?;
+    }
+    Ok(())
+}
+
 fn child(parent: &Member, name: &str) -> Id {
     let room = parent.room.path.file_name().unwrap_or_default().to_string_lossy();
     Id(format!("{room}.{name}"))

@@ -59,6 +59,7 @@ pub(crate) enum Counted {
     RecvFrom(usize),
     Child,
     Window,
+    Barrier,
 }
 
 /// What has to be connected before it is used.
@@ -130,6 +131,11 @@ impl Member {
     /// Whether operations are under way.
     pub(crate) fn is_busy(&self) -> bool {
         !self.state().under_way.is_empty()
+    }
+
+    /// Whether other communicators share its resources.
+    pub(crate) fn shares(&self) -> bool {
+        self.life.members().iter().filter(|member| member.strong_count() > 0).count() > 1
     }
 
     /// Looks until there is something; none if the communicator is over before.

@@ -1,0 +1,94 @@
+//! Suspending and resuming: `ncclCommSuspend` and `ncclCommResume`, which all ranks call.
+//!
+//! NCCL waits for the whole device, then for the other ranks, with no way out but the communicator's
+//! abort flag. So it is called on a thread of its own, as a division is, and a rank that is lost
+//! meanwhile frees the others by a revocation. Windows and what is registered keep their memory: NCCL
+//! unmaps what it allocated for connections, and maps it again at the same addresses.
+
+use nccl_sys::{NCCL_SUSPEND_MEM, ncclComm_t, ncclCommMemStat_t, ncclResult_t};
+
+use super::api::unsupported;
+use super::comm::Comm;
+use super::exit;
+use super::making::{Making, Parent};
+use crate::Result;
+use crate::communicator::{MemoryStats, ended};
+use crate::error::{Error, Unsupported};
+
+impl Comm {
+    pub(super) fn can_suspend(&self) -> Result<()> {
+        let missing = |missing| unsupported("suspending a communicator", missing);
+        self.nccl.api.ncclCommSuspend().map_err(missing)?;
+        if !self.split_share {
+            return Ok(());
+        }
+        // Its children have the same memory manager, so NCCL refuses it while there is one.
+        Err(Error::Unsupported(Box::new(Unsupported {
+            what: "suspending a communicator".to_owned(),
+            needs: "one whose children have resources of their own".to_owned(),
+            found: "`CommConfig::split_share` is set: configure it without".to_owned(),
+        })))
+    }
+
+    pub(super) fn suspend(&self) -> Result<Making> {
+        let missing = |missing| unsupported("suspending a communicator", missing);
+        let suspend = self.nccl.api.ncclCommSuspend().map_err(missing)?;
+        self.shift("ncclCommSuspend", move |comm| {
+            // SAFETY: the communicator lives: its end waits for this, and its rank makes no other call
+            // with it meanwhile. Every rank is idle.
+            unsafe { suspend(comm, NCCL_SUSPEND_MEM) }
+        })
+    }
+
+    pub(super) fn resume(&self) -> Result<Making> {
+        let missing = |missing| unsupported("resuming a communicator", missing);
+        let resume = self.nccl.api.ncclCommResume().map_err(missing)?;
+        self.shift("ncclCommResume", move |comm| {
+            // SAFETY: as above; it is suspended, which its type says.
+            unsafe { resume(comm) }
+        })
+    }
+
+    fn shift(
+        &self,
+        function: &'static str,
+        call: impl FnOnce(ncclComm_t) -> ncclResult_t + Send + 'static,
+    ) -> Result<Making> {
+        let (shared, health, nccl, gpu) =
+            (self.shared.clone(), self.health.clone(), self.nccl, self.gpu);
+        let parent = Parent { comm: shared.clone(), health: health.clone() };
+        let thread = format!("{function} of rank {}", shared.rank);
+        let call = move || {
+            gpu.bind()?;
+            let inside = exit::enter(health.id()).ok_or_else(|| ended(&health))?;
+            let result = shared.divides(call);
+            drop(inside);
+            nccl.check(function, None, result.ok_or_else(|| ended(&health))?).map_err(|error| {
+                shared.family.hear_of_deaths(&health);
+                health.check().err().unwrap_or(error)
+            })?;
+            Ok(None)
+        };
+        Making::start(thread, self.size as usize, Some(parent), call)
+    }
+
+    pub(super) fn memory_stats(&self) -> Result<MemoryStats> {
+        let total = self.statistic(ncclCommMemStat_t::ncclStatGpuMemTotal)?;
+        let suspendable = self.statistic(ncclCommMemStat_t::ncclStatGpuMemSuspend)?;
+        let persistent = self.statistic(ncclCommMemStat_t::ncclStatGpuMemPersist)?;
+        // NCCL counts what is suspended too.
+        let is_suspended = self.statistic(ncclCommMemStat_t::ncclStatGpuMemSuspended)? != 0;
+        let held = if is_suspended { total.saturating_sub(suspendable) } else { total };
+        Ok(MemoryStats { held, total, suspendable, persistent })
+    }
+
+    fn statistic(&self, which: ncclCommMemStat_t) -> Result<u64> {
+        let missing = |missing| unsupported("statistics of memory", missing);
+        let stats = self.nccl.api.ncclCommMemStats().map_err(missing)?;
+        let mut value = 0;
+        // SAFETY: the communicator lives and its rank's thread asks; `value` is a place for a number.
+        let result = unsafe { stats(self.handle, which, &raw mut value) };
+        self.nccl.check("ncclCommMemStats", None, result)?;
+        Ok(value)
+    }
+}

@@ -1,0 +1,116 @@
+//! Suspending and resuming, on threads; `tests/gpu` has the same for GPUs.
+
+mod body;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use typed_nccl::{AnyDevice, Change, CommConfig, Communicator, Error, Host, Result, Seat};
+
+/// Runs a body on each of so many ranks. What hangs is told.
+fn watched(
+    n: usize,
+    config: CommConfig,
+    body: impl Fn(Communicator<Host<AnyDevice>>) -> Result<()> + Send + Sync + 'static,
+) {
+    let (told, hears) = channel();
+    let body = Arc::new(body);
+    for (ordinal, seat) in (0..).zip(Seat::local(n)) {
+        let (told, body, config) = (told.clone(), body.clone(), config.clone());
+        thread::spawn(move || {
+            let run = || {
+                let comm = Communicator::builder().seat(seat).device(Host::any(ordinal)?);
+                let comm = comm.config(config).build().connect()?;
+                comm.barrier()?;
+                body(comm)
+            };
+            let _ = told.send(catch_unwind(AssertUnwindSafe(run)));
+        });
+    }
+    for _ in 0..n {
+        let outcome = hears.recv_timeout(Duration::from_secs(60)).expect("no rank hangs");
+        outcome.expect("no rank panics").unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn what_there_was_is_there_again() {
+    watched(3, CommConfig::default(), body::what_there_was_is_there_again);
+}
+
+#[test]
+fn a_rank_dies_while_it_is_suspended() {
+    let all = Barrier::new(3);
+    watched(3, CommConfig::default(), move |comm| {
+        body::a_rank_dies_while_it_is_suspended(comm, &all)
+    });
+}
+
+#[test]
+fn a_rank_dies_instead() {
+    watched(3, CommConfig::default(), body::a_rank_dies_instead);
+}
+
+#[test]
+fn a_deadline_passes() {
+    watched(2, body::impatient(), |comm| {
+        body::a_deadline_passes(comm, || thread::sleep(Duration::from_millis(600)))
+    });
+}
+
+#[test]
+fn a_host_has_no_memory_of_its_own() {
+    watched(1, CommConfig::default(), |comm| {
+        assert_eq!(comm.memory_stats()?, typed_nccl::MemoryStats::default());
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_dropped_one_and_an_aborted_one_end() {
+    let all = Barrier::new(2);
+    watched(2, CommConfig::default(), move |comm| {
+        let handle = comm.abort_handle();
+        let comm = comm.suspend()?;
+        all.wait();
+        assert!(handle.abort("enough"));
+        let failed = comm.try_resume().expect_err("it is to be aborted");
+        assert!(matches!(failed.error, Error::Aborted(_)), "{}", failed.error);
+        drop(failed.value);
+        Ok(())
+    });
+    watched(2, CommConfig::default(), |comm| {
+        drop(comm.suspend()?);
+        Ok(())
+    });
+}
+
+#[test]
+fn ranks_that_do_different_things_are_told() {
+    watched(2, CommConfig::default(), |comm| {
+        let outcome = match comm.rank().index() {
+            0 => comm.try_suspend().map(drop).map_err(|failed| failed.error),
+            _ => comm.barrier(),
+        };
+        let error = outcome.expect_err("they differ");
+        assert!(matches!(error, Error::ValueMismatch(_)), "{error}");
+        assert!(error.to_string().contains("suspend"), "{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_watch_is_told() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let seen = told.clone();
+    let watch = move |change: &Change| {
+        seen.lock().expect("nobody panics").push(change.to_string());
+    };
+    let config = CommConfig::builder().watch(watch).build();
+    watched(1, config, |comm| comm.suspend()?.resume()?.finish());
+    let told = told.lock().expect("nobody panics").clone();
+    assert_eq!(told[1..3], ["suspended".to_owned(), "resumed".to_owned()], "{told:?}");
+}

@@ -1,0 +1,60 @@
+//! What was aborted has no transitions.
+
+use std::time::Instant;
+
+use typed_nccl::{
+    AbortHandle, Aborted, Communicator, Host, Invitation, MemoryStats, Recovery, Result, Revoked,
+    Suspended,
+};
+
+fn connect(comm: Communicator<Host, Aborted>) -> Result<Communicator<Host>> {
+    comm.connect()
+}
+
+fn wait(comm: Communicator<Host, Aborted>, until: Instant) -> bool {
+    comm.try_ready(until).is_ok()
+}
+
+fn work(comm: &Communicator<Host, Aborted>) -> Result<()> {
+    comm.barrier()
+}
+
+fn shrink(comm: Communicator<Host, Aborted>) -> Result<Communicator<Host>> {
+    comm.shrink(&[1])
+}
+
+fn invite(comm: &Communicator<Host, Aborted>) -> Result<Invitation> {
+    comm.invite(1)
+}
+
+fn revoke(comm: Communicator<Host, Aborted>) -> Communicator<Host, Revoked> {
+    comm.revoke()
+}
+
+fn recover(comm: &mut Communicator<Host, Aborted>) -> Result<Recovery> {
+    comm.recover()
+}
+
+fn suspend(comm: Communicator<Host, Aborted>) -> Result<Communicator<Host, Suspended>> {
+    comm.suspend()
+}
+
+fn resume(comm: Communicator<Host, Aborted>) -> Result<Communicator<Host>> {
+    comm.resume()
+}
+
+fn memory(comm: &Communicator<Host, Aborted>) -> Result<MemoryStats> {
+    comm.memory_stats()
+}
+
+fn finish(comm: Communicator<Host, Aborted>) -> Result<()> {
+    comm.finish()
+}
+
+fn handle(comm: &Communicator<Host, Aborted>) -> AbortHandle {
+    comm.abort_handle()
+}
+
+fn main() {
+    _ = (connect, wait, work, shrink, invite, revoke, recover, suspend, resume, memory, finish, handle);
+}
