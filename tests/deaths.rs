@@ -183,9 +183,10 @@ impl Held {
         }
     }
 
-    /// A communicator that is never forgotten is a few KiB; who has the most ranks at once is chance.
+    /// Lists keep the room of the longest time. What is never forgotten grows with the deaths: without the
+    /// engine's sweep by 40 KiB in a hundred.
     fn is_no_more_than(&self, before: &Self) -> bool {
         (self.threads <= before.threads && self.files <= before.files)
-            && (self.children == 0 && self.bytes <= before.bytes + 2048)
+            && (self.children == 0 && self.bytes <= before.bytes + (8 << 10))
     }
 }
