@@ -37,6 +37,8 @@ mod element;
 mod entry;
 mod group;
 mod host;
+#[cfg(feature = "cuda")]
+mod interop;
 mod launcher;
 mod memory;
 #[cfg(feature = "cuda")]
@@ -84,8 +86,8 @@ pub use float8::{F8E4M3, F8E5M2};
 pub use group::Group;
 pub use half::{bf16, f16};
 pub use memory::{
-    Buffer, Copying, DeviceMem, Elements, MemoryKind, NcclMem, Pinned, Readable, RecordRead,
-    RecordWrite, SameDtype, Slice, SliceMut, WindowMemory, Writable,
+    Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, Lend, MemoryKind, NcclMem,
+    Pinned, Readable, RecordRead, RecordWrite, SameDtype, Slice, SliceMut, WindowMemory, Writable,
 };
 pub use p2p::Splits;
 pub use rank::{AsRank, Rank};
@@ -107,6 +109,9 @@ mod shown {
 
     #[doc = include_str!("../docs/plans.md")]
     mod plans {}
+
+    #[doc = include_str!("../docs/interop.md")]
+    mod interop {}
 
     #[doc = include_str!("../docs/survive.md")]
     mod survive {}

@@ -17,7 +17,7 @@ use crate::trace;
 pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(600);
 
 /// How long a wait rests before it looks at health and deadline again.
-const REST: Duration = Duration::from_millis(5);
+pub(crate) const REST: Duration = Duration::from_millis(5);
 
 /// The communicator whose call waits: until it returns, nobody makes another.
 #[derive(Clone, Copy)]

@@ -210,6 +210,27 @@ unsafe impl Copies for NullBackend {
     ) -> Result<()> {
         Ok(())
     }
+
+    unsafe fn copy(
+        _: &Handle,
+        _: (&Arc<Allocation<Self>>, usize),
+        _: (&Arc<Allocation<Self>>, usize),
+        _: usize,
+        _: Site,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn fill(
+        _: &Handle,
+        _: (&Arc<Allocation<Self>>, usize),
+        _: [u8; 8],
+        _: usize,
+        _: usize,
+        _: Site,
+    ) -> Result<()> {
+        Ok(())
+    }
 }
 
 // SAFETY: closures do not run.

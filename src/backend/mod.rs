@@ -18,7 +18,7 @@ pub use wire::{Listener, Wire};
 
 pub use crate::communicator::{Limit, Limits};
 pub use crate::control::{Exchange, Submission};
-pub use crate::memory::Allocation;
+pub use crate::memory::{Allocation, Owner};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::DType;
 use crate::communicator::{Health, MemoryStats};
-use crate::error::{Call, Error, Site, Surplus};
+use crate::error::{Call, Error, Site, Surplus, Unsupported};
 use crate::{Rank, Result, Team};
 
 /// Everything that a device's backend does.
@@ -47,7 +47,7 @@ pub enum AllocKind {
 /// Memory on a device.
 ///
 /// # Safety
-/// A block is `bytes` long, aligned to at least 16, and every byte is initialised and stays
+/// A block that is allocated is `bytes` long, aligned to at least 16, and every byte is initialised and stays
 /// readable and writable through the backend until the block is dropped. Dropping a block neither
 /// blocks nor panics.
 pub unsafe trait Memory: Sized + 'static {
@@ -94,6 +94,33 @@ pub unsafe trait Memory: Sized + 'static {
         bytes: usize,
         site: Site,
     ) -> Result<()>;
+
+    /// A block over `bytes` bytes of somebody else's, aligned for their elements only.
+    ///
+    /// # Errors
+    /// It has no such blocks.
+    ///
+    /// # Safety
+    /// The bytes are on the device of that ordinal, initialised, and the block's alone until it goes to
+    /// [`let_go`](Self::let_go); those of no elements are nowhere.
+    unsafe fn adopt(ordinal: u32, start: *mut u8, bytes: usize) -> Result<Self::Block> {
+        let _ = (ordinal, start, bytes);
+        Err(Error::Unsupported(Box::new(Unsupported {
+            what: "memory of somebody else's".to_owned(),
+            needs: "a device that can use it".to_owned(),
+            found: format!("`{}` cannot", Self::KIND),
+        })))
+    }
+
+    /// [`retire`](Self::retire) for a block of [`adopt`](Self::adopt). Drops the owner when no work on
+    /// the streams can use the block any more.
+    fn let_go(block: Self::Block, owner: Option<Owner>, streams: Vec<Self::Stream>)
+    where
+        Self: Streams,
+    {
+        drop((block, streams));
+        drop(owner);
+    }
 
     /// Takes back a block that nobody names any more. Work enqueued on `streams` may still use it;
     /// nothing else does. Neither blocks nor panics. A backend whose queues hold what they use has
@@ -212,7 +239,7 @@ pub enum Culprit {
     Program,
 }
 
-/// Copies in stream order between pinned host memory and the device.
+/// Copies in stream order, between pinned host memory and the device and within the device.
 ///
 /// # Safety
 /// Pinned memory is `bytes` long, aligned to at least 16, initialised, and readable and writable
@@ -267,6 +294,41 @@ pub unsafe trait Copies: Streams {
         bytes: usize,
         site: Site,
     ) -> Result<Self::Point>
+    where
+        Self: Backend;
+
+    /// Enqueues a copy of `bytes` bytes within the device, from and to these bytes on.
+    ///
+    /// # Errors
+    /// The device reports one.
+    ///
+    /// # Safety
+    /// Both ranges are inside, and apart; both allocations' earlier uses are ordered before.
+    unsafe fn copy(
+        stream: &Self::Stream,
+        from: (&Arc<Allocation<Self>>, usize),
+        to: (&Arc<Allocation<Self>>, usize),
+        bytes: usize,
+        site: Site,
+    ) -> Result<()>
+    where
+        Self: Backend;
+
+    /// Enqueues writing `count` times the first `size` bytes of `value` (1, 2, 4 or 8) from this byte on.
+    ///
+    /// # Errors
+    /// The device reports one.
+    ///
+    /// # Safety
+    /// The range is inside and aligned to `size`; the allocation's earlier uses are ordered before.
+    unsafe fn fill(
+        stream: &Self::Stream,
+        to: (&Arc<Allocation<Self>>, usize),
+        value: [u8; 8],
+        size: usize,
+        count: usize,
+        site: Site,
+    ) -> Result<()>
     where
         Self: Backend;
 }

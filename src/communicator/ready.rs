@@ -11,7 +11,7 @@ use super::{
 use crate::backend::{Backend, Lifecycle, Streams};
 use crate::error::{BadLength, Error, NoSuchRank, OtherDevice, Site};
 use crate::stream::StreamCore;
-use crate::{Buffer, Device, Element, Mark, Numeric, PreMulSum, Rank, Result, Stream, World, wait};
+use crate::{Buffer, Device, Mark, Numeric, PreMulSum, Rank, Result, Stream, World, element, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -143,7 +143,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let core = &mut S::live_mut(&mut self.body).core;
-        let (dtype, bytes) = (T::DTYPE, scalar_bytes(scalar));
+        let (dtype, bytes) = (T::DTYPE, element::bytes(scalar));
         let operator = Back::<W>::pre_mul_sum(core.comm()?, dtype, bytes)?;
         let made = Made { operator, dtype, scalar: Scalar::Host(bytes) };
         Ok(PreMulSum::new(core.add_operator(made)?))
@@ -270,19 +270,4 @@ impl<B: Backend> StreamCore<B> {
         let point = <B as Streams>::point(self.raw())?;
         wait::until(vec![(self.shared(), point)], Some(within), operation, site)
     }
-}
-
-/// The bytes of one element, the rest zero.
-fn scalar_bytes<T: Element>(scalar: T) -> [u8; 8] {
-    let mut bytes = [0_u8; 8];
-    // SAFETY: every element type is plain data of 1 to 8 bytes without padding (asserted against
-    // `DType::size` where they are listed), so its bytes are initialised and fit.
-    unsafe {
-        std::ptr::copy_nonoverlapping(
-            std::ptr::from_ref(&scalar).cast::<u8>(),
-            bytes.as_mut_ptr(),
-            size_of::<T>(),
-        );
-    }
-    bytes
 }

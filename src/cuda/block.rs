@@ -8,10 +8,10 @@ use cudarc::driver::{result, sys};
 use super::aside::Aside;
 use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
-use crate::backend::{AllocKind, Memory};
+use crate::backend::{AllocKind, Memory, Owner};
 use crate::error::{Error, NoMemory, Site};
 
-/// A range of device memory, owned.
+/// A range of device memory.
 pub struct Block {
     raw: Raw,
     gpu: &'static Gpu,
@@ -135,13 +135,25 @@ fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
 
 // SAFETY: a block is `bytes` bytes or more of its allocator's, aligned to 512, and zeroed before
 // anybody sees it. It goes back to the list of its device, which frees nothing by itself, and is given
-// out again when all work that may use it is over.
+// out again when all work that may use it is over. One that is adopted is somebody else's, who is dropped then.
 unsafe impl Memory for CudaBackend {
     const KIND: &'static str = "cuda";
     type Block = Block;
 
     fn alloc(ordinal: u32, bytes: usize, kind: AllocKind) -> Result<Block> {
         Block::zeroed(Gpu::open(ordinal)?, bytes, kind)
+    }
+
+    unsafe fn adopt(ordinal: u32, start: *mut u8, bytes: usize) -> Result<Block> {
+        let address = start.expose_provenance() as sys::CUdeviceptr;
+        let raw = Raw { address, bytes, kind: AllocKind::Device, aside: None };
+        Ok(Block { raw, gpu: Gpu::open(ordinal)? })
+    }
+
+    fn let_go(block: Block, owner: Option<Owner>, streams: Vec<Arc<CudaStream>>) {
+        if let Some(owner) = owner {
+            block.gpu.blocks.release(block.gpu, owner, streams);
+        }
     }
 
     unsafe fn read(block: &Block, offset: usize, to: *mut u8, bytes: usize, _: Site) -> Result<()> {

@@ -120,6 +120,70 @@ unsafe impl Copies for CudaBackend {
         let copy = || unsafe { sys::cuMemcpyDtoHAsync_v2(start, address, bytes, stream.raw()) };
         enqueue(stream, to, bytes, copy)
     }
+
+    unsafe fn copy(
+        stream: &Arc<CudaStream>,
+        (from, start): (&Arc<Allocation<Self>>, usize),
+        (to, offset): (&Arc<Allocation<Self>>, usize),
+        bytes: usize,
+        _: Site,
+    ) -> Result<()> {
+        let from = from.block().at(start) as sys::CUdeviceptr;
+        let to = to.block().at(offset) as sys::CUdeviceptr;
+        within(stream, "copying", bytes, || {
+            // SAFETY: the caller keeps both ranges inside, and other uses away.
+            unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw()) }
+        })
+    }
+
+    unsafe fn fill(
+        stream: &Arc<CudaStream>,
+        (to, offset): (&Arc<Allocation<Self>>, usize),
+        value: [u8; 8],
+        size: usize,
+        count: usize,
+        _: Site,
+    ) -> Result<()> {
+        let to = to.block().at(offset) as sys::CUdeviceptr;
+        let [a, b, c, d, rest @ ..] = value;
+        let (low, high) = (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes(rest));
+        let (raw, alike) = (stream.raw(), low == high);
+        within(stream, "filling", count, || match (size, alike) {
+            // SAFETY: the caller keeps the range inside, and other uses away.
+            (1, _) => unsafe { sys::cuMemsetD8Async(to, a, count, raw) },
+            // SAFETY: as above; aligned by the caller's promise.
+            (2, _) => unsafe { sys::cuMemsetD16Async(to, u16::from_ne_bytes([a, b]), count, raw) },
+            // SAFETY: as above.
+            (4, _) => unsafe { sys::cuMemsetD32Async(to, low, count, raw) },
+            // SAFETY: as above; both halves are alike.
+            (_, true) => unsafe { sys::cuMemsetD32Async(to, low, 2 * count, raw) },
+            _ => {
+                // The driver has no values of 8 bytes: rows of one half each, 8 bytes apart.
+                // SAFETY: as above.
+                let first = unsafe { sys::cuMemsetD2D32Async(to, 8, low, 1, count, raw) };
+                if first != sys::CUresult::CUDA_SUCCESS {
+                    return first;
+                }
+                // SAFETY: as above.
+                unsafe { sys::cuMemsetD2D32Async(to + 4, 8, high, 1, count, raw) }
+            }
+        })
+    }
+}
+
+/// Enqueues what touches device memory only.
+fn within(
+    stream: &CudaStream,
+    doing: &'static str,
+    len: usize,
+    work: impl FnOnce() -> sys::CUresult,
+) -> Result<()> {
+    let gpu = stream.gpu();
+    gpu.bind()?;
+    if len == 0 {
+        return Ok(());
+    }
+    work().result().map_err(|error| driver::failed(doing, gpu.ordinal(), error))
 }
 
 fn enqueue(
@@ -136,7 +200,7 @@ fn enqueue(
     let point = Recorded::now(stream).inspect_err(|_| {
         // The copy may be under way and nobody can tell when it is over: wait for the device, which
         // fails too if it is lost and copies no more.
-        // SAFETY: streams are never destroyed.
+        // SAFETY: streams of ours are never destroyed, others are kept.
         let _ = unsafe { result::stream::synchronize(stream.raw()) };
     })?;
     pinned.used_until(&point);

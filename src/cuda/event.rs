@@ -52,6 +52,10 @@ impl Event {
         }
     }
 
+    pub(super) fn raw(&self) -> sys::CUevent {
+        self.raw.0
+    }
+
     /// Blocks until it is reached.
     pub(super) fn sync(&self) -> Result<(), DriverError> {
         // SAFETY: as in `reached`.
@@ -88,8 +92,8 @@ impl Recorded {
         self.0.event.reached()
     }
 
-    pub(super) fn raw(&self) -> sys::CUevent {
-        self.0.event.raw.0
+    pub(super) fn event(&self) -> &Event {
+        &self.0.event
     }
 
     pub(super) fn stream(&self) -> &Arc<CudaStream> {

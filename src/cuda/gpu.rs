@@ -68,6 +68,11 @@ impl Gpu {
         Some(format!("PCI {domain:04x}:{bus:02x}:{device:02x}"))
     }
 
+    /// Its primary context.
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
     pub(crate) fn ordinal(&self) -> u32 {
         self.ordinal
     }

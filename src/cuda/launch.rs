@@ -1,6 +1,7 @@
 //! User compute: closures that get device addresses and the raw stream.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -60,10 +61,10 @@ impl<T> DeviceViewMut<'_, T> {
 }
 
 /// The stream that a launched closure enqueues on, for CUDA's own functions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct RawStream<'r> {
     handle: *mut c_void,
-    scope: PhantomData<&'r ()>,
+    stream: &'r CudaStream,
 }
 
 impl RawStream<'_> {
@@ -71,6 +72,18 @@ impl RawStream<'_> {
     /// runs.
     pub fn as_ptr(&self) -> *mut c_void {
         self.handle
+    }
+
+    /// The same for cudarc: what it launches is enqueued here, with the memory's addresses as arguments
+    /// (`let x = x.as_mut_ptr() as u64;`, `stream.launch_builder(&kernel).arg(&x)`).
+    pub fn to_cudarc(&self) -> Arc<cudarc::driver::CudaStream> {
+        self.stream.to_cudarc()
+    }
+}
+
+impl fmt::Debug for RawStream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawStream({:?})", self.handle)
     }
 }
 
@@ -91,7 +104,7 @@ unsafe impl Launches for CudaBackend {
         work: impl for<'v> FnOnce(RawStream<'v>) + Send + 'static,
     ) -> Result<()> {
         stream.gpu().bind()?;
-        work(RawStream { handle: stream.handle(), scope: PhantomData });
+        work(RawStream { handle: stream.handle(), stream });
         Ok(())
     }
 

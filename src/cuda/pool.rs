@@ -12,7 +12,7 @@ use super::block::Raw;
 use super::event::Event;
 use super::{CudaStream, Gpu, driver};
 use crate::Result;
-use crate::backend::AllocKind;
+use crate::backend::{AllocKind, Owner};
 
 #[derive(Default)]
 pub(super) struct BlockPool(Mutex<State>);
@@ -24,10 +24,23 @@ struct State {
     waiting: Vec<Waiting>,
 }
 
-/// A block that enqueued work may still use.
+/// Memory that enqueued work may still use.
 struct Waiting {
-    block: Raw,
+    block: Kept,
     after: After,
+}
+
+enum Kept {
+    Ours(Raw),
+    /// Who owns memory that was adopted.
+    Theirs(Owner),
+}
+
+/// What is dropped when nothing is locked.
+#[expect(dead_code, reason = "kept to be dropped")]
+enum Over {
+    After(After),
+    Owner(Owner),
 }
 
 enum After {
@@ -41,7 +54,27 @@ impl BlockPool {
     pub(super) fn retire(&self, block: Raw, streams: Vec<Arc<CudaStream>>) {
         let after = After::Streams(streams);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.waiting.push(Waiting { block, after });
+        state.waiting.push(Waiting { block: Kept::Ours(block), after });
+    }
+
+    /// Drops the owner of adopted memory when these streams are past what was enqueued: now, if they are,
+    /// else when memory is adopted, allocated or given back again.
+    pub(super) fn release(&self, gpu: &'static Gpu, owner: Owner, streams: Vec<Arc<CudaStream>>) {
+        let (block, after) = (Kept::Theirs(owner), After::Streams(streams));
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .waiting
+            .push(Waiting { block, after });
+        self.look(gpu);
+    }
+
+    /// Drops what is over.
+    pub(super) fn look(&self, gpu: &'static Gpu) {
+        if gpu.bind().is_ok() {
+            let done = self.0.lock().unwrap_or_else(PoisonError::into_inner).collect(gpu);
+            drop(done);
+        }
     }
 
     /// A block of this size that is free, if there is one.
@@ -59,7 +92,11 @@ impl BlockPool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let done = state.collect(gpu);
         let free = state.free.values().flatten().map(|block| block.bytes).sum();
-        let in_use = state.waiting.iter().map(|waiting| waiting.block.bytes).sum();
+        let in_use = state.waiting.iter().map(|waiting| match &waiting.block {
+            Kept::Ours(block) => block.bytes,
+            Kept::Theirs(_) => 0,
+        });
+        let in_use = in_use.sum();
         drop(state);
         drop(done);
         (free, in_use)
@@ -93,17 +130,23 @@ impl BlockPool {
 
 impl State {
     /// Moves what is over to the free list; hands back what that used up, to be dropped unlocked.
-    fn collect(&mut self, gpu: &'static Gpu) -> Vec<After> {
+    fn collect(&mut self, gpu: &'static Gpu) -> Vec<Over> {
         let mut done = Vec::new();
         let mut still = Vec::with_capacity(self.waiting.len());
         for Waiting { block, mut after } in std::mem::take(&mut self.waiting) {
             if let After::Streams(streams) = &after {
                 let events = streams.iter().map(|stream| Event::recorded(gpu, stream.raw()));
                 match events.collect::<Result<Vec<_>>>() {
-                    Ok(events) => done.push(std::mem::replace(&mut after, After::Events(events))),
+                    Ok(events) => {
+                        done.push(Over::After(std::mem::replace(
+                            &mut after,
+                            After::Events(events),
+                        )));
+                    }
                     // The device is lost, and its memory with it.
                     Err(_) => {
-                        done.push(after);
+                        lose(block);
+                        done.push(Over::After(after));
                         continue;
                     }
                 }
@@ -111,14 +154,27 @@ impl State {
             let After::Events(events) = &after else { continue };
             match events.iter().map(Event::reached).collect::<Result<Vec<_>>>() {
                 Ok(reached) if reached.iter().all(|reached| *reached) => {
-                    self.free.entry((block.kind, block.bytes)).or_default().push(block);
-                    done.push(after);
+                    match block {
+                        Kept::Ours(block) => {
+                            self.free.entry((block.kind, block.bytes)).or_default().push(block);
+                        }
+                        Kept::Theirs(owner) => done.push(Over::Owner(owner)),
+                    }
+                    done.push(Over::After(after));
                 }
                 Ok(_) => still.push(Waiting { block, after }),
-                Err(_) => done.push(after),
+                Err(_) => {
+                    lose(block);
+                    done.push(Over::After(after));
+                }
             }
         }
         self.waiting = still;
         done
     }
+}
+
+/// Nobody can tell any more when its uses are over.
+fn lose(block: Kept) {
+    std::mem::forget(block);
 }

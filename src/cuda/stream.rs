@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cudarc::driver::{DriverError, result, sys};
+use cudarc::driver::{self as theirs, DriverError, result, sys};
 
+use super::event::Event;
 use super::{CudaBackend, Gpu, Recorded, driver};
 use crate::Result;
 use crate::backend::{Blame, Streams};
@@ -39,14 +40,21 @@ unsafe impl Send for Raw {}
 // SAFETY: as above; the driver locks it.
 unsafe impl Sync for Raw {}
 
-/// A queue of work on a GPU. It does not wait for CUDA's default stream, nor that for it.
+/// A queue of work on a GPU. One of ours does not wait for CUDA's default stream, nor that for it.
 pub struct CudaStream {
     raw: Raw,
     gpu: &'static Gpu,
+    origin: Origin,
     /// It waits for what never comes, as far as is known.
     lost: AtomicBool,
     /// Which communicators used it, for reports.
     pub(crate) traffic: Traffic,
+}
+
+enum Origin {
+    Ours,
+    /// Somebody else made it; what keeps it, where cudarc did.
+    Theirs(Option<Arc<theirs::CudaStream>>),
 }
 
 impl CudaStream {
@@ -68,7 +76,26 @@ impl CudaStream {
             }
         };
         let (lost, traffic) = (AtomicBool::new(false), Traffic::default());
-        Ok(Arc::new(Self { raw, gpu, lost, traffic }))
+        Ok(Arc::new(Self { raw, gpu, origin: Origin::Ours, lost, traffic }))
+    }
+
+    /// A stream that somebody else made.
+    ///
+    /// # Safety
+    /// It is of the GPU's primary context, and there for as long as `keeps` is.
+    pub(crate) unsafe fn adopt(
+        gpu: &'static Gpu,
+        handle: *mut c_void,
+        keeps: Option<Arc<theirs::CudaStream>>,
+    ) -> Arc<Self> {
+        let (lost, traffic) = (AtomicBool::new(false), Traffic::default());
+        Arc::new(Self {
+            raw: Raw(handle.cast()),
+            gpu,
+            origin: Origin::Theirs(keeps),
+            lost,
+            traffic,
+        })
     }
 
     #[inline]
@@ -80,6 +107,34 @@ impl CudaStream {
     #[inline]
     pub(crate) fn handle(&self) -> *mut c_void {
         self.raw.0.cast()
+    }
+
+    /// As cudarc knows it.
+    pub(super) fn to_cudarc(&self) -> Arc<theirs::CudaStream> {
+        match &self.origin {
+            Origin::Theirs(Some(theirs)) => theirs.clone(),
+            // SAFETY: streams of ours are never destroyed, and who passed another one promised it.
+            _ => unsafe { self.gpu.context().wrap_borrowed_stream(self.raw.0) },
+        }
+    }
+
+    /// What is enqueued here later comes after what is on `other`, of this GPU, now.
+    pub(crate) fn after(&self, other: sys::CUstream) -> Result<()> {
+        self.gpu.bind()?;
+        self.wait(self.raw.0, &Event::recorded(self.gpu, other)?)
+    }
+
+    /// What is enqueued on `other`, of this GPU, later comes after what is here now.
+    pub(crate) fn before(&self, other: sys::CUstream) -> Result<()> {
+        self.gpu.bind()?;
+        self.wait(other, &Event::recorded(self.gpu, self.raw.0)?)
+    }
+
+    fn wait(&self, stream: sys::CUstream, event: &Event) -> Result<()> {
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both are alive; the driver keeps what it needs of the event.
+        unsafe { result::stream::wait_event(stream, event.raw(), flags) }
+            .map_err(|error| driver::failed("waiting for an event", self.gpu.ordinal(), error))
     }
 
     pub(super) fn gpu(&self) -> &'static Gpu {
@@ -103,7 +158,7 @@ impl CudaStream {
 }
 
 fn is_idle(raw: Raw) -> Result<bool, DriverError> {
-    // SAFETY: streams are never destroyed.
+    // SAFETY: streams of ours are never destroyed, others are kept.
     match unsafe { sys::cuStreamQuery(raw.0) } {
         sys::CUresult::CUDA_SUCCESS => Ok(true),
         sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
@@ -113,6 +168,9 @@ fn is_idle(raw: Raw) -> Result<bool, DriverError> {
 
 impl Drop for CudaStream {
     fn drop(&mut self) {
+        if let Origin::Theirs(_) = self.origin {
+            return;
+        }
         self.gpu.streams.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
     }
 }
@@ -135,10 +193,7 @@ unsafe impl Streams for CudaBackend {
 
     fn wait_for(stream: &Arc<CudaStream>, point: &Recorded) -> Result<()> {
         stream.gpu.bind()?;
-        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-        // SAFETY: both are alive; the driver keeps what it needs of the event.
-        unsafe { result::stream::wait_event(stream.raw.0, point.raw(), flags) }
-            .map_err(|error| driver::failed("waiting for an event", stream.gpu.ordinal(), error))
+        stream.wait(stream.raw.0, point.event())
     }
 
     fn reached(point: &Recorded) -> Result<bool> {

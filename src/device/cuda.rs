@@ -8,7 +8,9 @@ use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim
 use crate::cuda::{CudaBackend, Gpu, count};
 use crate::error::{Error, LaunchFault, Launched, NoSuchDevice};
 use crate::launcher::{self, Variables};
-use crate::{Buffer, Element, NcclMem, Pinned, Result, Stream, World};
+use crate::{
+    Adopted, Buffer, Element, Failed, ForeignMemory, Lend, NcclMem, Pinned, Result, Stream, World,
+};
 
 /// A GPU. Communication goes through NCCL, which is looked for when the first communicator or window
 /// is made; everything else through CUDA's driver. Neither is needed to build.
@@ -174,6 +176,31 @@ impl<Tag> Cuda<Tag> {
     #[track_caller]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T, Self>> {
         Device::pinned(self, len)
+    }
+
+    /// See [`Device::adopt`].
+    ///
+    /// # Errors
+    /// With the owner: the memory cannot be adopted.
+    #[track_caller]
+    pub fn adopt<O: ForeignMemory<Self>>(
+        &self,
+        owner: O,
+    ) -> Result<Buffer<O::Elem, Self, Adopted<O>>, Failed<O>> {
+        Device::adopt(self, owner)
+    }
+
+    /// See [`Device::lend`].
+    ///
+    /// # Errors
+    /// Those of `work` and of what it enqueued.
+    #[track_caller]
+    pub fn lend<L: Lend<Self>, R>(
+        &self,
+        memory: L,
+        work: impl for<'b, 'v> FnOnce(&'b mut L::View<'v>) -> Result<R>,
+    ) -> Result<R> {
+        Device::lend(self, memory, work)
     }
 
     /// See [`Device::stream`].

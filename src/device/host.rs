@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 
 use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim};
 use crate::host::HostBackend;
-use crate::{Buffer, Element, NcclMem, Pinned, Result, Stream, World};
+use crate::{
+    Adopted, Buffer, Element, Failed, ForeignMemory, Lend, NcclMem, Pinned, Result, Stream, World,
+};
 
 /// A host device. Its ordinals are virtual and without limit: each rank of a communicator needs
 /// one of its own, as it would need a GPU of its own.
@@ -110,6 +112,31 @@ impl<Tag> Host<Tag> {
     #[track_caller]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T, Self>> {
         Device::pinned(self, len)
+    }
+
+    /// See [`Device::adopt`].
+    ///
+    /// # Errors
+    /// With the owner: the memory cannot be adopted.
+    #[track_caller]
+    pub fn adopt<O: ForeignMemory<Self>>(
+        &self,
+        owner: O,
+    ) -> Result<Buffer<O::Elem, Self, Adopted<O>>, Failed<O>> {
+        Device::adopt(self, owner)
+    }
+
+    /// See [`Device::lend`].
+    ///
+    /// # Errors
+    /// Those of `work` and of what it enqueued.
+    #[track_caller]
+    pub fn lend<L: Lend<Self>, R>(
+        &self,
+        memory: L,
+        work: impl for<'b, 'v> FnOnce(&'b mut L::View<'v>) -> Result<R>,
+    ) -> Result<R> {
+        Device::lend(self, memory, work)
     }
 
     /// See [`Device::stream`].

@@ -23,7 +23,8 @@ pub(crate) use tag::claim;
 use std::fmt::Debug;
 
 use crate::backend::{AllocKind, Backend};
-use crate::memory::{Buffer, DeviceMem, NcclMem, Pinned};
+use crate::error::{Failed, Site};
+use crate::memory::{Adopted, Buffer, DeviceMem, ForeignMemory, Lend, NcclMem, Pinned, lend};
 use crate::{Element, Result, Stream, World};
 
 /// One device, and the default world of the communicators on it: `Host` or `Cuda`.
@@ -81,6 +82,63 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     #[track_caller]
     fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T, Self>> {
         Pinned::alloc(self, len)
+    }
+
+    /// Makes a buffer of memory that `owner` owns; nothing is copied. Local; the host does not wait: what
+    /// uses the memory already comes before what the buffer is used for.
+    ///
+    /// The owner lives as long as anything may use the memory.
+    /// [`into_inner`](Buffer::into_inner) gives it back.
+    ///
+    /// ```
+    /// # use typed_nccl::{Host, Result, Seat, Sum};
+    /// # fn main() -> Result<()> {
+    /// let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    /// let mut gradients = comm.device().adopt(vec![1.0_f32, 2.0])?;
+    /// comm.all_reduce_in_place(&mut gradients, Sum)?;
+    /// let gradients: Vec<f32> = gradients.into_inner()?;
+    /// # assert_eq!(gradients, [1.0, 2.0]);
+    /// comm.finish()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// With the owner: [`Error::NotAdoptable`](crate::Error::NotAdoptable),
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice).
+    #[track_caller]
+    fn adopt<O: ForeignMemory<Self>>(
+        &self,
+        owner: O,
+    ) -> Result<Buffer<O::Elem, Self, Adopted<O>>, Failed<O>> {
+        Buffer::adopt(self, owner, Site::caller())
+    }
+
+    /// Lends borrowed memory to `work`, which gets views of it for operations; nothing is copied. Returns
+    /// when the memory is the program's again, also if `work` fails or panics: **the host waits** for what
+    /// `work` enqueued, as long as that takes (a passed deadline ends the communicator that it is to blame
+    /// on); a GPU has the memory's own stream wait, and the host does not.
+    ///
+    /// ```
+    /// # use typed_nccl::{Host, Result, Seat, Sum};
+    /// # fn main() -> Result<()> {
+    /// let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    /// let (x, mut y) = (vec![1.0_f32, 2.0], vec![0.0; 2]);
+    /// comm.device().lend((&x, &mut y), |(x, y)| comm.all_reduce(x, y, Sum))?;
+    /// assert_eq!(x, y);
+    /// comm.finish()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `work`, else what went wrong in what it enqueued; else as [`adopt`](Self::adopt), but for
+    /// memory of no elements, which can be lent.
+    #[track_caller]
+    fn lend<L: Lend<Self>, R>(
+        &self,
+        memory: L,
+        work: impl for<'b, 'v> FnOnce(&'b mut L::View<'v>) -> Result<R>,
+    ) -> Result<R> {
+        lend(self, memory, work, Site::caller())
     }
 
     /// Opens a stream: a queue whose work runs in order, beside other streams' work.

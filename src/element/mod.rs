@@ -57,6 +57,21 @@ impl sealed::Sealed for DynElem {}
 
 impl AnyElem for DynElem {}
 
+/// The bytes of one element, the rest zero.
+pub(crate) fn bytes<T: Element>(scalar: T) -> [u8; 8] {
+    let mut bytes = [0_u8; 8];
+    // SAFETY: every element type is plain data of 1 to 8 bytes without padding (asserted against
+    // `DType::size` where they are listed), so its bytes are initialised and fit.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            std::ptr::from_ref(&scalar).cast::<u8>(),
+            bytes.as_mut_ptr(),
+            size_of::<T>(),
+        );
+    }
+    bytes
+}
+
 mod sealed {
     pub trait Sealed {}
 }

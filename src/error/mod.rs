@@ -16,6 +16,7 @@
 //! On GPUs a report is fatal too where NCCL cannot take an operation back: the communicator is
 //! poisoned with it.
 
+mod adopt;
 mod bind;
 mod call;
 #[cfg(feature = "cuda")]
@@ -39,6 +40,7 @@ mod window;
 pub(crate) use called::{Called, CallsByRanks};
 pub(crate) use told::{told, was_told};
 
+pub use adopt::{AdoptFault, NotAdoptable};
 pub use bind::{BadPlan, BindFault, Wrong, WrongBecause};
 pub use call::{Call, CollectiveName, Operation};
 pub use deadlock::Deadlock;
@@ -123,6 +125,8 @@ errors! {
     SplitsTooLong(_) => Refusal,
     /// Memory or a stream of another device.
     OtherDevice(_) => Refusal,
+    /// Memory or a stream of somebody else's that cannot be used.
+    NotAdoptable(_) => Refusal,
     /// Data types that differ, known at run time only.
     OtherDType(_) => Refusal,
     /// An average of integers, known at run time only.

@@ -20,13 +20,14 @@ struct Line;
 
 static_assertions::const_assert_eq!(align_of::<Line>(), ALIGN);
 
-/// An owned range of bytes, all initialised.
+/// A range of bytes, all initialised.
 ///
 /// Nothing here gives a reference to the bytes: they are shared by every queued operation, and who
 /// may touch which of them when is the business of stream order.
 #[derive(Debug)]
 pub struct Block {
     start: NonNull<u8>,
+    /// What is freed; of no size if it is somebody else's.
     layout: Layout,
     ranges: Ranges,
 }
@@ -52,6 +53,12 @@ impl Block {
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
         Ok(Self { start, layout, ranges: Ranges::default() })
+    }
+
+    /// Over memory of somebody else's, which it does not free.
+    pub(super) fn adopted(start: *mut u8) -> Self {
+        let start = NonNull::new(start).unwrap_or(NonNull::<Line>::dangling().cast());
+        Self { start, layout: Layout::new::<()>(), ranges: Ranges::default() }
     }
 
     /// Peers may touch it from now on, unordered with its owner: every move takes its range first.

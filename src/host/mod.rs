@@ -42,13 +42,18 @@ pub enum Scale {
     Device(Arc<Allocation<HostBackend>>),
 }
 
-// SAFETY: `Block` owns `bytes` zeroed, 128-byte aligned bytes until it is dropped; dropping frees.
+// SAFETY: `Block` owns `bytes` zeroed, 128-byte aligned bytes until it is dropped; dropping frees. One that
+// is adopted is somebody else's, whom `Allocation` keeps.
 unsafe impl Memory for HostBackend {
     const KIND: &'static str = "host";
     type Block = Block;
 
     fn alloc(ordinal: u32, bytes: usize, _: AllocKind) -> Result<Block> {
         Block::zeroed(ordinal, bytes)
+    }
+
+    unsafe fn adopt(_: u32, start: *mut u8, _: usize) -> Result<Block> {
+        Ok(Block::adopted(start))
     }
 
     unsafe fn read(
@@ -175,6 +180,54 @@ unsafe impl Copies for HostBackend {
         };
         ENGINE.enqueue_launch(stream, site, Box::new(copy));
         Ok(Point::now(stream))
+    }
+
+    unsafe fn copy(
+        stream: &Arc<StreamToken>,
+        (from, start): (&Arc<Allocation<Self>>, usize),
+        (to, offset): (&Arc<Allocation<Self>>, usize),
+        bytes: usize,
+        site: Site,
+    ) -> Result<()> {
+        let (from, to) = (from.clone(), to.clone());
+        let copy = move || {
+            let (from, to) = (from.block(), to.block());
+            let read = Seen { block: from, offset: start, bytes, write: false };
+            let written = Seen { block: to, offset, bytes, write: true };
+            let _guard = Self::guard(&[read, written], site);
+            // SAFETY: the caller keeps the range inside.
+            let from = unsafe { from.at(start) };
+            // SAFETY: as above.
+            let to = unsafe { to.at(offset) };
+            // SAFETY: as above, and ordered uses away; the guard keeps peers away.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+        };
+        ENGINE.enqueue_launch(stream, site, Box::new(copy));
+        Ok(())
+    }
+
+    unsafe fn fill(
+        stream: &Arc<StreamToken>,
+        (to, offset): (&Arc<Allocation<Self>>, usize),
+        value: [u8; 8],
+        size: usize,
+        count: usize,
+        site: Site,
+    ) -> Result<()> {
+        let to = to.clone();
+        let fill = move || {
+            let block = to.block();
+            let part = Seen { block, offset, bytes: size * count, write: true };
+            let _guard = Self::guard(&[part], site);
+            for element in 0..count {
+                // SAFETY: the caller keeps the range inside.
+                let to = unsafe { block.at(offset + element * size) };
+                // SAFETY: as above, and ordered uses away; the guard keeps peers away.
+                unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, size) };
+            }
+        };
+        ENGINE.enqueue_launch(stream, site, Box::new(fill));
+        Ok(())
     }
 }
 

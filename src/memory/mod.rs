@@ -4,12 +4,17 @@
 //! the last one waits for it by itself. Views ([`Slice`], [`SliceMut`]) borrow; operations copy what
 //! they need out of a view, so nothing borrowed is ever enqueued.
 //!
+//! Memory of somebody else's becomes a buffer by adoption ([`Adopted`]), and views for the time of a
+//! closure by a loan ([`Lend`]).
+//!
 //! Not in the types: lengths. They are checked on use, with an error that names both sides.
 
+mod adopted;
 mod allocation;
 mod booking;
 mod buffer;
 mod kind;
+mod lent;
 #[cfg(test)]
 mod model;
 mod operand;
@@ -18,16 +23,21 @@ mod pinned;
 mod record;
 mod slice;
 
+pub use adopted::{Adopted, ForeignMemory};
 pub use buffer::Buffer;
 pub use kind::{DeviceMem, MemoryKind, NcclMem, WindowMemory};
+pub use lent::Lend;
 pub use operand::{Elements, Readable, SameDtype, Writable};
 pub use pinned::{Copying, Pinned};
 pub use record::{RecordRead, RecordWrite};
 pub use slice::{Slice, SliceMut};
 
+pub(crate) use adopted::Place;
 pub(crate) use booking::{Booking, Uses};
+pub(crate) use lent::{Ending, Lent, lend};
 pub(crate) use order::Order;
 pub(crate) use record::Recorded;
 pub(crate) use slice::Extent;
 
+pub use adopted::Owner;
 pub use allocation::Allocation;

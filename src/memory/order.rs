@@ -12,9 +12,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::Result;
 use crate::backend::Streams;
-use crate::stream::{StreamCore, StreamShared};
+use crate::stream::{Mark, StreamCore, StreamShared};
+use crate::{Device, Result};
 
 pub(crate) struct Order<B: Streams> {
     /// The stream that made every use so far, or 0.
@@ -70,6 +70,14 @@ impl<B: Streams> Default for Order<B> {
 }
 
 impl<B: Streams> Order<B> {
+    /// The first use comes after `mark`: somebody else used the memory before it.
+    pub(crate) fn begin_after<D: Device<Backend = B>>(&self, mark: &Mark<D>) {
+        let mut spread = self.spread();
+        let (stream, seq) = (mark.stream().clone(), mark.seq());
+        spread.uses.push(Use { stream, wrote: seq, used: seq, arrived: false });
+        self.settle(&mut spread);
+    }
+
     /// Whether `stream` made every use so far.
     #[inline]
     pub(crate) fn is_alone(&self, stream: &StreamCore<B>) -> bool {

@@ -1,10 +1,13 @@
-//! Copies in stream order, from and to pinned memory.
+//! Copies in stream order: from and to pinned memory, and within the device.
 
 use super::Stream;
 use crate::backend::{Copies, Streams};
 use crate::error::{BadLength, Error, Failed, OtherDevice, Site};
-use crate::memory::{Booking, Copying, Pinned};
-use crate::{Device, Element, Readable, Result, Writable};
+use crate::memory::{Booking, Copying, Order, Pinned, Uses};
+use crate::{Device, Element, Readable, Result, Writable, element};
+
+/// What a copy's length is compared with.
+const PINNED: &str = "the pinned memory's elements";
 
 type Point<D> = <<D as Device>::Backend as Streams>::Point;
 
@@ -57,6 +60,75 @@ impl<D: Device> Stream<D> {
         }
     }
 
+    /// Copies `from` into `to`, of the same length and element type, on this device and in stream order;
+    /// the host does not wait.
+    ///
+    /// ```
+    /// # use typed_nccl::{Host, Result};
+    /// # fn main() -> Result<()> {
+    /// let host = Host::local()?;
+    /// let (stream, x) = (host.stream()?, host.from_slice(&[1.0_f32, 2.0, 3.0])?);
+    /// let mut y = host.zeros::<f32>(5)?;
+    /// stream.fill(&mut y, 7.0)?;
+    /// stream.copy(&x, &mut y.slice_mut(1..4))?;
+    /// assert_eq!(y.to_vec()?, [7.0, 1.0, 2.0, 3.0, 7.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Lengths that differ, a view past its buffer, memory of another device.
+    #[track_caller]
+    pub fn copy<T, A, B>(&self, from: &A, to: &mut B) -> Result<()>
+    where
+        T: Element,
+        A: Readable<D, Elem = T>,
+        B: Writable<D, Elem = T>,
+    {
+        let site = Site::caller();
+        let bad = |bad| Error::BadRange(Box::new(bad));
+        let (from, to) = (from.span().map_err(bad)?, to.span().map_err(bad)?);
+        let because = "the elements of what is copied";
+        self.fits::<T>("copy", (to.len(), to.allocation().ordinal()), from.len(), because, site)?;
+        self.is_here("copy", from.allocation().ordinal(), site)?;
+        let uses = Both(&from.allocation().order, &to.allocation().order);
+        let _booking = Booking::new(&self.core, uses)?;
+        // SAFETY: the lengths are equal, and the uses are ordered; what is written is borrowed
+        // exclusively, so it is apart from what is read.
+        unsafe {
+            <D::Backend as Copies>::copy(
+                self.core.raw(),
+                (from.allocation(), from.offset()),
+                (to.allocation(), to.offset()),
+                from.len() * size_of::<T>(),
+                site,
+            )
+        }
+    }
+
+    /// Makes every element of `to` equal to `value`, in stream order; the host does not wait.
+    ///
+    /// # Errors
+    /// A view past its buffer, memory of another device.
+    #[track_caller]
+    pub fn fill<T: Element, B: Writable<D, Elem = T>>(&self, to: &mut B, value: T) -> Result<()> {
+        let site = Site::caller();
+        let span = to.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        self.is_here("fill", span.allocation().ordinal(), site)?;
+        let _booking = Booking::new(&self.core, (&span.allocation().order, true))?;
+        // SAFETY: the span is inside and aligned for its type, and the use is ordered.
+        unsafe {
+            <D::Backend as Copies>::fill(
+                self.core.raw(),
+                (span.allocation(), span.offset()),
+                element::bytes(value),
+                size_of::<T>(),
+                span.len(),
+                site,
+            )
+        }
+    }
+
     fn start_upload<T: Element, B: Writable<D, Elem = T>>(
         &self,
         from: &Pinned<T, D>,
@@ -64,7 +136,8 @@ impl<D: Device> Stream<D> {
         site: Site,
     ) -> Result<Point<D>> {
         let span = to.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
-        self.fits::<T>("upload", span.len(), from.len(), span.allocation().ordinal(), site)?;
+        let found = (span.len(), span.allocation().ordinal());
+        self.fits::<T>("upload", found, from.len(), PINNED, site)?;
         let bytes = size_of_val(from.as_slice());
         let _booking = Booking::new(&self.core, (&span.allocation().order, true))?;
         // SAFETY: the lengths are equal; the use is ordered; `from` is in the `Copying` until the
@@ -88,7 +161,8 @@ impl<D: Device> Stream<D> {
         site: Site,
     ) -> Result<Point<D>> {
         let span = from.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
-        self.fits::<T>("download", span.len(), to.len(), span.allocation().ordinal(), site)?;
+        let found = (span.len(), span.allocation().ordinal());
+        self.fits::<T>("download", found, to.len(), PINNED, site)?;
         let bytes = size_of_val(to.as_slice());
         let _booking = Booking::new(&self.core, (&span.allocation().order, false))?;
         // SAFETY: the lengths are equal; the use is ordered; `to` is in the `Copying` until the copy
@@ -108,16 +182,12 @@ impl<D: Device> Stream<D> {
     fn fits<T: Element>(
         &self,
         operation: &'static str,
-        found: usize,
+        (found, ordinal): (usize, u32),
         needed: usize,
-        ordinal: u32,
+        because: &'static str,
         site: Site,
     ) -> Result<()> {
-        if ordinal != self.core.ordinal() {
-            let (what, found, needed) = ("buffer", ordinal, self.core.ordinal());
-            let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
-            return Err(Error::OtherDevice(Box::new(other)));
-        }
+        self.is_here(operation, ordinal, site)?;
         if found == needed {
             return Ok(());
         }
@@ -127,9 +197,28 @@ impl<D: Device> Stream<D> {
             dtype: T::DTYPE,
             found,
             needed,
-            because: "the pinned memory's elements".to_owned(),
+            because: because.to_owned(),
             site,
             collective: false,
         })))
+    }
+
+    fn is_here(&self, operation: &'static str, ordinal: u32, site: Site) -> Result<()> {
+        if ordinal == self.core.ordinal() {
+            return Ok(());
+        }
+        let (what, found, needed) = ("buffer", ordinal, self.core.ordinal());
+        let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
+        Err(Error::OtherDevice(Box::new(other)))
+    }
+}
+
+/// What is read, and what is written.
+struct Both<'o, B: Streams>(&'o Order<B>, &'o Order<B>);
+
+impl<B: Streams> Uses<B> for Both<'_, B> {
+    fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
+        each(self.0, false)?;
+        each(self.1, true)
     }
 }

@@ -50,17 +50,22 @@ pub(crate) struct User {
 
 impl<B: Streams> StreamCore<B> {
     pub(crate) fn open(ordinal: u32) -> Result<Self> {
+        Ok(Self::of(ordinal, B::open(ordinal)?, 0))
+    }
+
+    /// A stream with so many operations.
+    pub(crate) fn of(ordinal: u32, raw: B::Stream, last: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Relaxed);
         let shared = Arc::new(StreamShared {
             id,
             ordinal,
-            raw: B::open(ordinal)?,
+            raw,
             users: Mutex::default(),
             marks: Mutex::default(),
         });
-        let (last, last_user) = (Cell::new(0), Cell::new(0));
-        Ok(Self { shared, id, last, last_user, waited: RefCell::default() })
+        let (last, last_user) = (Cell::new(last), Cell::new(0));
+        Self { shared, id, last, last_user, waited: RefCell::default() }
     }
 
     #[inline]

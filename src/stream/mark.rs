@@ -13,14 +13,17 @@ use crate::{Device, Result};
 pub struct Mark<D: Device> {
     stream: Arc<StreamShared<D::Backend>>,
     point: <D::Backend as Streams>::Point,
+    /// The stream's number then; 1 at least.
+    seq: u64,
 }
 
 impl<D: Device> Mark<D> {
     pub(super) fn new(
         stream: Arc<StreamShared<D::Backend>>,
         point: <D::Backend as Streams>::Point,
+        seq: u64,
     ) -> Self {
-        Self { stream, point }
+        Self { stream, point, seq: seq.max(1) }
     }
 
     /// Whether everything before the mark is over. Never blocks.
@@ -35,6 +38,10 @@ impl<D: Device> Mark<D> {
         &self.point
     }
 
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq
+    }
+
     pub(crate) fn stream(&self) -> &Arc<StreamShared<D::Backend>> {
         &self.stream
     }
@@ -42,7 +49,7 @@ impl<D: Device> Mark<D> {
 
 impl<D: Device> Clone for Mark<D> {
     fn clone(&self) -> Self {
-        Self { stream: self.stream.clone(), point: self.point.clone() }
+        Self { stream: self.stream.clone(), point: self.point.clone(), seq: self.seq }
     }
 }
 

@@ -32,6 +32,12 @@ impl<D: Device> Stream<D> {
         Ok(Self { core: StreamCore::open(device.ordinal())?, device: device.clone() })
     }
 
+    /// A stream that somebody else made.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn of(device: &D, raw: <D::Backend as crate::backend::Streams>::Stream) -> Self {
+        Self { core: StreamCore::of(device.ordinal(), raw, 1), device: device.clone() }
+    }
+
     /// The device.
     pub fn device(&self) -> &D {
         &self.device
@@ -45,7 +51,7 @@ impl<D: Device> Stream<D> {
     /// # Errors
     /// The device reports one.
     pub fn mark(&self) -> Result<Mark<D>> {
-        Ok(Mark::new(self.core.shared(), self.core.mark()?))
+        Ok(Mark::new(self.core.shared(), self.core.mark()?, self.core.last_seq()))
     }
 
     /// Makes what is enqueued here later wait for `mark`. The host does not wait.

@@ -14,6 +14,8 @@ mod mine;
 mod scenario;
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod adopt;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod booking;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod connect;

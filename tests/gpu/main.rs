@@ -12,6 +12,7 @@ mod runner;
 #[path = "../processes/stage.rs"]
 mod stage;
 
+mod adopt;
 mod basics;
 mod collectives;
 mod common;
@@ -54,6 +55,9 @@ macro_rules! tests {
 const LARGE: &str = "it takes hundreds of gigabytes";
 
 const TESTS: &[Test] = tests! {
+    adopt::a_slice_that_its_owner_still_writes: 1, 60;
+    adopt::a_lent_slice_is_used_on_at_once: 1, 60;
+    adopt::a_stream_of_cudarc: 1, 60;
     basics::host_copies_and_zeroes: 1, 60;
     basics::gpus_that_are_not_there: 1, 60;
     basics::more_memory_than_there_is: 1, 60, LARGE;

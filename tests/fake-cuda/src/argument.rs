@@ -1,6 +1,6 @@
 //! What each type of argument is to the library, and to the log.
 
-use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ushort, c_void};
 
 use crate::queue::HostFunction;
 use crate::state::{Answer, Refusal};
@@ -36,7 +36,7 @@ macro_rules! integers {
     )* };
 }
 
-integers!(c_int, c_uchar, c_uint, u64, usize);
+integers!(c_int, c_uchar, c_uint, c_ushort, u64, usize);
 
 impl Argument for HostFunction {
     type Seen = Self;

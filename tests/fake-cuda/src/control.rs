@@ -131,8 +131,9 @@ controls! {
     /// Holds a stream; false for what is none.
     fn fake_cuda_hold(stream: u64) -> bool = {
         let mut library = Library::lock();
+        let found = library.stream(stream).is_ok();
         library.enqueue(stream, Work::Hold);
-        library.streams.contains_key(&stream)
+        found
     }
 
     /// Lets go of a stream; false for what is none.
@@ -160,7 +161,7 @@ controls! {
         let library = Library::lock();
         let pieces = || library.pieces.values().filter(|piece| !piece.freed);
         Live {
-            streams: library.streams.len(),
+            streams: library.streams.values().filter(|stream| !stream.destroyed).count(),
             events: library.events.len(),
             pieces: pieces().count(),
             bytes: pieces().map(|piece| piece.bytes).sum(),

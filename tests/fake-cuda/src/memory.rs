@@ -35,17 +35,17 @@ pub(crate) fn rubbish(bytes: usize) -> Option<u64> {
 /// # Safety
 ///
 /// There are so many values of so many bytes, and nothing else touches them meanwhile.
-pub(crate) unsafe fn set(to: u64, value: u32, width: usize, count: usize) {
-    if width == 1 {
+pub(crate) unsafe fn set(to: u64, value: u32, (width, pitch): (usize, usize), count: usize) {
+    if (width, pitch) == (1, 1) {
         let to = ptr::with_exposed_provenance_mut::<u8>(to as usize);
         // SAFETY: the caller's promise.
         unsafe { to.write_bytes(value as u8, count) };
         return;
     }
     for at in 0..count {
-        let to = ptr::with_exposed_provenance_mut::<u32>(to as usize + at * size_of::<u32>());
-        // SAFETY: the caller's promise.
-        unsafe { to.write_unaligned(value) };
+        let to = ptr::with_exposed_provenance_mut::<u8>(to as usize + at * pitch);
+        // SAFETY: the caller's promise; a value has 4 bytes at least.
+        unsafe { to.copy_from(value.to_ne_bytes().as_ptr(), width) };
     }
 }
 

@@ -10,6 +10,8 @@ use crate::state::State;
 /// A stream and what is not done yet.
 pub(crate) struct Stream {
     pub(crate) device: usize,
+    /// Nothing more may be enqueued.
+    pub(crate) destroyed: bool,
     queue: VecDeque<Work>,
     /// Its thread does something, where it has one.
     busy: bool,
@@ -25,11 +27,12 @@ pub(crate) enum Work {
     Record(u64),
     /// Nothing later before this recording is reached.
     Wait(u64),
-    /// So many values of 1 or 4 bytes.
+    /// So many values of 1, 2 or 4 bytes, so many bytes apart.
     Set {
         to: u64,
         value: u32,
         width: usize,
+        pitch: usize,
         count: usize,
     },
     Copy {
@@ -63,7 +66,7 @@ pub(crate) struct Event {
 
 impl Stream {
     pub(crate) fn new(device: usize) -> Self {
-        Self { device, queue: VecDeque::new(), busy: false, wake: Arc::default() }
+        Self { device, destroyed: false, queue: VecDeque::new(), busy: false, wake: Arc::default() }
     }
 
     pub(crate) fn is_idle(&self) -> bool {

@@ -14,6 +14,10 @@ use crate::mapping::Range;
 use crate::memory::Piece;
 use crate::ptx::Kernel;
 use crate::queue::{Event, Stream};
+use crate::worker;
+
+/// The default stream, on the device where it is first used: it waits for no other stream by itself.
+const LEGACY: u64 = 0;
 
 /// How a call ends that was not told how to.
 pub(crate) type Answer = Result<(), Refusal>;
@@ -189,8 +193,16 @@ impl State {
     }
 
     pub(crate) fn stream(&mut self, stream: u64) -> Result<&mut Stream, Refusal> {
-        let words = || format!("{stream:#x} is no stream of this library");
-        let found = self.streams.get_mut(&stream);
+        if stream == LEGACY && !self.streams.contains_key(&LEGACY) {
+            let device = self.current()?;
+            let new = Stream::new(device);
+            if self.takes_time && worker::start(LEGACY, new.wake.clone()).is_err() {
+                return Err(Refusal::Plain(Code::OUT_OF_MEMORY));
+            }
+            self.streams.insert(LEGACY, new);
+        }
+        let words = || format!("{stream:#x} is no stream of this library, or destroyed");
+        let found = self.streams.get_mut(&stream).filter(|stream| !stream.destroyed);
         found.ok_or_else(|| Refusal::Misuse(Code::INVALID_HANDLE, words()))
     }
 

@@ -35,10 +35,10 @@ impl Work {
     pub(crate) fn carry_out(&self) {
         match self {
             Self::Hold | Self::Wait(_) | Self::Record(_) | Self::Free(_) => {}
-            &Self::Set { to, value, width, count } => {
+            &Self::Set { to, value, width, pitch, count } => {
                 // SAFETY: device memory is never given back, and the owner of other memory keeps the
                 // driver's contract: it is there, and nobody else's, until its stream is past.
-                unsafe { crate::memory::set(to, value, width, count) };
+                unsafe { crate::memory::set(to, value, (width, pitch), count) };
             }
             &Self::Copy { to, from, bytes } => {
                 // SAFETY: as above, for both sides.

@@ -14,6 +14,18 @@ exports! {
         pctx.put(context)
     };
 
+    fn cuDevicePrimaryCtxRelease_v2(dev: c_int) = |library| {
+        // Somebody retains it always.
+        library.device(dev).map(drop)
+    };
+
+    fn cuCtxSynchronize() = |library| {
+        let device = library.current()?;
+        library.wait(|state| {
+            state.streams.values().all(|stream| stream.device != device || stream.is_idle())
+        })
+    };
+
     fn cuCtxGetCurrent(pctx: *mut *mut c_void) = |library| {
         let context = library.thread().context;
         library.gives(context);

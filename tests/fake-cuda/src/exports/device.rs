@@ -15,6 +15,8 @@ const ON_THE_BUS: c_int = 34;
 const DOMAIN: c_int = 50;
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`
 const GENERATION: c_int = 75;
+/// `CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED`
+const POOLS: c_int = 115;
 
 exports! {
     fn cuInit(Flags: c_uint) = |library| {
@@ -47,6 +49,8 @@ exports! {
             DOMAIN => domain,
             // Those that reduce 8-bit floats.
             GENERATION => 9,
+            // Memory is freed in stream order.
+            POOLS => 1,
             // They can nothing else in particular.
             _ => 0,
         })

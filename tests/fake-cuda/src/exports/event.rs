@@ -16,6 +16,12 @@ exports! {
         phEvent.put(event)
     };
 
+    fn cuEventDestroy_v2(hEvent: *mut c_void) = |library| {
+        library.event(hEvent.address())?;
+        library.events.remove(&hEvent.address());
+        Ok(())
+    };
+
     fn cuEventRecord(hEvent: *mut c_void, hStream: *mut c_void) = |library| {
         library.current()?;
         let (event, stream) = (hEvent.address(), hStream.address());

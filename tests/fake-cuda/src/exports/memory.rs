@@ -1,6 +1,6 @@
 //! Memory of devices and of the host, and what is done with it in stream order.
 
-use std::ffi::{c_uchar, c_uint, c_void};
+use std::ffi::{c_uchar, c_uint, c_ushort, c_void};
 
 use crate::code::Code;
 use crate::export::exports;
@@ -59,7 +59,36 @@ exports! {
         library.current()?;
         library.reaches(dstDevice, N)?;
         library.stream(hStream.address())?;
-        let set = Work::Set { to: dstDevice, value: uc.into(), width: 1, count: N };
+        let set = Work::Set { to: dstDevice, value: uc.into(), width: 1, pitch: 1, count: N };
+        library.enqueue(hStream.address(), set);
+        Ok(())
+    };
+
+    fn cuMemsetD16Async(dstDevice: u64, us: c_ushort, N: usize, hStream: *mut c_void) = |library| {
+        library.current()?;
+        library.reaches(dstDevice, N.saturating_mul(2))?;
+        library.stream(hStream.address())?;
+        let set = Work::Set { to: dstDevice, value: us.into(), width: 2, pitch: 2, count: N };
+        library.enqueue(hStream.address(), set);
+        Ok(())
+    };
+
+    fn cuMemsetD2D32Async(
+        dstDevice: u64,
+        dstPitch: usize,
+        ui: c_uint,
+        Width: usize,
+        Height: usize,
+        hStream: *mut c_void,
+    ) = |library| {
+        library.current()?;
+        if Width != 1 || Height == 0 || dstPitch < 4 {
+            return Err(Refusal::value("the double sets one value in each row"));
+        }
+        library.reaches(dstDevice, dstPitch.saturating_mul(Height - 1).saturating_add(4))?;
+        library.stream(hStream.address())?;
+        let set =
+            Work::Set { to: dstDevice, value: ui, width: 4, pitch: dstPitch, count: Height };
         library.enqueue(hStream.address(), set);
         Ok(())
     };
@@ -68,7 +97,7 @@ exports! {
         library.current()?;
         library.reaches(dstDevice, N.saturating_mul(4))?;
         library.stream(hStream.address())?;
-        let set = Work::Set { to: dstDevice, value: ui, width: 4, count: N };
+        let set = Work::Set { to: dstDevice, value: ui, width: 4, pitch: 4, count: N };
         library.enqueue(hStream.address(), set);
         Ok(())
     };

@@ -21,6 +21,12 @@ exports! {
         phStream.put(stream)
     };
 
+    fn cuStreamDestroy_v2(hStream: *mut c_void) = |library| {
+        // What is enqueued still runs.
+        library.stream(hStream.address())?.destroyed = true;
+        Ok(())
+    };
+
     fn cuStreamQuery(hStream: *mut c_void) = |library| {
         match library.stream(hStream.address())?.is_idle() {
             true => Ok(()),

@@ -1,0 +1,216 @@
+//! cudarc's memory and streams.
+//!
+//! cudarc orders the uses of a slice by the slice's stream and, once a context has a second stream, by two
+//! events that each of its uses waits for and records. We do both: a slice's stream waits for what cudarc
+//! did with the slice, our first use waits for that stream, and it waits for our uses of what was lent.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::{
+    self as theirs, CudaSlice, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, sys,
+};
+
+use crate::cuda::{CudaStream, Gpu};
+use crate::error::{AdoptFault, Error, NotAdoptable, OtherDevice, Site};
+use crate::memory::{Ending, Lent, Place};
+use crate::{Cuda, Device, Element, ForeignMemory, Lend, Mark, Result, Slice, SliceMut, Stream};
+
+/// `CU_STREAM_PER_THREAD`
+const PER_THREAD: usize = 2;
+
+/// A context's number of its device.
+fn number(context: &theirs::CudaContext) -> u32 {
+    u32::try_from(context.ordinal()).unwrap_or(u32::MAX)
+}
+
+/// Something of this context can be used with our streams.
+fn check<Tag>(
+    device: &Cuda<Tag>,
+    context: &theirs::CudaContext,
+    operation: &'static str,
+    site: Site,
+) -> Result<&'static Gpu> {
+    let (found, needed) = (number(context), device.ordinal());
+    if found != needed {
+        let (what, kind) = ("stream", Cuda::<Tag>::KIND);
+        let other = OtherDevice { operation, what, kind, found, needed, site };
+        return Err(Error::OtherDevice(Box::new(other)));
+    }
+    let gpu = Gpu::open(needed)?;
+    if context.cu_ctx() != gpu.context().cu_ctx() {
+        return Err(NotAdoptable { operation, fault: AdoptFault::OtherContext, site }.into());
+    }
+    Ok(gpu)
+}
+
+/// The stream of a slice, here. On CUDA's per-thread stream all that is done with it is done now.
+fn of_slice<Tag>(
+    device: &Cuda<Tag>,
+    stream: &Arc<theirs::CudaStream>,
+    operation: &'static str,
+    site: Site,
+) -> Result<Stream<Cuda<Tag>>> {
+    let gpu = check(device, stream.context(), operation, site)?;
+    let handle = stream.cu_stream().cast();
+    // SAFETY: the context was compared, and the stream is kept.
+    let raw = unsafe { CudaStream::adopt(gpu, handle, Some(stream.clone())) };
+    Ok(Stream::of(device, raw))
+}
+
+impl<Tag> Stream<Cuda<Tag>> {
+    /// A stream that cudarc made, the legacy default stream too (`context.default_stream()`). What is
+    /// enqueued here is in that stream, in one order with what cudarc enqueues on it, and it stays until
+    /// nothing of ours needs it. Local.
+    ///
+    /// # Errors
+    /// [`Error::OtherDevice`]; [`Error::NotAdoptable`]: a context of its own, or CUDA's per-thread default
+    /// stream.
+    #[track_caller]
+    pub fn adopt(device: &Cuda<Tag>, theirs: Arc<theirs::CudaStream>) -> Result<Self> {
+        let (operation, site) = ("Stream::adopt", Site::caller());
+        if theirs.cu_stream().addr() == PER_THREAD {
+            let fault = AdoptFault::PerThreadStream;
+            return Err(NotAdoptable { operation, fault, site }.into());
+        }
+        of_slice(device, &theirs, operation, site)
+    }
+
+    /// A stream by CUDA's handle (`CUstream`, `cudaStream_t`): as [`adopt`](Self::adopt). Null is the
+    /// legacy default stream.
+    ///
+    /// # Errors
+    /// [`Error::NotAdoptable`] for CUDA's per-thread default stream.
+    ///
+    /// # Safety
+    /// It is a stream of the primary context of `device`. It is destroyed when nothing names it any more:
+    /// this value, buffers that were used on it, marks, and what [`RawStream`](crate::RawStream) gave; or
+    /// never.
+    #[track_caller]
+    pub unsafe fn from_raw(device: &Cuda<Tag>, handle: *mut c_void) -> Result<Self> {
+        if handle.addr() == PER_THREAD {
+            let (operation, fault) = ("Stream::from_raw", AdoptFault::PerThreadStream);
+            return Err(NotAdoptable { operation, fault, site: Site::caller() }.into());
+        }
+        let gpu = Gpu::open(device.ordinal())?;
+        // SAFETY: the caller's promise.
+        let raw = unsafe { CudaStream::adopt(gpu, handle, None) };
+        Ok(Self::of(device, raw))
+    }
+
+    /// What is enqueued here later runs after everything that is on `theirs` now. The host does not wait.
+    /// Works with CUDA's per-thread default stream too, on the thread whose stream is meant.
+    ///
+    /// # Errors
+    /// [`Error::OtherDevice`], [`Error::NotAdoptable`]; CUDA reports one.
+    #[track_caller]
+    pub fn after(&self, theirs: &theirs::CudaStream) -> Result<()> {
+        check(self.device(), theirs.context(), "Stream::after", Site::caller())?;
+        self.core.raw().after(theirs.cu_stream())?;
+        self.core.number();
+        Ok(())
+    }
+
+    /// What is enqueued on `theirs` later runs after everything that is here now. The host does not wait.
+    ///
+    /// # Errors
+    /// As [`after`](Self::after).
+    #[track_caller]
+    pub fn before(&self, theirs: &theirs::CudaStream) -> Result<()> {
+        check(self.device(), theirs.context(), "Stream::before", Site::caller())?;
+        self.core.raw().before(theirs.cu_stream())
+    }
+}
+
+fn pointer<T>(address: sys::CUdeviceptr) -> *mut T {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+// SAFETY: a slice owns its elements, on its context's device, and frees them when it is dropped. Its
+// stream waits, in `start`, for the events of cudarc's uses; what was done without events was done on
+// that stream, or by a program that promised cudarc to order it. Uninitialised ones take `unsafe` to make.
+unsafe impl<T: Element, Tag> ForeignMemory<Cuda<Tag>> for CudaSlice<T> {
+    type Elem = T;
+
+    fn start(&mut self) -> *mut T {
+        let stream = self.stream().clone();
+        let (address, _recorded) = self.device_ptr_mut(&stream);
+        pointer(address)
+    }
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    fn ordinal(&self, _: &Cuda<Tag>) -> u32 {
+        number(self.context())
+    }
+
+    fn ready(&mut self, device: &Cuda<Tag>) -> Result<Option<Mark<Cuda<Tag>>>> {
+        let stream = of_slice(device, self.stream(), "adopt", Site::caller())?;
+        stream.mark().map(Some)
+    }
+}
+
+/// Borrowed memory of cudarc's, and its stream.
+#[doc(hidden)]
+pub struct Borrowed<Tag, M> {
+    stream: Stream<Cuda<Tag>>,
+    theirs: Arc<theirs::CudaStream>,
+    memory: M,
+    /// Has the stream wait for what cudarc did with the memory, and notes a use there.
+    touch: fn(&mut M, &theirs::CudaStream) -> sys::CUdeviceptr,
+}
+
+impl<Tag, M> Ending<Cuda<Tag>> for Borrowed<Tag, M> {
+    fn stream(&self) -> Option<&Stream<Cuda<Tag>>> {
+        Some(&self.stream)
+    }
+
+    fn ended(&mut self) {
+        // That stream waits for our uses: the one that is noted now is the last of them.
+        (self.touch)(&mut self.memory, &self.theirs);
+    }
+}
+
+fn lent<T: Element, Tag, M>(
+    device: &Cuda<Tag>,
+    mut memory: M,
+    (len, theirs): (usize, Arc<theirs::CudaStream>),
+    touch: fn(&mut M, &theirs::CudaStream) -> sys::CUdeviceptr,
+    site: Site,
+) -> Result<Lent<Cuda<Tag>, Borrowed<Tag, M>>> {
+    let stream = of_slice(device, &theirs, "lend", site)?;
+    let start = pointer::<T>(touch(&mut memory, &theirs));
+    let place = Place { start, len, ordinal: device.ordinal(), after: Some(stream.mark()?) };
+    let ending = Borrowed { stream, theirs, memory, touch };
+    // SAFETY: the elements are borrowed for longer than the loan; cudarc's uses before it are before the
+    // mark, and later ones, its free included, are on the stream that waits, or wait for the event there.
+    unsafe { Lent::new(device, place, ending, site) }
+}
+
+macro_rules! of_cudarc {
+    ($($memory:ty: $view:ident $slice:ident, $touch:expr;)+) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<'a, T: Element, Tag> Lend<Cuda<Tag>> for $memory {
+            type View<'v> = $view<'v, T, Cuda<Tag>>;
+            type Loan = Lent<Cuda<Tag>, Borrowed<Tag, Self>>;
+
+            fn lend(self, device: &Cuda<Tag>, site: Site) -> Result<Self::Loan> {
+                let of = (self.len(), self.stream().clone());
+                lent::<T, Tag, Self>(device, self, of, $touch, site)
+            }
+
+            fn view(loan: &Self::Loan) -> Self::View<'_> {
+                loan.$slice()
+            }
+        }
+    )+ };
+}
+
+of_cudarc! {
+    &'a CudaSlice<T>: Slice slice, |it, stream| it.device_ptr(stream).0;
+    CudaView<'a, T>: Slice slice, |it, stream| it.device_ptr(stream).0;
+    &'a mut CudaSlice<T>: SliceMut slice_mut, |it, stream| it.device_ptr_mut(stream).0;
+    CudaViewMut<'a, T>: SliceMut slice_mut, |it, stream| it.device_ptr_mut(stream).0;
+}

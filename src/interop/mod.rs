@@ -1,0 +1,3 @@
+//! Other libraries' memory and streams.
+
+mod cudarc;

@@ -1,0 +1,276 @@
+//! Buffers over memory that somebody else owns.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::{Allocation, Buffer};
+use crate::backend::Memory;
+use crate::error::{AdoptFault, Error, Failed, NotAdoptable, OtherDevice, Site};
+use crate::{Device, Element, Mark, Result, unwind, wait};
+
+/// The kind of memory that somebody else owns: `device.adopt(owner)` gives a
+/// `Buffer<T, D, Adopted<O>>`. It can be an operand of everything that takes plain memory, and cannot
+/// back a window.
+#[derive(Clone, Copy, Debug)]
+pub struct Adopted<O>(PhantomData<fn() -> O>);
+
+/// Memory that a buffer on `D` can be made of: [`Device::adopt`].
+///
+/// On the host `Vec<T>` and `Box<[T]>` are such memory, on GPUs `cudarc::driver::CudaSlice<T>`.
+///
+/// # Safety
+/// * From [`start`](Self::start) on there are [`elements`](Self::elements) elements, initialised, at an
+///   address of a device of `D`'s kind with that [`ordinal`](Self::ordinal).
+/// * They stay there until the owner is dropped, also while the owner itself is moved.
+/// * While nobody touches the owner, nobody reads or writes them, but for work that is over once the mark
+///   of [`ready`](Self::ready) is reached.
+#[diagnostic::on_unimplemented(
+    message = "a buffer on `{D}` cannot be made of `{Self}`",
+    label = "no owner of memory of that device",
+    note = "the host adopts `Vec<T>` and `Box<[T]>`, a GPU `cudarc::driver::CudaSlice<T>`; borrowed memory is lent with `device.lend(..)`",
+    note = "for memory of another library, implement `ForeignMemory` for its owner, or use `Buffer::from_raw`"
+)]
+pub unsafe trait ForeignMemory<D: Device>: Send + 'static {
+    /// The element type.
+    type Elem: Element;
+
+    /// The address on the device of the first element.
+    fn start(&mut self) -> *mut Self::Elem;
+
+    /// How many elements.
+    fn elements(&self) -> usize;
+
+    /// Which device of its kind the memory is on. Host memory is on every host device.
+    fn ordinal(&self, device: &D) -> u32 {
+        device.ordinal()
+    }
+
+    /// The mark after everything that may still use the memory; none if nothing does. Asked once, after
+    /// [`start`](Self::start).
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    fn ready(&mut self, device: &D) -> Result<Option<Mark<D>>> {
+        let _ = device;
+        Ok(None)
+    }
+}
+
+/// Who keeps adopted memory alive; dropped when nothing of ours uses the memory any more. A panic of its
+/// drop ends there.
+pub struct Owner(Option<Box<dyn Any + Send>>);
+
+impl Owner {
+    pub(super) fn new(owner: Box<dyn Any + Send>) -> Self {
+        Self(Some(owner))
+    }
+
+    pub(super) fn into_inner<O: 'static>(mut self) -> Result<Box<O>, Self> {
+        match self.0.take().map(Box::<dyn Any + Send>::downcast) {
+            Some(Ok(owner)) => Ok(owner),
+            Some(Err(owner)) => Err(Self(Some(owner))),
+            None => Err(self),
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let owner = self.0.take();
+        if let Err(panic) = unwind::catch(move || drop(owner)) {
+            log::error!("the owner of adopted memory panicked when dropped: {}", panic.message());
+            panic.end();
+        }
+    }
+}
+
+/// Where somebody else's elements are.
+pub(crate) struct Place<T, D: Device> {
+    pub(crate) start: *mut T,
+    pub(crate) len: usize,
+    pub(crate) ordinal: u32,
+    /// After what they may be used.
+    pub(crate) after: Option<Mark<D>>,
+}
+
+impl<T: Element, D: Device> Place<T, D> {
+    /// An allocation over the elements.
+    ///
+    /// # Safety
+    /// The elements are there, initialised, and stay until `owner` is dropped or, without one, until
+    /// nothing uses the allocation. Nobody else touches them meanwhile, but for what is before `after`.
+    pub(crate) unsafe fn claim(
+        self,
+        device: &D,
+        operation: &'static str,
+        site: Site,
+    ) -> Result<Arc<Allocation<D::Backend>>> {
+        let Self { start, len, ordinal, after } = self;
+        if ordinal != device.ordinal() {
+            let (what, found, needed) = ("memory", ordinal, device.ordinal());
+            let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
+            return Err(Error::OtherDevice(Box::new(other)));
+        }
+        let fault = match start.addr() {
+            _ if len == 0 => None,
+            0 => Some(AdoptFault::Null),
+            address if address % align_of::<T>() != 0 => {
+                Some(AdoptFault::Misaligned { address, dtype: T::DTYPE })
+            }
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            return Err(NotAdoptable { operation, fault, site }.into());
+        }
+        // A slice of so many bytes exists, or `from_raw` was promised one.
+        let bytes = len * size_of::<T>();
+        // SAFETY: the caller's promise.
+        let block = unsafe { <D::Backend as Memory>::adopt(ordinal, start.cast(), bytes) }?;
+        let allocation = Allocation::adopted(ordinal, block);
+        if let Some(mark) = after {
+            allocation.order.begin_after(&mark);
+        }
+        Ok(Arc::new(allocation))
+    }
+}
+
+impl<T: Element, D: Device, O: ForeignMemory<D, Elem = T>> Buffer<T, D, Adopted<O>> {
+    pub(crate) fn adopt(device: &D, owner: O, site: Site) -> Result<Self, Failed<O>> {
+        // An address may hold only as long as the owner is not moved.
+        let mut owner = Box::new(owner);
+        match Self::claim(device, &mut owner, site) {
+            Ok((allocation, len)) => {
+                allocation.own(Owner::new(owner));
+                Ok(Self::from_allocation(allocation, len))
+            }
+            Err(error) => Err(Failed { error, value: *owner }),
+        }
+    }
+
+    fn claim(
+        device: &D,
+        owner: &mut O,
+        site: Site,
+    ) -> Result<(Arc<Allocation<D::Backend>>, usize)> {
+        let len = owner.elements();
+        if len == 0 {
+            let (operation, fault) = ("adopt", AdoptFault::Empty);
+            return Err(NotAdoptable { operation, fault, site }.into());
+        }
+        let (ordinal, start) = (owner.ordinal(device), owner.start());
+        let after = if ordinal == device.ordinal() { owner.ready(device)? } else { None };
+        let place = Place { start, len, ordinal, after };
+        // SAFETY: what implementing `ForeignMemory` promises; the owner goes into the allocation.
+        let allocation = unsafe { place.claim(device, "adopt", site) }?;
+        Ok((allocation, len))
+    }
+}
+
+impl<T: Element, D: Device> Buffer<T, D, Adopted<()>> {
+    /// A buffer over `len` elements that somebody else owns. [`into_inner`](Self::into_inner) returns
+    /// when nothing of ours uses them any more.
+    ///
+    /// # Errors
+    /// [`Error::NotAdoptable`]: there are no elements, or the address is null or not aligned.
+    ///
+    /// # Safety
+    /// The elements are on `device` at the address that it sees, initialised. From now until
+    /// [`into_inner`](Self::into_inner) has succeeded they stay there and nobody else reads or writes
+    /// them; without it, for ever. Nothing that was enqueued before uses them. They are not memory that is
+    /// registered with NCCL: its transfers would wait for ever.
+    #[track_caller]
+    pub unsafe fn from_raw(device: &D, start: *mut T, len: usize) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::from_raw_owned(device, start, len, ()) }.map_err(Error::from)
+    }
+}
+
+impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
+    /// [`from_raw`](Buffer::from_raw) with what keeps the elements there, as [`Device::adopt`] has it:
+    /// memory of a library for which nothing implements [`ForeignMemory`].
+    ///
+    /// # Errors
+    /// As there, with the owner.
+    ///
+    /// # Safety
+    /// As there, until the owner is given back or dropped.
+    #[track_caller]
+    pub unsafe fn from_raw_owned(
+        device: &D,
+        start: *mut T,
+        len: usize,
+        owner: O,
+    ) -> Result<Self, Failed<O>> {
+        let (operation, site) = ("from_raw", Site::caller());
+        let place = Place { start, len, ordinal: device.ordinal(), after: None };
+        let fits = len.checked_mul(size_of::<T>()).is_some_and(|b| isize::try_from(b).is_ok());
+        let claimed = match (len, fits) {
+            (0, _) => Err(NotAdoptable { operation, fault: AdoptFault::Empty, site }.into()),
+            (_, false) => Err(NotAdoptable { operation, fault: AdoptFault::TooLong, site }.into()),
+            // SAFETY: the caller's promise; the owner goes into the allocation.
+            (_, true) => unsafe { place.claim(device, operation, site) },
+        };
+        match claimed {
+            Ok(allocation) => {
+                allocation.own(Owner::new(Box::new(owner)));
+                Ok(Self::from_allocation(allocation, len))
+            }
+            Err(error) => Err(Failed { error, value: owner }),
+        }
+    }
+
+    /// Gives the owner back. The host waits for what was enqueued to use the memory, not for what else
+    /// is on those streams later, within the deadline of the communicators that used them.
+    ///
+    /// # Errors
+    /// With the buffer, to try again: what went wrong on those streams, once; a passed deadline; an
+    /// abort.
+    #[track_caller]
+    pub fn into_inner(self) -> Result<O, Failed<Self>> {
+        let site = Site::caller();
+        let points = self.allocation().order.points(true);
+        let over = points.and_then(|points| wait::until(points, None, "into_inner", site));
+        let owner = over.and_then(|()| {
+            let owner = self.allocation().disown::<O>();
+            owner.ok_or_else(|| Error::other("the buffer's owner was given back already"))
+        });
+        match owner {
+            Ok(owner) => Ok(*owner),
+            Err(error) => Err(Failed { error, value: self }),
+        }
+    }
+}
+
+// SAFETY: a vector's elements are its own, initialised, and stay where they are while it is moved.
+unsafe impl<T: Element, Tag> ForeignMemory<crate::Host<Tag>> for Vec<T> {
+    type Elem = T;
+
+    fn start(&mut self) -> *mut T {
+        self.as_mut_ptr()
+    }
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+}
+
+// SAFETY: as for a vector. The address is taken from where the box stays.
+unsafe impl<T: Element, Tag> ForeignMemory<crate::Host<Tag>> for Box<[T]> {
+    type Elem = T;
+
+    fn start(&mut self) -> *mut T {
+        self.as_mut_ptr()
+    }
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owner")
+    }
+}

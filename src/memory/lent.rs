@@ -1,0 +1,234 @@
+//! Memory that a program lends for the time of a closure.
+
+use std::sync::Arc;
+
+use super::adopted::Place;
+use super::{Allocation, Extent, Slice, SliceMut};
+use crate::backend::Streams;
+use crate::error::Site;
+use crate::{Device, Element, Host, Result, Stream, wait};
+
+/// Borrowed memory that a device can be lent: [`Device::lend`]. Sealed.
+///
+/// The host takes `&[T]`, `&mut [T]`, `&Vec<T>` and `&mut Vec<T>`; a GPU takes `&CudaSlice<T>`,
+/// `&mut CudaSlice<T>`, `CudaView<T>` and `CudaViewMut<T>` of cudarc; both take pairs of these.
+#[diagnostic::on_unimplemented(
+    message = "`{D}` cannot be lent `{Self}`",
+    label = "no borrowed memory of that device",
+    note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both pairs of these"
+)]
+pub trait Lend<D: Device>: sealed::Sealed {
+    /// What the closure gets: a view that operations take.
+    type View<'v>;
+
+    /// The loan.
+    #[doc(hidden)]
+    type Loan: Loan<D>;
+
+    /// Starts the loan.
+    #[doc(hidden)]
+    fn lend(self, device: &D, site: Site) -> Result<Self::Loan>;
+
+    /// What the closure gets.
+    #[doc(hidden)]
+    fn view(loan: &Self::Loan) -> Self::View<'_>;
+}
+
+/// A loan: its drop returns when the memory is its owner's again.
+#[doc(hidden)]
+pub trait Loan<D: Device> {
+    /// Ends the loan; not asked again.
+    fn end(&mut self, site: Site) -> Result<()>;
+}
+
+/// Lends memory to `work`.
+pub(crate) fn lend<D: Device, L: Lend<D>, R>(
+    device: &D,
+    memory: L,
+    work: impl for<'b, 'v> FnOnce(&'b mut L::View<'v>) -> Result<R>,
+    site: Site,
+) -> Result<R> {
+    wait::allowed("lend", site)?;
+    let mut loan = memory.lend(device, site)?;
+    let outcome = {
+        let mut view = L::view(&loan);
+        work(&mut view)
+    };
+    let ended = loan.end(site);
+    let value = outcome?;
+    ended.map(|()| value)
+}
+
+/// Somebody else's memory, until nothing of ours uses it.
+#[doc(hidden)]
+pub struct Lent<D: Device, E: Ending<D>> {
+    allocation: Arc<Allocation<D::Backend>>,
+    len: usize,
+    /// What its owner's uses are ordered by.
+    ending: Option<E>,
+    site: Site,
+}
+
+/// How the uses of the memory's owner come after ours.
+#[doc(hidden)]
+pub trait Ending<D: Device> {
+    /// The stream of the owner's that waits for our uses; without one the host waits.
+    fn stream(&self) -> Option<&Stream<D>>;
+
+    /// That stream waits for our uses.
+    fn ended(&mut self);
+}
+
+impl<D: Device, E: Ending<D>> Lent<D, E> {
+    /// # Safety
+    /// The elements are there, initialised, and stay until this is ended or dropped; nobody else touches
+    /// them meanwhile (or only reads them, if only shared views are made), but for what is before
+    /// `place.after`.
+    pub(crate) unsafe fn new<T: Element>(
+        device: &D,
+        place: Place<T, D>,
+        ending: E,
+        site: Site,
+    ) -> Result<Self> {
+        let len = place.len;
+        // SAFETY: the caller's promise: `end` leaves no use.
+        let allocation = unsafe { place.claim(device, "lend", site) }?;
+        Ok(Self { allocation, len, ending: Some(ending), site })
+    }
+
+    pub(crate) fn slice<T: Element>(&self) -> Slice<'_, T, D> {
+        Slice::new(&self.allocation, Extent::whole(self.len))
+    }
+
+    pub(crate) fn slice_mut<T: Element>(&self) -> SliceMut<'_, T, D> {
+        SliceMut::new(&self.allocation, Extent::whole(self.len))
+    }
+
+    /// Makes the owner's stream wait for every use.
+    fn hand_over(&self, theirs: &Stream<D>) -> Result<()> {
+        let points = self.allocation.order.points(true)?;
+        points.iter().try_for_each(|(stream, point)| theirs.core.wait_for(stream, point))
+    }
+
+    /// Waits until nothing uses the memory: however long that takes, for it is borrowed. Who is to blame
+    /// for a passed deadline is poisoned, which ends its operations.
+    fn wait(&self, site: Site) -> Result<()> {
+        let mut outcome = Ok(());
+        loop {
+            // A device that fails runs nothing any more.
+            let points = self.allocation.order.points(true)?;
+            let waited = wait::until(points.clone(), None, "lend", site);
+            outcome = outcome.and(waited);
+            let busy = points
+                .iter()
+                .find(|(_, point)| !<D::Backend as Streams>::reached(point).unwrap_or(true));
+            let Some((_, point)) = busy else { return outcome };
+            <D::Backend as Streams>::pause(point, wait::REST);
+        }
+    }
+}
+
+impl<D: Device, E: Ending<D>> Loan<D> for Lent<D, E> {
+    fn end(&mut self, site: Site) -> Result<()> {
+        let Some(mut ending) = self.ending.take() else { return Ok(()) };
+        match ending.stream().map(|theirs| self.hand_over(theirs)) {
+            Some(Ok(())) => {
+                ending.ended();
+                Ok(())
+            }
+            Some(Err(error)) => self.wait(site).and(Err(error)),
+            None => self.wait(site),
+        }
+    }
+}
+
+impl<D: Device, E: Ending<D>> Drop for Lent<D, E> {
+    fn drop(&mut self) {
+        // By a panic, or when a second loan was refused.
+        if let Err(error) = self.end(self.site) {
+            log::warn!("{error}");
+        }
+    }
+}
+
+/// The host waits.
+#[doc(hidden)]
+pub struct HostWaits;
+
+impl<D: Device> Ending<D> for HostWaits {
+    fn stream(&self) -> Option<&Stream<D>> {
+        None
+    }
+
+    fn ended(&mut self) {}
+}
+
+macro_rules! on_the_host {
+    ($($memory:ty: $view:ident $slice:ident, $start:expr;)+) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<'a, T: Element, Tag> Lend<Host<Tag>> for $memory {
+            type View<'v> = $view<'v, T, Host<Tag>>;
+            type Loan = Lent<Host<Tag>, HostWaits>;
+
+            fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
+                let (start, len): (*mut T, usize) = $start(self);
+                let place = Place { start, len, ordinal: device.ordinal(), after: None };
+                // SAFETY: the elements are borrowed for longer than the loan, which `lend` ends; only
+                // shared views are made of what is borrowed shared.
+                unsafe { Lent::new(device, place, HostWaits, site) }
+            }
+
+            fn view(loan: &Self::Loan) -> Self::View<'_> {
+                loan.$slice()
+            }
+        }
+    )+ };
+}
+
+on_the_host! {
+    &'a [T]: Slice slice, |it: &[T]| (it.as_ptr().cast_mut(), it.len());
+    &'a Vec<T>: Slice slice, |it: &[T]| (it.as_ptr().cast_mut(), it.len());
+    &'a mut [T]: SliceMut slice_mut, |it: &mut [T]| (it.as_mut_ptr(), it.len());
+    &'a mut Vec<T>: SliceMut slice_mut, |it: &mut [T]| (it.as_mut_ptr(), it.len());
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, A: Lend<D>, B: Lend<D>> Lend<D> for (A, B) {
+    type View<'v> = (A::View<'v>, B::View<'v>);
+    type Loan = (A::Loan, B::Loan);
+
+    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        Ok((self.0.lend(device, site)?, self.1.lend(device, site)?))
+    }
+
+    fn view(loan: &Self::Loan) -> Self::View<'_> {
+        (A::view(&loan.0), B::view(&loan.1))
+    }
+}
+
+impl<D: Device, A: Loan<D>, B: Loan<D>> Loan<D> for (A, B) {
+    fn end(&mut self, site: Site) -> Result<()> {
+        let first = self.0.end(site);
+        self.1.end(site).and(first)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T> Sealed for &[T] {}
+    impl<T> Sealed for &mut [T] {}
+    impl<T> Sealed for &Vec<T> {}
+    impl<T> Sealed for &mut Vec<T> {}
+    impl<A, B> Sealed for (A, B) {}
+    #[cfg(feature = "cuda")]
+    mod cuda {
+        use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
+
+        use super::Sealed;
+
+        impl<T> Sealed for &CudaSlice<T> {}
+        impl<T> Sealed for &mut CudaSlice<T> {}
+        impl<T> Sealed for CudaView<'_, T> {}
+        impl<T> Sealed for CudaViewMut<'_, T> {}
+    }
+}

@@ -1,0 +1,116 @@
+//! cudarc's memory and streams, beside ours.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use typed_nccl::{Communicator, Cuda, Result, Stream, Sum, World};
+
+use crate::common::{connect, ranks};
+
+const LEN: usize = 1 << 20;
+
+/// Two streams of cudarc's on a communicator's GPU.
+fn theirs<W: World>(comm: &Communicator<W>) -> (Arc<CudaStream>, Arc<CudaStream>) {
+    let ordinal = typed_nccl::Device::ordinal(comm.device());
+    let context = CudaContext::new(ordinal as usize).expect("a GPU");
+    (context.new_stream().expect("a stream"), context.new_stream().expect("a stream"))
+}
+
+/// A slice of these values. The doubles do not copy within the call.
+fn given(stream: &Arc<CudaStream>, value: u32) -> CudaSlice<u32> {
+    let values = vec![value; LEN];
+    let slice = stream.clone_htod(&values).expect("there is memory");
+    stream.synchronize().expect("no fault");
+    slice
+}
+
+fn got(stream: &Arc<CudaStream>, slice: &CudaSlice<u32>) -> Vec<u32> {
+    let values = stream.clone_dtoh(slice).expect("copied");
+    stream.synchronize().expect("no fault");
+    values
+}
+
+/// What cudarc enqueued on a slice comes first; wrong sums where the order is taken out.
+pub(crate) fn a_slice_that_its_owner_still_writes() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let comm = connect(place, 30)?;
+        let (stream, other) = theirs(&comm);
+        let ranks = comm.size() as u32;
+        for turn in 0..4_u32 {
+            let from = given(&stream, turn);
+            let mut slice = stream.alloc_zeros::<u32>(LEN).expect("there is memory");
+            for _ in 0..200 {
+                other.memset_zeros(&mut slice).expect("enqueued");
+            }
+            other.memcpy_dtod(&from, &mut slice).expect("enqueued");
+            let mut x = comm.device().adopt(slice)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            let slice = x.into_inner()?;
+            let got = got(&stream, &slice);
+            assert!(got.iter().all(|&x| x == ranks * turn), "turn {turn}: {}", got[0]);
+        }
+        comm.finish()
+    })
+    .map(drop)
+}
+
+/// What cudarc enqueues on a lent slice comes after our uses, a free too.
+pub(crate) fn a_lent_slice_is_used_on_at_once() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let comm = connect(place, 30)?;
+        let (stream, other) = theirs(&comm);
+        let ranks = comm.size() as u32;
+        for turn in 0..4_u32 {
+            let mut x = given(&stream, turn);
+            let mut y = stream.alloc_zeros::<u32>(LEN).expect("there is memory");
+            let mut z = stream.alloc_zeros::<u32>(LEN).expect("there is memory");
+            comm.device().lend((&x, &mut y), |(x, y)| {
+                (0..20).try_for_each(|_| comm.all_reduce(x, y, Sum))
+            })?;
+            other.memset_zeros(&mut x).expect("enqueued");
+            other.memcpy_dtod(&y, &mut z).expect("enqueued");
+            drop((x, y));
+            let mut again = stream.alloc_zeros::<u32>(LEN).expect("there is memory");
+            stream.memset_zeros(&mut again).expect("enqueued");
+            let got = got(&stream, &z);
+            assert!(got.iter().all(|&z| z == ranks * turn), "turn {turn}: {}", got[0]);
+        }
+        comm.finish()
+    })
+    .map(drop)
+}
+
+/// Collectives on cudarc's own stream, in one order with what cudarc enqueues there; copies and fills.
+pub(crate) fn a_stream_of_cudarc() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let comm = connect(place, 30)?;
+        let device = comm.device().clone();
+        let (theirs, _) = theirs(&comm);
+        let ranks = comm.size() as u64;
+        let mut streams = vec![theirs.clone()];
+        if theirs.context().ordinal() == 0 {
+            // The double has it on one device.
+            streams.push(theirs.context().default_stream());
+        }
+        for (round, stream) in streams.into_iter().enumerate() {
+            let ours = Stream::adopt(&device, stream)?;
+            let (mut x, mut y) = (device.zeros::<u64>(LEN)?, device.nccl_zeros::<u64>(LEN)?);
+            for turn in 1..4 {
+                ours.fill(&mut x, turn)?;
+                match round {
+                    0 => comm.on(&ours).all_reduce_in_place(&mut x, Sum)?,
+                    // One rank alone.
+                    _ => ours.fill(&mut x, ranks * turn)?,
+                }
+                // On the communicator's stream, so after theirs.
+                comm.stream().copy(&x, &mut y)?;
+                assert_eq!(y.to_vec()?, vec![ranks * turn; LEN]);
+            }
+            // Values of 8 bytes whose halves differ.
+            ours.fill(&mut y, 7 << 32 | 9)?;
+            assert_eq!(y.to_vec()?, vec![7 << 32 | 9; LEN]);
+        }
+        comm.finish()
+    })
+    .map(drop)
+}
