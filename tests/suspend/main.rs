@@ -76,9 +76,14 @@ fn a_dropped_one_and_an_aborted_one_end() {
         let handle = comm.abort_handle();
         let comm = comm.suspend()?;
         all.wait();
-        assert!(handle.abort("enough"));
+        // Of two requests, the second one may come when the first has ended it for both.
+        let asks = comm.rank().index() == 0;
+        assert!(!asks || handle.abort("enough"));
         let failed = comm.try_resume().expect_err("it is to be aborted");
-        assert!(matches!(failed.error, Error::Aborted(_)), "{}", failed.error);
+        match failed.error {
+            Error::Aborted(_) => assert!(asks, "{}", failed.error),
+            _ => assert!(!asks && failed.error.is_peer_failure(), "{}", failed.error),
+        }
         drop(failed.value);
         Ok(())
     });
