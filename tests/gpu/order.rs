@@ -45,7 +45,7 @@ pub(crate) fn a_launch_that_is_still_waiting_is_not_waited_for() -> Result<()> {
     let len = busy(1 << 20, 1 << 12);
     let y = elsewhere.zeros::<u32>(1)?;
     let readers = (0..busy(400, 10)).map(|_| gpu.stream()).collect::<Result<Vec<_>>>()?;
-    for turn in 0..20 {
+    for turn in 0..busy(20, 4) {
         let (first, second, slow) = (gpu.stream()?, gpu.stream()?, gpu.stream()?);
         let [mut a, mut b] = [gpu.zeros::<u32>(len)?, gpu.zeros::<u32>(len)?];
         let (mut x, mut busy) = (gpu.zeros::<u32>(1)?, gpu.zeros::<u32>(busy(1 << 24, 1 << 14))?);
