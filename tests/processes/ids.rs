@@ -1,6 +1,7 @@
 //! Several ids of NCCL's for one communicator: those that a program asks for, and those of many ranks.
 
 use std::env;
+use std::sync::Barrier;
 use std::thread;
 
 use fake_nccl::File;
@@ -105,14 +106,23 @@ fn given() -> Result<()> {
 
 /// They are threads of one process, each with a way to the others of its own.
 fn many() -> Result<()> {
-    let id = UniqueId::new()?;
+    let (id, all) = (UniqueId::new()?, Barrier::new(MANY));
     let rank = |rank: usize| -> Result<()> {
         let comm = Seat::with_id(id, rank, MANY)?.init(Cuda::any(rank as u32)?)?;
-        comm.barrier()?;
-        comm.finish()
+        // Nobody leaves before all have come.
+        all.wait();
+        drop(comm.abort());
+        Ok(())
     };
     thread::scope(|scope| {
-        let ranks: Vec<_> = (0..MANY).map(|one| scope.spawn(move || rank(one))).collect();
+        let ranks: Vec<_> = (0..MANY)
+            .map(|one| {
+                scope.spawn({
+                    let rank = &rank;
+                    move || rank(one)
+                })
+            })
+            .collect();
         ranks.into_iter().try_for_each(|rank| rank.join().expect("no panic"))
     })?;
     assert_eq!(calls(ncclCommInitRankScalable), [2; MANY]);

@@ -82,6 +82,11 @@ pub(crate) fn release(version: Version) -> fake_nccl::File {
     fake_nccl::File::release(version, folder.join(format!("nccl-{version}")))
 }
 
+/// Data moves in an empty folder from here on: other tests leave things behind.
+pub(crate) fn on_a_new_stage() {
+    drop(STAGE.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
 /// Nobody but the dead has left anything where data moved; see [`left::clear`].
 pub(crate) fn clear(size: usize, dead: usize) {
     if let Some(stage) = &*STAGE.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use typed_nccl::{CommConfig, Communicator, Device, Result, launch};
 
 use crate::left;
-use crate::machine::{Run, Test, clear, example, output, says, with_gpus};
+use crate::machine::{Run, Test, clear, example, on_a_new_stage, output, says, with_gpus};
 use crate::ranks::Ranks;
 
 #[path = "../../examples/survivor.rs"]
@@ -59,6 +59,7 @@ pub(crate) const TESTS: &[Test] = &[
             if env::var_os("FAKE_NCCL_MOVES").is_some() { left::nothing() } else { Ok(()) }
         },
         test: |run| {
+            on_a_new_stage();
             let number = |name| env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
             let gpus = number("DEATHS_ON_GPUS");
             let mut random = number("DEATHS_SEED").unwrap_or(1);
