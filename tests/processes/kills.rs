@@ -175,7 +175,7 @@ impl Times {
     }
 }
 
-fn below(random: &mut u64, bound: u64) -> u64 {
+pub(crate) fn below(random: &mut u64, bound: u64) -> u64 {
     // A step of Knuth's generator; its upper bits are the good ones.
     *random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*random >> 33) % bound

@@ -5,6 +5,8 @@
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod agreement;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod grow;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ids;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod kills;
@@ -61,6 +63,7 @@ fn main() {
         survive::TESTS,
         recovery::TESTS,
         suspend::TESTS,
+        grow::TESTS,
         misuse::TESTS,
         machines::TESTS,
         strangers::TESTS,

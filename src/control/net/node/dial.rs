@@ -8,6 +8,7 @@ use mio::net::TcpStream;
 
 use super::super::address;
 use super::super::conns::{Key, Role};
+use super::super::ident::CommId;
 use super::super::io::{Net, Timer};
 use super::super::proof::{Claim, Purpose, Verdict, Version};
 use super::Node;
@@ -102,6 +103,13 @@ impl Node {
                     self.dial = None;
                     return;
                 }
+                if self.is_at_its_maker() && refused >= REFUSALS * ways {
+                    let why = format!(
+                        "came to a process that is gone, {at}, which made the id or the invitation and lives until the ranks have met: {why}"
+                    );
+                    self.dial = None;
+                    return self.fail(net, vec![self.rank], why, None);
+                }
             }
             Some(rank) if refused >= REFUSALS * ways || waited >= net.conns.beat * 3 => {
                 let why = format!("rank {} cannot connect to it at {at}: {why}", self.rank);
@@ -193,6 +201,11 @@ impl Node {
             }
         }
         None
+    }
+
+    /// Whether the ranks meet at the process that said where they do, which listened then.
+    fn is_at_its_maker(&self) -> bool {
+        self.meet.as_ref().is_some_and(|meet| meet.id != CommId::THERE && !meet.may_be_stale)
     }
 
     fn may_be_stale(&self) -> bool {

@@ -99,6 +99,10 @@ impl Node {
             Message::Bye => {
                 self.visit = None;
                 net.conns.end(key);
+                if self.id.is_none() {
+                    let why = "came to a meeting that is over: who asked it to come has gone on without it, or has ended";
+                    self.fail(net, vec![self.rank], why.to_owned(), None);
+                }
             }
             _ => return false,
         }
