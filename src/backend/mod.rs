@@ -432,6 +432,8 @@ pub struct Part {
     pub place: Option<ChildPlace>,
     /// Whether the child is one that borrows its parent: such a one may share the parent's resources.
     pub borrows: bool,
+    /// Who has no part in it and makes no call, where there is one child of all others.
+    pub without: Vec<u32>,
 }
 
 /// A rank's place in a communicator that is made of some of another one's ranks.
@@ -529,8 +531,8 @@ pub unsafe trait Lifecycle: Launches {
     /// The communicator cannot be made.
     fn joined(joining: &mut Self::Joining) -> Result<Option<Self::Comm>>;
 
-    /// Starts to divide a communicator into children; the host does not wait. Called by all its ranks,
-    /// also those that stay out, when they have agreed on it and nothing is under way on it. None where
+    /// Starts to divide a communicator into children; the host does not wait. Called by all its ranks but
+    /// those that the part is `without`, also those that stay out, when they have agreed on it and nothing is under way on it. None where
     /// children join as first communicators do. What is dropped before it is over has failed: the
     /// communicator can only be aborted.
     ///
@@ -539,6 +541,13 @@ pub unsafe trait Lifecycle: Launches {
     fn divide(comm: &Self::Comm, part: &Part) -> Result<Option<Self::Dividing>> {
         let _ = (comm, part);
         Ok(None)
+    }
+
+    /// Whether a communicator can be divided without calls of those who are left out. All ranks of one
+    /// release say the same.
+    fn leaves_out(comm: &Self::Comm) -> bool {
+        let _ = comm;
+        false
     }
 
     /// Whether the part of a rank that stays out of a division is over, or what

@@ -15,8 +15,8 @@ use super::lifecycle::Finish;
 use super::ready::Live;
 use super::resources::{Own, Scalar};
 use super::starting::Starting;
-use super::{CanGoOn, Communicator, Core, Lost, Recovery, State, ended};
-use crate::backend::{Backend, Lifecycle, WindowId};
+use super::{CanGoOn, Communicator, Core, Health, Lost, Recovery, State, ended};
+use crate::backend::{Backend, ChildPlace, Lifecycle, Part, WindowId};
 use crate::control::{Control, Decision, Exchange, Patience, Topic};
 use crate::error::{Error, Failed, Ranks, Revocation, Site};
 use crate::window::WindowKind;
@@ -126,11 +126,7 @@ struct Windows(Vec<(WindowId, usize)>);
 impl<W: World> Live<W> {
     /// Revokes it, unless it is poisoned already.
     pub(super) fn revoke(&self, why: String) {
-        let health = &self.core.health;
-        if health.is_well() {
-            let (name, by) = (health.name(), health.rank());
-            health.fail(Error::Revocation(Box::new(Revocation { name, by, why })));
-        }
+        revoke(&self.core.health, why);
     }
 
     /// Goes on with those who live, but for the ranks `without`.
@@ -160,7 +156,8 @@ impl<W: World> Live<W> {
         let mut last = None;
         let outcome = loop {
             let Some(meeting) = meetings.last() else { break Err(ended(&self.core.health)) };
-            let decision = match self.agree(meeting, without, operation, site) {
+            let divides = comm.as_ref().is_some_and(|comm| self.divides(comm, without));
+            let decision = match self.agree(meeting, (without, divides), operation, site) {
                 Ok(decision) => decision,
                 Err(error) => break Err(error),
             };
@@ -170,13 +167,25 @@ impl<W: World> Live<W> {
             }
             going.go_on_with(&decision);
             without = &[];
-            log::info!("{}: agreed to go on without {}", W::NAME, going.names());
+            let (old, names) = (self.core.health.clone(), going.names());
+            log::info!("{}: agreed to go on without {names}", W::NAME);
             // Those who are left out hear of it, and what is in flight ends.
-            self.revoke(format!("it goes on without {} (at {site})", going.names()));
-            if let Some(comm) = comm.take() {
-                Back::<W>::abort(comm, "it goes on without ranks that died");
-            }
-            match self.meet_once(meeting, &decision, site) {
+            let end = |comm: &mut Option<_>| {
+                revoke(&old, format!("it goes on without {names} (at {site})"));
+                if let Some(comm) = comm.take() {
+                    Back::<W>::abort(comm, "it goes on without ranks that are gone");
+                }
+            };
+            let dividing = match &comm {
+                Some(comm) if decision.divides => Back::<W>::divide(comm, &self.part(&decision)),
+                _ => {
+                    end(&mut comm);
+                    Ok(None)
+                }
+            };
+            let met = self.meet_once(meeting, &decision, dividing, site);
+            end(&mut comm);
+            match met {
                 Ok(()) => break Ok(()),
                 Err((error, None)) => break Err(error),
                 Err((error, Some(next))) => {
@@ -208,7 +217,7 @@ impl<W: World> Live<W> {
     fn agree(
         &self,
         meeting: &Control,
-        without: &[u32],
+        (without, divides): (&[u32], bool),
         operation: Topic,
         site: Site,
     ) -> Result<Decision> {
@@ -218,7 +227,29 @@ impl<W: World> Live<W> {
         let numbered = |error: Error| error.numbered(meeting.generation());
         let (late, why) = health.left_out();
         let without: Vec<u32> = without.iter().chain(late).copied().collect();
-        meeting.survive(&without, why, &patience).map_err(numbered)
+        meeting.survive(&without, why, divides, &patience).map_err(numbered)
+    }
+
+    /// Whether the backend can make the communicator of those who go on out of this one: it is well, its
+    /// work is over, and somebody is left out.
+    fn divides(&self, comm: &<Back<W> as Lifecycle>::Comm, without: &[u32]) -> bool {
+        !without.is_empty() && self.core.health.is_well() && Back::<W>::leaves_out(comm)
+    }
+
+    /// This rank's part in that.
+    fn part(&self, decision: &Decision) -> Part {
+        let own = decision.members.binary_search(&self.core.rank.0);
+        let place = ChildPlace {
+            color: 0,
+            rank: Rank::at(own.unwrap_or_default()).0,
+            size: u32::try_from(decision.members.len()).unwrap_or(u32::MAX),
+            name: W::NAME,
+            slots: self.core.slots,
+            split_share: self.core.config.split_share,
+            deadline: self.core.limit().time,
+        };
+        let without = decision.lost.iter().map(|(rank, _)| *rank).collect();
+        Part { place: Some(place), borrows: false, without }
     }
 
     /// Meets those who were agreed on, and puts their communicator into this one's place. The meeting
@@ -227,6 +258,7 @@ impl<W: World> Live<W> {
         &mut self,
         meeting: &Control,
         decision: &Decision,
+        dividing: Result<Option<<Back<W> as Lifecycle>::Dividing>>,
         site: Site,
     ) -> Result<(), (Error, Option<Control>)> {
         let (config, limit) = (self.core.config.clone(), self.core.limit());
@@ -238,6 +270,13 @@ impl<W: World> Live<W> {
         let health = starting.health().clone();
         health.goes_on_from(&self.core.health);
         std::mem::replace(&mut self.core.health, health).end();
+        match dividing {
+            Ok(dividing) => starting.divides(dividing),
+            Err(error) => {
+                let next = starting.stop(&error);
+                return Err((error, next));
+            }
+        }
         let mut fresh = match starting.ready(limit, true) {
             Ok(fresh) => fresh,
             Err(Failed { error, value }) => {
@@ -265,6 +304,14 @@ impl<W: World> Live<W> {
                 Err((error, control))
             }
         }
+    }
+}
+
+/// Revokes a communicator, unless it is poisoned already.
+fn revoke(health: &Health, why: String) {
+    if health.is_well() {
+        let (name, by) = (health.name(), health.rank());
+        health.fail(Error::Revocation(Box::new(Revocation { name, by, why })));
     }
 }
 

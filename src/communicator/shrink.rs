@@ -54,7 +54,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// }
     /// ```
     ///
-    /// NCCL: `ncclCommAbort`, and `ncclCommInitRankConfig` with a new id, on every release.
+    /// NCCL: of a `Ready` communicator of which nobody has died, `ncclCommShrink`, 2.27, whose child shares
+    /// nothing with it; else `ncclCommInitRankConfig` with a new id, on every release. `ncclCommAbort` of
+    /// what was before.
     ///
     /// # Errors
     /// [`Error::NoSuchRank`]; [`Error::Excluded`]: this rank is left out; what

@@ -251,8 +251,9 @@ impl<W: World, S: State> Communicator<W, S> {
             split_share: config.split_share,
             deadline: limit.time,
         });
-        let dividing = Back::<W>::divide(core.comm()?, &Part { place, borrows })
-            .inspect_err(|error| core.health.fail(error.clone()))?;
+        let dividing =
+            Back::<W>::divide(core.comm()?, &Part { place, borrows, without: Vec::new() })
+                .inspect_err(|error| core.health.fail(error.clone()))?;
         let (Some(own), Some(color)) = (own, color) else {
             return core.stand_by(dividing, "split", site).map(|()| None);
         };

@@ -132,6 +132,11 @@ impl<W: World> Starting<W> {
         })
     }
 
+    /// The backend makes it by dividing the one that it goes on from.
+    pub(super) fn divides(&mut self, dividing: Option<<Back<W> as Lifecycle>::Dividing>) {
+        self.dividing = dividing;
+    }
+
     /// The same of a child. If the parent fails meanwhile, ranks may be missing here that have not come
     /// this far. If the backend divides the parent, that fails with the child.
     pub(super) fn connect_child(

@@ -234,11 +234,13 @@ impl Control {
     }
 
     /// Comes to the agreement of who goes on, but for those `without`, and waits for it: until all that
-    /// live have come, or the limit has passed. `why` is told of those.
+    /// live have come, or the limit has passed. `why` is told of those. `divides`: the communicator is well,
+    /// and its backend can divide it.
     pub(crate) fn survive(
         &self,
         without: &[u32],
         why: &str,
+        divides: bool,
         patience: &Patience<'_>,
     ) -> Result<Decision> {
         let Patience {
@@ -248,7 +250,8 @@ impl Control {
         let survivors = self.meeting.survivors(self.rank);
         let next = self.base + self.seq.get();
         let place = format!(" in `{operation}` (at {site}){why}");
-        survivors.come(self.rank, Came { next, without: without.to_vec(), place });
+        let came = Came { next, without: without.to_vec(), divides, place };
+        survivors.come(self.rank, came);
         let (started, mut spoke, mut gave_up) = (Instant::now(), Instant::now(), false);
         loop {
             match survivors.outcome(self.rank) {

@@ -449,6 +449,10 @@ unsafe impl Lifecycle for CudaBackend {
         comm.divide(part)
     }
 
+    fn leaves_out(comm: &Comm) -> bool {
+        comm.leaves_out()
+    }
+
     fn divided(dividing: &mut Making) -> Result<bool> {
         dividing.poll().map(|over| over.is_some())
     }

@@ -1,9 +1,14 @@
-//! Dividing a communicator: `ncclCommSplit`, which all of its ranks call.
+//! Dividing a communicator: `ncclCommSplit`, which all of its ranks call, or `ncclCommShrink`, which those
+//! call who go on.
 //!
-//! It waits for every rank of the parent, also for those of other children. A rank that is lost meanwhile
+//! It waits for every rank that calls it, also for those of other children. A rank that is lost meanwhile
 //! holds up the others until the parent is revoked, so who gives up poisons the parent.
 
-use nccl_sys::{NCCL_COMM_NULL, NCCL_SPLIT_NOCOLOR, ncclComm_t, ncclResult_t};
+use std::ffi::c_int;
+
+use nccl_sys::{
+    Function, NCCL_COMM_NULL, NCCL_SHRINK_DEFAULT, NCCL_SPLIT_NOCOLOR, ncclComm_t, ncclResult_t,
+};
 
 use super::api::unsupported;
 use super::comm::Comm;
@@ -13,10 +18,22 @@ use crate::Result;
 use crate::backend::{ChildPlace, Part};
 use crate::error::Error;
 
+/// NCCL's function, and who has no part.
+enum Way<Split, Shrink> {
+    Split(Split),
+    Shrink(Shrink, Vec<c_int>),
+}
+
 impl Comm {
+    /// Whether the loaded release has `ncclCommShrink`, 2.27. A child whose resources are its parent's
+    /// would outlive it.
+    pub(super) fn leaves_out(&self) -> bool {
+        self.nccl.api.has(Function::ncclCommShrink) && !self.split_share
+    }
+
     /// Starts this rank's part; none where children join by ids of their own.
     pub(super) fn divide(&self, part: &Part) -> Result<Option<Making>> {
-        let Part { place, borrows } = part;
+        let Part { place, borrows, without } = part;
         // The children of such a parent share its resources, whatever is asked for: a child that
         // outlives its parent is no child of it for NCCL.
         if self.split_share && !borrows {
@@ -40,7 +57,14 @@ impl Comm {
             deadline: place.map_or(self.deadline, |place| place.deadline),
         };
         let missing = |missing| unsupported("a child", missing);
-        let split = self.nccl.api.ncclCommSplit().map_err(missing)?;
+        let api = &self.nccl.api;
+        let (function, way) = match without.is_empty() {
+            true => ("ncclCommSplit", Way::Split(api.ncclCommSplit().map_err(missing)?)),
+            false => {
+                let list: Vec<c_int> = without.iter().map(|rank| number(*rank)).collect();
+                ("ncclCommShrink", Way::Shrink(api.ncclCommShrink().map_err(missing)?, list))
+            }
+        };
         let size = self.size as usize;
         let thread = format!("NCCL split of rank {}", shared.rank);
         let call = move || -> Result<Option<Made>> {
@@ -49,17 +73,25 @@ impl Comm {
             let ended = || failed(size, "the communicator has ended".to_owned());
             let inside = exit::enter(health.id()).ok_or_else(ended)?;
             let mut comm: ncclComm_t = NCCL_COMM_NULL;
-            let result = shared.divides(|parent| {
+            let result = shared.divides(|parent| match way {
                 // SAFETY: the parent lives: its end waits for this; its rank waits for it too, and
                 // makes no other call with it. `comm` is a place for a handle and `config` is whole.
-                unsafe { split(parent, color, key, &raw mut comm, &raw mut config) }
+                Way::Split(split) => unsafe {
+                    split(parent, color, key, &raw mut comm, &raw mut config)
+                },
+                Way::Shrink(shrink, mut list) => {
+                    let (count, flags) = (list.len() as c_int, NCCL_SHRINK_DEFAULT);
+                    let ranks = list.as_mut_ptr();
+                    // SAFETY: as above; there are so many ranks in the list, of the parent's.
+                    unsafe { shrink(parent, ranks, count, &raw mut comm, &raw mut config, flags) }
+                }
             });
             drop(inside);
             let result = result.ok_or_else(ended)?;
             if color == NCCL_SPLIT_NOCOLOR && result == ncclResult_t::ncclSuccess {
                 return Ok(None);
             }
-            let made = wanted.made("ncclCommSplit", result, comm);
+            let made = wanted.made(function, result, comm);
             made.map(Some).map_err(|error: Error| {
                 shared.family.hear_of_deaths(&health);
                 health.check().err().unwrap_or(error)

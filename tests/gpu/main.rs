@@ -108,6 +108,8 @@ const TESTS: &[Test] = tests! {
     late::one_that_is_late_is_left_out: 2, 60;
     survive::the_others_go_on_when_a_rank_aborts: 2, 60;
     survive::a_communicator_is_shrunk_well_and_revoked: 2, 60;
+    survive::one_rank_grows_to_all_and_shrinks: 2, 60;
+    survive::a_process_grows_by_another_one: 2, 60;
     survive::ranks_of_before_are_refused: 2, 60;
     survive::suspended_and_resumed: 1, 60;
     survive::a_rank_dies_while_it_is_suspended: 2, 60;

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use typed_nccl::{Communicator, Cuda, Error, Rank, Result, Sum, World};
+use typed_nccl::{Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum, World};
 
 use crate::common::ranks;
 
@@ -114,6 +114,74 @@ pub(crate) fn a_communicator_is_shrunk_well_and_revoked() -> Result<()> {
             comm.finish()
         })?;
     }
+    Ok(())
+}
+
+/// One rank grows to all, by threads of this process, which shrink to one again.
+pub(crate) fn one_rank_grows_to_all_and_shrinks() -> Result<()> {
+    let n = ranks()?;
+    let (tell, hears) = std::sync::mpsc::channel::<Invitation>();
+    std::thread::scope(|scope| {
+        let newcomers = scope.spawn(move || -> Result<()> {
+            let invitation = hears.recv().map_err(Error::other)?;
+            std::thread::scope(|scope| {
+                let join = |k: usize| {
+                    let invitation = &invitation;
+                    scope.spawn(move || -> Result<()> {
+                        let device = Cuda::any(u32::try_from(k + 1).map_err(Error::other)?)?;
+                        let comm = Seat::invited(invitation, k)?.init(device)?;
+                        adds_up(&comm)?;
+                        comm.barrier()?;
+                        // Rank 0 goes on alone.
+                        let told = comm.barrier().expect_err("it is left out");
+                        assert!(told.is_peer_failure(), "{told}");
+                        comm.abort();
+                        Ok(())
+                    })
+                };
+                let threads: Vec<_> = (0..invitation.newcomers()).map(join).collect();
+                threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+            })
+        });
+        let comm = Seat::local(1).remove(0).init(Cuda::any(0)?)?;
+        let mut x = comm.device().from_slice(&[3_u64])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        let invitation = comm.invite(n - 1)?;
+        tell.send(invitation.clone()).map_err(Error::other)?;
+        let comm = comm.grow(invitation)?;
+        assert_eq!((comm.rank().index(), comm.size(), x.to_vec()?), (0, n, vec![3]));
+        adds_up(&comm)?;
+        comm.barrier()?;
+        let others: Vec<usize> = (1..n).collect();
+        let comm = comm.shrink(&others)?;
+        assert_eq!(comm.size(), 1);
+        adds_up(&comm)?;
+        comm.finish()?;
+        newcomers.join().expect("no panic")
+    })
+}
+
+/// The same where the newcomer is another process.
+pub(crate) fn a_process_grows_by_another_one() -> Result<()> {
+    const BYTES: &str = "TYPED_NCCL_GPU_INVITATION";
+    if let Ok(text) = std::env::var(BYTES) {
+        let bytes: Vec<u8> = serde_json::from_str(&text).map_err(Error::other)?;
+        let invitation = Invitation::from_bytes(&bytes)?;
+        let comm = Seat::invited(&invitation, 0)?.init(Cuda::any(1)?)?;
+        adds_up(&comm)?;
+        return comm.finish();
+    }
+    let comm = Seat::local(1).remove(0).init(Cuda::any(0)?)?;
+    adds_up(&comm)?;
+    let invitation = comm.invite(1)?;
+    let text = serde_json::to_string(&invitation.to_bytes().to_vec()).map_err(Error::other)?;
+    let program = std::env::current_exe().map_err(Error::other)?;
+    let mut newcomer =
+        std::process::Command::new(program).env(BYTES, text).spawn().map_err(Error::other)?;
+    let comm = comm.grow(invitation)?;
+    adds_up(&comm)?;
+    comm.finish()?;
+    assert!(newcomer.wait().map_err(Error::other)?.success());
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use fake_nccl::{Fake, File};
-use nccl_sys::Function::{ncclCommInitRankConfig, ncclCommSplit};
+use nccl_sys::Function::{ncclCommInitRankConfig, ncclCommShrink, ncclCommSplit};
 use nccl_sys::{ENVIRONMENT, Function, Version, ncclResult_t};
 use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, World, launch, tag};
 
@@ -40,6 +40,24 @@ pub(crate) const TESTS: &[Test] = &[
             assert!(ended.status.success(), "{ended:?}");
             says(&ended.stderr, &["without the destructors"]);
         },
+    },
+    Test {
+        name: "those_who_go_on_are_divided_off",
+        program: || launch!(shrinks),
+        test: |run| {
+            both(run);
+            // Before 2.27 they come by a new id.
+            let nccl = release(Version::new(2, 26, 5));
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "cuda:4").env(ENVIRONMENT, nccl.path());
+            let ended = output(command);
+            assert!(ended.status.success(), "{ended:?}");
+        },
+    },
+    Test {
+        name: "those_who_go_on_come_by_an_id_where_nccl_refuses",
+        program: || launch!(shrinks_refused),
+        test: both,
     },
     Test {
         name: "a_child_past_its_deadline",
@@ -250,6 +268,76 @@ fn refused<D: Device>(mut world: Communicator<D>) -> Result<()> {
     assert!(world.health().is_err());
     well(&world);
     Ok(())
+}
+
+/// Rank 3 is left out of a communicator that is well, with what was made with it.
+fn shrinks<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    let window = world.window::<u64>(2)?;
+    let tripled = world.pre_mul_sum(3_u64)?;
+    assert_eq!(sum(&world, 1)?, 4);
+    world.barrier()?;
+    if rank == 3 {
+        let error = world.barrier().expect_err("the others go on");
+        assert!(matches!(error, Error::Revocation(_)), "{error}");
+        assert!(matches!(world.recover(), Err(Error::Excluded(_))));
+        world.abort();
+        println!("rank 3: all is well");
+        return Ok(());
+    }
+    let mut rest = world.shrink(&[3])?;
+    assert_eq!((rest.rank().index(), rest.size()), (rank, 3));
+    assert_eq!(sum(&rest, rank)?, 3);
+    let mut x = rest.device().from_slice(&[1_u64])?;
+    rest.all_reduce_in_place(&mut x, &tripled)?;
+    assert_eq!(x.to_vec()?, [9]);
+    rest.put_signal(window.slice(0..1), rest.ring(1), window.at(1))?;
+    rest.wait_signal(rest.ring(-1))?;
+    rest.sync(rest.stream())?;
+    rest.close(window)?;
+    rest.barrier()?;
+    let api = nccl().api().map_err(Error::other)?;
+    let divides = api.has(ncclCommShrink);
+    let called = if here() == 4 { 3 } else { 1 };
+    let all = nccl().called();
+    assert!(!divides || all.contains(&ncclCommShrink), "{all:?}");
+    assert_eq!(count(ncclCommShrink), if divides { called } else { 0 });
+    let joined = count(ncclCommInitRankConfig);
+    assert_eq!(joined, here() + if divides { 0 } else { called });
+    // One more, and then one that is poisoned: that never divides.
+    rest.barrier()?;
+    if rank == 0 {
+        rest.barrier().expect_err("the others go on");
+        rest.abort();
+        println!("rank 0: all is well");
+        return Ok(());
+    }
+    let rest = rest.revoke().shrink(&[0])?;
+    assert_eq!((rest.rank().index(), sum(&rest, 1)?), (rank - 1, 2));
+    assert_eq!(count(ncclCommShrink), if divides { called } else { 0 });
+    well(&rest);
+    rest.finish()
+}
+
+/// NCCL refuses one rank its part.
+fn shrinks_refused<D: Device>(world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    assert_eq!(sum(&world, 1)?, 4);
+    if rank == 1 {
+        nccl().fail(ncclCommShrink, ncclResult_t::ncclSystemError);
+    }
+    world.barrier()?;
+    if rank == 3 {
+        let error = world.barrier().expect_err("the others go on");
+        assert!(error.is_peer_failure(), "{error}");
+        world.abort();
+        println!("rank 3: all is well");
+        return Ok(());
+    }
+    let rest = world.shrink(&[3])?;
+    assert_eq!((rest.rank().index(), sum(&rest, 1)?), (rank, 3));
+    well(&rest);
+    rest.finish()
 }
 
 /// One rank's call of NCCL takes longer than the others wait.

@@ -18,6 +18,8 @@ pub(crate) struct Came {
     pub(crate) next: u64,
     /// Whom it leaves out.
     pub(crate) without: Vec<u32>,
+    /// The backend can divide its communicator, which is well and idle.
+    pub(crate) divides: bool,
     /// Where it came, for people.
     pub(crate) place: String,
 }
@@ -29,6 +31,8 @@ pub(crate) struct Decision {
     pub(crate) members: Vec<u32>,
     /// Those who do not, and why.
     pub(crate) lost: Vec<(u32, String)>,
+    /// All members can divide the communicator, and nobody has died.
+    pub(crate) divides: bool,
     /// The highest number that a member's next exchange would have had.
     pub(crate) next: u64,
 }
@@ -264,11 +268,14 @@ impl Machine {
     }
 
     fn proposal(&self, members: Vec<u32>) -> Decision {
-        let next = members.iter().filter_map(|&rank| self.ranks[rank as usize].came.as_ref());
-        let next = next.map(|came| came.next).max().unwrap_or(0);
-        let lost = self.all().filter(|rank| members.binary_search(rank).is_err());
-        let lost = lost.map(|rank| (rank, self.why_lost(rank))).collect();
-        Decision { members, lost, next }
+        let came = members.iter().filter_map(|&rank| self.ranks[rank as usize].came.as_ref());
+        let next = came.clone().map(|came| came.next).max().unwrap_or(0);
+        let lost: Vec<u32> =
+            self.all().filter(|rank| members.binary_search(rank).is_err()).collect();
+        let lives = |rank: &u32| !self.ranks[*rank as usize].is_out();
+        let divides = came.clone().all(|came| came.divides) && lost.iter().all(lives);
+        let lost = lost.into_iter().map(|rank| (rank, self.why_lost(rank))).collect();
+        Decision { members, lost, divides, next }
     }
 
     fn why_lost(&self, rank: u32) -> String {
