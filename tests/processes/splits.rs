@@ -41,9 +41,10 @@ pub(crate) const TESTS: &[Test] = &[
             says(&ended.stderr, &["without the destructors"]);
         },
     },
+    Test { name: "those_who_go_on_are_divided_off", program: || launch!(shrinks), test: both },
     Test {
-        name: "those_who_go_on_are_divided_off",
-        program: || launch!(shrinks),
+        name: "those_who_go_on_come_by_an_id_where_nccl_refuses",
+        program: || launch!(shrinks_refused),
         test: |run| {
             both(run);
             // Before 2.27 they come by a new id.
@@ -53,11 +54,6 @@ pub(crate) const TESTS: &[Test] = &[
             let ended = output(command);
             assert!(ended.status.success(), "{ended:?}");
         },
-    },
-    Test {
-        name: "those_who_go_on_come_by_an_id_where_nccl_refuses",
-        program: || launch!(shrinks_refused),
-        test: both,
     },
     Test {
         name: "a_child_past_its_deadline",
