@@ -66,7 +66,7 @@ impl Run {
     }
 }
 
-/// Where the data of all programs moves, until the tests are over.
+/// Where the data of a test's programs moves, until the test is over.
 static STAGE: Mutex<Option<Stage>> = Mutex::new(None);
 
 /// The same with four GPUs.
@@ -94,7 +94,7 @@ pub(crate) fn clear(size: usize, dead: usize) {
     }
 }
 
-/// Clears the stage when the tests are over, or when one fails.
+/// Clears the stage when a test is over, or has failed.
 struct Clears;
 
 impl Drop for Clears {
@@ -185,10 +185,11 @@ pub(crate) fn main(tests: &[&[Test]]) {
         }
         return;
     }
-    let _clears = Clears;
     let wanted = env::args().nth(1).filter(|wanted| !wanted.starts_with('-'));
     for test in tests() {
         if wanted.as_deref().is_none_or(|wanted| test.name.contains(wanted)) {
+            // Each has a stage of its own: those whose processes are killed leave something on theirs.
+            let _clears = Clears;
             (test.test)(&Run(test.name));
             println!("test {} ... ok", test.name);
         }
