@@ -19,6 +19,7 @@ Who has died is not known to torch, so here the parent tells the survivors, whic
 rank 0, which has the store, is not the one that dies.
 """
 
+import faulthandler
 import os
 import signal
 import socket
@@ -33,7 +34,7 @@ SETTINGS = {
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
 }
 PARTS = ["noticed", "aborted", "connected", "verified"]
-WATCHDOG = 120.0
+WATCHDOG = 60.0
 
 
 def free_port():
@@ -44,6 +45,7 @@ def free_port():
 
 def rank_of(rank, size, ports, timeout, events):
     os.environ.update(SETTINGS)
+    faulthandler.dump_traceback_later(40)
     import torch
     import torch.distributed as dist
 
@@ -60,8 +62,7 @@ def rank_of(rank, size, ports, timeout, events):
 
     def reduces(size):
         x = torch.ones(1024, device="cuda")
-        dist.all_reduce(x)
-        torch.cuda.synchronize()
+        dist.all_reduce(x, async_op=True).wait()  # blocks, as the settings say
         return bool((x == size).all().item())
 
     connect(ports[0], size)
@@ -98,7 +99,7 @@ def main():
     timeout = float(sys.argv[2]) if len(sys.argv) > 2 else 5.0
     if not 2 <= size <= gpus:
         sys.exit(f"{size} ranks, and {gpus} GPUs: it takes 2 ranks and a GPU for each")
-    print(f"torch {torch.__version__}, NCCL {torch.cuda.nccl.version()}, {size} ranks, timeout {timeout} s")
+    print(f"torch {torch.__version__}, NCCL {torch.cuda.nccl.version()}, {size} ranks, timeout {timeout} s", flush=True)
     context = multiprocessing.get_context("spawn")
     events, ports = context.Queue(), [free_port(), free_port()]
     ranks = [

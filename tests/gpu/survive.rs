@@ -4,7 +4,7 @@ use std::sync::Barrier;
 
 use typed_nccl::{Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum, World};
 
-use crate::common::ranks;
+use crate::common::{busy, ranks};
 
 /// Works until a rank is gone.
 fn until_it_fails<W: World>(comm: &Communicator<W>) -> Error {
@@ -234,12 +234,14 @@ pub(crate) fn a_rank_dies_instead_of_suspending() -> Result<()> {
 }
 
 pub(crate) fn a_deadline_passes_while_suspending() -> Result<()> {
+    // Connecting obeys it too.
+    let millis = busy(5_000, 16) as u64;
     Cuda::spmd(2, |place| -> Result<()> {
         let (seat, device) = place.into_parts();
         let comm = Communicator::builder().seat(seat).device(device);
-        let comm = comm.config(crate::suspend::impatient()).build().connect()?;
+        let comm = comm.config(crate::suspend::impatient(millis)).build().connect()?;
         crate::suspend::a_deadline_passes(comm, || {
-            std::thread::sleep(std::time::Duration::from_millis(600));
+            std::thread::sleep(std::time::Duration::from_millis(2 * millis));
         })
     })?;
     Ok(())

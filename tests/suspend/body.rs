@@ -154,6 +154,6 @@ pub(crate) fn a_deadline_passes<W: World>(
 }
 
 /// A short deadline.
-pub(crate) fn impatient() -> CommConfig {
-    CommConfig::builder().deadline(std::time::Duration::from_millis(300)).build()
+pub(crate) fn impatient(millis: u64) -> CommConfig {
+    CommConfig::builder().deadline(std::time::Duration::from_millis(millis)).build()
 }

@@ -56,7 +56,7 @@ fn a_rank_dies_instead() {
 
 #[test]
 fn a_deadline_passes() {
-    watched(2, body::impatient(), |comm| {
+    watched(2, body::impatient(300), |comm| {
         body::a_deadline_passes(comm, || thread::sleep(Duration::from_millis(600)))
     });
 }
