@@ -55,7 +55,7 @@ pub(crate) fn until<B: Backend>(
             match limit.time.checked_sub(waited) {
                 Some(left) if !left.is_zero() => {
                     if let Noted::Rested | Noted::Yes(_) = noted {
-                        users.iter().for_each(|user| user.health.look_who_is_late());
+                        users.iter().for_each(|user| user.health.watch_who_is_late());
                     }
                     noted.rest(|| watch(stream, point, within, operation, site));
                     B::pause(point, left.min(REST));

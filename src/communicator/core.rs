@@ -228,7 +228,7 @@ impl<B: Backend> Core<B> {
                 return Err(error);
             }
             B::rest(self.comm()?, REST);
-            self.health.look_who_is_late();
+            self.health.watch_who_is_late();
             self.look(&mut watcher, operation, site);
         }
         Ok(())

@@ -137,9 +137,18 @@ impl Health {
     }
 
     /// Looks who is late, and does what its policy says. Without a lock held.
-    pub(crate) fn look_who_is_late(&self) {
+    pub(super) fn look_who_is_late(&self) {
+        self.follow_policy(Lateness::look);
+    }
+
+    /// The same, while a host wait lasts.
+    pub(crate) fn watch_who_is_late(&self) {
+        self.follow_policy(Lateness::look_while_waiting);
+    }
+
+    fn follow_policy(&self, look: impl Fn(&Lateness) -> Vec<Late>) {
         let Some(lateness) = self.lateness.get().filter(|_| self.is_well()) else { return };
-        let news = lateness.look();
+        let news = look(lateness);
         if news.is_empty() {
             return;
         }

@@ -1,7 +1,7 @@
 //! Who is late: ranks that have not come to what this rank has called.
 //!
 //! Calls are counted where they are noted anyway, so they cost nothing for it. Whoever asks, or waits
-//! for longer than a moment, compares this rank's counts with the others': what it has called so far is
+//! and has a policy to follow, compares this rank's counts with the others': what it has called so far is
 //! a mark, and a rank is late from when a mark was set that it has not reached. A rank that is ahead in
 //! something is not late: it does things in another order.
 
@@ -39,13 +39,24 @@ impl Stragglers {
             Self::Report(after) | Self::LeaveOut(after) => after,
         }
     }
+
+    /// How often a rank that waits compares the others; never if nothing would follow from it.
+    fn while_waiting(self) -> Option<Duration> {
+        match self {
+            Self::Wait => None,
+            Self::Report(after) | Self::LeaveOut(after) => Some((after / 10).max(LEAST)),
+        }
+    }
 }
 
 /// From when a rank counts as late, unless the policy says more: all ranks are behind for a moment.
 const LATE: Duration = Duration::from_millis(100);
 
-/// How often the ranks are compared.
+/// How often the ranks are compared for one who asks.
 const EVERY: Duration = Duration::from_millis(2);
+
+/// How often they are for one who waits, at most: each of many ranks that wait compares all others.
+const LEAST: Duration = Duration::from_millis(10);
 
 /// How long a rank that tells nothing is given more.
 const SILENT: Duration = Duration::from_secs(1);
@@ -136,10 +147,19 @@ impl Lateness {
         Standing { late: self.state().late.clone() }
     }
 
-    /// Looks who is late; those who were not when it looked last.
+    /// Looks who is late, for one who asks; those who were not when it looked last.
     pub(super) fn look(&self) -> Vec<Late> {
+        self.look_every(EVERY)
+    }
+
+    /// The same, for one who waits: nobody unless the policy says what is done about them.
+    pub(super) fn look_while_waiting(&self) -> Vec<Late> {
+        self.policy.while_waiting().map_or_else(Vec::new, |every| self.look_every(every))
+    }
+
+    fn look_every(&self, every: Duration) -> Vec<Late> {
         let (mut state, now) = (self.state(), Instant::now());
-        if state.looked.is_some_and(|then| now - then < EVERY) {
+        if state.looked.is_some_and(|then| now - then < every) {
             return Vec::new();
         }
         state.looked = Some(now);
@@ -185,5 +205,46 @@ impl Mark {
         // What it told may have been on its way when the mark was set.
         let is_known = heard.is_some_and(|heard| heard >= self.since + after / 2);
         waited >= after && (is_known || waited >= after + SILENT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::{Duration, EVERY, Lateness, Stragglers};
+    use crate::backend::{Pace, Paced};
+    use crate::control::{Control, Meeting};
+    use crate::rank::Generation;
+
+    /// How often the ranks were compared.
+    #[derive(Clone, Default)]
+    struct Compared(Arc<AtomicUsize>);
+
+    impl Pace for Compared {
+        fn others(&self) -> Vec<Paced> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_wait_compares_only_if_something_would_follow() {
+        let hour = Duration::from_secs(3600);
+        for (policy, waits) in
+            [(Stragglers::Wait, 0), (Stragglers::Report(hour), 1), (Stragglers::LeaveOut(hour), 1)]
+        {
+            let (compared, control) = (Compared::default(), Control::new(Meeting::new(2), 0));
+            let pace = Box::new(compared.clone());
+            let lateness = Lateness::new(pace, control.posted(), policy, Generation::default());
+            for _ in 0..2 {
+                lateness.look_while_waiting();
+                std::thread::sleep(EVERY);
+            }
+            assert_eq!(compared.0.load(Ordering::Relaxed), waits, "{policy:?}, while it waits");
+            lateness.look();
+            assert_eq!(compared.0.load(Ordering::Relaxed), waits + 1, "{policy:?}, when asked");
+        }
     }
 }

@@ -272,7 +272,7 @@ impl<W: World> Live<W> {
                 return Err(error);
             }
             Back::<W>::rest(core.comm()?, REST);
-            core.health.look_who_is_late();
+            core.health.watch_who_is_late();
             core.look(&mut watcher, FINISH, site);
         }
         Ok(report)

@@ -178,7 +178,7 @@ impl Control {
                 return Ok(parts);
             }
             self.meeting.rest(self.rank, ticket.0, patience.limit.time.saturating_sub(waited));
-            patience.health.look_who_is_late();
+            patience.health.watch_who_is_late();
             match &watcher {
                 None => watcher = (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)),
                 Some(watcher) => watcher.look(),
