@@ -147,7 +147,10 @@ unsafe impl Memory for CudaBackend {
     unsafe fn adopt(ordinal: u32, start: *mut u8, bytes: usize) -> Result<Block> {
         let address = start.expose_provenance() as sys::CUdeviceptr;
         let raw = Raw { address, bytes, kind: AllocKind::Device, aside: None };
-        Ok(Block { raw, gpu: Gpu::open(ordinal)? })
+        let gpu = Gpu::open(ordinal)?;
+        // A program that adopts in every step and allocates nothing has its owners dropped here.
+        gpu.blocks.look(gpu);
+        Ok(Block { raw, gpu })
     }
 
     fn let_go(block: Block, owner: Option<Owner>, streams: Vec<Arc<CudaStream>>) {

@@ -121,6 +121,15 @@ fn an_owner_is_dropped_when_the_streams_have_passed() {
         let other = device.zeros::<f32>(100)?;
         assert_eq!(called("cuMemFreeAsync"), 2, "whoever looks next drops it");
         drop(other);
+
+        let mut x = adopted(3.0)?;
+        cuda().hold(handle(&ours)?);
+        ours.launch(&mut x, |_, _| ())?;
+        drop(x);
+        cuda().release(handle(&ours)?);
+        let other = adopted(4.0)?;
+        assert_eq!(called("cuMemFreeAsync"), 3, "so does one who adopts");
+        drop(other);
         Ok(())
     });
 }
