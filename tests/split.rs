@@ -241,6 +241,39 @@ fn an_abort_handle_of_a_parent_ends_a_wait_in_its_shared_child() -> Result<()> {
     Ok(())
 }
 
+/// As above; the parent goes on.
+#[test]
+fn an_abort_handle_of_a_parent_revokes_it_while_its_owner_waits_in_a_shared_child() -> Result<()> {
+    Host::spmd(2, |place| -> Result<()> {
+        let mut world = place.init()?;
+        let handle = world.abort_handle();
+        let child = world.split_shared::<Expert>(0, 0)?;
+        let error = if child.rank().index() == 0 {
+            let asks = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                handle.revoke("a new node has come")
+            });
+            let error = child.barrier().expect_err("rank 1 does not come");
+            assert!(asks.join().expect("no panic"), "nothing was wrong");
+            error
+        } else {
+            loop {
+                match child.health() {
+                    Ok(_) => std::thread::yield_now(),
+                    Err(error) => break error,
+                }
+            }
+        };
+        assert!(matches!(error, Error::Revocation(_)), "{error}");
+        assert!(error.to_string().contains("a new node has come"), "{error}");
+        drop(child);
+        world.recover()?;
+        world.barrier()?;
+        world.finish()
+    })?;
+    Ok(())
+}
+
 #[test]
 fn a_rank_that_gives_up_in_a_split_is_not_waited_for() -> Result<()> {
     let (over, is_over) = channel();

@@ -383,12 +383,24 @@ impl Health {
         first
     }
 
+    /// Has its owner revoke it, who may be in a wait of one that shares its fate: that one is told what
+    /// this one is.
     pub(crate) fn request_revocation(&self, why: String) -> bool {
         if !self.is_well() {
             return false;
         }
-        let first = self.revocation.set(Revocation { name: self.name, by: self.rank, why }).is_ok();
+        self.ask_to_revoke(&Revocation { name: self.name, by: self.rank, why })
+    }
+
+    fn ask_to_revoke(&self, request: &Revocation) -> bool {
+        let first = self.revocation.set(request.clone()).is_ok();
         self.tripped.store(true, Ordering::Release);
+        if first {
+            let family = self.family().clone();
+            family.iter().filter_map(Weak::upgrade).for_each(|member| {
+                member.ask_to_revoke(request);
+            });
+        }
         first
     }
 
