@@ -160,12 +160,15 @@ fn a_rank_that_does_not_connect() {
 /// What a revocation takes: the end of the communicator comes after.
 #[test]
 fn an_end_waits_for_a_revocation() {
+    // The rank's thread may see nothing of what is busy for a moment only.
+    static BEGUN: AtomicBool = AtomicBool::new(false);
     static BUSY: AtomicBool = AtomicBool::new(false);
     on(NEWEST, || {
         nccl().before(|function| match function {
-            ncclAllReduce => until("it is revoked", || BUSY.load(Relaxed)),
+            ncclAllReduce => until("it is revoked", || BEGUN.load(Relaxed)),
             ncclCommRevoke => {
                 BUSY.store(true, Relaxed);
+                BEGUN.store(true, Relaxed);
                 thread::sleep(Duration::from_millis(500));
                 BUSY.store(false, Relaxed);
             }
