@@ -146,7 +146,8 @@ pub(crate) fn shrink(
     let left: Vec<usize> = (0..parent.room.size).filter(|rank| !excluded.contains(rank)).collect();
     let own = left.iter().position(|rank| *rank == parent.room.rank).unwrap_or(0);
     let id = child(parent, &format!("{number}.left"));
-    join(&[id], (own, left.len()), parent.terms())
+    let is_over = || !aborts && parent.is_over();
+    meet(&[id], (own, left.len()), parent.terms(), Arc::default(), is_over)
 }
 
 /// Waits until all ranks have come.
