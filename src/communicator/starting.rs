@@ -40,6 +40,8 @@ pub struct Starting<W: World> {
     ticket: Ticket,
     health: Arc<Health>,
     site: Site,
+    /// Of a child: until all have come.
+    parent: Option<Arc<Health>>,
     /// Of a child that the backend makes by dividing its parent: until it joins.
     dividing: Option<<Back<W> as Lifecycle>::Dividing>,
     part: Part,
@@ -117,6 +119,7 @@ impl<W: World> Starting<W> {
             ticket,
             health,
             site,
+            parent: None,
             dividing,
             part,
             joining,
@@ -137,20 +140,20 @@ impl<W: World> Starting<W> {
         self.dividing = dividing;
     }
 
-    /// The same of a child. If the parent fails meanwhile, ranks may be missing here that have not come
-    /// this far. If the backend divides the parent, that fails with the child.
+    /// The same of a child. If the parent fails before all have come, ranks may be missing here that have
+    /// not come this far. If the backend divides the parent, that fails with the child.
     pub(super) fn connect_child(
         mut self,
-        parent: &Health,
+        parent: &Arc<Health>,
         dividing: Option<<Back<W> as Lifecycle>::Dividing>,
         limit: Limit,
     ) -> Result<Live<W>> {
-        let (health, divides) = (self.health.clone(), dividing.is_some());
+        let divides = dividing.is_some();
         self.dividing = dividing;
-        parent.holds(&health);
-        let outcome = self.ready(limit, true);
-        parent.lets_go(&health);
-        outcome.map_err(|Failed { error, mut value }| {
+        parent.holds(&self.health);
+        self.parent = Some(parent.clone());
+        self.ready(limit, true).map_err(|Failed { error, mut value }| {
+            parent.lets_go(&value.health);
             if divides {
                 // Before what divides it is dropped.
                 parent.fail(error.clone());
@@ -215,6 +218,11 @@ impl<W: World> Starting<W> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         agree(parts)?;
         control.all_here(&self.health, "init")?;
+        // A child that is made is on its own, whatever becomes of its parent: others may have it already.
+        if let Some(parent) = self.parent.take() {
+            parent.lets_go(&self.health);
+            self.health.check()?;
+        }
         let join = Join {
             id: control.id(),
             rank: self.health.rank().0,
@@ -292,8 +300,12 @@ impl<W: World> Starting<W> {
     fn joined(&mut self, comm: <Back<W> as Lifecycle>::Comm) -> Result<Live<W>> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         // A rank that leaves from here on finds the backend's communicator, and tells it.
-        control.all_here(&self.health, "init")?;
-        self.health.check()?;
+        let is_well = control.all_here(&self.health, "init").and_then(|()| self.health.check());
+        if let Err(error) = is_well {
+            // Ranks that are ready hear why.
+            Back::<W>::abort(comm, &error.to_string());
+            return Err(error);
+        }
         let (leave, stop) = (control.stopper(), <Back<W> as Lifecycle>::departer(&comm));
         let own = self.health.generation().of(self.health.rank());
         self.health.set_tell(Box::new(move |error| {

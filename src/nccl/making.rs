@@ -54,17 +54,21 @@ impl Making {
 
     /// What was made, if anything was to be; none while the call is under way. Not asked again then.
     pub(super) fn poll(&mut self) -> Result<Option<Option<Made>>> {
+        // NCCL needs all ranks of the parent, those of other children among them. What it made before the
+        // parent failed is good.
+        let parents = match &self.parent {
+            Some(Parent { comm, health }) => {
+                comm.look(health);
+                health.check()
+            }
+            None => Ok(()),
+        };
         match self.made.try_recv() {
             Ok(made) => {
                 self.parent = None;
                 made.map(Some)
             }
-            Err(TryRecvError::Empty) => {
-                // NCCL needs all ranks of the parent, those of other children among them.
-                let Some(Parent { comm, health }) = &self.parent else { return Ok(None) };
-                comm.look(health);
-                health.check().map(|()| None)
-            }
+            Err(TryRecvError::Empty) => parents.map(|()| None),
             Err(TryRecvError::Disconnected) => {
                 Err(failed(self.size, "the thread that joined is gone".to_owned()))
             }

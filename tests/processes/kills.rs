@@ -120,6 +120,9 @@ impl Kill {
             let ranks = what.strip_prefix(whose).and_then(|what| Some(what.split_once(':')?.0));
             ranks.is_some_and(|ranks| ranks.split(' ').any(|rank| rank == victim.to_string()))
         });
+        // A rank of the other half may have left, which says why.
+        let because = format!("rank {} left: its process is gone", self.victim);
+        let is_lost = is_lost || what.contains(&because);
         if is_lost {
             assert!(what.contains("process"), "{context}");
         } else {

@@ -2,16 +2,19 @@
 //! children are, and what becomes of a division that fails.
 
 use std::env;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use fake_nccl::{Fake, File};
-use nccl_sys::Function::{ncclCommInitRankConfig, ncclCommShrink, ncclCommSplit};
+use nccl_sys::Function::{
+    ncclCommGetAsyncError, ncclCommInitRankConfig, ncclCommShrink, ncclCommSplit,
+};
 use nccl_sys::{ENVIRONMENT, Function, Version, ncclResult_t};
 use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, World, launch, tag};
 
 use crate::machine::{Run, Test, lines, output, release, says};
-use crate::ranks::Ranks;
+use crate::ranks::{Ended, Ranks};
 
 tag!(Half, Quarter, Other);
 
@@ -46,14 +49,15 @@ pub(crate) const TESTS: &[Test] = &[
         name: "those_who_go_on_come_by_an_id_where_nccl_refuses",
         program: || launch!(shrinks_refused),
         test: |run| {
-            // A thread may stay inside NCCL until its process ends: the division is not always freed
-            // before its parent ends.
             let ended = output({
                 let mut command = run.on_gpus();
                 command.env("TYPED_NCCL", "cuda:4");
                 command
             });
             assert!(ended.status.success(), "{ended:?}");
+            // No thread stays inside NCCL.
+            let errors = String::from_utf8_lossy(&ended.stderr);
+            assert!(!errors.contains("without the destructors"), "{errors}");
             // Before 2.27 they come by a new id.
             let nccl = release(Version::new(2, 26, 5));
             let mut command = run.on_gpus();
@@ -66,6 +70,18 @@ pub(crate) const TESTS: &[Test] = &[
         name: "a_child_past_its_deadline",
         program: || launch!(late, CommConfig::builder().deadline(Duration::from_secs(1)).build()),
         test: both,
+    },
+    Test {
+        name: "a_child_that_is_made_outlives_a_process_of_its_parent",
+        program: || launch!(dies_after),
+        test: |run| {
+            let ended = Ranks::start(4, |_| run.on_gpus()).ended();
+            for rank in [0, 2] {
+                let Ended { said, status, .. } = &ended[rank];
+                assert!(status.success() && said.contains("all is well"), "rank {rank}: {said}");
+                assert!(said.contains("lost [1] on World"), "rank {rank}: {said}");
+            }
+        },
     },
     Test {
         name: "a_process_that_dies_while_it_splits",
@@ -390,6 +406,40 @@ fn dies<D: Device>(mut world: Communicator<D>) -> Result<()> {
     lost(&error);
     assert!(world.health().is_err());
     drop(world.abort());
+    Ok(())
+}
+
+/// Rank 1 dies when it has its child, before rank 0 looks for its own.
+fn dies_after<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    static LOOKS: AtomicUsize = AtomicUsize::new(0);
+    let rank = world.rank().index();
+    assert_eq!(sum(&world, 1)?, 4);
+    if rank == 0 {
+        nccl().before(|function| match function {
+            ncclCommSplit => {
+                LOOKS.store(1, Relaxed);
+                while LOOKS.load(Relaxed) < 2 {
+                    thread::yield_now();
+                }
+            }
+            // The rank's own thread looks whether it is made.
+            ncclCommGetAsyncError if LOOKS.load(Relaxed) == 1 => {
+                LOOKS.store(2, Relaxed);
+                thread::sleep(Duration::from_millis(500));
+            }
+            _ => {}
+        });
+    }
+    let half = world.split::<Half>(rank as u32 % 2, 0)?;
+    if rank == 1 {
+        std::process::abort();
+    }
+    if rank.is_multiple_of(2) {
+        assert_eq!(sum(&half, rank)?, 2);
+        half.finish()?;
+        well(&world);
+    }
+    lost(&world.barrier().expect_err("rank 1 is gone"));
     Ok(())
 }
 
