@@ -47,6 +47,16 @@ impl Generation {
         }
     }
 
+    /// To be sent to who comes later.
+    pub(crate) fn to_byte(self) -> u8 {
+        (self.0 >> BITS) as u8
+    }
+
+    /// What [`to_byte`](Self::to_byte) gave; none of what it never gives.
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        Some(Self(u32::from(byte) << BITS)).filter(|generation| generation.0 != PLAIN)
+    }
+
     /// The rank of this number, or of this rank's, in this generation.
     #[inline]
     pub(crate) fn of(self, rank: Rank) -> Rank {
@@ -234,9 +244,11 @@ mod tests {
             assert_eq!((generation.number(kept, 3), generation.number(kept, 2)), (Some(2), None));
             assert_eq!((generation.number(2, 3), generation.number(3, 3)), (Some(2), None));
             assert!(!generation.of(Rank::at(2)).is_plain());
+            assert_eq!(Generation::from_byte(generation.to_byte()), Some(generation));
             generation = generation.next();
         }
         assert_eq!(generation, first.next());
+        assert_eq!(Generation::from_byte(kept.0.to_be_bytes()[0]), None);
     }
 
     #[test]

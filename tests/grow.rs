@@ -258,6 +258,39 @@ fn a_larger_communicator_recovers_shrinks_and_grows_again() {
     grows(2, 1, LONG, member, newcomer);
 }
 
+/// A rank that one of them names is a rank to the other.
+#[test]
+fn a_newcomer_numbers_the_ranks_as_the_members_do() {
+    let (tell, told) = channel::<Rank>();
+    let told = std::sync::Arc::new(std::sync::Mutex::new(told));
+    let member = move |comm: Comm, send: &dyn Fn(&Invitation)| {
+        if comm.rank().index() == 1 {
+            comm.abort();
+            return Ok(());
+        }
+        drop(until_it_fails(&comm));
+        let mut comm = comm;
+        comm.recover()?;
+        let invitation = comm.invite(1)?;
+        send(&invitation);
+        let comm = comm.grow(invitation)?;
+        let newcomer = told.lock().expect("no panic").recv().expect("the newcomer tells");
+        assert_eq!(newcomer, comm.ring(1));
+        let mut x = comm.device().zeros::<u64>(1)?;
+        comm.recv(&mut x, newcomer)?;
+        assert_eq!(x.to_vec()?, [7]);
+        comm.finish()
+    };
+    let newcomer = move |invitation: &Invitation, k: usize| {
+        let comm = come(invitation, k)?;
+        tell.send(comm.rank()).expect("the member listens");
+        let x = comm.device().from_slice(&[7_u64])?;
+        comm.send(&x, 0)?;
+        comm.finish()
+    };
+    grows(2, 1, LONG, member, newcomer);
+}
+
 #[test]
 fn newcomers_that_do_not_come_are_named_and_the_communicator_comes_back() {
     // Newcomer 0 comes, newcomer 1 does not.

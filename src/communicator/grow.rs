@@ -122,7 +122,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let place = said.into_iter().flatten().next().and_then(|first| first.place);
         let place =
             place.ok_or_else(|| bad_invitation("rank 0 says nowhere to come".into(), site))?;
-        let invitation = Invitation::new(place, members, newcomers);
+        let invitation = Invitation::new(place, members, newcomers, core.generation);
         control.invited(ticket, &invitation);
         Ok(invitation)
     }

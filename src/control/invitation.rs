@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Control, Meeting, Ticket, UniqueId, with_id};
 use crate::error::{BadInvitation, Error, Site};
+use crate::rank::Generation;
 use crate::{Result, Seat};
 
 /// What lets newcomers into a communicator: see [`Communicator::invite`](crate::Communicator::invite).
@@ -24,14 +25,19 @@ pub struct Invitation {
     place: UniqueId,
     members: u32,
     newcomers: u32,
+    /// How the members number their ranks: newcomers do too.
+    generation: u8,
 }
 
 /// The layout of invitations.
-const LAYOUT: u8 = 1;
+const LAYOUT: u8 = 2;
 
 /// Where its numbers begin.
 const NUMBERS: usize = 1;
-const PLACE: usize = NUMBERS + 8;
+const GENERATION: usize = NUMBERS + 8;
+const PLACE: usize = GENERATION + 1;
+
+const FOREIGN: &str = "the bytes are none that `invite` of this release made";
 
 impl Invitation {
     /// How many bytes it is sent as.
@@ -42,7 +48,8 @@ impl Invitation {
         let mut bytes = [0; Self::BYTES];
         bytes[0] = LAYOUT;
         bytes[NUMBERS..NUMBERS + 4].copy_from_slice(&self.members.to_le_bytes());
-        bytes[NUMBERS + 4..PLACE].copy_from_slice(&self.newcomers.to_le_bytes());
+        bytes[NUMBERS + 4..GENERATION].copy_from_slice(&self.newcomers.to_le_bytes());
+        bytes[GENERATION] = self.generation;
         bytes[PLACE..].copy_from_slice(&self.place.to_bytes());
         bytes
     }
@@ -66,15 +73,22 @@ impl Invitation {
             u32::from_le_bytes(number)
         };
         let (members, newcomers) = (number(NUMBERS), number(NUMBERS + 4));
-        if bytes[0] != LAYOUT || members == 0 || newcomers == 0 {
-            return none("the bytes are none that `invite` of this release made".to_owned());
+        let generation = bytes[GENERATION];
+        let is_one = Generation::from_byte(generation).is_some() && members > 0 && newcomers > 0;
+        if bytes[0] != LAYOUT || !is_one {
+            return none(FOREIGN.to_owned());
         }
-        Ok(Self { place: UniqueId::from_bytes(place), members, newcomers })
+        Ok(Self { place: UniqueId::from_bytes(place), members, newcomers, generation })
     }
 
-    /// To the communicator of `members` ranks whose newcomers come to `place`.
-    pub(crate) fn new(place: UniqueId, members: u32, newcomers: u32) -> Self {
-        Self { place, members, newcomers }
+    /// To the communicator of `members` ranks, numbered so, whose newcomers come to `place`.
+    pub(crate) fn new(
+        place: UniqueId,
+        members: u32,
+        newcomers: u32,
+        generation: Generation,
+    ) -> Self {
+        Self { place, members, newcomers, generation: generation.to_byte() }
     }
 
     /// How many newcomers it is for.
@@ -99,12 +113,14 @@ impl Invitation {
                 format!("it is for {count} newcomers, who count from 0: there is no {newcomer}");
             return Err(bad(why, site));
         }
+        let generation = Generation::from_byte(self.generation);
+        let generation = generation.ok_or_else(|| bad(FOREIGN.to_owned(), site))?;
         let rank = self.members as usize + newcomer;
         let meeting = match self.place.is_here() {
             true => take(&self.place, rank).map_err(|why| bad(why.to_owned(), site))?,
             false => with_id(self.place, rank, self.size())?,
         };
-        Ok(Seat::at(meeting, rank))
+        Ok(Seat::at(meeting, rank).numbered(generation))
     }
 }
 
@@ -218,19 +234,22 @@ fn take(place: &UniqueId, rank: usize) -> Result<Arc<Meeting>, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Invitation, UniqueId};
+    use super::{GENERATION, Generation, Invitation, UniqueId};
     use crate::error::Error;
 
     #[test]
     fn an_invitation_is_what_was_put_into_it() {
         let place = UniqueId::here().expect("there is chance");
-        let invitation = Invitation::new(place, 3, 2);
+        let generation = Generation::default().next();
+        let invitation = Invitation::new(place, 3, 2, generation);
         let bytes = invitation.to_bytes();
         assert_eq!(Invitation::from_bytes(&bytes), Ok(invitation.clone()));
         let text = serde_json::to_string(&invitation).expect("it is encoded");
         assert_eq!(serde_json::from_str::<Invitation>(&text).ok(), Some(invitation.clone()));
         assert_eq!(format!("{invitation:?}"), "Invitation of 2 to a communicator of 3");
-        for bad in [&bytes[1..], &[0; Invitation::BYTES], &[]] {
+        let mut of_no_generation = bytes;
+        of_no_generation[GENERATION] = u8::MAX;
+        for bad in [&bytes[1..], &[0; Invitation::BYTES], &[], &of_no_generation] {
             let error = Invitation::from_bytes(bad).expect_err("it is none");
             assert!(matches!(error, Error::BadInvitation(_)), "{error}");
         }
