@@ -327,6 +327,28 @@ fn a_well_communicator_is_shrunk_when_its_work_is_over() {
     });
 }
 
+/// As the example of `shrink` says it.
+#[test]
+fn one_that_is_left_out_stays_until_the_others_have_agreed() {
+    ranks(4, |comm| {
+        let own = comm.rank().index();
+        if own == 3 {
+            return match comm.barrier() {
+                Err(Error::Revocation(_)) => {
+                    comm.abort();
+                    Ok(())
+                }
+                other => other,
+            };
+        }
+        // The last of the others comes late.
+        std::thread::sleep(Duration::from_millis(if own == 0 { 50 } else { 0 }));
+        let comm = comm.shrink(&[3])?;
+        adds_up(&comm)?;
+        comm.finish()
+    });
+}
+
 #[test]
 fn bad_lists_are_refused_and_the_communicator_comes_back() {
     ranks(2, |comm| {

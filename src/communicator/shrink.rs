@@ -35,19 +35,26 @@ impl<W: World, S: State> Communicator<W, S> {
 
     /// Goes on without these ranks, and without those that died. All others call it, with the same list;
     /// the host waits for them within the deadline. Those that are left out do not: what they do with
-    /// theirs fails with [`Error::Revocation`], and they end it.
+    /// theirs fails with [`Error::Revocation`] as soon as the others have agreed, and they end it then. One
+    /// that ends it earlier is a rank that died, to those that have not called this yet.
     ///
     /// Of a `Ready` communicator, this rank's work comes to its end first; that of a rank which is left
     /// out may not: it sees its results, and says so with a [`barrier`](Self::barrier), before. What
     /// stays valid is said at [`recover`](Self::recover).
     ///
     /// ```
-    /// # use typed_nccl::{Communicator, Result, World};
+    /// # use typed_nccl::{Communicator, Error, Result, World};
     /// fn without_the_last<W: World>(comm: Communicator<W>) -> Result<()> {
     ///     let last = comm.size() - 1;
     ///     if comm.rank().index() == last {
-    ///         comm.abort();
-    ///         return Ok(());
+    ///         // The others do not come to this barrier: it ends when they have agreed.
+    ///         return match comm.barrier() {
+    ///             Err(Error::Revocation(_)) => {
+    ///                 comm.abort();
+    ///                 Ok(())
+    ///             }
+    ///             other => other,
+    ///         };
     ///     }
     ///     let comm = comm.shrink(&[last])?;
     ///     comm.finish()
