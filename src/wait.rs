@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::backend::{Backend, Blame, Culprit, HostWait, WaitsOn, Watcher};
+use crate::backend::{Backend, Blame, Culprit, HostWait, Streams, WaitsOn, Watcher};
 use crate::communicator::{Health, Limit, Limits};
 use crate::error::{Deadline, Error, Site, Timeout, WaitInLaunch, told};
 use crate::stream::{StreamShared, User, launching};
@@ -34,6 +34,32 @@ pub(crate) fn until<B: Backend>(
     operation: &'static str,
     site: Site,
 ) -> Result<()> {
+    until_all(&points, within, operation, site)
+}
+
+/// Waits for what wrote the data that is about to be taken for done: also told, however often one asks,
+/// if it did not happen.
+pub(crate) fn for_data<B: Backend>(
+    points: &[(Arc<StreamShared<B>>, B::Point)],
+    operation: &'static str,
+    site: Site,
+) -> Result<()> {
+    until_all(points, None, operation, site)?;
+    undone::<B>(points).map_or(Ok(()), |error| Err(told(error)))
+}
+
+/// Why something before these points, which are reached, did not happen.
+pub(crate) fn undone<B: Streams>(points: &[(Arc<StreamShared<B>>, B::Point)]) -> Option<Error> {
+    points.iter().find_map(|(_, point)| B::undone(point))
+}
+
+/// The same, of points that are kept.
+pub(crate) fn until_all<B: Backend>(
+    points: &[(Arc<StreamShared<B>>, B::Point)],
+    within: Option<Within<'_>>,
+    operation: &'static str,
+    site: Site,
+) -> Result<()> {
     if points.is_empty() {
         return Ok(());
     }
@@ -42,7 +68,7 @@ pub(crate) fn until<B: Backend>(
     let started = Instant::now();
     // Once past the deadline, work that nothing can be blamed for is on its way: it gets one rest.
     let mut rested = false;
-    for (stream, point) in &points {
+    for (stream, point) in points {
         let mut noted = Noted::No;
         while !reached(stream, point)? {
             let users = stream.users();
@@ -73,7 +99,7 @@ pub(crate) fn until<B: Backend>(
     }
     // Everything is over; what went wrong on the way surfaces here, once.
     let mut first = None;
-    for (stream, point) in &points {
+    for (stream, point) in points {
         first = first.or_else(|| B::take_error(point));
         for user in stream.users() {
             user.health.look();

@@ -182,6 +182,13 @@ pub unsafe trait Streams: Memory {
 
     /// Takes the error that work without a communicator left on the stream of this point.
     fn take_error(point: &Self::Point) -> Option<Error>;
+
+    /// Why operations before the point, which is reached, did not happen: their communicator ended.
+    /// Unlike an error that is taken it stays, for each thread that wants the data.
+    fn undone(point: &Self::Point) -> Option<Error> {
+        let _ = point;
+        None
+    }
 }
 
 /// A thread that waits, for a device or for other ranks.

@@ -110,7 +110,7 @@ impl Health {
         self.rank
     }
 
-    pub(super) fn generation(&self) -> Generation {
+    pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
 

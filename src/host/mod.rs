@@ -131,6 +131,10 @@ unsafe impl Streams for HostBackend {
     fn take_error(point: &Point) -> Option<Error> {
         ENGINE.take_error(point)
     }
+
+    fn undone(point: &Point) -> Option<Error> {
+        point.undone()
+    }
 }
 
 // SAFETY: pinned memory is a block of its own, which stays until it is dropped; a copy is a task of

@@ -111,7 +111,11 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
     /// As [`to_vec`](Self::to_vec); [`Error::BadLength`] when the lengths differ.
     #[track_caller]
     pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
-        self.all_mut().copy_from(values)
+        // What never came is written over.
+        if self.all_mut().put(values, Site::caller())? {
+            self.allocation.order.forget();
+        }
+        Ok(())
     }
 
     /// A buffer of an allocation that nothing else owns.
@@ -146,7 +150,7 @@ pub(super) fn read<T: Element, D: Device>(
     operation: &'static str,
     site: Site,
 ) -> Result<()> {
-    wait::until(allocation.order.points(false)?, None, operation, site)?;
+    wait::for_data(&allocation.order.points(false)?, operation, site)?;
     // SAFETY: the view's extent was checked against the allocation; `out` is writable for its own
     // size, and every bit pattern is a `T`. All writers were waited for, and no other thread can
     // enqueue a new one: that takes the buffer, which is not `Sync` and is borrowed here.
@@ -161,15 +165,16 @@ pub(super) fn read<T: Element, D: Device>(
     }
 }
 
-/// Host copies, for every view.
+/// Host copies, for every view; true if some earlier use never happened.
 pub(super) fn write<T: Element, D: Device>(
     allocation: &Allocation<D::Backend>,
     offset: usize,
     values: &[T],
     operation: &'static str,
     site: Site,
-) -> Result<()> {
-    wait::until(allocation.order.points(true)?, None, operation, site)?;
+) -> Result<bool> {
+    let points = allocation.order.points(true)?;
+    wait::until_all(&points, None, operation, site)?;
     // SAFETY: as in `read`; all users were waited for, and the view is exclusive.
     unsafe {
         <D::Backend as Memory>::write(
@@ -178,8 +183,9 @@ pub(super) fn write<T: Element, D: Device>(
             values.as_ptr().cast(),
             size_of_val(values),
             site,
-        )
+        )?;
     }
+    Ok(wait::undone::<D::Backend>(&points).is_some())
 }
 
 /// The error of a host copy whose lengths differ.

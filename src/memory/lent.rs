@@ -122,7 +122,9 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
             let busy = points
                 .iter()
                 .find(|(_, point)| !<D::Backend as Streams>::reached(point).unwrap_or(true));
-            let Some((_, point)) = busy else { return outcome };
+            let Some((_, point)) = busy else {
+                return outcome.and_then(|()| self.allocation.order.tell_undone());
+            };
             <D::Backend as Streams>::pause(point, wait::REST);
         }
     }

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::Streams;
+use crate::error::told;
 use crate::stream::{Mark, StreamCore, StreamShared};
-use crate::{Device, Result};
+use crate::{Device, Result, wait};
 
 pub(crate) struct Order<B: Streams> {
     /// The stream that made every use so far, or 0.
@@ -184,6 +185,24 @@ impl<B: Streams> Order<B> {
     pub(crate) fn set_in_window(&self, in_window: bool) {
         let mut spread = self.spread();
         spread.in_window = in_window;
+        self.settle(&mut spread);
+    }
+
+    /// All uses are over: why data did not come, once.
+    pub(crate) fn tell_undone(&self) -> Result<()> {
+        let Some(error) = wait::undone(&self.points(false)?) else { return Ok(()) };
+        self.forget();
+        Err(told(error))
+    }
+
+    /// All uses are over, and what some of them left undone is told or written over.
+    #[cold]
+    pub(crate) fn forget(&self) {
+        let mut spread = self.spread();
+        // Another thread may have booked one since, where it is a window's.
+        if !spread.in_window {
+            spread.uses.clear();
+        }
         self.settle(&mut spread);
     }
 

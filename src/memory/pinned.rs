@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::backend::{Copies, Streams};
-use crate::error::{Error, Failed, Overflow, Site};
+use crate::error::{Error, Failed, Overflow, Site, told};
 use crate::stream::{StreamCore, StreamShared};
 use crate::{Device, Element, Result, wait};
 
@@ -79,6 +79,8 @@ pub struct Copying<T, D: Device> {
     pinned: Pinned<T, D>,
     stream: Arc<StreamShared<D::Backend>>,
     point: <D::Backend as Streams>::Point,
+    /// That what it copied never came is told.
+    is_told: bool,
 }
 
 impl<T: Element, D: Device> Copying<T, D> {
@@ -87,7 +89,7 @@ impl<T: Element, D: Device> Copying<T, D> {
         stream: &StreamCore<D::Backend>,
         point: <D::Backend as Streams>::Point,
     ) -> Self {
-        Self { pinned, stream: stream.shared(), point }
+        Self { pinned, stream: stream.shared(), point, is_told: false }
     }
 
     /// Whether it is done. Never blocks.
@@ -104,10 +106,15 @@ impl<T: Element, D: Device> Copying<T, D> {
     /// With this value, to wait again: what went wrong on the stream, once; a passed deadline; an
     /// abort.
     #[track_caller]
-    pub fn wait(self) -> Result<Pinned<T, D>, Failed<Self>> {
+    pub fn wait(mut self) -> Result<Pinned<T, D>, Failed<Self>> {
         let site: Site = Site::caller();
-        let points = vec![(self.stream.clone(), self.point.clone())];
-        match wait::until(points, None, "wait", site) {
+        let points = [(self.stream.clone(), self.point.clone())];
+        let over = wait::until_all(&points, None, "wait", site);
+        let over = over.and_then(|()| match wait::undone::<D::Backend>(&points) {
+            Some(error) if !std::mem::replace(&mut self.is_told, true) => Err(told(error)),
+            _ => Ok(()),
+        });
+        match over {
             Ok(()) => Ok(self.pinned),
             Err(error) => Err(Failed { error, value: self }),
         }

@@ -244,7 +244,11 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
     /// As there; [`Error::BadRange`] for a range past the end.
     #[track_caller]
     pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
-        let site = Site::caller();
+        self.put(values, Site::caller()).map(drop)
+    }
+
+    /// True if some earlier use never happened.
+    pub(super) fn put(&mut self, values: &[T], site: Site) -> Result<bool> {
         let (start, len) = self.extent.checked().map_err(|bad| Error::BadRange(Box::new(bad)))?;
         if values.len() != len {
             return Err(buffer::host_length::<T>("copy_from", len, values.len(), site));

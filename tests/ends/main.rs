@@ -12,4 +12,5 @@ mod peers;
 mod puts;
 mod reasons;
 mod streams;
+mod voided;
 mod waits;

@@ -203,14 +203,15 @@ impl State {
         }
     }
 
-    /// Forgets a communicator that every rank has left and that does nothing more. Groups of it that
-    /// are still in queues move nothing, and wait for no turn. Of one that broke, ranks may be missing that
+    /// Forgets a communicator that every rank has left and that does nothing more. Of one that broke,
+    /// groups may still be in queues: their streams have yet to learn that they are void. And ranks may be missing that
     /// died before they joined: nobody waits for those. One that joins later finds a new one, and learns
     /// from the control plane that the others are gone.
     pub(super) fn sweep(&mut self, place: Place, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let all = if comm.broken { comm.joined } else { comm.size() };
-        let over = comm.left == all && comm.members.iter().all(|m| m.flight.is_none());
+        let is_done = |m: &MemberState| m.flight.is_none() && (m.is_idle() || m.fault.is_none());
+        let over = comm.left == all && comm.members.iter().all(is_done);
         if !over {
             return;
         }
@@ -224,7 +225,8 @@ impl State {
     /// Whether a rank's group `unit` may start; if not, `stream` is advanced when it may.
     pub(super) fn is_turn(&mut self, place: Place, unit: u64, stream: usize) -> bool {
         let Some(member) = self.member(place) else { return true };
-        if member.turn == unit {
+        // Of one that broke, groups wait for none but the one that is still moving.
+        if member.turn == unit || (member.fault.is_some() && member.flight.is_none()) {
             return true;
         }
         if !member.blocked.contains(&stream) {

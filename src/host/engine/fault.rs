@@ -187,15 +187,19 @@ impl State {
             }
         }
         self.void_waiting(place);
-        let Some(comm) = self.comm(place) else { return };
+        let Self { comms, todo, .. } = self;
+        let Some(comm) = comms.get_mut(place.comm) else { return };
         let size = comm.size();
+        let blocked = comm.members.iter_mut().flat_map(|member| member.blocked.drain(..));
+        todo.extend(blocked.map(Step::Stream));
         for rank in 0..size {
             let Some(member) = self.member(place.of(rank)) else { return };
             if let Some(flight) = &mut member.flight {
                 flight.void = true;
                 // A rank that is the cause has a better word for it.
                 let own = member.health.as_ref().and_then(|health| health.fault());
-                member.pend(own.unwrap_or_else(|| error(rank)));
+                let (stream, health) = (flight.stream, member.health.clone());
+                self.void(stream, health, own.unwrap_or_else(|| error(rank)));
                 self.todo.push(Step::Member(place.of(rank)));
             }
         }

@@ -87,11 +87,12 @@ impl State {
             flight.give_back(out);
             return self.task_over(stream, out);
         };
-        if let Some(fault) = &member.fault {
-            member.pend(fault.clone());
-            flight.void = true;
-        }
+        flight.void = member.fault.is_some();
         member.flight = Some(flight);
+        if let Some(fault) = member.fault.clone() {
+            let health = member.health.clone();
+            self.void(stream, health, fault);
+        }
         self.order_takes_off(place);
         self.todo.push(Step::Member(place));
     }

@@ -9,6 +9,7 @@ use super::ENGINE;
 use super::comm::Place;
 use super::flight::HostOp;
 use super::state::{Out, State, Step, Work};
+use crate::communicator::Health;
 use crate::error::{Error, Site};
 use crate::host::hazards::StreamOrder;
 
@@ -37,8 +38,21 @@ pub(in crate::host) struct Progress {
     done: AtomicU64,
     /// What closures left behind, by the task that did.
     errors: Mutex<VecDeque<(u64, Arc<Left>)>>,
+    /// What communicators that ended left undone.
+    voided: Mutex<VecDeque<Voided>>,
     /// What its tasks come after, where that is checked.
     order: Option<Box<StreamOrder>>,
+}
+
+/// Groups of a communicator that ended before their data had moved.
+#[derive(Clone, Debug)]
+struct Voided {
+    health: Arc<Health>,
+    error: Error,
+    /// The first task that is void.
+    first: u64,
+    /// The last one that was enqueued when one was.
+    last: u64,
 }
 
 /// An error that a closure left behind. Every stream that waits for that closure has it, and the
@@ -49,7 +63,7 @@ struct Left {
     told: AtomicBool,
 }
 
-/// How many errors a stream keeps.
+/// How many errors a stream keeps, and of how many communicators that ended.
 const KEPT: usize = 16;
 
 impl Progress {
@@ -86,6 +100,34 @@ impl Progress {
         errors.iter().find(untold).map(|(_, left)| left.error.clone())
     }
 
+    fn voided(&self) -> MutexGuard<'_, VecDeque<Voided>> {
+        self.voided.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The task that the stream is at does not happen.
+    pub(super) fn void(&self, health: &Arc<Health>, error: Error) {
+        let first = self.done.load(Ordering::Acquire) + 1;
+        let last = self.issued.load(Ordering::Acquire);
+        let mut voided = self.voided();
+        match voided.iter_mut().find(|known| known.health.id() == health.id()) {
+            Some(known) => known.last = last,
+            None => {
+                if voided.len() == KEPT {
+                    voided.pop_front();
+                }
+                voided.push_back(Voided { health: health.clone(), error, first, last });
+            }
+        }
+    }
+
+    /// Why some of the first `seq` tasks did not happen. Each wait for what was enqueued by then is told,
+    /// and while the communicator is there each that comes after.
+    fn undone(&self, seq: u64) -> Option<Error> {
+        let voided = self.voided();
+        let is_behind = |it: &&Voided| it.first <= seq && (seq <= it.last || !it.health.is_over());
+        voided.iter().find(is_behind).map(|it| it.error.clone())
+    }
+
     /// Who waits for a point of another stream may see what its errors left unfinished.
     fn take_over(&self, point: &Point) {
         if let (Some(order), Some(other)) = (self.order(), point.progress.order()) {
@@ -94,6 +136,10 @@ impl Progress {
         let errors: Vec<_> = point.progress.errors().iter().cloned().collect();
         for (_, left) in errors.into_iter().filter(|(task, _)| *task <= point.seq) {
             self.leave(left);
+        }
+        let voided: Vec<_> = point.progress.voided().iter().cloned().collect();
+        for Voided { health, error, .. } in voided.into_iter().filter(|it| it.first <= point.seq) {
+            self.void(&health, error);
         }
     }
 }
@@ -129,6 +175,11 @@ impl Point {
     /// The first error of what is before the point.
     pub(super) fn take_error(&self) -> Option<Error> {
         self.progress.take_error(self.seq)
+    }
+
+    /// Why work before the point did not happen.
+    pub(in crate::host) fn undone(&self) -> Option<Error> {
+        self.progress.undone(self.seq)
     }
 
     pub(super) fn stream(&self) -> &Arc<Progress> {
@@ -174,6 +225,7 @@ impl State {
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
             errors: Mutex::default(),
+            voided: Mutex::default(),
             order: StreamOrder::open(),
         });
         slot.insert(StreamState {
@@ -194,6 +246,13 @@ impl State {
                 self.streams.remove(key);
             }
         }
+    }
+
+    /// The group that a stream is at does not happen: its communicator has ended.
+    pub(super) fn void(&mut self, stream: usize, health: Option<Arc<Health>>, error: Error) {
+        let (Some(stream), Some(health)) = (self.streams.get(stream), health) else { return };
+        stream.progress.void(&health, error.clone().numbered(health.generation()));
+        health.pend(error);
     }
 
     /// Enqueues a task.
