@@ -9,7 +9,7 @@ use std::{env, process, thread};
 
 use nccl_sys::{ENVIRONMENT, Version};
 use typed_nccl::{
-    AnyDevice, CommConfig, Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum,
+    AnyDevice, CommConfig, Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum, UniqueId,
 };
 
 use crate::kills::{below, moves, splits};
@@ -348,8 +348,8 @@ fn goes_on(comm: &mut Comm) -> Result<()> {
 /// Comes with one bit of the secret changed, then with the secret.
 fn guesses(invitation: &Invitation, newcomer: usize) -> Result<()> {
     let mut bytes = invitation.to_bytes();
-    // Layout and numbers, then the id's layout and the id.
-    bytes[9 + 17] ^= 1;
+    // The place ends it: a layout and an id, then the secret.
+    bytes[Invitation::BYTES - UniqueId::BYTES + 17] ^= 1;
     let guessed = Invitation::from_bytes(&bytes)?;
     let seat = Seat::invited(&guessed, newcomer)?;
     let error = connect(seat, 1, LONG).expect_err("it does not know the secret");

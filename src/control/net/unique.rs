@@ -50,7 +50,7 @@ const V6: u8 = 6;
 
 impl UniqueId {
     /// How many bytes it is sent as.
-    pub(crate) const BYTES: usize = 128;
+    pub const BYTES: usize = 128;
 
     /// A new id. The ranks meet at this process, which listens for them from now on.
     ///
