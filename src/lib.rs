@@ -37,8 +37,6 @@ mod element;
 mod entry;
 mod group;
 mod host;
-#[cfg(feature = "cuda")]
-mod interop;
 mod launcher;
 mod memory;
 #[cfg(feature = "cuda")]
@@ -58,6 +56,7 @@ mod world;
 
 pub mod backend;
 pub mod error;
+pub mod interop;
 pub mod plan;
 pub mod plans;
 
@@ -78,7 +77,9 @@ pub use cuda::{DeviceView, DeviceViewMut, RawStream};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
 pub use device::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Host, Local, Scoped};
-pub use dynamic::{DynBuffer, DynReduceOp, KnownType, Lifecycle, WindowFlags};
+pub use dynamic::{
+    DynBuffer, DynReduceOp, DynSlice, DynSliceMut, KnownType, Lifecycle, WindowFlags,
+};
 pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, Result};

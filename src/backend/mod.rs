@@ -156,6 +156,22 @@ pub unsafe trait Streams: Memory {
     /// The device cannot.
     fn open(ordinal: u32) -> Result<Self::Stream>;
 
+    /// The stream of another library that has this handle.
+    ///
+    /// # Errors
+    /// It has no such streams.
+    ///
+    /// # Safety
+    /// It is a stream of the device of that ordinal, and stays for as long as it is used.
+    unsafe fn theirs(ordinal: u32, handle: usize) -> Result<Self::Stream> {
+        let _ = (ordinal, handle);
+        Err(Error::Unsupported(Box::new(Unsupported {
+            what: "a stream of somebody else's".to_owned(),
+            needs: "a GPU".to_owned(),
+            found: format!("`{}` has none", Self::KIND),
+        })))
+    }
+
     /// The point after everything enqueued so far.
     ///
     /// # Errors

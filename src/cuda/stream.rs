@@ -187,6 +187,12 @@ unsafe impl Streams for CudaBackend {
         CudaStream::open(Gpu::open(ordinal)?)
     }
 
+    unsafe fn theirs(ordinal: u32, handle: usize) -> Result<Arc<CudaStream>> {
+        let handle = std::ptr::with_exposed_provenance_mut(handle);
+        // SAFETY: the caller's promise.
+        Ok(unsafe { CudaStream::adopt(Gpu::open(ordinal)?, handle, None) })
+    }
+
     fn point(stream: &Arc<CudaStream>) -> Result<Recorded> {
         Recorded::now(stream)
     }

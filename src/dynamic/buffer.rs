@@ -3,15 +3,17 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Failed, OtherDType, Site};
-use crate::memory::{Allocation, Elements, Extent};
+use crate::memory::{Allocation, Elements, Extent, take_back};
 use crate::{
-    Buffer, DType, Device, DynElem, Element, F8E4M3, F8E5M2, Readable, Result, Writable, bf16, f16,
+    Adopted, Buffer, DType, Device, DeviceMem, DynElem, DynSlice, DynSliceMut, Element, F8E4M3,
+    F8E5M2, NcclMem, Readable, Result, Writable, bf16, f16,
 };
 
-/// `len` elements on device `D` whose data type is a value. It goes wherever a
+/// `len` elements on device `D`, in memory of kind `M`, whose data type is a value. It goes wherever a
 /// [`Buffer`] goes.
 ///
 /// ```
@@ -25,11 +27,31 @@ use crate::{
 /// comm.finish()
 /// # }
 /// ```
-pub struct DynBuffer<D: Device> {
+pub struct DynBuffer<D: Device, M = DeviceMem> {
     allocation: Arc<Allocation<D::Backend>>,
     len: usize,
     dtype: DType,
-    types: PhantomData<(fn() -> D, Cell<()>)>,
+    types: PhantomData<(fn() -> (D, M), Cell<()>)>,
+}
+
+/// A buffer of elements of a type that is a value.
+macro_rules! of_dtype {
+    ($dtype:expr, $device:ident.$zeros:ident($len:expr)) => {
+        match $dtype {
+            DType::I8 => $device.$zeros::<i8>($len)?.into_dyn(),
+            DType::U8 => $device.$zeros::<u8>($len)?.into_dyn(),
+            DType::I32 => $device.$zeros::<i32>($len)?.into_dyn(),
+            DType::U32 => $device.$zeros::<u32>($len)?.into_dyn(),
+            DType::I64 => $device.$zeros::<i64>($len)?.into_dyn(),
+            DType::U64 => $device.$zeros::<u64>($len)?.into_dyn(),
+            DType::F16 => $device.$zeros::<f16>($len)?.into_dyn(),
+            DType::F32 => $device.$zeros::<f32>($len)?.into_dyn(),
+            DType::F64 => $device.$zeros::<f64>($len)?.into_dyn(),
+            DType::Bf16 => $device.$zeros::<bf16>($len)?.into_dyn(),
+            DType::F8E4M3 => $device.$zeros::<F8E4M3>($len)?.into_dyn(),
+            DType::F8E5M2 => $device.$zeros::<F8E5M2>($len)?.into_dyn(),
+        }
+    };
 }
 
 impl<D: Device> DynBuffer<D> {
@@ -39,20 +61,29 @@ impl<D: Device> DynBuffer<D> {
     /// The memory cannot be had.
     #[track_caller]
     pub fn zeros(device: &D, dtype: DType, len: usize) -> Result<Self> {
-        Ok(match dtype {
-            DType::I8 => device.zeros::<i8>(len)?.into_dyn(),
-            DType::U8 => device.zeros::<u8>(len)?.into_dyn(),
-            DType::I32 => device.zeros::<i32>(len)?.into_dyn(),
-            DType::U32 => device.zeros::<u32>(len)?.into_dyn(),
-            DType::I64 => device.zeros::<i64>(len)?.into_dyn(),
-            DType::U64 => device.zeros::<u64>(len)?.into_dyn(),
-            DType::F16 => device.zeros::<f16>(len)?.into_dyn(),
-            DType::F32 => device.zeros::<f32>(len)?.into_dyn(),
-            DType::F64 => device.zeros::<f64>(len)?.into_dyn(),
-            DType::Bf16 => device.zeros::<bf16>(len)?.into_dyn(),
-            DType::F8E4M3 => device.zeros::<F8E4M3>(len)?.into_dyn(),
-            DType::F8E5M2 => device.zeros::<F8E5M2>(len)?.into_dyn(),
-        })
+        Ok(of_dtype!(dtype, device.zeros(len)))
+    }
+}
+
+impl<D: Device> DynBuffer<D, NcclMem> {
+    /// [`Device::nccl_zeros`] of a data type that is a value.
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    #[track_caller]
+    pub fn nccl_zeros(device: &D, dtype: DType, len: usize) -> Result<Self> {
+        Ok(of_dtype!(dtype, device.nccl_zeros(len)))
+    }
+}
+
+impl<D: Device, M> DynBuffer<D, M> {
+    /// A buffer of an allocation of so many elements of that type.
+    pub(crate) fn from_allocation(
+        allocation: Arc<Allocation<D::Backend>>,
+        len: usize,
+        dtype: DType,
+    ) -> Self {
+        Self { allocation, len, dtype, types: PhantomData }
     }
 
     /// The data type.
@@ -94,24 +125,62 @@ impl<D: Device> DynBuffer<D> {
         self.never()
     }
 
+    /// A shared view of `range`. A range past the end is refused by the operation that uses it.
+    #[track_caller]
+    pub fn slice(&self, range: Range<usize>) -> DynSlice<'_, D> {
+        DynSlice::new(&self.allocation, Extent::whole(self.len).narrow(range), self.dtype)
+    }
+
+    /// An exclusive view of `range`. A range past the end is refused by the operation that uses it.
+    #[track_caller]
+    pub fn slice_mut(&mut self, range: Range<usize>) -> DynSliceMut<'_, D> {
+        DynSliceMut::new(&self.allocation, Extent::whole(self.len).narrow(range), self.dtype)
+    }
+
+    /// The same memory under its type, if that is `T`; else the buffer is dropped.
+    ///
+    /// # Errors
+    /// [`Error::OtherDType`](crate::Error::OtherDType).
+    #[track_caller]
+    pub fn typed<T: Element>(self) -> Result<Buffer<T, D, M>> {
+        checked::<T>("typed", self.dtype, Site::caller())?;
+        Ok(Buffer::from_allocation(self.allocation, self.len))
+    }
+
     /// The same memory under its type, if that is `T`; else the buffer comes back in the error.
     ///
     /// # Errors
-    /// [`Error::OtherDType`].
+    /// [`Error::OtherDType`](crate::Error::OtherDType).
     #[track_caller]
-    pub fn try_into_typed<T: Element>(self) -> Result<Buffer<T, D>, Failed<Self>> {
-        if self.dtype == T::DTYPE {
-            return Ok(Buffer::from_allocation(self.allocation, self.len));
+    pub fn try_into_typed<T: Element>(self) -> Result<Buffer<T, D, M>, Failed<Self>> {
+        match checked::<T>("try_into_typed", self.dtype, Site::caller()) {
+            Ok(()) => Ok(Buffer::from_allocation(self.allocation, self.len)),
+            Err(error) => Err(Failed { error, value: self }),
         }
-        let error = Error::OtherDType(Box::new(OtherDType {
-            operation: "try_into_typed",
-            found: self.dtype,
-            expected: T::DTYPE,
-            site: Site::caller(),
-            collective: false,
-        }));
-        Err(Failed { error, value: self })
     }
+}
+
+impl<D: Device, O: Send + 'static> DynBuffer<D, Adopted<O>> {
+    /// Gives the owner back, as [`Buffer::into_inner`] does.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn into_inner(self) -> Result<O, Failed<Self>> {
+        match take_back(&self.allocation, Site::caller()) {
+            Ok(owner) => Ok(owner),
+            Err(error) => Err(Failed { error, value: self }),
+        }
+    }
+}
+
+/// Fails unless a data type that was found is `T`'s.
+pub(super) fn checked<T: Element>(operation: &'static str, found: DType, site: Site) -> Result<()> {
+    if found == T::DTYPE {
+        return Ok(());
+    }
+    let (expected, collective) = (T::DTYPE, false);
+    Err(Error::OtherDType(Box::new(OtherDType { operation, found, expected, site, collective })))
 }
 
 /// A buffer whose data type the compiler knows. No [`DynBuffer`] is one.
@@ -127,20 +196,19 @@ pub trait KnownType {
 
 impl<T: Element, D: Device, M> Buffer<T, D, M> {
     /// The same memory with its data type as a value.
-    pub fn into_dyn(self) -> DynBuffer<D> {
-        let (allocation, len) = (self.allocation().clone(), self.len());
-        DynBuffer { allocation, len, dtype: T::DTYPE, types: PhantomData }
+    pub fn into_dyn(self) -> DynBuffer<D, M> {
+        DynBuffer::from_allocation(self.allocation().clone(), self.len(), T::DTYPE)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device> Elements for DynBuffer<D> {
+impl<D: Device, M> Elements for DynBuffer<D, M> {
     type Elem = DynElem;
     type Device = D;
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device> Readable<D> for DynBuffer<D> {
+impl<D: Device, M> Readable<D> for DynBuffer<D, M> {
     fn dtype(&self) -> DType {
         self.dtype
     }
@@ -151,9 +219,9 @@ impl<D: Device> Readable<D> for DynBuffer<D> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device> Writable<D> for DynBuffer<D> {}
+impl<D: Device, M> Writable<D> for DynBuffer<D, M> {}
 
-impl<D: Device> fmt::Debug for DynBuffer<D> {
+impl<D: Device, M> fmt::Debug for DynBuffer<D, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DynBuffer of {} {} on {}", self.len, self.dtype, D::KIND)
     }

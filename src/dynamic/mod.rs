@@ -2,7 +2,8 @@
 //!
 //! | compile time | run time | back |
 //! |---|---|---|
-//! | `Buffer<f32, D>` | [`DynBuffer<D>`] | [`try_into_typed`](DynBuffer::try_into_typed) |
+//! | `Buffer<f32, D>` | [`DynBuffer<D>`] | [`typed`](DynBuffer::typed), [`try_into_typed`](DynBuffer::try_into_typed) |
+//! | `Slice<f32, D>`, `SliceMut<f32, D>` | [`DynSlice<D>`], [`DynSliceMut<D>`] | [`typed`](DynSlice::typed) |
 //! | `Sum`, `Avg`, .. | [`DynReduceOp`] | |
 //! | `Host<At<0>>`, .. | `Host<AnyDevice>` | |
 //! | `Communicator<W, Ready>`, .. | [`Lifecycle<W>`] | [`Lifecycle::ready`] and [`Lifecycle::try_into_ready`] |
@@ -13,9 +14,11 @@
 mod buffer;
 mod lifecycle;
 mod reduce;
+mod slice;
 mod window;
 
 pub use buffer::{DynBuffer, KnownType};
 pub use lifecycle::Lifecycle;
 pub use reduce::DynReduceOp;
+pub use slice::{DynSlice, DynSliceMut};
 pub use window::WindowFlags;

@@ -66,6 +66,14 @@ impl DType {
             Self::I64 | Self::U64 | Self::F64 => 8,
         }
     }
+
+    /// The alignment of one element, in bytes.
+    pub(crate) const fn align(self) -> usize {
+        match self.size() {
+            8 => align_of::<u64>(),
+            size => size,
+        }
+    }
 }
 
 impl fmt::Display for DType {

@@ -2,12 +2,15 @@
 
 use std::fmt;
 
+use super::words::Words;
 use super::{Error, Site};
 use crate::DType;
 
 /// Memory or a stream of somebody else's that cannot be used. Nothing was done with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotAdoptable {
+    /// Whose it is, where that is known: `torch`.
+    pub library: Option<&'static str>,
     /// The method.
     pub operation: &'static str,
     /// Why.
@@ -37,10 +40,71 @@ pub enum AdoptFault {
     OtherContext,
     /// It is CUDA's per-thread default stream.
     PerThreadStream,
+    /// It is no tensor of that library.
+    NotATensor {
+        /// What it is.
+        found: String,
+    },
+    /// NCCL has no such data type.
+    NoSuchType {
+        /// The library's name of it.
+        found: String,
+    },
+    /// Its elements are not one piece of memory.
+    Strided {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides, in elements.
+        strides: Vec<isize>,
+    },
+    /// A gradient is recorded for it.
+    RequiresGrad,
+    /// Not all of its elements are there.
+    Sparse {
+        /// The library's name of how it is stored.
+        layout: String,
+    },
+    /// Its memory does not have its values.
+    Lazy {
+        /// What is still to be taken: `conjugate`, `negative`.
+        bit: &'static str,
+    },
+    /// It is in the host's memory, and asked for by a GPU.
+    HostMemory {
+        /// Whether that is page-locked.
+        pinned: bool,
+    },
+    /// It is in a GPU's memory, and asked for by the host.
+    DeviceMemory {
+        /// Which GPU's.
+        ordinal: u32,
+    },
+    /// It must not be written.
+    ReadOnly,
+    /// Another loan or buffer has some of the elements.
+    InUse {
+        /// Which.
+        by: String,
+    },
+    /// It is not in memory of NCCL's that this library gave out.
+    NotNccls,
 }
 
-impl fmt::Display for AdoptFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl NotAdoptable {
+    pub(crate) fn new(operation: &'static str, fault: AdoptFault, site: Site) -> Self {
+        Self { library: None, operation, fault, site }
+    }
+
+    /// It is that library's.
+    pub(crate) fn of(self, library: &'static str) -> Self {
+        Self { library: Some(library), ..self }
+    }
+}
+
+impl AdoptFault {
+    /// The fault, and what mends it in the library's words.
+    fn says(&self, f: &mut fmt::Formatter<'_>, words: &Words) -> fmt::Result {
+        let Words { dense, detach, all, now, to_gpu, to_host, empty } = words;
         match self {
             Self::Empty => f.write_str(
                 "the memory has no elements, and NCCL would be given its address; an empty operand is `buffer.slice(0..0)` of another buffer, or an empty slice that is lent",
@@ -60,13 +124,62 @@ impl fmt::Display for AdoptFault {
             Self::PerThreadStream => f.write_str(
                 "CUDA's per-thread default stream is another stream on each thread; open one of your own, or order a stream with it on its thread: `stream.after(&theirs)`, `stream.before(&theirs)`",
             ),
+            Self::NotATensor { found } => write!(f, "it is {found}, and no tensor"),
+            Self::NoSuchType { found } => write!(
+                f,
+                "its elements are {found}, which NCCL does not have; NCCL has i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16, f8e4m3 and f8e5m2"
+            ),
+            Self::Strided { shape, strides } => write!(
+                f,
+                "its elements are not one piece of memory (shape {shape:?}, strides {strides:?} in elements); use {dense}"
+            ),
+            Self::RequiresGrad => write!(
+                f,
+                "it requires a gradient, which would not know of what is written; use {detach}"
+            ),
+            Self::Sparse { layout } => {
+                write!(f, "it is sparse ({layout}): not all of its elements are there; use {all}")
+            }
+            Self::Lazy { bit } => {
+                write!(f, "its values are the {bit} of what its memory has; use {now}")
+            }
+            Self::HostMemory { pinned } => {
+                let kind = if *pinned { "page-locked" } else { "pageable" };
+                write!(f, "it is in {kind} memory of the host, and the device is a GPU; use {to_gpu}")
+            }
+            Self::DeviceMemory { ordinal } => write!(
+                f,
+                "it is in the memory of GPU {ordinal}, and the device is the host; use {to_host}, or a communicator on `Cuda`"
+            ),
+            Self::ReadOnly => f.write_str(
+                "it is read-only, and a buffer or an exclusive loan of it can be written; lend it shared, as `&x`, or copy it",
+            ),
+            Self::InUse { by } => {
+                write!(f, "some of these elements are in use by {by}; end that first")
+            }
+            Self::NotNccls => write!(
+                f,
+                "it is not in memory of NCCL's that this library gave out, and peers reach no other; make it with {empty}"
+            ),
         }
+    }
+}
+
+impl fmt::Display for AdoptFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.says(f, Words::of(None))
     }
 }
 
 impl fmt::Display for NotAdoptable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} (at {})", self.operation, self.fault, self.site)
+        let Self { library, operation, fault, site } = self;
+        match library {
+            None => write!(f, "{operation}: ")?,
+            Some(library) => write!(f, "{operation}, of {library}: ")?,
+        }
+        fault.says(f, Words::of(*library))?;
+        write!(f, " (at {site})")
     }
 }
 

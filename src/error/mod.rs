@@ -35,6 +35,7 @@ mod submission;
 mod told;
 mod unawaited;
 mod window;
+mod words;
 
 #[cfg(feature = "cuda")]
 pub(crate) use called::{Called, CallsByRanks};

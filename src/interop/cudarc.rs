@@ -39,7 +39,7 @@ fn check<Tag>(
     }
     let gpu = Gpu::open(needed)?;
     if context.cu_ctx() != gpu.context().cu_ctx() {
-        return Err(NotAdoptable { operation, fault: AdoptFault::OtherContext, site }.into());
+        return Err(NotAdoptable::new(operation, AdoptFault::OtherContext, site).into());
     }
     Ok(gpu)
 }
@@ -71,7 +71,7 @@ impl<Tag> Stream<Cuda<Tag>> {
         let (operation, site) = ("Stream::adopt", Site::caller());
         if theirs.cu_stream().addr() == PER_THREAD {
             let fault = AdoptFault::PerThreadStream;
-            return Err(NotAdoptable { operation, fault, site }.into());
+            return Err(NotAdoptable::new(operation, fault, site).into());
         }
         of_slice(device, &theirs, operation, site)
     }
@@ -90,7 +90,7 @@ impl<Tag> Stream<Cuda<Tag>> {
     pub unsafe fn from_raw(device: &Cuda<Tag>, handle: *mut c_void) -> Result<Self> {
         if handle.addr() == PER_THREAD {
             let (operation, fault) = ("Stream::from_raw", AdoptFault::PerThreadStream);
-            return Err(NotAdoptable { operation, fault, site: Site::caller() }.into());
+            return Err(NotAdoptable::new(operation, fault, Site::caller()).into());
         }
         let gpu = Gpu::open(device.ordinal())?;
         // SAFETY: the caller's promise.
@@ -182,7 +182,7 @@ fn lent<T: Element, Tag, M>(
 ) -> Result<Lent<Cuda<Tag>, Borrowed<Tag, M>>> {
     let stream = of_slice(device, &theirs, "lend", site)?;
     let start = pointer::<T>(touch(&mut memory, &theirs));
-    let place = Place { start, len, ordinal: device.ordinal(), after: Some(stream.mark()?) };
+    let place = Place::of(start, len, device.ordinal(), Some(stream.mark()?));
     let ending = Borrowed { stream, theirs, memory, touch };
     // SAFETY: the elements are borrowed for longer than the loan; cudarc's uses before it are before the
     // mark, and later ones, its free included, are on the stream that waits, or wait for the event there.

@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{Allocation, Buffer};
-use crate::backend::Memory;
+use crate::backend::{Backend, Memory};
 use crate::error::{AdoptFault, Error, Failed, NotAdoptable, OtherDevice, Site};
-use crate::{Device, Element, Mark, Result, unwind, wait};
+use crate::{DType, Device, Element, Mark, Result, unwind, wait};
 
 /// The kind of memory that somebody else owns: `device.adopt(owner)` gives a
 /// `Buffer<T, D, Adopted<O>>`. It can be an operand of everything that takes plain memory, and cannot
@@ -63,7 +63,7 @@ pub unsafe trait ForeignMemory<D: Device>: Send + 'static {
 pub struct Owner(Option<Box<dyn Any + Send>>);
 
 impl Owner {
-    pub(super) fn new(owner: Box<dyn Any + Send>) -> Self {
+    pub(crate) fn new(owner: Box<dyn Any + Send>) -> Self {
         Self(Some(owner))
     }
 
@@ -87,15 +87,26 @@ impl Drop for Owner {
 }
 
 /// Where somebody else's elements are.
-pub(crate) struct Place<T, D: Device> {
-    pub(crate) start: *mut T,
+pub(crate) struct Place<D: Device> {
+    pub(crate) start: *mut u8,
     pub(crate) len: usize,
+    pub(crate) dtype: DType,
     pub(crate) ordinal: u32,
     /// After what they may be used.
     pub(crate) after: Option<Mark<D>>,
 }
 
-impl<T: Element, D: Device> Place<T, D> {
+impl<D: Device> Place<D> {
+    /// Elements of a type that the compiler knows.
+    pub(crate) fn of<T: Element>(
+        start: *mut T,
+        len: usize,
+        ordinal: u32,
+        after: Option<Mark<D>>,
+    ) -> Self {
+        Self { start: start.cast(), len, dtype: T::DTYPE, ordinal, after }
+    }
+
     /// An allocation over the elements.
     ///
     /// # Safety
@@ -107,33 +118,51 @@ impl<T: Element, D: Device> Place<T, D> {
         operation: &'static str,
         site: Site,
     ) -> Result<Arc<Allocation<D::Backend>>> {
-        let Self { start, len, ordinal, after } = self;
+        let Self { start, len, dtype, ordinal, after } = self;
         if ordinal != device.ordinal() {
             let (what, found, needed) = ("memory", ordinal, device.ordinal());
             let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
             return Err(Error::OtherDevice(Box::new(other)));
         }
-        let fault = match start.addr() {
-            _ if len == 0 => None,
-            0 => Some(AdoptFault::Null),
-            address if address % align_of::<T>() != 0 => {
-                Some(AdoptFault::Misaligned { address, dtype: T::DTYPE })
-            }
-            _ => None,
-        };
-        if let Some(fault) = fault {
-            return Err(NotAdoptable { operation, fault, site }.into());
+        if let Some(fault) = AdoptFault::of_address(start.addr(), len, dtype) {
+            return Err(NotAdoptable::new(operation, fault, site).into());
         }
         // A slice of so many bytes exists, or `from_raw` was promised one.
-        let bytes = len * size_of::<T>();
+        let bytes = len * dtype.size();
         // SAFETY: the caller's promise.
-        let block = unsafe { <D::Backend as Memory>::adopt(ordinal, start.cast(), bytes) }?;
+        let block = unsafe { <D::Backend as Memory>::adopt(ordinal, start, bytes) }?;
         let allocation = Allocation::adopted(ordinal, block);
         if let Some(mark) = after {
             allocation.order.begin_after(&mark);
         }
         Ok(Arc::new(allocation))
     }
+}
+
+impl AdoptFault {
+    /// What is wrong with the address of so many elements.
+    pub(crate) fn of_address(address: usize, len: usize, dtype: DType) -> Option<Self> {
+        match address {
+            _ if len == 0 => None,
+            0 => Some(Self::Null),
+            _ if !address.is_multiple_of(dtype.align()) => {
+                Some(Self::Misaligned { address, dtype })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Gives the owner of adopted memory back when nothing of ours uses the memory any more.
+pub(crate) fn take_back<B: Backend, O: 'static>(
+    allocation: &Allocation<B>,
+    site: Site,
+) -> Result<O> {
+    let points = allocation.order.points(true)?;
+    wait::until(points, None, "into_inner", site)?;
+    let owner = allocation.disown::<O>();
+    let owner = owner.ok_or_else(|| Error::other("the buffer's owner was given back already"))?;
+    Ok(*owner)
 }
 
 impl<T: Element, D: Device, O: ForeignMemory<D, Elem = T>> Buffer<T, D, Adopted<O>> {
@@ -157,11 +186,11 @@ impl<T: Element, D: Device, O: ForeignMemory<D, Elem = T>> Buffer<T, D, Adopted<
         let len = owner.elements();
         if len == 0 {
             let (operation, fault) = ("adopt", AdoptFault::Empty);
-            return Err(NotAdoptable { operation, fault, site }.into());
+            return Err(NotAdoptable::new(operation, fault, site).into());
         }
         let (ordinal, start) = (owner.ordinal(device), owner.start());
         let after = if ordinal == device.ordinal() { owner.ready(device)? } else { None };
-        let place = Place { start, len, ordinal, after };
+        let place = Place::of(start, len, ordinal, after);
         // SAFETY: what implementing `ForeignMemory` promises; the owner goes into the allocation.
         let allocation = unsafe { place.claim(device, "adopt", site) }?;
         Ok((allocation, len))
@@ -204,11 +233,11 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
         owner: O,
     ) -> Result<Self, Failed<O>> {
         let (operation, site) = ("from_raw", Site::caller());
-        let place = Place { start, len, ordinal: device.ordinal(), after: None };
+        let place = Place::of(start, len, device.ordinal(), None);
         let fits = len.checked_mul(size_of::<T>()).is_some_and(|b| isize::try_from(b).is_ok());
         let claimed = match (len, fits) {
-            (0, _) => Err(NotAdoptable { operation, fault: AdoptFault::Empty, site }.into()),
-            (_, false) => Err(NotAdoptable { operation, fault: AdoptFault::TooLong, site }.into()),
+            (0, _) => Err(NotAdoptable::new(operation, AdoptFault::Empty, site).into()),
+            (_, false) => Err(NotAdoptable::new(operation, AdoptFault::TooLong, site).into()),
             // SAFETY: the caller's promise; the owner goes into the allocation.
             (_, true) => unsafe { place.claim(device, operation, site) },
         };
@@ -229,15 +258,8 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
     /// abort.
     #[track_caller]
     pub fn into_inner(self) -> Result<O, Failed<Self>> {
-        let site = Site::caller();
-        let points = self.allocation().order.points(true);
-        let over = points.and_then(|points| wait::until(points, None, "into_inner", site));
-        let owner = over.and_then(|()| {
-            let owner = self.allocation().disown::<O>();
-            owner.ok_or_else(|| Error::other("the buffer's owner was given back already"))
-        });
-        match owner {
-            Ok(owner) => Ok(*owner),
+        match take_back(self.allocation(), Site::caller()) {
+            Ok(owner) => Ok(owner),
             Err(error) => Err(Failed { error, value: self }),
         }
     }

@@ -32,7 +32,7 @@ impl<B: Backend> Allocation<B> {
     }
 
     /// `owner` keeps the memory.
-    pub(super) fn own(&self, owner: Owner) {
+    pub(crate) fn own(&self, owner: Owner) {
         if let Some(known) = &self.owner {
             *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(owner);
         }

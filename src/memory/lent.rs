@@ -6,7 +6,7 @@ use super::adopted::Place;
 use super::{Allocation, Extent, Slice, SliceMut};
 use crate::backend::Streams;
 use crate::error::Site;
-use crate::{Device, Element, Host, Result, Stream, wait};
+use crate::{DType, Device, DynSlice, DynSliceMut, Element, Host, Result, Stream, wait};
 
 /// Borrowed memory that a device can be lent: [`Device::lend`]. Sealed.
 ///
@@ -64,6 +64,7 @@ pub(crate) fn lend<D: Device, L: Lend<D>, R>(
 pub struct Lent<D: Device, E: Ending<D>> {
     allocation: Arc<Allocation<D::Backend>>,
     len: usize,
+    dtype: DType,
     /// What its owner's uses are ordered by.
     ending: Option<E>,
     site: Site,
@@ -84,16 +85,11 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
     /// The elements are there, initialised, and stay until this is ended or dropped; nobody else touches
     /// them meanwhile (or only reads them, if only shared views are made), but for what is before
     /// `place.after`.
-    pub(crate) unsafe fn new<T: Element>(
-        device: &D,
-        place: Place<T, D>,
-        ending: E,
-        site: Site,
-    ) -> Result<Self> {
-        let len = place.len;
+    pub(crate) unsafe fn new(device: &D, place: Place<D>, ending: E, site: Site) -> Result<Self> {
+        let (len, dtype) = (place.len, place.dtype);
         // SAFETY: the caller's promise: `end` leaves no use.
         let allocation = unsafe { place.claim(device, "lend", site) }?;
-        Ok(Self { allocation, len, ending: Some(ending), site })
+        Ok(Self { allocation, len, dtype, ending: Some(ending), site })
     }
 
     pub(crate) fn slice<T: Element>(&self) -> Slice<'_, T, D> {
@@ -102,6 +98,14 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
 
     pub(crate) fn slice_mut<T: Element>(&self) -> SliceMut<'_, T, D> {
         SliceMut::new(&self.allocation, Extent::whole(self.len))
+    }
+
+    pub(crate) fn dyn_slice(&self) -> DynSlice<'_, D> {
+        DynSlice::new(&self.allocation, Extent::whole(self.len), self.dtype)
+    }
+
+    pub(crate) fn dyn_slice_mut(&self) -> DynSliceMut<'_, D> {
+        DynSliceMut::new(&self.allocation, Extent::whole(self.len), self.dtype)
     }
 
     /// Makes the owner's stream wait for every use.
@@ -174,7 +178,7 @@ macro_rules! on_the_host {
 
             fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
                 let (start, len): (*mut T, usize) = $start(self);
-                let place = Place { start, len, ordinal: device.ordinal(), after: None };
+                let place = Place::of(start, len, device.ordinal(), None);
                 // SAFETY: the elements are borrowed for longer than the loan, which `lend` ends; only
                 // shared views are made of what is borrowed shared.
                 unsafe { Lent::new(device, place, HostWaits, site) }
@@ -222,6 +226,8 @@ mod sealed {
     impl<T> Sealed for &Vec<T> {}
     impl<T> Sealed for &mut Vec<T> {}
     impl<A, B> Sealed for (A, B) {}
+    impl<O> Sealed for &crate::interop::Tensor<O> {}
+    impl<O> Sealed for &mut crate::interop::Tensor<O> {}
     #[cfg(feature = "cuda")]
     mod cuda {
         use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};

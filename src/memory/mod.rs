@@ -32,17 +32,12 @@ pub use pinned::{Copying, Pinned};
 pub use record::{RecordRead, RecordWrite};
 pub use slice::{Slice, SliceMut};
 
+pub(crate) use adopted::{Place, take_back};
 pub(crate) use booking::{Booking, Uses};
-pub(crate) use lent::lend;
+pub(crate) use lent::{Ending, Lent, lend};
 pub(crate) use order::Order;
 pub(crate) use record::Recorded;
 pub(crate) use slice::Extent;
-
-#[cfg(feature = "cuda")]
-pub(crate) use {
-    adopted::Place,
-    lent::{Ending, Lent},
-};
 
 pub use adopted::Owner;
 pub use allocation::Allocation;

@@ -170,12 +170,17 @@ impl<A: Elements> Elements for &mut A {
 }
 
 mod sealed {
-    use crate::{Buffer, Device, DynBuffer, Slice, SliceMut, Window, WindowSlice, World};
+    use crate::{
+        Buffer, Device, DynBuffer, DynSlice, DynSliceMut, Slice, SliceMut, Window, WindowSlice,
+        World,
+    };
 
     pub trait Sealed {}
     impl<A: Sealed> Sealed for &A {}
     impl<A: Sealed> Sealed for &mut A {}
-    impl<D: Device> Sealed for DynBuffer<D> {}
+    impl<D: Device, M> Sealed for DynBuffer<D, M> {}
+    impl<D: Device> Sealed for DynSlice<'_, D> {}
+    impl<D: Device> Sealed for DynSliceMut<'_, D> {}
     impl<T, W: World, K> Sealed for Window<T, W, K> {}
     impl<T, W: World, K> Sealed for WindowSlice<'_, T, W, K> {}
     impl<T, D: Device, M> Sealed for Buffer<T, D, M> {}

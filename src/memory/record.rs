@@ -43,7 +43,10 @@ pub struct Recorded<'e, B: Backend> {
 
 impl<'e, B: Backend> Recorded<'e, B> {
     #[inline]
-    fn new((allocation, extent): (&'e Arc<Allocation<B>>, Extent), dtype: DType) -> Self {
+    pub(crate) fn new(
+        (allocation, extent): (&'e Arc<Allocation<B>>, Extent),
+        dtype: DType,
+    ) -> Self {
         Self { allocation, extent, dtype }
     }
 

@@ -33,7 +33,6 @@ impl<D: Device> Stream<D> {
     }
 
     /// A stream that somebody else made.
-    #[cfg(feature = "cuda")]
     pub(crate) fn of(device: &D, raw: <D::Backend as crate::backend::Streams>::Stream) -> Self {
         Self { core: StreamCore::of(device.ordinal(), raw, 1), device: device.clone() }
     }

@@ -1,0 +1,196 @@
+//! Views whose data type is known at run time.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::buffer::checked;
+use crate::error::Site;
+use crate::memory::{Allocation, Elements, Extent, RecordRead, RecordWrite, Recorded};
+use crate::{DType, Device, DynElem, Element, Readable, Result, Slice, SliceMut, Writable};
+
+/// A shared view of elements whose data type is a value: part of a [`DynBuffer`](crate::DynBuffer), or
+/// what [`lend`](Device::lend) gives for a tensor. Stays on its thread.
+pub struct DynSlice<'a, D: Device> {
+    allocation: &'a Arc<Allocation<D::Backend>>,
+    extent: Extent,
+    dtype: DType,
+    types: PhantomData<fn() -> Slice<'a, u8, D>>,
+}
+
+/// An exclusive view of elements whose data type is a value: part of a
+/// [`DynBuffer`](crate::DynBuffer), or what [`lend`](Device::lend) gives for a tensor that is borrowed
+/// exclusively. Stays on its thread.
+pub struct DynSliceMut<'a, D: Device> {
+    allocation: &'a Arc<Allocation<D::Backend>>,
+    extent: Extent,
+    dtype: DType,
+    types: PhantomData<fn() -> SliceMut<'a, u8, D>>,
+}
+
+impl<'a, D: Device> DynSlice<'a, D> {
+    /// The extent is in elements of that type.
+    pub(crate) fn new(
+        allocation: &'a Arc<Allocation<D::Backend>>,
+        extent: Extent,
+        dtype: DType,
+    ) -> Self {
+        Self { allocation, extent, dtype, types: PhantomData }
+    }
+
+    /// The data type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// How many elements; 0 for a range past the end.
+    pub fn len(&self) -> usize {
+        self.extent.checked().map_or(0, |(_, len)| len)
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A view of part of this view. A range past the end is refused by the operation that uses it.
+    #[track_caller]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        Self { extent: self.extent.narrow(range), ..*self }
+    }
+
+    /// The same elements under their type, if that is `T`.
+    ///
+    /// # Errors
+    /// [`Error::OtherDType`](crate::Error::OtherDType).
+    #[track_caller]
+    pub fn typed<T: Element>(&self) -> Result<Slice<'a, T, D>> {
+        checked::<T>("typed", self.dtype, Site::caller())?;
+        Ok(Slice::new(self.allocation, self.extent))
+    }
+}
+
+impl<'a, D: Device> DynSliceMut<'a, D> {
+    /// The extent is in elements of that type.
+    pub(crate) fn new(
+        allocation: &'a Arc<Allocation<D::Backend>>,
+        extent: Extent,
+        dtype: DType,
+    ) -> Self {
+        Self { allocation, extent, dtype, types: PhantomData }
+    }
+
+    /// The data type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// How many elements; 0 for a range past the end.
+    pub fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same elements, shared, while this view rests.
+    pub fn as_slice(&self) -> DynSlice<'_, D> {
+        DynSlice::new(self.allocation, self.extent, self.dtype)
+    }
+
+    /// A shorter loan of the same view.
+    pub fn reborrow(&mut self) -> DynSliceMut<'_, D> {
+        DynSliceMut::new(self.allocation, self.extent, self.dtype)
+    }
+
+    /// An exclusive view of part of this view. A range past the end is refused by the operation that
+    /// uses it.
+    #[track_caller]
+    pub fn slice_mut(&mut self, range: Range<usize>) -> DynSliceMut<'_, D> {
+        DynSliceMut::new(self.allocation, self.extent.narrow(range), self.dtype)
+    }
+
+    /// The same elements under their type, if that is `T`.
+    ///
+    /// # Errors
+    /// [`Error::OtherDType`](crate::Error::OtherDType).
+    #[track_caller]
+    pub fn typed<T: Element>(&mut self) -> Result<SliceMut<'_, T, D>> {
+        checked::<T>("typed", self.dtype, Site::caller())?;
+        Ok(SliceMut::new(self.allocation, self.extent))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device> Elements for DynSlice<'_, D> {
+    type Elem = DynElem;
+    type Device = D;
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device> Readable<D> for DynSlice<'_, D> {
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        (self.allocation, self.extent)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'e, D: Device> RecordRead<'e, D> for DynSlice<'e, D> {
+    fn recorded(self) -> Recorded<'e, D::Backend> {
+        Recorded::new((self.allocation, self.extent), self.dtype)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device> Elements for DynSliceMut<'_, D> {
+    type Elem = DynElem;
+    type Device = D;
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device> Readable<D> for DynSliceMut<'_, D> {
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        (self.allocation, self.extent)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device> Writable<D> for DynSliceMut<'_, D> {}
+
+#[diagnostic::do_not_recommend]
+impl<'e, D: Device> RecordWrite<'e, D> for DynSliceMut<'e, D> {
+    fn recorded(self) -> Recorded<'e, D::Backend> {
+        Recorded::new((self.allocation, self.extent), self.dtype)
+    }
+}
+
+impl<D: Device> Clone for DynSlice<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for DynSlice<'_, D> {}
+
+impl<D: Device> fmt::Debug for DynSlice<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DynSlice of {} {}", self.len(), self.dtype)
+    }
+}
+
+impl<D: Device> fmt::Debug for DynSliceMut<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DynSliceMut of {} {}", self.len(), self.dtype)
+    }
+}

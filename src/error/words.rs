@@ -1,0 +1,70 @@
+//! What a program of another library writes to mend a fault.
+
+/// A library's words for what mends a fault.
+pub(super) struct Words {
+    /// Elements in one piece.
+    pub(super) dense: &'static str,
+    /// Without its gradient.
+    pub(super) detach: &'static str,
+    /// All elements.
+    pub(super) all: &'static str,
+    /// Values instead of what is to be done.
+    pub(super) now: &'static str,
+    /// On a GPU.
+    pub(super) to_gpu: &'static str,
+    /// On the host.
+    pub(super) to_host: &'static str,
+    /// In memory of NCCL's.
+    pub(super) empty: &'static str,
+}
+
+impl Words {
+    /// The words of a library; plain ones for one that nothing is known of.
+    pub(super) fn of(library: Option<&str>) -> &'static Self {
+        match library {
+            Some("torch") => &Self {
+                dense: "`x.contiguous()`",
+                detach: "`x.detach()`",
+                all: "`x.to_dense()`",
+                now: "`x.resolve_conj().resolve_neg()`",
+                to_gpu: "`x.to(\"cuda:0\")`",
+                to_host: "`x.cpu()`",
+                empty: "`interop::torch::empty`",
+            },
+            Some("cupy") => &Self {
+                dense: "`cupy.ascontiguousarray(x)`",
+                all: "`x.toarray()`",
+                to_host: "`x.get()`",
+                empty: "`interop::cupy::empty`",
+                ..Self::ANY
+            },
+            Some("numpy") => &Self {
+                dense: "`numpy.ascontiguousarray(x)`",
+                to_gpu: "`cupy.asarray(x)`",
+                empty: "`interop::numpy::empty`",
+                ..Self::ANY
+            },
+            Some("candle") => &Self {
+                dense: "`x.contiguous()?`",
+                detach: "`x.detach()`",
+                to_gpu: "`x.to_device(&Device::new_cuda(0)?)?`",
+                to_host: "`x.to_device(&Device::Cpu)?`",
+                ..Self::ANY
+            },
+            Some("ndarray") => {
+                &Self { dense: "`x.as_standard_layout().into_owned()`", ..Self::ANY }
+            }
+            _ => &Self::ANY,
+        }
+    }
+
+    const ANY: Self = Self {
+        dense: "a contiguous copy",
+        detach: "a detached view of it",
+        all: "its dense form",
+        now: "a copy with its values",
+        to_gpu: "a copy on the communicator's GPU",
+        to_host: "a copy on the host",
+        empty: "the `empty` of the library's module in `typed_nccl::interop`",
+    };
+}

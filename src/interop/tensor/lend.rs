@@ -1,0 +1,57 @@
+//! Tensors for the time of a closure.
+
+use super::Tensor;
+use crate::error::Site;
+use crate::memory::{Ending, Lent};
+use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
+
+/// What orders the uses of a lent tensor.
+#[doc(hidden)]
+pub struct Theirs<D: Device> {
+    stream: Option<Stream<D>>,
+}
+
+impl<D: Device> Ending<D> for Theirs<D> {
+    fn stream(&self) -> Option<&Stream<D>> {
+        self.stream.as_ref()
+    }
+
+    fn ended(&mut self) {}
+}
+
+impl<O> Tensor<O> {
+    fn lent<D: Device>(&self, device: &D, write: bool, site: Site) -> Result<Lent<D, Theirs<D>>> {
+        let (place, stream) = self.used_by(device, write, "lend", site)?;
+        // SAFETY: the tensor, and with it its owner, is borrowed for longer than the loan; the rest is
+        // what `new` was promised. Only shared views are made of what is borrowed shared.
+        unsafe { Lent::new(device, place, Theirs { stream }, site) }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, O> Lend<D> for &Tensor<O> {
+    type View<'v> = DynSlice<'v, D>;
+    type Loan = Lent<D, Theirs<D>>;
+
+    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        self.lent(device, false, site)
+    }
+
+    fn view(loan: &Self::Loan) -> Self::View<'_> {
+        loan.dyn_slice()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, O> Lend<D> for &mut Tensor<O> {
+    type View<'v> = DynSliceMut<'v, D>;
+    type Loan = Lent<D, Theirs<D>>;
+
+    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        self.lent(device, true, site)
+    }
+
+    fn view(loan: &Self::Loan) -> Self::View<'_> {
+        loan.dyn_slice_mut()
+    }
+}

@@ -1,0 +1,176 @@
+//! Tensors of other libraries: elements whose type, shape and place are known at run time.
+
+mod described;
+mod lend;
+
+pub use described::{Described, TensorPlace};
+
+use std::fmt;
+
+use crate::error::{AdoptFault, Error, NotAdoptable, Site};
+use crate::memory::{Owner, Place};
+use crate::{Adopted, DType, Device, DynBuffer, Failed, Mark, NcclMem, Result, Stream};
+
+/// A tensor of another library: where its elements are, of what type, on which device, and what keeps
+/// them there. Nothing is copied.
+///
+/// It is lent ([`Device::lend`]: `&x` to be read, `&mut x` to be written), or becomes a buffer
+/// ([`on`](Self::on), [`nccl_on`](Self::nccl_on)). Its elements are in use by one of these at a time: an
+/// overlap is [`Error::NotAdoptable`], through whatever handles; only loans to be read may overlap.
+pub struct Tensor<O = ()> {
+    described: Box<Described>,
+    len: usize,
+    owner: O,
+}
+
+impl<O> Tensor<O> {
+    /// A tensor that a library described. The modules of the libraries do this.
+    ///
+    /// # Errors
+    /// [`Error::NotAdoptable`]: there are no elements, or too many, the address is null or not one of an
+    /// element, or the elements are not one piece of memory. The owner is dropped.
+    ///
+    /// # Safety
+    /// While `owner` lives, wherever it is moved:
+    /// * the elements are there, initialised, and, if the description says so, may be written;
+    /// * a stream that is named is one of the GPU's primary context.
+    ///
+    /// While a loan or a buffer of this library uses the elements, nobody else writes them, or reads what
+    /// is written, but for what is ordered by that stream before and after.
+    #[track_caller]
+    pub unsafe fn new(described: Described, owner: O) -> Result<Self> {
+        match described.checked() {
+            Ok(len) => Ok(Self { described: Box::new(described), len, owner }),
+            Err(fault) => {
+                let refusal = NotAdoptable::new("Tensor::new", fault, Site::caller());
+                Err(refusal.of(described.library).into())
+            }
+        }
+    }
+
+    /// The address of the first element, on its device.
+    pub fn address(&self) -> usize {
+        self.described.address
+    }
+
+    /// How many elements; one at least.
+    #[expect(clippy::len_without_is_empty, reason = "there is no empty one")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The data type.
+    pub fn dtype(&self) -> DType {
+        self.described.dtype
+    }
+
+    /// How many elements there are along each dimension.
+    pub fn shape(&self) -> &[usize] {
+        &self.described.shape
+    }
+
+    /// How far apart they are along each dimension, in elements; none in C order.
+    pub fn strides(&self) -> Option<&[isize]> {
+        self.described.strides.as_deref()
+    }
+
+    /// Where the elements are.
+    pub fn place(&self) -> TensorPlace {
+        self.described.place
+    }
+
+    /// What keeps the elements there.
+    pub fn into_inner(self) -> O {
+        self.owner
+    }
+
+    /// A buffer of the elements, in the order in which they lie in memory; nothing is copied. Local; the
+    /// host does not wait: what is on the tensor's stream now comes before what the buffer is used for.
+    /// [`into_inner`](DynBuffer::into_inner) gives the owner back.
+    ///
+    /// # Errors
+    /// With the tensor: [`Error::NotAdoptable`] (the other kind of device; read-only; in use),
+    /// [`Error::OtherDevice`].
+    #[track_caller]
+    pub fn on<D: Device>(self, device: &D) -> Result<DynBuffer<D, Adopted<O>>, Failed<Self>>
+    where
+        O: Send + 'static,
+    {
+        let (operation, site) = ("on", Site::caller());
+        let claimed = self.used_by(device, true, operation, site).and_then(|(place, _)| {
+            // SAFETY: what `new` was promised; the owner goes into the allocation.
+            unsafe { place.claim(device, operation, site) }
+        });
+        match claimed {
+            Ok(allocation) => {
+                allocation.own(Owner::new(Box::new(self.owner)));
+                Ok(DynBuffer::from_allocation(allocation, self.len, self.described.dtype))
+            }
+            Err(error) => Err(Failed { error, value: self }),
+        }
+    }
+
+    /// A buffer of elements that are in memory of NCCL's which this library gave out (`empty` of a
+    /// library's module): it can back a window. Local; the host does not wait, as in [`on`](Self::on). The
+    /// memory stays for as long as the buffer or the other library's object does; the owner is dropped.
+    ///
+    /// # Errors
+    /// As [`on`](Self::on), and for memory from anywhere else.
+    #[track_caller]
+    pub fn nccl_on<D: Device>(self, device: &D) -> Result<DynBuffer<D, NcclMem>, Failed<Self>> {
+        let (operation, site) = ("nccl_on", Site::caller());
+        let error = match self.used_by(device, true, operation, site) {
+            Ok(_) => self.refused(operation, AdoptFault::NotNccls, site),
+            Err(error) => error,
+        };
+        Err(Failed { error, value: self })
+    }
+
+    /// Where the elements are for `device`, and the stream that orders their other uses.
+    fn used_by<D: Device>(
+        &self,
+        device: &D,
+        write: bool,
+        operation: &'static str,
+        site: Site,
+    ) -> Result<(Place<D>, Option<Stream<D>>)> {
+        let Described { address, dtype, place, writable, .. } = *self.described;
+        let fault = |fault| self.refused(operation, fault, site);
+        if write && !writable {
+            return Err(fault(AdoptFault::ReadOnly));
+        }
+        let (ordinal, handle) = match place {
+            TensorPlace::OnHost { pinned } if D::KIND == "cuda" => {
+                return Err(fault(AdoptFault::HostMemory { pinned }));
+            }
+            TensorPlace::OnGpu { ordinal, .. } if D::KIND == "host" => {
+                return Err(fault(AdoptFault::DeviceMemory { ordinal }));
+            }
+            TensorPlace::OnHost { .. } => (device.ordinal(), None),
+            TensorPlace::OnGpu { ordinal, stream } => (ordinal, stream),
+        };
+        let stream = match handle {
+            Some(handle) if ordinal == device.ordinal() => {
+                // SAFETY: what `new` was promised.
+                let raw =
+                    unsafe { <D::Backend as crate::backend::Streams>::theirs(ordinal, handle) }?;
+                Some(Stream::of(device, raw))
+            }
+            _ => None,
+        };
+        let after: Option<Mark<D>> = stream.as_ref().map(Stream::mark).transpose()?;
+        let start = std::ptr::with_exposed_provenance_mut(address);
+        Ok((Place { start, len: self.len, dtype, ordinal, after }, stream))
+    }
+
+    fn refused(&self, operation: &'static str, fault: AdoptFault, site: Site) -> Error {
+        NotAdoptable::new(operation, fault, site).of(self.described.library).into()
+    }
+}
+
+impl<O> fmt::Debug for Tensor<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Described { library, dtype, shape, place, .. } = &*self.described;
+        write!(f, "Tensor of {library}: {shape:?} {dtype} in {place:?}")
+    }
+}
