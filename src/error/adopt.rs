@@ -88,6 +88,20 @@ pub enum AdoptFault {
     },
     /// It is not in memory of NCCL's that this library gave out.
     NotNccls,
+    /// It is laid out as another version of DLPack has it.
+    DlpackVersion {
+        /// The first number.
+        major: u32,
+        /// The second one.
+        minor: u32,
+    },
+    /// It is on a device that is neither the host nor a GPU of CUDA's.
+    NoSuchDevice {
+        /// Which.
+        found: String,
+    },
+    /// It is in the host's memory, and a stream was named.
+    HostStream,
 }
 
 impl NotAdoptable {
@@ -157,6 +171,16 @@ impl AdoptFault {
             Self::InUse { by } => {
                 write!(f, "some of these elements are in use by {by}; end that first")
             }
+            Self::DlpackVersion { major, minor } => write!(
+                f,
+                "it is a tensor of DLPack {major}.{minor}, and this library reads 1.x and what has no version; have it made by `__dlpack__(max_version=(1, 3))`"
+            ),
+            Self::NoSuchDevice { found } => {
+                write!(f, "it is on {found}; NCCL uses the memory of CUDA's GPUs, and the host device that of the host")
+            }
+            Self::HostStream => f.write_str(
+                "it is in the host's memory, and no stream orders who uses that; wait for the stream and name none (`dlpack::import`)",
+            ),
             Self::NotNccls => write!(
                 f,
                 "it is not in memory of NCCL's that this library gave out, and peers reach no other; make it with {empty}"

@@ -5,6 +5,8 @@
 
 #[cfg(feature = "cuda")]
 mod cudarc;
+#[cfg(feature = "dlpack")]
+pub mod dlpack;
 mod tensor;
 
 pub use tensor::{Described, Tensor, TensorPlace};

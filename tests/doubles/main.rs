@@ -19,6 +19,8 @@ mod adopt;
 mod booking;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod connect;
+#[cfg(all(feature = "cuda", feature = "dlpack", target_os = "linux"))]
+mod dlpack;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod groups;
 #[cfg(all(feature = "cuda", target_os = "linux"))]

@@ -1,0 +1,129 @@
+//! The two forms of a managed tensor.
+
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::ptr::{NonNull, null_mut};
+
+use dlpack_rs::ffi::{
+    DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
+};
+use static_assertions::const_assert;
+
+/// What this library writes. The youngest thing that it may hold, 8-bit floats, came with 1.1; a rule of
+/// 1.2 is kept too: there are always strides.
+const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 1 };
+
+/// A managed tensor of DLPack: [`DLManagedTensorVersioned`], or [`DLManagedTensor`], its form before 1.0.
+/// Sealed.
+pub trait ManagedTensor: form::Form {}
+
+impl ManagedTensor for DLManagedTensor {}
+impl ManagedTensor for DLManagedTensorVersioned {}
+
+/// What a form begins with in all its versions.
+pub struct Head<F> {
+    /// None where it has none.
+    version: Option<DLPackVersion>,
+    pub(super) flags: u64,
+    pub(super) deleter: Option<unsafe extern "C" fn(*mut F)>,
+}
+
+impl<F> Head<F> {
+    /// The version, if what follows the head is laid out in another way.
+    pub(super) fn unknown_version(&self) -> Option<DLPackVersion> {
+        self.version.filter(|version| version.major != VERSION.major)
+    }
+}
+
+mod form {
+    use super::{DLTensor, Head, NonNull};
+
+    pub trait Form: Sized + 'static {
+        /// One of ours.
+        fn new(tensor: DLTensor, deleter: unsafe extern "C" fn(*mut Self)) -> Self;
+
+        /// # Safety
+        /// The tensor is there, of whatever version.
+        unsafe fn head(this: NonNull<Self>) -> Head<Self>;
+
+        /// # Safety
+        /// The tensor is there, of a known version.
+        unsafe fn read(this: NonNull<Self>) -> Self;
+
+        fn tensor(&self) -> &DLTensor;
+    }
+}
+
+impl form::Form for DLManagedTensor {
+    fn new(dl_tensor: DLTensor, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
+        Self { dl_tensor, manager_ctx: null_mut(), deleter: Some(deleter) }
+    }
+
+    unsafe fn head(this: NonNull<Self>) -> Head<Self> {
+        // SAFETY: the caller's promise; there is one version.
+        let whole = unsafe { this.read() };
+        Head { version: None, flags: 0, deleter: whole.deleter }
+    }
+
+    unsafe fn read(this: NonNull<Self>) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { this.read() }
+    }
+
+    fn tensor(&self) -> &DLTensor {
+        &self.dl_tensor
+    }
+}
+
+impl form::Form for DLManagedTensorVersioned {
+    fn new(dl_tensor: DLTensor, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
+        let (version, manager_ctx, deleter) = (VERSION, null_mut(), Some(deleter));
+        Self { version, manager_ctx, deleter, flags: 0, dl_tensor }
+    }
+
+    unsafe fn head(this: NonNull<Self>) -> Head<Self> {
+        // Not a reference to all of it: a version of tomorrow may be shorter.
+        let this = this.cast::<Start>();
+        // SAFETY: the caller's promise; every version begins like this.
+        let Start { version, deleter, flags, .. } = unsafe { this.read() };
+        Head { version: Some(version), flags, deleter }
+    }
+
+    unsafe fn read(this: NonNull<Self>) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { this.read() }
+    }
+
+    fn tensor(&self) -> &DLTensor {
+        &self.dl_tensor
+    }
+}
+
+/// The fields of a [`DLManagedTensorVersioned`] that no version moves.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Start {
+    version: DLPackVersion,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned)>,
+    flags: u64,
+}
+
+macro_rules! offsets {
+    ($($of:ident { $($field:ident: $offset:expr),+ })+) => { $( $(
+        const_assert!(offset_of!($of, $field) == $offset);
+    )+ )+ };
+}
+
+// dlpack.h, on a machine with addresses of 64 bits.
+offsets! {
+    Start { version: 0, context: 8, deleter: 16, flags: 24 }
+    DLManagedTensorVersioned { version: 0, manager_ctx: 8, deleter: 16, flags: 24, dl_tensor: 32 }
+    DLManagedTensor { dl_tensor: 0, manager_ctx: 48, deleter: 56 }
+    DLTensor { data: 0, device: 8, ndim: 16, dtype: 20, shape: 24, strides: 32, byte_offset: 40 }
+    DLDevice { device_type: 0, device_id: 4 }
+    DLDataType { code: 0, bits: 1, lanes: 2 }
+}
+const_assert!(size_of::<DLManagedTensorVersioned>() == 80);
+const_assert!(size_of::<DLManagedTensor>() == 64);
+const_assert!(size_of::<DLTensor>() == 48);

@@ -1,0 +1,199 @@
+//! Managed tensors of other libraries.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+
+use dlpack_rs::ffi::{DLDevice, DLDeviceType as Kind, DLTensor};
+
+use super::abi::ManagedTensor;
+use super::{ConsumerStream, dtype};
+use crate::Result;
+use crate::error::{AdoptFault, NotAdoptable, Site};
+use crate::interop::{Described, Tensor, TensorPlace};
+
+const READ_ONLY: u64 = dlpack_rs::ffi::DLPACK_FLAG_BITMASK_READ_ONLY;
+
+/// Somebody's managed tensor. Calls its deleter when it is dropped, on whatever thread that is.
+pub struct Managed {
+    tensor: NonNull<c_void>,
+    delete: unsafe fn(NonNull<c_void>),
+}
+
+// SAFETY: who imported it promised that the deleter may be called on any thread; nothing else is done with
+// the tensor.
+unsafe impl Send for Managed {}
+
+impl Managed {
+    /// # Safety
+    /// The tensor is there, and its deleter has not been called, which nobody else does.
+    unsafe fn new<F: ManagedTensor>(tensor: NonNull<F>) -> Self {
+        Self { tensor: tensor.cast(), delete: delete::<F> }
+    }
+}
+
+/// # Safety
+/// A managed tensor of this form is there, and its deleter has not been called.
+unsafe fn delete<F: ManagedTensor>(tensor: NonNull<c_void>) {
+    let tensor = tensor.cast::<F>();
+    // SAFETY: the caller's promise.
+    let head = unsafe { F::head(tensor) };
+    if let Some(deleter) = head.deleter {
+        // SAFETY: the caller's promise; it is the tensor's own.
+        unsafe { deleter(tensor.as_ptr()) }
+    }
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        // SAFETY: `new` was promised that the tensor is there, and only this calls its deleter.
+        unsafe { (self.delete)(self.tensor) }
+    }
+}
+
+impl fmt::Debug for Managed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Managed")
+    }
+}
+
+/// Takes a managed tensor of another library. Its deleter is called once: when the tensor, and the buffer
+/// that was made of it, have been let go and nothing uses the elements any more; at once if there is an
+/// error. A deleter that is null is not called.
+///
+/// Memory of the CPU and page-locked memory are host memory, that of CUDA's is its GPU's, managed memory
+/// too. Strides of null are those of C order.
+///
+/// # Errors
+/// [`Error::NotAdoptable`](crate::Error::NotAdoptable): a major version other than 1; a data type or a
+/// device that NCCL has not; elements that are not dense; none; an address that is null or misaligned.
+///
+/// # Safety
+/// * It is a managed tensor as dlpack.h has it, and the caller's own: its deleter was not called, and
+///   nobody else calls it. A Python capsule has been renamed.
+/// * Its deleter may be called on any thread, and does not unwind.
+/// * Until that is called the elements are there, initialised. While they are lent, or a buffer is made of
+///   them, nobody else reads what is written here, or writes.
+/// * Nothing that is enqueued on a GPU uses them; [`import_on`] has a stream for that.
+#[track_caller]
+pub unsafe fn import<F: ManagedTensor>(tensor: NonNull<F>) -> Result<Tensor<Managed>> {
+    // SAFETY: the caller's promise.
+    unsafe { import_on(tensor, ConsumerStream::Unordered) }
+}
+
+/// [`import`] for a tensor of a GPU that is used on a stream: the one that `__dlpack__(stream=..)` was given.
+/// What is enqueued there before comes before the first use here; what is enqueued there after a loan comes
+/// after its last one.
+///
+/// # Errors
+/// As [`import`]; a stream and memory of the host.
+///
+/// # Safety
+/// As [`import`], but that what is enqueued on that stream may use the elements. It is a stream of the
+/// primary context of the tensor's GPU, and there until the deleter is called.
+#[track_caller]
+pub unsafe fn import_on<F: ManagedTensor>(
+    tensor: NonNull<F>,
+    stream: ConsumerStream,
+) -> Result<Tensor<Managed>> {
+    let site = Site::caller();
+    // SAFETY: the caller's promise. Whatever happens, the deleter is called.
+    let owner = unsafe { Managed::new(tensor) };
+    // SAFETY: the caller's promise.
+    let head = unsafe { F::head(tensor) };
+    let described = match head.unknown_version() {
+        Some(version) => {
+            Err(AdoptFault::DlpackVersion { major: version.major, minor: version.minor })
+        }
+        None => {
+            // SAFETY: the caller's promise, and the version is known.
+            let whole = unsafe { F::read(tensor) };
+            // SAFETY: the caller's promise.
+            unsafe { describe(whole.tensor(), stream, head.flags & READ_ONLY == 0) }
+        }
+    };
+    let described = described.map_err(|fault| NotAdoptable::new("dlpack::import", fault, site))?;
+    // SAFETY: the caller's promise; the owner calls the deleter.
+    unsafe { Tensor::new(described, owner) }
+}
+
+/// # Safety
+/// The shape and the strides are null or have as many numbers as there are axes.
+unsafe fn describe(
+    tensor: &DLTensor,
+    stream: ConsumerStream,
+    writable: bool,
+) -> Result<Described, AdoptFault> {
+    let &DLTensor { data, device, ndim, dtype: found, byte_offset, .. } = tensor;
+    let place = place(device, stream)?;
+    let dtype = dtype::from_dlpack(found)
+        .ok_or_else(|| AdoptFault::NoSuchType { found: dtype::name(found) })?;
+    let no_tensor = |found: String| AdoptFault::NotATensor { found };
+    let axes =
+        usize::try_from(ndim).map_err(|_| no_tensor(format!("a description of {ndim} axes")))?;
+    // SAFETY: the caller's promise.
+    let shape = unsafe { numbers(tensor.shape, axes) };
+    let shape =
+        shape.ok_or_else(|| no_tensor(format!("a description of {axes} axes, without a shape")))?;
+    let shape = shape.iter().map(|&n| usize::try_from(n)).collect::<std::result::Result<_, _>>();
+    let shape =
+        shape.map_err(|_| no_tensor("a description of an axis of less than 0".to_owned()))?;
+    // SAFETY: the caller's promise.
+    let strides = unsafe { numbers(tensor.strides, axes) };
+    let strides = strides.map(|all| all.iter().map(|&stride| stride as isize).collect());
+    let offset = usize::try_from(byte_offset).ok();
+    let address = offset.and_then(|offset| data.addr().checked_add(offset));
+    // Null stays null: what is so many bytes after it is no address either.
+    let address = if data.is_null() { 0 } else { address.ok_or(AdoptFault::TooLong)? };
+    Ok(Described { library: "DLPack", address, dtype, shape, strides, place, writable })
+}
+
+/// # Safety
+/// There are `count` numbers, unless the pointer is null.
+unsafe fn numbers<'n>(start: *const i64, count: usize) -> Option<&'n [i64]> {
+    match count {
+        0 => Some(&[]),
+        _ if start.is_null() => None,
+        // SAFETY: the caller's promise.
+        _ => Some(unsafe { std::slice::from_raw_parts(start, count) }),
+    }
+}
+
+fn place(device: DLDevice, stream: ConsumerStream) -> Result<TensorPlace, AdoptFault> {
+    let DLDevice { device_type, device_id } = device;
+    let elsewhere = || AdoptFault::NoSuchDevice { found: device_name(device) };
+    match device_type {
+        Kind::kDLCPU | Kind::kDLCUDAHost if stream.handle().is_some() => {
+            Err(AdoptFault::HostStream)
+        }
+        Kind::kDLCPU => Ok(TensorPlace::OnHost { pinned: false }),
+        Kind::kDLCUDAHost => Ok(TensorPlace::OnHost { pinned: true }),
+        Kind::kDLCUDA | Kind::kDLCUDAManaged => {
+            let ordinal = u32::try_from(device_id).map_err(|_| elsewhere())?;
+            Ok(TensorPlace::OnGpu { ordinal, stream: stream.handle() })
+        }
+        _ => Err(elsewhere()),
+    }
+}
+
+/// For messages: `GPU 1 of ROCm`.
+fn device_name(DLDevice { device_type, device_id }: DLDevice) -> String {
+    let kind = match device_type {
+        Kind::kDLCUDA | Kind::kDLCUDAManaged => "CUDA",
+        Kind::kDLOpenCL => "OpenCL",
+        Kind::kDLVulkan => "Vulkan",
+        Kind::kDLMetal => "Metal",
+        Kind::kDLVPI => "VPI",
+        Kind::kDLROCM => "ROCm",
+        Kind::kDLROCMHost => "ROCm's page-locked memory",
+        Kind::kDLExtDev => "an extension",
+        Kind::kDLOneAPI => "oneAPI",
+        Kind::kDLWebGPU => "WebGPU",
+        Kind::kDLHexagon => "Hexagon",
+        Kind::kDLMAIA => "MAIA",
+        Kind::kDLTrn => "Trainium",
+        Kind::kDLTPU | Kind::kDLTPUHost => "TPU",
+        _ => return format!("device {device_id} of DLPack's kind {device_type}"),
+    };
+    format!("device {device_id} of {kind}")
+}

@@ -1,0 +1,187 @@
+//! DLPack's tensors of GPUs: in the order of the consumer's stream, both ways, without a copy.
+
+use std::num::NonZeroUsize;
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
+use nccl_sys::Function::ncclAllReduce;
+use typed_nccl::interop::dlpack::{
+    self, ConsumerStream, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
+    DLPackVersion, DLTensor, Layout, Managed,
+};
+use typed_nccl::interop::{Tensor, TensorPlace};
+use typed_nccl::{AnyDevice, Cuda, Error, Result, Sum};
+
+use crate::common::{alone, calls, clear, handle};
+use crate::scenario::{NEWEST, cuda, on};
+
+type Gpu = Cuda<AnyDevice>;
+
+/// Memory of cudarc's, as another library's tensor.
+struct Theirs {
+    tensor: DLManagedTensorVersioned,
+    shape: i64,
+    _slice: CudaSlice<f32>,
+}
+
+unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
+    // SAFETY: the tensor is there until this returns.
+    let whole = unsafe { (*tensor).manager_ctx }.cast::<Theirs>();
+    // SAFETY: what `tensor` leaked.
+    drop(unsafe { Box::from_raw(whole) });
+}
+
+/// A tensor of a hundred, used on a stream.
+fn tensor(stream: &Arc<CudaStream>, named: ConsumerStream) -> Result<Tensor<Managed>> {
+    let slice = stream.clone_htod(&[1.0_f32; 100]).expect("there is memory");
+    let device_id = i32::try_from(stream.context().ordinal()).expect("a GPU");
+    let dl_tensor = DLTensor {
+        data: std::ptr::with_exposed_provenance_mut(slice.device_ptr(stream).0 as usize),
+        device: DLDevice { device_type: 2, device_id },
+        ndim: 1,
+        dtype: DLDataType { code: 2, bits: 32, lanes: 1 },
+        shape: null_mut(),
+        strides: null_mut(),
+        byte_offset: 0,
+    };
+    let tensor = DLManagedTensorVersioned {
+        version: DLPackVersion { major: 1, minor: 0 },
+        manager_ctx: null_mut(),
+        deleter: Some(delete),
+        flags: 0,
+        dl_tensor,
+    };
+    let theirs = Box::leak(Box::new(Theirs { tensor, shape: 100, _slice: slice }));
+    theirs.tensor.dl_tensor.shape = &raw mut theirs.shape;
+    let whole = &raw mut *theirs;
+    theirs.tensor.manager_ctx = whole.cast();
+    // SAFETY: it is the test's, and so is the stream.
+    unsafe { dlpack::import_on(NonNull::from(&mut theirs.tensor), named) }
+}
+
+/// The stream that a consumer names.
+fn named(stream: &CudaStream) -> ConsumerStream {
+    NonZeroUsize::new(stream.cu_stream().addr())
+        .map_or(ConsumerStream::LEGACY, ConsumerStream::Handle)
+}
+
+/// Whether all that is on the stream is over.
+fn idle(stream: &CudaStream) -> bool {
+    stream.record_event(None).expect("an event").is_complete()
+}
+
+fn streams() -> (Arc<CudaStream>, Arc<CudaStream>) {
+    let context = CudaContext::new(0).expect("the double's");
+    (context.new_stream().expect("a stream"), context.default_stream())
+}
+
+/// What moves memory, or makes the host wait.
+const NOT_WANTED: [&str; 6] = [
+    "cuMemcpyDtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuStreamSynchronize",
+    "cuEventSynchronize",
+];
+
+#[track_caller]
+fn assert_no_copy() {
+    for function in NOT_WANTED {
+        assert!(!cuda().called().contains(&function), "{function}");
+    }
+}
+
+#[test]
+fn an_imported_tensor_is_ordered_by_its_stream() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let (made, default) = streams();
+        for theirs in [made, default] {
+            let raw = theirs.cu_stream().addr() as u64;
+            let ours = handle(comm.stream())?;
+            let mut x = tensor(&theirs, named(&theirs))?;
+            let place = TensorPlace::OnGpu { ordinal: 0, stream: Some(raw as usize) };
+            assert_eq!(x.place(), place);
+
+            // Ours after theirs.
+            cuda().hold(raw);
+            clear();
+            comm.device().lend(&mut x, |x| comm.all_reduce_in_place(x, Sum))?;
+            assert_no_copy();
+            let call = calls(ncclAllReduce).pop().expect("a call");
+            assert_eq!((call.pointer("recvbuff"), call.int("count")), (x.address(), 100));
+            assert!(!comm.stream().mark()?.is_reached()?, "ours would overtake theirs");
+            cuda().release(raw);
+            assert!(comm.stream().mark()?.is_reached()?);
+
+            // Theirs after ours.
+            cuda().hold(ours);
+            comm.device().lend(&mut x, |x| comm.all_reduce_in_place(x, Sum))?;
+            assert!(!idle(&theirs), "theirs would overtake ours");
+            cuda().release(ours);
+            assert!(idle(&theirs));
+
+            // As a buffer.
+            cuda().hold(raw);
+            let mut x = x.on(comm.device()).map_err(Error::from)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            assert!(!comm.stream().mark()?.is_reached()?, "ours would overtake theirs");
+            cuda().release(raw);
+            drop(x.into_inner().map_err(Error::from)?);
+        }
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_tensor_without_a_stream_waits_for_nothing() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let (theirs, _) = streams();
+        let x = tensor(&theirs, ConsumerStream::Unordered)?;
+        cuda().hold(theirs.cu_stream().addr() as u64);
+        let mut x = x.on(comm.device()).map_err(Error::from)?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert!(comm.stream().mark()?.is_reached()?);
+        drop(x);
+        cuda().release(theirs.cu_stream().addr() as u64);
+        comm.finish()
+    });
+}
+
+#[test]
+fn an_exported_tensor_is_ordered_by_the_consumers_stream() {
+    on(NEWEST, || {
+        let device = Gpu::any(0)?;
+        let ours = device.stream()?;
+        let (theirs, _) = streams();
+        let export = || {
+            let mut x = device.zeros::<f32>(6)?;
+            ours.launch(&mut x, |_, _| ())?;
+            dlpack::export(x, &[2, 3], Layout::C).map_err(Error::from)
+        };
+        cuda().hold(handle(&ours)?);
+        // SAFETY: nobody uses what is exported.
+        let raw = unsafe { export()?.to_raw_on::<DLManagedTensor>(ConsumerStream::Unordered) }?;
+        // SAFETY: nobody else has it.
+        drop(unsafe { dlpack::import(raw) }?);
+        assert!(idle(&theirs));
+        let export = export()?;
+        clear();
+        // SAFETY: the stream is the test's.
+        let raw = unsafe { export.to_raw_on::<DLManagedTensorVersioned>(named(&theirs)) }?;
+        drop(export);
+        assert_no_copy();
+        assert!(!idle(&theirs), "theirs would overtake ours");
+        cuda().release(handle(&ours)?);
+        assert!(idle(&theirs));
+        // SAFETY: it is there.
+        let DLTensor { device: place, data, .. } = unsafe { raw.as_ref() }.dl_tensor;
+        assert_eq!((place.device_type, place.device_id, data.is_null()), (2, 0, false));
+        // SAFETY: nobody else has it.
+        drop(unsafe { dlpack::import(raw) }?);
+        Ok(())
+    });
+}
