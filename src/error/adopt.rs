@@ -27,6 +27,15 @@ pub enum AdoptFault {
     Empty,
     /// There are more bytes than memory can have.
     TooLong,
+    /// There are more elements than the memory has.
+    Outside {
+        /// How many there are.
+        needed: usize,
+        /// The first of them.
+        first: usize,
+        /// How many the memory has.
+        len: usize,
+    },
     /// The address is null.
     Null,
     /// The address is not one of an element.
@@ -124,6 +133,10 @@ impl AdoptFault {
                 "the memory has no elements, and NCCL would be given its address; an empty operand is `buffer.slice(0..0)` of another buffer, or an empty slice that is lent",
             ),
             Self::TooLong => f.write_str("the elements take more bytes than memory can have"),
+            Self::Outside { needed, first, len } => write!(
+                f,
+                "it says that it has {needed} elements from number {first} on, and its memory has {len}; give it the shape of its memory"
+            ),
             Self::Null => f.write_str("the address is null: allocate the memory first"),
             Self::Misaligned { address, dtype } => {
                 let size = dtype.size();

@@ -11,7 +11,7 @@ use crate::{DType, Device, DynSlice, DynSliceMut, Element, Host, Result, Stream,
 /// Borrowed memory that a device can be lent: [`Device::lend`]. Sealed.
 ///
 /// The host takes `&[T]`, `&mut [T]`, `&Vec<T>` and `&mut Vec<T>`; a GPU takes `&CudaSlice<T>`,
-/// `&mut CudaSlice<T>`, `CudaView<T>` and `CudaViewMut<T>` of cudarc; both take pairs of these.
+/// `&mut CudaSlice<T>`, `CudaView<T>` and `CudaViewMut<T>` of cudarc; both take pairs and vectors of these.
 #[diagnostic::on_unimplemented(
     message = "`{D}` cannot be lent `{Self}`",
     label = "no borrowed memory of that device",
@@ -106,6 +106,12 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
 
     pub(crate) fn dyn_slice_mut(&self) -> DynSliceMut<'_, D> {
         DynSliceMut::new(&self.allocation, Extent::whole(self.len), self.dtype)
+    }
+
+    /// Kept until nothing uses the memory.
+    #[cfg(feature = "candle-cuda")]
+    pub(crate) fn keep(&self, kept: impl Send + 'static) {
+        self.allocation.own(super::Owner::new(Box::new(kept)));
     }
 
     /// Makes the owner's stream wait for every use.
@@ -219,6 +225,31 @@ impl<D: Device, A: Loan<D>, B: Loan<D>> Loan<D> for (A, B) {
     }
 }
 
+#[diagnostic::do_not_recommend]
+impl<D: Device, L: Lend<D>> Lend<D> for Vec<L> {
+    type View<'v> = Vec<L::View<'v>>;
+    type Loan = Vec<L::Loan>;
+
+    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        self.into_iter().map(|one| one.lend(device, site)).collect()
+    }
+
+    fn view(loan: &Self::Loan) -> Self::View<'_> {
+        loan.iter().map(L::view).collect()
+    }
+}
+
+impl<D: Device, A: Loan<D>> Loan<D> for Vec<A> {
+    fn end(&mut self, site: Site) -> Result<()> {
+        let mut outcome = Ok(());
+        for one in self {
+            let ended = one.end(site);
+            outcome = outcome.and(ended);
+        }
+        outcome
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
     impl<T> Sealed for &[T] {}
@@ -226,8 +257,15 @@ mod sealed {
     impl<T> Sealed for &Vec<T> {}
     impl<T> Sealed for &mut Vec<T> {}
     impl<A, B> Sealed for (A, B) {}
+    impl<L> Sealed for Vec<L> {}
     impl<O> Sealed for &crate::interop::Tensor<O> {}
     impl<O> Sealed for &mut crate::interop::Tensor<O> {}
+    #[cfg(feature = "candle")]
+    impl Sealed for &candle_core::Tensor {}
+    #[cfg(feature = "candle")]
+    impl Sealed for &candle_core::Var {}
+    #[cfg(feature = "candle")]
+    impl Sealed for crate::interop::candle::Locked<'_> {}
     #[cfg(feature = "cuda")]
     mod cuda {
         use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};

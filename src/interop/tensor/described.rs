@@ -43,7 +43,7 @@ pub enum TensorPlace {
 
 impl Described {
     /// How many elements, if they are one piece of memory that an element type can be laid over.
-    pub(super) fn checked(&self) -> Result<usize, AdoptFault> {
+    pub(in crate::interop) fn checked(&self) -> Result<usize, AdoptFault> {
         let Self { address, dtype, shape, strides, .. } = self;
         if shape.contains(&0) {
             return Err(AdoptFault::Empty);

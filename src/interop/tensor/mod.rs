@@ -127,7 +127,7 @@ impl<O> Tensor<O> {
     }
 
     /// Where the elements are for `device`, and the stream that orders their other uses.
-    fn used_by<D: Device>(
+    pub(in crate::interop) fn used_by<D: Device>(
         &self,
         device: &D,
         write: bool,

@@ -1,0 +1,78 @@
+//! candle's tensors, feature `candle`; those on GPUs, feature `candle-cuda`, which builds candle's kernels
+//! with `nvcc`.
+//!
+//! A tensor is lent where it is, and nothing is copied. What reads it takes a reference, as
+//! [`Device::lend`] does for a slice; what writes it takes the tensor's lock, by one of these functions:
+//!
+//! | | reads | writes |
+//! |---|---|---|
+//! | `device.lend(&x, \|x\| ..)` | `x` | |
+//! | `device.lend(vec![&x, &y], \|xs\| ..)` | all of them | |
+//! | [`in_place(&device, &x, \|x\| ..)`](in_place) | `x` | `x` |
+//! | [`in_place_each(&device, &[&x, &y], \|xs\| ..)`](in_place_each) | all of them | all of them |
+//! | [`between(&device, &x, &y, \|x, y\| ..)`](between) | `x` | `y` |
+//!
+//! candle's lock of the tensor is held until the call returns: shared for what is read, exclusive for what
+//! is written. **What the closure does must not take it again**: it uses the views, and no method of
+//! candle's on these tensors, or on others over the same memory. Nor may ranks that are threads write one
+//! tensor together: each has its own.
+//!
+//! The elements are in the order in which they lie in memory. Any tensor without gaps will do: from the
+//! middle of another one (`narrow` along the first dimension), or transposed. Then all ranks have theirs in
+//! the same order, which nobody compares.
+//!
+//! Gradients are not recorded. A [`Var`](candle_core::Var) is lent as its tensor.
+//!
+//! On a GPU our first use comes after what is on the tensor's stream, and that stream waits for our last
+//! one; the host does not wait. candle's `Device::new_cuda` uses CUDA's per-thread stream: lend on the
+//! thread that computes. The device that [`device`] gives has a stream of its own.
+//!
+//! candle takes no memory that is not its own, so there is no tensor in memory of NCCL's, which a window
+//! needs: fill the window with [`Stream::copy`](crate::Stream::copy) from a lent tensor.
+//!
+//! ```
+//! use candle_core::Tensor;
+//! use typed_nccl::interop::candle;
+//! use typed_nccl::{Avg, Host, Result, Seat, Sum};
+//!
+//! fn main() -> Result<()> {
+//!     let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+//!     let device = candle::device(comm.device())?;
+//!     let x = Tensor::arange(0.0_f32, 6.0, &device)?.reshape((2, 3))?;
+//!     let y = x.zeros_like()?;
+//!     candle::between(comm.device(), &x, &y, |x, y| comm.all_reduce(x, y, Sum))?;
+//!     candle::in_place(comm.device(), &y, |y| comm.all_reduce_in_place(y, Avg))?;
+//!     assert_eq!(y.to_vec2::<f32>()?, x.to_vec2::<f32>()?);
+//!     comm.finish()
+//! }
+//! ```
+
+mod in_place;
+mod lend;
+mod storage;
+
+pub(crate) use lend::Locked;
+
+pub use in_place::{between, in_place, in_place_each};
+
+use crate::error::Error;
+use crate::{Device, Result};
+
+/// candle's device for `device`: the CPU, or the same GPU with a stream of its own. Local. Make it once:
+/// each one of a GPU has a stream, a generator of random numbers and a handle of cuBLAS.
+///
+/// # Errors
+/// candle reports one: it was built without CUDA (feature `candle-cuda`).
+pub fn device<D: Device>(device: &D) -> Result<candle_core::Device> {
+    match D::KIND {
+        "cuda" => Ok(candle_core::Device::new_cuda_with_stream(device.ordinal() as usize)?),
+        _ => Ok(candle_core::Device::Cpu),
+    }
+}
+
+/// [`Error::Other`], for a program that calls both.
+impl From<candle_core::Error> for Error {
+    fn from(theirs: candle_core::Error) -> Self {
+        Self::other(theirs)
+    }
+}

@@ -1,0 +1,312 @@
+//! candle's tensors on the host: lent where they are, with candle's lock held.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+use std::{panic, thread};
+
+use candle_core::op::BackpropOp;
+use candle_core::{
+    CpuStorage, DType as Theirs, Device as OnCandle, Storage, Tensor, Var, WithDType,
+};
+use typed_nccl::error::AdoptFault;
+use typed_nccl::interop::candle::{between, in_place, in_place_each};
+use typed_nccl::{
+    AnyDevice, Avg, Communicator, DType, Element, Error, Host, Max, Numeric, Result, Seat,
+    SliceMut, Sum, bf16, f16,
+};
+
+const CPU: OnCandle = OnCandle::Cpu;
+type Dev = Host<AnyDevice>;
+
+/// Runs a test on a thread of its own; a deadlock fails it.
+fn watched(body: impl FnOnce() -> Result<()> + Send + 'static) {
+    let (done, over) = channel();
+    let thread = thread::spawn(move || {
+        let outcome = body();
+        let _ = done.send(());
+        outcome
+    });
+    if let Err(RecvTimeoutError::Timeout) = over.recv_timeout(Duration::from_secs(60)) {
+        panic!("it hangs");
+    }
+    match thread.join() {
+        Ok(outcome) => outcome.expect("no error"),
+        Err(panicked) => panic::resume_unwind(panicked),
+    }
+}
+
+/// Two ranks.
+fn on_two(job: impl Fn(Communicator<Dev>) -> Result<()> + Sync + Send + 'static) {
+    watched(move || {
+        let job = &job;
+        thread::scope(|scope| {
+            let ranks: Vec<_> = (Seat::local(2).into_iter().zip(0..))
+                .map(|(seat, i)| {
+                    scope.spawn(move || Dev::any(i).and_then(|device| job(seat.init(device)?)))
+                })
+                .collect();
+            ranks.into_iter().try_for_each(|rank| rank.join().expect("no panic"))
+        })
+    });
+}
+
+fn alone() -> Result<Communicator<Dev>> {
+    Seat::local(1).remove(0).init(Dev::any(0)?)
+}
+
+/// Where candle has the first element.
+fn address(tensor: &Tensor) -> usize {
+    let (storage, layout) = tensor.storage_and_layout();
+    let Storage::Cpu(CpuStorage::F32(elements)) = &*storage else { panic!("no f32 on the CPU") };
+    elements[layout.start_offset()..].as_ptr().addr()
+}
+
+#[track_caller]
+fn refused(error: Error, says: &[&str]) -> AdoptFault {
+    let text = error.to_string();
+    for part in says {
+        assert!(text.contains(part), "`{part}` is missing in: {text}");
+    }
+    match error {
+        Error::NotAdoptable(refusal) => {
+            assert_eq!(refusal.library, Some("candle"));
+            assert_eq!(refusal.site.file(), file!(), "the site is the caller's");
+            refusal.fault
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_tensor_is_lent_where_it_is() {
+    on_two(|comm| {
+        let rank = comm.rank().index() as f32;
+        let x = Tensor::new(&[[rank, 1.0], [2.0, 3.0]], &CPU)?;
+        let y = Var::zeros((2, 2), Theirs::F32, &CPU)?;
+        let expected = [address(&x), address(&y)];
+        let (sent, found) = channel();
+        between(comm.device(), &x, &y, |x, y| {
+            assert_eq!((x.dtype(), x.len(), y.len()), (DType::F32, 4, 4));
+            comm.all_reduce(x, y, Sum)?;
+            let both = (&x.typed::<f32>()?, &mut y.typed::<f32>()?);
+            comm.stream().launch(both, move |(x, y), ()| {
+                sent.send([x.as_ptr().addr(), y.as_ptr().addr()]).expect("received");
+            })
+        })?;
+        assert_eq!(found.recv().expect("it ran"), expected);
+        assert_eq!(y.to_vec2::<f32>()?, [[1.0, 2.0], [4.0, 6.0]]);
+        // Shared: the same tensor twice, and a variable.
+        comm.device().lend((&y, &y), |(a, b)| {
+            assert_eq!(a.typed::<f32>()?.len(), b.len());
+            Ok(())
+        })?;
+        assert_eq!((address(&x), address(&y)), (expected[0], expected[1]));
+        comm.finish()
+    });
+}
+
+fn sums<T: Numeric + WithDType>(comm: &Communicator<Dev>, two: T) -> Result<()> {
+    let x = Tensor::full(T::one(), (3, 5), &CPU)?;
+    in_place(comm.device(), &x, |x| {
+        assert_eq!(x.dtype(), <T as Element>::DTYPE);
+        let other = x.typed::<i8>().map(drop);
+        assert!(matches!(other, Err(Error::OtherDType(_))), "{other:?}");
+        comm.all_reduce_in_place(&mut x.typed::<T>()?, Max)?;
+        comm.all_reduce_in_place(x, Sum)
+    })?;
+    assert!(x.flatten_all()?.to_vec1::<T>()?.iter().all(|x| *x == two), "{two:?}");
+    Ok(())
+}
+
+#[test]
+fn each_type_that_nccl_has_is_lent_under_it() {
+    on_two(|comm| {
+        sums::<f32>(&comm, 2.0)?;
+        sums::<f64>(&comm, 2.0)?;
+        sums::<f16>(&comm, f16::from_f32(2.0))?;
+        sums::<bf16>(&comm, bf16::from_f32(2.0))?;
+        sums::<u8>(&comm, 2)?;
+        sums::<u32>(&comm, 2)?;
+        sums::<i32>(&comm, 2)?;
+        sums::<i64>(&comm, 2)?;
+        let x = Tensor::ones(4, Theirs::F8E4M3, &CPU)?;
+        in_place(comm.device(), &x, |x| {
+            assert_eq!(x.dtype(), DType::F8E4M3);
+            x.typed::<typed_nccl::F8E4M3>().map(drop)
+        })?;
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_piece_of_a_tensor_is_lent_and_what_is_around_it_is_left() {
+    on_two(|comm| {
+        let all = Tensor::arange(0.0_f32, 12.0, &CPU)?.reshape((4, 3))?;
+        let middle = all.narrow(0, 1, 2)?;
+        in_place(comm.device(), &middle, |x| {
+            assert_eq!(x.len(), 6);
+            comm.all_reduce_in_place(x, Sum)
+        })?;
+        let rows = [[0.0, 1.0, 2.0], [6.0, 8.0, 10.0], [12.0, 14.0, 16.0], [9.0, 10.0, 11.0]];
+        assert_eq!(all.to_vec2::<f32>()?, rows);
+        // No gaps, in another order.
+        let turned = all.t()?;
+        in_place(comm.device(), &turned, |x| comm.all_reduce_in_place(x, Avg))?;
+        assert_eq!(all.to_vec2::<f32>()?, rows);
+        let one = Tensor::new(comm.rank().index() as f32, &CPU)?;
+        in_place(comm.device(), &one, |x| comm.all_reduce_in_place(x, Sum))?;
+        assert_eq!(one.to_scalar::<f32>()?, 1.0);
+        comm.finish()
+    });
+}
+
+#[test]
+fn gradients_are_averaged_where_they_are() {
+    on_two(|comm| {
+        let rank = comm.rank().index() as f32;
+        let vars =
+            [Var::new(&[[1.0_f32, 2.0], [3.0, 4.0]], &CPU)?, Var::new(&[[0.5_f32, 0.5]], &CPU)?];
+        let x = Tensor::new(&[[rank, 1.0]], &CPU)?;
+        // Of a transposed weight the gradient is transposed as well.
+        let y = x.matmul(&vars[0].t()?)?.add(vars[1].as_tensor())?;
+        let gradients = y.sum_all()?.backward()?;
+        let of = |var: &Var| gradients.get(var).expect("it has one");
+        let each = [of(&vars[0]), of(&vars[1])];
+        let before = each.map(address);
+        in_place_each(comm.device(), &each, |each| {
+            assert_eq!([each[0].len(), each[1].len()], [4, 2]);
+            each.iter_mut().try_for_each(|x| comm.all_reduce_in_place(x, Avg))
+        })?;
+        assert_eq!(each.map(address), before);
+        assert_eq!(each[0].to_vec2::<f32>()?, [[0.5, 1.0], [0.5, 1.0]]);
+        assert_eq!(each[1].to_vec2::<f32>()?, [[1.0, 1.0]]);
+        // In the order given, whatever order the locks were taken in.
+        for order in [[0, 1], [1, 0]] {
+            let named = order.map(|i| each[i]);
+            in_place_each(comm.device(), &named, |x| {
+                assert_eq!(
+                    x.iter().map(|x| x.len()).collect::<Vec<_>>(),
+                    named.map(|x| x.elem_count())
+                );
+                Ok(())
+            })?;
+        }
+        comm.device().lend(vec![each[0], each[1]], |all| {
+            assert_eq!([all[0].len(), all[1].len()], [4, 2]);
+            Ok(())
+        })?;
+        comm.finish()
+    });
+}
+
+#[test]
+fn other_threads_wait_for_the_loan() {
+    watched(|| {
+        let comm = alone()?;
+        let x = Tensor::zeros(1000, Theirs::F32, &CPU)?;
+        let (sent, read) = channel();
+        let reader = in_place(comm.device(), &x, |y| {
+            let x = x.clone();
+            let reader = thread::spawn(move || sent.send(x.to_vec1::<f32>()).expect("received"));
+            let early = read.recv_timeout(Duration::from_millis(100));
+            assert!(early.is_err(), "it is read while it is lent");
+            let mut y: SliceMut<'_, f32, _> = y.typed()?;
+            comm.stream().launch(&mut y, |y, ()| y.fill(7.0))?;
+            Ok(reader)
+        })?;
+        assert_eq!(read.recv().expect("sent")?, [7.0; 1000]);
+        reader.join().expect("no panic");
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_loan_ends_with_an_error_and_with_a_panic() {
+    watched(|| {
+        let comm = alone()?;
+        let x = Tensor::zeros(4, Theirs::F32, &CPU)?;
+        let y = Tensor::zeros(4, Theirs::F32, &CPU)?;
+        let fill = |x: &mut SliceMut<'_, f32, Dev>, value| {
+            comm.stream().launch(x, move |x, ()| x.fill(value))
+        };
+        let error = in_place(comm.device(), &x, |x| {
+            fill(&mut x.typed()?, 1.0)?;
+            Err::<(), _>(Error::other("enough"))
+        });
+        assert_eq!(error.expect_err("it failed").to_string(), "enough");
+        assert_eq!(x.to_vec1::<f32>()?, [1.0; 4]);
+        let both = in_place_each(comm.device(), &[&x, &y], |_| Err::<(), _>(Error::other("no")));
+        assert_eq!(both.expect_err("it failed").to_string(), "no");
+        let panicked = panic::catch_unwind(panic::AssertUnwindSafe(|| {
+            in_place_each(comm.device(), &[&y, &x], |each| {
+                fill(&mut each[1].typed()?, 2.0)?;
+                panic::resume_unwind(Box::new("enough"));
+                #[expect(unreachable_code)]
+                Ok(())
+            })
+        }));
+        panicked.expect_err("it panicked");
+        assert_eq!(x.to_vec1::<f32>()?, [2.0; 4]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn what_cannot_be_lent_is_a_named_error() {
+    watched(|| {
+        let comm = alone()?;
+        let device = comm.device();
+        let refuse = |x: &Tensor, says: &[&str]| {
+            let fault = refused(device.lend(x, |_| Ok(())).expect_err("refused"), says);
+            let again = in_place(device, x, |_| Ok(())).expect_err("refused");
+            assert_eq!(refused(again, says), fault);
+            fault
+        };
+        let x = Tensor::zeros((3, 4), Theirs::F32, &CPU)?;
+
+        let column = refuse(&x.narrow(1, 0, 2)?, &["[3, 2]", "[4, 1]", "`x.contiguous()?`"]);
+        assert!(matches!(column, AdoptFault::Strided { .. }));
+        let repeated = refuse(&x.narrow(0, 0, 1)?.broadcast_as((3, 4))?, &["`x.contiguous()?`"]);
+        assert!(matches!(repeated, AdoptFault::Strided { .. }));
+
+        for (dtype, name) in [(Theirs::I16, "i16"), (Theirs::F8E8M0, "f8e8m0")] {
+            let x = match dtype {
+                Theirs::I16 => Tensor::zeros(4, dtype, &CPU)?,
+                _ => from(Storage::Cpu(CpuStorage::F8E8M0(vec![0; 4])), 4),
+            };
+            let found = refuse(&x, &[name, "NCCL does not have"]);
+            assert_eq!(found, AdoptFault::NoSuchType { found: name.to_owned() });
+        }
+
+        assert_eq!(
+            refuse(&Tensor::zeros((0, 4), Theirs::F32, &CPU)?, &["no elements"]),
+            AdoptFault::Empty
+        );
+
+        let short = from(Storage::Cpu(CpuStorage::F32(vec![0.0; 4])), 6).narrow(0, 2, 4)?;
+        let fault = refuse(&short, &["4 elements from number 2 on", "its memory has 4"]);
+        assert_eq!(fault, AdoptFault::Outside { needed: 4, first: 2, len: 4 });
+
+        let pieces = [x.narrow(0, 0, 1)?, x.narrow(0, 1, 1)?];
+        let [a, b] = &pieces;
+        for error in [
+            between(device, a, b, |_, _| Ok(())).expect_err("refused"),
+            between(device, &x, &x, |_, _| Ok(())).expect_err("refused"),
+            in_place_each(device, &[a, b], |_| Ok(())).expect_err("refused"),
+        ] {
+            let fault = refused(error, &["in use by another tensor of this call"]);
+            assert!(matches!(fault, AdoptFault::InUse { .. }));
+        }
+        // A wrong one among several: nothing is lent.
+        let column = Tensor::zeros((3, 4), Theirs::F32, &CPU)?.narrow(1, 0, 2)?;
+        let some = in_place_each(device, &[&x, &column], |_| Ok(()));
+        refused(some.expect_err("refused"), &["`x.contiguous()?`"]);
+        in_place(device, &x, |_| Ok(()))?;
+        comm.finish()
+    });
+}
+
+/// A tensor of a program that does not look.
+fn from(storage: Storage, len: usize) -> Tensor {
+    Tensor::from_storage(storage, len, BackpropOp::none(), false)
+}
