@@ -430,8 +430,12 @@ fn a_newer_major_is_not_looked_into() {
     let future = Future { version, context: std::ptr::null_mut(), deleter: delete, flags: 0 };
     let raw = NonNull::from(Box::leak(Box::new(future))).cast::<DLManagedTensorVersioned>();
     // SAFETY: as much as `import` may look at is there.
-    let outcome = unsafe { dlpack::import(raw) };
-    assert!(matches!(outcome, Err(Error::NotAdoptable(_))));
+    match unsafe { dlpack::import(raw) } {
+        Err(Error::NotAdoptable(it)) => {
+            assert_eq!(it.fault, AdoptFault::DlpackVersion { major: 2, minor: 0 });
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -1,14 +1,11 @@
 //! DLPack's tensors of GPUs: in the order of the consumer's stream, both ways, without a copy.
 
-use std::num::NonZeroUsize;
-use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
+use cudarc::driver::{CudaContext, CudaStream};
 use nccl_sys::Function::ncclAllReduce;
 use typed_nccl::interop::dlpack::{
-    self, ConsumerStream, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
-    DLPackVersion, DLTensor, Layout, Managed,
+    self, ConsumerStream, DLManagedTensor, DLManagedTensorVersioned, DLTensor, Layout, Managed,
 };
 use typed_nccl::interop::{Tensor, TensorPlace};
 use typed_nccl::{AnyDevice, Cuda, Error, Result, Sum};
@@ -16,54 +13,16 @@ use typed_nccl::{AnyDevice, Cuda, Error, Result, Sum};
 use crate::common::{alone, calls, clear, handle};
 use crate::scenario::{NEWEST, cuda, on};
 
+#[path = "../dlpack/theirs.rs"]
+mod theirs;
+
+use theirs::{named, tensor};
+
 type Gpu = Cuda<AnyDevice>;
 
-/// Memory of cudarc's, as another library's tensor.
-struct Theirs {
-    tensor: DLManagedTensorVersioned,
-    shape: i64,
-    _slice: CudaSlice<f32>,
-}
-
-unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: the tensor is there until this returns.
-    let whole = unsafe { (*tensor).manager_ctx }.cast::<Theirs>();
-    // SAFETY: what `tensor` leaked.
-    drop(unsafe { Box::from_raw(whole) });
-}
-
-/// A tensor of a hundred, used on a stream.
-fn tensor(stream: &Arc<CudaStream>, named: ConsumerStream) -> Result<Tensor<Managed>> {
-    let slice = stream.clone_htod(&[1.0_f32; 100]).expect("there is memory");
-    let device_id = i32::try_from(stream.context().ordinal()).expect("a GPU");
-    let dl_tensor = DLTensor {
-        data: std::ptr::with_exposed_provenance_mut(slice.device_ptr(stream).0 as usize),
-        device: DLDevice { device_type: 2, device_id },
-        ndim: 1,
-        dtype: DLDataType { code: 2, bits: 32, lanes: 1 },
-        shape: null_mut(),
-        strides: null_mut(),
-        byte_offset: 0,
-    };
-    let tensor = DLManagedTensorVersioned {
-        version: DLPackVersion { major: 1, minor: 0 },
-        manager_ctx: null_mut(),
-        deleter: Some(delete),
-        flags: 0,
-        dl_tensor,
-    };
-    let theirs = Box::leak(Box::new(Theirs { tensor, shape: 100, _slice: slice }));
-    theirs.tensor.dl_tensor.shape = &raw mut theirs.shape;
-    let whole = &raw mut *theirs;
-    theirs.tensor.manager_ctx = whole.cast();
-    // SAFETY: it is the test's, and so is the stream.
-    unsafe { dlpack::import_on(NonNull::from(&mut theirs.tensor), named) }
-}
-
-/// The stream that a consumer names.
-fn named(stream: &CudaStream) -> ConsumerStream {
-    NonZeroUsize::new(stream.cu_stream().addr())
-        .map_or(ConsumerStream::LEGACY, ConsumerStream::Handle)
+/// A tensor of a hundred ones, used on a stream.
+fn ones(theirs: &Arc<CudaStream>, stream: ConsumerStream) -> Result<Tensor<Managed>> {
+    tensor(theirs.clone_htod(&[1; 100]).expect("there is memory"), stream)
 }
 
 /// Whether all that is on the stream is over.
@@ -101,7 +60,7 @@ fn an_imported_tensor_is_ordered_by_its_stream() {
         for theirs in [made, default] {
             let raw = theirs.cu_stream().addr() as u64;
             let ours = handle(comm.stream())?;
-            let mut x = tensor(&theirs, named(&theirs))?;
+            let mut x = ones(&theirs, named(&theirs))?;
             let place = TensorPlace::OnGpu { ordinal: 0, stream: Some(raw as usize) };
             assert_eq!(x.place(), place);
 
@@ -140,7 +99,7 @@ fn a_tensor_without_a_stream_waits_for_nothing() {
     on(NEWEST, || {
         let comm = alone()?;
         let (theirs, _) = streams();
-        let x = tensor(&theirs, ConsumerStream::Unordered)?;
+        let x = ones(&theirs, ConsumerStream::Unordered)?;
         cuda().hold(theirs.cu_stream().addr() as u64);
         let mut x = x.on(comm.device()).map_err(Error::from)?;
         comm.all_reduce_in_place(&mut x, Sum)?;

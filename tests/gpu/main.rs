@@ -18,6 +18,8 @@ mod collectives;
 mod common;
 #[path = "../plans/declared.rs"]
 mod declared;
+#[cfg(feature = "dlpack")]
+mod dlpack;
 mod errors;
 mod kernel;
 mod late;
@@ -41,8 +43,11 @@ use runner::Test;
 
 /// `module::test: GPUs that it needs, seconds that it may take, why it takes real ones;`
 macro_rules! tests {
-    ($($module:ident::$test:ident: $gpus:literal, $seconds:literal $(, $real:ident)?;)+) => {
-        &[$(Test {
+    ($(
+        $(#[$on:meta])*
+        $module:ident::$test:ident: $gpus:literal, $seconds:literal $(, $real:ident)?;
+    )+) => {
+        &[$($(#[$on])* Test {
             name: concat!(stringify!($module), "::", stringify!($test)),
             gpus: $gpus,
             seconds: $seconds,
@@ -63,6 +68,8 @@ const TESTS: &[Test] = tests! {
     basics::more_memory_than_there_is: 1, 60, LARGE;
     basics::copies_of_pinned_memory: 1, 60;
     basics::memory_of_another_gpu: 2, 60;
+    #[cfg(feature = "dlpack")]
+    dlpack::a_tensor_that_its_library_goes_on_with: 1, 60;
     errors::lengths_that_differ: 2, 60;
     errors::reductions_that_differ: 2, 60;
     errors::roots_that_differ: 2, 60;

@@ -142,7 +142,7 @@ unsafe fn describe(
     let strides = unsafe { numbers(tensor.strides, axes) };
     let strides = strides.map(|all| all.iter().map(|&stride| stride as isize).collect());
     let offset = usize::try_from(byte_offset).ok();
-    let address = offset.and_then(|offset| data.addr().checked_add(offset));
+    let address = offset.and_then(|offset| data.expose_provenance().checked_add(offset));
     // Null stays null: what is so many bytes after it is no address either.
     let address = if data.is_null() { 0 } else { address.ok_or(AdoptFault::TooLong)? };
     Ok(Described { library: "DLPack", address, dtype, shape, strides, place, writable })
