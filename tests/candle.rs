@@ -216,6 +216,20 @@ fn other_threads_wait_for_the_loan() {
         })?;
         assert_eq!(read.recv().expect("sent")?, [7.0; 1000]);
         reader.join().expect("no panic");
+
+        // Lent to be read, a variable is not set meanwhile.
+        let (var, other) = (Var::from_tensor(&x)?, x.ones_like()?);
+        let (sent, set) = channel();
+        let writer = comm.device().lend(&var, |_| {
+            let var = var.clone();
+            let writer = thread::spawn(move || sent.send(var.set(&other)).expect("received"));
+            let early = set.recv_timeout(Duration::from_millis(100));
+            assert!(early.is_err(), "it is set while it is lent");
+            Ok(writer)
+        })?;
+        set.recv().expect("sent")?;
+        writer.join().expect("no panic");
+        assert_eq!(var.to_vec1::<f32>()?, [1.0; 1000]);
         comm.finish()
     });
 }
