@@ -10,7 +10,7 @@ use crate::Result;
 use crate::backend::{Backend, Blame, Culprit, HostWait, Streams, WaitsOn, Watcher};
 use crate::communicator::{Health, Limit, Limits};
 use crate::error::{Deadline, Error, Site, Timeout, WaitInLaunch, told};
-use crate::stream::{StreamShared, User, launching};
+use crate::stream::{Awaited, StreamShared, User, launching};
 use crate::trace;
 
 /// The deadline of waits on streams that no communicator used.
@@ -26,36 +26,26 @@ pub(crate) struct Within<'c> {
     pub(crate) limits: &'c Limits,
 }
 
-/// Waits for `points`; the deadline is that of `within`, else the smallest of the communicators
-/// involved.
-pub(crate) fn until<B: Backend>(
-    points: Vec<(Arc<StreamShared<B>>, B::Point)>,
-    within: Option<Within<'_>>,
-    operation: &'static str,
-    site: Site,
-) -> Result<()> {
-    until_all(&points, within, operation, site)
-}
-
 /// Waits for what wrote the data that is about to be taken for done: also told, however often one asks,
 /// if it did not happen.
 pub(crate) fn for_data<B: Backend>(
-    points: &[(Arc<StreamShared<B>>, B::Point)],
+    points: &[Awaited<B>],
     operation: &'static str,
     site: Site,
 ) -> Result<()> {
-    until_all(points, None, operation, site)?;
-    undone::<B>(points).map_or(Ok(()), |error| Err(told(error)))
+    until(points, None, operation, site)?;
+    undone(points).map_or(Ok(()), |error| Err(told(error)))
 }
 
 /// Why something before these points, which are reached, did not happen.
-pub(crate) fn undone<B: Streams>(points: &[(Arc<StreamShared<B>>, B::Point)]) -> Option<Error> {
-    points.iter().find_map(|(_, point)| B::undone(point))
+pub(crate) fn undone<B: Streams>(points: &[Awaited<B>]) -> Option<Error> {
+    points.iter().find_map(Awaited::undone)
 }
 
-/// The same, of points that are kept.
-pub(crate) fn until_all<B: Backend>(
-    points: &[(Arc<StreamShared<B>>, B::Point)],
+/// Waits for `points`; the deadline is that of `within`, else the smallest of the communicators
+/// involved.
+pub(crate) fn until<B: Backend>(
+    points: &[Awaited<B>],
     within: Option<Within<'_>>,
     operation: &'static str,
     site: Site,
@@ -68,7 +58,7 @@ pub(crate) fn until_all<B: Backend>(
     let started = Instant::now();
     // Once past the deadline, work that nothing can be blamed for is on its way: it gets one rest.
     let mut rested = false;
-    for (stream, point) in points {
+    for Awaited { stream, point, .. } in points {
         let mut noted = Noted::No;
         while !reached(stream, point)? {
             let users = stream.users();
@@ -99,9 +89,10 @@ pub(crate) fn until_all<B: Backend>(
     }
     // Everything is over; what went wrong on the way surfaces here, once.
     let mut first = None;
-    for (stream, point) in points {
-        first = first.or_else(|| B::take_error(point));
-        for user in stream.users() {
+    for awaited in points {
+        awaited.note_over();
+        first = first.or_else(|| B::take_error(&awaited.point));
+        for user in awaited.stream.users() {
             user.health.look();
             if B::ENDS_REACH_POINTS {
                 user.health.check()?;

@@ -199,6 +199,11 @@ pub unsafe trait Streams: Memory {
     /// Takes the error that work without a communicator left on the stream of this point.
     fn take_error(point: &Self::Point) -> Option<Error>;
 
+    /// Whether everything that was enqueued is over. Asked where ends reach points, before one.
+    fn is_drained(stream: &Self::Stream) -> bool {
+        Self::point(stream).and_then(|point| Self::reached(&point)).unwrap_or(true)
+    }
+
     /// Why operations before the point, which is reached, did not happen: their communicator ended.
     /// Unlike an error that is taken it stays, for each thread that wants the data.
     fn undone(point: &Self::Point) -> Option<Error> {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use super::carriers::{Carrier, Carriers};
 use super::change::{Change, Changes};
 use super::late::{Late, Lateness, Standing, Stragglers};
 use crate::backend::Watch;
@@ -43,6 +44,7 @@ pub struct Health {
     line: Mutex<Arc<Line>>,
     fault: OnceLock<Error>,
     pending: Mutex<VecDeque<Error>>,
+    carriers: Carriers,
     /// Communicators that share resources with this one: what kills one kills all.
     family: Mutex<Vec<Weak<Self>>>,
     /// The communicator has ended, and nothing of it is left to tell.
@@ -77,6 +79,7 @@ impl Health {
             line: Mutex::default(),
             fault: OnceLock::new(),
             pending: Mutex::default(),
+            carriers: Carriers::default(),
             family: Mutex::default(),
             over: AtomicBool::new(false),
             ending: AtomicBool::new(false),
@@ -271,7 +274,7 @@ impl Health {
         if let Some(tell) = self.tell.get() {
             tell(fault);
         }
-        let family = std::mem::take(&mut *self.family());
+        let family = self.family().clone();
         for member in family.iter().filter_map(Weak::upgrade) {
             member.fail(fault.clone());
         }
@@ -302,14 +305,41 @@ impl Health {
 
     /// It is about to be aborted, and what it shares with others too: they end with it.
     pub(crate) fn takes_down(&self, why: &str) {
-        let family = std::mem::take(&mut *self.family());
+        self.cuts(why);
+        let family = self.family().clone();
         for member in family.iter().filter_map(Weak::upgrade) {
-            let aborted = || {
-                let (why, by, at) = (why.to_owned(), self.rank, Site::caller());
-                Error::Aborted(Box::new(Aborted { why, by, at }))
-            };
-            member.fail(self.fault().unwrap_or_else(aborted));
+            member.fail(self.cause_or(why));
         }
+    }
+
+    /// What its streams have not done yet may be taken away from here on, and what those that share its
+    /// fate have not. Asks the device: call it without a lock held.
+    pub(crate) fn cuts(&self, why: &str) {
+        let error = self.cause_or(why).numbered(self.generation);
+        let mut all: Vec<Arc<Self>> = Vec::new();
+        let mut family = self.family().clone();
+        while let Some(member) = family.pop() {
+            let Some(member) = member.upgrade() else { continue };
+            if member.id != self.id && all.iter().all(|known| known.id != member.id) {
+                family.extend(member.family().iter().cloned());
+                all.push(member);
+            }
+        }
+        self.carriers.are_cut(self, &error);
+        all.iter().for_each(|member| member.carriers.are_cut(member, &error));
+    }
+
+    /// What is wrong, or that it was aborted.
+    fn cause_or(&self, why: &str) -> Error {
+        self.fault().unwrap_or_else(|| {
+            let (why, by, at) = (why.to_owned(), self.rank, Site::caller());
+            Error::Aborted(Box::new(Aborted { why, by, at }))
+        })
+    }
+
+    /// A stream carries its work.
+    pub(crate) fn carried_by(&self, stream: Weak<dyn Carrier>) {
+        self.carriers.add(stream);
     }
 
     fn family(&self) -> MutexGuard<'_, Vec<Weak<Self>>> {

@@ -18,6 +18,7 @@
 mod abort;
 mod becoming;
 mod builder;
+mod carriers;
 mod change;
 mod config;
 mod core;
@@ -63,6 +64,7 @@ pub use suspend::MemoryStats;
 pub use values::Agreed;
 pub use within::{Limit, Limits, Within};
 
+pub(crate) use carriers::Carrier;
 pub(crate) use core::Core;
 pub(crate) use core::ended;
 pub(crate) use issue::Together;

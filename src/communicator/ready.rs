@@ -8,9 +8,9 @@ use super::lifecycle::Finish;
 use super::{
     AbortHandle, CanEnqueue, Communicator, Core, HasAbortHandle, Made, Scalar, Standing, State,
 };
-use crate::backend::{Backend, Lifecycle, Streams};
+use crate::backend::{Backend, Lifecycle};
 use crate::error::{BadLength, Error, NoSuchRank, OtherDevice, Site};
-use crate::stream::StreamCore;
+use crate::stream::{Awaited, StreamCore};
 use crate::{Buffer, Device, Mark, Numeric, PreMulSum, Rank, Result, Stream, World, element, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
@@ -92,8 +92,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let core = &S::live(&self.body).core;
         core.health.check()?;
-        let points = vec![(mark.stream().clone(), mark.point().clone())];
-        wait::until(points, Some(core.within()), "wait", Site::caller())?;
+        wait::until(&[mark.awaited()], Some(core.within()), "wait", Site::caller())?;
         core.health.take_pending().map_or(Ok(()), Err)
     }
 
@@ -185,7 +184,7 @@ impl<W: World, S: State> Communicator<W, S> {
             let other = OtherDevice { operation, what, kind, found, needed, site };
             return Err(Error::OtherDevice(Box::new(other)));
         }
-        wait::until(allocation.order.points(true)?, Some(core.within()), operation, site)?;
+        wait::until(&allocation.order.points(true)?, Some(core.within()), operation, site)?;
         let dtype = T::DTYPE;
         let operator = Back::<W>::pre_mul_sum_device(core.comm()?, dtype, allocation)?;
         let made = Made { operator, dtype, scalar: Scalar::Device(allocation.clone()) };
@@ -267,7 +266,6 @@ impl<B: Backend> StreamCore<B> {
         operation: &'static str,
         site: Site,
     ) -> Result<()> {
-        let point = <B as Streams>::point(self.raw())?;
-        wait::until(vec![(self.shared(), point)], Some(within), operation, site)
+        wait::until(&[Awaited::now(&self.shared())?], Some(within), operation, site)
     }
 }

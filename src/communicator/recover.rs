@@ -173,7 +173,9 @@ impl<W: World> Live<W> {
             let end = |comm: &mut Option<_>| {
                 revoke(&old, format!("it goes on without {names} (at {site})"));
                 if let Some(comm) = comm.take() {
-                    Back::<W>::abort(comm, "it goes on without ranks that are gone");
+                    let why = "it goes on without ranks that are gone";
+                    old.cuts(why);
+                    Back::<W>::abort(comm, why);
                 }
             };
             let dividing = match &comm {

@@ -206,6 +206,10 @@ unsafe impl Streams for CudaBackend {
         point.reached()
     }
 
+    fn is_drained(stream: &Arc<CudaStream>) -> bool {
+        stream.is_idle()
+    }
+
     fn pause(point: &Recorded, at_most: Duration) {
         // Short work is over before a sleep would be; an error is for the caller to see.
         let started = Instant::now();

@@ -158,8 +158,8 @@ pub(crate) fn take_back<B: Backend, O: 'static>(
     allocation: &Allocation<B>,
     site: Site,
 ) -> Result<O> {
-    let points = allocation.order.points(true)?;
-    wait::until(points, None, "into_inner", site)?;
+    wait::until(&allocation.order.points(true)?, None, "into_inner", site)?;
+    allocation.order.tell_undone()?;
     let owner = allocation.disown::<O>();
     let owner = owner.ok_or_else(|| Error::other("the buffer's owner was given back already"))?;
     Ok(*owner)
@@ -254,8 +254,8 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
     /// is on those streams later, within the deadline of the communicators that used them.
     ///
     /// # Errors
-    /// With the buffer, to try again: what went wrong on those streams, once; a passed deadline; an
-    /// abort.
+    /// With the buffer, to try again: what went wrong on those streams, and that what was to write the
+    /// memory never happened, once; a passed deadline; an abort.
     #[track_caller]
     pub fn into_inner(self) -> Result<O, Failed<Self>> {
         match take_back(self.allocation(), Site::caller()) {

@@ -174,7 +174,7 @@ pub(super) fn write<T: Element, D: Device>(
     site: Site,
 ) -> Result<bool> {
     let points = allocation.order.points(true)?;
-    wait::until_all(&points, None, operation, site)?;
+    wait::until(&points, None, operation, site)?;
     // SAFETY: as in `read`; all users were waited for, and the view is exclusive.
     unsafe {
         <D::Backend as Memory>::write(
@@ -185,7 +185,7 @@ pub(super) fn write<T: Element, D: Device>(
             site,
         )?;
     }
-    Ok(wait::undone::<D::Backend>(&points).is_some())
+    Ok(wait::undone(&points).is_some())
 }
 
 /// The error of a host copy whose lengths differ.

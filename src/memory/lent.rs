@@ -6,6 +6,7 @@ use super::adopted::Place;
 use super::{Allocation, Extent, Slice, SliceMut};
 use crate::backend::Streams;
 use crate::error::Site;
+use crate::stream::Awaited;
 use crate::{DType, Device, DynSlice, DynSliceMut, Element, Host, Result, Stream, wait};
 
 /// Borrowed memory that a device can be lent: [`Device::lend`]. Sealed.
@@ -117,7 +118,7 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
     /// Makes the owner's stream wait for every use.
     fn hand_over(&self, theirs: &Stream<D>) -> Result<()> {
         let points = self.allocation.order.points(true)?;
-        points.iter().try_for_each(|(stream, point)| theirs.core.wait_for(stream, point))
+        points.iter().try_for_each(|at| theirs.core.wait_for(&at.stream, &at.point))
     }
 
     /// Waits until nothing uses the memory: however long that takes, for it is borrowed. Who is to blame
@@ -127,12 +128,12 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
         loop {
             // A device that fails runs nothing any more.
             let points = self.allocation.order.points(true)?;
-            let waited = wait::until(points.clone(), None, "lend", site);
+            let waited = wait::until(&points, None, "lend", site);
             outcome = outcome.and(waited);
             let busy = points
                 .iter()
-                .find(|(_, point)| !<D::Backend as Streams>::reached(point).unwrap_or(true));
-            let Some((_, point)) = busy else {
+                .find(|at| !<D::Backend as Streams>::reached(&at.point).unwrap_or(true));
+            let Some(Awaited { point, .. }) = busy else {
                 return outcome.and_then(|()| self.allocation.order.tell_undone());
             };
             <D::Backend as Streams>::pause(point, wait::REST);

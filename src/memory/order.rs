@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::Streams;
 use crate::error::told;
-use crate::stream::{Mark, StreamCore, StreamShared};
+use crate::stream::{Awaited, Mark, StreamCore, StreamShared};
 use crate::{Device, Result, wait};
 
 pub(crate) struct Order<B: Streams> {
@@ -74,7 +74,8 @@ impl<B: Streams> Order<B> {
     /// The first use comes after `mark`: somebody else used the memory before it.
     pub(crate) fn begin_after<D: Device<Backend = B>>(&self, mark: &Mark<D>) {
         let mut spread = self.spread();
-        let (stream, seq) = (mark.stream().clone(), mark.seq());
+        // No number is none.
+        let (stream, seq) = (mark.stream().clone(), mark.seq().max(1));
         spread.uses.push(Use { stream, wrote: seq, used: seq, arrived: false });
         self.settle(&mut spread);
     }
@@ -214,13 +215,13 @@ impl<B: Streams> Order<B> {
     }
 
     /// The points that a host read (`write` false) or host write has to wait for.
-    pub(crate) fn points(&self, write: bool) -> Result<Vec<(Arc<StreamShared<B>>, B::Point)>> {
+    pub(crate) fn points(&self, write: bool) -> Result<Vec<Awaited<B>>> {
         let mut spread = self.spread();
         let mut points = Vec::new();
         for earlier in &spread.uses {
             let seq = if write { earlier.used } else { earlier.wrote };
             if seq > 0 {
-                points.push((earlier.stream.clone(), earlier.stream.point_after(seq)?));
+                points.push(earlier.stream.reach(seq)?);
             }
         }
         self.settle(&mut spread);

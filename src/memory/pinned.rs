@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::slice;
 use std::sync::Arc;
 
 use crate::backend::{Copies, Streams};
 use crate::error::{Error, Failed, Overflow, Site, told};
-use crate::stream::{StreamCore, StreamShared};
+use crate::stream::{Awaited, StreamCore};
 use crate::{Device, Element, Result, wait};
 
 /// `len` elements of page-locked host memory for copies in stream order
@@ -52,14 +53,14 @@ impl<T: Element, D: Device> Pinned<T, D> {
         let start = <D::Backend as Copies>::pinned_address(&self.memory);
         // SAFETY: `len` elements, aligned and initialised. A copy in flight owns this value (it is
         // in a `Copying`), so nothing writes them while it can be seen.
-        unsafe { std::slice::from_raw_parts(start.cast(), self.len) }
+        unsafe { slice::from_raw_parts(start.cast(), self.len) }
     }
 
     /// The elements, to be written.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         let start = <D::Backend as Copies>::pinned_address(&self.memory);
         // SAFETY: as in `as_slice`; copies that are done touch it no more.
-        unsafe { std::slice::from_raw_parts_mut(start.cast(), self.len) }
+        unsafe { slice::from_raw_parts_mut(start.cast(), self.len) }
     }
 
     pub(crate) fn memory(&self) -> &Arc<<D::Backend as Copies>::Pinned> {
@@ -77,8 +78,7 @@ impl<T: Element, D: Device> fmt::Debug for Pinned<T, D> {
 #[must_use = "`wait()` gives the pinned memory back"]
 pub struct Copying<T, D: Device> {
     pinned: Pinned<T, D>,
-    stream: Arc<StreamShared<D::Backend>>,
-    point: <D::Backend as Streams>::Point,
+    awaited: Awaited<D::Backend>,
     /// That what it copied never came is told.
     is_told: bool,
 }
@@ -89,7 +89,8 @@ impl<T: Element, D: Device> Copying<T, D> {
         stream: &StreamCore<D::Backend>,
         point: <D::Backend as Streams>::Point,
     ) -> Self {
-        Self { pinned, stream: stream.shared(), point, is_told: false }
+        let awaited = Awaited::at(stream.shared(), point, stream.last_seq());
+        Self { pinned, awaited, is_told: false }
     }
 
     /// Whether it is done. Never blocks.
@@ -97,7 +98,7 @@ impl<T: Element, D: Device> Copying<T, D> {
     /// # Errors
     /// The device reports one.
     pub fn is_done(&self) -> Result<bool> {
-        <D::Backend as Streams>::reached(&self.point)
+        <D::Backend as Streams>::reached(&self.awaited.point)
     }
 
     /// Waits on the host until it is done, and gives the pinned memory back.
@@ -108,9 +109,8 @@ impl<T: Element, D: Device> Copying<T, D> {
     #[track_caller]
     pub fn wait(mut self) -> Result<Pinned<T, D>, Failed<Self>> {
         let site: Site = Site::caller();
-        let points = [(self.stream.clone(), self.point.clone())];
-        let over = wait::until_all(&points, None, "wait", site);
-        let over = over.and_then(|()| match wait::undone::<D::Backend>(&points) {
+        let over = wait::until(slice::from_ref(&self.awaited), None, "wait", site);
+        let over = over.and_then(|()| match self.awaited.undone() {
             Some(error) if !std::mem::replace(&mut self.is_told, true) => Err(told(error)),
             _ => Ok(()),
         });

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::undone::Undone;
 use crate::Result;
 use crate::backend::Streams;
-use crate::communicator::Health;
+use crate::communicator::{Carrier, Health};
+use crate::error::Error;
 
 /// How many marks a stream remembers for narrowing.
 const MARKS: usize = 32;
@@ -17,8 +19,6 @@ const MARKS: usize = 32;
 pub(crate) struct StreamCore<B: Streams> {
     shared: Arc<StreamShared<B>>,
     id: u64,
-    /// The number of the last operation. Others learn numbers from the headers of memory only.
-    last: Cell<u64>,
     /// The communicator that was noted last.
     last_user: Cell<u64>,
     /// Of other streams, up to which operation this one waits for them already.
@@ -36,6 +36,12 @@ pub(crate) struct StreamShared<B: Streams> {
     id: u64,
     ordinal: u32,
     raw: B::Stream,
+    /// The number of the last operation. Written by the owner; others order memory by the numbers in
+    /// its headers only.
+    last: AtomicU64,
+    /// The same, as far as all of them were seen to be over.
+    over: AtomicU64,
+    undone: Undone,
     users: Mutex<Vec<User>>,
     /// Points taken by `mark`, with the owner's sequence number.
     marks: Mutex<VecDeque<(u64, B::Point)>>,
@@ -46,6 +52,48 @@ pub(crate) struct StreamShared<B: Streams> {
 pub(crate) struct User {
     pub(crate) health: Arc<Health>,
     pub(crate) deadline: Duration,
+    /// The first number that may be its work's.
+    since: u64,
+}
+
+/// A point in a stream's order, for the host to wait for.
+pub(crate) struct Awaited<B: Streams> {
+    pub(crate) stream: Arc<StreamShared<B>>,
+    pub(crate) point: B::Point,
+    /// The operation that is waited for.
+    wanted: u64,
+    /// The last one that is before the point for sure.
+    reaches: u64,
+}
+
+impl<B: Streams> Clone for Awaited<B> {
+    fn clone(&self) -> Self {
+        let Self { stream, point, wanted, reaches } = self;
+        let (stream, point) = (stream.clone(), point.clone());
+        Self { stream, point, wanted: *wanted, reaches: *reaches }
+    }
+}
+
+impl<B: Streams> Awaited<B> {
+    /// Everything that is enqueued.
+    pub(crate) fn now(stream: &Arc<StreamShared<B>>) -> Result<Self> {
+        stream.reach(stream.last())
+    }
+
+    /// A point that was made after operation `seq`.
+    pub(crate) fn at(stream: Arc<StreamShared<B>>, point: B::Point, seq: u64) -> Self {
+        Self { stream, point, wanted: seq, reaches: seq }
+    }
+
+    /// The point is reached: so far, all work of the stream is over.
+    pub(crate) fn note_over(&self) {
+        self.stream.over.fetch_max(self.reaches, Relaxed);
+    }
+
+    /// Why the operation, which is over, did not happen.
+    pub(crate) fn undone(&self) -> Option<Error> {
+        B::undone(&self.point).or_else(|| self.stream.undone.of(self.wanted))
+    }
 }
 
 impl<B: Streams> StreamCore<B> {
@@ -61,11 +109,13 @@ impl<B: Streams> StreamCore<B> {
             id,
             ordinal,
             raw,
+            last: AtomicU64::new(last),
+            over: AtomicU64::new(0),
+            undone: Undone::default(),
             users: Mutex::default(),
             marks: Mutex::default(),
         });
-        let (last, last_user) = (Cell::new(last), Cell::new(0));
-        Self { shared, id, last, last_user, waited: RefCell::default() }
+        Self { shared, id, last_user: Cell::new(0), waited: RefCell::default() }
     }
 
     #[inline]
@@ -96,14 +146,14 @@ impl<B: Streams> StreamCore<B> {
     /// The number of the last operation; 0 before the first.
     #[inline]
     pub(crate) fn last_seq(&self) -> u64 {
-        self.last.get()
+        self.shared.last.load(Relaxed)
     }
 
     /// Numbers what was enqueued since the last number.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
-        let number = self.last.get() + 1;
-        self.last.set(number);
+        let number = self.shared.last.load(Relaxed) + 1;
+        self.shared.last.store(number, Relaxed);
         number
     }
 
@@ -118,7 +168,8 @@ impl<B: Streams> StreamCore<B> {
     #[cold]
     fn note_new(&self, health: &Arc<Health>, deadline: Duration) {
         self.last_user.set(health.id());
-        self.shared.note(User { health: health.clone(), deadline });
+        let since = self.last_seq() + 1;
+        self.shared.note(User { health: health.clone(), deadline, since });
     }
 
     pub(crate) fn mark(&self) -> Result<B::Point> {
@@ -138,10 +189,10 @@ impl<B: Streams> StreamCore<B> {
     /// enqueued there: its communicators count here too, and the backend hands on its errors.
     pub(crate) fn wait_for(&self, other: &StreamShared<B>, point: &B::Point) -> Result<()> {
         B::wait_for(&self.shared.raw, point)?;
-        self.number();
+        let since = self.number();
         if !self.shared.knows_users_of(other) {
             for user in other.users() {
-                self.shared.note(user);
+                self.shared.note(User { since, ..user });
             }
         }
         Ok(())
@@ -155,7 +206,7 @@ impl<B: Streams> StreamCore<B> {
         if known.is_some_and(|at| waited[at].1 >= seq) {
             return Ok(());
         }
-        self.wait_for(other, &other.point_after(seq)?)?;
+        self.wait_for(other, &other.point_after(seq)?.0)?;
         match known {
             Some(at) => waited[at].1 = seq,
             None => {
@@ -179,22 +230,51 @@ impl<B: Streams> StreamShared<B> {
         &self.raw
     }
 
-    /// The first marked point after operation `seq`, else the point after everything so far.
-    pub(crate) fn point_after(&self, seq: u64) -> Result<B::Point> {
-        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        let marked = marks.iter().find(|(marked, _)| *marked >= seq);
-        let marked = marked.map(|(_, point)| point.clone());
-        drop(marks);
-        marked.map_or_else(|| B::point(&self.raw), Ok)
+    fn last(&self) -> u64 {
+        self.last.load(Relaxed)
     }
 
-    /// Remembers a communicator.
-    fn note(&self, user: User) {
+    /// The first marked point after operation `seq`, else the point after everything so far; the last
+    /// operation that is before it for sure.
+    fn point_after(&self, seq: u64) -> Result<(B::Point, u64)> {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let marked = marks.iter().find(|(marked, _)| *marked >= seq);
+        let marked = marked.map(|(marked, point)| (point.clone(), *marked));
+        drop(marks);
+        let last = self.last();
+        marked.map_or_else(|| Ok((B::point(&self.raw)?, last)), Ok)
+    }
+
+    /// What the host waits for to wait for operation `seq`.
+    pub(crate) fn reach(self: &Arc<Self>, seq: u64) -> Result<Awaited<B>> {
+        let (point, reaches) = self.point_after(seq)?;
+        Ok(Awaited { stream: self.clone(), point, wanted: seq, reaches })
+    }
+
+    /// Remembers a communicator, which tells the stream before its work may be taken away.
+    fn note(self: &Arc<Self>, user: User) {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        match users.iter_mut().find(|known| known.health.id() == user.health.id()) {
-            Some(known) => known.deadline = user.deadline,
-            None => users.push(user),
+        let known = users.iter_mut().find(|known| known.health.id() == user.health.id());
+        if let Some(known) = known {
+            known.deadline = user.deadline;
+            return;
         }
+        let health = user.health.clone();
+        users.push(user);
+        drop(users);
+        if B::ENDS_REACH_POINTS {
+            let stream = Arc::downgrade(self);
+            health.carried_by(stream);
+        }
+    }
+
+    /// The last operation that is known to be over.
+    fn known_over(&self) -> u64 {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let reached =
+            |(seq, point): &(u64, B::Point)| B::reached(point).unwrap_or(false).then_some(*seq);
+        let marked = marks.iter().rev().find_map(reached).unwrap_or(0);
+        self.over.load(Relaxed).max(marked)
     }
 
     /// Whether all communicators that a wait for `other` has to look at are this stream's too. One lock
@@ -227,6 +307,19 @@ impl<B: Streams> StreamShared<B> {
 
     /// Whether operation `seq` is over, as far as it can be told.
     pub(crate) fn is_past(&self, seq: u64) -> bool {
-        self.point_after(seq).and_then(|point| B::reached(&point)).unwrap_or(false)
+        self.point_after(seq).and_then(|(point, _)| B::reached(&point)).unwrap_or(false)
+    }
+}
+
+impl<B: Streams> Carrier for StreamShared<B> {
+    fn is_cut(&self, by: &Health, why: &Error) {
+        if B::is_drained(&self.raw) {
+            return;
+        }
+        let users = self.users();
+        let since =
+            users.iter().find(|user| user.health.id() == by.id()).map_or(1, |user| user.since);
+        let first = since.max(self.known_over() + 1);
+        self.undone.add(by.id(), why, first..=self.last());
     }
 }

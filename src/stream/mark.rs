@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::core::StreamShared;
+use super::core::{Awaited, StreamShared};
 use crate::backend::Streams;
 use crate::{Device, Result};
 
@@ -13,7 +13,7 @@ use crate::{Device, Result};
 pub struct Mark<D: Device> {
     stream: Arc<StreamShared<D::Backend>>,
     point: <D::Backend as Streams>::Point,
-    /// The stream's number then; 1 at least.
+    /// The stream's number then.
     seq: u64,
 }
 
@@ -23,7 +23,7 @@ impl<D: Device> Mark<D> {
         point: <D::Backend as Streams>::Point,
         seq: u64,
     ) -> Self {
-        Self { stream, point, seq: seq.max(1) }
+        Self { stream, point, seq }
     }
 
     /// Whether everything before the mark is over. Never blocks.
@@ -40,6 +40,10 @@ impl<D: Device> Mark<D> {
 
     pub(crate) fn seq(&self) -> u64 {
         self.seq
+    }
+
+    pub(crate) fn awaited(&self) -> Awaited<D::Backend> {
+        Awaited::at(self.stream.clone(), self.point.clone(), self.seq)
     }
 
     pub(crate) fn stream(&self) -> &Arc<StreamShared<D::Backend>> {

@@ -4,11 +4,12 @@ mod copy;
 mod core;
 mod launch;
 mod mark;
+mod undone;
 
 pub use launch::{Operand, OperandOn, Operands, OperandsOn};
 pub use mark::Mark;
 
-pub(crate) use core::{StreamCore, StreamShared, User};
+pub(crate) use core::{Awaited, StreamCore, StreamShared, User};
 pub(crate) use launch::launching;
 
 use std::fmt;
@@ -68,8 +69,7 @@ impl<D: Device> Stream<D> {
     /// What went wrong on the stream, once; a passed deadline; an abort.
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
-        let point = <D::Backend as crate::backend::Streams>::point(self.core.raw())?;
-        wait::until(vec![(self.core.shared(), point)], None, "sync", Site::caller())
+        wait::until(&[Awaited::now(&self.core.shared())?], None, "sync", Site::caller())
     }
 
     /// Enqueues your own computation in stream order; the host does not wait.

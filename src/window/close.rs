@@ -59,13 +59,13 @@ fn close<W: World, T: Element, K: WindowKind>(
         // It is registered nowhere, and newcomers never had it.
         wait::allowed("close", site)?;
         let points = window.allocation.order.points(true)?;
-        return wait::until(points, Some(core.within()), "close", site);
+        return wait::until(&points, Some(core.within()), "close", site);
     }
     core.may_wait("close", site)?;
     // What went wrong before is told; the others are told of it too, and nobody's window is closed.
     let ready = core.resources.window(&window.key).map(|window| window.id).and_then(|id| {
         core.drained("close", site)?;
-        wait::until(window.allocation.order.points(true)?, Some(core.within()), "close", site)?;
+        wait::until(&window.allocation.order.points(true)?, Some(core.within()), "close", site)?;
         Ok(id)
     });
     let part = match &ready {

@@ -155,7 +155,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
         core.drained("register_window", site)?;
         buffer.map_or(Ok(()), |buffer| {
             let uses = buffer.allocation().order.points(true)?;
-            wait::until(uses, Some(core.within()), "register_window", site)
+            wait::until(&uses, Some(core.within()), "register_window", site)
         })
     });
     let part = OwnPart {

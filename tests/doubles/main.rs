@@ -44,6 +44,8 @@ mod suspend;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod transfers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod voided;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod waits;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod windows;

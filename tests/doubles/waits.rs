@@ -520,8 +520,8 @@ fn a_call_that_does_not_return() {
     });
 }
 
-/// Who drops a communicator at fault may not know: the next wait for its work says so, the later ones
-/// are for whoever uses the stream then.
+/// Who drops a communicator at fault may not know: the next wait for its stream says so, the later ones
+/// are for whoever uses the stream then. Who reads what it was to write is told each time.
 #[test]
 fn the_fault_of_a_dropped_communicator_is_told_once() {
     on(NEWEST, || {
@@ -535,8 +535,11 @@ fn the_fault_of_a_dropped_communicator_is_told_once() {
         assert_error!(comm.sync(&stream), NcclFailed, "ncclSystemError");
         drop(comm);
         cuda().release(handle(&stream)?);
+        assert_error!(stream.sync(), NcclFailed, "ncclSystemError");
+        stream.sync()?;
         assert_error!(x.to_vec(), NcclFailed, "ncclSystemError");
-        x.to_vec().map(drop)
+        assert_error!(x.to_vec(), NcclFailed, "ncclSystemError");
+        Ok(())
     });
 }
 

@@ -9,8 +9,8 @@ use typed_nccl::{Buffer, Error, Sum};
 use crate::common::{Comm, Dev, connect, seats, watched};
 
 /// What is read of buffers that rank 1 never reduced, each on a thread of its own, when `end` has ended
-/// rank 0's communicator under them.
-fn read_by_threads(streams: usize, end: fn(Comm)) -> Vec<Result<Vec<f32>, Error>> {
+/// rank 0's communicator under them, or kept it.
+fn read_by_threads(streams: usize, end: fn(Comm) -> Option<Comm>) -> Vec<Result<Vec<f32>, Error>> {
     let [a, b] = seats();
     let (mut comm, enqueued) = (None, Barrier::new(2));
     let mut data: Vec<Buffer<f32, Dev>> = Vec::new();
@@ -32,14 +32,14 @@ fn read_by_threads(streams: usize, end: fn(Comm)) -> Vec<Result<Vec<f32>, Error>
         lost.join().expect("it aborts");
         comm = Some(own);
     });
-    end(comm.expect("connected"));
+    let _kept = end(comm.expect("connected"));
     thread::scope(|scope| {
         let reads: Vec<_> = data.into_iter().map(|x| scope.spawn(move || x.to_vec())).collect();
         reads.into_iter().map(|read| read.join().expect("no panic")).collect()
     })
 }
 
-fn none_is_ok(streams: usize, end: fn(Comm)) {
+fn none_is_ok(streams: usize, end: fn(Comm) -> Option<Comm>) {
     watched(move || {
         for read in read_by_threads(streams, end) {
             let error = read.expect_err("the data never came");
@@ -48,24 +48,32 @@ fn none_is_ok(streams: usize, end: fn(Comm)) {
     });
 }
 
+fn dropped(comm: Comm) -> Option<Comm> {
+    drop(comm);
+    None
+}
+
 #[test]
 fn each_thread_is_told_that_its_data_did_not_come() {
-    none_is_ok(4, std::mem::forget);
+    none_is_ok(4, Some);
 }
 
 #[test]
 fn each_thread_is_told_after_a_drop() {
-    none_is_ok(4, drop);
+    none_is_ok(4, dropped);
 }
 
 #[test]
 fn each_thread_is_told_after_an_abort_of_ones_own() {
-    none_is_ok(4, |comm| drop(comm.abort()));
+    none_is_ok(4, |comm| {
+        drop(comm.abort());
+        None
+    });
 }
 
 #[test]
 fn threads_that_read_of_one_stream_are_told_too() {
-    none_is_ok(1, drop);
+    none_is_ok(1, dropped);
 }
 
 #[test]

@@ -345,8 +345,11 @@ impl Family {
 
     /// Frees a rank's thread that NCCL holds up; false where that cannot be.
     pub(super) fn free(&self, rank: usize) -> bool {
-        let comm = self.members.get(rank).and_then(|member| member.comm.get()?.upgrade());
-        comm.is_some_and(|comm| comm.revoke())
+        let Some(member) = self.members.get(rank) else { return false };
+        if let Some(health) = member.health() {
+            health.cuts("NCCL held up its thread");
+        }
+        member.comm.get().and_then(Weak::upgrade).is_some_and(|comm| comm.revoke())
     }
 
     /// Whether a member lives.
