@@ -190,7 +190,9 @@ fn a_deadline_gives_the_buffer_back() {
         let failed = x.into_inner().expect_err("the other rank does not come");
         assert!(matches!(failed.error, Error::Timeout(_)), "{failed}");
         drop(comm.abort());
-        assert_eq!(failed.value.into_inner()?.len(), 4, "again, when it is over");
+        let failed = failed.value.into_inner().expect_err("the sum never came");
+        assert!(failed.error.is_fatal(), "{failed}");
+        assert_eq!(failed.value.into_inner()?.len(), 4, "again, when it is known");
         Ok(())
     });
 }

@@ -34,13 +34,14 @@ impl<W: World> On<'_, W> {
                 span.is_none_or(|span| span.allocation().order.is_alone(stream))
             };
             if known(&collective.send) && known(&collective.recv) {
+                let owned = stream.owned();
                 // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by
                 // bound plans, whose checks have and whose memory was compared; this stream made
                 // every earlier use of the memory.
                 let issued = unsafe {
-                    <Back<W> as Operations>::issue(comm, stream.raw(), slice::from_ref(&op))
+                    <Back<W> as Operations>::issue(comm, owned.raw(), slice::from_ref(&op))
                 };
-                let number = stream.number();
+                let number = owned.number();
                 if let Some(span) = collective.send {
                     span.allocation().order.read_again(number);
                 }

@@ -47,6 +47,24 @@ pub(crate) struct StreamShared<B: Streams> {
     marks: Mutex<VecDeque<(u64, B::Point)>>,
 }
 
+/// [`StreamShared`], for who may number its operations.
+pub(crate) struct Owned<'s, B: Streams>(&'s StreamShared<B>);
+
+impl<B: Streams> Owned<'_, B> {
+    #[inline]
+    pub(crate) fn raw(&self) -> &B::Stream {
+        &self.0.raw
+    }
+
+    /// Numbers what was enqueued since the last number.
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        let number = self.0.last.load(Relaxed) + 1;
+        self.0.last.store(number, Relaxed);
+        number
+    }
+}
+
 /// A communicator that used a stream: whose health a wait polls.
 #[derive(Clone)]
 pub(crate) struct User {
@@ -152,9 +170,13 @@ impl<B: Streams> StreamCore<B> {
     /// Numbers what was enqueued since the last number.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
-        let number = self.shared.last.load(Relaxed) + 1;
-        self.shared.last.store(number, Relaxed);
-        number
+        self.owned().number()
+    }
+
+    /// What an operation touches, looked up once.
+    #[inline]
+    pub(crate) fn owned(&self) -> Owned<'_, B> {
+        Owned(&self.shared)
     }
 
     /// Remembers that a communicator uses this stream.
