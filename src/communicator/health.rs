@@ -305,7 +305,7 @@ impl Health {
 
     /// It is about to be aborted, and what it shares with others too: they end with it.
     pub(crate) fn takes_down(&self, why: &str) {
-        self.cuts(why);
+        self.cuts(why, true);
         let family = self.family().clone();
         for member in family.iter().filter_map(Weak::upgrade) {
             member.fail(self.cause_or(why));
@@ -313,8 +313,8 @@ impl Health {
     }
 
     /// What its streams have not done yet may be taken away from here on, and what those that share its
-    /// fate have not. Asks the device: call it without a lock held.
-    pub(crate) fn cuts(&self, why: &str) {
+    /// fate have not. Where it asks the device what that is, call it without a lock held.
+    pub(crate) fn cuts(&self, why: &str, asks: bool) {
         let error = self.cause_or(why).numbered(self.generation);
         let mut all: Vec<Arc<Self>> = Vec::new();
         let mut family = self.family().clone();
@@ -325,8 +325,8 @@ impl Health {
                 all.push(member);
             }
         }
-        self.carriers.are_cut(self, &error);
-        all.iter().for_each(|member| member.carriers.are_cut(member, &error));
+        self.carriers.are_cut(self, &error, asks);
+        all.iter().for_each(|member| member.carriers.are_cut(member, &error, asks));
     }
 
     /// What is wrong, or that it was aborted.

@@ -174,7 +174,7 @@ impl<W: World> Live<W> {
                 revoke(&old, format!("it goes on without {names} (at {site})"));
                 if let Some(comm) = comm.take() {
                     let why = "it goes on without ranks that are gone";
-                    old.cuts(why);
+                    old.cuts(why, true);
                     Back::<W>::abort(comm, why);
                 }
             };

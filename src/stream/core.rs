@@ -290,13 +290,12 @@ impl<B: Streams> StreamShared<B> {
         }
     }
 
-    /// The last operation that is known to be over.
-    fn known_over(&self) -> u64 {
+    /// The last operation of a mark that is reached.
+    fn last_marked(&self) -> u64 {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let reached =
             |(seq, point): &(u64, B::Point)| B::reached(point).unwrap_or(false).then_some(*seq);
-        let marked = marks.iter().rev().find_map(reached).unwrap_or(0);
-        self.over.load(Relaxed).max(marked)
+        marks.iter().rev().find_map(reached).unwrap_or(0)
     }
 
     /// Whether all communicators that a wait for `other` has to look at are this stream's too. One lock
@@ -334,14 +333,15 @@ impl<B: Streams> StreamShared<B> {
 }
 
 impl<B: Streams> Carrier for StreamShared<B> {
-    fn is_cut(&self, by: &Health, why: &Error) {
-        if B::is_drained(&self.raw) {
+    fn is_cut(&self, by: &Health, why: &Error, asks: bool) {
+        if asks && B::is_drained(&self.raw) {
             return;
         }
         let users = self.users();
         let since =
             users.iter().find(|user| user.health.id() == by.id()).map_or(1, |user| user.since);
-        let first = since.max(self.known_over() + 1);
-        self.undone.add(by.id(), why, first..=self.last());
+        let marked = if asks { self.last_marked() } else { 0 };
+        let over = self.over.load(Relaxed).max(marked);
+        self.undone.add(by.id(), why, since.max(over + 1)..=self.last());
     }
 }

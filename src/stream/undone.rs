@@ -35,6 +35,9 @@ impl Undone {
 
     /// These operations may not happen. Where some of them are known, it is up to the last one.
     pub(super) fn add(&self, by: u64, why: &Error, operations: RangeInclusive<u64>) {
+        if operations.is_empty() {
+            return;
+        }
         let mut all = self.all();
         if let Some(known) = all.iter_mut().find(|known| known.by == by) {
             known.operations = *known.operations.start()..=*operations.end();

@@ -347,7 +347,8 @@ impl Family {
     pub(super) fn free(&self, rank: usize) -> bool {
         let Some(member) = self.members.get(rank) else { return false };
         if let Some(health) = member.health() {
-            health.cuts("NCCL held up its thread");
+            // The device may not answer before the thread is free.
+            health.cuts("NCCL held up its thread", false);
         }
         member.comm.get().and_then(Weak::upgrade).is_some_and(|comm| comm.revoke())
     }
