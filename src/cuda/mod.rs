@@ -16,11 +16,15 @@ mod gpu;
 mod launch;
 mod pool;
 mod stream;
+#[cfg(feature = "python")]
+mod whose;
 
 pub(crate) use block::Block;
 pub(crate) use event::Recorded;
 pub use launch::{DeviceView, DeviceViewMut, RawStream};
 pub(crate) use stream::CudaStream;
+#[cfg(feature = "python")]
+pub(crate) use whose::ordinal_of;
 
 pub(crate) use driver::count;
 pub(crate) use gpu::Gpu;

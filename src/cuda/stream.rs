@@ -55,6 +55,9 @@ enum Origin {
     Ours,
     /// Somebody else made it; what keeps it, where cudarc did.
     Theirs(Option<Arc<theirs::CudaStream>>),
+    /// Somebody else made it, who keeps it while this is there.
+    #[cfg(feature = "python")]
+    Kept(#[expect(dead_code, reason = "only dropped")] Box<dyn std::any::Any + Send + Sync>),
 }
 
 impl CudaStream {
@@ -88,14 +91,25 @@ impl CudaStream {
         handle: *mut c_void,
         keeps: Option<Arc<theirs::CudaStream>>,
     ) -> Arc<Self> {
+        Self::of(gpu, handle, Origin::Theirs(keeps))
+    }
+
+    /// A stream that somebody else made.
+    ///
+    /// # Safety
+    /// As [`adopt`](Self::adopt).
+    #[cfg(feature = "python")]
+    pub(crate) unsafe fn keep(
+        gpu: &'static Gpu,
+        handle: *mut c_void,
+        keeps: Box<dyn std::any::Any + Send + Sync>,
+    ) -> Arc<Self> {
+        Self::of(gpu, handle, Origin::Kept(keeps))
+    }
+
+    fn of(gpu: &'static Gpu, handle: *mut c_void, origin: Origin) -> Arc<Self> {
         let (lost, traffic) = (AtomicBool::new(false), Traffic::default());
-        Arc::new(Self {
-            raw: Raw(handle.cast()),
-            gpu,
-            origin: Origin::Theirs(keeps),
-            lost,
-            traffic,
-        })
+        Arc::new(Self { raw: Raw(handle.cast()), gpu, origin, lost, traffic })
     }
 
     #[inline]
@@ -168,10 +182,9 @@ fn is_idle(raw: Raw) -> Result<bool, DriverError> {
 
 impl Drop for CudaStream {
     fn drop(&mut self) {
-        if let Origin::Theirs(_) = self.origin {
-            return;
+        if let Origin::Ours = self.origin {
+            self.gpu.streams.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
         }
-        self.gpu.streams.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
     }
 }
 

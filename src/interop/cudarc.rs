@@ -58,6 +58,19 @@ fn of_slice<Tag>(
     Ok(Stream::of(device, raw))
 }
 
+/// The GPU of a stream that is known by CUDA's handle.
+fn of_handle<Tag>(
+    device: &Cuda<Tag>,
+    handle: *mut c_void,
+    operation: &'static str,
+    site: Site,
+) -> Result<&'static Gpu> {
+    if handle.addr() == PER_THREAD {
+        return Err(NotAdoptable::new(operation, AdoptFault::PerThreadStream, site).into());
+    }
+    Gpu::open(device.ordinal())
+}
+
 impl<Tag> Stream<Cuda<Tag>> {
     /// A stream that cudarc made, the legacy default stream too (`context.default_stream()`). What is
     /// enqueued here is in that stream, in one order with what cudarc enqueues on it, and it stays until
@@ -88,13 +101,27 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// never.
     #[track_caller]
     pub unsafe fn from_raw(device: &Cuda<Tag>, handle: *mut c_void) -> Result<Self> {
-        if handle.addr() == PER_THREAD {
-            let (operation, fault) = ("Stream::from_raw", AdoptFault::PerThreadStream);
-            return Err(NotAdoptable::new(operation, fault, Site::caller()).into());
-        }
-        let gpu = Gpu::open(device.ordinal())?;
+        let gpu = of_handle(device, handle, "Stream::from_raw", Site::caller())?;
         // SAFETY: the caller's promise.
         let raw = unsafe { CudaStream::adopt(gpu, handle, None) };
+        Ok(Self::of(device, raw))
+    }
+
+    /// The current stream of a library, kept by `keeps`.
+    ///
+    /// # Safety
+    /// It is a stream of the primary context of `device`, and there for as long as `keeps` is.
+    #[cfg(feature = "python")]
+    #[track_caller]
+    pub(super) unsafe fn current(
+        device: &Cuda<Tag>,
+        handle: usize,
+        keeps: Box<dyn std::any::Any + Send + Sync>,
+    ) -> Result<Self> {
+        let handle = std::ptr::with_exposed_provenance_mut(handle);
+        let gpu = of_handle(device, handle, "current_stream", Site::caller())?;
+        // SAFETY: the caller's promise.
+        let raw = unsafe { CudaStream::keep(gpu, handle, keeps) };
         Ok(Self::of(device, raw))
     }
 

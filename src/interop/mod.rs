@@ -7,8 +7,17 @@
 pub mod candle;
 #[cfg(feature = "cuda")]
 mod cudarc;
+mod tensor;
+
+#[cfg(feature = "cupy")]
+pub mod cupy;
 #[cfg(feature = "dlpack")]
 pub mod dlpack;
-mod tensor;
+#[cfg(feature = "numpy")]
+pub mod numpy;
+#[cfg(feature = "python")]
+pub mod python;
+#[cfg(feature = "torch")]
+pub mod torch;
 
 pub use tensor::{Described, Tensor, TensorPlace};

@@ -27,7 +27,7 @@ unsafe impl Send for Managed {}
 impl Managed {
     /// # Safety
     /// The tensor is there, and its deleter has not been called, which nobody else does.
-    unsafe fn new<F: ManagedTensor>(tensor: NonNull<F>) -> Self {
+    pub(in crate::interop) unsafe fn new<F: ManagedTensor>(tensor: NonNull<F>) -> Self {
         Self { tensor: tensor.cast(), delete: delete::<F> }
     }
 }

@@ -23,3 +23,6 @@ pub use export::{Export, Exportable, export};
 pub use import::{Managed, import, import_on};
 pub use layout::Layout;
 pub use stream::ConsumerStream;
+
+#[cfg(feature = "python")]
+pub(in crate::interop) use export::Outside;

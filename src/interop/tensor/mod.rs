@@ -84,6 +84,13 @@ impl<O> Tensor<O> {
         self.owner
     }
 
+    /// The same, kept by what holds the owner.
+    #[cfg(feature = "python")]
+    pub(in crate::interop) fn map_owner<P>(self, hold: impl FnOnce(O) -> P) -> Tensor<P> {
+        let Self { described, len, owner } = self;
+        Tensor { described, len, owner: hold(owner) }
+    }
+
     /// A buffer of the elements, in the order in which they lie in memory; nothing is copied. Local; the
     /// host does not wait: what is on the tensor's stream now comes before what the buffer is used for.
     /// [`into_inner`](DynBuffer::into_inner) gives the owner back.

@@ -1,0 +1,163 @@
+//! CuPy's arrays, through Python.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+use super::python::{self, Order, Shape, elements, numbers, type_name};
+use super::{Described, Tensor, TensorPlace};
+use crate::error::{AdoptFault, Error, NotAdoptable, Site};
+use crate::{Cuda, DType, Result, Stream};
+
+const LIBRARY: &str = "cupy";
+
+/// CuPy's names of NCCL's data types.
+const DTYPES: [(&str, DType); 10] = [
+    ("float32", DType::F32),
+    ("float64", DType::F64),
+    ("float16", DType::F16),
+    ("int64", DType::I64),
+    ("int32", DType::I32),
+    ("uint8", DType::U8),
+    ("int8", DType::I8),
+    ("uint32", DType::U32),
+    ("uint64", DType::U64),
+    ("bfloat16", DType::Bf16),
+];
+
+/// What is looked up once.
+struct Cupy {
+    array: Py<PyType>,
+    dtypes: Vec<(Py<PyAny>, DType)>,
+    /// From a GPU's ordinal to its current stream.
+    current_stream: Py<PyAny>,
+}
+
+impl Cupy {
+    fn get(py: Python<'_>) -> PyResult<&'static Self> {
+        static CUPY: PyOnceLock<Cupy> = PyOnceLock::new();
+        CUPY.get_or_try_init(py, || Self::look_up(py))
+    }
+
+    fn look_up(py: Python<'_>) -> PyResult<Self> {
+        let cupy = py.import("cupy")?;
+        // One object for each type that NumPy has itself.
+        let named = cupy.getattr("dtype")?;
+        let dtypes = DTYPES.iter().filter_map(|(name, dtype)| {
+            let object = named.call1((*name,)).ok()?;
+            Some((object.unbind(), *dtype))
+        });
+        Ok(Self {
+            dtypes: dtypes.collect(),
+            array: cupy.getattr("ndarray")?.cast_into::<PyType>()?.unbind(),
+            current_stream: cupy.getattr("cuda")?.getattr("get_current_stream")?.unbind(),
+        })
+    }
+
+    /// The element type of that `cupy.dtype`: most are one object each, the others are equal.
+    fn dtype(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
+        if let Some((_, dtype)) = self.dtypes.iter().find(|(known, _)| known.is(object)) {
+            return Ok(Some(*dtype));
+        }
+        for (known, dtype) in &self.dtypes {
+            if object.eq(known)? {
+                return Ok(Some(*dtype));
+            }
+        }
+        Ok(None)
+    }
+
+    /// CuPy's current stream on a GPU.
+    fn stream<'py>(&self, py: Python<'py>, ordinal: u32) -> PyResult<Bound<'py, PyAny>> {
+        self.current_stream.bind(py).call1((ordinal,))
+    }
+
+    fn describe(&self, x: &Bound<'_, PyAny>) -> PyResult<Result<Described, AdoptFault>> {
+        let py = x.py();
+        if !x.is_instance(self.array.bind(py))? {
+            return Ok(Err(AdoptFault::NotATensor { found: type_name(x) }));
+        }
+        let found = x.getattr(intern!(py, "dtype"))?;
+        let Some(dtype) = self.dtype(&found)? else {
+            return Ok(Err(AdoptFault::NoSuchType { found: found.to_string() }));
+        };
+        let shape: Vec<usize> = numbers(&x.getattr(intern!(py, "shape"))?)?;
+        let bytes: Vec<isize> = numbers(&x.getattr(intern!(py, "strides"))?)?;
+        let strides = match elements(&shape, &bytes, dtype) {
+            Ok(strides) => Some(strides),
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let data = x.getattr(intern!(py, "data"))?;
+        let address = data.getattr(intern!(py, "ptr"))?.extract()?;
+        let ordinal = data.getattr(intern!(py, "device_id"))?.extract()?;
+        let stream = self.stream(py, ordinal)?.getattr(intern!(py, "ptr"))?.extract()?;
+        let (library, place) = (LIBRARY, TensorPlace::OnGpu { ordinal, stream: Some(stream) });
+        Ok(Ok(Described { library, address, dtype, shape, strides, place, writable: true }))
+    }
+}
+
+/// A `cupy.ndarray`, without a copy. The tensor keeps the object and notes CuPy's current stream of this
+/// thread: our first use comes after what is on it, and what is enqueued there after a loan comes after our
+/// last use. That stream must be there as long as the tensor is lent. Local; the host does not wait.
+///
+/// # Errors
+/// [`Error::NotAdoptable`], with the words of CuPy that mend it: no array; a data type that NCCL does not
+/// have; no elements; elements that are not one piece of memory. [`Error::Other`]: CuPy cannot be imported,
+/// or raised an exception.
+#[track_caller]
+pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
+    let site = Site::caller();
+    let described = Cupy::get(x.py()).and_then(|cupy| cupy.describe(x));
+    python::tensor(x, LIBRARY, described.map_err(Error::other)?, site)
+}
+
+/// A `cupy.ndarray` of that shape in memory of NCCL's. Without a data type it has CuPy's default one,
+/// `float64`. The memory goes back when the array, its views, and the windows and buffers over it are gone.
+/// Its elements are zero.
+///
+/// [`resolve`] and [`Tensor::nccl_on`] make of it a buffer that can back a window.
+///
+/// # Errors
+/// The memory cannot be had; a data type that this CuPy does not have.
+#[track_caller]
+pub fn empty<'py, Tag: 'static>(
+    py: Python<'py>,
+    device: &Cuda<Tag>,
+    shape: impl Into<Shape>,
+    dtype: Option<DType>,
+    order: Order,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = dtype.unwrap_or(DType::F64);
+    let memory = python::allocate(py, device, shape.into(), dtype, order)?;
+    py.import(intern!(py, "cupy"))?.call_method1(intern!(py, "from_dlpack"), (memory,))
+}
+
+/// The data type that a `cupy.dtype` names.
+///
+/// # Errors
+/// [`Error::NotAdoptable`]: NCCL does not have it.
+#[track_caller]
+pub fn dtype(object: &Bound<'_, PyAny>) -> Result<DType> {
+    let found = Cupy::get(object.py()).and_then(|cupy| cupy.dtype(object));
+    found.map_err(Error::other)?.ok_or_else(|| {
+        let fault = AdoptFault::NoSuchType { found: object.to_string() };
+        NotAdoptable::new("dtype", fault, Site::caller()).of(LIBRARY).into()
+    })
+}
+
+/// CuPy's current stream of this thread on that GPU (`cupy.cuda.get_current_stream`), whose object is
+/// kept: what is enqueued on it is in one order with what CuPy enqueues.
+///
+/// # Errors
+/// [`Error::NotAdoptable`] for CUDA's per-thread default stream.
+#[track_caller]
+pub fn current_stream<Tag>(py: Python<'_>, device: &Cuda<Tag>) -> Result<Stream<Cuda<Tag>>> {
+    let found = Cupy::get(py).and_then(|cupy| {
+        let stream = cupy.stream(py, device.ordinal())?;
+        Ok((stream.getattr(intern!(py, "ptr"))?.extract()?, stream.unbind()))
+    });
+    let (handle, object): (usize, Py<PyAny>) = found.map_err(Error::other)?;
+    // SAFETY: CuPy uses primary contexts, and a stream of its own is there as long as its object.
+    unsafe { Stream::current(device, handle, Box::new(object)) }
+}

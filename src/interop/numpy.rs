@@ -1,0 +1,134 @@
+//! NumPy's arrays, through Python, for host devices.
+//!
+//! [`resolve`] reads one attribute, `__array_struct__`, which has all that there is to know.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyType};
+
+use super::python::{self, Order, Shape, dtype_of, elements, type_name};
+use super::{Described, Tensor, TensorPlace};
+use crate::error::{AdoptFault, Error, Site};
+use crate::{DType, Device, Result};
+
+const LIBRARY: &str = "numpy";
+
+/// `PyArrayInterface` of the array interface, version 3.
+#[repr(C)]
+struct ArrayStruct {
+    two: c_int,
+    axes: c_int,
+    kind: c_char,
+    size: c_int,
+    flags: c_int,
+    shape: *const isize,
+    /// In bytes.
+    strides: *const isize,
+    data: *mut c_void,
+    descr: *mut c_void,
+}
+
+const C_ORDER: c_int = 0x1;
+const NATIVE: c_int = 0x200;
+const WRITEABLE: c_int = 0x400;
+
+/// A `numpy.ndarray`, without a copy. The tensor keeps the object. Local; the host does not wait.
+///
+/// The object must keep its memory meanwhile: Python can take it away (`x.resize(.., refcheck=False)`).
+///
+/// # Errors
+/// [`Error::NotAdoptable`], with the words of NumPy that mend it: no array; a data type that NCCL does not
+/// have (`bool`, `int16`, complex ones) or of the other byte order; no elements; elements that are not one
+/// piece of memory. [`Error::Other`]: NumPy cannot be imported.
+#[track_caller]
+pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
+    let site = Site::caller();
+    python::tensor(x, LIBRARY, describe(x).map_err(Error::other)?, site)
+}
+
+fn describe(x: &Bound<'_, PyAny>) -> PyResult<Result<Described, AdoptFault>> {
+    static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = x.py();
+    if !x.is_instance(ARRAY.import(py, LIBRARY, "ndarray")?)? {
+        return Ok(Err(AdoptFault::NotATensor { found: type_name(x) }));
+    }
+    let capsule = x.getattr(intern!(py, "__array_struct__"))?.cast_into::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(None)?.cast::<ArrayStruct>();
+    // SAFETY: NumPy's own array has a structure of this kind in this capsule, which is kept meanwhile.
+    let array = unsafe { pointer.as_ref() };
+    // The number of axes and the size are not negative.
+    let (axes, size) = (array.axes as usize, array.size as usize);
+    // SAFETY: there are so many.
+    let shape = unsafe { axis(array.shape, axes) }.iter().map(|&n| n as usize).collect::<Vec<_>>();
+    let known = dtype_of(array.kind as u8 as char, size).filter(|_| array.flags & NATIVE != 0);
+    let dtype = match known {
+        Some(dtype) => dtype,
+        None => match of_extension(x)? {
+            Ok(dtype) => dtype,
+            Err(fault) => return Ok(Err(fault)),
+        },
+    };
+    let strides = if array.flags & C_ORDER != 0 {
+        None
+    } else {
+        // SAFETY: there are so many.
+        match elements(&shape, unsafe { axis(array.strides, axes) }, dtype) {
+            Ok(strides) => Some(strides),
+            Err(fault) => return Ok(Err(fault)),
+        }
+    };
+    let (library, address) = (LIBRARY, array.data.expose_provenance());
+    let (place, writable) = (TensorPlace::OnHost { pinned: false }, array.flags & WRITEABLE != 0);
+    Ok(Ok(Described { library, address, dtype, shape, strides, place, writable }))
+}
+
+/// # Safety
+/// There are so many numbers, and they stay.
+unsafe fn axis<'n>(start: *const isize, axes: usize) -> &'n [isize] {
+    if axes == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(start, axes) }
+}
+
+/// The types that `ml_dtypes` adds to NumPy.
+const EXTENSIONS: [(&str, DType); 3] =
+    [("bfloat16", DType::Bf16), ("float8_e4m3fn", DType::F8E4M3), ("float8_e5m2", DType::F8E5M2)];
+
+/// The data type of an array whose kind does not say it.
+fn of_extension(x: &Bound<'_, PyAny>) -> PyResult<Result<DType, AdoptFault>> {
+    let found = x.getattr(intern!(x.py(), "dtype"))?;
+    let name = found.getattr(intern!(x.py(), "name"))?.to_string();
+    let known = EXTENSIONS.iter().find(|(known, _)| *known == name);
+    let fault = || AdoptFault::NoSuchType { found: found.to_string() };
+    Ok(known.map(|(_, dtype)| *dtype).ok_or_else(fault))
+}
+
+/// A `numpy.ndarray` of that shape in memory of NCCL's, for a host device. Without a data type it has NumPy's
+/// default one, `float64`; those that NumPy does not have itself take Python's `ml_dtypes`. The memory goes
+/// back when the array, its views, and the windows and buffers over it are gone. Its elements are zero.
+///
+/// [`resolve`] and [`Tensor::nccl_on`] make of it a buffer that can back a window.
+///
+/// # Errors
+/// The memory cannot be had, or is a GPU's; `ml_dtypes` is not there.
+#[track_caller]
+pub fn empty<'py, D: Device + 'static>(
+    py: Python<'py>,
+    device: &D,
+    shape: impl Into<Shape>,
+    dtype: Option<DType>,
+    order: Order,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = dtype.unwrap_or(DType::F64);
+    let extension = EXTENSIONS.iter().find(|(_, known)| *known == dtype);
+    let extension =
+        extension.map(|(name, _)| py.import("ml_dtypes")?.getattr(*name)).transpose()?;
+    let memory = python::allocate(py, device, shape.into(), dtype, order)?;
+    let x = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "asarray"), (memory,))?;
+    extension.map_or(Ok(x.clone()), |dtype| x.call_method1(intern!(py, "view"), (dtype,)))
+}

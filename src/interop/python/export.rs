@@ -1,0 +1,254 @@
+//! Our memory as an object of Python's.
+
+use std::ffi::CStr;
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
+
+use super::{Order, Shape};
+use crate::interop::dlpack::{
+    self, ConsumerStream, DLManagedTensor, DLManagedTensorVersioned, Export, Exportable, Layout,
+    Managed, ManagedTensor, Outside,
+};
+use crate::{DType, Device, DynBuffer, Result};
+
+const VERSIONED: &CStr = c"dltensor_versioned";
+const UNVERSIONED: &CStr = c"dltensor";
+
+/// A buffer as an object that Python's libraries take without a copy: it has `__dlpack__` and, by where it
+/// is, `__cuda_array_interface__` version 3 or `__array_interface__`. The memory goes back when the object
+/// and what was made of it are gone.
+///
+/// What a library is given comes after what was enqueued on the buffer: on a GPU the consumer's stream
+/// waits, on the host the consumer does, without the interpreter.
+///
+/// # Errors
+/// The shape does not have all of the buffer's elements.
+#[track_caller]
+pub fn export<B: Exportable + Send + 'static>(
+    py: Python<'_>,
+    buffer: B,
+    shape: impl Into<Shape>,
+    order: Order,
+) -> PyResult<Bound<'_, PyAny>> {
+    let layout = match order {
+        Order::C => Layout::C,
+        Order::F => Layout::F,
+    };
+    let shared = dlpack::export(buffer, &shape.into().0, layout)?;
+    let memory = Memory { outside: shared.outside()?, shared: Mutex::new(Box::new(shared)) };
+    Ok(Bound::new(py, memory)?.into_any())
+}
+
+/// Memory of NCCL's, as an object to make a library's own of.
+#[allow(dead_code, reason = "unused without a library's module")]
+#[track_caller]
+pub(in crate::interop) fn allocate<'py, D: Device + 'static>(
+    py: Python<'py>,
+    device: &D,
+    shape: Shape,
+    dtype: DType,
+    order: Order,
+) -> PyResult<Bound<'py, PyAny>> {
+    // One that does not fit into memory is refused where it is allocated.
+    let len = shape.0.iter().fold(1_usize, |len, &n| len.saturating_mul(n));
+    let buffer = py.detach(|| DynBuffer::nccl_zeros(device, dtype, len))?;
+    export(py, buffer, shape, order)
+}
+
+/// A buffer that can be exported more than once.
+trait Shared: Send {
+    /// The host waits until nothing that was enqueued uses it, or the stream does.
+    fn order(&self, stream: Option<ConsumerStream>) -> Result<()>;
+
+    fn versioned(&self) -> Result<NonNull<DLManagedTensorVersioned>>;
+
+    fn unversioned(&self) -> Result<NonNull<DLManagedTensor>>;
+}
+
+impl<B: Exportable + Send> Shared for Export<B> {
+    fn order(&self, stream: Option<ConsumerStream>) -> Result<()> {
+        match stream {
+            None => self.wait(),
+            // SAFETY: the consumer names a stream of the tensor's GPU, by the protocol.
+            Some(stream) => unsafe { self.order_before(stream) },
+        }
+    }
+
+    fn versioned(&self) -> Result<NonNull<DLManagedTensorVersioned>> {
+        self.share()
+    }
+
+    fn unversioned(&self) -> Result<NonNull<DLManagedTensor>> {
+        self.share()
+    }
+}
+
+/// A buffer of typed-nccl.
+#[pyclass(frozen, module = "typed_nccl")]
+struct Memory {
+    shared: Mutex<Box<dyn Shared>>,
+    outside: Outside,
+}
+
+impl Memory {
+    fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&dyn Shared) -> R + Send) -> R {
+        py.detach(|| work(&**self.shared.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn is_cuda(&self) -> bool {
+        self.outside.device.device_type != 1
+    }
+
+    /// What both array interfaces say.
+    fn interface<'py>(&self, py: Python<'py>, typestr: &str) -> PyResult<Bound<'py, PyDict>> {
+        let Outside { address, dtype, shape, strides, .. } = &self.outside;
+        let bytes = strides.iter().map(|stride| stride * dtype.size() as i64);
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("typestr", typestr)?;
+        interface.set_item("shape", PyTuple::new(py, shape)?)?;
+        interface.set_item("strides", PyTuple::new(py, bytes.collect::<Vec<_>>())?)?;
+        interface.set_item("data", (*address, false))?;
+        Ok(interface)
+    }
+}
+
+#[pymethods]
+impl Memory {
+    #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<i64>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        if copy == Some(true) || dl_device.is_some_and(|device| device != self.__dlpack_device__())
+        {
+            return Err(PyBufferError::new_err("the memory is given as it is, not as a copy"));
+        }
+        let stream = match self.is_cuda() {
+            true => Some(ConsumerStream::from_protocol(stream)?),
+            false => None,
+        };
+        let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
+        let given = self.with(py, |shared| {
+            shared.order(stream)?;
+            Ok::<_, crate::Error>(match is_versioned {
+                true => Given::Versioned(shared.versioned()?),
+                false => Given::Unversioned(shared.unversioned()?),
+            })
+        })?;
+        match given {
+            Given::Versioned(tensor) => capsule(py, tensor, VERSIONED, let_go_versioned),
+            Given::Unversioned(tensor) => capsule(py, tensor, UNVERSIONED, let_go_unversioned),
+        }
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (self.outside.device.device_type.cast_signed(), self.outside.device.device_id)
+    }
+
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let typestr = typestr(self.outside.dtype).filter(|_| self.is_cuda());
+        let typestr = typestr.ok_or_else(|| no("__cuda_array_interface__"))?;
+        let legacy = ConsumerStream::LEGACY;
+        self.with(py, |shared| shared.order(Some(legacy)))?;
+        let interface = self.interface(py, typestr)?;
+        interface.set_item("stream", legacy.to_protocol())?;
+        Ok(interface)
+    }
+
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if self.is_cuda() {
+            return Err(no("__array_interface__"));
+        }
+        self.with(py, |shared| shared.order(None))?;
+        let raw = if self.outside.dtype.size() == 1 { "|V1" } else { "|V2" };
+        self.interface(py, typestr(self.outside.dtype).unwrap_or(raw))
+    }
+}
+
+/// A managed tensor, on its way into a capsule.
+enum Given {
+    Versioned(NonNull<DLManagedTensorVersioned>),
+    Unversioned(NonNull<DLManagedTensor>),
+}
+
+// SAFETY: a managed tensor of ours may be deleted on any thread.
+unsafe impl Send for Given {}
+
+fn no(interface: &str) -> PyErr {
+    PyAttributeError::new_err(format!(
+        "this memory, of this type, has no `{interface}`: use `__dlpack__`"
+    ))
+}
+
+/// An array interface's name of the type; none for those that NumPy itself lacks.
+fn typestr(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
+        DType::I8 => "|i1",
+        DType::U8 => "|u1",
+        DType::I32 => "<i4",
+        DType::U32 => "<u4",
+        DType::I64 => "<i8",
+        DType::U64 => "<u8",
+        DType::F16 => "<f2",
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::Bf16 | DType::F8E4M3 | DType::F8E5M2 => return None,
+    })
+}
+
+/// A capsule of a managed tensor, which deletes it if nobody takes it.
+fn capsule<'py, F: ManagedTensor>(
+    py: Python<'py>,
+    tensor: NonNull<F>,
+    name: &'static CStr,
+    let_go: unsafe extern "C" fn(*mut ffi::PyObject),
+) -> PyResult<Bound<'py, PyCapsule>> {
+    // SAFETY: the pointer is valid until the destructor has run, which fits it; any thread may run that.
+    let made = unsafe {
+        PyCapsule::new_with_pointer_and_destructor(py, tensor.cast(), name, Some(let_go))
+    };
+    if made.is_err() {
+        // SAFETY: nobody else has it.
+        drop(unsafe { Managed::new(tensor) });
+    }
+    made
+}
+
+unsafe extern "C" fn let_go_versioned(capsule: *mut ffi::PyObject) {
+    // SAFETY: Python gives a destructor its capsule, whose pointer goes with that name.
+    unsafe { let_go::<DLManagedTensorVersioned>(capsule, VERSIONED) };
+}
+
+unsafe extern "C" fn let_go_unversioned(capsule: *mut ffi::PyObject) {
+    // SAFETY: as above.
+    unsafe { let_go::<DLManagedTensor>(capsule, UNVERSIONED) };
+}
+
+/// Deletes what a capsule has, if nobody took it: who takes it renames the capsule.
+///
+/// # Safety
+/// It is a capsule, which under that name has a managed tensor of that form.
+unsafe fn let_go<F: ManagedTensor>(capsule: *mut ffi::PyObject, name: &'static CStr) {
+    // SAFETY: the caller's promise.
+    if unsafe { ffi::PyCapsule_IsValid(capsule, name.as_ptr()) } == 0 {
+        return;
+    }
+    // SAFETY: it has a pointer of that name.
+    let tensor = unsafe { ffi::PyCapsule_GetPointer(capsule, name.as_ptr()) };
+    if let Some(tensor) = NonNull::new(tensor) {
+        // SAFETY: nobody took it.
+        drop(unsafe { Managed::new(tensor.cast::<F>()) });
+    }
+}

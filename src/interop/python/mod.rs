@@ -1,0 +1,41 @@
+//! Tensors of Python's libraries.
+//!
+//! [`torch`](super::torch), [`cupy`](super::cupy) and [`numpy`](super::numpy) know their library; [`resolve`]
+//! takes what speaks DLPack or has a `__cuda_array_interface__`, and [`export`] makes such an object.
+//!
+//! An extension resolves its arguments while it holds the interpreter, and communicates without it: a rank
+//! that waits for another one in the same interpreter would keep it from running.
+//!
+//! ```ignore
+//! #[pyclass(frozen)]
+//! struct Rank(Mutex<Communicator<Host>>);
+//!
+//! #[pymethods]
+//! impl Rank {
+//!     fn sum_in_place(&self, x: &Bound<'_, PyAny>) -> PyResult<()> {
+//!         let mut tensor = torch::resolve(x)?;
+//!         x.py().detach(|| {
+//!             let comm = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+//!             comm.device().lend(&mut tensor, |x| comm.all_reduce_in_place(x, Sum))
+//!         })?;
+//!         Ok(())
+//!     }
+//! }
+//! ```
+//!
+//! `abi3` and `extension-module` of pyo3 are for the extension to choose. What a tensor keeps is let go
+//! without the interpreter where a thread of ours does it: then the object dies when pyo3 runs next.
+
+mod errors;
+mod export;
+mod resolve;
+mod shape;
+
+pub use export::export;
+pub use resolve::{Foreign, resolve};
+pub use shape::{Order, Shape};
+
+#[allow(unused_imports, reason = "each library's module uses what it needs")]
+pub(super) use export::allocate;
+#[allow(unused_imports, reason = "each library's module uses what it needs")]
+pub(super) use resolve::{dtype_of, elements, numbers, tensor, type_name};

@@ -1,0 +1,72 @@
+//! Shapes and orders, as Python gives them too.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+/// In what order the elements lie in memory. From Python: `"C"` or `"F"`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// The last index is the fastest.
+    #[default]
+    C,
+    /// The first index is the fastest (Fortran).
+    F,
+}
+
+/// How many elements there are along each dimension. From Python: an integer, or a tuple or list of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shape(pub(super) Vec<usize>);
+
+impl From<usize> for Shape {
+    fn from(len: usize) -> Self {
+        Self(vec![len])
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dimensions: [usize; N]) -> Self {
+        Self(dimensions.to_vec())
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(dimensions: &[usize]) -> Self {
+        Self(dimensions.to_vec())
+    }
+}
+
+impl From<Vec<usize>> for Shape {
+    fn from(dimensions: Vec<usize>) -> Self {
+        Self(dimensions)
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Shape {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(len) = object.extract::<usize>() {
+            return Ok(Self::from(len));
+        }
+        object.extract::<Vec<usize>>().map(Self).map_err(|_| {
+            PyTypeError::new_err(format!(
+                "a shape is an integer that is not negative, or a tuple of them, and not {}",
+                object.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string())
+            ))
+        })
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Order {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract::<String>()?.as_str() {
+            "C" => Ok(Self::C),
+            "F" => Ok(Self::F),
+            other => {
+                Err(PyValueError::new_err(format!("an order is \"C\" or \"F\", and not {other:?}")))
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! PyTorch's tensors, through Python.
+//!
+//! [`resolve`] reads a handful of attributes that torch answers from C, by names and data types that are
+//! looked up once.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+use super::python::{self, Order, Shape, numbers, type_name};
+use super::{Described, Tensor, TensorPlace};
+use crate::error::{AdoptFault, Error, NotAdoptable, Site};
+use crate::{DType, Device, Result};
+
+const LIBRARY: &str = "torch";
+
+/// torch's names of NCCL's data types. An old torch lacks the last ones.
+const DTYPES: [(&str, DType); 12] = [
+    ("float32", DType::F32),
+    ("bfloat16", DType::Bf16),
+    ("float16", DType::F16),
+    ("float64", DType::F64),
+    ("int64", DType::I64),
+    ("int32", DType::I32),
+    ("uint8", DType::U8),
+    ("int8", DType::I8),
+    ("float8_e4m3fn", DType::F8E4M3),
+    ("float8_e5m2", DType::F8E5M2),
+    ("uint32", DType::U32),
+    ("uint64", DType::U64),
+];
+
+/// What is looked up once.
+struct Torch {
+    tensor: Py<PyType>,
+    strided: Py<PyAny>,
+    dtypes: Vec<(Py<PyAny>, DType)>,
+    /// From a GPU's ordinal to the handle of its current stream; a torch without CUDA has none.
+    current_stream: Option<Py<PyAny>>,
+}
+
+impl Torch {
+    fn get(py: Python<'_>) -> PyResult<&'static Self> {
+        static TORCH: PyOnceLock<Torch> = PyOnceLock::new();
+        TORCH.get_or_try_init(py, || Self::look_up(py))
+    }
+
+    fn look_up(py: Python<'_>) -> PyResult<Self> {
+        let torch = py.import("torch")?;
+        let mut dtypes = Vec::new();
+        for (name, dtype) in DTYPES {
+            if let Some(object) = torch.getattr_opt(name)? {
+                dtypes.push((object.unbind(), dtype));
+            }
+        }
+        let current_stream = torch.getattr("_C")?.getattr_opt("_cuda_getCurrentRawStream")?;
+        Ok(Self {
+            tensor: torch.getattr("Tensor")?.cast_into::<PyType>()?.unbind(),
+            strided: torch.getattr("strided")?.unbind(),
+            dtypes,
+            current_stream: current_stream.map(Bound::unbind),
+        })
+    }
+
+    /// The element type of that `torch.dtype`.
+    fn dtype(&self, object: &Bound<'_, PyAny>) -> Option<DType> {
+        self.dtypes.iter().find(|(known, _)| known.is(object)).map(|(_, dtype)| *dtype)
+    }
+
+    fn stream(&self, py: Python<'_>, ordinal: u32) -> PyResult<usize> {
+        match &self.current_stream {
+            Some(current) => current.bind(py).call1((ordinal,))?.extract(),
+            None => {
+                Err(pyo3::exceptions::PyRuntimeError::new_err("this torch was built without CUDA"))
+            }
+        }
+    }
+
+    fn describe(&self, x: &Bound<'_, PyAny>) -> PyResult<Result<Described, AdoptFault>> {
+        let py = x.py();
+        if !x.is_instance(self.tensor.bind(py))? {
+            return Ok(Err(AdoptFault::NotATensor { found: type_name(x) }));
+        }
+        let layout = x.getattr(intern!(py, "layout"))?;
+        if !layout.is(&self.strided) {
+            return Ok(Err(AdoptFault::Sparse { layout: layout.to_string() }));
+        }
+        let found = x.getattr(intern!(py, "dtype"))?;
+        let Some(dtype) = self.dtype(&found) else {
+            return Ok(Err(AdoptFault::NoSuchType { found: found.to_string() }));
+        };
+        if x.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
+            return Ok(Err(AdoptFault::Lazy { bit: "negative" }));
+        }
+        if x.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
+            return Ok(Err(AdoptFault::RequiresGrad));
+        }
+        let place = if x.getattr(intern!(py, "is_cuda"))?.is_truthy()? {
+            let ordinal = x.call_method0(intern!(py, "get_device"))?.extract()?;
+            TensorPlace::OnGpu { ordinal, stream: Some(self.stream(py, ordinal)?) }
+        } else if x.getattr(intern!(py, "is_cpu"))?.is_truthy()? {
+            TensorPlace::OnHost { pinned: false }
+        } else {
+            let found = x.getattr(intern!(py, "device"))?.to_string();
+            return Ok(Err(AdoptFault::NoSuchDevice { found }));
+        };
+        let shape = numbers(&x.getattr(intern!(py, "shape"))?)?;
+        let strides = match x.call_method0(intern!(py, "is_contiguous"))?.is_truthy()? {
+            true => None,
+            false => Some(numbers(&x.call_method0(intern!(py, "stride"))?)?),
+        };
+        let address = x.call_method0(intern!(py, "data_ptr"))?.extract()?;
+        let library = LIBRARY;
+        Ok(Ok(Described { library, address, dtype, shape, strides, place, writable: true }))
+    }
+}
+
+/// A `torch.Tensor`, on the host or on a GPU, without a copy. The tensor keeps the object, and on a GPU
+/// notes torch's current stream of this thread: our first use comes after what is on it, and what is
+/// enqueued there after a loan comes after our last use. Local; the host does not wait.
+///
+/// The object must keep its memory meanwhile. Python can take it away (`x.data = y`, `x.set_(y)`,
+/// `storage.resize_(0)`), as it can from every extension.
+///
+/// # Errors
+/// [`Error::NotAdoptable`], with the words of torch that mend it: no tensor; sparse; a data type that NCCL
+/// does not have, complex ones, `bool` and `int16` among them; a negative that is still to be taken; a
+/// tensor that requires a gradient, a leaf too; a device that is neither a GPU nor the host (`meta`); no
+/// elements; elements that are not one piece of memory. [`Error::Other`]: torch cannot be imported, or
+/// raised an exception.
+#[track_caller]
+pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
+    let site = Site::caller();
+    let described = Torch::get(x.py()).and_then(|torch| torch.describe(x));
+    python::tensor(x, LIBRARY, described.map_err(Error::other)?, site)
+}
+
+/// A `torch.Tensor` of that shape in memory of NCCL's, on a GPU or on the host. Without a
+/// data type it has torch's default one (`torch.get_default_dtype()`). The memory goes back when the
+/// tensor, its views, and the windows and buffers over it are gone. Its elements are zero.
+///
+/// [`resolve`] and [`Tensor::nccl_on`] make of it a buffer that can back a window.
+///
+/// # Errors
+/// The memory cannot be had; a data type that this torch does not have.
+#[track_caller]
+pub fn empty<'py, D: Device + 'static>(
+    py: Python<'py>,
+    device: &D,
+    shape: impl Into<Shape>,
+    dtype: Option<DType>,
+    order: Order,
+) -> PyResult<Bound<'py, PyAny>> {
+    let torch = Torch::get(py)?;
+    let module = py.import(intern!(py, "torch"))?;
+    let default = || {
+        let object = module.call_method0("get_default_dtype")?;
+        self::dtype(&object).map_err(PyErr::from)
+    };
+    let dtype = dtype.map_or_else(default, Ok)?;
+    let Some((object, _)) = torch.dtypes.iter().find(|(_, known)| *known == dtype) else {
+        let fault = AdoptFault::NoSuchType { found: dtype.to_string() };
+        return Err(
+            Error::from(NotAdoptable::new("empty", fault, Site::caller()).of(LIBRARY)).into()
+        );
+    };
+    // DLPack came to 8-bit floats late.
+    let carried = if dtype.size() == 1 { DType::U8 } else { dtype };
+    let memory = python::allocate(py, device, shape.into(), carried, order)?;
+    let x = module.call_method1("from_dlpack", (memory,))?;
+    if carried == dtype { Ok(x) } else { x.call_method1("view", (object,)) }
+}
+
+/// The data type that a `torch.dtype` names.
+///
+/// # Errors
+/// [`Error::NotAdoptable`]: NCCL does not have it.
+#[track_caller]
+pub fn dtype(object: &Bound<'_, PyAny>) -> Result<DType> {
+    let torch = Torch::get(object.py()).map_err(Error::other)?;
+    torch.dtype(object).ok_or_else(|| {
+        let fault = AdoptFault::NoSuchType { found: object.to_string() };
+        NotAdoptable::new("dtype", fault, Site::caller()).of(LIBRARY).into()
+    })
+}
+
+/// torch's current stream of this thread on that GPU (`torch.cuda.current_stream`): what is enqueued on it
+/// is in one order with what torch enqueues.
+///
+/// # Errors
+/// A torch without CUDA; [`Error::NotAdoptable`] for CUDA's per-thread default stream.
+#[cfg(feature = "cuda")]
+#[track_caller]
+pub fn current_stream<Tag>(
+    py: Python<'_>,
+    device: &crate::Cuda<Tag>,
+) -> Result<crate::Stream<crate::Cuda<Tag>>> {
+    let handle = Torch::get(py).and_then(|torch| torch.stream(py, device.ordinal()));
+    // SAFETY: it is a stream of torch's, which uses primary contexts and keeps its streams for ever.
+    unsafe { crate::Stream::current(device, handle.map_err(Error::other)?, Box::new(())) }
+}

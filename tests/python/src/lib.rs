@@ -1,0 +1,128 @@
+//! What the cases of `cases.py` and `gpu.py` call: ranks, and what they do with arrays of Python's libraries.
+
+mod comm;
+mod held;
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use typed_nccl::interop::python::{self, Order, Shape};
+use typed_nccl::interop::{Tensor, TensorPlace, cupy, numpy, torch};
+use typed_nccl::{Cuda, DType, Host};
+
+#[pymodule]
+mod typed_nccl_tests {
+    #[pymodule_export]
+    use super::comm::Comm;
+    #[pymodule_export]
+    use super::held::{Held, Window};
+    #[pymodule_export]
+    use super::{Seat, describe, exported, resolve, resolve_loop, seat_at, seat_from_env, seats};
+}
+
+/// A place in a communicator.
+#[pyclass(frozen)]
+struct Seat(Mutex<Option<typed_nccl::Seat>>);
+
+impl From<typed_nccl::Seat> for Seat {
+    fn from(seat: typed_nccl::Seat) -> Self {
+        Self(Mutex::new(Some(seat)))
+    }
+}
+
+/// Seats of ranks in this process.
+#[pyfunction]
+fn seats(n: usize) -> Vec<Seat> {
+    typed_nccl::Seat::local(n).into_iter().map(Seat::from).collect()
+}
+
+/// A seat of ranks that meet by a file.
+#[pyfunction]
+fn seat_at(path: &str, rank: usize, size: usize) -> PyResult<Seat> {
+    Ok(typed_nccl::Seat::file(path, rank, size)?.into())
+}
+
+/// The seat that a launcher gives.
+#[pyfunction]
+fn seat_from_env() -> PyResult<Seat> {
+    Ok(typed_nccl::Seat::from_env()?.into())
+}
+
+type Object = Tensor<Py<PyAny>>;
+
+/// An array of that library's.
+fn named(x: &Bound<'_, PyAny>, library: &str) -> PyResult<Object> {
+    Ok(match library {
+        "torch" => torch::resolve(x)?,
+        "numpy" => numpy::resolve(x)?,
+        "cupy" => cupy::resolve(x)?,
+        other => return Err(PyValueError::new_err(format!("no library {other:?}"))),
+    })
+}
+
+fn dtype_named(name: &str) -> PyResult<DType> {
+    let known = DType::ALL.into_iter().find(|dtype| dtype.to_string() == name);
+    known.ok_or_else(|| PyValueError::new_err(format!("no data type {name:?}")))
+}
+
+/// What nccl4py's resolvers give: the address, how many elements, their type, and the GPU, if it is one.
+#[pyfunction]
+fn resolve(x: &Bound<'_, PyAny>, library: &str) -> PyResult<(usize, usize, u8, Option<u32>)> {
+    let x = named(x, library)?;
+    let ordinal = match x.place() {
+        TensorPlace::OnGpu { ordinal, .. } => Some(ordinal),
+        _ => None,
+    };
+    Ok((x.address(), x.len(), x.dtype() as u8, ordinal))
+}
+
+/// Nanoseconds of one `resolve` within Rust.
+#[pyfunction]
+fn resolve_loop(x: &Bound<'_, PyAny>, library: &str, n: u32) -> PyResult<f64> {
+    let resolve = match library {
+        "torch" => torch::resolve,
+        "numpy" => numpy::resolve,
+        _ => cupy::resolve,
+    };
+    let start = Instant::now();
+    for _ in 0..n {
+        std::hint::black_box(resolve(x)?);
+    }
+    Ok(start.elapsed().as_nanos() as f64 / f64::from(n))
+}
+
+/// Everything that is known of an array, in words; without a library, by DLPack or an array interface.
+#[pyfunction]
+#[pyo3(signature = (x, library = None))]
+fn describe<'py>(
+    x: &Bound<'py, PyAny>,
+    library: Option<&str>,
+) -> PyResult<(usize, String, Vec<usize>, Option<Vec<isize>>, String)> {
+    fn known<O>(x: &Tensor<O>) -> (usize, String, Vec<usize>, Option<Vec<isize>>, String) {
+        let (dtype, place) = (x.dtype().to_string(), format!("{:?}", x.place()));
+        (x.address(), dtype, x.shape().to_vec(), x.strides().map(<[_]>::to_vec), place)
+    }
+    Ok(match library {
+        Some(library) => known(&named(x, library)?),
+        None => known(&python::resolve(x)?),
+    })
+}
+
+/// Our memory, with the numbers from 0 on, as an object of Python's.
+#[pyfunction]
+#[pyo3(signature = (shape, order = Order::C, gpu = None))]
+fn exported(
+    py: Python<'_>,
+    shape: Vec<usize>,
+    order: Order,
+    gpu: Option<u32>,
+) -> PyResult<Bound<'_, PyAny>> {
+    let values: Vec<f32> = (0..shape.iter().product()).map(|n: usize| n as f32).collect();
+    let shape = Shape::from(shape);
+    match gpu {
+        None => python::export(py, Host::any(0)?.from_slice(&values)?, shape, order),
+        Some(gpu) => python::export(py, Cuda::any(gpu)?.from_slice(&values)?, shape, order),
+    }
+}
