@@ -59,6 +59,45 @@ pub(crate) fn dropped_communicators_end_by_themselves() -> Result<()> {
     again_and_again()
 }
 
+/// Kernels that NCCL stops have written nothing, and each thread that reads is told so; what was over
+/// before is there.
+pub(crate) fn each_thread_is_told_what_never_came() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| -> Result<()> {
+        let comm = connect(place, 40)?;
+        let n = comm.size() as f32;
+        let mut before = comm.device().from_slice(&[1.0_f32; 1000])?;
+        comm.all_reduce_in_place(&mut before, Sum)?;
+        comm.sync(comm.stream())?;
+        comm.barrier()?;
+        if comm.rank().index() == 1 {
+            comm.abort_because("it has seen enough");
+            return Ok(());
+        }
+        let mut data = Vec::new();
+        let streams = [comm.device().stream()?, comm.device().stream()?];
+        for stream in &streams {
+            let mut x = comm.device().from_slice(&[1.0_f32; 1000])?;
+            // Rank 1 never comes; this one may know by now.
+            if comm.on(stream).all_reduce_in_place(&mut x, Sum).is_ok() {
+                data.push(x);
+            }
+        }
+        drop(comm);
+        thread::scope(|scope| {
+            for x in data {
+                scope.spawn(move || {
+                    for _ in 0..2 {
+                        x.to_vec().expect_err("the sum never came");
+                    }
+                });
+            }
+        });
+        assert_eq!(before.to_vec()?, [n; 1000]);
+        Ok(())
+    })
+    .map(drop)
+}
+
 pub(crate) fn an_abort_ends_the_others_waits() -> Result<()> {
     let started = Instant::now();
     let n = ranks()?;

@@ -85,6 +85,7 @@ const TESTS: &[Test] = tests! {
     lifecycle::again_and_again: 1, 60;
     lifecycle::dropped_communicators_end_by_themselves: 1, 60;
     lifecycle::an_abort_ends_the_others_waits: 2, 60;
+    lifecycle::each_thread_is_told_what_never_came: 2, 60;
     lifecycle::a_panic_ends_the_others_waits: 2, 60;
     lifecycle::an_error_is_told_to_the_others: 2, 60;
     lifecycle::a_deadline_names_who_is_missing: 2, 60;
