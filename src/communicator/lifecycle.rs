@@ -128,8 +128,10 @@ impl<W: World, S: State> Communicator<W, S> {
         }
     }
 
-    /// Ends it now, from every state: what is enqueued may or may not happen. Local; never waits
-    /// for the other ranks, who get [`Error::PeerFailed`]. NCCL: `ncclCommAbort`.
+    /// Ends it now, from every state: what is enqueued may or may not happen, and reading what it was to
+    /// write is an error. On a GPU that holds for all that its streams have not done, your own work
+    /// too: `stream.sync()` before keeps that. Local; never waits for the other ranks, who get
+    /// [`Error::PeerFailed`]. NCCL: `ncclCommAbort`.
     #[track_caller]
     pub fn abort(self) -> Communicator<W, Aborted> {
         self.abort_because("`abort()` was called")

@@ -89,7 +89,8 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
     /// the deadline of the communicators that used those streams.
     ///
     /// # Errors
-    /// What went wrong on those streams, once; a passed deadline; an abort.
+    /// What went wrong on those streams, once; a passed deadline; an abort. Each time, until it is written
+    /// anew: that the communicator which was to write it ended before.
     #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.all().to_vec()
