@@ -547,7 +547,7 @@ pub unsafe trait Lifecycle: Launches {
 
     /// Starts to join; the host does not wait. Called by all ranks of `id`. What is dropped before
     /// it is [`joined`](Self::joined) ends by itself. A rank of a child passes what
-    /// [`divide`](Self::divide) gave it.
+    /// [`divide`](Self::divide) gave it, one of a communicator that another library made what takes it.
     ///
     /// # Errors
     /// The communicator cannot be made.
@@ -558,6 +558,12 @@ pub unsafe trait Lifecycle: Launches {
     /// # Errors
     /// The communicator cannot be made.
     fn joined(joining: &mut Self::Joining) -> Result<Option<Self::Comm>>;
+
+    /// A communicator that was [`joined`](Self::joined) is used from here on. Before that, one that another
+    /// library made stays that library's, whatever becomes of this one.
+    fn keep(comm: &Self::Comm) {
+        let _ = comm;
+    }
 
     /// Starts to divide a communicator into children; the host does not wait. Called by all its ranks but
     /// those that the part is `without`, also those that stay out, when they have agreed on it and nothing is under way on it. None where

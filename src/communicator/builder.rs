@@ -5,6 +5,7 @@
 
 use std::marker::PhantomData;
 
+use super::brought::Brought;
 use super::lifecycle::Gone;
 use super::{CommConfig, Communicator, Uninit};
 use crate::error::{self, Site};
@@ -113,7 +114,7 @@ impl SeatGiven for Seat {
 #[diagnostic::do_not_recommend]
 impl<D: Device> DeviceGiven for OnDevice<D> {
     fn set_up<L: Label>(self, seat: Seat, config: CommConfig) -> Setup<L::On<D>> {
-        Setup { seat, device: self.0, config }
+        Setup::new(seat, self.0, config)
     }
 }
 
@@ -183,7 +184,7 @@ impl<S, D: DeviceOrNone, L: Label> Builder<S, D, L> {
 
 impl<D: Device> Communicator<D, Uninit> {
     pub(crate) fn unnamed(seat: Seat, device: D, config: CommConfig) -> Self {
-        Self::of(Setup { seat, device, config })
+        Self::of(Setup::new(seat, device, config))
     }
 }
 
@@ -193,9 +194,15 @@ pub struct Setup<W: World> {
     pub(super) seat: Seat,
     pub(super) device: W::Device,
     pub(super) config: CommConfig,
+    /// The communicator that another library made, if there is one.
+    pub(super) raw: Option<Brought<W>>,
 }
 
 impl<W: World> Setup<W> {
+    pub(super) fn new(seat: Seat, device: W::Device, config: CommConfig) -> Self {
+        Self { seat, device, config, raw: None }
+    }
+
     pub(super) fn place(&self) -> (Rank, usize) {
         (self.seat.rank(), self.seat.size())
     }

@@ -183,7 +183,7 @@ impl<W: World> Live<W> {
         let old = core.health.clone();
         let seat = core.control()?.grown(invitation);
         let fresh = seat.and_then(|seat| {
-            let setup = Setup { seat, device: self.device.clone(), config: core.config.clone() };
+            let setup = Setup::new(seat, self.device.clone(), core.config.clone());
             meet::<W>(setup, core, site)
         });
         let made = fresh.and_then(|mut fresh| {

@@ -202,7 +202,7 @@ impl<W: World> Live<W> {
 
     /// Waits for this rank's work, then for the other ranks. Reports of operations come last: they
     /// are no reason for the others to wait.
-    fn drain(&self, site: Site, last: bool) -> Result<()> {
+    pub(super) fn drain(&self, site: Site, last: bool) -> Result<()> {
         self.announce(site)?;
         let core = &self.core;
         if let Finish::Posted(ticket) = self.finish.get() {

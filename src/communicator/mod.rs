@@ -17,6 +17,7 @@
 
 mod abort;
 mod becoming;
+mod brought;
 mod builder;
 mod carriers;
 mod change;
@@ -29,6 +30,8 @@ mod late;
 mod leaving;
 mod lifecycle;
 mod ordered;
+#[cfg(feature = "cuda")]
+mod raw;
 mod ready;
 mod reaper;
 mod recover;
@@ -64,6 +67,8 @@ pub use suspend::MemoryStats;
 pub use values::Agreed;
 pub use within::{Limit, Limits, Within};
 
+#[cfg(feature = "cuda")]
+pub(crate) use brought::Says;
 pub(crate) use carriers::Carrier;
 pub(crate) use core::Core;
 pub(crate) use core::ended;

@@ -265,7 +265,7 @@ impl<W: World> Live<W> {
     ) -> Result<(), (Error, Option<Control>)> {
         let (config, limit) = (self.core.config.clone(), self.core.limit());
         let seat = meeting.successor(decision);
-        let setup = Setup { seat, device: self.device.clone(), config };
+        let setup = Setup::new(seat, self.device.clone(), config);
         let mut starting = Starting::<W>::post(setup, site);
         starting.go_on_from(decision.next, &self.core.limits);
         // From here on an abort handle is the new one's.

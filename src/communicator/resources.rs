@@ -61,6 +61,15 @@ pub(super) enum Own<'r, B: Backend> {
     Buffer(&'r mut Held<B>),
 }
 
+/// What a communicator had.
+#[cfg(feature = "cuda")]
+pub(super) struct Everything<B: Backend> {
+    /// In the order in which they were registered.
+    pub(super) windows: Vec<Registered<B>>,
+    pub(super) buffers: Vec<Held<B>>,
+    pub(super) operators: Vec<B::Operator>,
+}
+
 struct Slot<B: Backend> {
     alive: Weak<()>,
     resource: Resource<B>,
@@ -193,6 +202,22 @@ impl<B: Backend> Resources<B> {
             .collect();
         windows.sort_unstable_by_key(|window| window.id);
         windows
+    }
+
+    /// Takes everything out of the table.
+    #[cfg(feature = "cuda")]
+    pub(super) fn take_all(&mut self) -> Everything<B> {
+        let (mut windows, mut buffers, mut operators) = (Vec::new(), Vec::new(), Vec::new());
+        for slot in std::mem::take(&mut self.slots) {
+            match slot.resource {
+                Resource::Window(window) => windows.push(window),
+                Resource::Buffer(held) => buffers.push(held),
+                Resource::Operator(made) => operators.push(made.operator),
+                Resource::Lost(_) | Resource::Free => {}
+            }
+        }
+        windows.sort_unstable_by_key(|window| window.id);
+        Everything { windows, buffers, operators }
     }
 
     /// The communicator goes on without windows that not all of its ranks had.

@@ -258,7 +258,7 @@ impl<W: World, S: State> Communicator<W, S> {
             return core.stand_by(dividing, "split", site).map(|()| None);
         };
         let seat = control.child(ticket, color, own, &members);
-        let setup = Setup::<L::On<W::Device>> { seat, device: live.device.clone(), config };
+        let setup = Setup::<L::On<W::Device>>::new(seat, live.device.clone(), config);
         let child = Starting::post(setup, site).connect_child(&core.health, dividing, limit)?;
         Ok(Some(Communicator::of(child)))
     }

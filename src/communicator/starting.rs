@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::brought::{Brought, Says, misfit};
 use super::builder::Setup;
 use super::change::{Change, Changes};
 use super::late::Lateness;
@@ -42,7 +43,8 @@ pub struct Starting<W: World> {
     site: Site,
     /// Of a child: until all have come.
     parent: Option<Arc<Health>>,
-    /// Of a child that the backend makes by dividing its parent: until it joins.
+    /// Of a child that the backend makes by dividing its parent, and of one that another library made:
+    /// until it joins.
     dividing: Option<<Back<W> as Lifecycle>::Dividing>,
     part: Part,
     /// From when all ranks have come until it is ready.
@@ -78,12 +80,18 @@ struct Hello {
     split_share: bool,
     /// Those that the program gave, if it gave several: how many, and what tells lists apart.
     ids: Option<(u32, u64)>,
+    /// What the communicator says of itself that the rank brings, if it brings one.
+    raw: Option<Says>,
 }
 
 impl<W: World> Starting<W> {
     pub(super) fn post(setup: Setup<W>, site: Site) -> Self {
         let (rank, size) = setup.place();
-        let Setup { seat, device, config } = setup;
+        let Setup { seat, device, config, raw } = setup;
+        let (raw, dividing) = match raw {
+            Some(Brought { says, taken }) => (Some(says), taken),
+            None => (None, None),
+        };
         let ids = seat.ids();
         let part = if seat.is_newcomer() { Part::Newcomer } else { Part::First };
         let control = seat.take();
@@ -99,13 +107,14 @@ impl<W: World> Starting<W> {
             slots: (config.slots().context, config.slots().index),
             split_share: config.split_share,
             ids,
+            raw,
         };
-        // Two strings and a number always encode.
+        // Strings and numbers always encode.
         let bytes = postcard::to_stdvec(&hello).unwrap_or_default();
         let ticket = control.post("init", site, bytes);
         let health = Arc::new(Health::new(W::NAME, rank).numbered(control.generation()));
         let control = Some(control);
-        let (dividing, joining, ids) = (None, None, ids.map(|(count, _)| count));
+        let (joining, ids) = (None, ids.map(|(count, _)| count));
         let limits = Limits::new(config.deadline);
         let changes = Changes::new(W::NAME, config.watch.clone());
         Self {
@@ -306,6 +315,7 @@ impl<W: World> Starting<W> {
             Back::<W>::abort(comm, &error.to_string());
             return Err(error);
         }
+        Back::<W>::keep(&comm);
         let (leave, stop) = (control.stopper(), <Back<W> as Lifecycle>::departer(&comm));
         let own = self.health.generation().of(self.health.rank());
         self.health.set_tell(Box::new(move |error| {
@@ -433,6 +443,9 @@ fn agree(parts: &Parts) -> Result<()> {
                 return fail(vec![rank], "sent no greeting that this version reads".into());
             }
         }
+    }
+    if let Some((ranks, why)) = misfit(hellos.iter().map(|hello| (&hello.raw, hello.ordinal))) {
+        return fail(ranks, why);
     }
     let mut devices = HashMap::new();
     for (rank, hello) in hellos.iter().enumerate() {

@@ -33,22 +33,23 @@ impl From<Error> for Failure {
     }
 }
 
-pub(super) fn done(
-    function: &'static str,
-    call: Call,
-    result: ncclResult_t,
-) -> Result<(), Failure> {
-    if result == ncclResult_t::ncclSuccess {
-        return Ok(());
-    }
-    Err(Failure::Nccl(function, result, call))
-}
-
 pub(super) fn number(n: u32) -> c_int {
     c_int::try_from(n).unwrap_or(c_int::MAX)
 }
 
 impl Comm {
+    pub(super) fn done(
+        &self,
+        function: &'static str,
+        call: Call,
+        result: ncclResult_t,
+    ) -> Result<(), Failure> {
+        match self.over(result) {
+            ncclResult_t::ncclSuccess => Ok(()),
+            failed => Err(Failure::Nccl(function, failed, call)),
+        }
+    }
+
     /// Which operands of a collective are in windows of this communicator. NCCL chooses its kernels by
     /// it, each rank for itself.
     #[inline]
@@ -162,7 +163,7 @@ impl Comm {
                 return self.spread(stream, *name, *call, (aside(send, from), aside(recv, to)));
             }
         };
-        done(function, *call, result)
+        self.done(function, *call, result)
     }
 
     /// `all_to_all`, `gather` and `scatter` where NCCL has none of its own (before 2.28): as transfers
@@ -236,7 +237,7 @@ impl Comm {
         let result = unsafe {
             (self.nccl.send)(from, call.count, dtype, peer, self.handle, stream.handle())
         };
-        done("ncclSend", call, result)
+        self.done("ncclSend", call, result)
     }
 
     fn recv(
@@ -250,6 +251,6 @@ impl Comm {
         // SAFETY: as in `send`; nothing else uses them until the stream is past.
         let result =
             unsafe { (self.nccl.recv)(to, call.count, dtype, peer, self.handle, stream.handle()) };
-        done("ncclRecv", call, result)
+        self.done("ncclRecv", call, result)
     }
 }

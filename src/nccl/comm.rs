@@ -33,13 +33,21 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The same where a stream may wait for a signal that never comes.
 const DOUBT: Duration = Duration::from_secs(1);
 
-/// A communicator of NCCL's. Whoever has it ends it.
-pub(super) struct Handle(pub(super) ncclComm_t);
+/// A communicator of NCCL's. Whoever has it ends it, unless it is lent.
+pub(super) struct Handle {
+    pub(super) raw: ncclComm_t,
+    /// It is another library's still, which ends it if it is not kept here.
+    pub(super) is_lent: bool,
+}
 
 // SAFETY: NCCL's communicators are bound to no thread; who may use one when is said at [`Comm`].
 unsafe impl Send for Handle {}
 
 impl Handle {
+    pub(super) fn own(raw: ncclComm_t) -> Self {
+        Self { raw, is_lent: false }
+    }
+
     /// Ends one that nobody has been given.
     ///
     /// # Safety
@@ -65,13 +73,17 @@ impl Handle {
         first: impl FnOnce(ncclComm_t) + Send + 'static,
         then: impl FnOnce() + Send + 'static,
     ) -> bool {
+        if self.is_lent {
+            then();
+            return true;
+        }
         let Some(inside) = exit::enter(comm) else { return true };
         let (done, ended) = channel();
         let abort = move || {
             let (handle, _inside) = (self, inside);
-            first(handle.0);
+            first(handle.raw);
             // SAFETY: nobody else uses the communicator, by the caller's promise.
-            let result = unsafe { (nccl.abort)(handle.0) };
+            let result = unsafe { (nccl.abort)(handle.raw) };
             match nccl.check("ncclCommAbort", None, result) {
                 Ok(()) => then(),
                 Err(error) => log::warn!("{error}"),
@@ -116,6 +128,8 @@ pub struct Comm {
     pub(super) deadline: Duration,
     /// Whether NCCL has its children share its resources.
     pub(super) split_share: bool,
+    /// Whether another library made it.
+    pub(super) is_adopted: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) health: Arc<Health>,
 }
@@ -147,7 +161,7 @@ impl Comm {
         let Rest { nccl, gpu, family, join } = rest;
         let rank = join.rank as usize;
         let recorder = family.recorder(rank);
-        let raw = handle.0;
+        let (raw, is_adopted) = (handle.raw, handle.is_lent);
         let shared = Arc::new(Shared {
             nccl,
             handle: Mutex::new(Some(handle)),
@@ -177,6 +191,7 @@ impl Comm {
             slots: join.slots,
             deadline: join.deadline,
             split_share: join.split_share,
+            is_adopted,
             shared,
             health: join.health,
         }
@@ -234,7 +249,7 @@ impl Comm {
     }
 
     /// Takes the handle from everybody; none if that was done.
-    fn end(&mut self) -> Option<Handle> {
+    pub(super) fn end(&mut self) -> Option<Handle> {
         let handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let windows = self.windows.take().into_iter().map(|window| window.allocation);
         let held = self.held.take().into_iter().map(|(_, allocation)| allocation);
@@ -308,7 +323,7 @@ impl Shared {
         let shared = self.clone();
         let raw = |shared: &Self| {
             let handle = shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
-            handle.as_ref().map(|handle| handle.0)
+            handle.as_ref().map(|handle| handle.raw)
         };
         let work = move || shared.free(|| raw(&shared));
         let thread = std::thread::Builder::new().name("NCCL revoke".to_owned());
@@ -334,7 +349,7 @@ impl Shared {
     pub(super) fn divides<R>(&self, call: impl FnOnce(ncclComm_t) -> R) -> Option<R> {
         let _dividing = self.dividing.lock().unwrap_or_else(PoisonError::into_inner);
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        let raw = handle.as_ref().map(|handle| handle.0);
+        let raw = handle.as_ref().map(|handle| handle.raw);
         drop(handle);
         raw.map(call)
     }
@@ -379,7 +394,7 @@ impl Shared {
             Err(TryLockError::Poisoned(handle)) => handle.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        let comm = handle.as_ref()?.0;
+        let comm = handle.as_ref()?.raw;
         let mut state = ncclResult_t::ncclSuccess;
         // SAFETY: the communicator lives: its end takes the handle out of the lock first. NCCL lets
         // one thread ask while another enqueues.
@@ -461,6 +476,13 @@ unsafe impl Lifecycle for CudaBackend {
         joining.made()
     }
 
+    fn keep(comm: &Comm) {
+        let mut handle = comm.shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = &mut *handle {
+            handle.is_lent = false;
+        }
+    }
+
     fn can_suspend(comm: &Comm) -> Result<()> {
         comm.can_suspend()
     }
@@ -516,7 +538,7 @@ unsafe impl Lifecycle for CudaBackend {
         let Ok(destroy) = comm.nccl.api.ncclRedOpDestroy() else { return };
         // SAFETY: the operator is this communicator's, and no call names it any more.
         let result = unsafe { destroy(operator.number, comm.handle) };
-        if let Err(error) = comm.nccl.check("ncclRedOpDestroy", None, result) {
+        if let Err(error) = comm.check("ncclRedOpDestroy", result) {
             log::warn!("{error}");
         } else if let Some(scalar) = operator.scalar {
             comm.let_go(&scalar);
@@ -556,7 +578,7 @@ unsafe impl Lifecycle for CudaBackend {
         let Some(_inside) = exit::enter(comm.shared.id) else { return };
         // SAFETY: every rank is idle and nobody else has the handle. NCCL finalises by itself when the
         // last rank of this process destroys.
-        let result = unsafe { destroy(handle.0) };
+        let result = unsafe { destroy(handle.raw) };
         match comm.nccl.check("ncclCommDestroy", None, result) {
             Ok(()) => comm.shared.family.leave(),
             // NCCL may still name what is parked: it stays.
@@ -591,8 +613,6 @@ fn create(
     // and read before the call returns, or on the device and kept until the communicator ends.
     let result =
         unsafe { create(&raw mut number, scalar, values::dtype(dtype), residence, comm.handle) };
-    comm.nccl
-        .check("ncclRedOpCreatePreMulSum", None, result)
-        .map_err(|error| comm.poison(error))?;
+    comm.check("ncclRedOpCreatePreMulSum", result).map_err(|error| comm.poison(error))?;
     Ok(number)
 }

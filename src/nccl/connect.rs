@@ -68,6 +68,8 @@ fn run(nccl: &Nccl, place: *mut c_void, comm: ncclComm_t, stream: *mut c_void) -
     let broadcast = unsafe { (nccl.broadcast)(place, place, 1, dtype, 0, comm, stream) };
     // SAFETY: the group was started on this thread.
     let ended = unsafe { (nccl.group_end)() };
+    // SAFETY: the communicator is alive, and this thread called.
+    let ended = unsafe { nccl.over(comm, ended) };
     nccl.check("ncclAllReduce", None, reduced)?;
     nccl.check("ncclBroadcast", None, broadcast)?;
     nccl.check("ncclGroupEnd", None, ended)

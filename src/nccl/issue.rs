@@ -42,6 +42,10 @@ unsafe impl Operations for CudaBackend {
             if result == ncclResult_t::ncclSuccess {
                 return Ok(());
             }
+            let result = comm.inside(|| comm.over(result));
+            if result == ncclResult_t::ncclSuccess {
+                return Ok(());
+            }
             return Err(failed(comm, Failure::Nccl("ncclAllReduce", result, collective.call)));
         }
         together(&[RankOps { comm, stream, ops }])
@@ -152,6 +156,12 @@ fn call(
     let outcome = parts.iter().try_for_each(others);
     // SAFETY: the group was started on this thread.
     let ended = unsafe { (nccl.group_end)() };
+    // Each of them is done by itself.
+    let over = parts.iter().map(|part| part.comm.over(ended));
+    let ended = over.fold(ncclResult_t::ncclSuccess, |first, one| match first {
+        ncclResult_t::ncclSuccess => one,
+        failed => failed,
+    });
     let ended = nccl.check("ncclGroupEnd", Some(call), ended);
     // One failure drops the whole group, on every communicator in it.
     outcome.and(ended).map_err(|error| {

@@ -38,7 +38,7 @@ pub(super) fn offers(nccl: &Nccl, slots: Slot) -> Result<()> {
 }
 
 impl Joining {
-    /// `from` is what makes it where it is a child.
+    /// `from` is what makes it where it is a child, or has it where another library made it.
     pub(super) fn start(join: Join, from: Option<Making>) -> Result<Self> {
         let nccl = Nccl::load()?;
         let gpu = Gpu::open(join.ordinal)?;
@@ -46,10 +46,14 @@ impl Joining {
         let family = Family::meet(nccl, &join, from.is_none())?;
         let rest = Rest { nccl, gpu, family, join };
         // From here on its drop leaves the family.
-        let making = match from {
-            Some(making) => making,
-            None => Call::of(&rest).start().inspect_err(|_| rest.family.leave())?,
+        let started = match from {
+            Some(mut making) => match making.take_lent() {
+                Some(made) => Call::of(&rest).start(|call| call.wanted.connected(made)),
+                None => Ok(making),
+            },
+            None => Call::of(&rest).start(Call::make),
         };
+        let making = started.inspect_err(|_| rest.family.leave())?;
         Ok(Self { making, rest: Some(rest) })
     }
 
@@ -97,9 +101,9 @@ impl Call {
         Self { family: family.clone(), health: join.health.clone(), rank: join.rank, wanted }
     }
 
-    fn start(self) -> Result<Making> {
+    fn start(self, make: impl FnOnce(&Self) -> Result<Made> + Send + 'static) -> Result<Making> {
         let thread = format!("NCCL init of rank {}", self.rank);
-        Making::start(thread, self.family.size(), None, move || self.make().map(Some))
+        Making::start(thread, self.family.size(), None, move || make(&self).map(Some))
     }
 
     fn make(&self) -> Result<Made> {

@@ -25,6 +25,8 @@ pub struct Making {
     /// The communicator that is divided, if it is one's child.
     parent: Option<Parent>,
     size: usize,
+    /// Another library's communicator, until it joins.
+    lent: Option<Made>,
 }
 
 /// What NCCL divides.
@@ -47,9 +49,20 @@ impl Making {
             let _ = sender.send(call());
         });
         match spawned {
-            Ok(_) => Ok(Self { made, parent, size }),
+            Ok(_) => Ok(Self { made, parent, size, lent: None }),
             Err(error) => Err(failed(size, format!("got no thread ({error})"))),
         }
+    }
+
+    /// Another library's communicator, which is there: it only has to join.
+    pub(super) fn lent(raw: ncclComm_t, nccl: &'static Nccl) -> Self {
+        let made = Made(Some(Handle { raw, is_lent: true }), nccl, 0);
+        Self { made: channel().1, parent: None, size: 0, lent: Some(made) }
+    }
+
+    /// The one that joins, if it is another library's.
+    pub(super) fn take_lent(&mut self) -> Option<Made> {
+        self.lent.take()
     }
 
     /// What was made, if anything was to be; none while the call is under way. Not asked again then.
@@ -90,7 +103,7 @@ impl Drop for Making {
     }
 }
 
-/// A communicator that nobody has asked for yet. Aborted when it is dropped.
+/// A communicator that nobody has asked for yet. Aborted when it is dropped, unless it is lent.
 pub(super) struct Made(Option<Handle>, &'static Nccl, u64);
 
 impl Made {
@@ -144,14 +157,20 @@ impl Wanted {
         comm: ncclComm_t,
     ) -> Result<Made> {
         // Aborted where it is dropped here: a failure may leave a handle.
-        let made = Made((!comm.is_null()).then_some(Handle(comm)), self.nccl, self.comm);
+        let made = Made((!comm.is_null()).then(|| Handle::own(comm)), self.nccl, self.comm);
         match result {
-            ncclResult_t::ncclSuccess if made.0.is_some() => {
-                connect(self.nccl, self.gpu, comm, self.size, self.deadline).map(|()| made)
-            }
+            ncclResult_t::ncclSuccess if made.0.is_some() => self.connected(made),
             ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress => Err(not_blocking()),
             _ => Err(self.nccl.failed(function, None, result)),
         }
+    }
+
+    /// One that is there, once its ranks are connected.
+    pub(super) fn connected(&self, made: Made) -> Result<Made> {
+        if let Some(handle) = &made.0 {
+            connect(self.nccl, self.gpu, handle.raw, self.size, self.deadline)?;
+        }
+        Ok(made)
     }
 }
 

@@ -17,6 +17,7 @@ mod issue;
 mod join;
 mod making;
 mod one_sided;
+mod raw;
 mod recorder;
 mod release;
 mod signals;
@@ -28,4 +29,5 @@ mod watch;
 mod window;
 
 pub(crate) use api::{alloc, free, version};
+pub(crate) use raw::{adopt, give_away};
 pub(crate) use traffic::Traffic;

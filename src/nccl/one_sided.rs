@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nccl_sys::ncclWaitSignalDesc_t;
 
 use super::api::unsupported;
-use super::calls::{Failure, done, number, start};
+use super::calls::{Failure, number, start};
 use super::comm::Comm;
 use super::values;
 use crate::Result;
@@ -89,7 +89,7 @@ impl Comm {
                 stream.handle(),
             )
         };
-        done("ncclPutSignal", put.call, result)
+        self.done("ncclPutSignal", put.call, result)
     }
 
     fn signal(&self, stream: &CudaStream, signal: &Signal) -> Result<(), Failure> {
@@ -99,7 +99,7 @@ impl Comm {
         let peer = number(signal.peer.0);
         // SAFETY: communicator and stream are alive; no memory is named.
         let result = unsafe { function(peer, index, context, 0, self.handle, stream.handle()) };
-        done("ncclSignal", signal.call, result)
+        self.done("ncclSignal", signal.call, result)
     }
 
     fn wait(&self, stream: &CudaStream, waits: &[Wait]) -> Result<(), Failure> {
@@ -119,7 +119,7 @@ impl Comm {
         // SAFETY: as many descriptions as are said; NCCL copies them before it returns.
         let result =
             unsafe { function(count, descriptions.as_mut_ptr(), self.handle, stream.handle()) };
-        done("ncclWaitSignal", first.call, result)
+        self.done("ncclWaitSignal", first.call, result)
     }
 
     /// Ok where one-sided operations are there.

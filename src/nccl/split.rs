@@ -28,15 +28,15 @@ impl Comm {
     /// Whether the loaded release has `ncclCommShrink`, 2.27. A child whose resources are its parent's
     /// would outlive it.
     pub(super) fn leaves_out(&self) -> bool {
-        self.nccl.api.has(Function::ncclCommShrink) && !self.split_share
+        self.nccl.api.has(Function::ncclCommShrink) && !self.split_share && !self.is_adopted
     }
 
     /// Starts this rank's part; none where children join by ids of their own.
     pub(super) fn divide(&self, part: &Part) -> Result<Option<Making>> {
         let Part { place, borrows, without } = part;
         // The children of such a parent share its resources, whatever is asked for: a child that
-        // outlives its parent is no child of it for NCCL.
-        if self.split_share && !borrows {
+        // outlives its parent is no child of it for NCCL. How another library made one is not known.
+        if self.is_adopted || self.split_share && !borrows {
             return Ok(None);
         }
         let (shared, health) = (self.shared.clone(), self.health.clone());

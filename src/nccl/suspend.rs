@@ -61,7 +61,11 @@ impl Comm {
         let call = move || {
             gpu.bind()?;
             let inside = exit::enter(health.id()).ok_or_else(|| ended(&health))?;
-            let result = shared.divides(call);
+            let result = shared.divides(|comm| {
+                let result = call(comm);
+                // SAFETY: its end waits for this, and this thread called.
+                unsafe { nccl.over(comm, result) }
+            });
             drop(inside);
             nccl.check(function, None, result.ok_or_else(|| ended(&health))?).map_err(|error| {
                 shared.family.hear_of_deaths(&health);
@@ -88,7 +92,7 @@ impl Comm {
         let mut value = 0;
         // SAFETY: the communicator lives and its rank's thread asks; `value` is a place for a number.
         let result = unsafe { stats(self.handle, which, &raw mut value) };
-        self.nccl.check("ncclCommMemStats", None, result)?;
+        self.check("ncclCommMemStats", result)?;
         Ok(value)
     }
 }

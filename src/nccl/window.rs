@@ -69,11 +69,11 @@ unsafe impl Windows for CudaBackend {
             // SAFETY: `window` is a place for a handle; the memory is NCCL's own, whole, on the
             // communicator's device, and held until it is deregistered. No length of 0 is allowed,
             // and every block has more.
-            unsafe { register(comm.handle, start, bytes.max(1), &raw mut window, flags) }
+            let result =
+                unsafe { register(comm.handle, start, bytes.max(1), &raw mut window, flags) };
+            comm.over(result)
         });
-        comm.nccl
-            .check("ncclCommWindowRegister", None, result)
-            .map_err(|error| comm.poison(error))?;
+        comm.check("ncclCommWindowRegister", result).map_err(|error| comm.poison(error))?;
         if window.is_null() {
             return Err(Error::Unsupported(Box::new(Unsupported {
                 what: "a window".to_owned(),
@@ -101,9 +101,10 @@ unsafe impl Windows for CudaBackend {
             Ok(deregister) => {
                 let result = comm.inside(|| {
                     // SAFETY: the window is this communicator's; every rank's work on it is over.
-                    unsafe { deregister(comm.handle, window) }
+                    let result = unsafe { deregister(comm.handle, window) };
+                    comm.over(result)
                 });
-                comm.nccl.check("ncclCommWindowDeregister", None, result)
+                comm.check("ncclCommWindowDeregister", result)
             }
             Err(missing) => Err(unsupported("closing a window", missing)),
         };
@@ -172,7 +173,7 @@ unsafe impl Windows for CudaBackend {
         let start = allocation.block().address();
         // SAFETY: `handle` is a place for one; the memory is held until it is deregistered.
         let result = unsafe { register(comm.handle, start, bytes, &raw mut handle) };
-        comm.nccl.check("ncclCommRegister", None, result).map_err(|error| comm.poison(error))?;
+        comm.check("ncclCommRegister", result).map_err(|error| comm.poison(error))?;
         let handle = (!handle.is_null()).then(|| handle.expose_provenance() as u64);
         if handle.is_some() {
             comm.held.borrow_mut().push((handle, allocation.clone()));
@@ -188,7 +189,7 @@ unsafe impl Windows for CudaBackend {
         comm.gpu.bind()?;
         // SAFETY: the handle is of `register_buffer` on this communicator, and given back once.
         let result = unsafe { deregister(comm.handle, handle) };
-        comm.nccl.check("ncclCommDeregister", None, result).map_err(|error| comm.poison(error))?;
+        comm.check("ncclCommDeregister", result).map_err(|error| comm.poison(error))?;
         let number = handle.addr() as u64;
         let mut held = comm.held.borrow_mut();
         if let Some(index) = held.iter().position(|(known, _)| *known == Some(number)) {
@@ -235,7 +236,7 @@ impl Comm {
         };
         // SAFETY: `properties` is whole and says how long it is.
         let result = unsafe { query(self.handle, &raw mut properties) };
-        self.nccl.check("ncclCommQueryProperties", None, result)?;
+        self.check("ncclCommQueryProperties", result)?;
         Ok(properties.hostRmaSupport)
     }
 
@@ -252,11 +253,11 @@ impl Comm {
         let first = |stream| {
             // SAFETY: communicator and stream are alive; no memory is named.
             let signalled = unsafe { signal(own, 0, 0, 0, self.handle, stream) };
-            self.nccl.check("ncclSignal", None, signalled)?;
+            self.check("ncclSignal", signalled)?;
             let mut description = ncclWaitSignalDesc_t { opCnt: 1, peer: own, sigIdx: 0, ctx: 0 };
             // SAFETY: one description, which NCCL copies.
             let waited = unsafe { wait(1, &raw mut description, self.handle, stream) };
-            self.nccl.check("ncclWaitSignal", None, waited)
+            self.check("ncclWaitSignal", waited)
         };
         self.inside(|| self.gpu.now_with(first))
     }

@@ -11,6 +11,9 @@ use crate::moves::{Member, Operation, Reach};
 use crate::pointer::Place;
 use crate::state::{Answer, Refusal, State};
 
+/// How often a communicator that does not block says that it is in progress, after each call.
+const IN_PROGRESS: usize = 3;
+
 /// A communicator, as one rank has it.
 #[derive(Clone, Copy)]
 pub(crate) struct Communicator {
@@ -21,6 +24,10 @@ pub(crate) struct Communicator {
     pub(crate) finalized: bool,
     pub(crate) revoked: bool,
     pub(crate) suspended: bool,
+    /// Whether its calls return when they are over.
+    pub(crate) blocks: bool,
+    /// How often it will say that it is in progress.
+    pub(crate) in_progress: usize,
     /// Device communicators that were made and not destroyed.
     pub(crate) on_device: usize,
 }
@@ -35,6 +42,8 @@ impl Communicator {
             finalized: false,
             revoked: false,
             suspended: false,
+            blocks: true,
+            in_progress: 0,
             on_device: 0,
         }
     }
@@ -106,6 +115,7 @@ impl State {
             Communicator { finalized: true, .. } => "finalized",
             Communicator { revoked: true, .. } => "revoked",
             Communicator { suspended: true, .. } => "suspended",
+            Communicator { in_progress: 1.., .. } => "in progress",
             _ => return Ok(found),
         };
         Err(Refusal::usage(format!("the communicator {:#x} is {state}", comm.address())))
@@ -115,7 +125,42 @@ impl State {
     pub(crate) fn enter(&mut self, communicator: Communicator) -> *mut ncclComm {
         let handle = self.handle();
         self.communicators.insert(handle, communicator);
+        self.goes_on(handle);
         std::ptr::without_provenance_mut(handle)
+    }
+
+    /// A communicator that is not in progress, whatever else it is.
+    pub(crate) fn at_rest(&mut self, comm: Place<ncclComm>) -> Result<Communicator, Refusal> {
+        let found = *self.live(comm)?;
+        match found.in_progress {
+            0 => Ok(found),
+            _ => {
+                let words = format!("the communicator {:#x} is in progress", comm.address());
+                Err(Refusal::argument(words))
+            }
+        }
+    }
+
+    /// A call of this thread goes on when it has returned, if the communicator does not block: at the end
+    /// of the group, where one is open.
+    pub(crate) fn goes_on(&mut self, comm: usize) {
+        if self.communicators.get(&comm).is_some_and(|found| !found.blocks) {
+            self.thread().going_on.push(comm);
+        }
+    }
+
+    /// Whether something goes on when this call returns.
+    pub(crate) fn went_on(&mut self) -> bool {
+        if self.thread().groups > 0 {
+            return false;
+        }
+        let going_on = std::mem::take(&mut self.thread().going_on);
+        for comm in &going_on {
+            if let Some(found) = self.communicators.get_mut(comm) {
+                found.in_progress = IN_PROGRESS;
+            }
+        }
+        !going_on.is_empty()
     }
 
     /// The rank behind a communicator, if data moves.

@@ -16,6 +16,7 @@ pub(crate) fn answer(
 ) -> ncclResult_t {
     before(function);
     let freed = stuck(function, &arguments);
+    let comm = comm_of(&arguments);
     let mut state = State::lock();
     state.record(function, arguments);
     if freed {
@@ -38,8 +39,57 @@ pub(crate) fn answer(
     drop(state);
     match moves::take_later().map(|work| work()) {
         Some(Err(refusal)) => State::lock().refuse(function, refusal),
+        Some(Ok(())) | None if result == ncclResult_t::ncclSuccess => goes_on(function, comm),
         Some(Ok(())) | None => result,
     }
+}
+
+/// What a call returns that has done what it does: on a communicator that does not block, NCCL may be at
+/// it still.
+fn goes_on(function: Function, comm: Option<usize>) -> ncclResult_t {
+    let mut state = State::lock();
+    if let (Some(comm), true) = (comm, may_go_on(function)) {
+        state.goes_on(comm);
+    }
+    match state.went_on() {
+        true => ncclResult_t::ncclInProgress,
+        false => ncclResult_t::ncclSuccess,
+    }
+}
+
+/// Whether it is among those that NCCL may go on with: operations, which may have to connect ranks, and
+/// what all ranks do together.
+fn may_go_on(function: Function) -> bool {
+    use Function::*;
+    matches!(
+        function,
+        ncclAllReduce
+            | ncclBroadcast
+            | ncclReduce
+            | ncclAllGather
+            | ncclReduceScatter
+            | ncclAlltoAll
+            | ncclGather
+            | ncclScatter
+            | ncclSend
+            | ncclRecv
+            | ncclPutSignal
+            | ncclSignal
+            | ncclWaitSignal
+            | ncclCommWindowRegister
+            | ncclCommSplit
+            | ncclCommShrink
+            | ncclCommSuspend
+            | ncclCommResume
+    )
+}
+
+/// The communicator that a call is about.
+fn comm_of(arguments: &[(&'static str, Value)]) -> Option<usize> {
+    arguments.iter().find_map(|(name, value)| match value {
+        Value::Pointer(address) if *name == "comm" => Some(*address),
+        _ => None,
+    })
 }
 
 /// Writes a call down, and gives what `act` finds.
@@ -56,10 +106,7 @@ pub(crate) fn tell<T>(
 
 /// Waits as long as the test says that the function does; whether the communicator was revoked meanwhile.
 fn stuck(function: Function, arguments: &[(&'static str, Value)]) -> bool {
-    let comm = arguments.iter().find_map(|(name, value)| match value {
-        Value::Pointer(address) if *name == "comm" => Some(*address),
-        _ => None,
-    });
+    let comm = comm_of(arguments);
     let mut waited = false;
     loop {
         let state = State::lock();

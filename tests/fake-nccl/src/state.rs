@@ -45,6 +45,8 @@ pub(crate) struct Thread {
     pub(crate) groups: usize,
     /// Its CUDA device.
     pub(crate) device: c_int,
+    /// Communicators whose calls go on.
+    pub(crate) going_on: Vec<usize>,
 }
 
 /// Everything.

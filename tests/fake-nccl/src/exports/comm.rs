@@ -41,7 +41,8 @@ fn join(
         config.source().optional_header()?;
     }
     let device = state.thread().device;
-    let joined = Communicator::new(rank, count, device);
+    let terms = terms(config);
+    let joined = Communicator { blocks: terms.blocks, ..Communicator::new(rank, count, device) };
     joined.has_rank(rank)?;
     if ids.is_empty() || ids.len() > count as usize {
         let words = format!("{} ids for {count} ranks: there is one to each", ids.len());
@@ -52,8 +53,8 @@ fn join(
         return comm.put(state.enter(joined));
     }
     let ids = ids.iter().map(moves::Id::of).collect::<Result<Vec<_>, _>>()?;
-    let (terms, seat) = (terms(config), (rank as usize, count as usize));
-    moves::later(move || comm.put(meet(moves::join(&ids, seat, terms)?)))
+    let seat = (rank as usize, count as usize);
+    moves::later(move || comm.put(meet(moves::join(&ids, seat, terms)?, terms.blocks)))
 }
 
 /// What a configuration asks for.
@@ -67,13 +68,14 @@ fn terms(config: Option<Place<ncclConfig_t>>) -> Terms {
     };
     let of = |name| number(name).unwrap_or(1);
     let slots = Slots { contexts: of("numRmaCtx"), signals: of("numRmaSig") };
-    Terms { slots, split_share: number("splitShare") == Some(1) }
+    let (split_share, blocks) = (number("splitShare") == Some(1), number("blocking") != Some(0));
+    Terms { slots, split_share, blocks }
 }
 
 /// Opens the books on a rank that moves data.
-fn meet(member: Arc<Member>) -> ncclComm_t {
+fn meet(member: Arc<Member>, blocks: bool) -> ncclComm_t {
     let (rank, count) = (member.room.rank as c_int, member.room.size as c_int);
-    let joined = Communicator::new(rank, count, member.device);
+    let joined = Communicator { blocks, ..Communicator::new(rank, count, member.device) };
     let mut state = State::lock();
     let handle = state.enter(joined);
     state.members.insert(handle.addr(), member);
@@ -120,7 +122,7 @@ fn shift(state: &mut State, comm: Place<ncclComm>, suspended: bool) -> Answer {
 /// A parent that can have children; one that is revoked can.
 fn parent(state: &mut State, comm: Place<ncclComm>) -> Result<Communicator, Refusal> {
     let parent = *state.live(comm)?;
-    if parent.finalized || parent.suspended {
+    if parent.finalized || parent.suspended || parent.in_progress > 0 {
         return state.ready(comm);
     }
     Ok(parent)
@@ -201,7 +203,7 @@ exports! {
             let terms = (!config.is_null()).then(|| terms(Some(config)));
             return moves::later(move || {
                 let child = moves::split(&member, color, key, terms)?;
-                newcomm.put(child.map_or(NCCL_COMM_NULL, meet))
+                newcomm.put(child.map_or(NCCL_COMM_NULL, |child| meet(child, true)))
             });
         }
         if color == NCCL_SPLIT_NOCOLOR {
@@ -241,7 +243,7 @@ exports! {
             let excluded: Vec<usize> = excluded.iter().map(|rank| *rank as usize).collect();
             let aborts = shrinkFlags & NCCL_SHRINK_ABORT != 0;
             return moves::later(move || {
-                newcomm.put(meet(moves::shrink(&member, &excluded, aborts)?))
+                newcomm.put(meet(moves::shrink(&member, &excluded, aborts)?, true))
             });
         }
         let before = excluded.iter().filter(|rank| **rank < parent.rank).count() as c_int;
@@ -351,14 +353,21 @@ exports! {
     answer fn ncclCommGetAsyncError(
         comm: ncclComm_t,
         asyncError: *mut ncclResult_t,
-    ) -> ncclResult_t = |state| asyncError.put(state.live(comm)?.asynchronous);
+    ) -> ncclResult_t = |state| {
+        let found = state.live(comm)?;
+        if found.in_progress == 0 {
+            return asyncError.put(found.asynchronous);
+        }
+        found.in_progress -= 1;
+        asyncError.put(ncclResult_t::ncclInProgress)
+    };
 
     answer fn ncclCommCount(comm: ncclComm_t, count: *mut c_int) -> ncclResult_t =
-        |state| count.put(state.live(comm)?.count);
+        |state| count.put(state.at_rest(comm)?.count);
 
     answer fn ncclCommCuDevice(comm: ncclComm_t, device: *mut c_int) -> ncclResult_t =
-        |state| device.put(state.live(comm)?.device);
+        |state| device.put(state.at_rest(comm)?.device);
 
     answer fn ncclCommUserRank(comm: ncclComm_t, rank: *mut c_int) -> ncclResult_t =
-        |state| rank.put(state.live(comm)?.rank);
+        |state| rank.put(state.at_rest(comm)?.rank);
 }

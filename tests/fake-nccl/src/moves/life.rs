@@ -53,6 +53,7 @@ fn system(error: &std::io::Error) -> Refusal {
 pub(crate) struct Terms {
     pub(crate) slots: Slots,
     pub(crate) split_share: bool,
+    pub(crate) blocks: bool,
 }
 
 /// Meets the other ranks, in the room of the first id: waits until all have come. The device is the one

@@ -125,7 +125,7 @@ impl Member {
 
     /// What a child is configured with that is not told otherwise.
     pub(crate) fn terms(&self) -> Terms {
-        Terms { slots: self.room.slots(), split_share: self.split_share }
+        Terms { slots: self.room.slots(), split_share: self.split_share, blocks: true }
     }
 
     /// Whether operations are under way.

@@ -57,6 +57,42 @@ fn communicators_know_their_seats() {
 }
 
 #[test]
+fn one_that_does_not_block_is_waited_for() {
+    let (fake, api) = double("progress");
+    let mut config = ncclConfig_t::new();
+    config.blocking = 0;
+    let (mut id, mut comm) = (ncclUniqueId::zeroed(), NCCL_COMM_NULL);
+    assert_eq!(call!(api, ncclGetUniqueId(&mut id)), OK);
+    let going = ncclResult_t::ncclInProgress;
+    assert_eq!(call!(api, ncclCommInitRankConfig(&mut comm, 1, id, 0, &mut config)), going);
+    let settle = || {
+        let mut state = going;
+        while state == going {
+            assert_eq!(call!(api, ncclCommGetAsyncError(comm, &mut state)), OK);
+        }
+        assert_eq!(state, OK);
+    };
+    let mut x = [1_f32];
+    let mut reduce = || {
+        let at = x.as_mut_ptr().cast();
+        let (float, sum) = (ncclDataType_t::ncclFloat32, ncclRedOp_t::ncclSum);
+        call!(api, ncclAllReduce(at, at, 1, float, sum, comm, ptr::null_mut()))
+    };
+    assert_ne!(reduce(), OK, "it is in progress");
+    assert_eq!(fake.misuse().len(), 1);
+    settle();
+    assert_eq!(seat(api, comm), (0, 1, 0));
+    assert_eq!(reduce(), going);
+    settle();
+    assert_eq!(call!(api, ncclGroupStart()), OK);
+    assert_eq!((reduce(), reduce()), (OK, OK));
+    assert_eq!(call!(api, ncclGroupEnd()), going);
+    settle();
+    assert_eq!(call!(api, ncclCommDestroy(comm)), OK);
+    assert_eq!(fake.misuse().len(), 1);
+}
+
+#[test]
 fn a_seat_is_taken_once() {
     let (_fake, api) = double("taken");
     let mut comm = NCCL_COMM_NULL;
