@@ -106,6 +106,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Communicator<W> {
     /// What `finish` gives, with this communicator: after a report of an operation or of signals that
     /// were not awaited, a second call gives NCCL's communicator; a poisoned one can be `recover`ed or
     /// aborted. Ranks of which one calls `finish` are told so.
+    #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
     #[track_caller]
     pub fn into_raw(mut self) -> Result<ncclComm_t, Failed<Self>> {
         match self.body.give_away(Site::caller()) {

@@ -29,6 +29,7 @@ mod memory;
 mod order;
 mod plan_library;
 mod plans;
+mod raw;
 #[path = "../stale/ranks.rs"]
 mod stale;
 mod stress;
@@ -82,6 +83,12 @@ const TESTS: &[Test] = tests! {
     errors::a_refusal_is_told: 2, 60;
     errors::a_refusal_of_all_harms_nothing: 1, 60;
     errors::scaling_8_bits_on_one_rank: 1, 60;
+    raw::of_another_library_and_back: 2, 60;
+    raw::one_that_does_not_block: 2, 60;
+    raw::what_does_not_fit_is_refused: 2, 60;
+    raw::ends_that_differ: 2, 60;
+    raw::what_is_left_over_is_told: 2, 60;
+    raw::one_that_lost_a_rank: 2, 60;
     lifecycle::again_and_again: 1, 60;
     lifecycle::dropped_communicators_end_by_themselves: 1, 60;
     lifecycle::an_abort_ends_the_others_waits: 2, 60;

@@ -3,6 +3,8 @@
 //! doubles move data between processes; what they promise is held here too.
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod adopted;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod agreement;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod grow;
@@ -73,6 +75,7 @@ fn main() {
         twins::TESTS,
         ids::TESTS,
         late::TESTS,
+        adopted::TESTS,
     ]);
 }
 
