@@ -38,12 +38,16 @@ pub(super) fn number(n: u32) -> c_int {
 }
 
 impl Comm {
+    #[inline]
     pub(super) fn done(
         &self,
         function: &'static str,
         call: Call,
         result: ncclResult_t,
     ) -> Result<(), Failure> {
+        if result == ncclResult_t::ncclSuccess {
+            return Ok(());
+        }
         match self.over(result) {
             ncclResult_t::ncclSuccess => Ok(()),
             failed => Err(Failure::Nccl(function, failed, call)),

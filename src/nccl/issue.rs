@@ -156,13 +156,7 @@ fn call(
     let outcome = parts.iter().try_for_each(others);
     // SAFETY: the group was started on this thread.
     let ended = unsafe { (nccl.group_end)() };
-    // Each of them is done by itself.
-    let over = parts.iter().map(|part| part.comm.over(ended));
-    let ended = over.fold(ncclResult_t::ncclSuccess, |first, one| match first {
-        ncclResult_t::ncclSuccess => one,
-        failed => failed,
-    });
-    let ended = nccl.check("ncclGroupEnd", Some(call), ended);
+    let ended = nccl.check("ncclGroupEnd", Some(call), over(parts, ended));
     // One failure drops the whole group, on every communicator in it.
     outcome.and(ended).map_err(|error| {
         let mut first = None;
@@ -172,6 +166,16 @@ fn call(
         }
         first.unwrap_or(error)
     })
+}
+
+/// What a group has come to. Communicators that do not block are done each by itself.
+fn over(parts: &[RankOps<'_, '_, CudaBackend>], ended: ncclResult_t) -> ncclResult_t {
+    if ended != ncclResult_t::ncclInProgress {
+        return ended;
+    }
+    let over = parts.iter().map(|part| part.comm.over(ended));
+    over.reduce(|first, one| if first == ncclResult_t::ncclSuccess { one } else { first })
+        .unwrap_or(ended)
 }
 
 /// Books everything as refused: nothing of a group is enqueued if part of it cannot be.

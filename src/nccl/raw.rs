@@ -102,7 +102,7 @@ impl Nccl {
 
 impl Comm {
     /// What a call with this communicator has come to: see [`Nccl::over`].
-    #[inline]
+    #[cold]
     pub(super) fn over(&self, result: ncclResult_t) -> ncclResult_t {
         // SAFETY: it lives, and its rank's thread called.
         unsafe { self.nccl.over(self.handle, result) }
