@@ -221,6 +221,16 @@ unsafe impl Copies for NullBackend {
         Ok(())
     }
 
+    unsafe fn convert(
+        _: &Handle,
+        _: (&Arc<Allocation<Self>>, usize, DType),
+        _: (&Arc<Allocation<Self>>, usize, DType),
+        _: usize,
+        _: Site,
+    ) -> Result<()> {
+        Ok(())
+    }
+
     unsafe fn fill(
         _: &Handle,
         _: (&Arc<Allocation<Self>>, usize),

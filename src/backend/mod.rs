@@ -342,6 +342,32 @@ pub unsafe trait Copies: Streams {
     where
         Self: Backend;
 
+    /// Gets ready to convert between these types, which are not the same; it may wait.
+    ///
+    /// # Errors
+    /// The device reports one.
+    fn can_convert(stream: &Self::Stream, from: DType, to: DType) -> Result<()> {
+        let _ = (stream, from, to);
+        Ok(())
+    }
+
+    /// Enqueues converting `count` elements within the device, from and to these bytes on.
+    ///
+    /// # Errors
+    /// The device reports one.
+    ///
+    /// # Safety
+    /// As for [`copy`](Self::copy); each start is aligned for its type.
+    unsafe fn convert(
+        stream: &Self::Stream,
+        from: (&Arc<Allocation<Self>>, usize, DType),
+        to: (&Arc<Allocation<Self>>, usize, DType),
+        count: usize,
+        site: Site,
+    ) -> Result<()>
+    where
+        Self: Backend;
+
     /// Enqueues writing `count` times the first `size` bytes of `value` (1, 2, 4 or 8) from this byte on.
     ///
     /// # Errors

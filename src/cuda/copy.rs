@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{result, sys};
 
-use super::{CudaBackend, CudaStream, Gpu, Recorded, driver};
-use crate::Result;
+use super::{CudaBackend, CudaStream, Gpu, Recorded, convert, driver};
 use crate::backend::{Allocation, Copies};
 use crate::error::Site;
+use crate::{DType, Result};
 
 /// Pinned memory of one GPU that nobody names, by size.
 #[derive(Default)]
@@ -134,6 +134,23 @@ unsafe impl Copies for CudaBackend {
             // SAFETY: the caller keeps both ranges inside, and other uses away.
             unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw()) }
         })
+    }
+
+    fn can_convert(stream: &Arc<CudaStream>, from: DType, to: DType) -> Result<()> {
+        convert::load(stream, from, to)
+    }
+
+    unsafe fn convert(
+        stream: &Arc<CudaStream>,
+        (from, start, dtype): (&Arc<Allocation<Self>>, usize, DType),
+        (to, offset, into): (&Arc<Allocation<Self>>, usize, DType),
+        count: usize,
+        _: Site,
+    ) -> Result<()> {
+        let from = from.block().at(start) as sys::CUdeviceptr;
+        let to = to.block().at(offset) as sys::CUdeviceptr;
+        // SAFETY: the caller's promise.
+        unsafe { convert::enqueue(stream, (from, dtype), (to, into), count) }
     }
 
     unsafe fn fill(

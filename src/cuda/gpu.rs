@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use cudarc::driver::{CudaContext, result, sys};
 
+use super::convert::Conversions;
 use super::copy::PinnedPool;
 use super::event::EventPool;
 use super::pool::BlockPool;
@@ -22,6 +23,7 @@ pub(crate) struct Gpu {
     pub(super) events: EventPool,
     pub(super) blocks: BlockPool,
     pub(super) pinned: PinnedPool,
+    pub(super) conversions: Conversions,
 }
 
 // SAFETY: a stream of CUDA's may be used from any thread, and the driver locks it; the rest is `Send`
@@ -51,6 +53,7 @@ impl Gpu {
             events: EventPool::default(),
             blocks: BlockPool::default(),
             pinned: PinnedPool::default(),
+            conversions: Conversions::default(),
         }));
         open.insert(ordinal, gpu);
         Ok(gpu)

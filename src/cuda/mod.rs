@@ -9,6 +9,7 @@
 
 mod aside;
 mod block;
+mod convert;
 mod copy;
 mod driver;
 mod event;

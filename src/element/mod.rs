@@ -1,7 +1,9 @@
 //! Elements: NCCL's twelve data types as Rust types.
 
+mod convert;
 mod dtype;
 
+pub(crate) use convert::converter;
 pub use dtype::DType;
 
 use float8::{F8E4M3, F8E5M2};

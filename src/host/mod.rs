@@ -24,7 +24,7 @@ use crate::backend::{
 };
 use crate::error::{Error, InitFailed, Site, Surplus};
 use crate::memory::Allocation;
-use crate::{DType, Element, Rank, Result, Team};
+use crate::{DType, Element, Rank, Result, Team, element};
 
 /// Why ranks of several processes are refused.
 const NO_WIRE: &str = "host devices are threads of one process, and these ranks meet over the network: use GPUs, or `Seat::local`";
@@ -207,6 +207,31 @@ unsafe impl Copies for HostBackend {
             unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
         };
         ENGINE.enqueue_launch(stream, site, Box::new(copy));
+        Ok(())
+    }
+
+    unsafe fn convert(
+        stream: &Arc<StreamToken>,
+        (from, start, dtype): (&Arc<Allocation<Self>>, usize, DType),
+        (to, offset, into): (&Arc<Allocation<Self>>, usize, DType),
+        count: usize,
+        site: Site,
+    ) -> Result<()> {
+        let (from, to, converter) = (from.clone(), to.clone(), element::converter(dtype, into));
+        let convert = move || {
+            let (from, to) = (from.block(), to.block());
+            let (read, written) = (count * dtype.size(), count * into.size());
+            let read = Seen { block: from, offset: start, bytes: read, write: false };
+            let written = Seen { block: to, offset, bytes: written, write: true };
+            let _guard = Self::guard(&[read, written], site);
+            // SAFETY: the caller keeps the range inside.
+            let from = unsafe { from.at(start) };
+            // SAFETY: as above.
+            let to = unsafe { to.at(offset) };
+            // SAFETY: as above, and ordered uses away; the guard keeps peers away.
+            unsafe { converter(from, to, count) };
+        };
+        ENGINE.enqueue_launch(stream, site, Box::new(convert));
         Ok(())
     }
 

@@ -179,7 +179,7 @@ impl<D: Device> Stream<D> {
         }
     }
 
-    fn fits<T: Element>(
+    pub(super) fn fits<T: Element>(
         &self,
         operation: &'static str,
         (found, ordinal): (usize, u32),
@@ -203,7 +203,7 @@ impl<D: Device> Stream<D> {
         })))
     }
 
-    fn is_here(&self, operation: &'static str, ordinal: u32, site: Site) -> Result<()> {
+    pub(super) fn is_here(&self, operation: &'static str, ordinal: u32, site: Site) -> Result<()> {
         if ordinal == self.core.ordinal() {
             return Ok(());
         }
@@ -214,7 +214,7 @@ impl<D: Device> Stream<D> {
 }
 
 /// What is read, and what is written.
-struct Both<'o, B: Streams>(&'o Order<B>, &'o Order<B>);
+pub(super) struct Both<'o, B: Streams>(pub(super) &'o Order<B>, pub(super) &'o Order<B>);
 
 impl<B: Streams> Uses<B> for Both<'_, B> {
     fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {

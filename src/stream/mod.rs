@@ -1,5 +1,6 @@
 //! Streams: queues of work on a device.
 
+mod convert;
 mod copy;
 mod core;
 mod launch;

@@ -16,6 +16,7 @@ mod adopt;
 mod basics;
 mod collectives;
 mod common;
+mod convert;
 #[path = "../plans/declared.rs"]
 mod declared;
 #[cfg(feature = "dlpack")]
@@ -83,6 +84,8 @@ const TESTS: &[Test] = tests! {
     errors::a_refusal_is_told: 2, 60;
     errors::a_refusal_of_all_harms_nothing: 1, 60;
     errors::scaling_8_bits_on_one_rank: 1, 60;
+    convert::every_pair: 1, 60;
+    convert::many_elements: 1, 60;
     raw::of_another_library_and_back: 2, 60;
     raw::one_that_does_not_block: 2, 60;
     raw::what_does_not_fit_is_refused: 2, 60;

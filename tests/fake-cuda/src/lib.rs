@@ -40,6 +40,7 @@
 mod argument;
 mod call;
 mod code;
+mod compute;
 mod control;
 mod export;
 mod exports;

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::ptr;
 
+use crate::compute::computes;
+
 /// A kernel.
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -22,8 +24,9 @@ struct Step {
 enum Act {
     /// What is computed of three values goes to a register.
     Compute(usize, fn(u64, u64, u64) -> u64, [Value; 3]),
-    Load(usize, Value),
-    Store(Value, Value),
+    /// As wide and with such a sign; a signed one is extended.
+    Load(usize, Value, Width),
+    Store(Value, Value, Width),
     Branch(usize),
     Return,
 }
@@ -36,11 +39,20 @@ enum Value {
     Thread,
     Threads,
     Block,
+    Blocks,
+}
+
+/// What a load or a store moves.
+#[derive(Clone, Copy)]
+struct Width {
+    bytes: usize,
+    is_signed: bool,
 }
 
 /// One thread of a grid.
 struct At {
     block: u32,
+    blocks: u32,
     thread: u32,
     threads: u32,
 }
@@ -96,7 +108,9 @@ impl Kernel {
         for block in 0..blocks {
             for thread in 0..threads {
                 // SAFETY: the caller's promise.
-                unsafe { self.one(&At { block, thread, threads }, arguments, &mut registers) };
+                unsafe {
+                    self.one(&At { block, blocks, thread, threads }, arguments, &mut registers)
+                };
             }
         }
     }
@@ -118,23 +132,27 @@ impl Kernel {
                 Value::Thread => at.thread.into(),
                 Value::Threads => at.threads.into(),
                 Value::Block => at.block.into(),
+                Value::Blocks => at.blocks.into(),
             };
             match *act {
                 Act::Compute(to, compute, from) => {
                     let [a, b, c] = from.map(|from| value(from, registers));
                     registers[to] = compute(a, b, c);
                 }
-                Act::Load(to, from) => {
+                Act::Load(to, from, width) => {
                     let from = value(from, registers) as usize;
-                    let from = ptr::with_exposed_provenance::<u32>(from);
+                    let mut bytes = [0; 8];
+                    let from = ptr::with_exposed_provenance::<u8>(from);
                     // SAFETY: the kernel reads there, which the caller allows.
-                    registers[to] = unsafe { from.read() }.into();
+                    unsafe { ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), width.bytes) };
+                    registers[to] = width.extended(u64::from_le_bytes(bytes));
                 }
-                Act::Store(to, from) => {
+                Act::Store(to, from, width) => {
                     let to = value(to, registers) as usize;
-                    let to = ptr::with_exposed_provenance_mut::<u32>(to);
+                    let bytes = value(from, registers).to_le_bytes();
+                    let to = ptr::with_exposed_provenance_mut::<u8>(to);
                     // SAFETY: the kernel writes there, which the caller allows.
-                    unsafe { to.write(value(from, registers) as u32) };
+                    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, width.bytes) };
                 }
                 Act::Branch(to) => next = to,
                 Act::Return => return,
@@ -162,11 +180,12 @@ impl<'a> Reader<'a> {
             "%tid.x" => Value::Thread,
             "%ntid.x" => Value::Threads,
             "%ctaid.x" => Value::Block,
+            "%nctaid.x" => Value::Blocks,
             _ if name.starts_with('%') => Value::Register(self.register(name)),
-            _ => match (self.names.iter().position(|known| *known == name), name.parse()) {
+            _ => match (self.names.iter().position(|known| *known == name), number(name)) {
                 (Some(parameter), _) => Value::Parameter(parameter),
-                (None, Ok(number)) => Value::Number(number),
-                (None, Err(_)) => return Err(format!("`{name}` is no value")),
+                (None, Some(number)) => Value::Number(number),
+                (None, None) => return Err(format!("`{name}` is no value")),
             },
         })
     }
@@ -182,11 +201,11 @@ impl<'a> Reader<'a> {
         let act = match words[..] {
             ["ret"] => Act::Return,
             ["bra", label] => Act::Branch(*self.labels.get(label).ok_or_else(unknown)?),
-            ["ld.u32" | "ld.global.u32", to, from] => {
-                Act::Load(self.register(to), self.value(from)?)
+            [operation, to, from] if let Some(width) = moves(operation, "ld.") => {
+                Act::Load(self.register(to), self.value(from)?, width)
             }
-            ["st.u32" | "st.global.u32", to, from] => {
-                Act::Store(self.value(to)?, self.value(from)?)
+            [operation, to, from] if let Some(width) = moves(operation, "st.") => {
+                Act::Store(self.value(to)?, self.value(from)?, width)
             }
             [operation, to, ref from @ ..] => {
                 let compute = computes(operation).ok_or_else(unknown)?;
@@ -202,19 +221,33 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What an instruction makes of its operands.
-fn computes(operation: &str) -> Option<fn(u64, u64, u64) -> u64> {
-    Some(match operation {
-        "ld.param.u32" | "ld.param.u64" | "mov.u32" | "cvta.to.global.u64" => |a, _, _| a,
-        "add.u32" => |a, b, _| (a as u32).wrapping_add(b as u32).into(),
-        "add.s64" | "add.u64" => |a, b, _| a.wrapping_add(b),
-        "mul.lo.u32" => |a, b, _| (a as u32).wrapping_mul(b as u32).into(),
-        "mul.wide.u32" => |a, b, _| u64::from(a as u32) * u64::from(b as u32),
-        "mad.lo.u32" => |a, b, c| (a as u32).wrapping_mul(b as u32).wrapping_add(c as u32).into(),
-        "xor.b32" => |a, b, _| ((a ^ b) as u32).into(),
-        "setp.ge.u32" => |a, b, _| (a as u32 >= b as u32).into(),
-        _ => return None,
-    })
+impl Width {
+    /// A value of this width, as a register has it.
+    fn extended(self, value: u64) -> u64 {
+        let free = 64 - 8 * self.bytes as u32;
+        match self.is_signed {
+            true => ((value << free).cast_signed() >> free).cast_unsigned(),
+            false => value,
+        }
+    }
+}
+
+/// What a load or a store of global memory moves; nothing of other instructions.
+fn moves(operation: &str, prefix: &str) -> Option<Width> {
+    let rest = operation.strip_prefix(prefix)?;
+    let ty = rest.strip_prefix("global.").unwrap_or(rest);
+    let (sign, bits) = ty.split_at_checked(1)?;
+    let bits: usize = bits.parse().ok()?;
+    let known = ["s", "u", "b"].contains(&sign) && [8, 16, 32, 64].contains(&bits);
+    known.then_some(Width { bytes: bits / 8, is_signed: sign == "s" })
+}
+
+/// An integer, or the bits of an `f32`.
+fn number(text: &str) -> Option<u64> {
+    if let Some(bits) = text.strip_prefix("0f") {
+        return u64::from_str_radix(bits, 16).ok();
+    }
+    text.parse().ok().or_else(|| text.parse().ok().map(i64::cast_unsigned))
 }
 
 fn words(text: &str) -> Vec<&str> {

@@ -1,0 +1,203 @@
+//! Conversions between element types, as Rust's `as` has them; see
+//! [`Stream::convert`](crate::Stream::convert).
+
+use float8::{F8E4M3, F8E5M2};
+use half::{bf16, f16};
+
+use super::{DType, Element};
+
+/// A value of any type, without a loss.
+#[derive(Clone, Copy)]
+enum Wide {
+    Int(i128),
+    Float(f64),
+}
+
+/// An element from and to what holds every value.
+trait Convert: Element {
+    fn wide(self) -> Wide;
+    fn narrow(wide: Wide) -> Self;
+}
+
+/// Converts `count` elements.
+///
+/// # Safety
+/// So many elements of the types lie there, those that are written apart from the others, and nobody
+/// else uses them.
+pub(crate) type Converter = unsafe fn(*const u8, *mut u8, usize);
+
+/// What converts between these types.
+pub(crate) fn converter(from: DType, to: DType) -> Converter {
+    macro_rules! each {
+        ($dtype:expr, $name:ident => $value:expr) => {
+            match $dtype {
+                DType::I8 => {
+                    type $name = i8;
+                    $value
+                }
+                DType::U8 => {
+                    type $name = u8;
+                    $value
+                }
+                DType::I32 => {
+                    type $name = i32;
+                    $value
+                }
+                DType::U32 => {
+                    type $name = u32;
+                    $value
+                }
+                DType::I64 => {
+                    type $name = i64;
+                    $value
+                }
+                DType::U64 => {
+                    type $name = u64;
+                    $value
+                }
+                DType::F16 => {
+                    type $name = f16;
+                    $value
+                }
+                DType::F32 => {
+                    type $name = f32;
+                    $value
+                }
+                DType::F64 => {
+                    type $name = f64;
+                    $value
+                }
+                DType::Bf16 => {
+                    type $name = bf16;
+                    $value
+                }
+                DType::F8E4M3 => {
+                    type $name = F8E4M3;
+                    $value
+                }
+                DType::F8E5M2 => {
+                    type $name = F8E5M2;
+                    $value
+                }
+            }
+        };
+    }
+    fn into<A: Convert>(to: DType) -> Converter {
+        each!(to, B => run::<A, B>)
+    }
+    each!(from, A => into::<A>(to))
+}
+
+/// # Safety
+/// As [`Converter`].
+unsafe fn run<A: Convert, B: Convert>(from: *const u8, to: *mut u8, count: usize) {
+    let (from, to) = (from.cast::<A>(), to.cast::<B>());
+    for index in 0..count {
+        // SAFETY: one of the elements, by the caller's promise.
+        let from = unsafe { from.add(index) };
+        // SAFETY: as above.
+        let to = unsafe { to.add(index) };
+        // SAFETY: as above; every bit pattern is a value.
+        let value = unsafe { from.read() };
+        // SAFETY: as above, and nobody else uses it.
+        unsafe { to.write(B::narrow(value.wide())) };
+    }
+}
+
+macro_rules! primitives {
+    ($($type:ty: $wide:ident),+ $(,)?) => { $(
+        impl Convert for $type {
+            #[inline]
+            fn wide(self) -> Wide {
+                Wide::$wide(self.into())
+            }
+
+            #[inline]
+            fn narrow(wide: Wide) -> Self {
+                match wide {
+                    Wide::Int(value) => value as Self,
+                    Wide::Float(value) => value as Self,
+                }
+            }
+        }
+    )+ };
+}
+
+primitives! {
+    i8: Int, u8: Int, i32: Int, u32: Int, i64: Int, u64: Int, f32: Float, f64: Float,
+}
+
+/// A float of 16 bits or fewer: how many bits its mantissa has, its exponent's bias, the code of what is
+/// too large, and that of what is no number.
+struct Small {
+    mantissa: u32,
+    bias: u64,
+    top: u64,
+    nan: u64,
+}
+
+impl Small {
+    /// The nearest one's code without its sign, the even one of two, and the sign.
+    fn nearest(&self, wide: Wide) -> (u64, bool) {
+        let value = match wide {
+            Wide::Int(value) => odd(value),
+            Wide::Float(value) => value,
+        };
+        if value.is_nan() {
+            return (self.nan, false);
+        }
+        let (magnitude, mantissa) = (value.abs(), u64::from(self.mantissa));
+        let (bits, shift) = (magnitude.to_bits(), 52 - self.mantissa);
+        let code = if bits < (1024 - self.bias) << 52 {
+            // What is added is so large that its last place is that of the subnormal numbers.
+            let large = f64::from_bits((1076 - self.bias - mantissa) << 52);
+            (magnitude + large).to_bits() - large.to_bits()
+        } else {
+            let half = (1 << (shift - 1)) - 1 + ((bits >> shift) & 1);
+            ((bits + half) >> shift) - ((1023 - self.bias) << self.mantissa)
+        };
+        (code.min(self.top), value.is_sign_negative())
+    }
+}
+
+/// An integer of 64 bits as a float that rounds on as the integer would: one that is not exact has an odd
+/// last bit, towards which nothing is rounded.
+fn odd(value: i128) -> f64 {
+    let nearest = value as f64;
+    let back = nearest as i128;
+    let cut = match back.unsigned_abs() > value.unsigned_abs() {
+        true => f64::from_bits(nearest.to_bits() - 1),
+        false => nearest,
+    };
+    match back == value {
+        true => nearest,
+        false => f64::from_bits(cut.to_bits() | 1),
+    }
+}
+
+macro_rules! small {
+    ($($type:ty: $bits:ty, $mantissa:literal, $bias:literal, $top:literal, $nan:literal;)+) => { $(
+        impl Convert for $type {
+            #[inline]
+            fn wide(self) -> Wide {
+                Wide::Float(self.to_f64())
+            }
+
+            #[inline]
+            fn narrow(wide: Wide) -> Self {
+                let small = Small { mantissa: $mantissa, bias: $bias, top: $top, nan: $nan };
+                let (code, is_negative) = small.nearest(wide);
+                let sign = <$bits>::from(is_negative) << (<$bits>::BITS - 1);
+                // The code has as many bits, and one for the sign.
+                Self::from_bits(code as $bits | sign)
+            }
+        }
+    )+ };
+}
+
+small! {
+    f16: u16, 10, 15, 0x7c00, 0x7e00;
+    bf16: u16, 7, 127, 0x7f80, 0x7fc0;
+    F8E4M3: u8, 3, 7, 0x7e, 0x7f;
+    F8E5M2: u8, 2, 15, 0x7b, 0x7e;
+}

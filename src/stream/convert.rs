@@ -1,0 +1,81 @@
+//! Conversions between element types, in stream order.
+
+use super::Stream;
+use super::copy::Both;
+use crate::backend::Copies;
+use crate::error::{Error, Site};
+use crate::memory::Booking;
+use crate::{Device, Element, Readable, Result, Writable};
+
+impl<D: Device> Stream<D> {
+    /// Converts the elements of `from` into those of `to`, of the same length, on this device and in stream
+    /// order; the host does not wait. All pairs of element types, on every device alike:
+    ///
+    /// | from | to | |
+    /// |---|---|---|
+    /// | integer | integer | the low bits, as Rust's `as` |
+    /// | float | integer | towards zero; what is out of range becomes the nearest that is in it, NaN 0: as Rust's `as` |
+    /// | any | float | the nearest, of two the even one; rounded once |
+    /// | too large | `f16`, `bf16`, `f32` | infinity |
+    /// | too large, infinity | `F8E4M3`, `F8E5M2` | the largest that is finite, as their `from_f64` |
+    ///
+    /// NaN stays NaN between floats; its sign and payload may differ. Subnormal numbers are kept. From a type
+    /// to itself it is a [`copy`](Self::copy).
+    ///
+    /// ```
+    /// # use typed_nccl::{Host, Result};
+    /// # fn main() -> Result<()> {
+    /// let host = Host::local()?;
+    /// let (stream, x) = (host.stream()?, host.from_slice(&[1.75_f32, -3.5, 1e9])?);
+    /// let mut y = host.zeros::<i8>(3)?;
+    /// stream.convert(&x, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [1, -3, 127]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// On a GPU it is a kernel of ours for each pair. The first conversion of a pair loads it, for which
+    /// CUDA may wait for work of that GPU: where that work waits for this thread, convert once before.
+    ///
+    /// # Errors
+    /// Lengths that differ, a view past its buffer, memory of another device; CUDA reports one.
+    #[track_caller]
+    pub fn convert<T, U, A, B>(&self, from: &A, to: &mut B) -> Result<()>
+    where
+        T: Element,
+        U: Element,
+        A: Readable<D, Elem = T>,
+        B: Writable<D, Elem = U>,
+    {
+        let site = Site::caller();
+        let bad = |bad| Error::BadRange(Box::new(bad));
+        let (from, to) = (from.span().map_err(bad)?, to.span().map_err(bad)?);
+        let because = "the elements of what is converted";
+        let found = (to.len(), to.allocation().ordinal());
+        self.fits::<U>("convert", found, from.len(), because, site)?;
+        self.is_here("convert", from.allocation().ordinal(), site)?;
+        let is_copy = T::DTYPE == U::DTYPE;
+        if !is_copy {
+            <D::Backend as Copies>::can_convert(self.core.raw(), T::DTYPE, U::DTYPE)?;
+        }
+        let uses = Both(&from.allocation().order, &to.allocation().order);
+        let _booking = Booking::new(&self.core, uses)?;
+        if is_copy {
+            let (from, to) = ((from.allocation(), from.offset()), (to.allocation(), to.offset()));
+            let bytes = found.0 * size_of::<T>();
+            // SAFETY: as below.
+            return unsafe { <D::Backend as Copies>::copy(self.core.raw(), from, to, bytes, site) };
+        }
+        // SAFETY: the lengths are equal, the offsets aligned for the types, and the uses are ordered; what
+        // is written is borrowed exclusively, so it is apart from what is read.
+        unsafe {
+            <D::Backend as Copies>::convert(
+                self.core.raw(),
+                (from.allocation(), from.offset(), T::DTYPE),
+                (to.allocation(), to.offset(), U::DTYPE),
+                from.len(),
+                site,
+            )
+        }
+    }
+}
