@@ -174,9 +174,10 @@ pub(crate) fn what_is_left_over_is_told() -> Result<()> {
 
 /// One rank is lost: the other goes on with a communicator of ours, and gives that away.
 pub(crate) fn one_that_lost_a_rank() -> Result<()> {
-    let seats = Seats::new(1, 2);
+    let (seats, ready) = (Seats::new(1, 2), std::sync::Barrier::new(2));
     let outcomes = each(2, true, |rank, raw| {
         let mut comm = adopt(seats.take(0, rank), gpu(rank)?, raw)?;
+        ready.wait();
         if rank == 1 {
             comm.abort();
             return Ok(());
