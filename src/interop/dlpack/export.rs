@@ -148,7 +148,7 @@ impl<B: Exportable> Export<B> {
     #[track_caller]
     pub(in crate::interop) fn wait(&self) -> Result<()> {
         let points = self.buffer.whole().0.order.points(true)?;
-        wait::until(points, None, "dlpack::export", Site::caller())
+        wait::until(&points, None, "dlpack::export", Site::caller())
     }
 
     /// A consumer's stream waits for what was enqueued on the buffer.
@@ -162,7 +162,7 @@ impl<B: Exportable> Export<B> {
         let raw = unsafe { <BackendOf<B> as Streams>::theirs(allocation.ordinal(), handle) }?;
         let theirs = StreamCore::of(allocation.ordinal(), raw, 1);
         let points = allocation.order.points(true)?;
-        points.iter().try_for_each(|(stream, point)| theirs.wait_for(stream, point))
+        points.iter().try_for_each(|at| theirs.wait_for(&at.stream, &at.point))
     }
 
     /// One more managed tensor over the buffer.
