@@ -8,6 +8,7 @@ Needs the standard library; what tests a library that is not installed says that
 import gc
 import importlib.util
 import os
+import resource
 import sys
 import threading
 import unittest
@@ -269,6 +270,35 @@ class Torch(Case):
             mine, theirs = 100.0 * rank, 100.0 * (1 - rank)
             self.assertEqual(x[:5], [mine + n for n in range(5)])
             self.assertEqual(x[5:], [theirs + n for n in range(3)])
+
+    def test_memory_of_empty_goes_back_with_the_tensor(self):
+        comm = alone()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for n in range(24):
+            x = comm.empty("torch", 4 << 20).fill_(n)
+            view = x[1:]
+            del x
+            self.assertEqual(view[-1].item(), n)
+        comm.finish()
+        self.assertEqual((view.min().item(), view.max().item()), (23.0, 23.0))  # after every handle in Rust
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        self.assertLess(grown, 128 << 10, "KiB of 24 times 16 MiB stayed")
+
+    def test_a_window_keeps_memory_whose_tensor_died(self):
+        def work(comm):
+            rank, size = comm.rank
+            x = comm.empty("torch", 8).fill_(rank)
+            address = x.data_ptr()
+            window = comm.window(x, "torch")
+            del x
+            gc.collect()
+            others = [comm.empty("torch", 8) for _ in range(8)]
+            self.assertNotIn(address, [other.data_ptr() for other in others])
+            comm.put_signal(window, (0, 4), (rank + 1) % size, 4)
+            comm.wait_signal((rank - 1) % size)
+            comm.close(window)
+
+        ranks(2, work)
 
     def test_other_memory_backs_no_window(self):
         comm = alone()

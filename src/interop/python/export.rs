@@ -40,7 +40,11 @@ pub fn export<B: Exportable + Send + 'static>(
         Order::F => Layout::F,
     };
     let shared = dlpack::export(buffer, &shape.into().0, layout)?;
-    let memory = Memory { outside: shared.outside()?, shared: Mutex::new(Box::new(shared)) };
+    // SAFETY: the tensor is nobody else's. While the object is there its memory is known for NCCL's, also
+    // where a library came to it by an array interface.
+    let listed = unsafe { Managed::new(shared.share::<DLManagedTensor>()?) };
+    let memory =
+        Memory { outside: shared.outside()?, shared: Mutex::new((Box::new(shared), listed)) };
     Ok(Bound::new(py, memory)?.into_any())
 }
 
@@ -91,13 +95,13 @@ impl<B: Exportable + Send> Shared for Export<B> {
 /// A buffer of typed-nccl.
 #[pyclass(frozen, module = "typed_nccl")]
 struct Memory {
-    shared: Mutex<Box<dyn Shared>>,
+    shared: Mutex<(Box<dyn Shared>, Managed)>,
     outside: Outside,
 }
 
 impl Memory {
     fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&dyn Shared) -> R + Send) -> R {
-        py.detach(|| work(&**self.shared.lock().unwrap_or_else(PoisonError::into_inner)))
+        py.detach(|| work(&*self.shared.lock().unwrap_or_else(PoisonError::into_inner).0))
     }
 
     fn is_cuda(&self) -> bool {
