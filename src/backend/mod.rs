@@ -112,7 +112,37 @@ pub unsafe trait Memory: Sized + 'static {
         })))
     }
 
-    /// [`retire`](Self::retire) for a block of [`adopt`](Self::adopt). Drops the owner when no work on
+    /// A block over the first `bytes` bytes of another one of NCCL's memory, which can back a window as
+    /// that one can. It goes to [`let_go`](Self::let_go).
+    ///
+    /// # Errors
+    /// It has no such blocks.
+    ///
+    /// # Safety
+    /// There are so many bytes. The other block stays until this one's owner is dropped, and nothing uses
+    /// it meanwhile.
+    unsafe fn alias(block: &Self::Block, bytes: usize) -> Result<Self::Block> {
+        let _ = (block, bytes);
+        Err(Error::Unsupported(Box::new(Unsupported {
+            what: "a second buffer over NCCL's memory".to_owned(),
+            needs: "a device that can use it".to_owned(),
+            found: format!("`{}` cannot", Self::KIND),
+        })))
+    }
+
+    /// [`retire`](Self::retire) for a block that another library named, or [`let_go`](Self::let_go) for one
+    /// that has an owner: whatever the device does at this moment may still use it.
+    fn retire_exported(block: Self::Block, owner: Option<Owner>, streams: Vec<Self::Stream>)
+    where
+        Self: Streams,
+    {
+        match owner {
+            None => Self::retire(block, streams),
+            Some(owner) => Self::let_go(block, Some(owner), streams),
+        }
+    }
+
+    /// [`retire`](Self::retire) for a block of [`adopt`](Self::adopt) or [`alias`](Self::alias). Drops the owner when no work on
     /// the streams can use the block any more.
     fn let_go(block: Self::Block, owner: Option<Owner>, streams: Vec<Self::Stream>)
     where

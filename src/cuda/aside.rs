@@ -86,6 +86,11 @@ impl Aside {
         }
     }
 
+    /// The same for who uses the allocation too, and does not end it.
+    pub(super) fn again(&self) -> Self {
+        Self { ..*self }
+    }
+
     /// Ends the mapping.
     ///
     /// # Safety

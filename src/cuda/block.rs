@@ -153,6 +153,13 @@ unsafe impl Memory for CudaBackend {
         Ok(Block { raw, gpu })
     }
 
+    unsafe fn alias(block: &Block, bytes: usize) -> Result<Block> {
+        let Raw { address, kind, ref aside, .. } = block.raw;
+        let raw = Raw { address, bytes, kind, aside: aside.as_ref().map(Aside::again) };
+        block.gpu.blocks.look(block.gpu);
+        Ok(Block { raw, gpu: block.gpu })
+    }
+
     fn let_go(block: Block, owner: Option<Owner>, streams: Vec<Arc<CudaStream>>) {
         if let Some(owner) = owner {
             block.gpu.blocks.release(block.gpu, owner, streams);
@@ -191,6 +198,10 @@ unsafe impl Memory for CudaBackend {
 
     fn retire(block: Block, streams: Vec<Arc<CudaStream>>) {
         block.gpu.blocks.retire(block.raw, streams);
+    }
+
+    fn retire_exported(block: Block, owner: Option<Owner>, streams: Vec<Arc<CudaStream>>) {
+        block.gpu.blocks.retire_exported(block.raw, owner, streams);
     }
 }
 

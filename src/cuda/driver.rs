@@ -45,6 +45,28 @@ fn load() -> Result<(), String> {
     Err(tried.join("; "))
 }
 
+/// `cuCtxRecordEvent`
+pub(super) type RecordAll = unsafe extern "C" fn(sys::CUcontext, sys::CUevent) -> sys::CUresult;
+
+/// The driver's function that records an event after everything that a context does: CUDA 12.5. cudarc's
+/// panics where the driver has none.
+pub(super) fn record_all() -> Option<RecordAll> {
+    static FOUND: OnceLock<Option<RecordAll>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: as in `load`.
+        let library = NAMES.iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
+        // SAFETY: the function is of that type in every release that has it.
+        let found = unsafe { library.get::<RecordAll>(b"cuCtxRecordEvent\0") }.ok().map(|it| *it);
+        std::mem::forget(library);
+        found
+    })
+}
+
+/// Waits for everything that the device of the current context does.
+pub(super) fn wait_for_all(ordinal: u32) -> Result<()> {
+    result::ctx::synchronize().map_err(|error| failed("waiting for all work", ordinal, error))
+}
+
 /// How many GPUs this process sees.
 pub(crate) fn count() -> Result<u32> {
     ready()?;

@@ -28,18 +28,40 @@ pub(super) struct Event {
 impl Event {
     /// Records a point in a stream of `gpu`, whose context is current.
     pub(super) fn recorded(gpu: &'static Gpu, stream: sys::CUstream) -> Result<Self> {
-        let failed = |error| driver::failed("recording an event", gpu.ordinal(), error);
+        let event = Self::new(gpu)?;
+        // SAFETY: both are the driver's, of one device, and alive.
+        unsafe { result::event::record(event.raw.0, stream) }
+            .map_err(|error| driver::failed("recording an event", gpu.ordinal(), error))?;
+        Ok(event)
+    }
+
+    /// Records the point after everything that the device does, on whoever's streams. None where the
+    /// driver cannot (before CUDA 12.5), or not now (a stream of somebody's records a graph).
+    pub(super) fn of_all(gpu: &'static Gpu) -> Result<Option<Self>> {
+        let Some(record) = driver::record_all() else { return Ok(None) };
+        let event = Self::new(gpu)?;
+        // SAFETY: both are the driver's, of one device, and alive.
+        match unsafe { record(gpu.context().cu_ctx(), event.raw.0) } {
+            sys::CUresult::CUDA_SUCCESS => Ok(Some(event)),
+            sys::CUresult::CUDA_ERROR_NOT_SUPPORTED
+            | sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED => Ok(None),
+            error => {
+                let error = DriverError(error);
+                Err(driver::failed("recording an event", gpu.ordinal(), error))
+            }
+        }
+    }
+
+    /// An event of `gpu`, whose context is current.
+    fn new(gpu: &'static Gpu) -> Result<Self> {
         let pooled = gpu.events.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let raw = match pooled {
             Some(raw) => raw,
             None => Raw(result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
-                .map_err(failed)?),
+                .map_err(|error| driver::failed("recording an event", gpu.ordinal(), error))?),
         };
-        // From here on it goes back to the list by itself.
-        let event = Self { raw, gpu };
-        // SAFETY: both are the driver's, of one device, and alive.
-        unsafe { result::event::record(event.raw.0, stream) }.map_err(failed)?;
-        Ok(event)
+        // It goes back to the list by itself.
+        Ok(Self { raw, gpu })
     }
 
     /// Whether what was enqueued before it is over. Never blocks.

@@ -46,6 +46,8 @@ enum Over {
 enum After {
     /// What was enqueued on these streams, whose points nobody has taken yet.
     Streams(Vec<Arc<CudaStream>>),
+    /// Everything that the device does. These streams are let go with it.
+    Device(#[expect(dead_code, reason = "kept to be dropped")] Vec<Arc<CudaStream>>),
     Events(Vec<Event>),
 }
 
@@ -55,6 +57,19 @@ impl BlockPool {
         let after = After::Streams(streams);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiting.push(Waiting { block: Kept::Ours(block), after });
+    }
+
+    /// Takes back a block that other libraries' streams may use, or who owns it. Calls nothing.
+    pub(super) fn retire_exported(
+        &self,
+        block: Raw,
+        owner: Option<Owner>,
+        streams: Vec<Arc<CudaStream>>,
+    ) {
+        let block = owner.map_or(Kept::Ours(block), Kept::Theirs);
+        let after = After::Device(streams);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting.push(Waiting { block, after });
     }
 
     /// Drops the owner of adopted memory when these streams are past what was enqueued: now, if they are,
@@ -102,8 +117,28 @@ impl BlockPool {
         (free, in_use)
     }
 
+    /// Waits for the device where nothing else tells when other libraries are past a block.
+    fn settle(&self, gpu: &'static Gpu) -> Result<()> {
+        let unknown = |waiting: &mut Waiting| matches!(waiting.after, After::Device(_));
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = state.collect(gpu);
+        let mut over: Vec<Waiting> = state.waiting.extract_if(.., unknown).collect();
+        drop(state);
+        drop(done);
+        if over.is_empty() {
+            return Ok(());
+        }
+        let waited = driver::wait_for_all(gpu.ordinal());
+        if waited.is_ok() {
+            over.iter_mut().for_each(|waiting| waiting.after = After::Events(Vec::new()));
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting.append(&mut over);
+        waited
+    }
+
     /// Gives every block that is free back to its allocator.
     pub(super) fn trim(&self, gpu: &'static Gpu) -> Result<()> {
+        self.settle(gpu)?;
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let done = state.collect(gpu);
         let free = std::mem::take(&mut state.free);
@@ -134,24 +169,23 @@ impl State {
         let mut done = Vec::new();
         let mut still = Vec::with_capacity(self.waiting.len());
         for Waiting { block, mut after } in std::mem::take(&mut self.waiting) {
-            if let After::Streams(streams) = &after {
-                let events = streams.iter().map(|stream| Event::recorded(gpu, stream.raw()));
-                match events.collect::<Result<Vec<_>>>() {
-                    Ok(events) => {
-                        done.push(Over::After(std::mem::replace(
-                            &mut after,
-                            After::Events(events),
-                        )));
-                    }
-                    // The device is lost, and its memory with it.
-                    Err(_) => {
-                        lose(block);
-                        done.push(Over::After(after));
-                        continue;
-                    }
+            match after.events(gpu) {
+                Ok(None) => {}
+                Ok(Some(events)) => {
+                    let events = After::Events(events);
+                    done.push(Over::After(std::mem::replace(&mut after, events)));
+                }
+                // The device is lost, and its memory with it.
+                Err(_) => {
+                    lose(block);
+                    done.push(Over::After(after));
+                    continue;
                 }
             }
-            let After::Events(events) = &after else { continue };
+            let After::Events(events) = &after else {
+                still.push(Waiting { block, after });
+                continue;
+            };
             match events.iter().map(Event::reached).collect::<Result<Vec<_>>>() {
                 Ok(reached) if reached.iter().all(|reached| *reached) => {
                     match block {
@@ -171,6 +205,20 @@ impl State {
         }
         self.waiting = still;
         done
+    }
+}
+
+impl After {
+    /// Events for what has none yet; none where it has, and where there can be none at present.
+    fn events(&self, gpu: &'static Gpu) -> Result<Option<Vec<Event>>> {
+        match self {
+            Self::Streams(streams) => {
+                let events = streams.iter().map(|stream| Event::recorded(gpu, stream.raw()));
+                events.collect::<Result<_>>().map(Some)
+            }
+            Self::Device(_) => Ok(Event::of_all(gpu)?.map(|event| vec![event])),
+            Self::Events(_) => Ok(None),
+        }
     }
 }
 

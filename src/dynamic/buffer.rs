@@ -86,6 +86,10 @@ impl<D: Device, M> DynBuffer<D, M> {
         Self { allocation, len, dtype, types: PhantomData }
     }
 
+    pub(crate) fn allocation(&self) -> &Arc<Allocation<D::Backend>> {
+        &self.allocation
+    }
+
     /// The data type.
     pub fn dtype(&self) -> DType {
         self.dtype

@@ -56,6 +56,10 @@ unsafe impl Memory for HostBackend {
         Ok(Block::adopted(start))
     }
 
+    unsafe fn alias(block: &Block, _: usize) -> Result<Block> {
+        Ok(Block::adopted(block.start()))
+    }
+
     unsafe fn read(
         block: &Block,
         offset: usize,

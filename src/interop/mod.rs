@@ -5,19 +5,25 @@
 
 #[cfg(feature = "candle")]
 pub mod candle;
+mod claims;
 #[cfg(feature = "cuda")]
 mod cudarc;
-mod tensor;
-
 #[cfg(feature = "cupy")]
 pub mod cupy;
 #[cfg(feature = "dlpack")]
 pub mod dlpack;
+mod export;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 #[cfg(feature = "numpy")]
 pub mod numpy;
 #[cfg(feature = "python")]
 pub mod python;
+mod tensor;
 #[cfg(feature = "torch")]
 pub mod torch;
 
+pub(crate) use claims::Claim;
+
+pub use export::Exported;
 pub use tensor::{Described, Tensor, TensorPlace};

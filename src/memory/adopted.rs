@@ -6,8 +6,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{Allocation, Buffer};
-use crate::backend::{Backend, Memory};
+use crate::backend::{Backend, Memory, Streams};
 use crate::error::{AdoptFault, Error, Failed, NotAdoptable, OtherDevice, Site};
+use crate::interop::Claim;
 use crate::{DType, Device, Element, Mark, Result, unwind, wait};
 
 /// The kind of memory that somebody else owns: `device.adopt(owner)` gives a
@@ -60,25 +61,36 @@ pub unsafe trait ForeignMemory<D: Device>: Send + 'static {
 
 /// Who keeps adopted memory alive; dropped when nothing of ours uses the memory any more. A panic of its
 /// drop ends there.
-pub struct Owner(Option<Box<dyn Any + Send>>);
+pub struct Owner {
+    owner: Option<Box<dyn Any + Send>>,
+    /// That the elements are in use, where others can name them too.
+    claim: Option<Claim>,
+}
 
 impl Owner {
-    pub(crate) fn new(owner: Box<dyn Any + Send>) -> Self {
-        Self(Some(owner))
+    pub(crate) fn new(owner: Box<dyn Any + Send>, claim: Option<Claim>) -> Self {
+        Self { owner: Some(owner), claim }
     }
 
     pub(super) fn into_inner<O: 'static>(mut self) -> Result<Box<O>, Self> {
-        match self.0.take().map(Box::<dyn Any + Send>::downcast) {
+        match self.owner.take().map(Box::<dyn Any + Send>::downcast) {
             Some(Ok(owner)) => Ok(owner),
-            Some(Err(owner)) => Err(Self(Some(owner))),
+            Some(Err(owner)) => Err(Self { owner: Some(owner), claim: self.claim.take() }),
             None => Err(self),
         }
+    }
+
+    /// Others may use the elements.
+    pub(super) fn unclaim(&mut self) {
+        self.claim = None;
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        let owner = self.0.take();
+        // Without the owner the elements may be another tensor's at once.
+        self.claim = None;
+        let owner = self.owner.take();
         if let Err(panic) = unwind::catch(move || drop(owner)) {
             log::error!("the owner of adopted memory panicked when dropped: {}", panic.message());
             panic.end();
@@ -94,6 +106,8 @@ pub(crate) struct Place<D: Device> {
     pub(crate) ordinal: u32,
     /// After what they may be used.
     pub(crate) after: Option<Mark<D>>,
+    /// What orders the uses of others, if they go on with the elements when the allocation is gone.
+    pub(crate) theirs: Option<<D::Backend as Streams>::Stream>,
 }
 
 impl<D: Device> Place<D> {
@@ -104,7 +118,22 @@ impl<D: Device> Place<D> {
         ordinal: u32,
         after: Option<Mark<D>>,
     ) -> Self {
-        Self { start: start.cast(), len, dtype: T::DTYPE, ordinal, after }
+        Self { start: start.cast(), len, dtype: T::DTYPE, ordinal, after, theirs: None }
+    }
+
+    /// Fails unless they are on `device`, at an address of such elements.
+    pub(crate) fn check(&self, device: &D, operation: &'static str, site: Site) -> Result<()> {
+        let Self { start, len, dtype, ordinal: found, .. } = *self;
+        let needed = device.ordinal();
+        if found != needed {
+            let (what, kind) = ("memory", D::KIND);
+            let other = OtherDevice { operation, what, kind, found, needed, site };
+            return Err(Error::OtherDevice(Box::new(other)));
+        }
+        match AdoptFault::of_address(start.addr(), len, dtype) {
+            Some(fault) => Err(NotAdoptable::new(operation, fault, site).into()),
+            None => Ok(()),
+        }
     }
 
     /// An allocation over the elements.
@@ -118,20 +147,13 @@ impl<D: Device> Place<D> {
         operation: &'static str,
         site: Site,
     ) -> Result<Arc<Allocation<D::Backend>>> {
-        let Self { start, len, dtype, ordinal, after } = self;
-        if ordinal != device.ordinal() {
-            let (what, found, needed) = ("memory", ordinal, device.ordinal());
-            let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
-            return Err(Error::OtherDevice(Box::new(other)));
-        }
-        if let Some(fault) = AdoptFault::of_address(start.addr(), len, dtype) {
-            return Err(NotAdoptable::new(operation, fault, site).into());
-        }
+        self.check(device, operation, site)?;
+        let Self { start, len, dtype, ordinal, after, theirs } = self;
         // A slice of so many bytes exists, or `from_raw` was promised one.
         let bytes = len * dtype.size();
         // SAFETY: the caller's promise.
         let block = unsafe { <D::Backend as Memory>::adopt(ordinal, start, bytes) }?;
-        let allocation = Allocation::adopted(ordinal, block);
+        let allocation = Allocation::adopted(ordinal, block, theirs);
         if let Some(mark) = after {
             allocation.order.begin_after(&mark);
         }
@@ -171,7 +193,7 @@ impl<T: Element, D: Device, O: ForeignMemory<D, Elem = T>> Buffer<T, D, Adopted<
         let mut owner = Box::new(owner);
         match Self::claim(device, &mut owner, site) {
             Ok((allocation, len)) => {
-                allocation.own(Owner::new(owner));
+                allocation.own(Owner::new(owner, None));
                 Ok(Self::from_allocation(allocation, len))
             }
             Err(error) => Err(Failed { error, value: *owner }),
@@ -243,7 +265,7 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
         };
         match claimed {
             Ok(allocation) => {
-                allocation.own(Owner::new(Box::new(owner)));
+                allocation.own(Owner::new(Box::new(owner), None));
                 Ok(Self::from_allocation(allocation, len))
             }
             Err(error) => Err(Failed { error, value: owner }),

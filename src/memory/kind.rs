@@ -28,7 +28,7 @@ impl MemoryKind for NcclMem {
 #[diagnostic::on_unimplemented(
     message = "this memory cannot back a window: it is `{Self}`, and peers reach `NcclMem` only",
     label = "this memory cannot back a window",
-    note = "allocate it with `device.nccl_zeros(len)`, or use `comm.window(len)`"
+    note = "allocate it with `device.nccl_zeros(len)`, or use `comm.window(len)`; a tensor that was made in such memory is taken with `tensor.nccl_on(&device)`"
 )]
 pub trait WindowMemory: MemoryKind {}
 

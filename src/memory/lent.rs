@@ -12,11 +12,13 @@ use crate::{DType, Device, DynSlice, DynSliceMut, Element, Host, Result, Stream,
 /// Borrowed memory that a device can be lent: [`Device::lend`]. Sealed.
 ///
 /// The host takes `&[T]`, `&mut [T]`, `&Vec<T>` and `&mut Vec<T>`; a GPU takes `&CudaSlice<T>`,
-/// `&mut CudaSlice<T>`, `CudaView<T>` and `CudaViewMut<T>` of cudarc; both take pairs and vectors of these.
+/// `&mut CudaSlice<T>`, `CudaView<T>` and `CudaViewMut<T>` of cudarc; both take `&Tensor` and `&mut Tensor`
+/// of another library ([`interop::Tensor`](crate::interop::Tensor)), and pairs and vectors of these. With the feature
+/// `ndarray` the host takes its arrays and views.
 #[diagnostic::on_unimplemented(
     message = "`{D}` cannot be lent `{Self}`",
     label = "no borrowed memory of that device",
-    note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both pairs of these"
+    note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both an `interop::Tensor`, and pairs of these"
 )]
 pub trait Lend<D: Device>: sealed::Sealed {
     /// What the closure gets: a view that operations take.
@@ -267,6 +269,16 @@ mod sealed {
     impl Sealed for &candle_core::Var {}
     #[cfg(feature = "candle")]
     impl Sealed for crate::interop::candle::Locked<'_> {}
+    #[cfg(feature = "ndarray")]
+    mod arrays {
+        use ndarray::{ArrayBase, ArrayViewMut, RawData};
+
+        use super::Sealed;
+
+        impl<S: RawData, I> Sealed for &ArrayBase<S, I> {}
+        impl<S: RawData, I> Sealed for &mut ArrayBase<S, I> {}
+        impl<T, I> Sealed for ArrayViewMut<'_, T, I> {}
+    }
     #[cfg(feature = "cuda")]
     mod cuda {
         use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};

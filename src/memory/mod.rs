@@ -34,6 +34,8 @@ pub use slice::{Slice, SliceMut};
 
 pub(crate) use adopted::{Place, take_back};
 pub(crate) use booking::{Booking, Uses};
+#[cfg(feature = "ndarray")]
+pub(crate) use lent::HostWaits;
 pub(crate) use lent::{Ending, Lent, lend};
 pub(crate) use order::Order;
 pub(crate) use record::Recorded;

@@ -44,6 +44,8 @@ mod stuck;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod suspend;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod tensor;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod transfers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod voided;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use dlpack_rs::ffi::{DLDevice, DLDeviceType as Kind, DLTensor};
 
+use super::super::Exported;
 use super::abi::ManagedTensor;
 use super::{ConsumerStream, Layout, dtype};
-use crate::backend::{Backend, Streams, Windows};
+use crate::backend::{Streams, Windows};
 use crate::error::{BadLength, Error, Failed, Site, Unsupported};
 use crate::memory::Allocation;
 use crate::stream::StreamCore;
@@ -168,7 +169,8 @@ impl<B: Exportable> Export<B> {
     /// One more managed tensor over the buffer.
     pub(in crate::interop) fn share<F: ManagedTensor>(&self) -> Result<NonNull<F>> {
         let Outside { address, device, dtype, mut shape, mut strides } = self.outside()?;
-        let memory = self.buffer.whole().0.clone();
+        let (allocation, len, of) = self.buffer.whole();
+        let memory = Exported::new(allocation.clone(), len * of.size());
         let tensor = DLTensor {
             data: std::ptr::with_exposed_provenance_mut(address),
             device,
@@ -179,7 +181,7 @@ impl<B: Exportable> Export<B> {
             strides: strides.as_mut_ptr(),
             byte_offset: 0,
         };
-        let tensor = F::new(tensor, delete::<F, BackendOf<B>>);
+        let tensor = F::new(tensor, delete::<F>);
         Ok(NonNull::from(Box::leak(Box::new(Ours {
             tensor,
             _shape: shape,
@@ -214,21 +216,21 @@ pub(in crate::interop) struct Outside {
 
 /// A managed tensor, and what it points to.
 #[repr(C)]
-struct Ours<F, B: Backend> {
+struct Ours<F> {
     tensor: F,
     _shape: Vec<i64>,
     _strides: Vec<i64>,
-    _memory: Arc<Allocation<B>>,
+    _memory: Exported,
 }
 
 /// The deleter. A panic would end the process.
 ///
 /// # Safety
 /// The tensor is one of `share`'s, or null, and it is not deleted again.
-unsafe extern "C" fn delete<F, B: Backend>(tensor: *mut F) {
+unsafe extern "C" fn delete<F>(tensor: *mut F) {
     if !tensor.is_null() {
         // SAFETY: the caller's promise: it is the beginning of a box that was leaked.
-        drop(unsafe { Box::from_raw(tensor.cast::<Ours<F, B>>()) });
+        drop(unsafe { Box::from_raw(tensor.cast::<Ours<F>>()) });
     }
 }
 

@@ -1,7 +1,8 @@
 //! Tensors for the time of a closure.
 
-use super::Tensor;
+use super::{Tensor, Used};
 use crate::error::Site;
+use crate::interop::Claim;
 use crate::memory::{Ending, Lent};
 use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
 
@@ -9,6 +10,8 @@ use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
 #[doc(hidden)]
 pub struct Theirs<D: Device> {
     stream: Option<Stream<D>>,
+    /// Ends when that stream, or the host, has waited.
+    _claim: Claim,
 }
 
 impl<D: Device> Ending<D> for Theirs<D> {
@@ -21,10 +24,11 @@ impl<D: Device> Ending<D> for Theirs<D> {
 
 impl<O> Tensor<O> {
     fn lent<D: Device>(&self, device: &D, write: bool, site: Site) -> Result<Lent<D, Theirs<D>>> {
-        let (place, stream) = self.used_by(device, write, "lend", site)?;
+        let Used { place, stream, claim } = self.claimed_by(device, write, "lend", site)?;
+        let ending = Theirs { stream, _claim: claim };
         // SAFETY: the tensor, and with it its owner, is borrowed for longer than the loan; the rest is
         // what `new` was promised. Only shared views are made of what is borrowed shared.
-        unsafe { Lent::new(device, place, Theirs { stream }, site) }
+        unsafe { Lent::new(device, place, ending, site) }
     }
 }
 

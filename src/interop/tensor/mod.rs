@@ -6,10 +6,14 @@ mod lend;
 pub use described::{Described, TensorPlace};
 
 use std::fmt;
+use std::sync::Arc;
 
+use super::claims::{By, Claim};
+use super::export;
+use crate::backend::{Memory, Streams};
 use crate::error::{AdoptFault, Error, NotAdoptable, Site};
-use crate::memory::{Owner, Place};
-use crate::{Adopted, DType, Device, DynBuffer, Failed, Mark, NcclMem, Result, Stream};
+use crate::memory::{Allocation, Owner, Place};
+use crate::{Adopted, DType, Device, DynBuffer, Failed, NcclMem, Result, Stream};
 
 /// A tensor of another library: where its elements are, of what type, on which device, and what keeps
 /// them there. Nothing is copied.
@@ -18,10 +22,21 @@ use crate::{Adopted, DType, Device, DynBuffer, Failed, Mark, NcclMem, Result, St
 /// ([`on`](Self::on), [`nccl_on`](Self::nccl_on)). Its elements are in use by one of these at a time: an
 /// overlap is [`Error::NotAdoptable`], through whatever handles; only loans to be read may overlap.
 pub struct Tensor<O = ()> {
-    described: Box<Described>,
-    len: usize,
-    owner: O,
+    pub(super) described: Box<Described>,
+    pub(super) len: usize,
+    pub(super) owner: O,
 }
+
+/// A tensor's elements for one of our devices.
+struct Used<D: Device> {
+    place: Place<D>,
+    /// What orders their other uses.
+    stream: Option<Stream<D>>,
+    claim: Claim,
+}
+
+/// `CU_STREAM_PER_THREAD`
+const PER_THREAD: usize = 2;
 
 impl<O> Tensor<O> {
     /// A tensor that a library described. The modules of the libraries do this.
@@ -33,7 +48,7 @@ impl<O> Tensor<O> {
     /// # Safety
     /// While `owner` lives, wherever it is moved:
     /// * the elements are there, initialised, and, if the description says so, may be written;
-    /// * a stream that is named is one of the GPU's primary context.
+    /// * a stream that is named is one of the GPU's primary context, and stays.
     ///
     /// While a loan or a buffer of this library uses the elements, nobody else writes them, or reads what
     /// is written, but for what is ordered by that stream before and after.
@@ -92,7 +107,8 @@ impl<O> Tensor<O> {
     }
 
     /// A buffer of the elements, in the order in which they lie in memory; nothing is copied. Local; the
-    /// host does not wait: what is on the tensor's stream now comes before what the buffer is used for.
+    /// host does not wait: what is on the tensor's stream now comes before what the buffer is used for, and
+    /// what is enqueued there when the buffer is dropped comes after.
     /// [`into_inner`](DynBuffer::into_inner) gives the owner back.
     ///
     /// # Errors
@@ -104,13 +120,14 @@ impl<O> Tensor<O> {
         O: Send + 'static,
     {
         let (operation, site) = ("on", Site::caller());
-        let claimed = self.used_by(device, true, operation, site).and_then(|(place, _)| {
+        let claimed = self.claimed_by(device, true, operation, site).and_then(|used| {
             // SAFETY: what `new` was promised; the owner goes into the allocation.
-            unsafe { place.claim(device, operation, site) }
+            let allocation = unsafe { used.place.claim(device, operation, site) }?;
+            Ok((allocation, used.claim))
         });
         match claimed {
-            Ok(allocation) => {
-                allocation.own(Owner::new(Box::new(self.owner)));
+            Ok((allocation, claim)) => {
+                allocation.own(Owner::new(Box::new(self.owner), Some(claim)));
                 Ok(DynBuffer::from_allocation(allocation, self.len, self.described.dtype))
             }
             Err(error) => Err(Failed { error, value: self }),
@@ -118,19 +135,63 @@ impl<O> Tensor<O> {
     }
 
     /// A buffer of elements that are in memory of NCCL's which this library gave out (`empty` of a
-    /// library's module): it can back a window. Local; the host does not wait, as in [`on`](Self::on). The
-    /// memory stays for as long as the buffer or the other library's object does; the owner is dropped.
+    /// library's module, [`Tensor::export`]), from its start: it can back a window. Local; the host does
+    /// not wait, as in [`on`](Self::on). The memory and the owner stay for as long as the buffer, or a
+    /// window of it.
     ///
     /// # Errors
     /// As [`on`](Self::on), and for memory from anywhere else.
     #[track_caller]
-    pub fn nccl_on<D: Device>(self, device: &D) -> Result<DynBuffer<D, NcclMem>, Failed<Self>> {
-        let (operation, site) = ("nccl_on", Site::caller());
-        let error = match self.used_by(device, true, operation, site) {
-            Ok(_) => self.refused(operation, AdoptFault::NotNccls, site),
-            Err(error) => error,
-        };
-        Err(Failed { error, value: self })
+    pub fn nccl_on<D: Device>(self, device: &D) -> Result<DynBuffer<D, NcclMem>, Failed<Self>>
+    where
+        O: Send + 'static,
+    {
+        match self.alias(device, "nccl_on", Site::caller()) {
+            Ok((allocation, ours, claim)) => {
+                allocation.own(Owner::new(Box::new((self.owner, ours)), Some(claim)));
+                let (len, dtype) = (self.len, self.described.dtype);
+                Ok(DynBuffer::from_allocation(Arc::new(allocation), len, dtype))
+            }
+            Err(error) => Err(Failed { error, value: self }),
+        }
+    }
+
+    /// An allocation over one of ours, that one, and the claim.
+    fn alias<D: Device>(
+        &self,
+        device: &D,
+        operation: &'static str,
+        site: Site,
+    ) -> Result<(Allocation<D::Backend>, Arc<Allocation<D::Backend>>, Claim)> {
+        let Used { place, claim, .. } = self.claimed_by(device, true, operation, site)?;
+        place.check(device, operation, site)?;
+        let bytes = self.len * self.dtype().size();
+        let ours = export::find::<D::Backend>(self.address(), bytes)
+            .ok_or_else(|| self.refused(operation, AdoptFault::NotNccls, site))?;
+        // SAFETY: it is so long; it goes into the owner; no buffer of ours has it, and the claim keeps
+        // other handles away.
+        let block = unsafe { <D::Backend as Memory>::alias(ours.block(), bytes) }?;
+        let allocation = Allocation::alias(place.ordinal, block, place.theirs);
+        if let Some(mark) = place.after {
+            allocation.order.begin_after(&mark);
+        }
+        Ok((allocation, ours, claim))
+    }
+
+    /// Claims the elements for `device`.
+    fn claimed_by<D: Device>(
+        &self,
+        device: &D,
+        write: bool,
+        operation: &'static str,
+        site: Site,
+    ) -> Result<Used<D>> {
+        let Described { library, address, dtype, .. } = *self.described;
+        let bytes = address..address + self.len * dtype.size();
+        let claim = Claim::new(bytes, write, By { library, operation, site })
+            .map_err(|fault| self.refused(operation, fault, site))?;
+        let (place, stream) = self.used_by(device, write, operation, site)?;
+        Ok(Used { place, stream, claim })
     }
 
     /// Where the elements are for `device`, and the stream that orders their other uses.
@@ -142,16 +203,16 @@ impl<O> Tensor<O> {
         site: Site,
     ) -> Result<(Place<D>, Option<Stream<D>>)> {
         let Described { address, dtype, place, writable, .. } = *self.described;
-        let fault = |fault| self.refused(operation, fault, site);
+        let refused = |fault| self.refused(operation, fault, site);
         if write && !writable {
-            return Err(fault(AdoptFault::ReadOnly));
+            return Err(refused(AdoptFault::ReadOnly));
         }
         let (ordinal, handle) = match place {
             TensorPlace::OnHost { pinned } if D::KIND == "cuda" => {
-                return Err(fault(AdoptFault::HostMemory { pinned }));
+                return Err(refused(AdoptFault::HostMemory { pinned }));
             }
             TensorPlace::OnGpu { ordinal, .. } if D::KIND == "host" => {
-                return Err(fault(AdoptFault::DeviceMemory { ordinal }));
+                return Err(refused(AdoptFault::DeviceMemory { ordinal }));
             }
             TensorPlace::OnHost { .. } => (device.ordinal(), None),
             TensorPlace::OnGpu { ordinal, stream } => (ordinal, stream),
@@ -159,15 +220,18 @@ impl<O> Tensor<O> {
         let stream = match handle {
             Some(handle) if ordinal == device.ordinal() => {
                 // SAFETY: what `new` was promised.
-                let raw =
-                    unsafe { <D::Backend as crate::backend::Streams>::theirs(ordinal, handle) }?;
+                let raw = unsafe { <D::Backend as Streams>::theirs(ordinal, handle) }?;
                 Some(Stream::of(device, raw))
             }
             _ => None,
         };
-        let after: Option<Mark<D>> = stream.as_ref().map(Stream::mark).transpose()?;
+        let after = stream.as_ref().map(Stream::mark).transpose()?;
+        // The per-thread stream is another one where the buffer may be dropped.
+        let theirs = stream.as_ref().filter(|_| handle != Some(PER_THREAD));
+        let theirs = theirs.map(|stream| stream.core.raw().clone());
         let start = std::ptr::with_exposed_provenance_mut(address);
-        Ok((Place { start, len: self.len, dtype, ordinal, after }, stream))
+        let place = Place { start, len: self.len, dtype, ordinal, after, theirs };
+        Ok((place, stream))
     }
 
     fn refused(&self, operation: &'static str, fault: AdoptFault, site: Site) -> Error {

@@ -60,8 +60,8 @@ pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
 pub(crate) struct Event {
     pub(crate) device: usize,
-    /// Its latest recording.
-    pub(crate) last: Option<u64>,
+    /// Its latest recording, on each of its streams.
+    pub(crate) last: Vec<u64>,
 }
 
 impl Stream {

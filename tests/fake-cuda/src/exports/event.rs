@@ -11,7 +11,7 @@ exports! {
     fn cuEventCreate(phEvent: *mut *mut c_void, Flags: c_uint) = |library| {
         let device = library.current()?;
         let event = library.handle();
-        library.events.insert(event, Event { device, last: None });
+        library.events.insert(event, Event { device, last: Vec::new() });
         library.gives(event);
         phEvent.put(event)
     };
@@ -31,24 +31,40 @@ exports! {
             return Err(Refusal::Misuse(Code::INVALID_HANDLE, words));
         }
         let recording = library.handle();
-        library.event(event)?.last = Some(recording);
+        library.event(event)?.last = vec![recording];
         library.pending.insert(recording);
         library.enqueue(stream, Work::Record(recording));
         Ok(())
     };
 
     fn cuEventQuery(hEvent: *mut c_void) = |library| {
-        let last = library.event(hEvent.address())?.last;
-        match last.is_some_and(|recording| library.pending.contains(&recording)) {
+        let last = library.event(hEvent.address())?.last.clone();
+        match last.iter().any(|recording| library.pending.contains(recording)) {
             true => Err(Refusal::Plain(Code::NOT_READY)),
             false => Ok(()),
         }
     };
 
     fn cuEventSynchronize(hEvent: *mut c_void) = |library| {
-        match library.event(hEvent.address())?.last {
-            Some(recording) => library.wait(|state| !state.pending.contains(&recording)),
-            None => Ok(()),
+        let last = library.event(hEvent.address())?.last.clone();
+        library.wait(|state| !last.iter().any(|recording| state.pending.contains(recording)))
+    };
+
+    fn cuCtxRecordEvent(hCtx: *mut c_void, hEvent: *mut c_void) = |library| {
+        let (context, event) = (hCtx.address(), hEvent.address());
+        let device = library.event(event)?.device;
+        if library.contexts.get(&device) != Some(&context) {
+            let words = format!("event {event:#x} is of another context than {context:#x}");
+            return Err(Refusal::Misuse(Code::INVALID_HANDLE, words));
         }
+        let of_device = library.streams.iter().filter(|(_, stream)| stream.device == device);
+        let streams: Vec<_> = of_device.map(|(handle, _)| *handle).collect();
+        let recordings: Vec<_> = streams.iter().map(|_| library.handle()).collect();
+        library.pending.extend(&recordings);
+        library.event(event)?.last = recordings.clone();
+        for (stream, recording) in streams.into_iter().zip(recordings) {
+            library.enqueue(stream, Work::Record(recording));
+        }
+        Ok(())
     };
 }

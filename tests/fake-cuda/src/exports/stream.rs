@@ -63,10 +63,10 @@ exports! {
 
     fn cuStreamWaitEvent(hStream: *mut c_void, hEvent: *mut c_void, Flags: c_uint) = |library| {
         library.current()?;
-        let last = library.event(hEvent.address())?.last;
+        let last = library.event(hEvent.address())?.last.clone();
         library.stream(hStream.address())?;
         // An event that was never recorded is reached.
-        if let Some(recording) = last {
+        for recording in last {
             library.enqueue(hStream.address(), Work::Wait(recording));
         }
         Ok(())

@@ -1,0 +1,70 @@
+//! Which elements of other libraries are in use.
+//!
+//! A program can have any number of handles to one tensor, and Rust sees none of them. So every loan and
+//! every buffer of a tensor claims its elements, for the process. What the other library does with them
+//! meanwhile is its program's business.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{AdoptFault, Site};
+
+/// Elements that are in use, until it is dropped.
+pub(crate) struct Claim {
+    id: u64,
+}
+
+struct Claimed {
+    id: u64,
+    bytes: Range<usize>,
+    write: bool,
+    by: By,
+}
+
+/// Who has a claim.
+pub(super) struct By {
+    pub(super) library: &'static str,
+    pub(super) operation: &'static str,
+    pub(super) site: Site,
+}
+
+static CLAIMED: Mutex<Vec<Claimed>> = Mutex::new(Vec::new());
+
+fn claimed() -> MutexGuard<'static, Vec<Claimed>> {
+    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Claim {
+    /// Claims these bytes, to read them beside others or to write them alone.
+    pub(super) fn new(bytes: Range<usize>, write: bool, by: By) -> Result<Self, AdoptFault> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let overlaps = |other: &&Claimed| {
+            other.bytes.start < bytes.end && bytes.start < other.bytes.end && (write || other.write)
+        };
+        let mut claimed = claimed();
+        if let Some(other) = claimed.iter().find(overlaps) {
+            return Err(AdoptFault::InUse { by: other.by.to_string() });
+        }
+        let id = NEXT.fetch_add(1, Relaxed);
+        claimed.push(Claimed { id, bytes, write, by });
+        Ok(Self { id })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut claimed = claimed();
+        if let Some(at) = claimed.iter().position(|claimed| claimed.id == self.id) {
+            claimed.swap_remove(at);
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { library, operation, site } = self;
+        write!(f, "`{operation}` of {library} at {site}")
+    }
+}

@@ -1,0 +1,196 @@
+//! Memory of ours that another library's object names.
+//!
+//! It stays while the object does, or a buffer or a window that was made of the object again
+//! ([`Tensor::nccl_on`]). Then another library's streams may still use it: it is given out again only
+//! when everything is over that its device was doing then.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::{Described, Tensor, TensorPlace};
+use crate::backend::{Backend, Streams};
+use crate::error::{BadLength, Error, Failed, NotAdoptable, Site};
+use crate::memory::Allocation;
+use crate::{Device, DynBuffer, Result, wait};
+
+/// What keeps memory of this library that another library names: the owner of an exported [`Tensor`].
+/// Another library's object keeps it, and drops it with itself.
+pub struct Exported {
+    memory: Arc<dyn Any + Send + Sync>,
+    /// Where it is found again, if it is NCCL's.
+    listed: Option<usize>,
+}
+
+/// What the objects that start at an address name.
+struct Listed {
+    memory: Weak<dyn Any + Send + Sync>,
+    bytes: usize,
+    /// How many there are.
+    names: usize,
+}
+
+fn listed() -> MutexGuard<'static, Option<HashMap<usize, Listed>>> {
+    static LISTED: Mutex<Option<HashMap<usize, Listed>>> = Mutex::new(None);
+    LISTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// NCCL's memory that was exported, by where it starts, if it is so long.
+pub(super) fn find<B: Backend>(address: usize, bytes: usize) -> Option<Arc<Allocation<B>>> {
+    let listed = listed();
+    let found = listed.as_ref()?.get(&address).filter(|found| bytes <= found.bytes)?;
+    found.memory.upgrade()?.downcast().ok()
+}
+
+impl Tensor<Exported> {
+    /// A buffer's memory as a tensor, for another library: it names [`address`](Tensor::address), and keeps
+    /// the owner ([`into_inner`](Tensor::into_inner)) until it names it no more. Nothing is copied. Local.
+    /// **The host waits** for what was enqueued to use the buffer.
+    ///
+    /// # Errors
+    /// With the buffer: [`Error::BadLength`], the shape is of more or fewer elements;
+    /// [`Error::NotAdoptable`], there are none, or the strides are not of one piece of memory; as
+    /// [`to_vec`](crate::Buffer::to_vec).
+    #[track_caller]
+    pub fn export<D: Device, M>(
+        buffer: DynBuffer<D, M>,
+        shape: &[usize],
+        strides: Option<&[isize]>,
+    ) -> Result<Self, Failed<DynBuffer<D, M>>> {
+        // SAFETY: no stream is named.
+        unsafe { export(buffer, (shape, strides), None, Site::caller()) }
+    }
+
+    /// [`export`](Self::export) for a stream of the other library's: what is enqueued there later comes
+    /// after what was enqueued to use the buffer, and the host does not wait.
+    ///
+    /// # Errors
+    /// As there; the device reports one.
+    ///
+    /// # Safety
+    /// The handle (`CUstream`) is of a stream of the device's primary context, and stays for as long as the
+    /// owner.
+    #[track_caller]
+    pub unsafe fn export_on<D: Device, M>(
+        buffer: DynBuffer<D, M>,
+        shape: &[usize],
+        strides: Option<&[isize]>,
+        stream: usize,
+    ) -> Result<Self, Failed<DynBuffer<D, M>>> {
+        // SAFETY: the caller's promise.
+        unsafe { export(buffer, (shape, strides), Some(stream), Site::caller()) }
+    }
+}
+
+/// # Safety
+/// As [`Tensor::export_on`], where a stream is named.
+unsafe fn export<D: Device, M>(
+    buffer: DynBuffer<D, M>,
+    (shape, strides): (&[usize], Option<&[isize]>),
+    stream: Option<usize>,
+    site: Site,
+) -> Result<Tensor<Exported>, Failed<DynBuffer<D, M>>> {
+    let allocation = buffer.allocation();
+    let address = allocation.address().addr();
+    let ordinal = allocation.ordinal();
+    let described = Described {
+        library: "typed-nccl",
+        address,
+        dtype: buffer.dtype(),
+        shape: shape.to_vec(),
+        strides: strides.map(<[isize]>::to_vec),
+        place: match D::KIND {
+            "cuda" => TensorPlace::OnGpu { ordinal, stream },
+            _ => TensorPlace::OnHost { pinned: false },
+        },
+        writable: true,
+    };
+    // SAFETY: the caller's promise.
+    let ready = || unsafe { hand_over(allocation, stream, site) };
+    let outcome = fits(&described, buffer.len(), site).and_then(|()| ready());
+    if let Err(error) = outcome {
+        return Err(Failed { error, value: buffer });
+    }
+    let bytes = buffer.len() * buffer.dtype().size();
+    let owner = Exported::new(allocation.clone(), bytes);
+    let len = buffer.len();
+    Ok(Tensor { described: Box::new(described), len, owner })
+}
+
+fn fits(described: &Described, found: usize, site: Site) -> Result<()> {
+    let operation = "export";
+    let needed = described
+        .checked()
+        .map_err(|fault| Error::from(NotAdoptable::new(operation, fault, site)))?;
+    if needed == found {
+        return Ok(());
+    }
+    Err(Error::BadLength(Box::new(BadLength {
+        operation,
+        buffer: "device",
+        dtype: described.dtype,
+        found,
+        needed,
+        because: format!("shape {:?}", described.shape),
+        site,
+        collective: false,
+    })))
+}
+
+/// What the other library does comes after what was enqueued here.
+///
+/// # Safety
+/// A stream that is named is one of the allocation's device.
+unsafe fn hand_over<B: Backend>(
+    allocation: &Allocation<B>,
+    stream: Option<usize>,
+    site: Site,
+) -> Result<()> {
+    let points = allocation.order.points(true)?;
+    let Some(handle) = stream else {
+        wait::until(&points, None, "export", site)?;
+        return allocation.order.tell_undone();
+    };
+    // SAFETY: the caller's promise.
+    let theirs = unsafe { B::theirs(allocation.ordinal(), handle) }?;
+    points.iter().try_for_each(|at| <B as Streams>::wait_for(&theirs, &at.point))
+}
+
+impl Exported {
+    /// Memory of so many bytes.
+    pub(super) fn new<B: Backend>(allocation: Arc<Allocation<B>>, bytes: usize) -> Self {
+        let address = allocation.address().addr();
+        let is_listed = allocation.is_nccls();
+        allocation.export();
+        let memory: Arc<dyn Any + Send + Sync> = allocation;
+        if is_listed {
+            let mut listed = listed();
+            let all = listed.get_or_insert_with(HashMap::new);
+            // What was made of an object of ours, and is exported again, is that object's memory.
+            let new = || Listed { memory: Arc::downgrade(&memory), bytes, names: 0 };
+            all.entry(address).or_insert_with(new).names += 1;
+        }
+        Self { memory, listed: is_listed.then_some(address) }
+    }
+}
+
+impl Drop for Exported {
+    fn drop(&mut self) {
+        let Some(address) = self.listed else { return };
+        let mut listed = listed();
+        let Some(all) = listed.as_mut() else { return };
+        if let Some(found) = all.get_mut(&address) {
+            found.names -= 1;
+            if found.names == 0 {
+                all.remove(&address);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Exported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Exported, named {} times", Arc::strong_count(&self.memory))
+    }
+}

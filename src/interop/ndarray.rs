@@ -1,0 +1,106 @@
+//! ndarray's arrays, on the host: an owned one is adopted, any one is lent. The elements have to be one
+//! piece of memory, in whatever order of the dimensions, and are taken in the order in which they lie there.
+
+use ndarray::{ArrayBase, ArrayViewMut, Data, DataMut, Dimension, OwnedRepr, RawData};
+
+use crate::error::{AdoptFault, NotAdoptable, Site};
+use crate::memory::{HostWaits, Lent, Place};
+use crate::{Element, ForeignMemory, Host, Lend, Mark, Result, Slice, SliceMut};
+
+/// The elements of an array are not one piece.
+fn strided<S: RawData, I: Dimension>(
+    array: &ArrayBase<S, I>,
+    operation: &'static str,
+    site: Site,
+) -> crate::Error {
+    let (shape, strides) = (array.shape().to_vec(), array.strides().to_vec());
+    let fault = AdoptFault::Strided { shape, strides };
+    NotAdoptable::new(operation, fault, site).of("ndarray").into()
+}
+
+// SAFETY: an array owns its elements, initialised, in a vector, and they stay where they are while it is
+// moved. Where they are one piece, the slice starts at the lowest; else `ready` refuses them.
+unsafe impl<T: Element, I: Dimension + 'static, Tag> ForeignMemory<Host<Tag>>
+    for ArrayBase<OwnedRepr<T>, I>
+{
+    type Elem = T;
+
+    fn start(&mut self) -> *mut T {
+        self.as_slice_memory_order_mut().map_or(std::ptr::null_mut(), <[T]>::as_mut_ptr)
+    }
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    fn ready(&mut self, _: &Host<Tag>) -> Result<Option<Mark<Host<Tag>>>> {
+        match self.as_slice_memory_order() {
+            Some(_) => Ok(None),
+            None => Err(strided(self, "adopt", Site::caller())),
+        }
+    }
+}
+
+fn lent<T: Element, Tag>(
+    device: &Host<Tag>,
+    (start, len): (*mut T, usize),
+    site: Site,
+) -> Result<Lent<Host<Tag>, HostWaits>> {
+    let place = Place::of(start, len, device.ordinal(), None);
+    // SAFETY: the elements are borrowed for longer than the loan, which `lend` ends; only shared views are
+    // made of what is borrowed shared.
+    unsafe { Lent::new(device, place, HostWaits, site) }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: Data, I: Dimension, Tag> Lend<Host<Tag>> for &ArrayBase<S, I>
+where
+    S::Elem: Element,
+{
+    type View<'v> = Slice<'v, S::Elem, Host<Tag>>;
+    type Loan = Lent<Host<Tag>, HostWaits>;
+
+    fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
+        let elements = self.as_slice_memory_order().ok_or_else(|| strided(self, "lend", site))?;
+        lent(device, (elements.as_ptr().cast_mut(), elements.len()), site)
+    }
+
+    fn view(loan: &Self::Loan) -> Self::View<'_> {
+        loan.slice()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: DataMut, I: Dimension, Tag> Lend<Host<Tag>> for &mut ArrayBase<S, I>
+where
+    S::Elem: Element,
+{
+    type View<'v> = SliceMut<'v, S::Elem, Host<Tag>>;
+    type Loan = Lent<Host<Tag>, HostWaits>;
+
+    fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
+        let elements = match self.as_slice_memory_order_mut() {
+            Some(elements) => (elements.as_mut_ptr(), elements.len()),
+            None => return Err(strided(self, "lend", site)),
+        };
+        lent(device, elements, site)
+    }
+
+    fn view(loan: &Self::Loan) -> Self::View<'_> {
+        loan.slice_mut()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, I: Dimension, Tag> Lend<Host<Tag>> for ArrayViewMut<'_, T, I> {
+    type View<'v> = SliceMut<'v, T, Host<Tag>>;
+    type Loan = Lent<Host<Tag>, HostWaits>;
+
+    fn lend(mut self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
+        Lend::lend(&mut self, device, site)
+    }
+
+    fn view(loan: &Self::Loan) -> Self::View<'_> {
+        loan.slice_mut()
+    }
+}
