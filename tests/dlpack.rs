@@ -17,8 +17,8 @@ use typed_nccl::interop::dlpack::{
 };
 use typed_nccl::interop::{Tensor, TensorPlace};
 use typed_nccl::{
-    AnyDevice, DType, DynBuffer, Element, Error, F8E4M3, F8E5M2, ForeignMemory, Host, Result, Seat,
-    Sum, bf16, f16,
+    AnyDevice, DType, DynBuffer, Element, Error, F8E4M3, F8E5M2, Failed, ForeignMemory, Host,
+    Result, Seat, Sum, bf16, f16,
 };
 
 type Dev = Host<AnyDevice>;
@@ -752,6 +752,37 @@ fn exporting_waits_for_what_was_enqueued() {
     // SAFETY: one element.
     assert_eq!(unsafe { consumer.data().cast::<u8>().read() }, 7);
     opener.join().expect("no panic");
+}
+
+#[test]
+fn our_memory_is_found_again() {
+    let mut comm = Seat::local(1).remove(0).init(Host::local().expect("a device")).expect("alone");
+    let device = comm.device().clone();
+    let x = device.nccl_zeros::<f32>(4).expect("memory");
+    let export = dlpack::export(x, &[2, 2], Layout::C).expect("four");
+    let consumer = Consumer::<DLManagedTensor>(export.to_raw().expect("nothing uses it"));
+    let again = export.to_raw::<DLManagedTensorVersioned>().expect("nothing uses it");
+    drop(export);
+    // SAFETY: the consumer does nothing with it.
+    let tensor = unsafe { dlpack::import(again) }.expect("ours");
+    assert_eq!(tensor.address(), consumer.data().addr());
+    let buffer = tensor.nccl_on(&device).expect("it is NCCL's").typed::<f32>().expect("f32");
+    let window = comm.register_window(buffer).expect("it can back a window");
+    drop(window);
+    comm.finish().expect("no error");
+    let at = consumer.data().addr();
+    drop(consumer);
+
+    let refused = |foreign| match versioned(foreign).expect("floats").nccl_on(&device) {
+        Err(Failed { error: Error::NotAdoptable(it), .. }) => {
+            assert_eq!(it.fault, AdoptFault::NotNccls);
+        }
+        other => panic!("{other:?}"),
+    };
+    let floats = || Foreign::floats(&[2], &[1.0, 2.0]);
+    refused(floats());
+    // What was there has been deleted.
+    refused(Foreign { data: Some(at), ..floats() });
 }
 
 prop_compose! {

@@ -142,7 +142,7 @@ fn fits(described: &Described, found: usize, site: Site) -> Result<()> {
 ///
 /// # Safety
 /// A stream that is named is one of the allocation's device.
-unsafe fn hand_over<B: Backend>(
+pub(super) unsafe fn hand_over<B: Backend>(
     allocation: &Allocation<B>,
     stream: Option<usize>,
     site: Site,

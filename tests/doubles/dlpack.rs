@@ -10,8 +10,8 @@ use typed_nccl::interop::dlpack::{
 use typed_nccl::interop::{Tensor, TensorPlace};
 use typed_nccl::{AnyDevice, Cuda, Error, Result, Sum};
 
-use crate::common::{alone, calls, clear, handle};
-use crate::scenario::{NEWEST, cuda, on};
+use crate::common::{address, alone, calls, clear, handle};
+use crate::scenario::{NEWEST, cuda, nccl, on};
 
 #[path = "../dlpack/theirs.rs"]
 mod theirs;
@@ -141,6 +141,31 @@ fn an_exported_tensor_is_ordered_by_the_consumers_stream() {
         assert_eq!((place.device_type, place.device_id, data.is_null()), (2, 0, false));
         // SAFETY: nobody else has it.
         drop(unsafe { dlpack::import(raw) }?);
+        Ok(())
+    });
+}
+
+#[test]
+fn exported_memory_stays_while_anybody_names_it() {
+    on(NEWEST, || {
+        let device = Gpu::any(0)?;
+        let (theirs, _) = streams();
+        let before = nccl().live().allocations;
+        let x = device.nccl_zeros::<f32>(6)?;
+        let export = dlpack::export(x, &[3, 2], Layout::F).map_err(Error::from)?;
+        let with = nccl().live().allocations;
+        // SAFETY: the stream is the test's.
+        let raw = unsafe { export.to_raw_on::<DLManagedTensorVersioned>(named(&theirs)) }?;
+        drop(export);
+        // SAFETY: nobody else has it.
+        let tensor = unsafe { dlpack::import_on(raw, named(&theirs)) }?;
+        let at = tensor.address();
+        let x = tensor.nccl_on(&device).map_err(Error::from)?.typed::<f32>()?;
+        assert_eq!(address(&device.stream()?, &x)? as usize, at);
+        assert_eq!(nccl().live().allocations, with);
+        drop(x);
+        device.trim()?;
+        assert_eq!(nccl().live().allocations, before);
         Ok(())
     });
 }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use dlpack_rs::ffi::{DLDevice, DLDeviceType as Kind, DLTensor};
 
-use super::super::Exported;
 use super::abi::ManagedTensor;
 use super::{ConsumerStream, Layout, dtype};
-use crate::backend::{Streams, Windows};
 use crate::error::{BadLength, Error, Failed, Site, Unsupported};
+use crate::interop::Exported;
+use crate::interop::export::hand_over;
 use crate::memory::Allocation;
-use crate::stream::StreamCore;
-use crate::{Buffer, DType, Device, DynBuffer, Element, Readable, Result, wait};
+use crate::{Buffer, DType, Device, DynBuffer, Element, Readable, Result};
 
 /// What can be exported: a [`Buffer`], or a [`DynBuffer`], of whatever kind of memory. Sealed.
 #[diagnostic::on_unimplemented(
@@ -148,8 +147,8 @@ impl<B: Exportable> Export<B> {
     /// The host waits until what was enqueued on the buffer is over.
     #[track_caller]
     pub(in crate::interop) fn wait(&self) -> Result<()> {
-        let points = self.buffer.whole().0.order.points(true)?;
-        wait::until(&points, None, "dlpack::export", Site::caller())
+        // SAFETY: no stream is named.
+        unsafe { hand_over(self.buffer.whole().0, None, Site::caller()) }
     }
 
     /// A consumer's stream waits for what was enqueued on the buffer.
@@ -158,19 +157,15 @@ impl<B: Exportable> Export<B> {
     /// It is a stream of the primary context of the buffer's GPU.
     pub(in crate::interop) unsafe fn order_before(&self, stream: ConsumerStream) -> Result<()> {
         let Some(handle) = stream.handle() else { return Ok(()) };
-        let (allocation, ..) = self.buffer.whole();
         // SAFETY: the caller's promise.
-        let raw = unsafe { <BackendOf<B> as Streams>::theirs(allocation.ordinal(), handle) }?;
-        let theirs = StreamCore::of(allocation.ordinal(), raw, 1);
-        let points = allocation.order.points(true)?;
-        points.iter().try_for_each(|at| theirs.wait_for(&at.stream, &at.point))
+        unsafe { hand_over(self.buffer.whole().0, Some(handle), Site::caller()) }
     }
 
     /// One more managed tensor over the buffer.
     pub(in crate::interop) fn share<F: ManagedTensor>(&self) -> Result<NonNull<F>> {
         let Outside { address, device, dtype, mut shape, mut strides } = self.outside()?;
-        let (allocation, len, of) = self.buffer.whole();
-        let memory = Exported::new(allocation.clone(), len * of.size());
+        let (allocation, len, _) = self.buffer.whole();
+        let memory = Exported::new(allocation.clone(), len * dtype.size());
         let tensor = DLTensor {
             data: std::ptr::with_exposed_provenance_mut(address),
             device,
@@ -197,7 +192,7 @@ impl<B: Exportable> Export<B> {
         let device = device::<B::Device>(allocation.ordinal())?;
         let address = match len {
             0 => 0,
-            _ => <BackendOf<B> as Windows>::address(allocation.block()).expose_provenance(),
+            _ => allocation.address().expose_provenance(),
         };
         let (shape, strides) = (self.shape.clone(), self.strides.clone());
         Ok(Outside { address, device, dtype, shape, strides })
