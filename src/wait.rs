@@ -90,15 +90,17 @@ pub(crate) fn until<B: Backend>(
     // Everything is over; what went wrong on the way surfaces here, once.
     let mut first = None;
     for awaited in points {
-        awaited.note_over();
         first = first.or_else(|| B::take_error(&awaited.point));
+        // What was seen to be over while all was well is there, whatever has become of who did it.
+        let ends_matter = B::ENDS_REACH_POINTS && !awaited.was_over();
         for user in awaited.stream.users() {
             user.health.look();
-            if B::ENDS_REACH_POINTS {
+            if ends_matter {
                 user.health.check()?;
             }
             first = first.or_else(|| user.health.take_pending());
         }
+        awaited.note_over();
     }
     first.map_or(Ok(()), |error| Err(told(error)))
 }

@@ -104,6 +104,11 @@ impl Comm {
     /// What a call with this communicator has come to: see [`Nccl::over`].
     #[cold]
     pub(super) fn over(&self, result: ncclResult_t) -> ncclResult_t {
+        // `ncclCommWindowRegister` gives success, not progress, where it goes on.
+        let result = match result {
+            ncclResult_t::ncclSuccess if self.is_adopted => ncclResult_t::ncclInProgress,
+            result => result,
+        };
         // SAFETY: it lives, and its rank's thread called.
         unsafe { self.nccl.over(self.handle, result) }
     }

@@ -63,17 +63,24 @@ unsafe impl Windows for CudaBackend {
             comm.nccl.needs("a window of this kind", Version::new(2, 32, 3))?;
         }
         comm.gpu.bind()?;
-        let mut window: ncclWindow_t = ptr::null_mut();
+        // NCCL may write it after a call has returned.
+        let place: *mut ncclWindow_t = Box::into_raw(Box::new(ptr::null_mut()));
         let start = allocation.block().address();
         let result = comm.inside(|| {
-            // SAFETY: `window` is a place for a handle; the memory is NCCL's own, whole, on the
+            // SAFETY: `place` is one for a handle; the memory is NCCL's own, whole, on the
             // communicator's device, and held until it is deregistered. No length of 0 is allowed,
             // and every block has more.
-            let result =
-                unsafe { register(comm.handle, start, bytes.max(1), &raw mut window, flags) };
+            let result = unsafe { register(comm.handle, start, bytes.max(1), place, flags) };
             comm.over(result)
         });
-        comm.check("ncclCommWindowRegister", result).map_err(|error| comm.poison(error))?;
+        let made = comm.check("ncclCommWindowRegister", result);
+        // One that does not block may be at it still when it has failed, and writes there later.
+        let window = (made.is_ok() || !comm.is_adopted).then(|| {
+            // SAFETY: it was made above, and NCCL is done with it.
+            *unsafe { Box::from_raw(place) }
+        });
+        made.map_err(|error| comm.poison(error))?;
+        let window = window.unwrap_or(ptr::null_mut());
         if window.is_null() {
             return Err(Error::Unsupported(Box::new(Unsupported {
                 what: "a window".to_owned(),

@@ -103,9 +103,14 @@ impl<B: Streams> Awaited<B> {
         Self { stream, point, wanted: seq, reaches: seq }
     }
 
-    /// The point is reached: so far, all work of the stream is over.
+    /// The point is reached, and no communicator of the stream has failed: so far, all its work is over.
     pub(crate) fn note_over(&self) {
         self.stream.over.fetch_max(self.reaches, Relaxed);
+    }
+
+    /// Whether the operation was seen to be over before, and no communicator of the stream had failed.
+    pub(crate) fn was_over(&self) -> bool {
+        self.wanted <= self.stream.over.load(Relaxed)
     }
 
     /// Why the operation, which is over, did not happen.

@@ -79,7 +79,7 @@ fn a_communicators_configuration() {
 fn a_field_that_is_set_arrives_in_its_place() {
     let (fake, api) = double("config_fields");
     let mut config = ncclConfig_t {
-        blocking: 0,
+        blocking: 1,
         netName: c"Socket".as_ptr(),
         graphStreamOrdering: 5,
         nvlsHostMode: 2,
@@ -93,7 +93,7 @@ fn a_field_that_is_set_arrives_in_its_place() {
 
     let log = fake.log();
     let bytes = log[0].bytes("config");
-    assert_eq!(bytes[16..20], 0_i32.to_ne_bytes());
+    assert_eq!(bytes[16..20], 1_i32.to_ne_bytes());
     assert_eq!(bytes[32..40], config.netName.addr().to_ne_bytes());
     assert_eq!(bytes[92..96], 5_i32.to_ne_bytes());
     assert_eq!(bytes[112..116], 2_i32.to_ne_bytes());

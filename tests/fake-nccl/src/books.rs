@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use nccl_sys::{
-    ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId, ncclWindow_vidmem,
+    ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId, ncclWindow_t,
+    ncclWindow_vidmem,
 };
 
 use crate::moves::{Member, Operation, Reach};
@@ -163,6 +164,27 @@ impl State {
         !going_on.is_empty()
     }
 
+    /// Gives a window to who asked for it: later, where the communicator does not block.
+    pub(crate) fn arrives(
+        &mut self,
+        comm: Place<ncclComm>,
+        place: Place<ncclWindow_t>,
+        window: usize,
+    ) -> Answer {
+        if self.live(comm)?.blocks {
+            return place.put(std::ptr::without_provenance_mut(window));
+        }
+        self.arriving.push((comm.address(), place, window));
+        place.put(std::ptr::null_mut())
+    }
+
+    /// A communicator is done: its windows are there.
+    pub(crate) fn arrived(&mut self, comm: usize) -> Answer {
+        self.arriving
+            .extract_if(.., |(owner, ..)| *owner == comm)
+            .try_for_each(|(_, place, window)| place.put(std::ptr::without_provenance_mut(window)))
+    }
+
     /// The rank behind a communicator, if data moves.
     pub(crate) fn moving(&self, comm: Place<ncclComm>) -> Option<Arc<Member>> {
         self.members.get(&comm.address()).cloned()
@@ -182,6 +204,7 @@ impl State {
         self.registrations.retain(|_, owner| *owner != comm);
         self.windows.retain(|_, window| window.comm != comm);
         self.operators.retain(|_, operator| operator.comm != comm);
+        self.arriving.retain(|(owner, ..)| *owner != comm);
         Ok(())
     }
 

@@ -17,6 +17,9 @@ pub(crate) struct Source<T>(*const T);
 /// What the library writes: null, or a place for a value.
 pub(crate) struct Place<T>(*mut T);
 
+// SAFETY: an address; who writes there answers for it by the contract of `new`.
+unsafe impl<T> Send for Place<T> {}
+
 impl<T> Clone for Source<T> {
     fn clone(&self) -> Self {
         *self

@@ -6,11 +6,12 @@ use std::ffi::{CStr, CString, c_int};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use nccl_sys::{Function, NCCL_UNIQUE_ID_BYTES, Version, ncclResult_t};
+use nccl_sys::{Function, NCCL_UNIQUE_ID_BYTES, Version, ncclResult_t, ncclWindow_t};
 
 use crate::books::{Communicator, List, Operator, Window};
 use crate::call::{Call, Value};
 use crate::moves::{self, Member};
+use crate::pointer::Place;
 use crate::stamp;
 
 /// What a test has called before each call, with the function's name: its bytes, how many.
@@ -80,6 +81,8 @@ pub(crate) struct State {
     /// Plain registrations, and whose they are.
     pub(crate) registrations: BTreeMap<usize, usize>,
     pub(crate) windows: BTreeMap<usize, Window>,
+    /// Windows of communicators that do not block: whose they are, and the handles that are still to come.
+    pub(crate) arriving: Vec<(usize, Place<ncclWindow_t>, usize)>,
     pub(crate) operators: BTreeMap<c_int, Operator>,
     pub(crate) allocations: BTreeMap<usize, alloc::Layout>,
 }
@@ -108,6 +111,7 @@ impl State {
             members: HashMap::new(),
             registrations: BTreeMap::new(),
             windows: BTreeMap::new(),
+            arriving: Vec::new(),
             operators: BTreeMap::new(),
             allocations: BTreeMap::new(),
         }

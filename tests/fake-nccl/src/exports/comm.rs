@@ -356,7 +356,9 @@ exports! {
     ) -> ncclResult_t = |state| {
         let found = state.live(comm)?;
         if found.in_progress == 0 {
-            return asyncError.put(found.asynchronous);
+            let asynchronous = found.asynchronous;
+            state.arrived(comm.address())?;
+            return asyncError.put(asynchronous);
         }
         found.in_progress -= 1;
         asyncError.put(ncclResult_t::ncclInProgress)

@@ -67,15 +67,16 @@ exports! {
         let window = Window { comm: comm.address(), memory, size };
         let Some(member) = state.moving(comm) else {
             state.windows.insert(handle, window);
-            return win.put(ptr::without_provenance_mut(handle));
+            return state.arrives(comm, win, handle);
         };
         moves::later(move || {
             let Some(reach) = moves::register(&member, memory, size, winFlags)? else {
                 return win.put(ptr::null_mut());
             };
             member.add_window(handle, reach);
-            State::lock().windows.insert(handle, window);
-            win.put(ptr::without_provenance_mut(handle))
+            let mut state = State::lock();
+            state.windows.insert(handle, window);
+            state.arrives(comm, win, handle)
         })
     };
 
