@@ -195,7 +195,8 @@ const MISTAKES: &[Mistake] = &[
     }),
     ("lists_of_a_split_that_one_rank_refuses", |mut comm| {
         let lists: &[&[usize]] = if first(&comm) { &[&[0, 2]] } else { &[&[0, 1]] };
-        comm.split_into::<Left>(lists)?;
+        let made = comm.split_into::<Left>(lists).map(drop);
+        lingers(&comm, made)?;
         comm.finish()
     }),
     ("plans_that_differ", |mut comm| {
