@@ -56,7 +56,7 @@ enum Origin {
     /// Somebody else made it; what keeps it, where cudarc did.
     Theirs(Option<Arc<theirs::CudaStream>>),
     /// Somebody else made it, who keeps it while this is there.
-    #[cfg(feature = "python")]
+    #[cfg(any(feature = "torch", feature = "cupy"))]
     Kept(#[expect(dead_code, reason = "only dropped")] Box<dyn std::any::Any + Send + Sync>),
 }
 
@@ -98,7 +98,7 @@ impl CudaStream {
     ///
     /// # Safety
     /// As [`adopt`](Self::adopt).
-    #[cfg(feature = "python")]
+    #[cfg(any(feature = "torch", feature = "cupy"))]
     pub(crate) unsafe fn keep(
         gpu: &'static Gpu,
         handle: *mut c_void,

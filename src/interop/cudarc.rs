@@ -111,7 +111,7 @@ impl<Tag> Stream<Cuda<Tag>> {
     ///
     /// # Safety
     /// It is a stream of the primary context of `device`, and there for as long as `keeps` is.
-    #[cfg(feature = "python")]
+    #[cfg(any(feature = "torch", feature = "cupy"))]
     #[track_caller]
     pub(super) unsafe fn current(
         device: &Cuda<Tag>,
