@@ -48,7 +48,8 @@ impl<Tag> Communicator<Cuda<Tag>> {
     /// [`Error::InitFailed`](crate::Error::InitFailed) on all ranks: a communicator of another rank,
     /// size or GPU than the seat and the device, one with an error, in progress or null, or a rank
     /// that brings none. What [`connect`](Communicator::connect) gives. With every error the
-    /// communicator is the caller's as before.
+    /// communicator is the caller's as before; with NCCL 2.22 to 2.28.6, which cannot free a thread that
+    /// connects ranks, `connect` runs a first operation with it, which may be what failed.
     ///
     /// # Safety
     /// `raw` is null or a live communicator of the NCCL that this process uses; the ranks give those
