@@ -124,56 +124,44 @@ impl<'a, D: Device> DynSliceMut<'a, D> {
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<D: Device> Elements for DynSlice<'_, D> {
-    type Elem = DynElem;
-    type Device = D;
+macro_rules! views {
+    ($($view:ident: $record:ident),+) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<D: Device> Elements for $view<'_, D> {
+            type Elem = DynElem;
+            type Device = D;
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<D: Device> Readable<D> for $view<'_, D> {
+            fn dtype(&self) -> DType {
+                self.dtype
+            }
+
+            fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+                (self.allocation, self.extent)
+            }
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<'e, D: Device> $record<'e, D> for $view<'e, D> {
+            fn recorded(self) -> Recorded<'e, D::Backend> {
+                Recorded::new((self.allocation, self.extent), self.dtype)
+            }
+        }
+
+        impl<D: Device> fmt::Debug for $view<'_, D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{} of {} {}", stringify!($view), self.len(), self.dtype)
+            }
+        }
+    )+ };
 }
 
-#[diagnostic::do_not_recommend]
-impl<D: Device> Readable<D> for DynSlice<'_, D> {
-    fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
-        (self.allocation, self.extent)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'e, D: Device> RecordRead<'e, D> for DynSlice<'e, D> {
-    fn recorded(self) -> Recorded<'e, D::Backend> {
-        Recorded::new((self.allocation, self.extent), self.dtype)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device> Elements for DynSliceMut<'_, D> {
-    type Elem = DynElem;
-    type Device = D;
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device> Readable<D> for DynSliceMut<'_, D> {
-    fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
-        (self.allocation, self.extent)
-    }
-}
+views!(DynSlice: RecordRead, DynSliceMut: RecordWrite);
 
 #[diagnostic::do_not_recommend]
 impl<D: Device> Writable<D> for DynSliceMut<'_, D> {}
-
-#[diagnostic::do_not_recommend]
-impl<'e, D: Device> RecordWrite<'e, D> for DynSliceMut<'e, D> {
-    fn recorded(self) -> Recorded<'e, D::Backend> {
-        Recorded::new((self.allocation, self.extent), self.dtype)
-    }
-}
 
 impl<D: Device> Clone for DynSlice<'_, D> {
     fn clone(&self) -> Self {
@@ -182,15 +170,3 @@ impl<D: Device> Clone for DynSlice<'_, D> {
 }
 
 impl<D: Device> Copy for DynSlice<'_, D> {}
-
-impl<D: Device> fmt::Debug for DynSlice<'_, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DynSlice of {} {}", self.len(), self.dtype)
-    }
-}
-
-impl<D: Device> fmt::Debug for DynSliceMut<'_, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DynSliceMut of {} {}", self.len(), self.dtype)
-    }
-}

@@ -1,0 +1,64 @@
+//! Windows and registered buffers.
+
+use std::sync::Arc;
+
+use super::{Allocation, Backend, Lifecycle, WindowId};
+use crate::{Rank, Result, Team};
+
+/// Windows: memory that peers write.
+///
+/// # Safety
+/// A registered allocation is held until it is unregistered or the communicator ends, and touched
+/// by puts within its first `bytes` bytes only.
+pub unsafe trait Windows: Lifecycle {
+    /// What the backend keeps of a registered window.
+    type Window: Send + 'static;
+
+    /// Registers this rank's part of window `id`. Collective; the caller has compared the ranks'
+    /// parts, and puts nothing anybody's way before all have returned.
+    ///
+    /// # Errors
+    /// It cannot be registered.
+    fn register(
+        comm: &Self::Comm,
+        id: WindowId,
+        allocation: &Arc<Allocation<Self>>,
+        bytes: usize,
+        flags: u32,
+    ) -> Result<Self::Window>
+    where
+        Self: Backend;
+
+    /// The end of a window: nothing uses it any more on any rank.
+    fn unregister(comm: &Self::Comm, id: WindowId, window: Self::Window);
+
+    /// The address of a block.
+    fn address(block: &Self::Block) -> *mut u8;
+
+    /// The address here of a peer's part of a window, if it has one.
+    fn peer_address(comm: &Self::Comm, id: WindowId, peer: Rank) -> Option<*mut u8>;
+
+    /// The address through which all parts of a window are written, if there is one.
+    fn multimem_address(comm: &Self::Comm, id: WindowId) -> Option<*mut u8>;
+
+    /// The ranks whose windows have addresses here.
+    fn lsa_team(comm: &Self::Comm, world: Team) -> Team;
+
+    /// Registers memory for faster communication; NCCL's handle, if it keeps one.
+    ///
+    /// # Errors
+    /// It cannot be registered.
+    fn register_buffer(
+        comm: &Self::Comm,
+        allocation: &Arc<Allocation<Self>>,
+        bytes: usize,
+    ) -> Result<Option<u64>>
+    where
+        Self: Backend;
+
+    /// Ends such a registration.
+    ///
+    /// # Errors
+    /// The backend reports one.
+    fn deregister_buffer(comm: &Self::Comm, handle: Option<u64>) -> Result<()>;
+}
