@@ -14,6 +14,7 @@ pub mod draw;
 pub mod ir;
 pub mod lower;
 mod program;
+pub mod releases;
 mod sizes;
 pub mod verdict;
 

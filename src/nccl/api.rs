@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
 use nccl_sys::{Api, MissingSymbol, Version, ncclResult_t};
+use typed_nccl_plan::ir::Version as Release;
 
 use crate::Result;
 use crate::error::{Call, Error, NcclFailed, NoNccl, Unsupported};
@@ -57,16 +58,16 @@ impl Nccl {
     }
 
     /// Whether the loaded release is at least this one.
-    pub(super) fn at_least(&self, version: Version) -> bool {
-        self.api.version().at_least(version)
+    pub(super) fn at_least(&self, release: Release) -> bool {
+        self.api.version().at_least(version_of(release))
     }
 
     /// Fails where the loaded release is older.
-    pub(super) fn needs(&self, what: &str, version: Version) -> Result<()> {
-        if self.at_least(version) {
+    pub(super) fn needs(&self, what: &str, release: Release) -> Result<()> {
+        if self.at_least(release) {
             return Ok(());
         }
-        Err(too_old(what, version, self.api.version()))
+        Err(too_old(what, version_of(release), self.api.version()))
     }
 
     /// A result, as ours.
@@ -110,6 +111,11 @@ impl Nccl {
         // SAFETY: it does not look at the communicator.
         text(unsafe { last(nccl_sys::NCCL_COMM_NULL) }).filter(|words| !words.is_empty())
     }
+}
+
+/// A version of the table of releases.
+pub(super) fn version_of(Release(major, minor, patch): Release) -> Version {
+    Version::new(major.into(), minor.into(), patch.into())
 }
 
 fn text(words: *const std::ffi::c_char) -> Option<String> {

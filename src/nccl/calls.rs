@@ -158,7 +158,7 @@ impl Comm {
                 let result = unsafe { scatter(from, to, count, dtype, root, comm, handle) };
                 ("ncclScatter", result)
             }
-            // What NCCL has none of its own for, before 2.28.
+            // Where the loaded NCCL has none of its own.
             CollectiveName::AllToAll | CollectiveName::Gather | CollectiveName::Scatter => {
                 let aside = |span: &Span1<'_>, other: *mut c_void| match span {
                     Some(span) => span.allocation().block().aside(span.offset()),
@@ -170,7 +170,7 @@ impl Comm {
         self.done(function, *call, result)
     }
 
-    /// `all_to_all`, `gather` and `scatter` where NCCL has none of its own (before 2.28): as transfers
+    /// `all_to_all`, `gather` and `scatter` where NCCL has none of its own: as transfers
     /// of blocks, inside the group that the caller opened.
     fn spread(
         &self,

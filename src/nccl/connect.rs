@@ -9,7 +9,8 @@
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-use nccl_sys::{Version, ncclComm_t, ncclDataType_t, ncclRedOp_t};
+use nccl_sys::{ncclComm_t, ncclDataType_t, ncclRedOp_t};
+use typed_nccl_plan::releases::CONNECTS_LATE;
 
 use super::api::Nccl;
 use crate::Result;
@@ -22,7 +23,7 @@ const EVERY: Duration = Duration::from_millis(1);
 
 /// Whether a new communicator's ranks are connected here.
 fn is_due(nccl: &Nccl, size: i32) -> bool {
-    size > 1 && nccl.at_least(Version::new(2, 22, 3)) && nccl.api.ncclCommRevoke().is_err()
+    size > 1 && nccl.at_least(CONNECTS_LATE) && nccl.api.ncclCommRevoke().is_err()
 }
 
 /// Connects the ranks of a new communicator, where NCCL has not. All ranks call it; it waits for them.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use nccl_sys::{NCCL_COMM_NULL, Version, ncclComm_t};
+use nccl_sys::{NCCL_COMM_NULL, ncclComm_t};
+use typed_nccl_plan::releases::SEVERAL_SIGNALS;
 
 use super::api::{Nccl, unsupported};
 use super::comm::Comm;
@@ -32,7 +33,7 @@ pub(super) struct Rest {
 /// Whether the loaded NCCL has so many contexts and signals.
 pub(super) fn offers(nccl: &Nccl, slots: Slot) -> Result<()> {
     match slots.context > 1 || slots.index > 1 {
-        true => nccl.needs("more than one context or signal", Version::new(2, 31, 2)),
+        true => nccl.needs("more than one context or signal", SEVERAL_SIGNALS),
         false => Ok(()),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use nccl_sys::{Version, ncclDataType_t, ncclRedOp_t};
+use nccl_sys::{ncclDataType_t, ncclRedOp_t};
+use typed_nccl_plan::releases::FLOAT8;
 
 use super::api::Nccl;
 use crate::backend::{Allocation, Reduction};
@@ -25,9 +26,7 @@ pub(super) fn always_known(dtype: DType) -> bool {
 /// Fails where the loaded NCCL does not know the data type.
 pub(super) fn knows(nccl: &Nccl, dtype: DType) -> Result<()> {
     match dtype {
-        DType::F8E4M3 | DType::F8E5M2 => {
-            nccl.needs(&format!("the data type {dtype}"), Version::new(2, 24, 3))
-        }
+        DType::F8E4M3 | DType::F8E5M2 => nccl.needs(&format!("the data type {dtype}"), FLOAT8),
         _ => Ok(()),
     }
 }

@@ -14,6 +14,9 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
+use typed_nccl_plan::releases::FREES_THREADS;
+
+use super::api::version_of;
 use super::family::{self, Family};
 use crate::backend::{Allocation, Streams};
 use crate::cuda::{CudaBackend, CudaStream, Recorded};
@@ -124,7 +127,8 @@ fn give_up(family: &Family, rank: usize, waited: Duration) {
     // Who reads standard error may be gone.
     let _ = writeln!(
         std::io::stderr(),
-        "typed-nccl: a thread has been inside NCCL {version} for {waited:.0?}, which does not let it go (2.28.7 and later can be told to): {inside}; {}",
+        "typed-nccl: a thread has been inside NCCL {version} for {waited:.0?}, which does not let it go ({} and later can be told to): {inside}; {}",
+        version_of(FREES_THREADS),
         family.report()
     );
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use nccl_sys::{
     NCCL_WIN_CFT_COUNTED, NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_GIN_ONLY, NCCL_WIN_STRICT_ORDERING,
-    Version, ncclCommProperties_t, ncclWaitSignalDesc_t, ncclWindow_t,
+    ncclCommProperties_t, ncclWaitSignalDesc_t, ncclWindow_t,
 };
+use typed_nccl_plan::releases;
 
 use super::api::unsupported;
 use super::comm::Comm;
@@ -57,10 +58,10 @@ unsafe impl Windows for CudaBackend {
         let register = comm.nccl.api.ncclCommWindowRegister().map_err(missing)?;
         let flags = flags.cast_signed();
         if flags & NCCL_WIN_STRICT_ORDERING != 0 {
-            comm.nccl.needs("a strictly ordered window", Version::new(2, 29, 7))?;
+            comm.nccl.needs("a strictly ordered window", releases::STRICT_WINDOWS)?;
         }
         if flags & (NCCL_WIN_GIN_ONLY | NCCL_WIN_CFT_COUNTED) != 0 {
-            comm.nccl.needs("a window of this kind", Version::new(2, 32, 3))?;
+            comm.nccl.needs("a window of this kind", releases::SPECIAL_WINDOWS)?;
         }
         comm.gpu.bind()?;
         // NCCL may write it after a call has returned.
@@ -247,10 +248,10 @@ impl Comm {
         Ok(properties.hostRmaSupport)
     }
 
-    /// Up to 2.30 the first one-sided call of a communicator is secretly collective: every rank makes
-    /// it here, where all of them are.
+    /// On older releases the first one-sided call of a communicator is secretly collective: every rank
+    /// makes it here, where all of them are.
     fn warm_up(&self) -> Result<()> {
-        if self.nccl.at_least(Version::new(2, 31, 2)) {
+        if self.nccl.at_least(releases::WINDOWS_SET_UP_SIGNALS) {
             return Ok(());
         }
         let missing = |missing| unsupported("one-sided operations", missing);

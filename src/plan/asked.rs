@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use typed_nccl_plan::check::{Accepted, check_at};
-use typed_nccl_plan::ir::{Plan, Version};
+use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::lower::{Decided, Instance};
+use typed_nccl_plan::releases::ONE_SIGNAL;
 use typed_nccl_plan::verdict::Sizes;
 
 use super::whole::{Whole, through_all};
@@ -78,7 +79,7 @@ impl Asked {
     /// Whether all of the plan's signals can be one.
     fn with_one_signal(&self) -> Result<(), Wrong> {
         let (plan, signals) = (self.plan(), self.signals);
-        let one = Plan { target: plan.target.min(Version(2, 30, 7)), ..(**plan).clone() };
+        let one = Plan { target: plan.target.min(ONE_SIGNAL), ..(**plan).clone() };
         let because = WrongBecause::OneSignal { needed: plan.signals.len(), found: signals };
         check_at(&one, &self.sizes).map_err(|rejected| Wrong { rejected, because })?;
         Ok(())

@@ -42,6 +42,8 @@ mod kills;
 mod pictures;
 mod plans;
 mod ranks;
+#[cfg(test)]
+mod releases;
 mod sanitize;
 mod symbols;
 mod wheels;

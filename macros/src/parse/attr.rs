@@ -2,6 +2,7 @@
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use typed_nccl_plan::ir::{Values, Version};
+use typed_nccl_plan::releases::ONE_SIGNAL;
 
 use super::cursor::Cursor;
 use super::header::values;
@@ -92,7 +93,7 @@ fn slip(name: &Ident) -> Option<(String, &'static str)> {
 }
 
 fn version(inside: &mut Cursor) -> Parsed<Version> {
-    let form = "three numbers, as in `#[target(2, 30, 7)]`";
+    let form = &*format!("three numbers, as in `{}`", ONE_SIGNAL.target());
     let mut numbers = inside.group(Delimiter::Parenthesis, form)?;
     let mut parts = [0; 3];
     for (nth, part) in parts.iter_mut().enumerate() {

@@ -5,14 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use super::instance::Instance;
 use super::links::{Arrival, Raised, Signals};
 use super::report::Report;
-use crate::ir::{Launch, Version};
+use crate::ir::Launch;
 use crate::program::{NONE, Op, OpKind, Program};
+use crate::releases::{CAPTURED_SIGNALS_PILE_UP, SEVERAL_SIGNALS};
 use crate::verdict::{Check, Line};
-
-/// From this NCCL on, signals have numbers of their own; before, a pair of ranks has one counter.
-const NUMBERED: Version = Version(2, 31, 0);
-/// From this NCCL on, a captured signal does not wait for the one before it.
-const UNLIMITED: Version = Version(2, 32, 0);
 
 /// Communicator, source, target.
 type Channel = (u16, u32, u32);
@@ -50,8 +46,9 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Signals
     }
     let mut ordered: Vec<_> = channels.into_iter().collect();
     ordered.sort_unstable_by_key(|(channel, _)| *channel);
-    let collapse = instance.plan.target < NUMBERED;
-    let credit = instance.plan.launch == Launch::Captured && instance.plan.target < UNLIMITED;
+    let (plan, target) = (instance.plan, instance.plan.target);
+    let collapse = target.is_before(SEVERAL_SIGNALS);
+    let credit = plan.launch == Launch::Captured && target.is_before(CAPTURED_SIGNALS_PILE_UP);
     let mut signals = Signals::default();
     let mut uneven = Vec::new();
     for (channel, uses) in &ordered {
@@ -289,10 +286,11 @@ fn disordered(program: &Program, raise: &Use, wait: &Use, report: &mut Report<'_
         report.line(target, awaited, report.does(awaited)),
     ];
     let title = "signals of one rank are awaited in another order than they are raised";
+    let newer = format!("or declare NCCL {} as the target", SEVERAL_SIGNALS.release());
     let help = [
         "await them in the order in which they are raised: this NCCL counts all signals of a pair of \
          ranks together",
-        "or declare NCCL 2.31 as the target",
+        &newer,
     ];
     report.tell(Check::Signals, program.place(awaited.statement), title, story, &help);
 }

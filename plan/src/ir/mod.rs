@@ -27,6 +27,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::releases::NEWEST;
+
 /// A communication schedule for all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -199,7 +201,7 @@ fn yes() -> bool {
 
 impl Default for Version {
     fn default() -> Self {
-        Self(2, 32, 3)
+        NEWEST
     }
 }
 

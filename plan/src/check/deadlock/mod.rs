@@ -9,6 +9,7 @@ use super::links::Links;
 use super::local::Local;
 use super::report::Report;
 use crate::program::Program;
+use crate::releases::CAPTURED_SIGNALS_PILE_UP;
 use crate::verdict::Check;
 use circle::{Circle, Collective};
 
@@ -72,7 +73,8 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
     };
     let title = match check {
         Check::CapturedCredit => format!(
-            "captured, {who}: below NCCL 2.32 a captured signal waits until the one before it was consumed"
+            "captured, {who}: below NCCL {} a captured signal waits until the one before it was consumed",
+            CAPTURED_SIGNALS_PILE_UP.release()
         ),
         _ => who,
     };
@@ -88,7 +90,11 @@ fn help(program: &Program, circle: &Circle, check: Check) -> Vec<String> {
         return vec![
             "wait for each signal right after its put".to_owned(),
             "or remove `#[capture]`, so that it is launched call by call".to_owned(),
-            "or write `#[target(2, 32, 0)]`, if it runs on NCCL 2.32 or later".to_owned(),
+            format!(
+                "or write `{}`, if it runs on NCCL {} or later",
+                CAPTURED_SIGNALS_PILE_UP.target(),
+                CAPTURED_SIGNALS_PILE_UP.release()
+            ),
         ];
     }
     if let Some(Collective { rank, name, lines }) = circle.collective {
