@@ -149,7 +149,8 @@ pub(crate) fn a_refusal_is_told() -> Result<()> {
         let error = if comm.rank().index() == 1 {
             // 8 elements from each of 2 ranks do not fit into 8.
             let error = comm.all_gather(&x, &mut y.slice_mut(0..8)).expect_err("refused");
-            assert!(error.is_refusal() && comm.health().is_ok(), "{error}");
+            // How the communicator is by now is not asked: the other rank may have been told already.
+            assert!(error.is_refusal(), "{error}");
             error
         } else {
             comm.all_gather(&x, &mut y)?;
