@@ -90,7 +90,7 @@ pub use memory::{
     Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, Lend, MemoryKind, NcclMem,
     Pinned, Readable, RecordRead, RecordWrite, SameDtype, Slice, SliceMut, WindowMemory, Writable,
 };
-pub use p2p::Splits;
+pub use p2p::{Blocks, Splits};
 pub use rank::{AsRank, Rank};
 pub use reduce::{Avg, Max, Min, PreMulSum, Prod, ReduceOp, ReductionName, Sum};
 pub use rma::{SignalSlot, Signals};

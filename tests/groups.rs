@@ -1,6 +1,9 @@
 //! Transfers and groups.
 
-use typed_nccl::{Buffer, Communicator, Error, Group, Host, Rank, Result, Sum, World, spmd};
+use typed_nccl::{
+    Buffer, CommConfig, Communicator, Error, Group, Host, Rank, Result, Root, Signals, Sum, World,
+    spmd,
+};
 
 fn says(error: &Error, parts: &[&str]) {
     let text = error.to_string();
@@ -279,6 +282,17 @@ fn uneven_collectives() -> Result<()> {
             let mut recv = comm.device().zeros::<u32>(splits.recv_len())?;
             comm.all_to_all_v(&send, &mut recv, &splits)?;
             assert_eq!(recv.to_vec()?, expected);
+            // The way back, of pairs of elements this time, on another stream.
+            let back = splits.transposed();
+            assert_eq!((back.send_len(), back.recv_len()), (splits.recv_len(), splits.send_len()));
+            assert_eq!(back.sends_to(0), splits.recvs_from(0));
+            let pairs: Vec<u32> = expected.iter().flat_map(|&value| [value, value]).collect();
+            let pairs = comm.device().from_slice(&pairs)?;
+            let mut home = comm.device().zeros::<u32>(2 * splits.send_len())?;
+            let stream = comm.device().stream()?;
+            comm.on(&stream).all_to_all_v(&pairs, &mut home, &back.scaled(2)?)?;
+            let sent: Vec<u32> = send.to_vec()?.into_iter().flat_map(|v| [v, v]).collect();
+            assert_eq!(home.to_vec()?, sent);
             if ranks > 1 {
                 // A length that is not what was declared: refused, and the others are told.
                 let outcome = match rank {
@@ -286,7 +300,7 @@ fn uneven_collectives() -> Result<()> {
                     _ => comm.all_to_all_v(&send, &mut recv, &splits),
                 };
                 let error = outcome.and_then(|()| comm.sync(comm.stream())).expect_err("too short");
-                says(&error, &["all_to_all_v", "holds 1 u32", "the declared splits need"]);
+                says(&error, &["all_to_all_v", "holds 1 u32", "the declared lengths need"]);
                 comm.barrier()?;
             }
 
@@ -301,10 +315,104 @@ fn uneven_collectives() -> Result<()> {
             let mut back = comm.device().zeros::<u32>(rank)?;
             comm.reduce_scatter_v(&all, &mut back, Sum, &blocks)?;
             assert_eq!(back.to_vec()?, vec![(rank * ranks) as u32; rank]);
+
+            // The same in one buffer, on another stream and in one group with others.
+            let own = blocks.range_at(comm.rank());
+            assert_eq!((blocks.total(), blocks.len_at(comm.rank())), (total, own.len()));
+            let mut one = comm.device().zeros::<u32>(total)?;
+            one.slice_mut(own.clone()).copy_from(&vec![rank as u32; rank])?;
+            comm.on(&stream).all_gather_v_in_place(&mut one, &blocks)?;
+            assert_eq!(one.to_vec()?, expected);
+            comm.on(&stream).reduce_scatter_v_in_place(&mut one, Sum, &blocks)?;
+            assert_eq!(one.to_vec()?[own.clone()], vec![(rank * ranks) as u32; rank]);
+            one.copy_from(&vec![7; total])?;
+            let mut other = comm.device().zeros::<u32>(total)?;
+            comm.group(|g| {
+                g.all_gather_v(back.slice(0..rank), &mut other, &blocks)?;
+                g.reduce_scatter_v_in_place(&mut one, Sum, &blocks)
+            })?;
+            assert_eq!(one.to_vec()?[own], vec![7 * ranks as u32; rank]);
+            let expected: Vec<u32> = expected.iter().map(|value| value * ranks as u32).collect();
+            assert_eq!(other.to_vec()?, expected);
             comm.finish()
         })?;
     }
     Ok(())
+}
+
+/// An operation that is several is refused as several: the others' groups come to their end.
+#[test]
+fn an_uneven_collective_that_is_refused_in_a_group() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init()?;
+        let rank = comm.rank().index();
+        let blocks = comm.blocks(rank + 1)?;
+        let mut all = comm.device().zeros::<i64>(blocks.total())?;
+        let mut sum = comm.device().from_slice(&[1_i64; 5])?;
+        for in_group in [false, true] {
+            for reduces in [false, true] {
+                let len = blocks.total() - usize::from(rank == 1);
+                let mut buf = all.slice_mut(0..len);
+                let outcome = match (in_group, reduces) {
+                    (false, false) => comm.all_gather_v_in_place(&mut buf, &blocks),
+                    (false, true) => comm.reduce_scatter_v_in_place(&mut buf, Sum, &blocks),
+                    (true, _) => comm.group(|g| {
+                        g.all_reduce_in_place(&mut sum, Sum)?;
+                        match reduces {
+                            true => g.reduce_scatter_v_in_place(buf, Sum, &blocks),
+                            false => g.all_gather_v_in_place(buf, &blocks),
+                        }
+                    }),
+                };
+                let error = outcome.and_then(|()| comm.sync(comm.stream())).expect_err("too short");
+                says(&error, &["_v_in_place: the one buffer holds 5 i64", "lengths need 6"]);
+                comm.barrier()?;
+            }
+        }
+        assert_eq!(sum.to_vec()?, [1; 5]);
+        comm.all_gather_v_in_place(&mut all, &blocks)?;
+        comm.sync(comm.stream())?;
+        let error = blocks.scaled(usize::MAX / 4).expect_err("more than all memory");
+        says(&error, &["scaled: rank", "would receive", "tests/groups.rs"]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn rooted_collectives_and_slots_in_a_group() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init_with(CommConfig::builder().signals(2).build())?;
+        let rank = comm.rank().index();
+        let device = comm.device().clone();
+        let whole = device.from_slice(&[10, 11, 12])?;
+        let (mut one, mut block) = (device.zeros::<i32>(3)?, device.zeros::<i32>(1)?);
+        let mine = device.from_slice(&[rank as i32])?;
+        let mut all = (rank == 2).then(|| device.zeros::<i32>(3)).transpose()?;
+        let _window = comm.window::<i32>(1)?;
+        let (slot, right) = (comm.signal_in(0, 1)?, comm.ring(1));
+        comm.group(|g| {
+            let sends = |root| (rank == root).then_some(&whole);
+            g.broadcast(Root::here_or_at(sends(1), 1), &mut one)?;
+            g.scatter(Root::here_or_at(sends(0), 0), &mut block)?;
+            g.gather_into(&mine, Root::here_or_at(all.as_mut(), 2))?;
+            g.signal_slot(right, slot)
+        })?;
+        let mut arrival = Signals::new();
+        comm.wait_signals(arrival.expect_in(comm.ring(-1), slot, 1))?;
+        assert_eq!(one.to_vec()?, [10, 11, 12]);
+        assert_eq!(block.to_vec()?, [10 + rank as i32]);
+        if let Some(all) = all {
+            assert_eq!(all.to_vec()?, [0, 1, 2]);
+        }
+        // What they say of bad input is what the communicator says.
+        let outcome = comm.group(|g| match rank {
+            1 => g.scatter(Root::<&Buffer<i32, _>>::at(0), &mut one),
+            _ => g.scatter(Root::here_or_at((rank == 0).then_some(&whole), 0), &mut block),
+        });
+        let error = outcome.and_then(|()| comm.sync(comm.stream())).expect_err("too long");
+        says(&error, &["rank 1 called scatter of 3 i32, root 0"]);
+        comm.finish()
+    })
 }
 
 #[test]

@@ -5,9 +5,10 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::Site;
 use crate::group::Group;
-use crate::memory::SameDtype;
+use crate::memory::{Recorded, SameDtype};
 use crate::{
-    AsRank, Buffer, Communicator, Element, Readable, RecordWrite, Result, World, Writable,
+    AsRank, Buffer, Communicator, Element, Readable, RecordRead, RecordWrite, Result, World,
+    Writable,
 };
 
 impl<W: World, S: State> Communicator<W, S> {
@@ -114,6 +115,25 @@ impl<W: World> On<'_, W> {
 }
 
 impl<'e, W: World> Group<'e, W> {
+    /// Records a [`gather_into`](Communicator::gather_into).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn gather_into<A, B>(&mut self, send: A, recv: Root<B>) -> Result<()>
+    where
+        A: RecordRead<'e, W::Device>,
+        B: RecordWrite<'e, W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let (recv, root) = recv.split(self.rank());
+        let (send, recv) = (send.recorded(), recv.map(B::recorded));
+        let draft = Draft::new(self.on.core, send.dtype(), Site::caller());
+        let draft = draft.against(recv.as_ref().map(Recorded::dtype));
+        let op = draft.gather(send.span(), recv.map(|recv| recv.span()), root);
+        self.record(Refusal::Collective, op)
+    }
+
     /// Records a [`gather_in_place`](Communicator::gather_in_place).
     ///
     /// # Errors

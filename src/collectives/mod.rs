@@ -8,7 +8,8 @@
 //! wrong data.
 //!
 //! Each method stands on [`Communicator`](crate::Communicator), using its own stream, on
-//! [`On`](crate::On), which is `comm.on(&stream)`, and, most of them, on [`Group`](crate::Group).
+//! [`On`](crate::On), which is `comm.on(&stream)`, and, all but those that make a buffer, on
+//! [`Group`](crate::Group).
 
 mod all_gather;
 mod all_reduce;

@@ -5,8 +5,8 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::Site;
 use crate::group::Group;
-use crate::memory::SameDtype;
-use crate::{AsRank, Communicator, Readable, RecordWrite, Result, World, Writable};
+use crate::memory::{Recorded, SameDtype};
+use crate::{AsRank, Communicator, Readable, RecordRead, RecordWrite, Result, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies block r of the root's `send` into rank r's `recv`. Every rank calls it; `recv` has one
@@ -81,6 +81,25 @@ impl<W: World> On<'_, W> {
 }
 
 impl<'e, W: World> Group<'e, W> {
+    /// Records a [`scatter`](Communicator::scatter).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn scatter<A, B>(&mut self, send: Root<A>, recv: B) -> Result<()>
+    where
+        A: RecordRead<'e, W::Device>,
+        B: RecordWrite<'e, W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let (send, root) = send.split(self.rank());
+        let (send, recv) = (send.map(A::recorded), recv.recorded());
+        let draft = Draft::new(self.on.core, recv.dtype(), Site::caller());
+        let draft = draft.against(send.as_ref().map(Recorded::dtype));
+        let op = draft.scatter(send.map(|send| send.span()), recv.span(), root);
+        self.record(Refusal::Collective, op)
+    }
+
     /// Records a [`scatter_in_place`](Communicator::scatter_in_place).
     ///
     /// # Errors

@@ -44,6 +44,15 @@ pub struct On<'c, W: World> {
     pub(crate) device: &'c W::Device,
 }
 
+impl<W: World> Clone for On<'_, W> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W: World> Copy for On<'_, W> {}
+
 impl<W: World, S: State> Communicator<W, S> {
     /// The communicator on its own stream.
     #[inline]

@@ -80,6 +80,17 @@ impl<'e, W: World> Group<'e, W> {
         Ok(())
     }
 
+    /// Records that operations are refused, all of them for one reason.
+    pub(crate) fn refuses(
+        &mut self,
+        refusals: impl IntoIterator<Item = Refusal>,
+        wrong: Error,
+    ) -> Result<()> {
+        self.lists.refusals.extend(refusals);
+        self.error.get_or_insert(wrong);
+        Ok(())
+    }
+
     /// Why it cannot be issued, if it cannot.
     fn check(&mut self) -> Result<()> {
         self.error.take().map_or_else(|| self.on.self_transfers(&self.lists.ops), Err)
@@ -105,7 +116,7 @@ impl<'e, W: World> Group<'e, W> {
     }
 
     /// Validates and issues.
-    fn issue(mut self) -> Result<()> {
+    pub(crate) fn issue(mut self) -> Result<()> {
         match self.check() {
             Ok(()) => self.issue_checked(),
             Err(error) => Err(self.refuse(error)),

@@ -4,9 +4,10 @@
 //! and no wildcards, and both sides name one count and one data type. A send on a stream waits for
 //! its receive, so two ranks that exchange must group their halves.
 
+mod splits;
 mod uneven;
 
-pub use uneven::Splits;
+pub use splits::{Blocks, Splits};
 
 use crate::backend::{Backend, Half, Op, Refusal, Span, Transfer};
 use crate::collectives::{Draft, View};

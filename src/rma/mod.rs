@@ -231,8 +231,27 @@ impl<'e, W: World> Group<'e, W> {
     /// None here: the group validates when it is complete.
     #[track_caller]
     pub fn signal(&mut self, peer: impl AsRank) -> Result<()> {
-        let op = self.on.draft_signal(peer, SignalSlot::default(), Site::caller());
-        self.record(self.on.refused(peer, SignalSlot::default()), op)
+        self.signal_slot(peer, SignalSlot::default())
+    }
+
+    /// Records a [`signal_slot`](Communicator::signal_slot).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn signal_slot(&mut self, peer: impl AsRank, slot: SignalSlot) -> Result<()> {
+        let op = self.on.draft_signal(peer, slot, Site::caller());
+        self.record(self.on.refused(peer, slot), op)
+    }
+
+    /// Records a [`wait_signal`](Communicator::wait_signal); see [`wait_signals`](Self::wait_signals).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn wait_signal(&mut self, peer: impl AsRank) -> Result<()> {
+        let op = self.on.draft_wait(peer, SignalSlot::default(), 1, Site::caller());
+        self.record(turn_of(&op), op)
     }
 
     /// Records a [`wait_signals`](Communicator::wait_signals). One-sided operations run in the order

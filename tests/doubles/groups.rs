@@ -283,6 +283,45 @@ fn a_call_that_nccl_refuses_in_a_clique() {
     });
 }
 
+/// What is made of several operations is one group, on whatever stream.
+#[test]
+fn an_uneven_collective_is_one_group() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let (splits, blocks) = (comm.splits(&[8])?, comm.blocks(8)?);
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+        let mut z = comm.device().zeros::<f32>(8)?;
+        let other = comm.device().stream()?;
+        let streams = [handle(comm.stream())?, handle(&other)?];
+        let mut uneven = |round: usize| -> Result<()> {
+            match round {
+                0 => comm.all_to_all_v(&x, &mut y, &splits),
+                1 => comm.on(&other).all_gather_v(&x, &mut y, &blocks),
+                2 => comm.on(&other).reduce_scatter_v_in_place(&mut y, Sum, &blocks),
+                3 => comm.group_on(&other, |g| {
+                    g.all_to_all_v(&x, &mut y, &splits.transposed())?;
+                    g.reduce_scatter_v(&x, &mut z, Max, &blocks)
+                }),
+                // Nobody else's block is here: nothing is to be moved.
+                _ => comm.all_gather_v_in_place(&mut y, &blocks),
+            }
+        };
+        let pair = [ncclGroupStart, ncclSend, ncclRecv, ncclGroupEnd];
+        let several = [ncclGroupStart, ncclSend, ncclRecv, Function::ncclReduce, ncclGroupEnd];
+        let expected = [&pair[..], &pair, &[Function::ncclReduce], &several, &[]];
+        for (round, expected) in expected.into_iter().enumerate() {
+            clear();
+            uneven(round)?;
+            assert_eq!(nccl().called(), expected, "{round}");
+            let on = streams[usize::from((1..4).contains(&round))];
+            let calls = nccl().log();
+            let calls = calls.iter().filter(|call| pair[1..3].contains(&call.function));
+            assert!(calls.into_iter().all(|call| call.pointer("stream") as u64 == on), "{round}");
+        }
+        comm.finish()
+    });
+}
+
 /// A group goes to one stream, and orders its operands there.
 #[test]
 fn a_group_on_another_stream() {

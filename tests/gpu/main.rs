@@ -22,6 +22,7 @@ mod declared;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod errors;
+mod groups;
 mod kernel;
 mod late;
 mod launched;
@@ -84,6 +85,8 @@ const TESTS: &[Test] = tests! {
     errors::a_refusal_is_told: 2, 60;
     errors::a_refusal_of_all_harms_nothing: 1, 60;
     errors::scaling_8_bits_on_one_rank: 1, 60;
+    groups::uneven_in_every_form: 1, 60;
+    groups::rooted_and_slots: 1, 60;
     convert::every_pair: 1, 60;
     convert::many_elements: 1, 60;
     raw::of_another_library_and_back: 2, 60;

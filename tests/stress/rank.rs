@@ -190,7 +190,7 @@ impl Rank {
         let declared = comm.blocks(blocks[self.index])?;
         let len = blocks.iter().sum();
         let send = self.device.from_slice(&own(self.index, len))?;
-        let mut recv = self.device.zeros(blocks[self.index])?;
+        let mut recv = self.device.zeros::<u32>(blocks[self.index])?;
         comm.reduce_scatter_v(&send, &mut recv, Sum, &declared)?;
         let found = calm(|| recv.to_vec())?;
         if self.strict {

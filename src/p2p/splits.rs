@@ -1,0 +1,226 @@
+//! Lengths that the ranks declare together, so that each of them can check every later call by itself.
+
+use std::ops::Range;
+
+use crate::communicator::{CanEnqueue, Maker, State};
+use crate::error::{BadLength, Error, Site, SplitsTooLong};
+use crate::{AsRank, Communicator, DType, Rank, Result, World};
+
+/// How many elements each rank sends to each rank, known to all of them: for
+/// [`all_to_all_v`](Communicator::all_to_all_v).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Splits {
+    rank: Rank,
+    /// By sender, then by receiver.
+    counts: Vec<Vec<usize>>,
+    pub(super) maker: Maker,
+}
+
+/// How long each rank's block is, known to all of them: for
+/// [`all_gather_v`](Communicator::all_gather_v) and
+/// [`reduce_scatter_v`](Communicator::reduce_scatter_v).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    rank: Rank,
+    lens: Vec<usize>,
+    pub(super) maker: Maker,
+}
+
+impl Splits {
+    /// What the ranks declared, if everything that one of them sends or receives fits into a buffer.
+    fn fitting(self, operation: &'static str, site: Site) -> Result<Self> {
+        for rank in 0..self.size() {
+            let received = self.counts.iter().map(|row| row[rank]).collect();
+            for (counts, receives) in [(self.counts[rank].clone(), false), (received, true)] {
+                fits(operation, self.rank.beside(rank), receives, counts, site)?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// The way back: every rank sends to each as much as it receives from it here. Local.
+    ///
+    /// ```
+    /// # use typed_nccl::{Buffer, Communicator, Result, Splits, World};
+    /// fn there_and_back<W: World>(
+    ///     comm: &Communicator<W>,
+    ///     tokens: &mut Buffer<f32, W::Device>,
+    ///     splits: &Splits,
+    /// ) -> Result<()> {
+    ///     let mut at_experts = comm.device().zeros(splits.recv_len())?;
+    ///     comm.all_to_all_v(&*tokens, &mut at_experts, splits)?;
+    ///     comm.all_to_all_v(&at_experts, tokens, &splits.transposed())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let column = |to: usize| self.counts.iter().map(|row| row[to]).collect();
+        Self { counts: (0..self.size()).map(column).collect(), ..*self }
+    }
+
+    /// `by` elements for each one: what was declared in rows, in the elements of rows that are `by` long.
+    /// Local.
+    ///
+    /// # Errors
+    /// [`Error::SplitsTooLong`].
+    #[track_caller]
+    pub fn scaled(&self, by: usize) -> Result<Self> {
+        let scale = |row: &Vec<usize>| row.iter().map(|count| count.saturating_mul(by)).collect();
+        let counts = self.counts.iter().map(scale).collect();
+        Self { counts, ..*self }.fitting("scaled", Site::caller())
+    }
+
+    /// How many elements this rank sends to `to`.
+    pub fn sends_to(&self, to: impl AsRank) -> usize {
+        number(self.rank, self.size(), to).map_or(0, |to| self.own()[to])
+    }
+
+    /// How many elements this rank receives from `from`.
+    pub fn recvs_from(&self, from: impl AsRank) -> usize {
+        number(self.rank, self.size(), from).map_or(0, |from| self.counts[from][self.rank.index()])
+    }
+
+    /// How many elements this rank sends in all.
+    pub fn send_len(&self) -> usize {
+        self.own().iter().sum()
+    }
+
+    /// How many elements this rank receives in all.
+    pub fn recv_len(&self) -> usize {
+        self.counts.iter().map(|row| row[self.rank.index()]).sum()
+    }
+
+    /// By rank: how many elements this one sends there, and receives from there.
+    pub(super) fn both(&self) -> impl Iterator<Item = (usize, usize)> {
+        let received = self.counts.iter().map(|row| row[self.rank.index()]);
+        self.own().iter().copied().zip(received)
+    }
+
+    fn size(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// What this rank sends, by receiver.
+    fn own(&self) -> &[usize] {
+        &self.counts[self.rank.index()]
+    }
+}
+
+impl Blocks {
+    fn fitting(self, operation: &'static str, site: Site) -> Result<Self> {
+        fits(operation, self.rank, true, self.lens.clone(), site).map(|()| self)
+    }
+
+    /// `by` elements for each one: what was declared in rows, in the elements of rows that are `by` long.
+    /// Local.
+    ///
+    /// # Errors
+    /// [`Error::SplitsTooLong`].
+    #[track_caller]
+    pub fn scaled(&self, by: usize) -> Result<Self> {
+        let lens = self.lens.iter().map(|len| len.saturating_mul(by)).collect();
+        Self { lens, ..*self }.fitting("scaled", Site::caller())
+    }
+
+    /// How many elements `rank`'s block has; none of a rank that is not among them.
+    pub fn len_at(&self, rank: impl AsRank) -> usize {
+        self.range_at(rank).len()
+    }
+
+    /// Where `rank`'s block is among all blocks; empty of a rank that is not among them.
+    pub fn range_at(&self, rank: impl AsRank) -> Range<usize> {
+        number(self.rank, self.lens.len(), rank).map_or(0..0, |rank| {
+            let start = self.lens[..rank].iter().sum();
+            start..start + self.lens[rank]
+        })
+    }
+
+    /// How many elements all blocks have.
+    pub fn total(&self) -> usize {
+        self.lens.iter().sum()
+    }
+
+    /// Where this rank's block is.
+    pub(super) fn own(&self) -> Range<usize> {
+        self.range_at(self.rank)
+    }
+
+    /// By rank: where its block is.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        self.lens.iter().scan(0, |start, len| {
+            let range = *start..*start + len;
+            *start = range.end;
+            Some(range)
+        })
+    }
+}
+
+/// The number of a rank; `None` of one that is not among them.
+fn number(own: Rank, size: usize, rank: impl AsRank) -> Option<usize> {
+    let is_one = |&at: &usize| at < size && Rank::kept(rank).may_be(own.beside(at));
+    Some(rank.index()).filter(is_one)
+}
+
+/// Refuses what no buffer can hold.
+fn fits(
+    operation: &'static str,
+    rank: Rank,
+    receives: bool,
+    counts: Vec<usize>,
+    site: Site,
+) -> Result<()> {
+    let all = counts.iter().try_fold(0, |all: usize, &one| all.checked_add(one));
+    if all.is_some_and(|all| isize::try_from(all).is_ok()) {
+        return Ok(());
+    }
+    let long = SplitsTooLong { operation, rank, receives, counts, site };
+    Err(Error::SplitsTooLong(Box::new(long)))
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Declares how many elements this rank sends to each rank, by rank, for
+    /// [`all_to_all_v`](Self::all_to_all_v). All ranks call it; the host waits for them.
+    ///
+    /// # Errors
+    /// [`Error::BadLength`]: not one count for each rank; [`Error::SplitsTooLong`]: more than a buffer can
+    /// hold; as [`barrier`](Self::barrier).
+    #[track_caller]
+    pub fn splits(&self, sends: &[usize]) -> Result<Splits>
+    where
+        S: CanEnqueue,
+    {
+        let site = Site::caller();
+        let counts = self.gather_as("splits", &sends.to_vec(), site)?;
+        let size = self.size();
+        if let Some(row) = counts.iter().find(|row| row.len() != size) {
+            return Err(Error::BadLength(Box::new(BadLength {
+                operation: "splits",
+                buffer: "counts",
+                dtype: DType::U64,
+                found: row.len(),
+                needed: size,
+                because: "the number of ranks".to_owned(),
+                site,
+                collective: true,
+            })));
+        }
+        let maker = self.here().core.resources.maker();
+        Splits { rank: self.rank(), counts, maker }.fitting("splits", site)
+    }
+
+    /// Declares how long this rank's block is, for [`all_gather_v`](Self::all_gather_v) and
+    /// [`reduce_scatter_v`](Self::reduce_scatter_v). All ranks call it; the host waits for them.
+    ///
+    /// # Errors
+    /// [`Error::SplitsTooLong`]: more than a buffer can hold; as [`barrier`](Self::barrier).
+    #[track_caller]
+    pub fn blocks(&self, own: usize) -> Result<Blocks>
+    where
+        S: CanEnqueue,
+    {
+        let site = Site::caller();
+        let lens = self.gather_as("blocks", &own, site)?;
+        let maker = self.here().core.resources.maker();
+        Blocks { rank: self.rank(), lens, maker }.fitting("blocks", site)
+    }
+}

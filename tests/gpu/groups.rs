@@ -1,0 +1,90 @@
+//! Groups: every operation that they record, on memory that is compared.
+
+use typed_nccl::{Cuda, Result, Root, Signals, Sum};
+
+use crate::common::{connect, ranks};
+use crate::windows::one_sided;
+
+/// Lengths that differ, apart and in place, alone, on another stream and in a group.
+pub(crate) fn uneven_in_every_form() -> Result<()> {
+    let ranks = ranks()?;
+    Cuda::spmd(ranks, |place| {
+        let mut comm = connect(place, 20)?;
+        let rank = comm.rank().index();
+        let device = comm.device().clone();
+        let stream = device.stream()?;
+        let counts: Vec<usize> = (0..ranks).map(|to| 1000 * rank + 300 * to).collect();
+        let splits = comm.splits(&counts)?;
+        let sent: Vec<u32> =
+            (0..ranks).flat_map(|to| vec![(rank * 100 + to) as u32; counts[to]]).collect();
+        let received: Vec<u32> = (0..ranks)
+            .flat_map(|from| vec![(from * 100 + rank) as u32; 1000 * from + 300 * rank])
+            .collect();
+        let send = device.from_slice(&sent)?;
+        let (mut there, mut back) =
+            (device.zeros::<u32>(received.len())?, device.zeros::<u32>(sent.len())?);
+        comm.all_to_all_v(&send, &mut there, &splits)?;
+        comm.on(&stream).all_to_all_v(&there, &mut back, &splits.transposed())?;
+        assert_eq!(there.to_vec()?, received);
+        assert_eq!(back.to_vec()?, sent);
+
+        // Rank 0's block is empty.
+        let blocks = comm.blocks(777)?.scaled(0)?;
+        assert_eq!(blocks.total(), 0);
+        let blocks = comm.blocks(777 * rank)?;
+        let own = blocks.range_at(comm.rank());
+        let mut all = device.zeros::<u32>(blocks.total())?;
+        all.slice_mut(own.clone()).copy_from(&vec![rank as u32; own.len()])?;
+        comm.on(&stream).all_gather_v_in_place(&mut all, &blocks)?;
+        let everything: Vec<u32> = (0..ranks).flat_map(|r| vec![r as u32; 777 * r]).collect();
+        assert_eq!(all.to_vec()?, everything);
+        let (mut other, mut part) =
+            (device.zeros::<u32>(all.len())?, device.zeros::<u32>(own.len())?);
+        let mine = device.from_slice(&vec![rank as u32; own.len()])?;
+        comm.group(|g| {
+            g.all_gather_v(&mine, &mut other, &blocks)?;
+            g.reduce_scatter_v(&all, &mut part, Sum, &blocks)
+        })?;
+        comm.reduce_scatter_v_in_place(&mut all, Sum, &blocks)?;
+        let reduced = vec![(rank * ranks) as u32; own.len()];
+        assert_eq!(all.to_vec()?[own], reduced);
+        assert_eq!(part.to_vec()?, reduced);
+        assert_eq!(other.to_vec()?, everything);
+        comm.finish()
+    })
+    .map(drop)
+}
+
+/// The collectives with a root and two buffers, and signals in slots.
+pub(crate) fn rooted_and_slots() -> Result<()> {
+    let (ranks, one_sided) = (ranks()?, one_sided()?);
+    Cuda::spmd(ranks, |place| {
+        let mut comm = connect(place, 20)?;
+        let (rank, root) = (comm.rank().index(), ranks - 1);
+        let device = comm.device().clone();
+        let whole = device.from_slice(&(0..ranks as u32).collect::<Vec<_>>())?;
+        let (mut copy, mut block) = (device.zeros::<u32>(ranks)?, device.zeros::<u32>(1)?);
+        let mine = device.from_slice(&[7 * rank as u32])?;
+        let mut all = (rank == root).then(|| device.zeros::<u32>(ranks)).transpose()?;
+        let _window = one_sided.then(|| comm.window::<u32>(1)).transpose()?;
+        let slot = comm.signal_in(0, 0)?;
+        let (left, right) = (comm.ring(-1), comm.ring(1));
+        comm.group(|g| {
+            let sends = (rank == root).then_some(&whole);
+            g.broadcast(Root::here_or_at(sends, root), &mut copy)?;
+            g.scatter(Root::here_or_at(sends, root), &mut block)?;
+            g.gather_into(&mine, Root::here_or_at(all.as_mut(), root))?;
+            if one_sided { g.signal_slot(right, slot) } else { Ok(()) }
+        })?;
+        if one_sided {
+            comm.wait_signals(Signals::new().expect_in(left, slot, 1))?;
+        }
+        assert_eq!(copy.to_vec()?, whole.to_vec()?);
+        assert_eq!(block.to_vec()?, [rank as u32]);
+        if let Some(all) = all {
+            assert_eq!(all.to_vec()?, (0..ranks as u32).map(|r| 7 * r).collect::<Vec<_>>());
+        }
+        comm.finish()
+    })
+    .map(drop)
+}
