@@ -13,7 +13,7 @@ use nccl_sys::{
     Api, NCCL_COMM_NULL, cudaStream_t, ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclResult_t,
     ncclUniqueId,
 };
-use typed_nccl::{Buffer, Communicator, Cuda, Error, Seat, Sum};
+use typed_nccl::{Buffer, Communicator, Cuda, Error, Seat, Sum, library};
 
 const COUNT: usize = 256;
 const CALLS: u32 = 100_000;
@@ -103,7 +103,7 @@ fn main() -> Result<(), Error> {
         }
         raw = raw.min(start.elapsed().as_nanos() as f64 / f64::from(calls));
     }
-    println!("NCCL {}, one rank, {COUNT} f32 in place", Cuda::nccl_version()?);
+    println!("NCCL {}, one rank, {COUNT} f32 in place", library::version()?);
     println!("typed  all_reduce {ours:8.1} ns a call");
     println!("direct all_reduce {raw:8.1} ns a call");
     println!("typed / direct    {:8.3}", ours / raw);

@@ -66,10 +66,10 @@ pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Agreed, Becoming, Builder, CanBecomeReady, CanConnect, CanEnqueue,
     CanGoOn, CanGrow, CanResume, CanShrink, CanSuspend, Change, CommConfig, Communicator,
-    DeviceGiven, Finalized, HasAbortHandle, HasMemory, Health, Initializing, Late, Lost,
-    MemoryStats, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered, Ready, Recovery, Revoked,
-    SeatGiven, Shared, SharedChild, Standing, State, Stragglers, Suspended, Uninit, Unnamed, Watch,
-    Within,
+    DeviceGiven, Finalized, GinConnections, GinType, HasAbortHandle, HasMemory, Health,
+    Initializing, Late, Lost, MemoryStats, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered,
+    Properties, Ready, Recovery, Revoked, SeatGiven, Shared, SharedChild, Standing, State,
+    Stragglers, Suspended, Uninit, Unnamed, Watch, Within,
 };
 pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]
@@ -82,7 +82,7 @@ pub use dynamic::{
 };
 pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};
 pub use entry::{Place, spmd};
-pub use error::{Error, Failed, Result};
+pub use error::{Error, Failed, NcclVersion, Result};
 pub use float8::{F8E4M3, F8E5M2};
 pub use group::Group;
 pub use half::{bf16, f16};
@@ -90,12 +90,14 @@ pub use memory::{
     Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, Lend, MemoryKind, NcclMem,
     Pinned, Readable, RecordRead, RecordWrite, SameDtype, Slice, SliceMut, WindowMemory, Writable,
 };
+#[cfg(feature = "cuda")]
+pub use nccl::{library, params};
 pub use p2p::{Blocks, Splits};
 pub use rank::{AsRank, Rank};
 pub use reduce::{Avg, Max, Min, PreMulSum, Prod, ReduceOp, ReductionName, Sum};
 pub use rma::{SignalSlot, Signals};
 pub use seat::Seat;
-pub use stream::{Mark, Operand, OperandOn, Operands, OperandsOn, Stream};
+pub use stream::{Mark, Operand, OperandOn, Operands, OperandsOn, Stream, TimedMark};
 pub use window::{
     CftCounted, GinOnly, LocalOnly, LsaPointers, PutSource, Registration, RmaSource, RmaTarget,
     Symmetric, SymmetricStrict, Team, Window, WindowKind, WindowPlace, WindowSlice,

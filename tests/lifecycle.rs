@@ -5,8 +5,8 @@ use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    AnyDevice, Buffer, CommConfig, Communicator, Error, Finalized, Host, Rank, Result, Seat, Sum,
-    spmd, tag,
+    AnyDevice, Buffer, CommConfig, Communicator, Error, Finalized, GinType, Host, Rank, Result,
+    Seat, Sum, spmd, tag,
 };
 
 use busy::busy;
@@ -412,4 +412,18 @@ fn what_lacks_the_part_of_a_rank_that_left_is_named() {
         };
         pair(waits, leaves);
     }
+}
+
+#[test]
+fn a_host_knows_what_it_can_do() -> Result<()> {
+    spmd::<Host<AnyDevice>>(3, |place| {
+        let comm = place.init()?;
+        let found = comm.properties()?;
+        assert_eq!((found.rank, found.size), (comm.rank(), 3));
+        assert_eq!((found.device, found.nvml_device), (comm.device().ordinal(), None));
+        assert_eq!((found.device_api, found.multimem, found.one_sided), (false, false, Some(true)));
+        assert_eq!((found.lsa_teams, found.gin), (Some(1), Some(GinType::None)));
+        assert_eq!(comm.lsa_team()?.size, 3);
+        comm.finish()
+    })
 }

@@ -17,7 +17,7 @@ use nccl_sys::{
 };
 use typed_nccl::plan::build::PlanBuilder;
 use typed_nccl::plan::{self, Values};
-use typed_nccl::{Buffer, Communicator, Cuda, Device, Result, Scoped, Stream, Sum, World};
+use typed_nccl::{Buffer, Communicator, Cuda, Device, Result, Scoped, Stream, Sum, World, library};
 
 const COUNT: usize = 256;
 const BUFFERS: usize = 64;
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
         let host = |way: usize| ranks.iter().map(|rank| rank[way].1).fold(0.0, f64::max);
         println!(
             "{n} GPUs, NCCL {}, {BUFFERS} all_reduces of {} B",
-            Cuda::nccl_version()?,
+            library::version()?,
             4 * COUNT
         );
         for (way, name) in WAYS.iter().enumerate() {

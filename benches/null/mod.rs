@@ -13,7 +13,7 @@ use typed_nccl::error::Site;
 
 use typed_nccl::backend::{
     AllocKind, Allocation, Blame, Collective, Copies, Departer, Join, Launches, Lifecycle, Memory,
-    Op, Operations, Reduction, Refusal, Seen, Streams, WindowId, Windows,
+    Op, Operations, Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
 };
 use typed_nccl::error::{Aborted, CollectiveName, Error};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
@@ -174,6 +174,19 @@ unsafe impl Streams for NullBackend {
 
     fn take_error((): &()) -> Option<Error> {
         None
+    }
+}
+
+// SAFETY: every point is reached.
+unsafe impl Timing for NullBackend {
+    type Time = ();
+
+    fn timed(_: &Handle) -> Result<((), ())> {
+        Ok(((), ()))
+    }
+
+    fn between((): &(), (): &()) -> Result<Option<Duration>> {
+        Ok(Some(Duration::ZERO))
     }
 }
 

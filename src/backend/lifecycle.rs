@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Allocation, Backend, Departer, HostWait, Join, Launches, Pace, Part, Slot, Watcher};
-use crate::communicator::MemoryStats;
+use crate::communicator::{MemoryStats, Properties};
 use crate::error::{Error, Surplus};
 use crate::{DType, Rank, Result};
 
@@ -133,6 +133,16 @@ pub unsafe trait Lifecycle: Launches {
     fn memory(comm: &Self::Comm) -> Result<MemoryStats> {
         let _ = comm;
         Ok(MemoryStats::default())
+    }
+
+    /// What it can do; `known` is what the typed layer knows of it, and for the rest what is true of
+    /// ranks that are threads with one memory.
+    ///
+    /// # Errors
+    /// That is not known.
+    fn properties(comm: &Self::Comm, known: Properties) -> Result<Properties> {
+        let _ = comm;
+        Ok(known)
     }
 
     /// A rank of communicator `id` will never connect.

@@ -17,6 +17,7 @@ mod op;
 mod operations;
 mod pace;
 mod streams;
+mod timing;
 mod waits;
 mod windows;
 mod wire;
@@ -30,6 +31,7 @@ pub use op::{Collective, Half, Op, Put, Reduction, Signal, Slot, Span, Transfer,
 pub use operations::{Operations, RankOps, Refusal};
 pub use pace::{Counts, Pace, Paced};
 pub use streams::{Blame, Culprit, Streams};
+pub use timing::Timing;
 pub use waits::{HostWait, WaitsOn, Watched, Watcher};
 pub use windows::Windows;
 pub use wire::{Listener, Wire};
@@ -39,6 +41,12 @@ pub use crate::control::{Exchange, Submission};
 pub use crate::memory::{Allocation, Owner};
 
 /// Everything that a device's backend does.
-pub trait Backend: Memory + Streams + Copies + Launches + Lifecycle + Operations + Windows {}
+pub trait Backend:
+    Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows
+{
+}
 
-impl<B: Memory + Streams + Copies + Launches + Lifecycle + Operations + Windows> Backend for B {}
+impl<B: Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows> Backend
+    for B
+{
+}

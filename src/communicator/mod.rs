@@ -30,6 +30,7 @@ mod late;
 mod leaving;
 mod lifecycle;
 mod ordered;
+mod properties;
 #[cfg(feature = "cuda")]
 mod raw;
 mod ready;
@@ -55,6 +56,7 @@ pub use config::CommConfig;
 pub use health::Health;
 pub use late::{Late, Standing, Stragglers};
 pub use ordered::Ordered;
+pub use properties::{GinConnections, GinType, Properties};
 pub use ready::On;
 pub use recovery::{Lost, Recovery};
 pub use split::{Mesh, SharedChild};

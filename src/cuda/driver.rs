@@ -45,6 +45,33 @@ fn load() -> Result<(), String> {
     Err(tried.join("; "))
 }
 
+/// The driver's function of this name, where the loaded release has it.
+///
+/// # Safety
+/// It is of type `F`.
+unsafe fn function<F: Copy>(name: &[u8]) -> Option<F> {
+    // SAFETY: as in `load`.
+    let library = NAMES.iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
+    // SAFETY: the caller's promise.
+    let found = unsafe { library.get::<F>(name) }.ok().map(|it| *it);
+    std::mem::forget(library);
+    found
+}
+
+/// `cuEventElapsedTime`
+pub(super) type Elapsed =
+    unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
+
+/// The driver's function that tells the time between two events. cudarc has the one of CUDA 12.8, and
+/// panics where the driver is older; every release has the first.
+pub(super) fn elapsed() -> Option<Elapsed> {
+    static FOUND: OnceLock<Option<Elapsed>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: the function is of that type in every release.
+        unsafe { function(b"cuEventElapsedTime\0") }
+    })
+}
+
 /// `cuCtxRecordEvent`
 pub(super) type RecordAll = unsafe extern "C" fn(sys::CUcontext, sys::CUevent) -> sys::CUresult;
 
@@ -53,12 +80,8 @@ pub(super) type RecordAll = unsafe extern "C" fn(sys::CUcontext, sys::CUevent) -
 pub(super) fn record_all() -> Option<RecordAll> {
     static FOUND: OnceLock<Option<RecordAll>> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        // SAFETY: as in `load`.
-        let library = NAMES.iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
         // SAFETY: the function is of that type in every release that has it.
-        let found = unsafe { library.get::<RecordAll>(b"cuCtxRecordEvent\0") }.ok().map(|it| *it);
-        std::mem::forget(library);
-        found
+        unsafe { function(b"cuCtxRecordEvent\0") }
     })
 }
 
@@ -86,8 +109,8 @@ pub(super) fn sees(ordinal: u32) -> Result<()> {
 /// An error of the driver's, in our words.
 #[cold]
 pub(super) fn failed(doing: &'static str, ordinal: u32, error: DriverError) -> Error {
-    let (name, says) = text(error);
-    Error::CudaFailed(Box::new(CudaFailed { doing, ordinal, name, says }))
+    let (code, (name, says)) = (error.0 as u32, text(error));
+    Error::CudaFailed(Box::new(CudaFailed { doing, ordinal, code, name, says }))
 }
 
 /// The same for an allocation.

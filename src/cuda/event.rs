@@ -1,6 +1,7 @@
 //! Events: points in a stream's order. Used again when nobody names them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cudarc::driver::{DriverError, result, sys};
 
@@ -9,7 +10,17 @@ use crate::Result;
 
 /// Events of one GPU that nobody names.
 #[derive(Default)]
-pub(super) struct EventPool(Mutex<Vec<Raw>>);
+pub(super) struct EventPool {
+    plain: Mutex<Vec<Raw>>,
+    timed: Mutex<Vec<Raw>>,
+}
+
+impl EventPool {
+    fn of(&self, timed: bool) -> MutexGuard<'_, Vec<Raw>> {
+        let pool = if timed { &self.timed } else { &self.plain };
+        pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Raw(sys::CUevent);
@@ -23,23 +34,28 @@ unsafe impl Sync for Raw {}
 pub(super) struct Event {
     raw: Raw,
     gpu: &'static Gpu,
+    /// It keeps the time, which costs the device more.
+    timed: bool,
 }
 
 impl Event {
     /// Records a point in a stream of `gpu`, whose context is current.
     pub(super) fn recorded(gpu: &'static Gpu, stream: sys::CUstream) -> Result<Self> {
-        let event = Self::new(gpu)?;
+        Self::new(gpu, false)?.record(stream)
+    }
+
+    fn record(self, stream: sys::CUstream) -> Result<Self> {
         // SAFETY: both are the driver's, of one device, and alive.
-        unsafe { result::event::record(event.raw.0, stream) }
-            .map_err(|error| driver::failed("recording an event", gpu.ordinal(), error))?;
-        Ok(event)
+        unsafe { result::event::record(self.raw.0, stream) }
+            .map_err(|error| driver::failed("recording an event", self.gpu.ordinal(), error))?;
+        Ok(self)
     }
 
     /// Records the point after everything that the device does, on whoever's streams. None where the
     /// driver cannot (before CUDA 12.5), or not now (a stream of somebody's records a graph).
     pub(super) fn of_all(gpu: &'static Gpu) -> Result<Option<Self>> {
         let Some(record) = driver::record_all() else { return Ok(None) };
-        let event = Self::new(gpu)?;
+        let event = Self::new(gpu, false)?;
         // SAFETY: both are the driver's, of one device, and alive.
         match unsafe { record(gpu.context().cu_ctx(), event.raw.0) } {
             sys::CUresult::CUDA_SUCCESS => Ok(Some(event)),
@@ -53,15 +69,19 @@ impl Event {
     }
 
     /// An event of `gpu`, whose context is current.
-    fn new(gpu: &'static Gpu) -> Result<Self> {
-        let pooled = gpu.events.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    fn new(gpu: &'static Gpu, timed: bool) -> Result<Self> {
+        let pooled = gpu.events.of(timed).pop();
+        let flags = match timed {
+            true => sys::CUevent_flags::CU_EVENT_DEFAULT,
+            false => sys::CUevent_flags::CU_EVENT_DISABLE_TIMING,
+        };
         let raw = match pooled {
             Some(raw) => raw,
-            None => Raw(result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+            None => Raw(result::event::create(flags)
                 .map_err(|error| driver::failed("recording an event", gpu.ordinal(), error))?),
         };
         // It goes back to the list by itself.
-        Ok(Self { raw, gpu })
+        Ok(Self { raw, gpu, timed })
     }
 
     /// Whether what was enqueued before it is over. Never blocks.
@@ -89,7 +109,7 @@ impl Drop for Event {
     fn drop(&mut self) {
         // Recording it again gives it a new meaning; streams that were told to wait for the old one
         // keep that.
-        self.gpu.events.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
+        self.gpu.events.of(self.timed).push(self.raw);
     }
 }
 
@@ -108,6 +128,35 @@ impl Recorded {
         gpu.bind()?;
         let event = Event::recorded(gpu, stream.raw())?;
         Ok(Self(Arc::new(Inner { event, stream: stream.clone() })))
+    }
+
+    /// A point that knows when it is reached.
+    pub(super) fn timed(stream: &Arc<CudaStream>) -> Result<Self> {
+        let gpu = stream.gpu();
+        gpu.bind()?;
+        let event = Event::new(gpu, true)?.record(stream.raw())?;
+        Ok(Self(Arc::new(Inner { event, stream: stream.clone() })))
+    }
+
+    /// How long after `start` it was reached; both are timed, and of one device.
+    pub(super) fn since(&self, start: &Self) -> Result<Option<Duration>> {
+        if !start.reached()? || !self.reached()? {
+            return Ok(None);
+        }
+        let (start, end) = (start.event(), self.event());
+        end.gpu.bind()?;
+        let failed = |error| driver::failed("timing", end.gpu.ordinal(), DriverError(error));
+        let elapsed = driver::elapsed();
+        let elapsed = elapsed.ok_or_else(|| failed(sys::CUresult::CUDA_ERROR_NOT_FOUND))?;
+        let mut milliseconds = 0.0;
+        // SAFETY: both are alive, of one device, and were recorded; the rest is a place for a number.
+        match unsafe { elapsed(&raw mut milliseconds, start.raw(), end.raw()) } {
+            sys::CUresult::CUDA_SUCCESS => {}
+            error => return Err(failed(error)),
+        }
+        let seconds = f64::from(milliseconds) / 1e3;
+        // It is negative where the end came first.
+        Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or_default()))
     }
 
     pub(super) fn reached(&self) -> Result<bool> {

@@ -11,7 +11,7 @@ use cudarc::driver::{self as theirs, DriverError, result, sys};
 use super::event::Event;
 use super::{CudaBackend, Gpu, Recorded, driver};
 use crate::Result;
-use crate::backend::{Blame, Streams};
+use crate::backend::{Blame, Streams, Timing};
 use crate::error::Error;
 use crate::nccl::Traffic;
 
@@ -247,6 +247,20 @@ unsafe impl Streams for CudaBackend {
 
     fn take_error(_: &Recorded) -> Option<Error> {
         None
+    }
+}
+
+// SAFETY: the point is one of `Streams`.
+unsafe impl Timing for CudaBackend {
+    type Time = Recorded;
+
+    fn timed(stream: &Arc<CudaStream>) -> Result<(Recorded, Recorded)> {
+        let point = Recorded::timed(stream)?;
+        Ok((point.clone(), point))
+    }
+
+    fn between(start: &Recorded, end: &Recorded) -> Result<Option<Duration>> {
+        end.since(start)
     }
 }
 

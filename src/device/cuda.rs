@@ -93,14 +93,6 @@ impl Cuda {
     pub fn count() -> Result<usize> {
         count().map(|count| count as usize)
     }
-
-    /// The version of the NCCL that this process uses, as `major.minor.patch`. Loads it.
-    ///
-    /// # Errors
-    /// [`Error::NoNccl`] lists every place that was tried.
-    pub fn nccl_version() -> Result<String> {
-        crate::nccl::version().map(|version| version.to_string())
-    }
 }
 
 /// The ordinal of this process's own GPU. The answer stays.

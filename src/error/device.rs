@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Call, Site};
+use super::{Call, NcclResult, NcclVersion, Site};
 
 /// CUDA's driver cannot be used on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,7 +79,9 @@ pub struct CudaFailed {
     pub doing: &'static str,
     /// The device.
     pub ordinal: u32,
-    /// CUDA's name for the error.
+    /// CUDA's number of the error: a `CUresult`.
+    pub code: u32,
+    /// CUDA's name for it: `CUDA_ERROR_ILLEGAL_ADDRESS`.
     pub name: String,
     /// What CUDA says about it.
     pub says: String,
@@ -87,7 +89,7 @@ pub struct CudaFailed {
 
 impl fmt::Display for CudaFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { doing, ordinal, name, says } = self;
+        let Self { doing, ordinal, name, says, .. } = self;
         write!(f, "{doing} on cuda:{ordinal} failed: {name} ({says})")
     }
 }
@@ -99,12 +101,12 @@ pub struct NcclFailed {
     pub function: &'static str,
     /// The program's call behind it, where there is one.
     pub call: Option<Call>,
-    /// NCCL's name for the result.
-    pub result: String,
+    /// What it gave.
+    pub result: NcclResult,
     /// What NCCL says about it.
     pub says: String,
     /// The loaded release.
-    pub version: String,
+    pub version: NcclVersion,
 }
 
 impl fmt::Display for NcclFailed {
@@ -118,6 +120,31 @@ impl fmt::Display for NcclFailed {
             write!(f, ": {says}")?;
         }
         f.write_str("; `NCCL_DEBUG=WARN` makes NCCL say more")
+    }
+}
+
+/// A key for encryption that NCCL does not take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadKey {
+    /// How many bytes it has.
+    pub bytes: usize,
+    /// Where there is a zero in it.
+    pub zero_at: Option<usize>,
+}
+
+impl BadKey {
+    /// How many bytes a key has at least.
+    pub const LEAST: usize = 32;
+}
+
+impl fmt::Display for BadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self { bytes, zero_at }, least) = (self, Self::LEAST);
+        match zero_at {
+            Some(at) => write!(f, "a key ends at a zero, and byte {at} of this one is a zero")?,
+            None => write!(f, "a key has at least {least} bytes, and this one has {bytes}")?,
+        }
+        f.write_str("; `openssl rand -hex 32` makes a good one")
     }
 }
 

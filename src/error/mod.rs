@@ -25,6 +25,7 @@ mod deadlock;
 mod device;
 mod fatal;
 mod launch;
+mod nccl;
 mod numbered;
 mod other;
 mod plan;
@@ -45,9 +46,12 @@ pub use adopt::{AdoptFault, NotAdoptable};
 pub use bind::{BadPlan, BindFault, Wrong, WrongBecause};
 pub use call::{Call, CollectiveName, Operation};
 pub use deadlock::Deadlock;
-pub use device::{CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported};
+pub use device::{
+    BadKey, CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported,
+};
 pub use fatal::{Aborted, Deadline, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
 pub use launch::{BadLaunch, LaunchFault, Launched};
+pub use nccl::{NcclResult, NcclVersion};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};
 pub use refusal::{
@@ -196,6 +200,8 @@ errors! {
     NoSuchDevice(_) => Failure,
     /// No NCCL.
     NoNccl(_) => Failure,
+    /// A key that is none.
+    BadKey(_) => Refusal,
     /// Something that the loaded NCCL, or the machine, does not offer.
     Unsupported(_) => Refusal,
     /// A signal before the first window.

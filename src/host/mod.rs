@@ -12,15 +12,15 @@ mod moves;
 mod ranges;
 
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use block::{Block, Touch};
 use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
     AllocKind, Blame, Copies, Departer, Departure, HostWait, Join, Launches, Lifecycle, Memory, Op,
-    Operations, Pace, Refusal, Seen, Streams, Watcher, WindowId, Windows,
+    Operations, Pace, Refusal, Seen, Streams, Timing, Watcher, WindowId, Windows,
 };
 use crate::error::{Error, InitFailed, Site, Surplus};
 use crate::memory::Allocation;
@@ -138,6 +138,22 @@ unsafe impl Streams for HostBackend {
 
     fn undone(point: &Point) -> Option<Error> {
         point.undone()
+    }
+}
+
+// SAFETY: the point is one of `Streams`.
+unsafe impl Timing for HostBackend {
+    type Time = Arc<OnceLock<Instant>>;
+
+    fn timed(stream: &Arc<StreamToken>) -> Result<(Point, Self::Time)> {
+        let time = Self::Time::default();
+        ENGINE.enqueue_time(stream, time.clone());
+        Ok((Point::now(stream), time))
+    }
+
+    fn between(start: &Self::Time, end: &Self::Time) -> Result<Option<Duration>> {
+        let both = start.get().zip(end.get());
+        Ok(both.map(|(start, end)| end.saturating_duration_since(*start)))
     }
 }
 

@@ -7,7 +7,7 @@ use nccl_sys::{Api, MissingSymbol, Version, ncclResult_t};
 use typed_nccl_plan::ir::Version as Release;
 
 use crate::Result;
-use crate::error::{Call, Error, NcclFailed, NoNccl, Unsupported};
+use crate::error::{Call, Error, NcclFailed, NcclResult, NoNccl, Unsupported};
 
 /// NCCL's functions, the oldest of them looked up once: every release from 2.18 on has these.
 pub(super) struct Nccl {
@@ -90,23 +90,22 @@ impl Nccl {
         call: Option<Call>,
         result: ncclResult_t,
     ) -> Error {
-        let name = result.name().map_or_else(|| format!("result {}", result.0), str::to_owned);
         let mut says = self.sentence(result);
         if let Some(last) = self.last_words() {
             says = format!("{says}; {last}");
         }
-        let version = self.api.version().to_string();
-        Error::NcclFailed(Box::new(NcclFailed { function, call, result: name, says, version }))
+        let (result, version) = (NcclResult::from_code(result.0), self.api.version().into());
+        Error::NcclFailed(Box::new(NcclFailed { function, call, result, says, version }))
     }
 
-    fn sentence(&self, result: ncclResult_t) -> String {
+    pub(super) fn sentence(&self, result: ncclResult_t) -> String {
         let Ok(sentence) = self.api.ncclGetErrorString() else { return String::new() };
         // SAFETY: it takes any value, known or not.
         text(unsafe { sentence(result) }).unwrap_or_default()
     }
 
     /// The last warning of this process: what NCCL would log.
-    fn last_words(&self) -> Option<String> {
+    pub(super) fn last_words(&self) -> Option<String> {
         let last = self.api.ncclGetLastError().ok()?;
         // SAFETY: it does not look at the communicator.
         text(unsafe { last(nccl_sys::NCCL_COMM_NULL) }).filter(|words| !words.is_empty())
@@ -144,11 +143,6 @@ fn too_old(what: &str, needs: Version, loaded: Version) -> Error {
             nccl_sys::ENVIRONMENT
         ),
     }))
-}
-
-/// The loaded release.
-pub(crate) fn version() -> Result<Version> {
-    Ok(Nccl::load()?.api.version())
 }
 
 /// Memory of NCCL's allocator on the current GPU, which is `ordinal`.

@@ -22,7 +22,7 @@ use super::values::{self, Operator};
 use super::watch;
 use super::window::Windowed;
 use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Pace, Part, Slot, Streams};
-use crate::communicator::{Health, MemoryStats};
+use crate::communicator::{Health, MemoryStats, Properties};
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::{Error, Surplus};
 use crate::{DType, Rank, Result};
@@ -445,7 +445,8 @@ unsafe impl Lifecycle for CudaBackend {
 
     fn release() -> String {
         // Without one, joining says why.
-        super::api::version().map_or_else(|_| String::new(), |version| format!("NCCL {version}"))
+        super::library::version()
+            .map_or_else(|_| String::new(), |version| format!("NCCL {version}"))
     }
 
     fn place(ordinal: u32) -> Option<String> {
@@ -497,6 +498,10 @@ unsafe impl Lifecycle for CudaBackend {
 
     fn memory(comm: &Comm) -> Result<MemoryStats> {
         comm.memory_stats()
+    }
+
+    fn properties(comm: &Comm, known: Properties) -> Result<Properties> {
+        comm.properties(known)
     }
 
     fn absent(id: u64, rank: Rank, why: &str) {

@@ -123,7 +123,8 @@ fn run() {
 /// A thread that NCCL does not let go: nobody can tell it, so the program's user is told.
 fn give_up(family: &Family, rank: usize, waited: Duration) {
     let inside = family.inside(rank);
-    let version = super::version().map_or_else(|_| String::new(), |version| version.to_string());
+    let version =
+        super::library::version().map_or_else(|_| String::new(), |version| version.to_string());
     // Who reads standard error may be gone.
     let _ = writeln!(
         std::io::stderr(),

@@ -5,10 +5,12 @@ mod copy;
 mod core;
 mod launch;
 mod mark;
+mod timed;
 mod undone;
 
 pub use launch::{Operand, OperandOn, Operands, OperandsOn};
 pub use mark::Mark;
+pub use timed::TimedMark;
 
 pub(crate) use core::{Awaited, StreamCore, StreamShared, User};
 pub(crate) use launch::launching;

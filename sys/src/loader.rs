@@ -89,6 +89,16 @@ impl Api {
         // SAFETY: what the path names is NCCL, by this function's contract.
         unsafe { first([Origin::Path(path.as_ref().to_owned())]) }
     }
+
+    /// The file that the system loaded it from. `None` where that is not known: on Windows unless a
+    /// path was given, and for a table of the program's own.
+    pub fn path(&self) -> Option<PathBuf> {
+        match self.origin() {
+            Origin::Given(_) => None,
+            Origin::Path(path) | Origin::Environment(path) if cfg!(windows) => Some(path.clone()),
+            _ => platform::file_of(self.v2_18.ncclGetVersion? as *const c_void),
+        }
+    }
 }
 
 /// Where [`Api::load`] looks.
@@ -173,6 +183,9 @@ fn keep(api: Api, library: platform::Library) -> &'static Api {
 mod platform {
     use super::*;
 
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 
     /// What the library is called, newest convention first.
@@ -217,6 +230,21 @@ mod platform {
         pub(super) fn forget(self) {
             std::mem::forget(self.0);
         }
+    }
+
+    /// The file that an address of a function is from.
+    pub(super) fn file_of(address: *const c_void) -> Option<PathBuf> {
+        let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: any address may be asked for, and `info` is a place for what is known of it.
+        let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
+        // SAFETY: it is all zeros, or what the call wrote.
+        let info = unsafe { info.assume_init() };
+        if found == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        // SAFETY: it is not null, so it is the name of a library that is never unloaded.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) };
+        Some(OsStr::from_bytes(name.to_bytes()).into())
     }
 
     /// What the dynamic linker said; libloading's own words only name its function.
@@ -265,5 +293,10 @@ mod platform {
         pub(super) fn forget(self) {
             std::mem::forget(self.0);
         }
+    }
+
+    /// Not known.
+    pub(super) fn file_of(_: *const c_void) -> Option<PathBuf> {
+        None
     }
 }

@@ -127,6 +127,8 @@ fn exports() {
         }
         assert_eq!(api.has(function), declared && exported, "{function} of {}", api.version());
     }
+    let path = api.path().and_then(|path| path.canonicalize().ok());
+    assert_eq!(path, env::var_os(LIBRARY).map(PathBuf::from), "the file is known");
     // The same library again is the same table, and now a process-wide search finds it.
     assert!(ptr::eq(api, self::api()));
     // SAFETY: what this process has loaded as libnccl.so.2 is the library above.

@@ -34,6 +34,8 @@ mod order;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ordered;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod queries;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod raw;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod reasons;

@@ -2,7 +2,7 @@
 
 use fake_cuda::Code;
 use nccl_sys::ENVIRONMENT;
-use typed_nccl::{AnyDevice, Cuda, Device, device_tag};
+use typed_nccl::{AnyDevice, Cuda, Device, NcclVersion, device_tag, library};
 
 use crate::common::alone;
 use crate::scenario::{Driver, Machine, NEWEST, Nccl, cuda, nccl, on, release};
@@ -95,7 +95,7 @@ fn without_nccl() {
         let device = Cuda::local()?;
         assert_eq!(device.from_slice(&[1_u8, 2])?.to_vec()?, [1, 2]);
         let place = "doubles/nothing/here";
-        assert_error!(Cuda::nccl_version(), NoNccl, place, ENVIRONMENT);
+        assert_error!(library::version(), NoNccl, place, ENVIRONMENT);
         assert_error!(alone(), NoNccl, place, ENVIRONMENT);
         assert_error!(device.nccl_zeros::<u8>(8), NoNccl, place, ENVIRONMENT);
         Ok(())
@@ -105,11 +105,11 @@ fn without_nccl() {
 #[test]
 fn without_nccl_in_the_usual_places() {
     on(Machine { nccl: Nccl::Own, ..NEWEST }, || {
-        match Cuda::nccl_version() {
+        match library::version() {
             Ok(version) => println!("SKIPPED: this machine has an NCCL of its own, {version}"),
             Err(_) => {
                 let system = "libnccl.so.2 on the system's search path";
-                assert_error!(Cuda::nccl_version(), NoNccl, system, "already loaded", ENVIRONMENT);
+                assert_error!(library::version(), NoNccl, system, "already loaded", ENVIRONMENT);
             }
         }
         Ok(())
@@ -119,7 +119,7 @@ fn without_nccl_in_the_usual_places() {
 #[test]
 fn the_loaded_release_is_told() {
     on(release("2.29.7"), || {
-        assert_eq!(Cuda::nccl_version()?, "2.29.7");
+        assert_eq!(library::version()?, NcclVersion::new(2, 29, 7));
         assert_eq!(nccl().called(), [nccl_sys::Function::ncclGetVersion]);
         Ok(())
     });

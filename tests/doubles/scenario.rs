@@ -32,6 +32,8 @@ pub(crate) enum Driver {
 pub(crate) enum Nccl {
     /// The double of a release.
     Double(Version),
+    /// A released library, where `cargo run -p xtask -- fetch-nccl` has put it.
+    Released(Version),
     /// The environment names what is not there.
     Missing,
     /// What the machine has by itself: mostly nothing.
@@ -153,6 +155,9 @@ fn apart(name: &str, machine: &Machine, label: &str, words: &[&str]) -> Result<(
         Nccl::Double(version) => {
             command.env(ENVIRONMENT, library(version));
         }
+        Nccl::Released(version) => {
+            command.env(ENVIRONMENT, released(version));
+        }
         Nccl::Missing => {
             command.env(ENVIRONMENT, folder().join("nothing/here"));
         }
@@ -205,6 +210,22 @@ fn library(version: Version) -> PathBuf {
     let path = fake_nccl::File::release(version, folder).path().to_owned();
     made.push((version, path.clone()));
     path
+}
+
+/// A released library, and no GPU; None where it was not fetched.
+pub(crate) fn real(text: &str) -> Option<Machine> {
+    let version = version(text);
+    if released(version).is_file() {
+        return Some(Machine { driver: Driver::Own, nccl: Nccl::Released(version) });
+    }
+    println!("SKIPPED: no NCCL {version}: `cargo run -p xtask -- fetch-nccl` fetches it");
+    None
+}
+
+fn released(version: Version) -> PathBuf {
+    // Below the target folder, in which this test's own is.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../nccl");
+    target.join(version.to_string()).join("nvidia/nccl/lib/libnccl.so.2")
 }
 
 /// A folder with a driver that is none.

@@ -31,6 +31,7 @@ mod memory;
 mod order;
 mod plan_library;
 mod plans;
+mod queries;
 mod raw;
 #[path = "../stale/ranks.rs"]
 mod stale;
@@ -132,6 +133,8 @@ const TESTS: &[Test] = tests! {
     survive::one_rank_grows_to_all_and_shrinks: 2, 60;
     survive::a_process_grows_by_another_one: 2, 60;
     survive::ranks_of_before_are_refused: 2, 60;
+    queries::properties: 1, 60;
+    queries::timed_marks: 1, 60;
     survive::suspended_and_resumed: 1, 60;
     survive::a_rank_dies_while_it_is_suspended: 2, 60;
     survive::a_rank_dies_instead_of_suspending: 2, 60;

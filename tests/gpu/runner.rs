@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use typed_nccl::{Cuda, Result};
+use typed_nccl::{Cuda, Result, library};
 
 use crate::stage::Stage;
 
@@ -55,7 +55,7 @@ impl Machine {
                 return Self::doubles(PRETENDED);
             }
         };
-        match Cuda::nccl_version() {
+        match library::version() {
             Ok(version) => println!("{gpus} GPUs, NCCL {version}"),
             Err(error) => return Err(format!("{gpus} GPUs, but {error}")),
         }

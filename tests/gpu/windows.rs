@@ -3,16 +3,17 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use typed_nccl::{CommConfig, Communicator, Cuda, Error, LocalOnly, Result, Signals, Sum, tag};
+use typed_nccl::{
+    CommConfig, Communicator, Cuda, Error, LocalOnly, NcclVersion, Result, Signals, Sum, library,
+    tag,
+};
 
 use crate::common::{connect, ranks, says, seconds, soon};
 
 /// Whether the loaded NCCL has one-sided operations; says so if not.
 pub(crate) fn one_sided() -> Result<bool> {
-    let version = Cuda::nccl_version()?;
-    let mut parts = version.split('.').filter_map(|part| part.parse::<u32>().ok());
-    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if found >= (2, 29) {
+    let version = library::version()?;
+    if version >= NcclVersion::new(2, 29, 0) {
         return Ok(true);
     }
     println!("SKIPPED: NCCL {version} has no one-sided operations");

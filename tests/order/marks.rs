@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use typed_nccl::{Host, Result};
 
@@ -65,4 +66,34 @@ fn the_host_waits_for_a_mark_and_not_for_more() -> Result<()> {
     comm.sync(&stream)?;
     assert!(gate.is_open());
     comm.finish()
+}
+
+#[test]
+fn timed_marks_measure_what_is_between_them() -> Result<()> {
+    let host = Host::local()?;
+    let (stream, other) = (host.stream()?, host.stream()?);
+    let gate = Gate::new();
+    let pass = gate.pass();
+    let start = stream.timed_mark()?;
+    stream.launch((), move |(), ()| {
+        pass();
+        thread::sleep(A_WHILE);
+    })?;
+    let end = stream.timed_mark()?;
+    until_reached(&start);
+    assert!(!end.is_reached()? && end.since(&start)?.is_none());
+    // It is a mark like others.
+    other.wait_for(&end)?;
+    gate.open();
+    other.sync()?;
+    let took = end.since(&start)?.expect("both are reached");
+    assert!(took >= A_WHILE, "{took:?}");
+    assert_eq!(start.since(&end)?, Some(Duration::ZERO));
+    // Streams of one device have one clock.
+    assert!(other.timed_mark()?.since(&start)?.is_none_or(|later| later >= took));
+    let elsewhere = Host::any(1)?.stream()?.timed_mark()?;
+    let start = Host::any(0)?.stream()?.timed_mark()?;
+    let error = elsewhere.since(&start).expect_err("two devices").to_string();
+    assert!(error.contains("the first mark is on host:0, this takes host:1"), "{error}");
+    Ok(())
 }

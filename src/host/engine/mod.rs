@@ -29,8 +29,8 @@ pub(super) use comm::Member;
 pub(super) use job::Parked;
 pub(super) use stream::{Point, Progress, StreamToken};
 
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use comm::{MemberState, Place};
 use flight::HostOp;
@@ -74,6 +74,10 @@ impl Engine {
 
     pub(super) fn enqueue_wait(&self, stream: &StreamToken, point: Point) {
         self.enqueue(stream, Task::Wait(point));
+    }
+
+    pub(super) fn enqueue_time(&self, stream: &StreamToken, time: Arc<OnceLock<Instant>>) {
+        self.enqueue(stream, Task::Time(time));
     }
 
     pub(super) fn enqueue_launch(&self, stream: &StreamToken, site: Site, work: Closure) {

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
+use std::time::Instant;
 
 use super::ENGINE;
 use super::comm::Place;
@@ -195,6 +196,8 @@ pub(super) enum Task {
     Launch { work: Closure, site: Site },
     /// Waits for another stream.
     Wait(Point),
+    /// Notes the time.
+    Time(Arc<OnceLock<Instant>>),
 }
 
 /// The task that a stream is at.
@@ -310,6 +313,11 @@ impl State {
             None => false,
             Some(Task::Wait(point)) => {
                 stream.progress.take_over(&point);
+                self.task_over(key, out);
+                true
+            }
+            Some(Task::Time(time)) => {
+                let _ = time.set(Instant::now());
                 self.task_over(key, out);
                 true
             }

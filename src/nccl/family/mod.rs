@@ -18,6 +18,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -117,6 +118,13 @@ pub(super) fn unique_id(nccl: &Nccl) -> Result<ncclUniqueId> {
     Ok(unique)
 }
 
+/// Whether ranks of this process have met, or tried to.
+pub(super) fn has_met() -> bool {
+    HAS_MET.load(Relaxed)
+}
+
+static HAS_MET: AtomicBool = AtomicBool::new(false);
+
 /// A rank of a communicator that others may have joined never will, or not for long.
 pub(super) fn absent(id: u64, rank: Rank, why: &str) {
     let families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,6 +146,7 @@ impl Family {
     /// The family of this communicator. With `by_id` its first member asks NCCL for an id; where the
     /// members have families of their own, rank 0 does, and says how many there are.
     pub(super) fn meet(nccl: &Nccl, join: &Join, by_id: bool) -> Result<Arc<Self>> {
+        HAS_MET.store(true, Relaxed);
         let mut families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
         families.retain(|_, family| family.strong_count() > 0);
         let key = (join.id, join.wire.is_some().then_some(join.rank));

@@ -174,6 +174,13 @@ impl Given for c_int {
     }
 }
 
+/// Its bits.
+impl Given for f32 {
+    fn of(value: u64) -> Self {
+        Self::from_bits(value as u32)
+    }
+}
+
 impl Given for usize {
     fn of(value: u64) -> Self {
         value as Self

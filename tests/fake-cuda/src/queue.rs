@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar};
+use std::time::Instant;
 
 use crate::ptx::Kernel;
 use crate::state::State;
@@ -58,8 +59,11 @@ pub(crate) enum Work {
 /// `CUhostFn`
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
+#[derive(Clone)]
 pub(crate) struct Event {
     pub(crate) device: usize,
+    /// It keeps the time.
+    pub(crate) timed: bool,
     /// Its latest recording, on each of its streams.
     pub(crate) last: Vec<u64>,
 }
@@ -143,6 +147,9 @@ impl State {
         }
         if let Work::Record(recording) = work {
             self.pending.remove(recording);
+            if let Some(time) = self.times.get_mut(recording) {
+                *time = Some(Instant::now());
+            }
             let waits = |stream: &&Stream| match stream.queue.front() {
                 Some(Work::Wait(awaited)) => awaited == recording,
                 _ => false,

@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::Instant;
 
 use crate::call::Call;
 use crate::code::Code;
@@ -74,6 +75,8 @@ pub(crate) struct State {
     pub(crate) functions: BTreeMap<u64, Arc<Kernel>>,
     /// Recordings that are not reached.
     pub(crate) pending: HashSet<u64>,
+    /// When recordings of events that keep the time were reached.
+    pub(crate) times: HashMap<u64, Option<Instant>>,
     pub(crate) pieces: BTreeMap<u64, Piece>,
     /// Pieces of pinned memory.
     pub(crate) pinned: usize,
@@ -120,6 +123,7 @@ impl State {
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
             pending: HashSet::new(),
+            times: HashMap::new(),
             pieces: BTreeMap::new(),
             pinned: 0,
             virtual_piece: 0,

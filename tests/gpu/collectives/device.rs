@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use cudarc::driver::{DriverError, result, sys};
-use typed_nccl::{Buffer, Cuda, DeviceViewMut, RawStream, Result, Stream};
+use typed_nccl::{Buffer, Cuda, DeviceViewMut, NcclVersion, RawStream, Result, Stream, library};
 
 use super::elements::Value;
 use super::play::Turns;
@@ -51,9 +51,8 @@ fn turn<T>(elements: &mut DeviceViewMut<'_, T>, on: RawStream<'_>) -> Result<(),
 pub(super) fn reduces_small_floats() -> Result<bool> {
     // Starts the driver.
     Cuda::local()?;
-    let version = Cuda::nccl_version()?;
-    let version: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
-    Ok(version >= vec![2, 24, 3] && capability().expect("CUDA knows its devices") >= 9)
+    let is_new = library::version()? >= NcclVersion::new(2, 24, 3);
+    Ok(is_new && capability().expect("CUDA knows its devices") >= 9)
 }
 
 /// The major compute capability of the first GPU.

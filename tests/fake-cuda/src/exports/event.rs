@@ -7,11 +7,14 @@ use crate::export::exports;
 use crate::queue::{Event, Work};
 use crate::state::Refusal;
 
+/// `CU_EVENT_DISABLE_TIMING`
+const DISABLE_TIMING: c_uint = 2;
+
 exports! {
     fn cuEventCreate(phEvent: *mut *mut c_void, Flags: c_uint) = |library| {
         let device = library.current()?;
         let event = library.handle();
-        library.events.insert(event, Event { device, last: Vec::new() });
+        library.events.insert(event, Event { device, timed: Flags & DISABLE_TIMING == 0, last: Vec::new() });
         library.gives(event);
         phEvent.put(event)
     };
@@ -31,8 +34,15 @@ exports! {
             return Err(Refusal::Misuse(Code::INVALID_HANDLE, words));
         }
         let recording = library.handle();
-        library.event(event)?.last = vec![recording];
+        let found = library.event(event)?;
+        let (timed, before) = (found.timed, std::mem::replace(&mut found.last, vec![recording]));
         library.pending.insert(recording);
+        for before in before {
+            library.times.remove(&before);
+        }
+        if timed {
+            library.times.insert(recording, None);
+        }
         library.enqueue(stream, Work::Record(recording));
         Ok(())
     };
@@ -48,6 +58,31 @@ exports! {
     fn cuEventSynchronize(hEvent: *mut c_void) = |library| {
         let last = library.event(hEvent.address())?.last.clone();
         library.wait(|state| !last.iter().any(|recording| state.pending.contains(recording)))
+    };
+
+    fn cuEventElapsedTime(
+        pMilliseconds: *mut f32,
+        hStart: *mut c_void,
+        hEnd: *mut c_void
+    ) = |library| {
+        let [start, end] = [hStart.address(), hEnd.address()].map(|event| library.event(event).cloned());
+        let (start, end) = (start?, end?);
+        if !start.timed || !end.timed || start.device != end.device {
+            let words = "two events of one device that keep the time are needed".to_owned();
+            return Err(Refusal::Misuse(Code::INVALID_HANDLE, words));
+        }
+        if [&start, &end].iter().flat_map(|event| &event.last).any(|it| library.pending.contains(it)) {
+            return Err(Refusal::Plain(Code::NOT_READY));
+        }
+        let [start, end] = [start, end].map(|event| {
+            event.last.first().and_then(|recording| library.times.get(recording).copied().flatten())
+        });
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err(Refusal::Plain(Code::INVALID_HANDLE));
+        };
+        let seconds = end.saturating_duration_since(start).as_secs_f32()
+            - start.saturating_duration_since(end).as_secs_f32();
+        pMilliseconds.put(u64::from((seconds * 1e3).to_bits()))
     };
 
     fn cuCtxRecordEvent(hCtx: *mut c_void, hEvent: *mut c_void) = |library| {

@@ -1,9 +1,14 @@
-//! What a communicator can do: nothing, unless the test says so.
+//! What a communicator can do: little, unless the test says so.
 
-use nccl_sys::{ncclComm_t, ncclCommProperties_t, ncclResult_t};
+use nccl_sys::{
+    ncclComm_t, ncclCommProperties_t, ncclGinConnectionType_t, ncclGinType_t, ncclResult_t,
+};
 
 use crate::export::exports;
 use crate::state::{Refusal, State};
+
+/// Of every communicator.
+const HASH: u64 = 0xfeed;
 
 /// Refuses a struct of a release that was not out yet.
 pub(super) fn not_newer(state: &State, version: u32) -> Result<(), Refusal> {
@@ -29,6 +34,14 @@ exports! {
             nvmlDev: found.device,
             nLsaTeams: if one_host { 1 } else { found.count },
             hostRmaSupport: state.has_rma || one_host,
+            multimemSupport: true,
+            ginType: ncclGinType_t::NCCL_GIN_TYPE_PROXY,
+            commHash: HASH,
+            ginMinStride: 2,
+            ginConnectionType: ncclGinConnectionType_t::NCCL_GIN_CONNECTION_RAIL,
+            ginSupport: std::array::from_fn(|way| way == 2 || way == 40),
+            devCommRuntimeVersionSize: 4096,
+            cftMulticastSupport: true,
             ..ncclCommProperties_t::new()
         })
     };

@@ -1,0 +1,164 @@
+//! What a communicator can do.
+
+use std::fmt;
+
+use super::{CanEnqueue, Communicator, State};
+use crate::backend::Lifecycle;
+use crate::{Device, Rank, Result, World};
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// What a communicator can do, as [`Communicator::properties`] finds it. A field that is `None` was
+/// added by a later release than the one that is loaded, unless it says otherwise.
+/// NCCL: `ncclCommProperties_t`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Properties {
+    /// This rank.
+    pub rank: Rank,
+    /// The number of ranks.
+    pub size: usize,
+    /// The ordinal of its device.
+    pub device: u32,
+    /// What NVML calls the GPU. None on the host.
+    pub nvml_device: Option<u32>,
+    /// Whether kernels can communicate themselves: whether device communicators can be had.
+    pub device_api: bool,
+    /// Whether there is NVLink multicast: [`multimem_ptr`](Communicator::multimem_ptr).
+    pub multimem: bool,
+    /// The best way of kernels to other nodes. NCCL 2.29.7.
+    pub gin: Option<GinType>,
+    /// How many sets of ranks reach each other's memory: one where all of them do
+    /// ([`lsa_team`](Communicator::lsa_team)). NCCL 2.29.7.
+    pub lsa_teams: Option<usize>,
+    /// Whether there are one-sided operations (`put_signal`, `signal`, `wait_signal`). NCCL 2.29.7.
+    pub one_sided: Option<bool>,
+    /// The best way of kernels to other nodes within a rail. NCCL 2.29.7.
+    pub railed_gin: Option<GinType>,
+    /// A number that the ranks of this communicator have in common, and other communicators mostly
+    /// have not. None on the host. NCCL 2.31.2.
+    pub hash: Option<u64>,
+    /// The least stride for connections of kernels with a stride of one's own. NCCL 2.31.2.
+    pub gin_min_stride: Option<usize>,
+    /// Which ranks kernels can reach over the network. NCCL 2.31.2.
+    pub gin_connections: Option<GinConnections>,
+    /// All ways of kernels to other nodes. NCCL 2.31.2.
+    pub gin_types: Option<Vec<GinType>>,
+    /// How many bytes a device communicator of the loaded release has. NCCL 2.31.2.
+    pub device_comm_bytes: Option<usize>,
+    /// Whether there are counted transfers. NCCL 2.32.3.
+    pub cft: Option<bool>,
+    /// Whether there are counted transfers by multicast. NCCL 2.32.3.
+    pub cft_multicast: Option<bool>,
+    /// Whether there are windows for counted transfers. NCCL 2.32.3.
+    pub cft_counted: Option<bool>,
+}
+
+/// A way of kernels to other nodes. NCCL: `ncclGinType_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum GinType {
+    /// There is none.
+    None,
+    /// Through a thread of the host's.
+    Proxy,
+    /// Directly, with DOCA.
+    Gdaki,
+    /// Directly, with GPI.
+    Gpi,
+    /// Directly, on EFA.
+    EfaGda,
+    /// A number that no release up to 2.32.3 has.
+    Unknown(i32),
+}
+
+/// Which ranks kernels can reach over the network. NCCL: `ncclGinConnectionType_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum GinConnections {
+    /// None.
+    None,
+    /// All.
+    Full,
+    /// Those of the same rail.
+    Rail,
+    /// Those at a distance that is asked for.
+    CustomStride,
+    /// A number that no release up to 2.32.3 has.
+    Unknown(i32),
+}
+
+impl Properties {
+    /// Those of ranks that are threads with one memory.
+    pub(crate) fn of_host(rank: Rank, size: usize, device: u32) -> Self {
+        Self {
+            rank,
+            size,
+            device,
+            nvml_device: None,
+            device_api: false,
+            multimem: false,
+            gin: Some(GinType::None),
+            lsa_teams: Some(1),
+            one_sided: Some(true),
+            railed_gin: Some(GinType::None),
+            hash: None,
+            gin_min_stride: Some(0),
+            gin_connections: Some(GinConnections::None),
+            gin_types: Some(Vec::new()),
+            device_comm_bytes: Some(0),
+            cft: Some(false),
+            cft_multicast: Some(false),
+            cft_counted: Some(false),
+        }
+    }
+}
+
+/// A line for each, with NCCL's names.
+impl fmt::Display for Properties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn known<T: fmt::Debug>(value: &Option<T>) -> String {
+            value.as_ref().map_or_else(|| "not known".to_owned(), |value| format!("{value:?}"))
+        }
+        let Self { rank, size, device, .. } = self;
+        writeln!(
+            f,
+            "rank {rank} of {size}, on device {device} (NVML: {})",
+            known(&self.nvml_device)
+        )?;
+        let lines = [
+            ("deviceApiSupport", self.device_api.to_string()),
+            ("multimemSupport", self.multimem.to_string()),
+            ("ginType", known(&self.gin)),
+            ("nLsaTeams", known(&self.lsa_teams)),
+            ("hostRmaSupport", known(&self.one_sided)),
+            ("railedGinType", known(&self.railed_gin)),
+            ("commHash", known(&self.hash)),
+            ("ginMinStride", known(&self.gin_min_stride)),
+            ("ginConnectionType", known(&self.gin_connections)),
+            ("ginSupport", known(&self.gin_types)),
+            ("devCommRuntimeVersionSize", known(&self.device_comm_bytes)),
+            ("cftSupport", known(&self.cft)),
+            ("cftMulticastSupport", known(&self.cft_multicast)),
+            ("cftCountedSupport", known(&self.cft_counted)),
+        ];
+        lines.iter().try_for_each(|(name, value)| writeln!(f, "{name}: {value}"))
+    }
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// What it can do. Local; never waits. On the host all of it is known, and there is no network.
+    /// NCCL: `ncclCommQueryProperties`, 2.29.2.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported): an older NCCL; a failure of NCCL's; a poisoned
+    /// communicator.
+    pub fn properties(&self) -> Result<Properties>
+    where
+        S: CanEnqueue,
+    {
+        let core = &S::live(&self.body).core;
+        let known = Properties::of_host(self.rank(), core.size, core.ordinal);
+        Back::<W>::properties(core.comm()?, known)
+    }
+}

@@ -1,0 +1,163 @@
+//! The NCCL that this process has loaded: which it is, what it said last, and what is asked of it for the
+//! whole process.
+//!
+//! All of this loads NCCL, as the first communicator does, and needs no GPU. Which library is loaded is
+//! chosen by the variable `TYPED_NCCL_LIB`, or else found: a copy that the process has already, then the
+//! system's search path, then Python's wheels.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use nccl_sys::{ncclEncryptionConfig_t, ncclEncryptionMode_t, ncclResult_t};
+
+use super::api::{Nccl, unsupported};
+use super::family;
+use crate::Result;
+use crate::error::{BadKey, Error, NcclResult, NcclVersion, Unsupported};
+
+/// The loaded release. NCCL: `ncclGetVersion`.
+///
+/// # Errors
+/// [`Error::NoNccl`] lists every place that was tried.
+pub fn version() -> Result<NcclVersion> {
+    Ok(Nccl::load()?.api.version().into())
+}
+
+/// The file that it was loaded from; `None` where the system does not tell.
+///
+/// # Errors
+/// As of [`version`].
+pub fn path() -> Result<Option<PathBuf>> {
+    Ok(Nccl::load()?.api.path())
+}
+
+/// The CUDA that it was built with, major and minor, as its file says; `None` where it does not. Reads
+/// the file.
+///
+/// # Errors
+/// As of [`version`].
+pub fn built_for() -> Result<Option<(u32, u32)>> {
+    Ok(path()?.and_then(|path| banner(&path).ok().flatten()))
+}
+
+/// NCCL's last warning in this process, of whichever communicator; `None` before the first one. NCCL:
+/// `ncclGetLastError`.
+///
+/// # Errors
+/// As of [`version`].
+pub fn last_error() -> Result<Option<String>> {
+    Ok(Nccl::load()?.last_words())
+}
+
+/// What NCCL says a result means. NCCL: `ncclGetErrorString`.
+///
+/// # Errors
+/// As of [`version`].
+pub fn describe(result: NcclResult) -> Result<String> {
+    Ok(Nccl::load()?.sentence(ncclResult_t(result.code())))
+}
+
+/// A key that all processes of a job know: text of 32 bytes or more.
+#[derive(Clone)]
+pub struct PreSharedKey(CString);
+
+impl PreSharedKey {
+    /// A key of this text.
+    ///
+    /// # Errors
+    /// [`Error::BadKey`]: under 32 bytes, or with a zero in it.
+    pub fn new(text: impl Into<Vec<u8>>) -> Result<Self> {
+        let text = text.into();
+        let bad = |bytes, zero_at| Error::BadKey(Box::new(BadKey { bytes, zero_at }));
+        let bytes = text.len();
+        let key = CString::new(text).map_err(|error| bad(bytes, Some(error.nul_position())))?;
+        if bytes < BadKey::LEAST { Err(bad(bytes, None)) } else { Ok(Self(key)) }
+    }
+}
+
+impl std::fmt::Debug for PreSharedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PreSharedKey(..)")
+    }
+}
+
+/// Has NCCL encrypt its own TCP connections, by which ranks meet and, without a faster network, send
+/// data. Every process of the job calls it with the same key, before its first communicator; it stays
+/// for the life of the process. What goes over InfiniBand, NVLink or shared memory is not encrypted, nor
+/// what typed-nccl's own connections carry, which prove that they know the job's secret
+/// (`TYPED_NCCL_SECRET`).
+///
+/// NCCL takes the wish also where it was built without TLS, as NVIDIA's wheels are. Then `connect` fails
+/// with [`NcclResult::InvalidUsage`] and NCCL's words for it.
+///
+/// NCCL: `ncclSetEncryption`, 2.32.3.
+///
+/// # Errors
+/// [`Error::NoNccl`]; [`Error::Unsupported`]: an older release, or a process that has made a communicator
+/// already; a failure of NCCL's.
+pub fn encrypt(key: &PreSharedKey) -> Result<()> {
+    let nccl = Nccl::load()?;
+    let mode = ncclEncryptionMode_t::NCCL_ENCRYPTION_MODE_PSK.0;
+    let wish =
+        ncclEncryptionConfig_t { mode, psk: key.0.as_ptr(), ..ncclEncryptionConfig_t::new() };
+    let missing = |missing| unsupported("encryption", missing);
+    let set = nccl.api.ncclSetEncryption().map_err(missing)?;
+    if family::has_met() {
+        return Err(Error::Unsupported(Box::new(Unsupported {
+            what: "encryption of NCCL's connections".to_owned(),
+            needs: "to be asked for before the first communicator".to_owned(),
+            found: "this process has made one".to_owned(),
+        })));
+    }
+    // SAFETY: the wish is whole, and its key ends with a zero and lives until the call returns.
+    let result = unsafe { set(&raw const wish) };
+    nccl.check("ncclSetEncryption", None, result)
+}
+
+/// What its file says of CUDA: `NCCL version 2.32.3+cuda13.1`, and a zero.
+fn banner(path: &Path) -> io::Result<Option<(u32, u32)>> {
+    let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
+    let mut part = Vec::new();
+    loop {
+        part.clear();
+        if file.read_until(b'+', &mut part)? == 0 {
+            return Ok(None);
+        }
+        if is_release(&part) {
+            part.clear();
+            file.read_until(0, &mut part)?;
+            if let Some(found) = cuda_of(&part) {
+                return Ok(Some(found));
+            }
+        }
+    }
+}
+
+/// Whether it ends as `NCCL version 2.32.3+` does.
+fn is_release(text: &[u8]) -> bool {
+    let Some(text) = text.strip_suffix(b"+") else { return false };
+    let is_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let number = text.iter().rev().take_while(|byte| is_number(byte)).count();
+    number > 0 && text[..text.len() - number].ends_with(b"NCCL version ")
+}
+
+/// `cuda13.1`, and a zero.
+fn cuda_of(text: &[u8]) -> Option<(u32, u32)> {
+    let text = std::str::from_utf8(text.strip_suffix(b"\0")?).ok()?;
+    let (major, minor) = text.strip_prefix("cuda")?.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cuda_of, is_release};
+
+    #[test]
+    fn a_file_says_its_cuda() {
+        assert!(is_release(b"\x01NCCL version 2.32.3+") && !is_release(b"NCCL version %s+"));
+        assert_eq!(cuda_of(b"cuda13.1\0"), Some((13, 1)));
+        assert_eq!(cuda_of(b"cuda\0"), None);
+    }
+}

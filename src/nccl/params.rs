@@ -1,0 +1,198 @@
+//! NCCL's own parameters, as the loaded library has them: what its environment variables and
+//! configuration files say, and what it takes where they say nothing.
+//!
+//! ```no_run
+//! use typed_nccl::{Result, params};
+//!
+//! fn show() -> Result<()> {
+//!     for key in params::keys()? {
+//!         println!("{key} = {}", params::get(&key)?.unwrap_or_default());
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! NCCL reads a variable when it first needs it and keeps what it read, so a variable is set before the
+//! first call into NCCL or not at all. 2.32.3 has few of its variables here. All of this loads NCCL, needs no GPU and no communicator, and is
+//! local. NCCL: `ncclParam*`, 2.30.3; 2.30.3 and 2.30.4 have the functions, and no parameter to read.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr;
+
+use nccl_sys::{MissingSymbol, ncclResult_t};
+
+use sealed::Param;
+
+use super::api::{Nccl, unsupported};
+use crate::Result;
+use crate::error::{Error, Unsupported};
+
+/// The keys of the documented parameters; of all, where the process was started with
+/// `NCCL_PARAM_DUMP_ALL=true`. NCCL: `ncclParamGetAllParameterKeys`.
+///
+/// # Errors
+/// [`Error::NoNccl`]; [`Error::Unsupported`]: an older release.
+pub fn keys() -> Result<Vec<String>> {
+    let nccl = Nccl::load()?;
+    let all = nccl.api.ncclParamGetAllParameterKeys().map_err(too_old)?;
+    let mut table: *mut *const c_char = ptr::null_mut();
+    let mut len: c_int = 0;
+    // SAFETY: both are places of the declared types.
+    let result = unsafe { all(&raw mut table, &raw mut len) };
+    nccl.check("ncclParamGetAllParameterKeys", None, result)?;
+    let len = usize::try_from(len).unwrap_or(0);
+    if table.is_null() {
+        return Ok(Vec::new());
+    }
+    // SAFETY: NCCL wrote a table of this length, which stands until this thread asks again.
+    let keys = unsafe { std::slice::from_raw_parts(table, len) };
+    Ok(keys.iter().filter_map(|&key| text(key)).collect())
+}
+
+/// A parameter's value as text, whatever its type; `None` if the loaded release has no parameter of this
+/// key. NCCL: `ncclParamGetParameter`.
+///
+/// # Errors
+/// As of [`keys`].
+pub fn get(key: &str) -> Result<Option<String>> {
+    let nccl = Nccl::load()?;
+    let get = nccl.api.ncclParamGetParameter().map_err(too_old)?;
+    let Some((key, _)) = bind(nccl, key)? else { return Ok(None) };
+    let mut value: *const c_char = ptr::null();
+    let mut len: c_int = 0;
+    // SAFETY: the key ends with a zero; the rest are places of the declared types.
+    let result = unsafe { get(key.as_ptr(), &raw mut value, &raw mut len) };
+    nccl.check("ncclParamGetParameter", None, result)?;
+    Ok(Some(text(value).unwrap_or_default()))
+}
+
+/// A parameter's value in the type that NCCL stores it in: an integer, or `String`. `None` if the loaded
+/// release has no parameter of this key. NCCL: `ncclParamBind`, `ncclParamGetI64` and its like.
+///
+/// ```no_run
+/// # use typed_nccl::{Result, params};
+/// # fn main() -> Result<()> {
+/// let levels: Option<u32> = params::read("NCCL_DEBUG_LEVELS")?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As of [`keys`]; [`Error::Unsupported`] too where the parameter is of another type.
+pub fn read<T: Stored>(key: &str) -> Result<Option<T>> {
+    let nccl = Nccl::load()?;
+    let Some((_, param)) = bind(nccl, key)? else { return Ok(None) };
+    let (function, read) = T::read(&param).map_err(too_old)?;
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(ncclResult_t::ncclInvalidArgument) => Err(Error::Unsupported(Box::new(Unsupported {
+            what: format!("{key} as `{}`", std::any::type_name::<T>()),
+            needs: "the type that NCCL stores it in".to_owned(),
+            found: "it is another one: `params::get` gives any parameter as text".to_owned(),
+        }))),
+        Err(result) => Err(nccl.failed(function, None, result)),
+    }
+}
+
+/// Writes the documented parameters to NCCL's log; all, with `NCCL_PARAM_DUMP_ALL=true`. NCCL:
+/// `ncclParamDumpAll`.
+///
+/// # Errors
+/// As of [`keys`].
+pub fn dump() -> Result<()> {
+    let dump = Nccl::load()?.api.ncclParamDumpAll().map_err(too_old)?;
+    // SAFETY: it takes nothing, and may be called at any time.
+    unsafe { dump() };
+    Ok(())
+}
+
+/// What a parameter is stored as.
+pub trait Stored: Sized + sealed::Sealed {
+    /// NCCL's reader, and what it gave.
+    #[doc(hidden)]
+    fn read(param: &Param) -> Result<(&'static str, Result<Self, ncclResult_t>), MissingSymbol>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+
+    /// One of NCCL's.
+    pub struct Param {
+        pub(super) api: &'static nccl_sys::Api,
+        pub(super) handle: nccl_sys::ncclParamHandle_t,
+    }
+}
+
+macro_rules! stored {
+    ($($type:ident: $function:ident,)*) => {
+        $(
+            impl sealed::Sealed for $type {}
+
+            impl Stored for $type {
+                fn read(
+                    param: &Param,
+                ) -> Result<(&'static str, Result<Self, ncclResult_t>), MissingSymbol> {
+                    let get = param.api.$function()?;
+                    let mut value = 0;
+                    // SAFETY: the handle is NCCL's; `value` is a place of the declared type.
+                    let result = unsafe { get(param.handle, &raw mut value) };
+                    Ok((stringify!($function), done(result).map(|()| value)))
+                }
+            }
+        )*
+    };
+}
+
+stored! {
+    i8: ncclParamGetI8,
+    i16: ncclParamGetI16,
+    i32: ncclParamGetI32,
+    i64: ncclParamGetI64,
+    u8: ncclParamGetU8,
+    u16: ncclParamGetU16,
+    u32: ncclParamGetU32,
+    u64: ncclParamGetU64,
+}
+
+impl sealed::Sealed for String {}
+
+impl Stored for String {
+    fn read(param: &Param) -> Result<(&'static str, Result<Self, ncclResult_t>), MissingSymbol> {
+        let get = param.api.ncclParamGetStr()?;
+        let mut value: *const c_char = ptr::null();
+        // SAFETY: the handle is NCCL's; `value` is a place for an address.
+        let result = unsafe { get(param.handle, &raw mut value) };
+        Ok(("ncclParamGetStr", done(result).map(|()| text(value).unwrap_or_default())))
+    }
+}
+
+fn done(result: ncclResult_t) -> Result<(), ncclResult_t> {
+    if result == ncclResult_t::ncclSuccess { Ok(()) } else { Err(result) }
+}
+
+/// NCCL's handle of a parameter, which stays as long as the library does; `None` where it has none of
+/// this key.
+fn bind(nccl: &Nccl, key: &str) -> Result<Option<(CString, Param)>> {
+    let bind = nccl.api.ncclParamBind().map_err(too_old)?;
+    let Ok(key) = CString::new(key) else { return Ok(None) };
+    let mut handle = ptr::null_mut();
+    // SAFETY: the key ends with a zero; `handle` is a place for a handle.
+    match unsafe { bind(&raw mut handle, key.as_ptr()) } {
+        ncclResult_t::ncclSuccess => Ok(Some((key, Param { api: nccl.api, handle }))),
+        ncclResult_t::ncclInvalidArgument => Ok(None),
+        result => Err(nccl.failed("ncclParamBind", None, result)),
+    }
+}
+
+fn text(words: *const c_char) -> Option<String> {
+    if words.is_null() {
+        return None;
+    }
+    // SAFETY: NCCL's texts are C strings, and stand until this thread asks again.
+    let words = unsafe { CStr::from_ptr(words) };
+    Some(words.to_string_lossy().into_owned())
+}
+
+fn too_old(missing: MissingSymbol) -> Error {
+    unsupported("NCCL's parameters", missing)
+}

@@ -1,0 +1,71 @@
+//! What NCCL says that a communicator can do.
+
+use nccl_sys::{Layout, ncclCommProperties_t, ncclGinConnectionType_t, ncclGinType_t};
+
+use super::api::unsupported;
+use super::comm::Comm;
+use crate::Result;
+use crate::communicator::{GinConnections, GinType, Properties};
+
+impl Comm {
+    /// What NCCL says of this communicator; of fields that the release does not know, nothing.
+    pub(super) fn properties(&self, known: Properties) -> Result<Properties> {
+        let missing = |missing| unsupported("a communicator's properties", missing);
+        let query = self.nccl.api.ncclCommQueryProperties().map_err(missing)?;
+        let version = self.nccl.api.version();
+        // A library refuses a struct that is newer than itself.
+        let mut found = ncclCommProperties_t::for_library(version).unwrap_or_default();
+        // SAFETY: the communicator lives and its rank's thread asks; `found` is whole and says how long
+        // it is.
+        let result = unsafe { query(self.handle, &raw mut found) };
+        self.check("ncclCommQueryProperties", result)?;
+        // It stops at what the release knows.
+        let end = ncclCommProperties_t::end_in(version);
+        let has = |name| {
+            ncclCommProperties_t::field(name).is_some_and(|field| field.offset + field.size <= end)
+        };
+        let ways = found.ginSupport.iter().zip(0..).filter(|(has, _)| **has);
+        let ways = ways.map(|(_, way)| gin(ncclGinType_t(way))).collect();
+        Ok(Properties {
+            nvml_device: u32::try_from(found.nvmlDev).ok(),
+            device_api: found.deviceApiSupport,
+            multimem: found.multimemSupport,
+            gin: has("ginType").then(|| gin(found.ginType)),
+            lsa_teams: has("nLsaTeams").then(|| usize::try_from(found.nLsaTeams).unwrap_or(0)),
+            one_sided: has("hostRmaSupport").then_some(found.hostRmaSupport),
+            railed_gin: has("railedGinType").then(|| gin(found.railedGinType)),
+            hash: has("commHash").then_some(found.commHash),
+            gin_min_stride: has("ginMinStride")
+                .then(|| usize::try_from(found.ginMinStride).unwrap_or(0)),
+            gin_connections: has("ginConnectionType").then(|| reach(found.ginConnectionType)),
+            gin_types: has("ginSupport").then_some(ways),
+            device_comm_bytes: has("devCommRuntimeVersionSize")
+                .then_some(found.devCommRuntimeVersionSize),
+            cft: has("cftSupport").then_some(found.cftSupport),
+            cft_multicast: has("cftMulticastSupport").then_some(found.cftMulticastSupport),
+            cft_counted: has("cftCountedSupport").then_some(found.cftCountedSupport),
+            ..known
+        })
+    }
+}
+
+fn gin(way: ncclGinType_t) -> GinType {
+    match way {
+        ncclGinType_t::NCCL_GIN_TYPE_NONE => GinType::None,
+        ncclGinType_t::NCCL_GIN_TYPE_PROXY => GinType::Proxy,
+        ncclGinType_t::NCCL_GIN_TYPE_GDAKI => GinType::Gdaki,
+        ncclGinType_t::NCCL_GIN_TYPE_GPI => GinType::Gpi,
+        ncclGinType_t::NCCL_GIN_TYPE_EFA_GDA => GinType::EfaGda,
+        other => GinType::Unknown(other.0),
+    }
+}
+
+fn reach(connections: ncclGinConnectionType_t) -> GinConnections {
+    match connections {
+        ncclGinConnectionType_t::NCCL_GIN_CONNECTION_NONE => GinConnections::None,
+        ncclGinConnectionType_t::NCCL_GIN_CONNECTION_FULL => GinConnections::Full,
+        ncclGinConnectionType_t::NCCL_GIN_CONNECTION_RAIL => GinConnections::Rail,
+        ncclGinConnectionType_t::NCCL_GIN_CONNECTION_CUSTOM_STRIDE => GinConnections::CustomStride,
+        other => GinConnections::Unknown(other.0),
+    }
+}
