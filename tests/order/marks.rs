@@ -80,7 +80,7 @@ fn timed_marks_measure_what_is_between_them() -> Result<()> {
         thread::sleep(A_WHILE);
     })?;
     let end = stream.timed_mark()?;
-    until_reached(&start);
+    until_reached(&start)?;
     assert!(!end.is_reached()? && end.since(&start)?.is_none());
     // It is a mark like others.
     other.wait_for(&end)?;
