@@ -237,9 +237,10 @@ impl<W: World, S: State> Communicator<W, S> {
         let wish = Wish { color, key, child };
         // Numbers and texts always encode.
         let ticket = control.post("split", site, postcard::to_stdvec(&wish).unwrap_or_default());
-        let wishes = Wishes::of(&core.collect(ticket, "split", site)?);
+        let parts = core.collect(ticket, "split", site)?;
+        let wishes = control.once(ticket, || Wishes::of(&parts, core.health.name()));
         let numbered = |error: Error| error.numbered(core.generation);
-        wishes.agree(core.health.name()).map_err(numbered)?;
+        wishes.agree().map_err(numbered)?;
         let members = wishes.members(color);
         let own = members.iter().position(|&rank| rank == core.rank.0);
         let place = own.zip(members.first()).map(|(rank, &first)| ChildPlace {

@@ -225,7 +225,7 @@ impl<W: World> Starting<W> {
     /// All have come: starts to join.
     fn meet(&mut self, parts: &Parts, limit: Limit) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
-        agree(parts)?;
+        Result::clone(&control.once(self.ticket, || agree(parts)))?;
         control.all_here(&self.health, "init")?;
         // A child that is made is on its own, whatever becomes of its parent: others may have it already.
         if let Some(parent) = self.parent.take() {

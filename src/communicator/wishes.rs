@@ -52,17 +52,30 @@ impl Child {
     }
 }
 
-/// All ranks', by rank. None of one that does not read.
-pub(super) struct Wishes(Vec<Option<Wish>>);
+/// All ranks'.
+pub(super) struct Wishes {
+    /// By rank. None of one that does not read.
+    all: Vec<Option<Wish>>,
+    /// Whether there can be all the children that the ranks ask for.
+    agreed: Result<()>,
+}
 
 impl Wishes {
-    pub(super) fn of(parts: &Parts) -> Self {
-        Self(parts.iter().map(|part| postcard::from_bytes(part).ok()).collect())
+    /// Those of the ranks of communicator `name`.
+    pub(super) fn of(parts: &Parts, name: &str) -> Self {
+        let all: Vec<_> = parts.iter().map(|part| postcard::from_bytes(part).ok()).collect();
+        let agreed = agree(&all, name);
+        Self { all, agreed }
+    }
+
+    /// Whether there can be all the children that the ranks ask for.
+    pub(super) fn agree(&self) -> Result<()> {
+        self.agreed.clone()
     }
 
     /// The ranks of a colour, in the order in which they stand there; none without one.
     pub(super) fn members(&self, color: Option<u32>) -> Vec<u32> {
-        let wishes = self.0.iter().enumerate();
+        let wishes = self.all.iter().enumerate();
         let mut members: Vec<(i64, u32)> = wishes
             .filter_map(|(rank, wish)| Some((rank, wish.as_ref()?)))
             .filter(|(_, wish)| wish.color.is_some() && wish.color == color)
@@ -71,28 +84,27 @@ impl Wishes {
         members.sort_unstable();
         members.into_iter().map(|(_, rank)| rank).collect()
     }
+}
 
-    /// Whether there can be all the children that the ranks of communicator `name` ask for.
-    pub(super) fn agree(&self, name: &str) -> Result<()> {
-        let mut children: HashMap<u32, (usize, usize, &Child)> = HashMap::new();
-        for (rank, wish) in self.0.iter().enumerate() {
-            let Some(Wish { color: Some(color), child, .. }) = wish else { continue };
-            let (first, size, known) = children.entry(*color).or_insert((rank, 0, child));
-            *size += 1;
-            let fail = |ranks: &[usize], why| {
-                let ranks = ranks.iter().map(|rank| Rank::at(*rank)).collect();
-                Err(Error::InitFailed(Box::new(InitFailed { size: self.0.len(), ranks, why })))
-            };
-            if let Some(why) = known.differs(child) {
-                let why = format!(
-                    "give one colour, {color}, when {name} is split, and {why}; ask for the same on all ranks of a child"
-                );
-                return fail(&[*first, rank], why);
-            }
-            if let Some(why) = too_many(*size, child.slots) {
-                return fail(&[], why);
-            }
+fn agree(wishes: &[Option<Wish>], name: &str) -> Result<()> {
+    let mut children: HashMap<u32, (usize, usize, &Child)> = HashMap::new();
+    for (rank, wish) in wishes.iter().enumerate() {
+        let Some(Wish { color: Some(color), child, .. }) = wish else { continue };
+        let (first, size, known) = children.entry(*color).or_insert((rank, 0, child));
+        *size += 1;
+        let fail = |ranks: &[usize], why| {
+            let ranks = ranks.iter().map(|rank| Rank::at(*rank)).collect();
+            Err(Error::InitFailed(Box::new(InitFailed { size: wishes.len(), ranks, why })))
+        };
+        if let Some(why) = known.differs(child) {
+            let why = format!(
+                "give one colour, {color}, when {name} is split, and {why}; ask for the same on all ranks of a child"
+            );
+            return fail(&[*first, rank], why);
         }
-        Ok(())
+        if let Some(why) = too_many(*size, child.slots) {
+            return fail(&[], why);
+        }
     }
+    Ok(())
 }

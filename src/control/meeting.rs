@@ -19,6 +19,10 @@ use crate::{Rank, Result};
 /// How long a wait rests before it looks at health and deadline again.
 const REST: Duration = Duration::from_millis(5);
 
+/// How much longer it rests for each rank that may wait here too: together they look no more often
+/// than a hundred.
+const EACH: Duration = Duration::from_micros(50);
+
 /// How many missing ranks a report tells of, one by one.
 const NAMED: usize = 32;
 
@@ -100,9 +104,8 @@ impl Exchange {
         let state = self.meeting.state();
         let Some(round) = state.rounds.get(&self.seq) else { return Vec::new() };
         let Some(own) = round.parts.get(self.rank) else { return Vec::new() };
-        let differs = round.parts.iter().any(|(_, _, part)| part.topic != own.topic);
         let is_done = round.done.get(self.rank).is_some();
-        if is_done || differs || !state.lost(self.seq, own.topic).is_empty() {
+        if is_done || round.differs || !state.lost(self.seq, own.topic).is_empty() {
             return Vec::new();
         }
         round.missing(self.meeting.size).map(|rank| rank as usize).collect()
@@ -179,11 +182,30 @@ fn gone(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
 #[derive(Default)]
 struct Round {
     parts: Runs<Arc<Said>>,
+    /// What was said first.
+    topic: Option<Topic>,
+    /// Not all say that.
+    differs: bool,
+    /// Every rank's part, once one of them has asked for it.
+    whole: Option<Parts>,
     /// Whose ranks need the round no more.
     done: Runs<()>,
 }
 
 impl Round {
+    fn insert(&mut self, first: u32, last: u32, said: Arc<Said>) {
+        self.differs |= *self.topic.get_or_insert(said.topic) != said.topic;
+        self.parts.put(first, last, said);
+    }
+
+    /// Every rank's part, of a round that has them all.
+    fn whole(&mut self) -> Parts {
+        let each = |(first, last, part): (u32, u32, &Arc<Said>)| {
+            std::iter::repeat_n(part.bytes.clone(), (last - first + 1) as usize)
+        };
+        self.whole.get_or_insert_with(|| self.parts.iter().flat_map(each).collect()).clone()
+    }
+
     fn missing(&self, size: u32) -> impl Iterator<Item = u32> {
         self.parts.gaps(0, size - 1).into_iter().flat_map(|(first, last)| first..=last)
     }
@@ -211,9 +233,12 @@ impl State {
         }
     }
 
-    fn insert(&mut self, seq: u64, first: u32, last: u32, said: Arc<Said>) {
-        self.last.put(first, last, (said.topic, said.site, seq + 1));
-        self.rounds.entry(seq).or_default().parts.put(first, last, said);
+    /// Whether that is news for ranks that wait in the exchange: all are there, or they do not agree.
+    fn insert(&mut self, seq: u64, rank: u32, said: Arc<Said>) -> bool {
+        self.last.put(rank, rank, (said.topic, said.site, seq + 1));
+        let round = self.rounds.entry(seq).or_default();
+        round.insert(rank, rank, said);
+        round.differs || round.parts.known() == self.size
     }
 }
 
@@ -337,11 +362,13 @@ impl Meeting {
 
     pub(super) fn post(&self, rank: u32, seq: u64, topic: Topic, site: Site, bytes: Vec<u8>) {
         let said = Arc::new(Said { topic, site, bytes: bytes.into() });
-        self.state().insert(seq, rank, rank, said.clone());
+        let is_news = self.state().insert(seq, rank, said.clone());
         if let Some(uplink) = &self.uplink {
             uplink.post(seq, said);
         }
-        self.news.notify_all();
+        if is_news {
+            self.news.notify_all();
+        }
     }
 
     pub(super) fn try_collect(
@@ -362,7 +389,7 @@ impl Meeting {
         // Ranks that call something else are told at once; they need not all be there. The end of a
         // communicator that was dropped is no call.
         let is_lost = |rank: &u32| lost.iter().any(|left| left.rank == *rank);
-        let other = round.parts.iter().find_map(|(first, last, part)| {
+        let other = round.parts.iter().filter(|_| round.differs).find_map(|(first, last, part)| {
             let differs = part.topic != topic;
             let rank = differs.then(|| (first..=last).find(|rank| !is_lost(rank))).flatten()?;
             Some((rank, part.topic, part.site))
@@ -378,15 +405,14 @@ impl Meeting {
         if let Some(error) = gone(&lost, name, topic) {
             return Err(state.replica.broken.clone().unwrap_or(error));
         }
-        if round.parts.known() < self.size {
-            return state.replica.broken.clone().map_or(Ok(None), Err);
+        match state.rounds.get_mut(&seq).filter(|round| round.parts.known() == self.size) {
+            None => state.replica.broken.clone().map_or(Ok(None), Err),
+            Some(round) => {
+                let parts = round.whole();
+                self.done(&mut state, rank, seq);
+                Ok(Some(parts))
+            }
         }
-        let each = |(first, last, part): (u32, u32, &Arc<Said>)| {
-            std::iter::repeat_n(part.bytes.clone(), (last - first + 1) as usize)
-        };
-        let parts = round.parts.iter().flat_map(each).collect();
-        self.done(&mut state, rank, seq);
-        Ok(Some(parts))
     }
 
     /// A rank needs the round no more.
@@ -431,8 +457,9 @@ impl Meeting {
         if complete || own.is_some_and(|own| !state.lost(seq, own.topic).is_empty()) {
             return;
         }
+        let here = if self.uplink.is_none() { self.size } else { 1 };
         // A spurious or early wake-up is fine: the caller looks again.
-        let _ = self.news.wait_timeout(state, at_most.min(REST));
+        let _ = self.news.wait_timeout(state, at_most.min(REST.max(EACH * here)));
     }
 
     /// A rank takes part in nothing more.
@@ -500,7 +527,7 @@ impl Meeting {
         let mut state = self.state();
         if !state.replica.is_past(seq) {
             for Run { first, last, said, .. } in runs {
-                state.rounds.entry(seq).or_default().parts.put(*first, *last, said.clone());
+                state.rounds.entry(seq).or_default().insert(*first, *last, said.clone());
             }
             let place = |run: &Run| (run.said.topic, run.said.site, seq + 1);
             let follows = |a: &Run, b: &Run| a.last + 1 == b.first && place(a) == place(b);

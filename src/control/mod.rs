@@ -11,6 +11,8 @@ mod meeting;
 mod net;
 mod runs;
 mod survivors;
+#[cfg(test)]
+mod tests;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -171,7 +173,7 @@ impl Control {
     pub(crate) fn collect(&self, ticket: Ticket, patience: &Patience<'_>) -> Result<Parts> {
         let _span = trace::wait(Some(patience.health), patience.operation, patience.site);
         let started = Instant::now();
-        let mut watcher = None;
+        let (mut watcher, mut rested) = (None, false);
         loop {
             let waited = started.elapsed();
             if let Some(parts) = self.poll(ticket, waited, patience)? {
@@ -180,6 +182,8 @@ impl Control {
             self.meeting.rest(self.rank, ticket.0, patience.limit.time.saturating_sub(waited));
             patience.health.watch_who_is_late();
             match &watcher {
+                // Most waits end with one rest.
+                None if !std::mem::replace(&mut rested, true) => {}
                 None => watcher = (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)),
                 Some(watcher) => watcher.look(),
             }
@@ -201,6 +205,19 @@ impl Control {
         match self.meeting.uplink() {
             Some(uplink) => Arc::new(make(Some(uplink.line(ticket.0)))),
             None => self.meeting.shared(ticket.0, || make(None)),
+        }
+    }
+
+    /// What every rank makes of the parts of exchange `ticket`, which is the same: where they share memory
+    /// one of them makes it for all. Each asks once.
+    pub(crate) fn once<T: Any + Send + Sync>(
+        &self,
+        ticket: Ticket,
+        make: impl Fn() -> T,
+    ) -> Arc<T> {
+        match self.is_remote() {
+            true => Arc::new(make()),
+            false => self.meeting.shared(ticket.0, make),
         }
     }
 
@@ -329,4 +346,4 @@ impl Drop for Control {
 }
 
 /// Each rank's bytes, by rank.
-pub(crate) type Parts = Vec<Arc<[u8]>>;
+pub(crate) type Parts = Arc<[Arc<[u8]>]>;

@@ -10,6 +10,7 @@ use super::flight::Flight;
 use super::pair::Pairs;
 use super::round::Round;
 use super::signal::Signals;
+use super::sparse::Sparse;
 use super::state::{Out, State, Step};
 use super::window::Window;
 use crate::Rank;
@@ -68,12 +69,14 @@ pub(super) struct CommState {
     /// Rounds to use again.
     pub(super) spare: Vec<Round>,
     /// Transfers, by sender and receiver.
-    pub(super) pairs: Vec<Pairs>,
+    pub(super) pairs: Sparse<Pairs>,
     /// Signals, by receiver, sender and slot.
     pub(super) signals: Signals,
     pub(super) windows: HashMap<WindowId, Window>,
     /// Its clocks, where the order of uses is checked.
     pub(super) order: Option<Box<CommOrder>>,
+    /// How many ranks are gone.
+    pub(super) gone: usize,
     /// A rank is gone, and with it the communicator.
     pub(super) broken: bool,
     /// How many members have joined, and how many of them have let go.
@@ -92,9 +95,6 @@ pub(super) struct MemberState {
     pub(super) issued: u64,
     /// How many collectives it has issued or refused.
     pub(super) collectives: u64,
-    /// How many sends to, and receives from, each rank it has issued or refused.
-    pub(super) sends: Vec<u64>,
-    pub(super) recvs: Vec<u64>,
     /// Its last call, for reports.
     pub(super) last: Option<Call>,
     /// The group that it is at.
@@ -117,15 +117,13 @@ pub(super) struct Gone {
 }
 
 impl MemberState {
-    fn new(size: usize) -> Self {
+    fn new() -> Self {
         Self {
             health: None,
             home: None,
             turn: 0,
             issued: 0,
             collectives: 0,
-            sends: vec![0; size],
-            recvs: vec![0; size],
             last: None,
             flight: None,
             blocked: Vec::new(),
@@ -152,14 +150,15 @@ impl CommState {
         Self {
             id: join.id,
             name: join.name,
-            members: (0..size).map(|_| MemberState::new(size)).collect(),
+            members: (0..size).map(|_| MemberState::new()).collect(),
             rounds: VecDeque::new(),
             base: 0,
             spare: Vec::new(),
-            pairs: (0..size * size).map(|_| Pairs::default()).collect(),
+            pairs: Sparse::new(size * size),
             signals: Signals::new(size, join.slots),
             windows: HashMap::new(),
             order: CommOrder::open(),
+            gone: 0,
             broken: false,
             joined: 0,
             left: 0,
@@ -251,8 +250,9 @@ impl State {
         let Some(comm) = self.comm(place) else { return Vec::new() };
         let (heard, exchanges) = (Some(Instant::now()), 0);
         let called = |of: usize, with: usize| {
-            let MemberState { collectives, sends, recvs, .. } = &comm.members[of];
-            (*collectives, sends[with], recvs[with])
+            let sent = comm.seen_pairs(of, with).map_or(0, |pairs| pairs.sent);
+            let received = comm.seen_pairs(with, of).map_or(0, |pairs| pairs.received);
+            (comm.members[of].collectives, sent, received)
         };
         let compare = |(rank, other): (usize, &MemberState)| {
             if rank == place.rank || other.gone.is_some() {

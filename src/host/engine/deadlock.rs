@@ -142,7 +142,7 @@ impl State {
                         }
                         _ => continue,
                     };
-                    if comm.seen_pairs(from, to).is_half(index, side) {
+                    if comm.seen_pairs(from, to).is_some_and(|pairs| pairs.is_half(index, side)) {
                         needs.push(need(at, peer));
                     }
                 }

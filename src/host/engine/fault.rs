@@ -26,7 +26,7 @@ impl CommState {
         }
         [(rank, other, Side::Sender), (other, rank, Side::Receiver)].iter().find_map(
             |&(from, to, side)| {
-                let mut half = self.seen_pairs(from, to).half();
+                let mut half = self.seen_pairs(from, to)?.half();
                 let (index, _, call) = half.find(|(_, here, _)| *here == side)?;
                 Some(format!("transfer #{index} ({call})"))
             },
@@ -43,9 +43,10 @@ impl State {
             let error = Error::Revocation(Box::new(Revocation { name, by, why }));
             return self.end(place, &[], &|_| error.clone(), out);
         }
-        let order = comm.members.iter().filter(|member| member.gone.is_some()).count();
+        let order = comm.gone;
         let finished = how == Departure::Finished;
         let gone = &mut comm.members[place.rank].gone;
+        comm.gone += usize::from(gone.is_none());
         // One that had finished was not done after all.
         if gone.as_ref().is_none_or(|known| known.finished) {
             *gone = Some(Gone { why: why.to_owned(), finished, order });
@@ -85,7 +86,7 @@ impl State {
     pub(super) fn check_round(&mut self, place: Place, index: u64, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let Some(round) = comm.round(index) else { return };
-        if !round.is_waiting() {
+        if !round.is_waiting() || comm.gone == 0 {
             return;
         }
         let missing: Vec<usize> = (0..comm.members.len())
@@ -106,10 +107,10 @@ impl State {
     /// A transfer between two ranks, one of which may have left.
     pub(super) fn check_pair(&mut self, place: Place, from: usize, to: usize, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let (sent, received) = (comm.members[from].sends[to], comm.members[to].recvs[from]);
-        let half = comm.pairs(from, to).half().find_map(|(index, side, call)| match side {
-            Side::Sender => (received <= index).then_some((to, index, call)),
-            Side::Receiver => (sent <= index).then_some((from, index, call)),
+        let Some(pairs) = comm.seen_pairs(from, to) else { return };
+        let half = pairs.half().find_map(|(index, side, call)| match side {
+            Side::Sender => (pairs.received <= index).then_some((to, index, call)),
+            Side::Receiver => (pairs.sent <= index).then_some((from, index, call)),
         });
         let Some((missing, index, call)) = half else { return };
         if comm.members[missing].gone.is_some() {
@@ -214,11 +215,9 @@ impl State {
             over.append(&mut round.void());
         }
         comm.forget_rounds();
-        for from in 0..size {
-            for to in 0..size {
-                for side in comm.pairs(from, to).void() {
-                    over.push(if side == Side::Sender { from } else { to });
-                }
+        for (place, pairs) in comm.pairs.used() {
+            for side in pairs.void() {
+                over.push(if side == Side::Sender { place / size } else { place % size });
             }
         }
         for rank in over {

@@ -18,6 +18,7 @@ mod pair;
 mod report;
 mod round;
 mod signal;
+mod sparse;
 mod state;
 mod story;
 mod stream;
@@ -32,7 +33,7 @@ pub(super) use stream::{Point, Progress, StreamToken};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use comm::{MemberState, Place};
+use comm::{CommState, Place};
 use flight::HostOp;
 use job::Job;
 use pair::Side;
@@ -95,8 +96,9 @@ impl Engine {
         let place = comm.place();
         let mut state = self.lock();
         let mut list = state.spare.pop().unwrap_or_default();
-        let Some(member) = state.member(place) else { return };
-        list.extend(ops.iter().map(|op| member.book(op)));
+        let Some(comm) = state.comm(place) else { return };
+        list.extend(ops.iter().map(|op| comm.book(place.rank, op)));
+        let member = &mut comm.members[place.rank];
         let unit = member.issued;
         member.issued += 1;
         state.push(stream, Task::Group { place, unit, ops: list });
@@ -311,9 +313,9 @@ impl Engine {
     }
 }
 
-impl MemberState {
-    /// Numbers an operation and takes hold of its memory.
-    fn book(&mut self, op: &Op<'_, HostBackend>) -> HostOp {
+impl CommState {
+    /// Numbers an operation of a rank and takes hold of its memory.
+    fn book(&mut self, rank: usize, op: &Op<'_, HostBackend>) -> HostOp {
         let next = |count: &mut u64| {
             *count += 1;
             *count - 1
@@ -327,18 +329,21 @@ impl MemberState {
                     send: c.send.as_ref().map(|span| Held::of(span, c.call.dtype)),
                     recv: c.recv.as_ref().map(|span| Held::of(span, c.call.dtype)),
                 };
-                HostOp::Collective { index: next(&mut self.collectives), entry: Some(entry) }
+                HostOp::Collective {
+                    index: next(&mut self.members[rank].collectives),
+                    entry: Some(entry),
+                }
             }
             Op::Transfer(t) => {
                 let (call, peer, held) =
                     (t.call, t.peer.index(), Some(Held::of(&t.span, t.call.dtype)));
                 match t.half {
                     Half::SendTo => {
-                        let index = next(&mut self.sends[peer]);
+                        let index = next(&mut self.pairs(rank, peer).sent);
                         HostOp::SendTo { peer, index, call, from: held }
                     }
                     Half::RecvFrom => {
-                        let index = next(&mut self.recvs[peer]);
+                        let index = next(&mut self.pairs(peer, rank).received);
                         HostOp::RecvFrom { peer, index, call, to: held }
                     }
                 }
@@ -359,7 +364,8 @@ impl MemberState {
                 count: u64::from(w.count),
             },
         };
-        self.last = op.call().or(self.last);
+        let last = &mut self.members[rank].last;
+        *last = op.call().or(*last);
         op
     }
 }

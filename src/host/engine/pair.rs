@@ -11,11 +11,15 @@ use crate::Rank;
 use crate::error::{Call, Error};
 use crate::host::moves::{Held, Moves};
 
-/// The transfers from one rank to another that are not over, by number from `base` on.
+/// From one rank to another.
 #[derive(Default)]
 pub(super) struct Pairs {
+    /// The transfers that are not over, by number from `base` on.
     transfers: VecDeque<Transfer>,
     base: u64,
+    /// How many sends, and receives, the ranks have issued or refused.
+    pub(super) sent: u64,
+    pub(super) received: u64,
 }
 
 #[derive(Default)]
@@ -107,11 +111,12 @@ impl Pairs {
 impl CommState {
     pub(super) fn pairs(&mut self, from: usize, to: usize) -> &mut Pairs {
         let size = self.members.len();
-        &mut self.pairs[from * size + to]
+        self.pairs.take(from * size + to)
     }
 
-    pub(super) fn seen_pairs(&self, from: usize, to: usize) -> &Pairs {
-        &self.pairs[from * self.members.len() + to]
+    /// None if neither has called the other.
+    pub(super) fn seen_pairs(&self, from: usize, to: usize) -> Option<&Pairs> {
+        self.pairs.get(from * self.members.len() + to)
     }
 
     fn take_held(&mut self, rank: usize, at: usize) -> Option<Held> {
@@ -148,16 +153,16 @@ impl State {
         out: &mut Out,
     ) {
         let Some(comm) = self.comm(place) else { return };
-        let member = &mut comm.members[place.rank];
+        let (broken, (from, to)) = (comm.broken, ends(place.rank, peer, side));
+        let pairs = comm.pairs(from, to);
         let count = match side {
-            Side::Sender => &mut member.sends[peer],
-            Side::Receiver => &mut member.recvs[peer],
+            Side::Sender => &mut pairs.sent,
+            Side::Receiver => &mut pairs.received,
         };
         let index = *count;
         *count += 1;
-        if !comm.broken {
-            let (from, to) = ends(place.rank, peer, side);
-            comm.pairs(from, to).set(index, side, End::Refused { reason });
+        if !broken {
+            pairs.set(index, side, End::Refused { reason });
             self.meet(place, from, to, index, out);
         }
     }

@@ -102,10 +102,10 @@ impl State {
                 });
                 let (side, peer, index, call) = waiting?;
                 let issued = match side {
-                    Side::Sender => comm.members[peer].recvs[place.rank],
-                    Side::Receiver => comm.members[peer].sends[place.rank],
+                    Side::Sender => comm.seen_pairs(place.rank, peer).map(|pairs| pairs.received),
+                    Side::Receiver => comm.seen_pairs(peer, place.rank).map(|pairs| pairs.sent),
                 };
-                let what = match issued > index {
+                let what = match issued > Some(index) {
                     true => "enqueued its part behind work that is not over".to_owned(),
                     false => last_seen(comm, peer),
                 };

@@ -11,6 +11,8 @@ use crate::host::moves::Moves;
 /// One collective of a communicator.
 pub(super) struct Round {
     parts: Vec<Arrival>,
+    /// How many ranks have arrived.
+    arrived: usize,
     phase: Phase,
 }
 
@@ -44,16 +46,17 @@ enum Arrival {
 
 impl Round {
     fn new(size: usize) -> Self {
-        Self { parts: (0..size).map(|_| Arrival::Missing).collect(), phase: Phase::Waiting }
+        let parts = (0..size).map(|_| Arrival::Missing).collect();
+        Self { parts, arrived: 0, phase: Phase::Waiting }
     }
 
     fn reset(&mut self) {
-        self.phase = Phase::Waiting;
+        (self.arrived, self.phase) = (0, Phase::Waiting);
         self.parts.fill_with(|| Arrival::Missing);
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        self.phase == Phase::Waiting && !self.parts.iter().all(|p| matches!(p, Arrival::Missing))
+        self.phase == Phase::Waiting && self.arrived > 0
     }
 
     pub(super) fn has(&self, rank: usize) -> bool {
@@ -80,7 +83,7 @@ impl Round {
     }
 
     fn is_complete(&self) -> bool {
-        self.parts.iter().all(|part| !matches!(part, Arrival::Missing))
+        self.arrived == self.parts.len()
     }
 
     /// Whether the ranks' calls are not one collective.
@@ -129,6 +132,7 @@ impl CommState {
             self.rounds.push_back(self.spare.pop().unwrap_or_else(|| Round::new(size)));
         }
         if let Some(round) = self.round(index) {
+            round.arrived += usize::from(!round.has(rank));
             round.parts[rank] = part;
         }
     }

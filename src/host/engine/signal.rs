@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::comm::Place;
+use super::sparse::Sparse;
 use super::state::{State, Step};
 use crate::Rank;
 use crate::backend::Slot;
@@ -12,7 +13,9 @@ use crate::error::{Error, Site, Surplus};
 pub(super) struct Signals {
     size: usize,
     slots: Slot,
-    cells: Vec<Cell>,
+    cells: Sparse<Cell>,
+    /// How many were consumed in each slot.
+    consumed: Vec<u64>,
     /// Signals that their sender refused to send, by cell: the wait that consumes one is told.
     refused: HashMap<usize, VecDeque<Refused>>,
 }
@@ -27,7 +30,7 @@ struct Refused {
 /// How many reasons are kept for signals that nobody awaits; the last one stands for what follows.
 const REASONS: usize = 16;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Cell {
     raised: u64,
     consumed: u64,
@@ -38,21 +41,23 @@ struct Cell {
 impl Signals {
     pub(super) fn new(size: usize, slots: Slot) -> Self {
         let per_pair = slots.context as usize * slots.index as usize;
-        let cells = vec![Cell::default(); size * size * per_pair];
-        Self { size, slots, cells, refused: HashMap::new() }
+        let (cells, consumed) = (Sparse::new(size * size * per_pair), vec![0; per_pair]);
+        Self { size, slots, cells, consumed, refused: HashMap::new() }
     }
 
     /// The typed layer hands out slots that exist.
     fn cell(&self, to: usize, from: usize, slot: Slot) -> usize {
-        let (contexts, indexes) = (self.slots.context as usize, self.slots.index as usize);
-        let pair = to * self.size + from;
-        (pair * contexts + slot.context as usize) * indexes + slot.index as usize
+        let per_pair = self.slots.context as usize * self.slots.index as usize;
+        (to * self.size + from) * per_pair + self.number(slot)
+    }
+
+    fn number(&self, slot: Slot) -> usize {
+        slot.context as usize * self.slots.index as usize + slot.index as usize
     }
 
     /// How many arrived and were not consumed.
     pub(super) fn count(&self, to: usize, from: usize, slot: Slot) -> u64 {
-        let cell = self.cells.get(self.cell(to, from, slot)).copied().unwrap_or_default();
-        cell.raised - cell.consumed
+        self.cells.get(self.cell(to, from, slot)).map_or(0, |cell| cell.raised - cell.consumed)
     }
 
     /// Consumes signals, if there are enough; how many of the kind were consumed so far.
@@ -63,10 +68,11 @@ impl Signals {
         slot: Slot,
         count: u64,
     ) -> Option<u64> {
-        let cell = self.cell(to, from, slot);
-        match self.cells.get_mut(cell) {
-            Some(cell) if cell.raised - cell.consumed >= count => {
+        let (cell, number) = (self.cell(to, from, slot), self.number(slot));
+        match self.cells.take(cell) {
+            cell if cell.raised - cell.consumed >= count => {
                 cell.consumed += count;
+                self.consumed[number] += count;
                 Some(cell.consumed)
             }
             _ => None,
@@ -81,18 +87,16 @@ impl Signals {
             .flat_map(|context| (0..indexes).map(move |index| Slot { context, index }));
         let mut found = Vec::new();
         for slot in slots {
-            let consumed = |(to, from)| self.cells[self.cell(to, from, slot)].consumed > 0;
-            let pairs = || (0..self.size).flat_map(|to| (0..self.size).map(move |from| (to, from)));
-            if slot != Slot::default() && !pairs().any(consumed) {
+            if slot != Slot::default() && self.consumed[self.number(slot)] == 0 {
                 continue;
             }
             for from in 0..self.size {
                 let at = self.cell(to, from, slot);
+                let Some(cell) = self.cells.get(at) else { continue };
                 let refused = self.refused.get(&at).into_iter().flatten();
                 let refused: u64 = refused.map(|many| many.last - many.first + 1).sum();
-                let count =
-                    (self.cells[at].raised - self.cells[at].consumed).saturating_sub(refused);
-                if let Some(last) = self.cells[at].last.filter(|_| count > 0) {
+                let count = (cell.raised - cell.consumed).saturating_sub(refused);
+                if let Some(last) = cell.last.filter(|_| count > 0) {
                     let (from, Slot { context, index }) = (Rank::at(from), slot);
                     found.push(Surplus { from, context, index, count, last });
                 }
@@ -137,7 +141,7 @@ impl State {
     pub(super) fn raise(&mut self, place: Place, to: usize, slot: Slot, how: Result<Site, Error>) {
         let Some(comm) = self.comm(place) else { return };
         let cell = comm.signals.cell(to, place.rank, slot);
-        let Some(at) = comm.signals.cells.get_mut(cell) else { return };
+        let at = comm.signals.cells.take(cell);
         let number = at.raised;
         at.raised += 1;
         let is_refused = how.is_err();
