@@ -1,12 +1,30 @@
-//! The host engine: all_reduce of f32 beside one thread that adds the same arrays in a plain loop.
-//! Ratios within one run are what to look at.
+//! The host engine. Ratios within one run are what to look at.
+//!
+//! * without arguments: all_reduce of f32 beside one thread that adds the same arrays in a plain loop;
+//! * `mpi [rounds]`: beside Open MPI, which `mpicc` and `mpirun` stand for: both sides by turns, so many
+//!   times (5), the best of each;
+//! * `many [ranks..]`: how long so many ranks of one process take from their start to their end.
 
 use std::hint::black_box;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use typed_nccl::{Host, Result, Sum};
+use typed_nccl::{Host, Result, Sum, tag};
 
 fn main() -> Result<()> {
+    // Cargo adds an argument of its own.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|x| x != "--bench").collect();
+    let numbers: Vec<usize> = arguments.iter().filter_map(|x| x.parse().ok()).collect();
+    match arguments.first().map(String::as_str) {
+        Some("mpi") => beside_mpi(numbers.first().copied().unwrap_or(5)),
+        Some("many") if numbers.is_empty() => many(&[64, 256, 1000]),
+        Some("many") => many(&numbers),
+        _ => beside_a_loop(),
+    }
+}
+
+fn beside_a_loop() -> Result<()> {
     println!(
         "{:>6} {:>10} {:>14} {:>14} {:>12} {:>8}",
         "ranks", "bytes", "waited for", "pipelined", "plain loop", "ratio"
@@ -22,6 +40,97 @@ fn main() -> Result<()> {
                 pipelined / plain
             );
         }
+    }
+    Ok(())
+}
+
+/// Bytes, and how many rounds of them.
+const SIZES: [(usize, usize); 4] =
+    [(1 << 10, 20_000), (1 << 16, 4_000), (1 << 20, 400), (1 << 26, 12)];
+
+fn beside_mpi(times: usize) -> Result<()> {
+    let binary = mpi_program();
+    println!(
+        "{:>6} {:>10} {:>14} {:>14} {:>14} {:>8} {:>8}",
+        "ranks", "bytes", "waited for", "pipelined", "Open MPI", "ratio", "ratio"
+    );
+    for ranks in [2, 8] {
+        let mut best = [[f64::INFINITY; 3]; SIZES.len()];
+        for _ in 0..times {
+            let theirs = mpi(&binary, ranks);
+            for (at, (bytes, rounds)) in SIZES.into_iter().enumerate() {
+                let (waited, pipelined) = engine(ranks, bytes / 4, rounds / (ranks / 2))?;
+                let mpi = theirs.get(at).copied().unwrap_or(f64::NAN);
+                for (best, new) in best[at].iter_mut().zip([waited, pipelined, mpi]) {
+                    *best = best.min(new);
+                }
+            }
+        }
+        for ((bytes, _), [waited, pipelined, mpi]) in SIZES.into_iter().zip(best) {
+            println!(
+                "{ranks:>6} {bytes:>10} {waited:>11.2} us {pipelined:>11.2} us {mpi:>11.2} us {:>8.2} {:>8.2}",
+                waited / mpi,
+                pipelined / mpi
+            );
+        }
+    }
+    Ok(())
+}
+
+/// `allreduce.c`, compiled; what was compiled before where there is no compiler.
+fn mpi_program() -> String {
+    let binary = concat!(env!("CARGO_TARGET_TMPDIR"), "/allreduce").to_owned();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/allreduce.c");
+    let compiled = Command::new("mpicc").args(["-O2", "-o", &binary, source]).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        eprintln!("mpicc does not compile {source}");
+    }
+    binary
+}
+
+/// Microseconds of each size; nothing where MPI is not there.
+fn mpi(binary: &str, ranks: usize) -> Vec<f64> {
+    let mut command = Command::new("mpirun");
+    command.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string(), binary]);
+    for (bytes, rounds) in SIZES {
+        command.args([bytes.to_string(), (rounds / (ranks / 2)).to_string()]);
+    }
+    let output = command.output().map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&output).lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+tag!(Half);
+
+fn many(counts: &[usize]) -> Result<()> {
+    const STEPS: [&str; 5] = ["connect", "barrier", "all_reduce", "split", "finish"];
+    for &ranks in counts {
+        let (start, times) = (Instant::now(), Mutex::new([0_f64; STEPS.len()]));
+        let step = |at: usize| {
+            let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+            times[at] = times[at].max(start.elapsed().as_secs_f64());
+        };
+        Host::spmd(ranks, |place| -> Result<()> {
+            let mut comm = place.init()?;
+            step(0);
+            comm.barrier()?;
+            step(1);
+            let mut x = comm.device().from_slice(&[1_f32; 256])?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            assert!(x.to_vec()?.iter().all(|sum| *sum == ranks as f32));
+            step(2);
+            let half = comm.split::<Half>(comm.rank().index() as u32 % 2, 0)?;
+            step(3);
+            half.finish()?;
+            comm.finish()?;
+            step(4);
+            Ok(())
+        })?;
+        print!("{ranks:>5} ranks {:>7.3} s:", start.elapsed().as_secs_f64());
+        for (name, time) in STEPS.iter().zip(*times.lock().unwrap_or_else(PoisonError::into_inner))
+        {
+            print!("  {name} by {time:.3}");
+        }
+        println!();
     }
     Ok(())
 }

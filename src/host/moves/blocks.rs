@@ -3,6 +3,14 @@
 use std::ops::Range;
 
 use super::collective::{Collective, Flow};
+use super::past;
+
+/// # Safety
+/// As of [`std::ptr::copy_nonoverlapping`].
+unsafe fn plain(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+}
 
 impl Collective {
     /// Copies elements `range` of a block to where they belong.
@@ -21,9 +29,10 @@ impl Collective {
             let target = unsafe { recv.at((flow.target * count + range.start) * size) };
             // In place the block is where it belongs already.
             if !std::ptr::eq(source, target) {
+                let copy = if self.is_large { past::copy } else { plain };
                 // SAFETY: the spans are disjoint unless they are the same in place (checked above), and
                 // nobody else writes this chunk of the target or any of the source meanwhile.
-                unsafe { std::ptr::copy_nonoverlapping(source, target, range.len() * size) };
+                unsafe { copy(source, target, range.len() * size) };
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::block::{self, InUse, Touch};
-use super::{CHUNK, Entry};
+use super::{CHUNK, Entry, past};
 use crate::DType;
 use crate::error::{Call, CollectiveName};
 
@@ -17,6 +17,8 @@ pub(in crate::host) struct Collective {
     pub(super) parts: Vec<Entry>,
     /// Whether peers may touch any of the memory too.
     windows: bool,
+    /// Its results do not fit into the cache.
+    pub(super) is_large: bool,
 }
 
 /// What becomes of one block.
@@ -38,7 +40,10 @@ impl Collective {
         let held = parts.iter().flat_map(|part| [&part.send, &part.recv]).flatten();
         let windows = held.into_iter().any(|held| held.block().is_shared());
         let Call { dtype, count, .. } = call;
-        Self { name, dtype, count, root, parts, windows }
+        let mut collective = Self { name, dtype, count, root, parts, windows, is_large: false };
+        let results = collective.blocks() * count * dtype.size() * collective.flow(0).to.len();
+        collective.is_large = results >= past::LARGE;
+        collective
     }
 
     /// How many independent blocks of `count` elements there are to produce.
@@ -106,6 +111,9 @@ impl Collective {
             true => unsafe { self.reduce_block(&flow, range) },
             // SAFETY: the caller's promise.
             false => unsafe { self.copy_block(&flow, range) },
+        }
+        if self.is_large {
+            past::fence();
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 mod arith;
 mod blocks;
 mod collective;
+mod past;
 mod reduce;
 
 use std::sync::Arc;
@@ -144,9 +145,15 @@ impl Moves {
                 let source = unsafe { from.at(start) };
                 // SAFETY: the target is as long.
                 let target = unsafe { to.at(start) };
-                // SAFETY: both are readable and writable for `bytes`. Buffers are this operation's
-                // alone; what peers may touch as well is kept by the guard.
-                unsafe { std::ptr::copy(source, target, bytes) };
+                if from.bytes >= past::LARGE && self.chunks() > 1 {
+                    // SAFETY: as below; in several pieces, they are of different allocations.
+                    unsafe { past::copy(source, target, bytes) };
+                    past::fence();
+                } else {
+                    // SAFETY: both are readable and writable for `bytes`. Buffers are this operation's
+                    // alone; what peers may touch as well is kept by the guard.
+                    unsafe { std::ptr::copy(source, target, bytes) };
+                }
                 Ok(())
             }
         }

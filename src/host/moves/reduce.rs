@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 use super::arith::Arith;
 use super::collective::{Collective, Flow};
-use super::{Combine, Scale};
+use super::{Combine, Scale, past};
 use crate::{DType, ReductionName};
 
 /// Elements that accumulate together, on the stack.
@@ -45,6 +45,7 @@ impl Collective {
     unsafe fn reduce_as<T: Arith>(&self, flow: &Flow, range: Range<usize>) {
         let size = size_of::<T>();
         let mut acc = [T::Acc::default(); LANE];
+        let mut lowered = [T::lower(T::Acc::default()); LANE];
         for start in range.clone().step_by(LANE) {
             let len = LANE.min(range.end - start);
             let acc = &mut acc[..len];
@@ -62,9 +63,23 @@ impl Collective {
                     *a = T::divide(*a, self.parts.len());
                 }
             }
-            for recv in self.parts[flow.to.clone()].iter().filter_map(|part| part.recv.as_ref()) {
+            let recvs = self.parts[flow.to.clone()].iter().filter_map(|part| part.recv.as_ref());
+            let at = (flow.target * self.count + start) * size;
+            if self.is_large {
+                for (lowered, a) in lowered.iter_mut().zip(&*acc) {
+                    *lowered = T::lower(*a);
+                }
+                for recv in recvs {
+                    // SAFETY: what a rank receives has block `target`.
+                    let to = unsafe { recv.at(at) };
+                    // SAFETY: inside; this chunk is this thread's, and so is what was lowered.
+                    unsafe { past::copy(lowered.as_ptr().cast(), to, len * size) };
+                }
+                continue;
+            }
+            for recv in recvs {
                 // SAFETY: what a rank receives has block `target`.
-                let to = unsafe { recv.at((flow.target * self.count + start) * size) };
+                let to = unsafe { recv.at(at) };
                 // SAFETY: aligned and inside; this chunk is this thread's, and no other reference
                 // to it lives here.
                 let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), len) };
@@ -89,13 +104,14 @@ fn scalar<T: Arith>(scale: &Scale) -> T {
     }
 }
 
+fn each<T: Arith>(acc: &mut [T::Acc], from: &[T], f: impl Fn(T::Acc, T::Acc) -> T::Acc) {
+    for (a, x) in acc.iter_mut().zip(from) {
+        *a = f(*a, T::raise(*x));
+    }
+}
+
 /// Combines one rank's elements into the accumulator.
 fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<&Combine>, first: bool) {
-    let each = |acc: &mut [T::Acc], f: &dyn Fn(T::Acc, T::Acc) -> T::Acc| {
-        for (a, x) in acc.iter_mut().zip(from) {
-            *a = f(*a, T::raise(*x));
-        }
-    };
     match how {
         Some(Combine::Scaled(scale)) => {
             let scale = T::raise(scalar::<T>(scale));
@@ -114,12 +130,12 @@ fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<&Combine>, f
                 *a = T::raise(*x);
             }
         }
-        Some(Combine::BuiltIn(ReductionName::Multiply)) => each(acc, &T::multiply),
-        Some(Combine::BuiltIn(ReductionName::Least)) => each(acc, &T::smaller),
-        Some(Combine::BuiltIn(ReductionName::Greatest)) => each(acc, &T::larger),
+        Some(Combine::BuiltIn(ReductionName::Multiply)) => each(acc, from, T::multiply),
+        Some(Combine::BuiltIn(ReductionName::Least)) => each(acc, from, T::smaller),
+        Some(Combine::BuiltIn(ReductionName::Greatest)) => each(acc, from, T::larger),
         Some(Combine::BuiltIn(
             ReductionName::Add | ReductionName::Mean | ReductionName::ScaledAdd,
         ))
-        | None => each(acc, &T::add),
+        | None => each(acc, from, T::add),
     }
 }
