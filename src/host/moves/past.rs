@@ -6,8 +6,8 @@
 
 use std::ptr;
 
-/// From how many bytes of results on.
-pub(super) const LARGE: usize = 12 << 20;
+/// From how many bytes of results on; where the library is debugged, so few that its tests come here.
+pub(super) const LARGE: usize = if cfg!(debug_assertions) { 64 << 10 } else { 12 << 20 };
 
 /// Copies `bytes` bytes past the cache; [`fence`] comes before anybody reads them.
 ///
