@@ -6,6 +6,7 @@
 //! * `fuzz seed seconds [kind]`: random programs on the host backend, beside a model.
 //! * `fuzz seed seconds frames`: bytes that no rank sends, thrown at ranks that meet over the network.
 //! * `kills count [seed]`: processes killed at random moments, and how soon the others are told and end.
+//! * `parity`: every public name of nccl4py beside what there is of it here; writes `docs/parity.md`.
 //! * `pictures`: draws the plans of the library, for `docs/plans` and for their documentation.
 //! * `plans [seed] [count] [plans]`: random plans, the checker beside a simulator: so many instances, and so many plans
 //!   at all their sizes.
@@ -39,6 +40,7 @@ mod deaths;
 mod frames;
 mod fuzz;
 mod kills;
+mod parity;
 mod pictures;
 mod plans;
 mod ranks;
@@ -54,7 +56,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | deaths [seed] [count] | fetch-nccl | \
-     fuzz seed seconds [kind | frames] | kills count [seed] | pictures | plans [seed] [count] [plans] | \
+     fuzz seed seconds [kind | frames] | kills count [seed] | parity | pictures | plans [seed] [count] [plans] | \
      ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
 
 fn main() -> ExitCode {
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         }
         ["kills", count] => kills::run(count, "1"),
         ["kills", count, seed] => kills::run(count, seed),
+        ["parity"] => parity::run(),
         ["pictures"] => pictures::run(),
         ["plans", ref arguments @ ..] if arguments.len() <= 3 => plans::run(arguments),
         ["ranks", count] => ranks::run(count),

@@ -42,7 +42,7 @@ fn versions_stand_in_one_file() {
     assert!(files.len() > 100);
     let mut elsewhere = Vec::new();
     for file in files.iter().filter(|file| !file.ends_with("plan/src/releases.rs")) {
-        let text = fs::read_to_string(file).unwrap();
+        let text = fs::read_to_string(file).expect("it is a source");
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
             if names_a_release(line) {
