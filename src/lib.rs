@@ -69,7 +69,7 @@ pub use communicator::{
     DeviceGiven, Finalized, GinConnections, GinType, HasAbortHandle, HasMemory, Health,
     Initializing, Late, Lost, MemoryStats, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered,
     Properties, Ready, Recovery, Revoked, SeatGiven, Shared, SharedChild, Standing, State,
-    Stragglers, Suspended, Uninit, Unnamed, Watch, Within,
+    Stragglers, Suspended, Transfers, Uninit, Unnamed, Watch, Within,
 };
 pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]

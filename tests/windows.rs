@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use typed_nccl::{
-    CommConfig, Communicator, Device, Error, Host, LocalOnly, Rank, Result, Signals, Sum,
-    SymmetricStrict, Window, spmd,
+    CommConfig, Communicator, Device, Error, Host, LocalOnly, Place, Rank, Result, Signals, Sum,
+    SymmetricStrict, Transfers, Window, spmd, tag,
 };
 
 fn says(error: &Error, parts: &[&str]) {
@@ -250,6 +250,70 @@ fn buffers_can_be_registered() -> Result<()> {
     assert!(!kept.is_valid());
     Ok(())
 }
+
+fn registered<T>(place: Place<Host<T>>, transfers: Transfers) -> Result<Communicator<Host<T>>> {
+    let (seat, device) = place.into_parts();
+    let config = CommConfig::builder().transfers(transfers).build();
+    Communicator::builder().seat(seat).device(device).config(config).build().connect()
+}
+
+/// The host has one way for all memory. What GPUs refuse is refused here too.
+#[test]
+fn transfers_of_registered_memory() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = registered(place, Transfers::Registered)?;
+        let peer = comm.ring(1);
+        let mut window = comm.window::<u32>(64)?;
+        let mut buffer = comm.device().nccl_zeros::<u32>(64)?;
+        let mut plain = comm.device().zeros::<u32>(64)?;
+        let held = comm.register_buffer(&buffer.slice(8..40))?;
+        let _plain_too = comm.register_buffer(&plain)?;
+        window.copy_from(&[comm.rank().index() as u32 + 7; 64])?;
+        comm.group(|g| {
+            g.send(window.slice(0..32), peer)?;
+            g.recv(buffer.slice_mut(8..40), peer)
+        })?;
+        assert_eq!(buffer.to_vec()?[8..40], [peer.index() as u32 + 7; 32]);
+        for outcome in [
+            comm.group(|g| g.send(&plain, peer)),
+            comm.recv(&mut plain, peer),
+            comm.send(&buffer.slice(7..40), peer),
+            comm.send(&buffer.slice(8..41), peer),
+        ] {
+            let error = outcome.expect_err("it is not registered");
+            assert!(error.is_refusal() && matches!(error, Error::NotRegistered(_)), "{error}");
+            says(&error, &["memory that is not", "Transfers::Registered", "tests/windows.rs:"]);
+        }
+        // Collectives take any.
+        comm.all_reduce_in_place(&mut plain, Sum)?;
+        comm.deregister_buffer(held)?;
+        let outcome = comm.send(&buffer.slice(8..40), peer);
+        assert!(matches!(outcome, Err(Error::NotRegistered(_))));
+        Ok(())
+    })
+}
+
+#[test]
+fn the_ranks_choose_one_kind_of_transfers() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let choices = [Transfers::Any, Transfers::Registered];
+        let choice = choices[place.rank().index()];
+        let error = registered(place, choice).expect_err("they differ");
+        says(&error, &["are configured with `Transfers::Any` and `Transfers::Registered`"]);
+        Ok(())
+    })?;
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let choices = [Transfers::Any, Transfers::Registered];
+        let config = CommConfig::builder().transfers(choices[comm.rank().index()]).build();
+        let child = comm.split_with::<Child>(0, 0, config);
+        let error = child.map(drop).expect_err("they differ");
+        says(&error, &["configure it with `Transfers::Any` and `Transfers::Registered`"]);
+        comm.finish()
+    })
+}
+
+tag!(Child);
 
 /// A struct that owns a communicator and its windows.
 struct Halo<D: Device> {

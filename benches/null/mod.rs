@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::hint::black_box;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use typed_nccl::error::Site;
@@ -396,11 +397,19 @@ unsafe impl Windows for NullBackend {
         world
     }
 
-    fn register_buffer(_: &NullComm, _: &Arc<Allocation<Self>>, _: usize) -> Result<Option<u64>> {
+    fn register_buffer(
+        _: &NullComm,
+        _: &Arc<Allocation<Self>>,
+        _: Range<usize>,
+    ) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    fn deregister_buffer(_: &NullComm, _: Option<u64>) -> Result<()> {
+    fn deregister_buffer(
+        _: &NullComm,
+        _: &Arc<Allocation<Self>>,
+        _: Option<u64>,
+    ) -> Result<()> {
         Ok(())
     }
 }

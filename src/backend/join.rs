@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Slot, Wire};
-use crate::communicator::{Health, Limits};
+use crate::communicator::{Health, Limits, Transfers};
 
 /// What a backend needs to join a communicator.
 pub struct Join {
@@ -24,6 +24,8 @@ pub struct Join {
     pub slots: Slot,
     /// Whether its children may share its resources.
     pub split_share: bool,
+    /// Which memory its transfers name.
+    pub transfers: Transfers,
     /// Where faults and pending errors of this rank's communicator go.
     pub health: Arc<Health>,
     /// How long joining may take.

@@ -1,5 +1,6 @@
 //! Windows and registered buffers.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Allocation, Backend, Lifecycle, WindowId};
@@ -44,21 +45,27 @@ pub unsafe trait Windows: Lifecycle {
     /// The ranks whose windows have addresses here.
     fn lsa_team(comm: &Self::Comm, world: Team) -> Team;
 
-    /// Registers memory for faster communication; NCCL's handle, if it keeps one.
+    /// Registers these bytes of an allocation for faster communication; NCCL's handle, if it keeps one.
     ///
     /// # Errors
-    /// It cannot be registered.
+    /// They cannot be registered.
     fn register_buffer(
         comm: &Self::Comm,
         allocation: &Arc<Allocation<Self>>,
-        bytes: usize,
+        bytes: Range<usize>,
     ) -> Result<Option<u64>>
     where
         Self: Backend;
 
-    /// Ends such a registration.
+    /// Ends such a registration. This rank's work with the memory is over.
     ///
     /// # Errors
     /// The backend reports one.
-    fn deregister_buffer(comm: &Self::Comm, handle: Option<u64>) -> Result<()>;
+    fn deregister_buffer(
+        comm: &Self::Comm,
+        allocation: &Arc<Allocation<Self>>,
+        handle: Option<u64>,
+    ) -> Result<()>
+    where
+        Self: Backend;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use typed_builder::TypedBuilder;
 
-use super::{Change, Stragglers, Watch};
+use super::{Change, Stragglers, Transfers, Watch};
 use crate::backend::Slot;
 use crate::wait::DEFAULT_DEADLINE;
 
@@ -38,6 +38,10 @@ pub struct CommConfig {
     /// `splitShare`, 2.18, which counts on the parent.
     #[builder(default = false)]
     pub split_share: bool,
+    /// Which memory sends and receives may name. All ranks choose the same. [`Transfers::Any`] unless
+    /// set; a child has a choice of its own, given to `split_with`.
+    #[builder(default)]
+    pub transfers: Transfers,
     /// What is done about ranks that are late, by this rank; each may choose its own.
     /// [`Stragglers::Wait`] unless set. It is looked at while this rank waits on the host, and when it asks
     /// for the communicator's health.

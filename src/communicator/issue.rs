@@ -2,9 +2,9 @@
 
 use std::slice;
 
-use super::{Core, On};
-use crate::backend::{Backend, Half, Op, Operations, RankOps, Refusal, Span};
-use crate::error::{Call, Error, OtherDevice, SelfTransfer, Site};
+use super::{Core, On, Transfers};
+use crate::backend::{Backend, Half, Op, Operations, RankOps, Refusal, Span, Transfer};
+use crate::error::{Call, Error, NotRegistered, OtherDevice, SelfTransfer, Site};
 use crate::memory::{Booking, Order, Uses};
 use crate::stream::StreamCore;
 use crate::{AsRank, Buffer, Device, Element, Rank, Result, World, trace};
@@ -109,7 +109,7 @@ impl<'a, B: Backend> Together<'_, 'a, B> {
     /// Fails if something is wrong with it.
     fn check(&self) -> Result<()> {
         self.core.comm()?;
-        self.core.other_device(self.stream, self.ops).map_or(Ok(()), Err)
+        self.core.misplaced(self.stream, self.ops).map_or(Ok(()), Err)
     }
 
     /// What the backend issues, after all earlier uses of the memory.
@@ -140,7 +140,7 @@ impl<B: Backend> Core<B> {
         refusals: &[Refusal],
     ) -> Result<()> {
         let comm = self.comm()?;
-        if let Some(error) = self.other_device(stream, ops) {
+        if let Some(error) = self.misplaced(stream, ops) {
             return Err(self.refuse(refusals, error));
         }
         self.catch_up(ops);
@@ -196,6 +196,31 @@ impl<B: Backend> Core<B> {
         if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
             self.resources.windows_written(stream);
         }
+    }
+
+    /// Why it cannot take these operands, which the types do not tell.
+    fn misplaced(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) -> Option<Error> {
+        self.other_device(stream, ops).or_else(|| self.unregistered(ops))
+    }
+
+    /// Memory that this communicator's transfers do not take. The other rank judges its own by the same
+    /// rule, which is the same on all ranks: so no message has one side registered and one that is not.
+    fn unregistered(&self, ops: &[Op<'_, B>]) -> Option<Error> {
+        if self.config.transfers == Transfers::Any {
+            return None;
+        }
+        ops.iter().find_map(|op| {
+            let Op::Transfer(Transfer { call, span, .. }) = op else { return None };
+            let bytes = span.offset()..span.offset() + call.bytes();
+            // NCCL looks at no memory where nothing is sent.
+            if bytes.is_empty() || self.resources.knows(span.allocation(), &bytes) {
+                return None;
+            }
+            let (operation, site) = (call.operation.name(), call.site);
+            let (name, is_nccls) = (self.health.name(), span.allocation().is_nccls());
+            let not_registered = NotRegistered { operation, name, is_nccls, site };
+            Some(Error::NotRegistered(Box::new(not_registered)))
+        })
     }
 
     /// Memory or a stream of another device, where the type does not tell.

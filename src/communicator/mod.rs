@@ -43,6 +43,7 @@ mod split;
 mod starting;
 mod state;
 mod suspend;
+mod transfers;
 mod unconsumed;
 mod values;
 mod wishes;
@@ -66,6 +67,7 @@ pub use state::{
     Suspended, Uninit,
 };
 pub use suspend::MemoryStats;
+pub use transfers::Transfers;
 pub use values::Agreed;
 pub use within::{Limit, Limits, Within};
 
@@ -77,7 +79,7 @@ pub(crate) use core::ended;
 pub(crate) use issue::Together;
 pub(crate) use leaving::{body, leave};
 pub(crate) use ready::Live;
-pub(crate) use resources::{Handle, Key, Made, Maker, Registered, Resources, Scalar, SharedLens};
+pub(crate) use resources::{Handle, Held, Key, Made, Maker, Registered, Resources, Scalar, SharedLens};
 
 use std::fmt;
 

@@ -151,6 +151,8 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
             <CudaBackend as Lifecycle>::drop_operator(comm, operator);
         }
         let mut buffers = held.buffers.into_iter();
-        buffers.try_for_each(|buffer| CudaBackend::deregister_buffer(comm, buffer.handle.get()))
+        buffers.try_for_each(|buffer| {
+            CudaBackend::deregister_buffer(comm, &buffer.allocation, buffer.handle.get())
+        })
     }
 }

@@ -366,7 +366,7 @@ impl<B: Backend> Core<B> {
             }
             .map(Again::Operator),
             Own::Buffer(held) => {
-                B::register_buffer(comm, &held.allocation, held.bytes).map(Again::Buffer)
+                B::register_buffer(comm, &held.allocation, held.bytes.clone()).map(Again::Buffer)
             }
         };
         self.resources.own().map(make).collect()

@@ -4,6 +4,7 @@
 //! communicator that made them and a slot in its table. They borrow nothing. Every use compares the
 //! stamp, so a resource of another communicator of the same name is an error, not a wild pointer.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -12,7 +13,7 @@ use crate::error::{Error, Site, Stale, WrongCommunicator};
 use crate::memory::Allocation;
 use crate::rank::Generation;
 use crate::stream::StreamCore;
-use crate::{DType, Result};
+use crate::{CftCounted, DType, GinOnly, Result, WindowKind};
 
 /// Which communicator (lineage) and which incarnation of it (generation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -103,7 +104,7 @@ pub(crate) enum Scalar<B: Backend> {
 /// A registered buffer: its memory, and what its handle sees.
 pub(crate) struct Held<B: Backend> {
     pub(crate) allocation: Arc<Allocation<B>>,
-    pub(crate) bytes: usize,
+    pub(crate) bytes: Range<usize>,
     pub(crate) handle: Arc<Handle>,
 }
 
@@ -258,7 +259,7 @@ impl<B: Backend> Resources<B> {
     pub(crate) fn add_buffer(
         &mut self,
         allocation: Arc<Allocation<B>>,
-        bytes: usize,
+        bytes: Range<usize>,
         handle: Option<u64>,
     ) -> (Key, Weak<Handle>) {
         let handle = Arc::new(Handle(Mutex::new(handle)));
@@ -314,13 +315,39 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// Takes a registered buffer out of the table.
-    pub(crate) fn take_buffer(&mut self, key: &Key) -> Result<Option<u64>> {
-        self.get(key, "buffer registration")?;
-        match self.free(key) {
-            Some(Resource::Buffer(held)) => Ok(held.handle.get()),
+    /// The registered buffer behind a key.
+    pub(crate) fn buffer(&self, key: &Key) -> Result<&Held<B>> {
+        match self.get(key, "buffer registration")? {
+            Resource::Buffer(held) => Ok(held),
             _ => Err(self.wrong_key(key, "buffer registration")),
         }
+    }
+
+    /// Takes a registered buffer out of the table.
+    pub(crate) fn take_buffer(&mut self, key: &Key) -> Result<Held<B>> {
+        self.buffer(key)?;
+        match self.free(key) {
+            Some(Resource::Buffer(held)) => Ok(held),
+            _ => Err(self.wrong_key(key, "buffer registration")),
+        }
+    }
+
+    /// Whether NCCL knows these bytes as registered with this communicator, and takes the same way for
+    /// them as for all memory of which this is so.
+    pub(crate) fn knows(&self, memory: &Arc<Allocation<B>>, bytes: &Range<usize>) -> bool {
+        let holds = |allocation, known: &Range<usize>| {
+            Arc::ptr_eq(allocation, memory) && known.start <= bytes.start && bytes.end <= known.end
+        };
+        self.slots.iter().any(|slot| match &slot.resource {
+            // What NCCL registers of windows for kernels alone is not documented.
+            Resource::Window(window) => {
+                let for_all = window.flags & (GinOnly::BITS | CftCounted::BITS) == 0;
+                for_all && holds(&window.allocation, &(0..window.bytes))
+            }
+            // Other memory NCCL takes no shorter way for, however it is registered.
+            Resource::Buffer(held) => memory.is_nccls() && holds(&held.allocation, &held.bytes),
+            Resource::Operator(_) | Resource::Lost(_) | Resource::Free => false,
+        })
     }
 
     fn free(&mut self, key: &Key) -> Option<Resource<B>> {

@@ -14,7 +14,7 @@ use super::late::Lateness;
 use super::leaving::leave;
 use super::lifecycle::Gone;
 use super::ready::Live;
-use super::{CommConfig, Core, Health, Limit, Limits};
+use super::{CommConfig, Core, Health, Limit, Limits, Transfers};
 use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Watcher};
 use crate::control::{self, Control, Exchange, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, InitFailed, Site, told};
@@ -78,6 +78,7 @@ struct Hello {
     name: String,
     slots: (u32, u32),
     split_share: bool,
+    transfers: Transfers,
     /// Those that the program gave, if it gave several: how many, and what tells lists apart.
     ids: Option<(u32, u64)>,
     /// What the communicator says of itself that the rank brings, if it brings one.
@@ -106,6 +107,7 @@ impl<W: World> Starting<W> {
             name: W::NAME.to_owned(),
             slots: (config.slots().context, config.slots().index),
             split_share: config.split_share,
+            transfers: config.transfers,
             ids,
             raw,
         };
@@ -240,6 +242,7 @@ impl<W: World> Starting<W> {
             name: W::NAME,
             slots: self.config.slots(),
             split_share: self.config.split_share,
+            transfers: self.config.transfers,
             health: self.health.clone(),
             deadline: self.config.deadline.max(limit.time),
             limits: self.limits.clone(),
@@ -474,6 +477,13 @@ fn agree(parts: &Parts) -> Result<()> {
         if hello.split_share != first.split_share {
             let why = "are configured with `split_share` and without; configure all ranks alike";
             return fail(vec![0, rank], why.to_owned());
+        }
+        if hello.transfers != first.transfers {
+            let (one, two) = (first.transfers, hello.transfers);
+            let why = format!(
+                "are configured with `Transfers::{one:?}` and `Transfers::{two:?}`; configure all ranks alike"
+            );
+            return fail(vec![0, rank], why);
         }
         if hello.ids != first.ids {
             let why = "give other ids; give all ranks the same ids, in the same order";

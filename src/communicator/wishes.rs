@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::CommConfig;
+use super::{CommConfig, Transfers};
 use super::starting::too_many;
 use crate::Rank;
 use crate::Result;
@@ -26,13 +26,16 @@ pub(super) struct Child {
     name: String,
     slots: (u32, u32),
     split_share: bool,
+    transfers: Transfers,
     borrows: bool,
 }
 
 impl Child {
     pub(super) fn new(name: &str, config: &CommConfig, borrows: bool) -> Self {
         let (name, slots) = (name.to_owned(), config.slots());
-        Self { name, slots: (slots.context, slots.index), split_share: config.split_share, borrows }
+        let slots = (slots.context, slots.index);
+        let CommConfig { split_share, transfers, .. } = *config;
+        Self { name, slots, split_share, transfers, borrows }
     }
 
     /// What the ranks of one child do that ask for these two; none if they ask for the same.
@@ -47,6 +50,10 @@ impl Child {
         }
         if self.split_share != other.split_share {
             return Some("configure it with `split_share` and without".to_owned());
+        }
+        if self.transfers != other.transfers {
+            let (one, two) = (self.transfers, other.transfers);
+            return Some(format!("configure it with `Transfers::{one:?}` and `Transfers::{two:?}`"));
         }
         (self != other).then(|| "call `split_shared` and `split`".to_owned())
     }

@@ -64,7 +64,9 @@ pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMi
 pub use site::Site;
 pub use submission::{BadSubmission, SubmissionFault};
 pub use unawaited::{Surplus, Unawaited};
-pub use window::{NoSuchSignal, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer};
+pub use window::{
+    NoSuchSignal, NotRegistered, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer,
+};
 
 /// How bad an error is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,6 +178,8 @@ errors! {
     NoSuchSignal(_) => Refusal,
     /// More signals to wait for than can be counted.
     TooManySignals(_) => Refusal,
+    /// A transfer of memory that its communicator's transfers do not take.
+    NotRegistered(_) => Refusal,
     /// A transfer of a rank with itself whose other half is not in the same group.
     SelfTransfer(_) => Refusal,
     /// A plan that cannot be bound as it is asked for.

@@ -141,3 +141,36 @@ impl fmt::Display for SelfTransfer {
         )
     }
 }
+
+/// A transfer of memory that is not registered, on a communicator whose transfers name registered memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotRegistered {
+    /// The method.
+    pub operation: &'static str,
+    /// The communicator's name.
+    pub name: &'static str,
+    /// Whether the memory could be registered for it: it is of NCCL's allocator.
+    pub is_nccls: bool,
+    /// Where.
+    pub site: Site,
+}
+
+impl fmt::Display for NotRegistered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, name, is_nccls, site } = self;
+        let (found, help) = match is_nccls {
+            true => (
+                "memory that is not registered with it",
+                "register all of it first, with `comm.register_buffer(&buffer)` or as a window",
+            ),
+            false => (
+                "memory that is not NCCL's",
+                "allocate it with `nccl_zeros` and register it with `comm.register_buffer(&buffer)`, or use a window",
+            ),
+        };
+        write!(
+            f,
+            "{operation}: {found} (at {site}), and the transfers of {name} are `Transfers::Registered`: the other rank counts on it; {help}; memory of any kind goes through a communicator with `Transfers::Any`, such as a child by `split_with`; {UNHARMED}"
+        )
+    }
+}

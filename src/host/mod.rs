@@ -12,6 +12,7 @@ mod moves;
 mod ranges;
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -446,12 +447,16 @@ unsafe impl Windows for HostBackend {
     fn register_buffer(
         _: &Member,
         allocation: &Arc<Allocation<Self>>,
-        _: usize,
+        bytes: Range<usize>,
     ) -> Result<Option<u64>> {
-        Ok(Some(allocation.block().start().addr() as u64))
+        Ok(Some((allocation.block().start().addr() + bytes.start) as u64))
     }
 
-    fn deregister_buffer(_: &Member, _: Option<u64>) -> Result<()> {
+    fn deregister_buffer(
+        _: &Member,
+        _: &Arc<Allocation<Self>>,
+        _: Option<u64>,
+    ) -> Result<()> {
         Ok(())
     }
 }

@@ -32,8 +32,8 @@ struct Spread<B: Streams> {
     sole: Option<Arc<StreamShared<B>>>,
     /// Uses by several streams; empty while there is a sole one.
     uses: Vec<Use<B>>,
-    /// The memory is in a window: there is never a sole stream.
-    in_window: bool,
+    /// How many windows the memory is in. While it is in any there is never a sole stream.
+    windows: u32,
 }
 
 struct Use<B: Streams> {
@@ -65,7 +65,7 @@ impl<B: Streams> Default for Order<B> {
             sole: AtomicU64::new(0),
             wrote: AtomicU64::new(0),
             used: AtomicU64::new(0),
-            spread: Mutex::new(Spread { sole: None, uses: Vec::new(), in_window: false }),
+            spread: Mutex::new(Spread { sole: None, uses: Vec::new(), windows: 0 }),
         }
     }
 }
@@ -182,10 +182,13 @@ impl<B: Streams> Order<B> {
         self.settle(&mut spread);
     }
 
-    /// The memory becomes a window's, or is one's no more: while it is, two threads book its uses.
+    /// The memory becomes a window's, or is no more: while it is any's, several threads book its uses.
     pub(crate) fn set_in_window(&self, in_window: bool) {
         let mut spread = self.spread();
-        spread.in_window = in_window;
+        spread.windows = match in_window {
+            true => spread.windows.saturating_add(1),
+            false => spread.windows.saturating_sub(1),
+        };
         self.settle(&mut spread);
     }
 
@@ -201,7 +204,7 @@ impl<B: Streams> Order<B> {
     pub(crate) fn forget(&self) {
         let mut spread = self.spread();
         // Another thread may have booked one since, where it is a window's.
-        if !spread.in_window {
+        if spread.windows == 0 {
             spread.uses.clear();
         }
         self.settle(&mut spread);
@@ -241,7 +244,7 @@ impl<B: Streams> Order<B> {
 
     /// Goes back to the fast side when one stream is left.
     fn settle(&self, spread: &mut Spread<B>) {
-        if !spread.in_window
+        if spread.windows == 0
             && spread.uses.len() == 1
             && let Some(only) = spread.uses.pop()
         {

@@ -7,8 +7,9 @@ use nccl_sys::{ncclRedOp_t, ncclResult_t};
 
 use super::comm::Comm;
 use super::values;
-use crate::ReductionName;
+use crate::{Rank, ReductionName};
 use crate::backend::{Collective, Half, Op, Span, Transfer};
+use crate::communicator::Transfers;
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{Call, CollectiveName, Error};
 
@@ -54,28 +55,39 @@ impl Comm {
         }
     }
 
-    /// Which operands of a collective are in windows of this communicator. NCCL chooses its kernels by
-    /// it, each rank for itself.
+    /// Which operands of a collective are in windows of this communicator, or registered with it. NCCL
+    /// chooses its way by it, each rank for itself.
     #[inline]
     pub(super) fn memory(&self, collective: &Collective<'_, CudaBackend>) -> u8 {
         let is_nccls = |span: &Span1<'_>| {
             span.as_ref().is_some_and(|span| span.allocation().block().is_nccls())
         };
         match is_nccls(&collective.send) || is_nccls(&collective.recv) {
-            true => self.windows_of(collective),
+            true => self.known_of(collective),
             false => 0,
         }
     }
 
     #[cold]
-    fn windows_of(&self, collective: &Collective<'_, CudaBackend>) -> u8 {
-        let rooted = collective.call.root.is_some();
+    fn known_of(&self, collective: &Collective<'_, CudaBackend>) -> u8 {
         let of = |span: &Span1<'_>, bit: u8| match span {
-            // Only the root has both: the others' side says nothing.
-            Some(span) if !rooted && self.is_window(span.allocation()) => bit,
+            Some(span) if self.is_known(span.allocation()) => bit,
             _ => 0,
         };
-        of(&collective.send, 1) | of(&collective.recv, 2)
+        let is_root = collective.call.root == Some(Rank::at(self.shared.rank));
+        match collective.name {
+            // They are transfers between the root's whole memory and the others' parts.
+            CollectiveName::Gather if is_root => of(&collective.recv, 1),
+            CollectiveName::Gather => of(&collective.send, 1),
+            CollectiveName::Scatter if is_root => of(&collective.send, 1),
+            CollectiveName::Scatter => of(&collective.recv, 1),
+            // Only the root has both: the others' side says nothing.
+            CollectiveName::Broadcast | CollectiveName::Reduce => 0,
+            CollectiveName::AllReduce
+            | CollectiveName::AllGather
+            | CollectiveName::ReduceScatter
+            | CollectiveName::AllToAll => of(&collective.send, 1) | of(&collective.recv, 2),
+        }
     }
 
     /// Collectives and transfers.
@@ -219,13 +231,29 @@ impl Comm {
         stream: &CudaStream,
         transfer: &Transfer<'_, CudaBackend>,
     ) -> Result<(), Failure> {
-        // Not the address that NCCL may know: the peer's memory may be of another kind.
-        let span = &transfer.span;
-        let address = span.allocation().block().aside(span.offset());
+        let address = self.named(&transfer.span);
         let peer = number(transfer.peer.0);
         match transfer.half {
             Half::SendTo => self.send(stream, transfer.call, address, peer),
             Half::RecvFrom => self.recv(stream, transfer.call, address, peer),
+        }
+    }
+
+    /// Where a transfer's memory is.
+    ///
+    /// NCCL waits for ever between memory that its communicator knows as registered and memory that it
+    /// does not, and each rank sees its own side only. The two sides of a message never differ: which
+    /// memory transfers name is compared when the communicator is made, so it is one on all ranks, and
+    /// * [`Transfers::Any`]: NCCL knows neither side. Memory of its allocator goes by a second address, which
+    ///   is never registered; plain memory is registered only where NCCL's transfers do not look for it,
+    ///   on all ranks alike (see `register_buffer`).
+    /// * [`Transfers::Registered`]: NCCL knows both sides. The typed layer refuses what is not in a window or
+    ///   a registration of this communicator's that spans the message, or is not of NCCL's allocator.
+    fn named(&self, span: &Span<'_, CudaBackend>) -> *mut c_void {
+        let block = span.allocation().block();
+        match self.transfers {
+            Transfers::Any => block.aside(span.offset()),
+            Transfers::Registered => block.at(span.offset()),
         }
     }
 

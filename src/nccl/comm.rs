@@ -22,7 +22,7 @@ use super::values::{self, Operator};
 use super::watch;
 use super::window::Windowed;
 use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Pace, Part, Slot, Streams};
-use crate::communicator::{Health, MemoryStats, Properties};
+use crate::communicator::{Health, MemoryStats, Properties, Transfers};
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::{Error, Surplus};
 use crate::{DType, Rank, Result};
@@ -128,6 +128,8 @@ pub struct Comm {
     pub(super) deadline: Duration,
     /// Whether NCCL has its children share its resources.
     pub(super) split_share: bool,
+    /// Which memory transfers name.
+    pub(super) transfers: Transfers,
     /// Whether another library made it.
     pub(super) is_adopted: bool,
     pub(super) shared: Arc<Shared>,
@@ -191,6 +193,7 @@ impl Comm {
             slots: join.slots,
             deadline: join.deadline,
             split_share: join.split_share,
+            transfers: join.transfers,
             is_adopted,
             shared,
             health: join.health,

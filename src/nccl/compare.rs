@@ -101,13 +101,13 @@ impl Family {
     }
 }
 
-/// Which operands of a rank's call are in windows.
+/// Which operands of a rank's call are in windows or registered.
 fn describe(rank: usize, memory: u8) -> String {
     let what = match memory {
-        0 => "no window",
-        1 => "what it sends in a window",
-        2 => "what it receives in a window",
-        _ => "both sides in windows",
+        0 => "neither in a window nor registered",
+        1 => "what it sends in a window or registered",
+        2 => "what it receives in a window or registered",
+        _ => "both sides in windows or registered",
     };
     format!("rank {rank}: {what}")
 }

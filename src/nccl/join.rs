@@ -10,9 +10,10 @@ use super::comm::Comm;
 use super::exit;
 use super::family::{self, Family};
 use super::making::{Made, Making, Wanted, number};
+use super::window::turned_off;
 use crate::Result;
 use crate::backend::{Join, Slot};
-use crate::communicator::Health;
+use crate::communicator::{Health, Transfers};
 use crate::cuda::Gpu;
 use crate::error::{Error, InitFailed};
 
@@ -38,12 +39,27 @@ pub(super) fn offers(nccl: &Nccl, slots: Slot) -> Result<()> {
     }
 }
 
+/// Whether NCCL registers memory, where transfers count on it.
+fn registers(nccl: &Nccl, transfers: Transfers) -> Result<()> {
+    if transfers == Transfers::Any {
+        return Ok(());
+    }
+    let missing = |missing| unsupported("`Transfers::Registered`", missing);
+    nccl.api.ncclCommRegister().map_err(missing)?;
+    let is = |name, off: &str| std::env::var_os(name).is_some_and(|value| value == off);
+    match is("NCCL_LOCAL_REGISTER", "0") || is("NCCL_P2P_USE_CUDA_MEMCPY", "1") {
+        true => Err(turned_off()),
+        false => Ok(()),
+    }
+}
+
 impl Joining {
     /// `from` is what makes it where it is a child, or has it where another library made it.
     pub(super) fn start(join: Join, from: Option<Making>) -> Result<Self> {
         let nccl = Nccl::load()?;
         let gpu = Gpu::open(join.ordinal)?;
         offers(nccl, join.slots)?;
+        registers(nccl, join.transfers)?;
         let family = Family::meet(nccl, &join, from.is_none())?;
         let rest = Rest { nccl, gpu, family, join };
         // From here on its drop leaves the family.

@@ -7,10 +7,10 @@ use std::sync::Weak;
 
 use super::{LsaPointers, Window, WindowKind};
 use crate::backend::Windows;
-use crate::communicator::{CanEnqueue, Handle, Key, State};
-use crate::error::Site;
+use crate::communicator::{CanEnqueue, Handle, Held, Key, State};
+use crate::error::{Error, OtherDevice, Site};
 use crate::rank::MOST;
-use crate::{AsRank, Buffer, Communicator, Device, Element, Rank, Result, World};
+use crate::{AsRank, Communicator, Device, Element, Rank, Readable, Result, World, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -111,42 +111,67 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(<Back<W> as Windows>::lsa_team(core.comm()?, self.world_team()))
     }
 
-    /// Registers a buffer for faster communication (`ncclCommRegister`, 2.19). Local, but all ranks
-    /// that use the buffer in an operation should have registered theirs. The memory stays alive
-    /// until [`deregister_buffer`](Self::deregister_buffer) or the communicator's end.
+    /// Registers memory for faster communication: a buffer or a view of one. Local: a rank registers what
+    /// it likes, in whatever order. The memory stays alive until
+    /// [`deregister_buffer`](Self::deregister_buffer) or the communicator's end. NCCL:
+    /// `ncclCommRegister`, 2.19.
     ///
-    /// On GPUs NCCL is asked for memory of its own only (`nccl_zeros` and its like): plain device
-    /// memory comes from a pool that NCCL cannot share between the GPUs of one process. The
-    /// registration then has no [handle](Registration::handle), and the buffer works as before.
+    /// What it is for:
+    /// * Sends and receives of a communicator made with [`Transfers::Registered`](crate::Transfers)
+    ///   go without a copy; with [`Transfers::Any`](crate::Transfers) they take no notice.
+    /// * Collectives may be faster. All ranks that take part must use registered memory, or none.
+    ///
+    /// NCCL has shorter ways for memory of its own allocator (`nccl_zeros` and its like), and, across a
+    /// network, for plain device memory too, which it would take for transfers as well: between nodes
+    /// plain memory is registered under `Transfers::Registered` only. Where NCCL is not asked, or keeps
+    /// nothing, the registration has no [handle](Registration::handle), and the memory works as before.
     ///
     /// # Errors
-    /// A poisoned communicator.
-    pub fn register_buffer<T: Element, M>(
-        &mut self,
-        buffer: &Buffer<T, W::Device, M>,
-    ) -> Result<Registration<W>>
+    /// A view past its buffer; memory of another device; a poisoned communicator.
+    /// [`Error::Unsupported`](crate::Error::Unsupported): under `Transfers::Registered`, NCCL registers
+    /// nothing.
+    #[track_caller]
+    pub fn register_buffer<A: Readable<W::Device>>(&mut self, memory: &A) -> Result<Registration<W>>
     where
         S: CanEnqueue,
     {
+        let site = Site::caller();
         let core = &mut S::live_mut(&mut self.body).core;
-        let bytes = buffer.len() * size_of::<T>();
-        let allocation = buffer.allocation();
-        let handle = <Back<W> as Windows>::register_buffer(core.comm()?, allocation, bytes)?;
+        let span = memory.span().map_err(|range| Error::BadRange(Box::new(range)))?;
+        let allocation = span.allocation();
+        let (found, needed, kind) = (allocation.ordinal(), core.ordinal, W::Device::KIND);
+        if found != needed {
+            let (operation, what) = ("register_buffer", "memory");
+            let other = OtherDevice { operation, what, kind, found, needed, site };
+            return Err(Error::OtherDevice(Box::new(other)));
+        }
+        let size = span.len() * memory.dtype().size();
+        let bytes = span.offset()..span.offset() + size;
+        let handle =
+            <Back<W> as Windows>::register_buffer(core.comm()?, allocation, bytes.clone())?;
         let (key, handle) = core.resources.add_buffer(allocation.clone(), bytes, handle);
-        Ok(Registration { bytes, handle, key, world: PhantomData })
+        Ok(Registration { bytes: size, handle, key, world: PhantomData })
     }
 
-    /// Ends the registration of a buffer (`ncclCommDeregister`). Local.
+    /// Ends the registration of memory, in whatever order. Local: the host waits for what this rank
+    /// enqueued to use the memory, within the communicator's deadline. NCCL: `ncclCommDeregister`, 2.19.
     ///
     /// # Errors
-    /// A registration of another communicator; a poisoned communicator.
+    /// A registration of another communicator; a poisoned communicator; a passed deadline, after which the
+    /// memory stays registered until the communicator's end.
+    #[track_caller]
     pub fn deregister_buffer(&mut self, registration: Registration<W>) -> Result<()>
     where
         S: CanEnqueue,
     {
+        let site = Site::caller();
         let core = &mut S::live_mut(&mut self.body).core;
-        let handle = core.resources.take_buffer(&registration.key)?;
-        <Back<W> as Windows>::deregister_buffer(core.comm()?, handle)
+        core.may_wait("deregister_buffer", site)?;
+        // A peer may be at it as long as this rank's own part is not over.
+        let order = &core.resources.buffer(&registration.key)?.allocation.order;
+        wait::until(&order.points(true)?, Some(core.within()), "deregister_buffer", site)?;
+        let Held { allocation, handle, .. } = core.resources.take_buffer(&registration.key)?;
+        <Back<W> as Windows>::deregister_buffer(core.comm()?, &allocation, handle.get())
     }
 }
 

@@ -40,6 +40,8 @@ mod raw;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod reasons;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod registered;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod signals;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod stuck;

@@ -143,6 +143,11 @@ pub(super) fn all() -> Vec<Arc<Family>> {
 }
 
 impl Family {
+    /// Whether all ranks are of this process.
+    pub(super) fn is_here(&self) -> bool {
+        self.remote.is_none()
+    }
+
     /// The family of this communicator. With `by_id` its first member asks NCCL for an id; where the
     /// members have families of their own, rank 0 does, and says how many there are.
     pub(super) fn meet(nccl: &Nccl, join: &Join, by_id: bool) -> Result<Arc<Self>> {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use nccl_sys::{
-    ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId, ncclWindow_t,
+    NCCL_UNIQUE_ID_BYTES, ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId, ncclWindow_t,
     ncclWindow_vidmem,
 };
 
@@ -19,6 +19,8 @@ const IN_PROGRESS: usize = 3;
 #[derive(Clone, Copy)]
 pub(crate) struct Communicator {
     pub(crate) rank: c_int,
+    /// What the ranks have in common; none of a child.
+    pub(crate) id: Option<[u8; NCCL_UNIQUE_ID_BYTES]>,
     pub(crate) count: c_int,
     pub(crate) device: c_int,
     pub(crate) asynchronous: ncclResult_t,
@@ -37,6 +39,7 @@ impl Communicator {
     pub(crate) fn new(rank: c_int, count: c_int, device: c_int) -> Self {
         Self {
             rank,
+            id: None,
             count,
             device,
             asynchronous: ncclResult_t::ncclSuccess,
@@ -201,7 +204,7 @@ impl State {
         let comm = comm.address();
         self.communicators.remove(&comm);
         self.members.remove(&comm);
-        self.registrations.retain(|_, owner| *owner != comm);
+        self.registrations.retain(|_, registration| registration.comm != comm);
         self.windows.retain(|_, window| window.comm != comm);
         self.operators.retain(|_, operator| operator.comm != comm);
         self.arriving.retain(|(owner, ..)| *owner != comm);

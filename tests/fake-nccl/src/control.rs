@@ -169,7 +169,7 @@ controls! {
         Live {
             communicators: communicators.len(),
             device_communicators: communicators.map(|communicator| communicator.on_device).sum(),
-            registrations: state.registrations.len(),
+            registrations: state.registrations.values().map(|one| one.count).sum(),
             windows: state.windows.len(),
             operators: state.operators.len(),
             allocations: state.allocations.len(),

@@ -27,6 +27,8 @@
 //! * A handle is looked up, never followed. One that is freed, of another copy or not a handle at all
 //!   is [`ncclInvalidArgument`](nccl_sys::ncclResult_t::ncclInvalidArgument), and
 //!   [misuse](Fake::misuse). Other pointers are null or what NCCL's contract says.
+//! * A transfer of more than 16 KiB with memory that is registered on one side only is misuse: NCCL hangs
+//!   in it. (Between children, and where data moves, it goes unnoticed.)
 //! * Structs with a `size` are read and written no further than that.
 //!
 //! Deliberately not here: ranks that meet. Every call returns at once, whatever the other ranks do;
@@ -61,6 +63,7 @@ mod fake;
 mod file;
 mod moves;
 mod pointer;
+mod registered;
 mod stamp;
 mod state;
 

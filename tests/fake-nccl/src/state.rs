@@ -12,6 +12,7 @@ use crate::books::{Communicator, List, Operator, Window};
 use crate::call::{Call, Value};
 use crate::moves::{self, Member};
 use crate::pointer::Place;
+use crate::registered::{Pairs, Registration};
 use crate::stamp;
 
 /// What a test has called before each call, with the function's name: its bytes, how many.
@@ -78,8 +79,10 @@ pub(crate) struct State {
     pub(crate) communicators: BTreeMap<usize, Communicator>,
     /// Those that move data.
     pub(crate) members: HashMap<usize, Arc<Member>>,
-    /// Plain registrations, and whose they are.
-    pub(crate) registrations: BTreeMap<usize, usize>,
+    /// Plain registrations.
+    pub(crate) registrations: BTreeMap<usize, Registration>,
+    /// Messages whose other sides have not come.
+    pub(crate) pairs: Pairs,
     pub(crate) windows: BTreeMap<usize, Window>,
     /// Windows of communicators that do not block: whose they are, and the handles that are still to come.
     pub(crate) arriving: Vec<(usize, Place<ncclWindow_t>, usize)>,
@@ -110,6 +113,7 @@ impl State {
             communicators: BTreeMap::new(),
             members: HashMap::new(),
             registrations: BTreeMap::new(),
+            pairs: Pairs::new(),
             windows: BTreeMap::new(),
             arriving: Vec::new(),
             operators: BTreeMap::new(),

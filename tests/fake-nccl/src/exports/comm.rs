@@ -50,6 +50,7 @@ fn join(
     }
     state.seat(ids, rank, count)?;
     if !moves::are_on() {
+        let joined = Communicator { id: Some(ids[0].to_bytes()), ..joined };
         return comm.put(state.enter(joined));
     }
     let ids = ids.iter().map(moves::Id::of).collect::<Result<Vec<_>, _>>()?;

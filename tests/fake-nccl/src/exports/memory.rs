@@ -60,19 +60,17 @@ exports! {
     ) -> ncclResult_t = |state| {
         state.live(comm)?;
         handle.needed()?;
-        let given = state.handle();
-        state.registrations.insert(given, comm.address());
+        let given = state.register(comm.address(), buff.address(), size);
         handle.put(pointer(given))
     };
 
     answer fn ncclCommDeregister(comm: ncclComm_t, handle: *mut c_void) -> ncclResult_t = |state| {
         state.live(comm)?;
         let handle = handle.address();
-        if state.registrations.get(&handle) != Some(&comm.address()) {
+        if !state.deregister(comm.address(), handle) {
             let words = format!("{handle:#x} is no registration of this communicator");
             return Err(Refusal::argument(words));
         }
-        state.registrations.remove(&handle);
         Ok(())
     };
 }

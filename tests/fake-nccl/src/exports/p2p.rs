@@ -31,8 +31,11 @@ exports! {
         comm: ncclComm_t,
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
-        let Some(member) = check(state, comm, datatype, peer)? else { return Ok(()) };
-        let bytes = count * moves::width(datatype);
+        let (member, bytes) = (check(state, comm, datatype, peer)?, count * moves::width(datatype));
+        let Some(member) = member else {
+            state.transfers(comm, peer, (sendbuff.address(), bytes), true);
+            return Ok(());
+        };
         let work = Work::Send(peer as usize, sendbuff.exposed(), bytes);
         moves::enqueue(state, &member, stream.exposed(), work)
     };
@@ -45,8 +48,11 @@ exports! {
         comm: ncclComm_t,
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
-        let Some(member) = check(state, comm, datatype, peer)? else { return Ok(()) };
-        let bytes = count * moves::width(datatype);
+        let (member, bytes) = (check(state, comm, datatype, peer)?, count * moves::width(datatype));
+        let Some(member) = member else {
+            state.transfers(comm, peer, (recvbuff.address(), bytes), false);
+            return Ok(());
+        };
         let work = Work::Recv(peer as usize, recvbuff.exposed(), bytes);
         moves::enqueue(state, &member, stream.exposed(), work)
     };
