@@ -405,11 +405,7 @@ unsafe impl Windows for NullBackend {
         Ok(None)
     }
 
-    fn deregister_buffer(
-        _: &NullComm,
-        _: &Arc<Allocation<Self>>,
-        _: Option<u64>,
-    ) -> Result<()> {
+    fn deregister_buffer(_: &NullComm, _: &Arc<Allocation<Self>>, _: Option<u64>) -> Result<()> {
         Ok(())
     }
 }

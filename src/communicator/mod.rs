@@ -79,7 +79,9 @@ pub(crate) use core::ended;
 pub(crate) use issue::Together;
 pub(crate) use leaving::{body, leave};
 pub(crate) use ready::Live;
-pub(crate) use resources::{Handle, Held, Key, Made, Maker, Registered, Resources, Scalar, SharedLens};
+pub(crate) use resources::{
+    Handle, Held, Key, Made, Maker, Registered, Resources, Scalar, SharedLens,
+};
 
 use std::fmt;
 

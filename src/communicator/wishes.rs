@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommConfig, Transfers};
 use super::starting::too_many;
+use super::{CommConfig, Transfers};
 use crate::Rank;
 use crate::Result;
 use crate::control::Parts;
@@ -53,7 +53,9 @@ impl Child {
         }
         if self.transfers != other.transfers {
             let (one, two) = (self.transfers, other.transfers);
-            return Some(format!("configure it with `Transfers::{one:?}` and `Transfers::{two:?}`"));
+            return Some(format!(
+                "configure it with `Transfers::{one:?}` and `Transfers::{two:?}`"
+            ));
         }
         (self != other).then(|| "call `split_shared` and `split`".to_owned())
     }

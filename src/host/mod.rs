@@ -452,11 +452,7 @@ unsafe impl Windows for HostBackend {
         Ok(Some((allocation.block().start().addr() + bytes.start) as u64))
     }
 
-    fn deregister_buffer(
-        _: &Member,
-        _: &Arc<Allocation<Self>>,
-        _: Option<u64>,
-    ) -> Result<()> {
+    fn deregister_buffer(_: &Member, _: &Arc<Allocation<Self>>, _: Option<u64>) -> Result<()> {
         Ok(())
     }
 }

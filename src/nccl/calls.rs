@@ -7,11 +7,11 @@ use nccl_sys::{ncclRedOp_t, ncclResult_t};
 
 use super::comm::Comm;
 use super::values;
-use crate::{Rank, ReductionName};
 use crate::backend::{Collective, Half, Op, Span, Transfer};
 use crate::communicator::Transfers;
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{Call, CollectiveName, Error};
+use crate::{Rank, ReductionName};
 
 pub(super) type Span1<'a> = Option<Span<'a, CudaBackend>>;
 

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use nccl_sys::Function::{ncclCommDeregister, ncclCommRegister, ncclRecv, ncclSend};
 use nccl_sys::ncclResult_t;
-use typed_nccl::{
-    CommConfig, Communicator, Cuda, Error, LocalOnly, Place, Result, Sum, Transfers,
-};
+use typed_nccl::{CommConfig, Communicator, Cuda, Error, LocalOnly, Place, Result, Sum, Transfers};
 
 use crate::common::{Wire, address, alone, calls, clear, connect, count, says};
 use crate::scenario::{NEWEST, cuda, nccl, on, release};

@@ -145,6 +145,9 @@ const TESTS: &[Test] = tests! {
     windows::windows_that_differ: 2, 60;
     windows::windows_and_buffers_mixed: 2, 60;
     windows::signals_need_a_window: 2, 60;
+    windows::registered_transfers: 2, 60;
+    windows::any_memory_meets_any_other: 2, 60;
+    windows::registrations_end_in_any_order: 2, 60;
     windows::addresses_of_peers: 1, 60;
     windows::an_abort_while_a_peer_waits_for_a_signal: 2, 60;
     windows::a_refused_put_is_told_to_who_waits: 2, 40;

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    CommConfig, Communicator, Cuda, Error, LocalOnly, NcclVersion, Result, Signals, Sum, library,
-    tag,
+    CommConfig, Communicator, Cuda, Error, LocalOnly, NcclVersion, Result, Signals, Sum, Transfers,
+    library, tag,
 };
 
 use crate::common::{connect, ranks, says, seconds, soon};
@@ -229,6 +229,125 @@ pub(crate) fn windows_and_buffers_mixed() -> Result<()> {
         comm.finish()
     })
     .map(drop)
+}
+
+/// The numbers that rank `rank` sends in a turn.
+fn numbers(rank: usize, turn: usize, n: usize) -> Vec<u32> {
+    (0..n).map(|i| (i * 7 + turn * 1000 + rank) as u32).collect()
+}
+
+/// Windows and registered buffers, without a copy; parts of them; before and after other operations.
+pub(crate) fn registered_transfers() -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let (seat, device) = place.into_parts();
+        let config = CommConfig::builder().deadline(seconds(10));
+        let config = config.transfers(Transfers::Registered).build();
+        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        let mut comm = comm.connect()?;
+        let (rank, peer, len) = (comm.rank().index(), comm.ring(1), 1 << 20);
+        let mut window = comm.window::<u32>(len)?;
+        let local = comm.device().nccl_zeros::<u32>(len)?;
+        let mut local = comm.register_window_as(local, LocalOnly)?;
+        let mut buffer = comm.device().nccl_zeros::<u32>(2 * len)?;
+        let plain = comm.device().zeros::<u32>(len)?;
+        let part = len / 2..len / 2 + len;
+        let held = comm.register_buffer(&buffer.slice(part.clone()))?;
+        assert!(held.handle().is_some());
+        for (turn, n) in [1, 1000, 12_000, 65_536, len].into_iter().enumerate() {
+            let sent = numbers(rank, turn, n);
+            let expected = numbers(peer.index(), turn, n);
+            let inside = part.start + 5..part.start + 5 + n.min(len - 5);
+            window.slice_mut(0..n).copy_from(&sent)?;
+            comm.group(|g| {
+                g.send(window.slice(0..n), peer)?;
+                g.recv(local.slice_mut(0..n), peer)
+            })?;
+            comm.all_reduce(&plain, &mut window, Sum)?;
+            assert_eq!(local.slice(0..n).to_vec()?, expected);
+            comm.group(|g| {
+                g.send(local.slice(0..inside.len()), peer)?;
+                g.recv(buffer.slice_mut(inside.clone()), peer)
+            })?;
+            // What came from here comes back.
+            assert_eq!(buffer.slice(inside.clone()).to_vec()?, sent[..inside.len()]);
+        }
+        comm.deregister_buffer(held)?;
+        comm.close(local)?;
+        comm.barrier()?;
+        if rank == 0 {
+            let error = comm.send(&plain, peer).expect_err("it is not registered");
+            says(&error, &["Transfers::Registered", "nccl_zeros"]);
+        } else {
+            // Whether it has heard of that yet or not.
+            let _ = comm.recv(&mut window, peer).and_then(|()| window.to_vec().map(drop));
+        }
+        Ok(())
+    })
+    .map(drop)
+}
+
+/// Windows, registered buffers, NCCL's memory that is not registered, and plain memory.
+pub(crate) fn any_memory_meets_any_other() -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 10)?;
+        let (first, peer, len) = (comm.rank().index() == 0, comm.ring(1), 1 << 18);
+        let mut window = comm.window::<u32>(len)?;
+        let mut kept = comm.device().nccl_zeros::<u32>(len)?;
+        let mut nccls = comm.device().nccl_zeros::<u32>(len)?;
+        let mut plain = comm.device().zeros::<u32>(len)?;
+        let mut known = comm.device().zeros::<u32>(len)?;
+        let _kept = [comm.register_buffer(&kept)?, comm.register_buffer(&known)?];
+        let mut all = [
+            window.local_mut(),
+            kept.slice_mut(0..len),
+            nccls.slice_mut(0..len),
+            plain.slice_mut(0..len),
+            known.slice_mut(0..len),
+        ];
+        for turn in 0..all.len() * all.len() {
+            let (from, to) = (turn / all.len(), turn % all.len());
+            let sent = numbers(0, turn, len);
+            if first {
+                all[from].copy_from(&sent)?;
+                comm.send(&all[from], peer)?;
+            } else {
+                comm.recv(&mut all[to], peer)?;
+                assert_eq!(all[to].to_vec()?, sent, "turn {turn}");
+            }
+        }
+        comm.finish()
+    })
+    .map(drop)
+}
+
+pub(crate) fn registrations_end_in_any_order() -> Result<()> {
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
+        Cuda::spmd(ranks()?, |place| {
+            let mut comm = connect(place, 30)?;
+            let mut x = comm.device().nccl_zeros::<f32>(1 << 20)?;
+            let plain = comm.device().zeros::<f32>(10)?;
+            let (window, closing) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+            let operator = comm.pre_mul_sum(0.5_f32)?;
+            let mut held = [
+                Some(comm.register_buffer(&x)?),
+                Some(comm.register_buffer(&x.slice(0..10))?),
+                Some(comm.register_buffer(&x.slice(1000..100_000))?),
+                Some(comm.register_buffer(&plain)?),
+            ];
+            comm.all_reduce_in_place(&mut x, &operator)?;
+            for index in order {
+                comm.deregister_buffer(held[index].take().expect("once"))?;
+                // The ranks' memory is of one kind, or the operation would not end.
+                comm.all_reduce_in_place(&mut x, Sum)?;
+            }
+            drop((window, operator, comm.register_buffer(&x)?));
+            comm.close(closing)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            drop(x);
+            comm.finish()
+        })?;
+    }
+    Ok(())
 }
 
 /// Rank 0 refuses a put past the end of a window, and then does `then`; rank 1 waits for its signal.

@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use nccl_sys::{
-    NCCL_UNIQUE_ID_BYTES, ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId, ncclWindow_t,
-    ncclWindow_vidmem,
+    NCCL_UNIQUE_ID_BYTES, ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId,
+    ncclWindow_t, ncclWindow_vidmem,
 };
 
 use crate::moves::{Member, Operation, Reach};

@@ -43,9 +43,8 @@ impl State {
     pub(crate) fn register(&mut self, comm: usize, start: usize, bytes: usize) -> usize {
         let end = (start + bytes).next_multiple_of(PAGE);
         let start = start / PAGE * PAGE;
-        let holds = |known: &Registration| {
-            known.comm == comm && known.start <= start && end <= known.end
-        };
+        let holds =
+            |known: &Registration| known.comm == comm && known.start <= start && end <= known.end;
         if let Some((handle, known)) = self.registrations.iter_mut().find(|(_, one)| holds(one)) {
             known.count += 1;
             return *handle;
@@ -73,9 +72,8 @@ impl State {
         let is_nccls = |(at, layout): (&usize, &std::alloc::Layout)| {
             (*at..*at + layout.size()).contains(&start)
         };
-        let known = |of: usize, from: usize, to: usize| {
-            of == comm && from <= start && start + bytes <= to
-        };
+        let known =
+            |of: usize, from: usize, to: usize| of == comm && from <= start && start + bytes <= to;
         let windows = || self.windows.values();
         self.allocations.iter().any(is_nccls)
             && (self.registrations.values().any(|one| known(one.comm, one.start, one.end))
