@@ -84,7 +84,7 @@ pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, NcclVersion, Result};
 pub use float8::{F8E4M3, F8E5M2};
-pub use group::Group;
+pub use group::{Group, Grouped, group};
 pub use half::{bf16, f16};
 pub use memory::{
     Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, Lend, MemoryKind, NcclMem,

@@ -5,7 +5,7 @@ use crate::backend::{Op, Refusal};
 use crate::collectives::Draft;
 use crate::communicator::On;
 use crate::error::Site;
-use crate::group::Group;
+use crate::group::{Group, Refuse, issue_all};
 use crate::memory::SameDtype;
 use crate::{AsRank, Buffer, Device, Element, ReduceOp, Result, World};
 
@@ -123,9 +123,9 @@ impl<W: World> Clique<W> {
         let groups = members.map(|(member, buf)| {
             let mut group = Group::new(member.here());
             let op = draft(Draft::new(group.on.core, T::DTYPE, site), &group.on, buf);
-            group.record(Refusal::Collective, op).map(|()| group)
+            group.record(Refusal::Collective, op).map(|()| group.into_part())
         });
-        Group::issue_all(groups.collect::<Result<_>>()?)
+        issue_all(groups.collect::<Result<_>>()?, Refuse::EveryRank)
     }
 
     fn both<'e, T: Element, U: Element, M, N>(
@@ -146,8 +146,8 @@ impl<W: World> Clique<W> {
         let groups = members.map(|((member, send), recv)| {
             let mut group = Group::new(member.here());
             let op = draft(Draft::new(group.on.core, T::DTYPE, site), &group.on, send, recv);
-            group.record(Refusal::Collective, op).map(|()| group)
+            group.record(Refusal::Collective, op).map(|()| group.into_part())
         });
-        Group::issue_all(groups.collect::<Result<_>>()?)
+        issue_all(groups.collect::<Result<_>>()?, Refuse::EveryRank)
     }
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::communicator::Limit;
 use crate::error::{Deadline, Error, OtherClique, Site};
-use crate::group::Group;
+use crate::group::{Group, Refuse, issue_all};
 use crate::{
     Buffer, CommConfig, Communicator, Device, DeviceFamily, Element, Label, Rank, Result, Seat,
     World,
@@ -186,10 +186,10 @@ impl<W: World> Clique<W> {
                 let lane = Lane::new(member.rank(), size, ordinal, Some(&mut group));
                 failed = record(lane, part).err();
             }
-            groups.push(group);
+            groups.push(group.into_part());
         }
         match failed {
-            None => Group::issue_all(groups),
+            None => issue_all(groups, Refuse::EveryRank),
             // No rank has called anything, so they are in step.
             Some(error) => Err(error),
         }

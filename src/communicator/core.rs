@@ -135,6 +135,11 @@ impl<B: Backend> Core<B> {
         Error::StaleRank(Box::new(stale))
     }
 
+    /// Where it stands among the communicators of a group: the same on all ranks.
+    pub(crate) fn order(&self) -> u64 {
+        self.control.as_ref().map_or(0, Control::id)
+    }
+
     pub(crate) fn control(&self) -> Result<&Control> {
         self.control.as_ref().ok_or_else(|| ended(&self.health))
     }

@@ -60,27 +60,6 @@ impl<W: World> On<'_, W> {
         self.core.issue(self.stream, ops, refusals)
     }
 
-    /// Refuses transfers of this rank with itself that lack their other half in the group, for which NCCL
-    /// waits for ever, or whose halves differ in length, which it does not compare.
-    pub(crate) fn self_transfers(&self, ops: &[Op<'_, Back<W>>]) -> Result<()> {
-        let of = |half: Half| {
-            ops.iter().filter_map(move |op| match op {
-                Op::Transfer(t) if t.peer == self.core.rank && t.half == half => Some(t.call.count),
-                _ => None,
-            })
-        };
-        if of(Half::SendTo).eq(of(Half::RecvFrom)) {
-            return Ok(());
-        }
-        let site = ops.iter().map(Op::call).next().map_or_else(Site::caller, |call| call.site);
-        Err(Error::SelfTransfer(Box::new(SelfTransfer {
-            rank: self.core.own(),
-            sends: of(Half::SendTo).collect(),
-            recvs: of(Half::RecvFrom).collect(),
-            site,
-        })))
-    }
-
     /// A new buffer on the root, none elsewhere. A root out of range is left to the operation.
     #[track_caller]
     pub(crate) fn on_root<T: Element>(
@@ -98,7 +77,7 @@ impl<W: World> On<'_, W> {
     }
 }
 
-/// One rank's operations among those of several ranks of a thread.
+/// One communicator's operations among those that a thread issues together.
 pub(crate) struct Together<'p, 'a, B: Backend> {
     pub(crate) core: &'p Core<B>,
     pub(crate) stream: &'p StreamCore<B>,
@@ -106,9 +85,10 @@ pub(crate) struct Together<'p, 'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Together<'_, 'a, B> {
-    /// Fails if something is wrong with it.
-    fn check(&self) -> Result<()> {
+    /// Fails if the communicator cannot issue them.
+    pub(crate) fn check(&self) -> Result<()> {
         self.core.comm()?;
+        self.core.self_transfers(self.ops)?;
         self.core.misplaced(self.stream, self.ops).map_or(Ok(()), Err)
     }
 
@@ -155,25 +135,45 @@ impl<B: Backend> Core<B> {
         issued
     }
 
-    /// Issues the operations of several ranks of this thread together.
+    /// Issues what has been checked, of several communicators as one.
     pub(crate) fn issue_together(parts: &mut [Together<'_, '_, B>]) -> Result<()> {
-        let checked = parts.iter().try_for_each(Together::check);
-        if checked.is_ok() {
-            parts.iter_mut().for_each(|part| part.core.catch_up(part.ops));
-        }
+        parts.iter_mut().for_each(|part| part.core.catch_up(part.ops));
         let parts = &*parts;
         let _spans = trace::enqueue_all(parts.iter().map(|part| (part.core, &*part.ops)));
-        let booked: Result<_> = checked.and_then(|()| parts.iter().map(Together::book).collect());
-        // If not, no rank has called anything, so they are in step.
-        let booked: Vec<_> = booked?;
-        let (ready, bookings): (Vec<_>, Vec<_>) = booked.into_iter().unzip();
-        // SAFETY: as in `issue`, for each rank.
+        let booked: Result<Vec<_>> = parts.iter().map(Together::book).collect();
+        // A device or a communicator failed just now: the other communicators' ranks would wait.
+        let booked = booked.inspect_err(|error| {
+            parts.iter().for_each(|part| part.core.health.fail(error.clone()));
+        });
+        let (ready, bookings): (Vec<_>, Vec<_>) = booked?.into_iter().unzip();
+        // SAFETY: as in `issue`, for each communicator.
         let issued = unsafe { B::issue_together(&ready) };
         drop(bookings);
         for Together { core, stream, ops, .. } in parts {
             core.issued(stream, ops);
         }
         issued
+    }
+
+    /// Refuses transfers of this rank with itself that lack their other half in the group, for which NCCL
+    /// waits for ever, or whose halves differ in length, which it does not compare.
+    pub(crate) fn self_transfers(&self, ops: &[Op<'_, B>]) -> Result<()> {
+        let of = |half: Half| {
+            ops.iter().filter_map(move |op| match op {
+                Op::Transfer(t) if t.peer == self.rank && t.half == half => Some(t.call.count),
+                _ => None,
+            })
+        };
+        if of(Half::SendTo).eq(of(Half::RecvFrom)) {
+            return Ok(());
+        }
+        let site = ops.iter().map(Op::call).next().map_or_else(Site::caller, |call| call.site);
+        Err(Error::SelfTransfer(Box::new(SelfTransfer {
+            rank: self.own(),
+            sends: of(Half::SendTo).collect(),
+            recvs: of(Half::RecvFrom).collect(),
+            site,
+        })))
     }
 
     /// Orders the memory of operations after its earlier uses.

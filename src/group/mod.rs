@@ -10,8 +10,14 @@
 //! collectives, then the transfers, which all proceed together. An operation must not depend on
 //! another of its own group; the borrows see to it for buffers.
 
+mod several;
+
+pub use several::{Grouped, group};
+
+pub(crate) use several::{Part, Refuse, issue_all};
+
 use crate::backend::{Backend, Op, Refusal};
-use crate::communicator::{CanEnqueue, Core, On, State, Together};
+use crate::communicator::{CanEnqueue, Health, On, State};
 use crate::error::{Aborted, Error, Site};
 use crate::{Communicator, Device, Rank, Result, Stream, World, unwind};
 
@@ -93,7 +99,7 @@ impl<'e, W: World> Group<'e, W> {
 
     /// Why it cannot be issued, if it cannot.
     fn check(&mut self) -> Result<()> {
-        self.error.take().map_or_else(|| self.on.self_transfers(&self.lists.ops), Err)
+        self.error.take().map_or_else(|| self.on.core.self_transfers(&self.lists.ops), Err)
     }
 
     /// Books all of it as refused.
@@ -123,29 +129,10 @@ impl<'e, W: World> Group<'e, W> {
         }
     }
 
-    /// Validates the groups of several ranks of this thread, then issues all of them, or none.
-    pub(crate) fn issue_all(mut groups: Vec<Self>) -> Result<()> {
-        match groups.iter_mut().try_for_each(Self::check) {
-            Ok(()) => {
-                let mut parts: Vec<_> = groups
-                    .iter_mut()
-                    .filter(|group| !group.lists.ops.is_empty())
-                    .map(|Self { on, lists, .. }| Together {
-                        core: on.core,
-                        stream: on.stream,
-                        ops: &mut lists.ops,
-                    })
-                    .collect();
-                let issued = Core::issue_together(&mut parts);
-                drop(parts);
-                for Self { on, lists, .. } in groups {
-                    on.core.keep_lists(lists);
-                }
-                issued
-            }
-            // No rank has called anything, so they are in step.
-            Err(error) => Err(error),
-        }
+    /// The same without its world.
+    pub(crate) fn into_part(self) -> Part<'e, <W::Device as Device>::Backend> {
+        let Self { on, lists, error } = self;
+        Part { core: on.core, stream: on.stream, lists, error }
     }
 }
 
@@ -208,22 +195,33 @@ fn run<'e, W: World, R, E: From<Error>>(
     site: Site,
 ) -> Result<R, E> {
     let (core, mut group) = (on.core, Group::new(on));
-    // What it would have recorded is not known: the ranks cannot stay in step. A group that another one
-    // was swapped for takes that one's communicator along.
-    let give_up = |group: &Group<'e, W>, why: String| {
-        for core in [core, group.on.core] {
-            let aborted = Aborted { why: why.clone(), by: core.own(), at: site };
-            core.health.fail(Error::Aborted(Box::new(aborted)));
-        }
-    };
-    let recorded = unwind::catch(|| record(&mut group)).unwrap_or_else(|panic| {
-        give_up(&group, format!("the closure of a group panicked: {}", panic.message()));
-        panic.resume()
-    });
-    let value = recorded.inspect_err(|_| {
-        let why = "the closure of a group returned an error, and nothing of the group was sent";
-        give_up(&group, why.to_owned());
-    })?;
+    // A group that another one was swapped for takes that one's communicator along.
+    let value = recorded(&mut group, record, site, |group| [&*core.health, &group.on.core.health])?;
     group.issue()?;
     Ok(value)
+}
+
+/// Has the closure record. What one that fails would have recorded is not known: the ranks cannot stay
+/// in step, and its communicators are given up.
+fn recorded<'e, G, R, E, C: IntoIterator<Item = &'e Health>>(
+    groups: &mut G,
+    record: impl FnOnce(&mut G) -> Result<R, E>,
+    site: Site,
+    healths: impl Fn(&G) -> C,
+) -> Result<R, E> {
+    let give_up = |groups: &G, why: String| {
+        for health in healths(groups) {
+            let by = health.generation().of(health.rank());
+            let aborted = Aborted { why: why.clone(), by, at: site };
+            health.fail(Error::Aborted(Box::new(aborted)));
+        }
+    };
+    let outcome = unwind::catch(|| record(groups)).unwrap_or_else(|panic| {
+        give_up(groups, format!("the closure of a group panicked: {}", panic.message()));
+        panic.resume()
+    });
+    outcome.inspect_err(|_| {
+        let why = "the closure of a group returned an error, and nothing of the group was sent";
+        give_up(groups, why.to_owned());
+    })
 }

@@ -10,7 +10,7 @@ use super::one_sided::is_one_sided;
 use super::values;
 use crate::backend::{Half, Op, Operations, RankOps, Refusal};
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{CollectiveName, Error};
+use crate::error::{CollectiveName, Error, Unsupported};
 use crate::{ReductionName, Result};
 
 // SAFETY: NCCL reads and writes the spans that its functions document, which are those of `Op`, in
@@ -77,13 +77,9 @@ fn failed(comm: &Comm, failure: Failure) -> Error {
 /// Enqueues everything as one group.
 fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     // What NCCL, as it is loaded, cannot do is known before anything is called.
-    for RankOps { comm, ops, .. } in parts {
-        for op in *ops {
-            if let Err(error) = possible(comm, op) {
-                refuse_all(parts, &error);
-                return Err(error);
-            }
-        }
+    if let Err(error) = possible_together(parts) {
+        refuse_all(parts, &error);
+        return Err(error);
     }
     let Some(first) = parts.first() else { return Ok(()) };
     for RankOps { comm, ops, .. } in parts {
@@ -109,19 +105,24 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     }
     // A peer that ended before it could see these waits has poisoned the communicator by now; one that
     // ends later raises what they wait for.
-    for RankOps { comm, ops, .. } in parts {
-        if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
-            comm.health.check()?;
-        }
-    }
+    let waits = |part: &&RankOps<'_, '_, _>| part.ops.iter().any(|op| matches!(op, Op::Wait(_)));
+    let well = parts.iter().filter(waits).try_for_each(|part| part.comm.health.check());
     for RankOps { comm, .. } in parts {
         comm.recorder.cross();
     }
-    let outcome = call(first, parts);
+    let outcome = well.and_then(|()| call(first, parts));
     for RankOps { comm, .. } in parts {
         comm.recorder.cross();
     }
-    outcome
+    outcome.map_err(|error| poison_all(parts, error))
+}
+
+/// One failure drops a whole group, on every communicator in it. All have booked it, so none is in step
+/// with its other ranks. Gives the first cause.
+#[cold]
+fn poison_all(parts: &[RankOps<'_, '_, CudaBackend>], error: Error) -> Error {
+    let causes: Vec<_> = parts.iter().map(|part| part.comm.poison(error.clone())).collect();
+    causes.into_iter().next().unwrap_or(error)
 }
 
 /// Calls NCCL: one-sided operations one by one, in the order in which they were recorded, then the
@@ -157,15 +158,7 @@ fn call(
     // SAFETY: the group was started on this thread.
     let ended = unsafe { (nccl.group_end)() };
     let ended = nccl.check("ncclGroupEnd", Some(call), over(parts, ended));
-    // One failure drops the whole group, on every communicator in it.
-    outcome.and(ended).map_err(|error| {
-        let mut first = None;
-        for part in parts {
-            let cause = part.comm.poison(error.clone());
-            first.get_or_insert(cause);
-        }
-        first.unwrap_or(error)
-    })
+    outcome.and(ended)
 }
 
 /// What a group has come to. Communicators that do not block are done each by itself.
@@ -202,6 +195,23 @@ fn refusal(op: &Op<'_, CudaBackend>) -> Option<Refusal> {
         Op::Signal(signal) => Some(Refusal::Signal(signal.peer, signal.slot)),
         Op::Wait(_) => None,
     }
+}
+
+/// Whether the loaded NCCL has what all operations need, and takes their communicators together.
+fn possible_together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
+    // Whether a group blocks is decided by one of its communicators: another one that does not block
+    // would not know that it is over.
+    if parts.len() > 1 && parts.iter().any(|part| part.comm.is_adopted) {
+        return Err(Error::Unsupported(Box::new(Unsupported {
+            what: "a group of several communicators".to_owned(),
+            needs: "communicators that were made here".to_owned(),
+            found: "another library made one of them, which may not block: group it alone"
+                .to_owned(),
+        })));
+    }
+    let all =
+        |part: &RankOps<'_, '_, _>| part.ops.iter().try_for_each(|op| possible(part.comm, op));
+    parts.iter().try_for_each(all)
 }
 
 /// Whether the loaded NCCL has what an operation needs.

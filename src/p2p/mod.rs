@@ -71,7 +71,7 @@ impl<W: World> On<'_, W> {
     ) -> Result<()> {
         let refusal = refusals(half, peer, self.core);
         let checked = draft.and_then(|op| {
-            self.self_transfers(std::slice::from_ref(&op))?;
+            self.core.self_transfers(std::slice::from_ref(&op))?;
             Ok(op)
         });
         match (checked, &refusal) {

@@ -9,7 +9,7 @@ use fake_nccl::{Call, Value};
 use nccl_sys::Function;
 use typed_nccl::{
     AnyDevice, Buffer, CommConfig, Communicator, Cuda, Element, Error, Place, Result, Seat, Stream,
-    Sum,
+    Sum, World,
 };
 
 use crate::scenario::{cuda, nccl};
@@ -134,7 +134,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// Of a communicator, on the thread that uses it.
-    pub(crate) fn of<T>(comm: &Communicator<Cuda<T>>) -> Result<Self> {
+    pub(crate) fn of<T, W: World<Device = Cuda<T>>>(comm: &Communicator<W>) -> Result<Self> {
         let mut probe = comm.device().zeros::<u8>(1)?;
         let place = address(comm.stream(), &probe)?;
         comm.all_reduce_in_place(&mut probe, Sum)?;

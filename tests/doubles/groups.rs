@@ -8,7 +8,7 @@ use nccl_sys::Function::{
 };
 use nccl_sys::ncclResult_t;
 use typed_nccl::error::SizeVariable;
-use typed_nccl::{AnyDevice, Clique, Communicator, Cuda, Error, Max, Result, Sum};
+use typed_nccl::{AnyDevice, Clique, Communicator, Cuda, Error, Max, Result, Sum, group, tag};
 
 use crate::common::{Wire, address, alone, assert_silent, calls, clear, count, handle, says};
 use crate::scenario::{NEWEST, cuda, nccl, on};
@@ -278,6 +278,86 @@ fn a_call_that_nccl_refuses_in_a_clique() {
             assert_eq!(nccl().called(), []);
             assert!(clique.finish().is_err());
             assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (2, 0));
+        }
+        Ok(())
+    });
+}
+
+tag!(Rows, Cols);
+
+/// Two children of one communicator, of one rank each.
+fn two() -> Result<(
+    Communicator<Cuda<AnyDevice>>,
+    Communicator<Rows<Cuda<AnyDevice>>>,
+    Communicator<Cols<Cuda<AnyDevice>>>,
+)> {
+    let mut comm = alone()?;
+    let (rows, cols) = (comm.split::<Rows>(0, 0)?, comm.split::<Cols>(0, 0)?);
+    Ok((comm, rows, cols))
+}
+
+#[test]
+fn several_communicators_are_one_launch() {
+    on(NEWEST, || {
+        let (comm, mut rows, mut cols) = two()?;
+        let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+        let mut z = comm.device().zeros::<f32>(8)?;
+        let other = comm.device().stream()?;
+        let wires = [Wire::of(&rows)?, Wire::of(&cols)?];
+        let streams = [handle(rows.stream())?, handle(&other)?];
+        clear();
+        group((&mut rows, (&mut cols, &other)), |(rows, cols)| {
+            rows.all_reduce_in_place(&mut y, Sum)?;
+            cols.broadcast_in_place(&mut z, 0)?;
+            rows.send(&x, 0)?;
+            Ok::<_, Error>(())
+        })
+        .expect_err("half of a transfer with itself");
+        assert_silent("a group that is refused");
+        group((&mut rows, (&mut cols, &other)), |(rows, cols)| {
+            cols.broadcast_in_place(&mut z, 0)?;
+            rows.all_reduce_in_place(&mut y, Sum)
+        })?;
+        let calls = nccl().log();
+        let called: Vec<_> = calls.iter().map(|call| call.function).collect();
+        // In one order on all ranks, whichever is named first.
+        assert_eq!(called, [ncclGroupStart, ncclAllReduce, ncclBroadcast, ncclGroupEnd]);
+        for (call, (wire, stream)) in calls[1..3].iter().zip(wires.iter().zip(streams)) {
+            assert_eq!(call.pointer("comm") as u64, wire.comm);
+            assert_eq!(call.pointer("stream") as u64, stream);
+        }
+        // One with nothing to do is none of it.
+        clear();
+        group((&mut rows, &mut cols), |(rows, _)| rows.all_reduce_in_place(&mut y, Sum))?;
+        assert_eq!(nccl().called(), [ncclAllReduce]);
+        rows.finish()?;
+        cols.finish()?;
+        comm.finish()
+    });
+}
+
+/// NCCL drops a group on every communicator in it; so does what fails before, once a part is booked.
+#[test]
+fn a_failure_takes_every_communicator_of_the_group() {
+    on(NEWEST, || {
+        for (function, ends) in [(ncclBroadcast, 1), (ncclGroupStart, 0), (ncclGroupEnd, 1)] {
+            let (comm, mut rows, mut cols) = two()?;
+            let (mut y, mut z) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
+            clear();
+            nccl().fail(function, ncclResult_t::ncclInternalError);
+            let outcome = group((&mut rows, &mut cols), |(rows, cols)| {
+                rows.all_reduce_in_place(&mut y, Sum)?;
+                cols.broadcast_in_place(&mut z, 0)
+            });
+            let name = function.to_string();
+            assert_error!(outcome, NcclFailed, name, "groups.rs:");
+            assert_eq!(count(ncclGroupEnd), ends);
+            assert_error!(rows.health(), NcclFailed, name);
+            assert_error!(cols.health(), NcclFailed, name);
+            comm.health()?;
+            rows.abort();
+            cols.abort();
+            comm.finish()?;
         }
         Ok(())
     });

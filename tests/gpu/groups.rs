@@ -1,8 +1,8 @@
 //! Groups: every operation that they record, on memory that is compared.
 
-use typed_nccl::{Cuda, Result, Root, Signals, Sum};
+use typed_nccl::{Cuda, Result, Root, Signals, Sum, group, tag};
 
-use crate::common::{connect, ranks};
+use crate::common::{connect, ranks, says};
 use crate::windows::one_sided;
 
 /// Lengths that differ, apart and in place, alone, on another stream and in a group.
@@ -85,6 +85,81 @@ pub(crate) fn rooted_and_slots() -> Result<()> {
             assert_eq!(all.to_vec()?, (0..ranks as u32).map(|r| 7 * r).collect::<Vec<_>>());
         }
         comm.finish()
+    })
+    .map(drop)
+}
+
+tag!(Rows, Cols, Pair);
+
+/// Two communicators of one launch: on the same GPUs, on one stream and on two, named in either order.
+pub(crate) fn several_communicators() -> Result<()> {
+    let ranks = ranks()?;
+    Cuda::spmd(ranks, |place| {
+        let mut world = connect(place, 20)?;
+        let (rank, device) = (world.rank().index(), world.device().clone());
+        let mut rows = world.split::<Rows>(0, 0)?;
+        // The other way round.
+        let mut cols = world.split::<Cols>(0, -(rank as i64))?;
+        let other = device.stream()?;
+        let (mut x, mut y) = (device.zeros::<u32>(100_000)?, device.zeros::<u32>(77)?);
+        let mut from = device.zeros::<u32>(77)?;
+        let total = (0..ranks as u32).sum::<u32>();
+        for round in 0..20 {
+            x.copy_from(&vec![rank as u32; 100_000])?;
+            y.copy_from(&[rank as u32; 77])?;
+            let right = cols.ring(1);
+            let left = cols.ring(-1);
+            match (round + rank) % 3 {
+                0 => group((&mut rows, &mut cols), |(rows, cols)| {
+                    rows.all_reduce_in_place(&mut x, Sum)?;
+                    cols.send(&y, right)?;
+                    cols.recv(&mut from, left)
+                })?,
+                1 => group(((&mut cols, &other), (&mut rows, &other)), |(cols, rows)| {
+                    cols.send(&y, right)?;
+                    cols.recv(&mut from, left)?;
+                    rows.all_reduce_in_place(&mut x, Sum)
+                })?,
+                _ => group(((&mut cols, &other), &mut rows), |(cols, rows)| {
+                    rows.all_reduce_in_place(&mut x, Sum)?;
+                    cols.send(&y, right)?;
+                    cols.recv(&mut from, left)
+                })?,
+            }
+            assert_eq!(x.to_vec()?, vec![total; 100_000]);
+            assert_eq!(from.to_vec()?, [((rank + 1) % ranks) as u32; 77]);
+        }
+        rows.finish()?;
+        cols.finish()?;
+        world.finish()
+    })
+    .map(drop)
+}
+
+/// What one communicator refuses is told to the ranks of the other one too.
+pub(crate) fn what_one_refuses_all_refuse() -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let mut world = connect(place, 20)?;
+        let (rank, device) = (world.rank().index(), world.device().clone());
+        let mut pair = world.split::<Pair>(0, 0)?;
+        let (x, mut y) = (device.zeros::<u32>(8)?, device.zeros::<u32>(8)?);
+        let mut z = device.zeros::<u32>(16)?;
+        let outcome = group((&mut world, &mut pair), |(world, pair)| {
+            world.all_reduce_in_place(&mut y, Sum)?;
+            pair.all_gather(&x, z.slice_mut(0..16 - usize::from(rank == 0)))
+        });
+        let refused = "all_gather: the receive buffer holds 15 u32";
+        if rank == 0 {
+            says(&outcome.expect_err("too short"), &[refused]);
+            // The other one ends it when it has seen why.
+            let _ = world.barrier();
+        } else {
+            let error = outcome.and_then(|()| world.sync(world.stream())).expect_err("refused");
+            says(&error, &["rank 0 refused", refused]);
+        }
+        world.abort();
+        pair.abort();
+        Ok(())
     })
     .map(drop)
 }

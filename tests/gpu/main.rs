@@ -88,6 +88,8 @@ const TESTS: &[Test] = tests! {
     errors::scaling_8_bits_on_one_rank: 1, 60;
     groups::uneven_in_every_form: 1, 60;
     groups::rooted_and_slots: 1, 60;
+    groups::several_communicators: 1, 60;
+    groups::what_one_refuses_all_refuse: 2, 60;
     convert::every_pair: 1, 60;
     convert::many_elements: 1, 60;
     raw::of_another_library_and_back: 2, 60;

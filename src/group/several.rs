@@ -1,0 +1,234 @@
+//! Groups of several communicators: recorded together, issued as one, or refused as one.
+
+use super::{Group, Lists, recorded};
+use crate::backend::Backend;
+use crate::communicator::{CanEnqueue, Core, State, Together};
+use crate::error::{Error, Site};
+use crate::stream::StreamCore;
+use crate::{Communicator, Device, Health, Result, Stream, World};
+
+/// Issues operations of several communicators as one: they proceed together, and cost one launch.
+/// Every rank of each communicator records the same for it, in one group. The host does not wait.
+/// NCCL: `ncclGroupStart` and `ncclGroupEnd`, 2.3.
+///
+/// The communicators are on one device or on several, and each uses its own stream, or another one:
+/// `(&mut comm, &stream)` in the place of `&mut comm`. In which order the communicators' operations
+/// run that are on one stream is not said, but it is the same on all ranks, so no circle of waits comes
+/// of it; the order in which they are named here does not matter.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Communicator, Result, Sum, World, group};
+/// fn reduce<Tp: World, Dp: World<Device = Tp::Device>>(
+///     tp: &mut Communicator<Tp>,
+///     dp: &mut Communicator<Dp>,
+///     activations: &mut Buffer<f32, Tp::Device>,
+///     gradients: &mut Buffer<f32, Tp::Device>,
+/// ) -> Result<()> {
+///     group((tp, dp), |(tp, dp)| {
+///         tp.all_reduce_in_place(activations, Sum)?;
+///         dp.all_reduce_in_place(gradients, Sum)
+///     })
+/// }
+/// ```
+///
+/// A closure that returns an error or panics poisons all of the communicators: nobody knows what it would
+/// have recorded.
+///
+/// # Errors
+/// The closure's own; the first refusal of an operation in it, or what one of the communicators was
+/// poisoned by. Then nothing is issued on any of them, and the other ranks of all of them are told.
+/// [`Error::Unsupported`]: communicators that another library made are not grouped with others.
+#[track_caller]
+pub fn group<'e, C: Grouped<'e>, R, E: From<Error>>(
+    comms: C,
+    record: impl FnOnce(&mut C::Groups) -> Result<R, E>,
+) -> Result<R, E> {
+    let (site, mut groups) = (Site::caller(), comms.groups());
+    let mut opened = Vec::new();
+    C::healths(&groups, &mut opened);
+    let value = recorded(&mut groups, record, site, |groups| {
+        let mut healths = opened.clone();
+        C::healths(groups, &mut healths);
+        healths
+    })?;
+    let mut parts = Vec::new();
+    C::parts(groups, &mut parts);
+    issue_all(parts, Refuse::ThisRankAlone)?;
+    Ok(value)
+}
+
+/// What [`group`] takes: `&mut comm`, `(&mut comm, &stream)`, tuples of up to four of these, and vectors.
+/// Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be grouped",
+    label = "expected `&mut` borrows of communicators, all on GPUs or all on the host",
+    note = "name them by `&mut comm`, or `(&mut comm, &stream)` for another stream than its own, in a tuple of up to four or in a vector: `group((&mut tp, &mut dp), |(tp, dp)| ..)`"
+)]
+pub trait Grouped<'e>: sealed::Sealed {
+    /// What records: a [`Group`] for each communicator, in the same places.
+    type Groups;
+
+    #[doc(hidden)]
+    type Backend: Backend;
+
+    #[doc(hidden)]
+    fn groups(self) -> Self::Groups;
+
+    #[doc(hidden)]
+    fn healths(groups: &Self::Groups, healths: &mut Vec<&'e Health>);
+
+    #[doc(hidden)]
+    fn parts(groups: Self::Groups, parts: &mut Vec<Part<'e, Self::Backend>>);
+}
+
+/// One communicator's part of what is issued together.
+#[doc(hidden)]
+pub struct Part<'e, B: Backend> {
+    pub(super) core: &'e Core<B>,
+    pub(super) stream: &'e StreamCore<B>,
+    pub(super) lists: Lists<'e, B>,
+    pub(super) error: Option<Error>,
+}
+
+/// Who counts on operations that are refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refuse {
+    /// Ranks of other threads, who are told.
+    ThisRankAlone,
+    /// Nobody: all ranks are this thread's.
+    EveryRank,
+}
+
+/// Issues all parts as one, or refuses all of them.
+pub(crate) fn issue_all<B: Backend>(mut parts: Vec<Part<'_, B>>, refuse: Refuse) -> Result<()> {
+    // One order on all ranks, whatever the program named first.
+    parts.sort_by_key(|part| part.core.order());
+    let wrong = parts.iter_mut().enumerate().find_map(|(at, part)| Some((at, part.check().err()?)));
+    let outcome = match wrong {
+        Some((at, error)) if refuse == Refuse::ThisRankAlone => Err(refuse_all(&parts, at, error)),
+        Some((_, error)) => Err(error),
+        None => {
+            let filled = parts.iter_mut().filter(|part| !part.lists.ops.is_empty());
+            let mut together: Vec<_> = filled.map(Part::together).collect();
+            Core::issue_together(&mut together)
+        }
+    };
+    for Part { core, lists, .. } in parts {
+        core.keep_lists(lists);
+    }
+    outcome
+}
+
+/// Books everything as refused for what is wrong with one of the parts.
+#[cold]
+fn refuse_all<B: Backend>(parts: &[Part<'_, B>], wrong: usize, error: Error) -> Error {
+    let refuse = |part: &Part<'_, B>| part.core.refuse(&part.lists.refusals, error.clone());
+    let mut told: Vec<Error> = parts.iter().map(refuse).collect();
+    told.swap_remove(wrong)
+}
+
+impl<'e, B: Backend> Part<'e, B> {
+    /// Why it cannot be issued, if it cannot.
+    fn check(&mut self) -> Result<()> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None if self.lists.ops.is_empty() => Ok(()),
+            None => self.together().check(),
+        }
+    }
+
+    fn together(&mut self) -> Together<'_, 'e, B> {
+        Together { core: self.core, stream: self.stream, ops: &mut self.lists.ops }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'e, W: World, S: State + CanEnqueue> Grouped<'e> for &'e mut Communicator<W, S> {
+    type Groups = Group<'e, W>;
+    type Backend = <W::Device as Device>::Backend;
+
+    fn groups(self) -> Group<'e, W> {
+        Group::new(self.here())
+    }
+
+    fn healths(group: &Group<'e, W>, healths: &mut Vec<&'e Health>) {
+        healths.push(&group.on.core.health);
+    }
+
+    fn parts(group: Group<'e, W>, parts: &mut Vec<Part<'e, Self::Backend>>) {
+        parts.push(group.into_part());
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'e, W: World, S: State + CanEnqueue> Grouped<'e>
+    for (&'e mut Communicator<W, S>, &'e Stream<W::Device>)
+{
+    type Groups = Group<'e, W>;
+    type Backend = <W::Device as Device>::Backend;
+
+    fn groups(self) -> Group<'e, W> {
+        Group::new(self.0.on(self.1))
+    }
+
+    fn healths(group: &Group<'e, W>, healths: &mut Vec<&'e Health>) {
+        healths.push(&group.on.core.health);
+    }
+
+    fn parts(group: Group<'e, W>, parts: &mut Vec<Part<'e, Self::Backend>>) {
+        parts.push(group.into_part());
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'e, C: Grouped<'e>> Grouped<'e> for Vec<C> {
+    type Groups = Vec<C::Groups>;
+    type Backend = C::Backend;
+
+    fn groups(self) -> Self::Groups {
+        self.into_iter().map(C::groups).collect()
+    }
+
+    fn healths(groups: &Self::Groups, healths: &mut Vec<&'e Health>) {
+        groups.iter().for_each(|group| C::healths(group, healths));
+    }
+
+    fn parts(groups: Self::Groups, parts: &mut Vec<Part<'e, Self::Backend>>) {
+        groups.into_iter().for_each(|group| C::parts(group, parts));
+    }
+}
+
+macro_rules! tuples {
+    ($(($($comm:ident $index:tt),+)),+ $(,)?) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<'e, B: Backend, $($comm: Grouped<'e, Backend = B>),+> Grouped<'e> for ($($comm,)+) {
+            type Groups = ($($comm::Groups,)+);
+            type Backend = B;
+
+            fn groups(self) -> Self::Groups {
+                ($(self.$index.groups(),)+)
+            }
+
+            fn healths(groups: &Self::Groups, healths: &mut Vec<&'e Health>) {
+                $($comm::healths(&groups.$index, healths);)+
+            }
+
+            fn parts(groups: Self::Groups, parts: &mut Vec<Part<'e, B>>) {
+                $($comm::parts(groups.$index, parts);)+
+            }
+        }
+
+        impl<$($comm: sealed::Sealed),+> sealed::Sealed for ($($comm,)+) {}
+    )+ };
+}
+
+tuples!((X 0, Y 1), (X 0, Y 1, Z 2), (X 0, Y 1, Z 2, V 3));
+
+mod sealed {
+    use crate::{Communicator, State, Stream, World};
+
+    pub trait Sealed {}
+    impl<W: World, S: State> Sealed for &mut Communicator<W, S> {}
+    impl<D: crate::Device> Sealed for &Stream<D> {}
+    impl<C: Sealed> Sealed for Vec<C> {}
+}
