@@ -65,11 +65,12 @@ pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank
 pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Agreed, Becoming, Builder, CanBecomeReady, CanConnect, CanEnqueue,
-    CanGoOn, CanGrow, CanResume, CanShrink, CanSuspend, Change, CommConfig, Communicator,
-    DeviceGiven, Finalized, GinConnections, GinType, HasAbortHandle, HasMemory, Health,
-    Initializing, Late, Lost, MemoryStats, Mesh, NoDevice, NoSeat, On, OnDevice, Ordered,
-    Properties, Ready, Recovery, Revoked, SeatGiven, Shared, SharedChild, Standing, State,
-    Stragglers, Suspended, Transfers, Uninit, Unnamed, Watch, Within,
+    CanGoOn, CanGrow, CanResume, CanShrink, CanSuspend, CaptureOrder, Change, CommConfig,
+    Communicator, CountedTransfers, CtaPolicy, Ctas, DeviceGiven, Finalized, GinConnections,
+    GinType, GraphUse, HasAbortHandle, HasMemory, Health, Initializing, Late, LaunchOrder, Lost,
+    MemoryStats, Mesh, Multicast, Network, NoDevice, NoSeat, On, OnDevice, Ordered, Properties,
+    Ready, Recovery, Revoked, SeatGiven, Shared, SharedChild, Standing, State, Stragglers,
+    Suspended, Transfers, Uninit, Unnamed, Watch, Within,
 };
 pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]

@@ -2,7 +2,8 @@
 //! communicator stays usable.
 
 use typed_nccl::{
-    AnyDevice, Buffer, Communicator, Error, Host, Rank, Result, Root, Seat, Sum, spmd,
+    AnyDevice, Buffer, CommConfig, Communicator, CtaPolicy, Ctas, Error, Host, Multicast, Network,
+    Rank, Result, Root, Seat, Sum, spmd, tag,
 };
 
 /// Runs `refused` on rank 1 and `fine` on the others, checks that all are told, and that the
@@ -253,6 +254,97 @@ fn two_ranks_on_one_device() -> Result<()> {
         says(&error, &["ranks 0 and 1 are both on host:5", "device of its own"]);
     }
     Ok(())
+}
+
+/// What ranks 0 and 1 get that connect with these.
+fn connected(configs: [CommConfig; 2]) -> Vec<Result<()>> {
+    let connect = |(seat, config): (Seat, CommConfig)| {
+        let device = Host::any(seat.rank().index() as u32)?;
+        let builder = Communicator::builder().seat(seat).device(device);
+        builder.config(config).build().connect()?.finish()
+    };
+    std::thread::scope(|scope| {
+        let ranks = Seat::local(2).into_iter().zip(configs);
+        let threads: Vec<_> = ranks.map(|rank| scope.spawn(move || connect(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+/// What NCCL needs alike is compared before it is called, and both sides are named on both.
+#[test]
+fn options_that_differ_are_named_on_every_rank() {
+    let of = CommConfig::builder;
+    let ctas = |least, most| of().ctas(Ctas::between(least, most)).build();
+    let cases = [
+        ([ctas(4, 16), ctas(4, 8)], "`Ctas::between` (NCCL's maxCTAs) with 16 and 8"),
+        ([of().build(), ctas(4, 8)], "(NCCL's minCTAs) with NCCL's choice and 4"),
+        (
+            [of().ctas(Ctas::any().policy(CtaPolicy::Zero)).build(), of().build()],
+            "`Ctas::policy` (NCCL's CTAPolicy) with Zero and NCCL's choice",
+        ),
+        (
+            [
+                of().network(Network::named("IB")).build(),
+                of().network(Network::named("Socket")).build(),
+            ],
+            "`Network::named` (NCCL's netName) with \"IB\" and \"Socket\"",
+        ),
+        (
+            [of().multicast(Multicast::Off).build(), of().multicast(Multicast::On).build()],
+            "`CommConfig::multicast` (NCCL's nvlsHostMode) with Off and On",
+        ),
+    ];
+    for (configs, why) in cases {
+        for outcome in connected(configs) {
+            let error = outcome.expect_err("they differ");
+            assert!(matches!(error, Error::InitFailed(_)), "{error:?}");
+            says(&error, &["ranks 0 and 1 configure", why, "configure all ranks alike"]);
+        }
+    }
+    // What each rank may choose for itself.
+    let own = |class| of().network(Network::any().traffic_class(class)).build();
+    assert!(connected([own(1), own(2)]).iter().all(Result::is_ok));
+}
+
+#[test]
+fn options_out_of_range_are_named_on_every_rank() {
+    let of = CommConfig::builder;
+    let ctas = |ctas| of().ctas(ctas).build();
+    let network = |network| of().network(network).build();
+    let cases = [
+        (ctas(Ctas::between(0, 4)), "`Ctas::between(0, 4)` is no range within 1 and 64"),
+        (ctas(Ctas::between(9, 8)), "`Ctas::between(9, 8)`"),
+        (ctas(Ctas::at_most(65)), "`Ctas::between(1, 65)`"),
+        (ctas(Ctas::any().cluster(9)), "`Ctas::cluster(9)` is more than 8"),
+        (ctas(Ctas::any().multicast(0)), "`Ctas::multicast(0)`"),
+        (network(Network::named("")), "`Network::named(\"\")` is no name"),
+        (network(Network::named("I\0B")), "is no name"),
+        (network(Network::any().channels_per_peer(0)), "`Network::channels_per_peer(0)`"),
+        (network(Network::any().traffic_class(1 << 31)), "`Network::traffic_class(2147483648)`"),
+        (of().p2p_peers(0).build(), "`p2p_peers(0)`"),
+    ];
+    for (config, why) in cases {
+        for outcome in connected([config.clone(), config]) {
+            says(&outcome.expect_err("out of range"), &["rank 0 asks for what no NCCL has", why]);
+        }
+    }
+}
+
+tag!(Half);
+
+#[test]
+fn options_of_children_are_compared_too() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let most = 4 + 4 * comm.rank().index() as u32;
+        let config = CommConfig::builder().ctas(Ctas::at_most(most)).build();
+        let error = comm.split_with::<Half>(0, 0, config).expect_err("they differ");
+        says(&error, &["configure `Ctas::between` (NCCL's maxCTAs) with 4 and 8"]);
+        let bad = CommConfig::builder().ctas(Ctas::at_most(0)).build();
+        let error = comm.split_with::<Half>(0, 0, bad).expect_err("out of range");
+        says(&error, &["asks for what no NCCL has", "`Ctas::between(1, 0)`"]);
+        comm.finish()
+    })
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub const FLOAT8: Version = Version(2, 24, 3);
 /// `ncclCommRevoke`: a thread that is inside NCCL can be freed from outside.
 pub const FREES_THREADS: Version = Version(2, 28, 7);
 
+/// Copy engines can take the place of thread blocks.
+pub const ZERO_CTAS: Version = Version(2, 28, 3);
+
 /// Windows can be registered with strict ordering.
 pub const STRICT_WINDOWS: Version = Version(2, 29, 7);
 

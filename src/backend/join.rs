@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Slot, Wire};
-use crate::communicator::{Health, Limits, Transfers};
+use super::Wire;
+use crate::communicator::{CommConfig, Health, Limits};
 
 /// What a backend needs to join a communicator.
 pub struct Join {
@@ -20,12 +20,8 @@ pub struct Join {
     pub ordinal: u32,
     /// The communicator's name.
     pub name: &'static str,
-    /// How many contexts and signals per context one-sided operations have.
-    pub slots: Slot,
-    /// Whether its children may share its resources.
-    pub split_share: bool,
-    /// Which memory its transfers name.
-    pub transfers: Transfers,
+    /// What it is configured with.
+    pub config: CommConfig,
     /// Where faults and pending errors of this rank's communicator go.
     pub health: Arc<Health>,
     /// How long joining may take.
@@ -58,10 +54,8 @@ pub struct ChildPlace {
     pub size: u32,
     /// Its name.
     pub name: &'static str,
-    /// How many contexts and signals per context its one-sided operations have.
-    pub slots: Slot,
-    /// Whether its own children may share its resources.
-    pub split_share: bool,
+    /// What it is configured with.
+    pub config: CommConfig,
     /// How long it may take to connect.
     pub deadline: Duration,
 }

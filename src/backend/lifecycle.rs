@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Allocation, Backend, Departer, HostWait, Join, Launches, Pace, Part, Slot, Watcher};
-use crate::communicator::{MemoryStats, Properties};
+use super::{Allocation, Backend, Departer, HostWait, Join, Launches, Pace, Part, Watcher};
+use crate::communicator::{CommConfig, MemoryStats, Properties};
 use crate::error::{Error, Surplus};
 use crate::{DType, Rank, Result};
 
@@ -42,12 +42,12 @@ pub unsafe trait Lifecycle: Launches {
         None
     }
 
-    /// Whether there can be communicators with so many contexts and signals.
+    /// Whether there can be communicators that are configured so.
     ///
     /// # Errors
     /// There cannot.
-    fn offers(slots: Slot) -> Result<()> {
-        let _ = slots;
+    fn offers(config: &CommConfig) -> Result<()> {
+        let _ = config;
         Ok(())
     }
 

@@ -53,7 +53,12 @@ pub use abort::AbortHandle;
 pub use becoming::Becoming;
 pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, Unnamed};
 pub use change::{Change, Watch};
-pub use config::CommConfig;
+pub use config::{
+    CaptureOrder, CommConfig, CountedTransfers, CtaPolicy, Ctas, GraphUse, LaunchOrder, Multicast,
+    Network,
+};
+#[cfg(feature = "cuda")]
+pub(crate) use config::{Setting, Value};
 pub use health::Health;
 pub use late::{Late, Standing, Stragglers};
 pub use ordered::Ordered;

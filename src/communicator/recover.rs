@@ -246,8 +246,7 @@ impl<W: World> Live<W> {
             rank: Rank::at(own.unwrap_or_default()).0,
             size: u32::try_from(decision.members.len()).unwrap_or(u32::MAX),
             name: W::NAME,
-            slots: self.core.slots,
-            split_share: self.core.config.split_share,
+            config: self.core.config.clone(),
             deadline: self.core.limit().time,
         };
         let without = decision.lost.iter().map(|(rank, _)| *rank).collect();

@@ -223,7 +223,9 @@ impl<W: World, S: State> Communicator<W, S> {
         core.may_wait("split", site)?;
         let control = core.control()?;
         if let Some(config) = &config {
-            Back::<W>::offers(config.slots()).inspect_err(|_| control.refuse(REFUSED, site))?;
+            let fits = config.check(core.own(), core.size);
+            let fits = fits.and_then(|()| Back::<W>::offers(config));
+            fits.inspect_err(|_| control.refuse(REFUSED, site))?;
         }
         let limit = match &config {
             Some(config) => core.limits.or(config.deadline),
@@ -248,8 +250,7 @@ impl<W: World, S: State> Communicator<W, S> {
             rank: Rank::at(rank).0,
             size: u32::try_from(members.len()).unwrap_or(u32::MAX),
             name: <L::On<W::Device>>::NAME,
-            slots: config.slots(),
-            split_share: config.split_share,
+            config: config.clone(),
             deadline: limit.time,
         });
         let dividing =

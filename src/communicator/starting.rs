@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::brought::{Brought, Says, misfit};
 use super::builder::Setup;
 use super::change::{Change, Changes};
+use super::config::Alike;
 use super::late::Lateness;
 use super::leaving::leave;
 use super::lifecycle::Gone;
@@ -79,6 +80,10 @@ struct Hello {
     slots: (u32, u32),
     split_share: bool,
     transfers: Transfers,
+    /// What else all ranks must have alike.
+    alike: Alike,
+    /// What is wrong with its configuration.
+    fault: Option<String>,
     /// Those that the program gave, if it gave several: how many, and what tells lists apart.
     ids: Option<(u32, u64)>,
     /// What the communicator says of itself that the rank brings, if it brings one.
@@ -108,6 +113,8 @@ impl<W: World> Starting<W> {
             slots: (config.slots().context, config.slots().index),
             split_share: config.split_share,
             transfers: config.transfers,
+            alike: config.alike(),
+            fault: config.fault(),
             ids,
             raw,
         };
@@ -240,9 +247,7 @@ impl<W: World> Starting<W> {
             size: u32::try_from(self.size).unwrap_or(u32::MAX),
             ordinal: self.device.ordinal(),
             name: W::NAME,
-            slots: self.config.slots(),
-            split_share: self.config.split_share,
-            transfers: self.config.transfers,
+            config: self.config.clone(),
             health: self.health.clone(),
             deadline: self.config.deadline.max(limit.time),
             limits: self.limits.clone(),
@@ -484,6 +489,12 @@ fn agree(parts: &Parts) -> Result<()> {
                 "are configured with `Transfers::{one:?}` and `Transfers::{two:?}`; configure all ranks alike"
             );
             return fail(vec![0, rank], why);
+        }
+        if let Some(how) = first.alike.differs(&hello.alike) {
+            return fail(vec![0, rank], format!("configure {how}; configure all ranks alike"));
+        }
+        if let Some(fault) = &hello.fault {
+            return fail(vec![rank], format!("asks for what no NCCL has: {fault}"));
         }
         if hello.ids != first.ids {
             let why = "give other ids; give all ranks the same ids, in the same order";

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::config::Alike;
 use super::starting::too_many;
 use super::{CommConfig, Transfers};
 use crate::Rank;
@@ -27,15 +28,16 @@ pub(super) struct Child {
     slots: (u32, u32),
     split_share: bool,
     transfers: Transfers,
+    alike: Alike,
     borrows: bool,
 }
 
 impl Child {
     pub(super) fn new(name: &str, config: &CommConfig, borrows: bool) -> Self {
         let (name, slots) = (name.to_owned(), config.slots());
-        let slots = (slots.context, slots.index);
+        let (slots, alike) = ((slots.context, slots.index), config.alike());
         let CommConfig { split_share, transfers, .. } = *config;
-        Self { name, slots, split_share, transfers, borrows }
+        Self { name, slots, split_share, transfers, alike, borrows }
     }
 
     /// What the ranks of one child do that ask for these two; none if they ask for the same.
@@ -56,6 +58,9 @@ impl Child {
             return Some(format!(
                 "configure it with `Transfers::{one:?}` and `Transfers::{two:?}`"
             ));
+        }
+        if let Some(how) = self.alike.differs(&other.alike) {
+            return Some(format!("configure {how}"));
         }
         (self != other).then(|| "call `split_shared` and `split`".to_owned())
     }

@@ -64,10 +64,15 @@ impl Nccl {
 
     /// Fails where the loaded release is older.
     pub(super) fn needs(&self, what: &str, release: Release) -> Result<()> {
-        if self.at_least(release) {
+        self.needs_version(what, version_of(release))
+    }
+
+    /// The same of a version that a declaration names.
+    pub(super) fn needs_version(&self, what: &str, version: Version) -> Result<()> {
+        if self.api.version().at_least(version) {
             return Ok(());
         }
-        Err(too_old(what, version_of(release), self.api.version()))
+        Err(too_old(what, version, self.api.version()))
     }
 
     /// A result, as ours.

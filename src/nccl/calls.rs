@@ -251,7 +251,7 @@ impl Comm {
     ///   a registration of this communicator's that spans the message, or is not of NCCL's allocator.
     fn named(&self, span: &Span<'_, CudaBackend>) -> *mut c_void {
         let block = span.allocation().block();
-        match self.transfers {
+        match self.config.transfers {
             Transfers::Any => block.aside(span.offset()),
             Transfers::Registered => block.at(span.offset()),
         }

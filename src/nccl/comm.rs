@@ -13,16 +13,17 @@ use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t, ncclRedOp_t, ncclResult_t, ncclS
 
 use super::api::{Nccl, unsupported};
 use super::compare::Compared;
+use super::config;
 use super::exit;
 use super::family::{self, Family, Owing, Place};
-use super::join::{self, Joining, Rest};
+use super::join::{Joining, Rest};
 use super::making::Making;
 use super::recorder::Recorder;
 use super::values::{self, Operator};
 use super::watch;
 use super::window::Windowed;
-use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Pace, Part, Slot, Streams};
-use crate::communicator::{Health, MemoryStats, Properties, Transfers};
+use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Pace, Part, Streams};
+use crate::communicator::{CommConfig, Health, MemoryStats, Properties};
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::{Error, Surplus};
 use crate::{DType, Rank, Result};
@@ -124,12 +125,8 @@ pub struct Comm {
     pub(super) held: RefCell<Vec<(Option<u64>, Arc<Allocation<CudaBackend>>)>>,
     pub(super) gpu: &'static Gpu,
     pub(super) size: u32,
-    pub(super) slots: Slot,
+    pub(super) config: CommConfig,
     pub(super) deadline: Duration,
-    /// Whether NCCL has its children share its resources.
-    pub(super) split_share: bool,
-    /// Which memory transfers name.
-    pub(super) transfers: Transfers,
     /// Whether another library made it.
     pub(super) is_adopted: bool,
     pub(super) shared: Arc<Shared>,
@@ -190,10 +187,8 @@ impl Comm {
             held: RefCell::default(),
             gpu,
             size: join.size,
-            slots: join.slots,
+            config: join.config,
             deadline: join.deadline,
-            split_share: join.split_share,
-            transfers: join.transfers,
             is_adopted,
             shared,
             health: join.health,
@@ -456,8 +451,8 @@ unsafe impl Lifecycle for CudaBackend {
         Gpu::open(ordinal).ok()?.place()
     }
 
-    fn offers(slots: Slot) -> Result<()> {
-        join::offers(Nccl::load()?, slots)
+    fn offers(config: &CommConfig) -> Result<()> {
+        config::offers(Nccl::load()?, config)
     }
 
     fn join(join: Join, from: Option<Making>) -> Result<Joining> {

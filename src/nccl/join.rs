@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use nccl_sys::{NCCL_COMM_NULL, ncclComm_t};
-use typed_nccl_plan::releases::SEVERAL_SIGNALS;
 
 use super::api::{Nccl, unsupported};
 use super::comm::Comm;
+use super::config;
 use super::exit;
 use super::family::{self, Family};
 use super::making::{Made, Making, Wanted, number};
 use super::window::turned_off;
 use crate::Result;
-use crate::backend::{Join, Slot};
+use crate::backend::Join;
 use crate::communicator::{Health, Transfers};
 use crate::cuda::Gpu;
 use crate::error::{Error, InitFailed};
@@ -29,14 +29,6 @@ pub(super) struct Rest {
     pub(super) gpu: &'static Gpu,
     pub(super) family: Arc<Family>,
     pub(super) join: Join,
-}
-
-/// Whether the loaded NCCL has so many contexts and signals.
-pub(super) fn offers(nccl: &Nccl, slots: Slot) -> Result<()> {
-    match slots.context > 1 || slots.index > 1 {
-        true => nccl.needs("more than one context or signal", SEVERAL_SIGNALS),
-        false => Ok(()),
-    }
 }
 
 /// Whether NCCL registers memory, where transfers count on it.
@@ -58,8 +50,8 @@ impl Joining {
     pub(super) fn start(join: Join, from: Option<Making>) -> Result<Self> {
         let nccl = Nccl::load()?;
         let gpu = Gpu::open(join.ordinal)?;
-        offers(nccl, join.slots)?;
-        registers(nccl, join.transfers)?;
+        config::offers(nccl, &join.config)?;
+        registers(nccl, join.config.transfers)?;
         let family = Family::meet(nccl, &join, from.is_none())?;
         let rest = Rest { nccl, gpu, family, join };
         // From here on its drop leaves the family.
@@ -110,9 +102,8 @@ impl Call {
             nccl,
             gpu,
             size: number(join.size),
-            slots: join.slots,
+            config: join.config.clone(),
             name: join.name,
-            split_share: join.split_share,
             deadline: join.deadline,
         };
         Self { family: family.clone(), health: join.health.clone(), rank: join.rank, wanted }
@@ -124,7 +115,7 @@ impl Call {
     }
 
     fn make(&self) -> Result<Made> {
-        let Wanted { nccl, gpu, size, deadline, .. } = self.wanted;
+        let &Wanted { nccl, gpu, size, deadline, .. } = &self.wanted;
         let missing = |missing| unsupported("a communicator", missing);
         let init = nccl.api.ncclCommInitRankConfig().map_err(missing)?;
         let (rank, make) = (self.rank as usize, || family::unique_id(nccl));

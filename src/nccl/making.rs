@@ -1,21 +1,19 @@
 //! A thread on which NCCL makes a communicator. Its calls block until every rank that it needs has made
 //! them, so that who waits for it keeps its deadline.
 
-use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use nccl_sys::{ncclComm_t, ncclConfig_t, ncclResult_t};
 
 use super::api::Nccl;
 use super::comm::{Handle, Shared};
+use super::config;
 use super::connect::connect;
 use super::exit;
 use crate::Result;
-use crate::backend::Slot;
-use crate::communicator::Health;
+use crate::communicator::{CommConfig, Health};
 use crate::cuda::Gpu;
 use crate::error::{Error, InitFailed, Unsupported};
 
@@ -122,31 +120,21 @@ impl Drop for Made {
 }
 
 /// What a new communicator is to be, for the thread that makes it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Wanted {
     /// The number of the communicator that threads are inside with: of the parent, for a child.
     pub(super) comm: u64,
     pub(super) nccl: &'static Nccl,
     pub(super) gpu: &'static Gpu,
     pub(super) size: i32,
-    pub(super) slots: Slot,
+    pub(super) config: CommConfig,
     pub(super) name: &'static str,
-    pub(super) split_share: bool,
     pub(super) deadline: Duration,
 }
 
 impl Wanted {
     pub(super) fn config(&self) -> ncclConfig_t {
-        let mut config = ncclConfig_t::new();
-        config.commName = c_name(self.name).as_ptr();
-        if self.slots.context > 1 || self.slots.index > 1 {
-            config.numRmaCtx = number(self.slots.context);
-            config.numRmaSig = number(self.slots.index);
-        }
-        if self.split_share {
-            config.splitShare = 1;
-        }
-        config
+        config::of(&self.config, self.name)
     }
 
     /// What NCCL's call, which gave this result, has made.
@@ -190,16 +178,4 @@ fn not_blocking() -> Error {
         needs: "calls of NCCL that return when they are done".to_owned(),
         found: "NCCL_COMM_BLOCKING=0 is set: unset it".to_owned(),
     }))
-}
-
-/// The communicator's name as NCCL takes it: it does not copy it.
-fn c_name(name: &'static str) -> &'static CStr {
-    static NAMES: LazyLock<Mutex<HashMap<&'static str, &'static CStr>>> =
-        LazyLock::new(Mutex::default);
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    names.entry(name).or_insert_with(|| {
-        // An identifier has no zero.
-        let name = CString::new(name).unwrap_or_default();
-        Box::leak(name.into_boxed_c_str())
-    })
 }

@@ -10,6 +10,7 @@ mod api;
 mod calls;
 mod comm;
 mod compare;
+mod config;
 mod connect;
 mod exit;
 mod family;

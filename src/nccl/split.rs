@@ -28,7 +28,7 @@ impl Comm {
     /// Whether the loaded release has `ncclCommShrink`, 2.27. A child whose resources are its parent's
     /// would outlive it.
     pub(super) fn leaves_out(&self) -> bool {
-        self.nccl.api.has(Function::ncclCommShrink) && !self.split_share && !self.is_adopted
+        self.nccl.api.has(Function::ncclCommShrink) && !self.config.split_share && !self.is_adopted
     }
 
     /// Starts this rank's part; none where children join by ids of their own.
@@ -36,7 +36,7 @@ impl Comm {
         let Part { place, borrows, without } = part;
         // The children of such a parent share its resources, whatever is asked for: a child that
         // outlives its parent is no child of it for NCCL. How another library made one is not known.
-        if self.is_adopted || self.split_share && !borrows {
+        if self.is_adopted || self.config.split_share && !borrows {
             return Ok(None);
         }
         let (shared, health) = (self.shared.clone(), self.health.clone());
@@ -51,9 +51,8 @@ impl Comm {
             nccl: self.nccl,
             gpu: self.gpu,
             size: place.map_or(0, |place| number(place.size)),
-            slots: place.map_or(self.slots, |place| place.slots),
+            config: place.map_or(&self.config, |place| &place.config).clone(),
             name: place.map_or(shared.family.name, |place| place.name),
-            split_share: place.map_or(self.split_share, |place| place.split_share),
             deadline: place.map_or(self.deadline, |place| place.deadline),
         };
         let missing = |missing| unsupported("a child", missing);

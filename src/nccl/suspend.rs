@@ -19,7 +19,7 @@ impl Comm {
     pub(super) fn can_suspend(&self) -> Result<()> {
         let missing = |missing| unsupported("suspending a communicator", missing);
         self.nccl.api.ncclCommSuspend().map_err(missing)?;
-        if !self.split_share {
+        if !self.config.split_share {
             return Ok(());
         }
         // Its children have the same memory manager, so NCCL refuses it while there is one.

@@ -199,7 +199,9 @@ unsafe impl Windows for CudaBackend {
         match handle {
             Some(_) => comm.held.borrow_mut().push((handle, allocation.clone())),
             // The other ranks' transfers would count on it.
-            None if is_nccls && comm.transfers == Transfers::Registered => return Err(turned_off()),
+            None if is_nccls && comm.config.transfers == Transfers::Registered => {
+                return Err(turned_off());
+            }
             None => {}
         }
         Ok(handle)
@@ -242,7 +244,7 @@ impl Comm {
     /// Sets up one-sided operations, where the communicator has them; whether it has. A rank that fails
     /// here leaves the others waiting for it.
     fn set_up_one_sided(&self) -> Result<bool> {
-        let supported = self.supports_one_sided()?;
+        let supported = self.config.slots().context > 0 && self.supports_one_sided()?;
         if supported {
             self.warm_up()?;
         }
@@ -262,7 +264,7 @@ impl Comm {
     fn ignores_plain(&self) -> bool {
         // They have it look on one host all the same.
         let is_set = |name| std::env::var_os(name).is_some_and(|value| value != "0");
-        if self.transfers == Transfers::Registered {
+        if self.config.transfers == Transfers::Registered {
             return true;
         }
         let is_one_host = match self.nccl.api.ncclTeamLsa() {

@@ -18,6 +18,8 @@ mod adopt;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod booking;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod config;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod connect;
 #[cfg(all(feature = "cuda", feature = "dlpack", target_os = "linux"))]
 mod dlpack;

@@ -155,7 +155,7 @@ impl CommState {
             base: 0,
             spare: Vec::new(),
             pairs: Sparse::new(size * size),
-            signals: Signals::new(size, join.slots),
+            signals: Signals::new(size, join.config.slots()),
             windows: HashMap::new(),
             order: CommOrder::open(),
             gone: 0,

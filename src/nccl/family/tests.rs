@@ -9,7 +9,7 @@ use nccl_sys::ncclUniqueId;
 use super::super::compare::Compared;
 use super::{Family, Owing, Seen};
 use crate::backend::{Departure, Join, Listener, Refusal, Slot, Wait, Wire};
-use crate::communicator::{Health, Limits, Transfers};
+use crate::communicator::{CommConfig, Health, Limits};
 use crate::error::{Call, CollectiveName, Error, Operation, Site};
 use crate::{DType, Rank};
 
@@ -73,12 +73,10 @@ fn ranks(n: u32) -> Ranks {
             size: n,
             ordinal: rank,
             name: "World",
-            slots: Slot { context: 1, index: 1 },
+            config: CommConfig::default(),
             health: health.clone(),
             deadline,
             limits: limits.clone(),
-            split_share: false,
-            transfers: Transfers::Any,
             ids: None,
             wire: Some(Arc::new(End(net.clone(), Rank(rank)))),
         };

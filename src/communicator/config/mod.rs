@@ -1,0 +1,180 @@
+//! Options of a communicator.
+
+mod choices;
+mod ctas;
+mod network;
+mod settings;
+
+use std::time::Duration;
+
+use typed_builder::TypedBuilder;
+
+pub use choices::{CaptureOrder, CountedTransfers, GraphUse, LaunchOrder, Multicast};
+pub use ctas::{CtaPolicy, Ctas};
+pub use network::Network;
+pub(crate) use settings::{Alike, Setting, Value};
+
+use super::{Change, Stragglers, Transfers, Watch};
+use crate::backend::Slot;
+use crate::error::{Error, InitFailed};
+use crate::wait::DEFAULT_DEADLINE;
+use crate::{Rank, Result};
+
+/// Options of a communicator; each has a default.
+///
+/// Those that tune NCCL (`ctas` to `launch_order`) are checked on every device and have no effect on the host. A
+/// variable of NCCL's environment comes before an option; where one does, the log says so. What the loaded
+/// NCCL has no field for is [`Error::Unsupported`](crate::Error::Unsupported) when it is asked for. Of NCCL's
+/// own fields three are not here: `blocking`, as connecting waits within a deadline; `commName`, which is the
+/// label; and `shrinkShare`, as a shrunk communicator outlives the one that it came from.
+///
+/// ```
+/// use std::time::Duration;
+/// use typed_nccl::CommConfig;
+///
+/// let config = CommConfig::builder().deadline(Duration::from_secs(30)).build();
+/// # assert_eq!(config.deadline, Duration::from_secs(30));
+/// ```
+#[derive(Clone, Debug, TypedBuilder)]
+#[non_exhaustive]
+pub struct CommConfig {
+    /// How long a host wait that depends on the other ranks may take, `connect` included. When it
+    /// passes, the communicator is poisoned with [`Error::Timeout`](crate::Error::Timeout).
+    /// 10 minutes unless set.
+    #[builder(default = DEFAULT_DEADLINE)]
+    pub deadline: Duration,
+    /// How many contexts one-sided operations have: order is kept within one. All ranks choose the
+    /// same. 1 unless set; with 0 there are no one-sided operations. NCCL: `numRmaCtx`, 2.29 for 0, 2.31 for
+    /// more than 1.
+    #[builder(default = 1)]
+    pub contexts: u32,
+    /// How many signals each context has. All ranks choose the same. 1 unless set; contexts x signals
+    /// x ranks x ranks are 2^26 at most. NCCL: `numRmaSig`, 2.31 for more than 1.
+    #[builder(default = 1)]
+    pub signals: u32,
+    /// Whether children that borrow this communicator (`split_shared`) use its resources: network
+    /// connections, proxy threads, device memory. All ranks choose the same. `false` unless set. NCCL:
+    /// `splitShare`, 2.18, which counts on the parent.
+    #[builder(default = false)]
+    pub split_share: bool,
+    /// Which memory sends and receives may name. All ranks choose the same. [`Transfers::Any`] unless
+    /// set; a child has a choice of its own, given to `split_with`.
+    #[builder(default)]
+    pub transfers: Transfers,
+    /// How many thread blocks its kernels take. All ranks choose the same. NCCL's choice unless set. NCCL:
+    /// `minCTAs`, `maxCTAs`, `cgaClusterSize`, 2.17; `nvlsCTAs`, `CTAPolicy`, 2.27.
+    #[builder(default)]
+    pub ctas: Ctas,
+    /// How it uses the network. NCCL's choice unless set. NCCL: `netName`, 2.17; `trafficClass`, 2.26;
+    /// `collnetEnable`, 2.27; `nChannelsPerNetPeer`, 2.28.
+    #[builder(default, setter(into))]
+    pub network: Network,
+    /// With how many peers a rank exchanges transfers at once, at most: fewer have more channels each, also
+    /// in `all_to_all`, `gather` and `scatter`. All ranks choose the same. All peers unless set. NCCL:
+    /// `maxP2pPeers`, 2.30.
+    #[builder(default, setter(strip_option))]
+    pub p2p_peers: Option<u32>,
+    /// Whether transfers are scheduled for NVLink first, the network second. All ranks choose the same.
+    /// NCCL's choice unless set. NCCL: `nvlinkCentricSched`, 2.28.
+    #[builder(default, setter(strip_option))]
+    pub nvlink_first: Option<bool>,
+    /// Which uses of NVLink's multicast there are. All ranks choose the same. NCCL's choice unless set. NCCL:
+    /// `nvlsHostMode`, 2.32.
+    #[builder(default)]
+    pub multicast: Multicast,
+    /// Whether windows can be the targets of counted transfers. All ranks choose the same. NCCL's choice
+    /// unless set. NCCL: `hostCftMode`, 2.31.
+    #[builder(default)]
+    pub counted_transfers: CountedTransfers,
+    /// How its operations meet CUDA graphs. Each rank chooses its own. NCCL's choice unless set, which is any
+    /// mixture. NCCL: `graphUsageMode`, 2.29; `graphStreamOrdering`, 2.30.7.
+    #[builder(default)]
+    pub graphs: GraphUse,
+    /// Who orders its operations and those of other communicators on one GPU. Each rank chooses its own, the
+    /// same for communicators that may be under way at once. NCCL's choice unless set. NCCL:
+    /// `launchOrderImplicit`, 2.31.
+    #[builder(default)]
+    pub launch_order: LaunchOrder,
+    /// What is done about ranks that are late, by this rank; each may choose its own.
+    /// [`Stragglers::Wait`] unless set. It is looked at while this rank waits on the host, and when it asks
+    /// for the communicator's health.
+    #[builder(default)]
+    pub stragglers: Stragglers,
+    /// Who is told when the communicator's state changes: each [`Change`] once, in their order, from when
+    /// it is ready until it has ended, also of those that go on from it (`recover`, `shrink`). It is
+    /// called on whatever thread finds the change, so it must not block; one thread at a time. A panic in
+    /// it is caught and logged. A child has a watch of its own, given to `split_with`. Nobody unless set.
+    ///
+    /// ```
+    /// # use typed_nccl::{Change, CommConfig};
+    /// let config = CommConfig::builder().watch(|change: &Change| eprintln!("{change}")).build();
+    /// ```
+    #[builder(default, setter(
+        fn transform(watch: impl Fn(&Change) + Send + Sync + 'static) -> Option<Watch> {
+            Some(Watch::new(watch))
+        }
+    ))]
+    pub watch: Option<Watch>,
+}
+
+impl CommConfig {
+    /// How many contexts and signals; 0 of both where there are no one-sided operations.
+    pub(crate) fn slots(&self) -> Slot {
+        match self.contexts > 0 && self.signals > 0 {
+            true => Slot { context: self.contexts, index: self.signals },
+            false => Slot { context: 0, index: 0 },
+        }
+    }
+
+    /// What it asks for that no release of NCCL takes; none if it is well.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let peers = self.p2p_peers.filter(|peers| i32::try_from(*peers).is_ok_and(|n| n > 0));
+        if let (None, Some(peers)) = (peers, self.p2p_peers) {
+            return Some(format!("`p2p_peers({peers})` is not within 1 and {}", i32::MAX));
+        }
+        self.ctas.fault().or_else(|| self.network.fault())
+    }
+
+    /// The same of a child's, which a rank of so many asks for.
+    pub(super) fn check(&self, rank: Rank, size: usize) -> Result<()> {
+        let Some(fault) = self.fault() else { return Ok(()) };
+        let (ranks, why) = (vec![rank], format!("asks for what no NCCL has: {fault}"));
+        Err(Error::InitFailed(Box::new(InitFailed { size, ranks, why })))
+    }
+
+    /// What it tells NCCL, beside the number of contexts and signals and the name.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let mut all = Vec::new();
+        let mut put = |setting| all.push(setting);
+        self.ctas.settings(&mut put);
+        self.network.settings(&mut put);
+        if let Some(peers) = self.p2p_peers {
+            let peers = Value::Number(peers.cast_signed());
+            put(Setting::alike("CommConfig::p2p_peers", "maxP2pPeers", peers));
+        }
+        if let Some(on) = self.nvlink_first {
+            let on = Value::Number(on.into());
+            put(Setting::alike("CommConfig::nvlink_first", "nvlinkCentricSched", on));
+        }
+        self.multicast.settings(&mut put);
+        self.counted_transfers.settings(&mut put);
+        self.graphs.settings(&mut put);
+        self.launch_order.settings(&mut put);
+        if self.split_share {
+            // What the ranks have of it is compared apart.
+            put(Setting::own("CommConfig::split_share", "splitShare", Value::Number(1)));
+        }
+        all
+    }
+
+    /// What all ranks must have alike.
+    pub(crate) fn alike(&self) -> Alike {
+        Alike::of(&self.settings())
+    }
+}
+
+impl Default for CommConfig {
+    fn default() -> Self {
+        Self::builder().build()
+    }
+}

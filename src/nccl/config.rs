@@ -1,0 +1,88 @@
+//! Configurations as NCCL takes them.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use nccl_sys::{Layout, ncclConfig_t};
+use typed_nccl_plan::releases::{SEVERAL_SIGNALS, ZERO_CTAS};
+
+use super::api::Nccl;
+use crate::Result;
+use crate::communicator::{CommConfig, Setting, Value};
+
+/// Whether the loaded NCCL has what a configuration asks for: it drops without a word what it does not
+/// know.
+pub(super) fn offers(nccl: &Nccl, config: &CommConfig) -> Result<()> {
+    let slots = config.slots();
+    if slots.context > 1 || slots.index > 1 {
+        nccl.needs("more than one context or signal", SEVERAL_SIGNALS)?;
+    }
+    if slots.context == 0 {
+        has::<ncclConfig_t>(nccl, "numRmaCtx", "a communicator without one-sided operations")?;
+    }
+    if config.ctas.is_zero() {
+        nccl.needs("`CtaPolicy::Zero`", ZERO_CTAS)?;
+    }
+    config
+        .settings()
+        .iter()
+        .try_for_each(|setting| has::<ncclConfig_t>(nccl, setting.field, &setting.name()))
+}
+
+/// Whether the loaded release knows a field.
+fn has<T: Layout>(nccl: &Nccl, field: &str, what: &str) -> Result<()> {
+    match T::field(field) {
+        Some(known) => nccl.needs_version(what, known.since),
+        None => Ok(()),
+    }
+}
+
+/// A configuration, for a communicator of this name.
+pub(super) fn of(config: &CommConfig, name: &str) -> ncclConfig_t {
+    let mut made = ncclConfig_t::new();
+    made.commName = kept(name).as_ptr();
+    let slots = config.slots();
+    let number = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
+    if slots.context != 1 || slots.index != 1 {
+        made.numRmaCtx = number(slots.context);
+    }
+    if slots.context > 1 || slots.index > 1 {
+        made.numRmaSig = number(slots.index);
+    }
+    for setting in config.settings() {
+        put(&mut made, &setting);
+    }
+    made
+}
+
+/// Sets one field of one of NCCL's configurations.
+fn put<T: Layout>(config: &mut T, setting: &Setting) {
+    let Some(field) = T::field(setting.field) else { return };
+    let place = ptr::from_mut(config).wrapping_byte_add(field.offset);
+    match &setting.value {
+        Value::Number(value) | Value::Named(value, _) if field.size == size_of::<c_int>() => {
+            // SAFETY: the field is one of the struct, and as large as an integer: it is one.
+            unsafe { place.cast::<c_int>().write(*value) };
+        }
+        Value::Text(text) if field.size == size_of::<*const c_char>() => {
+            // SAFETY: the field is one of the struct, and as large as a pointer: it is one to a text, by
+            // its name.
+            unsafe { place.cast::<*const c_char>().write(kept(text).as_ptr()) };
+        }
+        // No setting has a field of another kind: a test looks at each.
+        _ => {}
+    }
+}
+
+/// A text as NCCL takes it, for good: it does not copy a communicator's name.
+fn kept(text: &str) -> &'static CStr {
+    static TEXTS: LazyLock<Mutex<HashMap<String, &'static CStr>>> = LazyLock::new(Mutex::default);
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    texts.entry(text.to_owned()).or_insert_with(|| {
+        // An identifier has no zero, and other texts were looked at.
+        let text = CString::new(text).unwrap_or_default();
+        Box::leak(text.into_boxed_c_str())
+    })
+}

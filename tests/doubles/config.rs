@@ -1,0 +1,270 @@
+//! Configurations: what arrives at NCCL, and what is refused before it is called.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::thread;
+
+use fake_nccl::Call;
+use nccl_sys::Function::{
+    ncclCommInitRankConfig, ncclCommInitRankScalable, ncclCommShrink, ncclCommSplit,
+};
+use nccl_sys::{Function, Layout, NCCL_CONFIG_UNDEF_INT, ncclConfig_t};
+use typed_nccl::{
+    AnyDevice, CaptureOrder, CommConfig, Communicator, CountedTransfers, CtaPolicy, Ctas, Cuda,
+    GraphUse, LaunchOrder, Multicast, Network, Result, Seat, UniqueId, tag,
+};
+
+use crate::common::{calls, clear, count, until};
+use crate::scenario::{NEWEST, on, release};
+
+tag!(Child);
+
+type Comm = Communicator<Cuda<AnyDevice>>;
+
+/// All options, each with a value of its own.
+fn all() -> CommConfig {
+    let ctas = Ctas::between(3, 17).cluster(5).multicast(9).policy(CtaPolicy::Efficiency);
+    let network = Network::named("Socket").traffic_class(106).channels_per_peer(6).collnet(true);
+    CommConfig::builder()
+        .contexts(2)
+        .signals(4)
+        .ctas(ctas)
+        .network(network)
+        .p2p_peers(7)
+        .nvlink_first(true)
+        .multicast(Multicast::WithoutSymmetric)
+        .counted_transfers(CountedTransfers::WhereThere)
+        .graphs(GraphUse::One(CaptureOrder::Free))
+        .launch_order(LaunchOrder::Calls)
+        .build()
+}
+
+/// What NCCL gets of them.
+const ALL: [(&str, c_int); 16] = [
+    ("numRmaCtx", 2),
+    ("numRmaSig", 4),
+    ("minCTAs", 3),
+    ("maxCTAs", 17),
+    ("cgaClusterSize", 5),
+    ("nvlsCTAs", 9),
+    ("CTAPolicy", 1),
+    ("trafficClass", 106),
+    ("nChannelsPerNetPeer", 6),
+    ("collnetEnable", 1),
+    ("maxP2pPeers", 7),
+    ("nvlinkCentricSched", 1),
+    ("nvlsHostMode", 2),
+    ("hostCftMode", 3),
+    ("graphUsageMode", 1),
+    ("launchOrderImplicit", 1),
+];
+
+/// What is ours: how long calls block, the label, and what a shrunk communicator shares.
+const OURS: [&str; 4] = ["blocking", "commName", "shrinkShare", "rmaEagerInit"];
+
+/// The integers that a call's configuration sets.
+fn set(call: &Call) -> Vec<(&'static str, c_int)> {
+    let header = ["size", "magic", "version", "netName", "commName"];
+    let fields = ncclConfig_t::FIELDS.iter().filter(|field| !header.contains(&field.name));
+    let value = |name| call.field::<ncclConfig_t, c_int>("config", name);
+    let all = fields.map(|field| (field.name, value(field.name)));
+    all.filter(|(_, value)| *value != NCCL_CONFIG_UNDEF_INT).collect()
+}
+
+fn sorted(mut all: Vec<(&'static str, c_int)>) -> Vec<(&'static str, c_int)> {
+    all.sort_unstable();
+    all
+}
+
+#[track_caller]
+fn has_all(call: &Call, and: &[(&'static str, c_int)]) {
+    // The order of captured operations goes with the mode.
+    let wanted = [&ALL[..], &[("graphStreamOrdering", 0)], and].concat();
+    assert_eq!(sorted(set(call)), sorted(wanted), "{}", call.function);
+    let address = call.field::<ncclConfig_t, usize>("config", "netName");
+    let name = std::ptr::with_exposed_provenance::<c_char>(address);
+    // SAFETY: names are kept for good, with a zero at the end.
+    assert_eq!(unsafe { CStr::from_ptr(name) }, c"Socket");
+}
+
+fn only(function: Function) -> Call {
+    let mut calls = calls(function);
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    calls.remove(0)
+}
+
+fn connect(seat: Seat, config: CommConfig) -> Result<Comm> {
+    let ordinal = seat.rank().index() as u32;
+    let builder = Communicator::builder().seat(seat).device(Cuda::<AnyDevice>::any(ordinal)?);
+    builder.config(config).build().connect()
+}
+
+fn alone(config: CommConfig) -> Result<Comm> {
+    connect(Seat::local(1).remove(0), config)
+}
+
+#[test]
+fn every_field_of_nccls_has_an_option() {
+    let split_share = ["splitShare", "graphStreamOrdering", "netName"];
+    for field in &ncclConfig_t::FIELDS[3..] {
+        let known = ALL.iter().any(|(name, _)| *name == field.name)
+            || OURS.contains(&field.name)
+            || split_share.contains(&field.name);
+        assert!(known, "{} has no option", field.name);
+    }
+}
+
+#[test]
+fn every_option_arrives() {
+    on(NEWEST, || {
+        let mut comm = alone(all())?;
+        has_all(&only(ncclCommInitRankConfig), &[]);
+        comm.split::<Child>(0, 0)?.finish()?;
+        // Children are configured as their parents.
+        has_all(&only(ncclCommSplit), &[]);
+        clear();
+        let plain = CommConfig::builder().ctas(Ctas::at_most(2)).build();
+        comm.split_with::<Child>(0, 0, plain)?.finish()?;
+        assert_eq!(set(&only(ncclCommSplit)), [("minCTAs", 1), ("maxCTAs", 2)]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn every_option_arrives_by_several_ids() {
+    on(NEWEST, || {
+        let ids = [UniqueId::new()?];
+        connect(Seat::with_ids(&ids, 0, 1)?, all())?.finish()?;
+        let all = [calls(ncclCommInitRankConfig), calls(ncclCommInitRankScalable)].concat();
+        assert_eq!(all.len(), 1);
+        has_all(&all[0], &[]);
+        Ok(())
+    });
+}
+
+#[test]
+fn every_option_arrives_when_ranks_go_on() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let (seat, _) = place.into_parts();
+            let comm = connect(seat, all())?;
+            if comm.rank().index() == 1 {
+                let _ = comm.barrier();
+                comm.abort();
+                return Ok(());
+            }
+            let comm = comm.shrink(&[1])?;
+            has_all(&only(ncclCommShrink), &[]);
+            clear();
+            let invitation = comm.invite(1)?;
+            let comes = invitation.clone();
+            let newcomer = thread::spawn(move || -> Result<()> {
+                let seat = Seat::invited(&comes, 0)?;
+                let device = Cuda::<AnyDevice>::any(2)?;
+                let builder = Communicator::builder().seat(seat).device(device);
+                builder.config(all()).build().connect()?.finish()
+            });
+            let comm = comm.grow(invitation)?;
+            // The newcomer's thread may be behind.
+            until("both join", || count(ncclCommInitRankConfig) == 2);
+            let joins = calls(ncclCommInitRankConfig);
+            joins.iter().for_each(|join| has_all(join, &[]));
+            comm.finish()?;
+            newcomer.join().expect("no panic")
+        })?;
+        Ok(())
+    });
+}
+
+#[test]
+fn a_parent_that_shares_says_so() {
+    on(NEWEST, || {
+        let mut config = all();
+        config.split_share = true;
+        alone(config)?.finish()?;
+        has_all(&only(ncclCommInitRankConfig), &[("splitShare", 1)]);
+        Ok(())
+    });
+}
+
+#[test]
+fn no_one_sided_operations_are_none() {
+    on(NEWEST, || {
+        let mut comm = alone(CommConfig::builder().contexts(0).build())?;
+        assert_eq!(set(&only(ncclCommInitRankConfig)), [("numRmaCtx", 0)]);
+        let window = comm.window::<f32>(4)?;
+        let refused = comm.signal(0);
+        assert_error!(refused, NoSuchSignal, "0 contexts");
+        drop(comm.close(window)?);
+        comm.finish()
+    });
+}
+
+/// What each release has; what it has not is refused by name, and nothing is called.
+#[test]
+fn an_option_that_the_release_lacks_is_named() {
+    let cases = || {
+        let of = CommConfig::builder;
+        [
+            (
+                "2.28.3",
+                of().graphs(GraphUse::Mixed).build(),
+                "`CommConfig::graphs` (NCCL's graphUsageMode) needs NCCL 2.29.2",
+            ),
+            ("2.28.3", of().contexts(0).build(), "without one-sided operations needs NCCL 2.29.2"),
+            (
+                "2.28.3",
+                of().p2p_peers(2).build(),
+                "`CommConfig::p2p_peers` (NCCL's maxP2pPeers) needs NCCL 2.30.3",
+            ),
+            (
+                "2.28.3",
+                of().launch_order(LaunchOrder::Calls).build(),
+                "launchOrderImplicit) needs NCCL 2.31.2",
+            ),
+            (
+                "2.28.3",
+                of().counted_transfers(CountedTransfers::Off).build(),
+                "hostCftMode) needs NCCL 2.31.2",
+            ),
+            ("2.31.2", of().multicast(Multicast::Off).build(), "nvlsHostMode) needs NCCL 2.32.3"),
+            (
+                "2.27.7",
+                of().ctas(Ctas::any().policy(CtaPolicy::Zero)).build(),
+                "`CtaPolicy::Zero` needs NCCL 2.28.3",
+            ),
+            ("2.27.7", of().nvlink_first(false).build(), "nvlinkCentricSched) needs NCCL 2.28.3"),
+            (
+                "2.27.7",
+                of().network(Network::any().channels_per_peer(2)).build(),
+                "nChannelsPerNetPeer) needs NCCL 2.28.3",
+            ),
+        ]
+    };
+    for known in ["2.27.7", "2.28.3", "2.31.2"] {
+        on(release(known), || {
+            for (release, config, why) in cases() {
+                if release == known {
+                    assert_error!(alone(config), Unsupported, why, format!("{known} is loaded"));
+                    assert_eq!(count(ncclCommInitRankConfig), 0);
+                }
+            }
+            // What it has arrives.
+            alone(CommConfig::builder().ctas(Ctas::between(2, 8).multicast(4)).build())?
+                .finish()?;
+            let wanted = sorted(vec![("minCTAs", 2), ("maxCTAs", 8), ("nvlsCTAs", 4)]);
+            assert_eq!(sorted(set(&only(ncclCommInitRankConfig))), wanted);
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_child_whose_options_the_release_lacks_is_refused() {
+    on(release("2.28.3"), || {
+        let mut comm = alone(CommConfig::default())?;
+        let config = CommConfig::builder().multicast(Multicast::Off).build();
+        assert_error!(comm.split_with::<Child>(0, 0, config), Unsupported, "nvlsHostMode");
+        assert_eq!(count(ncclCommSplit), 0);
+        comm.finish()
+    });
+}
