@@ -191,7 +191,7 @@ pub(super) fn checked<T: Element>(operation: &'static str, found: DType, site: S
 #[diagnostic::on_unimplemented(
     message = "the elements of a `{Self}` have no type to copy them as",
     label = "its data type is a value, known when the program runs",
-    note = "give it its type first: `x.try_into_typed::<f32>()?`; `into_dyn` takes it away again"
+    note = "give it its type first: `x.typed::<f32>()?`; `into_dyn` takes it away again"
 )]
 pub trait KnownType {
     #[doc(hidden)]

@@ -127,7 +127,7 @@ impl NotAdoptable {
 impl AdoptFault {
     /// The fault, and what mends it in the library's words.
     fn says(&self, f: &mut fmt::Formatter<'_>, words: &Words) -> fmt::Result {
-        let Words { dense, detach, all, now, to_gpu, to_host, empty } = words;
+        let Words { dense, detach, all, now, to_gpu, to_host, empty, itself } = words;
         match self {
             Self::Empty => f.write_str(
                 "the memory has no elements, and NCCL would be given its address; an empty operand is `buffer.slice(0..0)` of another buffer, or an empty slice that is lent",
@@ -151,7 +151,9 @@ impl AdoptFault {
             Self::PerThreadStream => f.write_str(
                 "CUDA's per-thread default stream is another stream on each thread; open one of your own, or order a stream with it on its thread: `stream.after(&theirs)`, `stream.before(&theirs)`",
             ),
-            Self::NotATensor { found } => write!(f, "it is {found}, and no tensor"),
+            Self::NotATensor { found } => {
+                write!(f, "it is {found}, and no tensor; pass {itself}")
+            }
             Self::NoSuchType { found } => write!(
                 f,
                 "its elements are {found}, which NCCL does not have; NCCL has i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16, f8e4m3 and f8e5m2"

@@ -16,6 +16,8 @@ pub(super) struct Words {
     pub(super) to_host: &'static str,
     /// In memory of NCCL's.
     pub(super) empty: &'static str,
+    /// A tensor.
+    pub(super) itself: &'static str,
 }
 
 impl Words {
@@ -30,18 +32,21 @@ impl Words {
                 to_gpu: "`x.to(\"cuda:0\")`",
                 to_host: "`x.cpu()`",
                 empty: "`interop::torch::empty`",
+                itself: "the `torch.Tensor` itself",
             },
             Some("cupy") => &Self {
                 dense: "`cupy.ascontiguousarray(x)`",
                 all: "`x.toarray()`",
                 to_host: "`x.get()`",
                 empty: "`interop::cupy::empty`",
+                itself: "the `cupy.ndarray` itself",
                 ..Self::ANY
             },
             Some("numpy") => &Self {
                 dense: "`numpy.ascontiguousarray(x)`",
                 to_gpu: "`cupy.asarray(x)`",
                 empty: "`interop::numpy::empty`",
+                itself: "the `numpy.ndarray` itself",
                 ..Self::ANY
             },
             Some("candle") => &Self {
@@ -51,6 +56,7 @@ impl Words {
                 to_host: "`x.to_device(&Device::Cpu)?`",
                 ..Self::ANY
             },
+            Some("DLPack") => &Self { itself: "what a `__dlpack__` gave", ..Self::ANY },
             Some("ndarray") => {
                 &Self { dense: "`x.as_standard_layout().into_owned()`", ..Self::ANY }
             }
@@ -66,5 +72,6 @@ impl Words {
         to_gpu: "a copy on the communicator's GPU",
         to_host: "a copy on the host",
         empty: "the `empty` of the library's module in `typed_nccl::interop`",
+        itself: "the array or the tensor itself",
     };
 }

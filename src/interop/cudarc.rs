@@ -200,7 +200,9 @@ impl<Tag, M> Ending<Cuda<Tag>> for Borrowed<Tag, M> {
     }
 }
 
-fn lent<T: Element, Tag, M>(
+/// # Safety
+/// The memory is borrowed for longer than the loan.
+unsafe fn lent<T: Element, Tag, M>(
     device: &Cuda<Tag>,
     mut memory: M,
     (len, theirs): (usize, Arc<theirs::CudaStream>),
@@ -211,8 +213,8 @@ fn lent<T: Element, Tag, M>(
     let start = pointer::<T>(touch(&mut memory, &theirs));
     let place = Place::of(start, len, device.ordinal(), Some(stream.mark()?));
     let ending = Borrowed { stream, theirs, memory, touch };
-    // SAFETY: the elements are borrowed for longer than the loan; cudarc's uses before it are before the
-    // mark, and later ones, its free included, are on the stream that waits, or wait for the event there.
+    // SAFETY: the caller's promise; cudarc's uses before the loan are before the mark, and later ones, its
+    // free included, are on the stream that waits, or wait for the event there.
     unsafe { Lent::new(device, place, ending, site) }
 }
 
@@ -223,9 +225,10 @@ macro_rules! of_cudarc {
             type View<'v> = $view<'v, T, Cuda<Tag>>;
             type Loan = Lent<Cuda<Tag>, Borrowed<Tag, Self>>;
 
-            fn lend(self, device: &Cuda<Tag>, site: Site) -> Result<Self::Loan> {
+            unsafe fn lend(self, device: &Cuda<Tag>, site: Site) -> Result<Self::Loan> {
                 let of = (self.len(), self.stream().clone());
-                lent::<T, Tag, Self>(device, self, of, $touch, site)
+                // SAFETY: the caller's promise.
+                unsafe { lent::<T, Tag, Self>(device, self, of, $touch, site) }
             }
 
             fn view(loan: &Self::Loan) -> Self::View<'_> {

@@ -38,9 +38,11 @@ fn listed() -> MutexGuard<'static, Option<HashMap<usize, Listed>>> {
 
 /// NCCL's memory that was exported, by where it starts, if it is so long.
 pub(super) fn find<B: Backend>(address: usize, bytes: usize) -> Option<Arc<Allocation<B>>> {
-    let listed = listed();
-    let found = listed.as_ref()?.get(&address).filter(|found| bytes <= found.bytes)?;
-    found.memory.upgrade()?.downcast().ok()
+    let long_enough = |found: &&Listed| bytes <= found.bytes;
+    let memory =
+        listed().as_ref()?.get(&address).filter(long_enough).map(|found| found.memory.clone());
+    // Without the lock: another backend's may be dropped here.
+    memory?.upgrade()?.downcast().ok()
 }
 
 impl Tensor<Exported> {

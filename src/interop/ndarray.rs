@@ -41,14 +41,15 @@ unsafe impl<T: Element, I: Dimension + 'static, Tag> ForeignMemory<Host<Tag>>
     }
 }
 
-fn lent<T: Element, Tag>(
+/// # Safety
+/// The elements are borrowed for longer than the loan.
+unsafe fn lent<T: Element, Tag>(
     device: &Host<Tag>,
     (start, len): (*mut T, usize),
     site: Site,
 ) -> Result<Lent<Host<Tag>, HostWaits>> {
     let place = Place::of(start, len, device.ordinal(), None);
-    // SAFETY: the elements are borrowed for longer than the loan, which `lend` ends; only shared views are
-    // made of what is borrowed shared.
+    // SAFETY: the caller's promise; only shared views are made of what is borrowed shared.
     unsafe { Lent::new(device, place, HostWaits, site) }
 }
 
@@ -60,9 +61,11 @@ where
     type View<'v> = Slice<'v, S::Elem, Host<Tag>>;
     type Loan = Lent<Host<Tag>, HostWaits>;
 
-    fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
+    unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
         let elements = self.as_slice_memory_order().ok_or_else(|| strided(self, "lend", site))?;
-        lent(device, (elements.as_ptr().cast_mut(), elements.len()), site)
+        let elements = (elements.as_ptr().cast_mut(), elements.len());
+        // SAFETY: the caller's promise.
+        unsafe { lent(device, elements, site) }
     }
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {
@@ -78,12 +81,13 @@ where
     type View<'v> = SliceMut<'v, S::Elem, Host<Tag>>;
     type Loan = Lent<Host<Tag>, HostWaits>;
 
-    fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
+    unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
         let elements = match self.as_slice_memory_order_mut() {
             Some(elements) => (elements.as_mut_ptr(), elements.len()),
             None => return Err(strided(self, "lend", site)),
         };
-        lent(device, elements, site)
+        // SAFETY: the caller's promise.
+        unsafe { lent(device, elements, site) }
     }
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {
@@ -96,8 +100,9 @@ impl<T: Element, I: Dimension, Tag> Lend<Host<Tag>> for ArrayViewMut<'_, T, I> {
     type View<'v> = SliceMut<'v, T, Host<Tag>>;
     type Loan = Lent<Host<Tag>, HostWaits>;
 
-    fn lend(mut self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
-        Lend::lend(&mut self, device, site)
+    unsafe fn lend(mut self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
+        // SAFETY: the caller's promise: what the view borrows stays borrowed without it.
+        unsafe { Lend::lend(&mut self, device, site) }
     }
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {

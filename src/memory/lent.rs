@@ -29,8 +29,11 @@ pub trait Lend<D: Device>: sealed::Sealed {
     type Loan: Loan<D>;
 
     /// Starts the loan.
+    ///
+    /// # Safety
+    /// It is ended, or dropped, while what is borrowed still is: a loan does not know for how long.
     #[doc(hidden)]
-    fn lend(self, device: &D, site: Site) -> Result<Self::Loan>;
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan>;
 
     /// What the closure gets.
     #[doc(hidden)]
@@ -52,7 +55,8 @@ pub(crate) fn lend<D: Device, L: Lend<D>, R>(
     site: Site,
 ) -> Result<R> {
     wait::allowed("lend", site)?;
-    let mut loan = memory.lend(device, site)?;
+    // SAFETY: it is dropped here, whatever `work` does, and the borrow is the caller's.
+    let mut loan = unsafe { memory.lend(device, site) }?;
     let outcome = {
         let mut view = L::view(&loan);
         work(&mut view)
@@ -114,7 +118,7 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
     /// Kept until nothing uses the memory.
     #[cfg(feature = "candle-cuda")]
     pub(crate) fn keep(&self, kept: impl Send + 'static) {
-        self.allocation.own(super::Owner::new(Box::new(kept)));
+        self.allocation.own(super::Owner::new(Box::new(kept), None));
     }
 
     /// Makes the owner's stream wait for every use.
@@ -185,10 +189,10 @@ macro_rules! on_the_host {
             type View<'v> = $view<'v, T, Host<Tag>>;
             type Loan = Lent<Host<Tag>, HostWaits>;
 
-            fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
+            unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
                 let (start, len): (*mut T, usize) = $start(self);
                 let place = Place::of(start, len, device.ordinal(), None);
-                // SAFETY: the elements are borrowed for longer than the loan, which `lend` ends; only
+                // SAFETY: the caller's promise: the elements are borrowed for longer than the loan; only
                 // shared views are made of what is borrowed shared.
                 unsafe { Lent::new(device, place, HostWaits, site) }
             }
@@ -212,8 +216,12 @@ impl<D: Device, A: Lend<D>, B: Lend<D>> Lend<D> for (A, B) {
     type View<'v> = (A::View<'v>, B::View<'v>);
     type Loan = (A::Loan, B::Loan);
 
-    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        Ok((self.0.lend(device, site)?, self.1.lend(device, site)?))
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        // SAFETY: the caller's promise.
+        let first = unsafe { self.0.lend(device, site) }?;
+        // SAFETY: as above.
+        let second = unsafe { self.1.lend(device, site) }?;
+        Ok((first, second))
     }
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {
@@ -233,8 +241,9 @@ impl<D: Device, L: Lend<D>> Lend<D> for Vec<L> {
     type View<'v> = Vec<L::View<'v>>;
     type Loan = Vec<L::Loan>;
 
-    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        self.into_iter().map(|one| one.lend(device, site)).collect()
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        // SAFETY: the caller's promise.
+        self.into_iter().map(|one| unsafe { one.lend(device, site) }).collect()
     }
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {

@@ -70,7 +70,7 @@ pub trait Readable<D: Device>: Elements<Device = D> {
     message = "a communicator on `{D}` cannot write into `{Self}`",
     label = "this lives on another device, is a shared view, or is no device memory",
     note = "NCCL does not check this: it would write the other device's memory, or hang",
-    note = "allocate with `comm.device()`, and take views with `slice_mut`"
+    note = "allocate with `comm.device()`, and take views with `slice_mut`; what `device.lend` lends is written if it is lent as `&mut x`"
 )]
 pub trait Writable<D: Device>: Readable<D> {
     /// An exclusive view of all of it.

@@ -70,7 +70,7 @@ impl<'a, D: Device> Lend<D> for &'a Tensor {
     type View<'v> = DynSlice<'v, D>;
     type Loan = Lent<D, Borrowed<'a, D>>;
 
-    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
         lent(device, Locked::shared(self), site)
     }
 
@@ -84,8 +84,9 @@ impl<'a, D: Device> Lend<D> for &'a Var {
     type View<'v> = DynSlice<'v, D>;
     type Loan = Lent<D, Borrowed<'a, D>>;
 
-    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        self.as_tensor().lend(device, site)
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        // SAFETY: the caller's promise.
+        unsafe { self.as_tensor().lend(device, site) }
     }
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {
@@ -98,7 +99,7 @@ impl<'a, D: Device> Lend<D> for Locked<'a> {
     type View<'v> = DynSliceMut<'v, D>;
     type Loan = Lent<D, Borrowed<'a, D>>;
 
-    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
         lent(device, self, site)
     }
 

@@ -112,7 +112,8 @@ pub unsafe fn import_on<F: ManagedTensor>(
             unsafe { describe(whole.tensor(), stream, head.flags & READ_ONLY == 0) }
         }
     };
-    let described = described.map_err(|fault| NotAdoptable::new("dlpack::import", fault, site))?;
+    let refused = |fault| NotAdoptable::new("dlpack::import", fault, site).of("DLPack");
+    let described = described.map_err(refused)?;
     // SAFETY: the caller's promise; the owner calls the deleter.
     unsafe { Tensor::new(described, owner) }
 }

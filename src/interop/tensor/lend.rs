@@ -23,11 +23,18 @@ impl<D: Device> Ending<D> for Theirs<D> {
 }
 
 impl<O> Tensor<O> {
-    fn lent<D: Device>(&self, device: &D, write: bool, site: Site) -> Result<Lent<D, Theirs<D>>> {
+    /// # Safety
+    /// The tensor is borrowed for longer than the loan.
+    unsafe fn lent<D: Device>(
+        &self,
+        device: &D,
+        write: bool,
+        site: Site,
+    ) -> Result<Lent<D, Theirs<D>>> {
         let Used { place, stream, claim } = self.claimed_by(device, write, "lend", site)?;
         let ending = Theirs { stream, _claim: claim };
-        // SAFETY: the tensor, and with it its owner, is borrowed for longer than the loan; the rest is
-        // what `new` was promised. Only shared views are made of what is borrowed shared.
+        // SAFETY: the caller's promise, and the tensor has its owner; the rest is what `new` was promised.
+        // Only shared views are made of what is borrowed shared.
         unsafe { Lent::new(device, place, ending, site) }
     }
 }
@@ -37,8 +44,9 @@ impl<D: Device, O> Lend<D> for &Tensor<O> {
     type View<'v> = DynSlice<'v, D>;
     type Loan = Lent<D, Theirs<D>>;
 
-    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        self.lent(device, false, site)
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        // SAFETY: the caller's promise.
+        unsafe { self.lent(device, false, site) }
     }
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {
@@ -51,8 +59,9 @@ impl<D: Device, O> Lend<D> for &mut Tensor<O> {
     type View<'v> = DynSliceMut<'v, D>;
     type Loan = Lent<D, Theirs<D>>;
 
-    fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        self.lent(device, true, site)
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        // SAFETY: the caller's promise.
+        unsafe { self.lent(device, true, site) }
     }
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {
