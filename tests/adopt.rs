@@ -42,7 +42,7 @@ fn says(error: &Error, parts: &[&str]) {
 struct Noted(Vec<f32>, Arc<AtomicUsize>);
 
 // SAFETY: the vector's own elements; nobody else touches them.
-unsafe impl ForeignMemory<Dev> for Noted {
+unsafe impl<Tag> ForeignMemory<Host<Tag>> for Noted {
     type Elem = f32;
 
     fn start(&mut self) -> *mut f32 {
@@ -148,6 +148,69 @@ fn an_owner_lives_until_the_last_use_is_over() {
         assert_eq!(drops.load(SeqCst), 4);
         Ok(())
     });
+}
+
+/// Owners whose drop takes the locks of the library, wherever the last use of their memory ends.
+#[test]
+fn no_owner_is_dropped_under_a_lock() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let made = Arc::new(AtomicUsize::new(0));
+    let (dropped, all) = (drops.clone(), made.clone());
+    let together = Barrier::new(2);
+    watched(move || {
+        let job = &|mut comm: Communicator<Dev>| -> Result<()> {
+            let (device, rank) = (comm.device().clone(), comm.rank().index());
+            let new = || {
+                made.fetch_add(1, SeqCst);
+                device.adopt(Noted(vec![1.0; 8], drops.clone()))
+            };
+            for late in 0..2 {
+                let (x, mut y, mut z) = (new()?, new()?, new()?);
+                if rank == late {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                comm.all_reduce(&x, &mut y, Sum)?;
+                let (next, previous) = (comm.ring(1), comm.ring(-1));
+                comm.group(|g| {
+                    g.send(&x, next)?;
+                    g.recv(&mut z, previous)
+                })?;
+                // Nobody but the queues has them.
+                drop((x, y, z));
+            }
+            let (x, mut y) = (new()?, new()?);
+            let stream = device.stream()?;
+            stream.launch((), |(), ()| thread::sleep(Duration::from_millis(5)))?;
+            stream.copy(&x, &mut y)?;
+            stream.fill(&mut y, 1.0)?;
+            drop((x, y, stream));
+
+            let (scalar, registered, mut x) = (new()?, new()?, new()?);
+            let _still = comm.register_buffer(&registered)?;
+            let times = comm.pre_mul_sum_device(scalar)?;
+            comm.all_reduce_in_place(&mut x, &times)?;
+            drop((x, times, registered));
+
+            // One of them differs: both are refused, with what they had enqueued.
+            together.wait();
+            let (mut x, mut y) = (new()?, new()?);
+            let _ = comm.all_reduce_in_place(&mut x.slice_mut(0..8 - rank), Sum);
+            let _ = comm.all_reduce_in_place(&mut y, Sum);
+            drop((x, y));
+            drop(comm.abort());
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let ranks = (0..).zip(Seat::local(2)).map(|(ordinal, seat)| {
+                scope.spawn(move || job(connect(seat, Dev::any(ordinal)?, 10_000)?))
+            });
+            let ranks: Vec<_> = ranks.collect();
+            ranks.into_iter().try_for_each(|rank| rank.join().expect("no panic"))
+        })
+    });
+    while dropped.load(SeqCst) < all.load(SeqCst) {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Connects with a deadline of so many milliseconds.

@@ -1,11 +1,12 @@
 //! Communicators that another library made: what NCCL is called with, and who ends them.
 
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use nccl_sys::Function::{
     ncclAllReduce, ncclCommAbort, ncclCommDeregister, ncclCommDestroy, ncclCommInitRankConfig,
-    ncclCommWindowDeregister, ncclRedOpDestroy,
+    ncclCommRevoke, ncclCommWindowDeregister, ncclRedOpDestroy,
 };
 use nccl_sys::{Function, NCCL_COMM_NULL, ncclComm_t, ncclResult_t, ncclUniqueId};
 use typed_nccl::{AnyDevice, Communicator, Cuda, Error, Result, Seat, Sum};
@@ -89,6 +90,31 @@ fn nothing_of_ours_stays_in_it() {
         assert_eq!(count(ncclCommDeregister), 1);
         assert_eq!(window.to_vec()?, [0.0; 8]);
         ends(raw, false);
+        Ok(())
+    });
+}
+
+/// One whose thread NCCL held up on the way was freed by a revocation: nobody can use it any more.
+#[test]
+fn what_was_revoked_is_not_given_away() {
+    on(NEWEST, || {
+        static INSIDE: AtomicBool = AtomicBool::new(false);
+        nccl().before(|function| {
+            if function == ncclCommWindowDeregister {
+                INSIDE.store(true, Relaxed);
+            }
+        });
+        let mut comm = adopt(theirs(0, 1, id()))?;
+        drop(comm.window::<f32>(8)?);
+        nccl().set_stuck(ncclCommWindowDeregister, true);
+        let asks = comm.abort_handle();
+        let given = thread::spawn(move || comm.into_raw().map(drop).map_err(|failed| failed.error));
+        until("its thread is inside", || INSIDE.load(Relaxed));
+        assert!(asks.abort("enough"));
+        let error = given.join().expect("no panic").expect_err("it was revoked");
+        says(&error, &["enough"]);
+        until("it is aborted", || ended() == (0, 1));
+        assert_eq!(count(ncclCommRevoke), 1);
         Ok(())
     });
 }

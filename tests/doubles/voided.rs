@@ -10,7 +10,7 @@ use typed_nccl::{
     AnyDevice, Buffer, CommConfig, Communicator, Cuda, Error, Result, Seat, Stream, Sum, tag,
 };
 
-use crate::common::{alone, connect, count, handle, until};
+use crate::common::{alone, connect, count, handle, says, until};
 use crate::scenario::{NEWEST, cuda, nccl, on};
 
 type Gpu = Cuda<AnyDevice>;
@@ -293,6 +293,26 @@ fn what_came_can_be_read() {
         assert_eq!(data[0].to_vec()?, [2.0; 8]);
         streams[0].launch(&mut data[1], |_, _| ())?;
         data[1].to_vec()?;
+        Ok(())
+    });
+}
+
+/// What was seen to be over is there, also while its communicator ends.
+#[test]
+fn what_was_seen_can_be_read_of_a_poisoned_one() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let streams = streams(&comm, 1)?;
+        let mut seen = comm.device().from_slice(&[1.0_f32; 8])?;
+        comm.on(&streams[0]).all_reduce_in_place(&mut seen, Sum)?;
+        seen.to_vec()?;
+        let mut unseen = comm.device().from_slice(&[1.0_f32; 8])?;
+        comm.on(&streams[0]).all_reduce_in_place(&mut unseen, Sum)?;
+        assert!(comm.abort_handle().abort("enough"));
+        comm.health().expect_err("it is to end");
+        says(&unseen.to_vec().expect_err("nobody knows"), &["enough"]);
+        seen.to_vec()?;
+        drop(comm);
         Ok(())
     });
 }

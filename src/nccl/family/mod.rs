@@ -279,7 +279,10 @@ impl Family {
     pub(super) fn leave(&self) {
         let mut state = self.state();
         state.live = state.live.saturating_sub(1);
-        self.remains.leave();
+        let remains = self.remains.leave();
+        drop(state);
+        // Whose memory it was may be a user's value.
+        drop(remains);
     }
 
     /// Ranks called what differs, and NCCL takes no call back: that is the end for all of them, with

@@ -68,19 +68,22 @@ impl Remains {
         state.streams.extend(streams);
     }
 
-    /// A rank has ended.
-    pub(super) fn leave(&self) {
+    /// A rank has ended. Gives what nothing uses any more, to be dropped without a lock.
+    #[must_use]
+    pub(super) fn leave(&self) -> Vec<Arc<Allocation<CudaBackend>>> {
         let mut state = self.state();
         state.live = state.live.saturating_sub(1);
         if state.live > 0 {
-            return;
+            return Vec::new();
         }
         let (parked, streams) =
             (std::mem::take(&mut state.parked), std::mem::take(&mut state.streams));
         drop(state);
-        if !streams.is_empty() {
-            watch::bury(parked, streams);
+        if streams.is_empty() {
+            return parked;
         }
+        watch::bury(parked, streams);
+        Vec::new()
     }
 
     /// What the work of ranks that ended went to.
