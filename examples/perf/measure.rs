@@ -1,0 +1,237 @@
+//! One operation at one size after the other, on one rank.
+
+use std::time::Instant;
+
+use typed_nccl::plan::build::{PlanBuilder, ring};
+use typed_nccl::plan::{self, Bound, Values};
+use typed_nccl::{Buffer, Communicator, Device, Result, Root, Slice, SliceMut, Sum, Window};
+
+use crate::options::{Operation, Options};
+use crate::values::{Case, Value};
+
+/// What all ranks together found at one size.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) bytes: u64,
+    pub(crate) count: usize,
+    /// Of one call, in seconds.
+    pub(crate) time: f64,
+    /// How many elements were wrong, where it was checked.
+    pub(crate) wrong: Option<u64>,
+}
+
+/// Measures every size; `tell` hears of each, on every rank.
+pub(crate) fn measure<T: Value, D: Device>(
+    mut comm: Communicator<D>,
+    options: &Options,
+    tell: &(dyn Fn(usize, Found) + Sync),
+) -> Result<()> {
+    let (ranks, rank) = (comm.size(), comm.rank().index());
+    for bytes in options.sizes() {
+        let (give, get) = options.op.blocks(ranks);
+        // As nccl-tests counts: what the largest side has, divided evenly.
+        let block = (bytes as usize / size_of::<T>() / give.max(get)).max(1);
+        let case = Case {
+            op: options.op,
+            redop: options.redop,
+            in_place: options.in_place,
+            ranks,
+            rank,
+            count: block,
+        };
+        let found = one::<T, D>(&mut comm, options, case)?;
+        tell(rank, found);
+    }
+    comm.finish()
+}
+
+fn one<T: Value, D: Device>(
+    comm: &mut Communicator<D>,
+    options: &Options,
+    case: Case,
+) -> Result<Found> {
+    let (give, get) = case.lengths();
+    let mut send = Memory::<T, D>::new(comm, give.max(1), options.window)?;
+    let mut recv = Memory::new(comm, get, options.window)?;
+    let mut plan = match options.plan {
+        true => Some(bind::<T, D>(comm, case, options.window)?),
+        false => None,
+    };
+    let mut call = |comm: &mut Communicator<D>, send: &Memory<T, D>, recv: &mut Memory<T, D>| {
+        match &mut plan {
+            Some(plan) => run(plan, comm, send, recv),
+            None => issue(comm, case, &send.all(), &mut recv.all_mut()),
+        }
+    };
+    // What is sent: zeros are as fast as anything, and quicker to make.
+    for _ in 0..options.warmup {
+        call(comm, &send, &mut recv)?;
+    }
+    comm.sync(comm.stream())?;
+    comm.barrier()?;
+    let start = Instant::now();
+    for _ in 0..options.iters {
+        call(comm, &send, &mut recv)?;
+    }
+    comm.sync(comm.stream())?;
+    let time = start.elapsed().as_secs_f64() / f64::from(options.iters);
+    let wrong = match options.check {
+        true => {
+            let start = case.start::<T>();
+            if case.in_place { &mut recv } else { &mut send }.all_mut().copy_from(&start)?;
+            call(comm, &send, &mut recv)?;
+            let mut found = recv.all().to_vec()?;
+            if let (true, Some(first)) = (options.spoil, found.first_mut()) {
+                *first = T::of(first.get() + 1.0);
+            }
+            Some(case.wrong(&found))
+        }
+        false => None,
+    };
+    drop(plan);
+    send.close(comm)?;
+    recv.close(comm)?;
+    let all = comm.gather_values(&(time, wrong))?;
+    let times: Vec<f64> = all.iter().map(|(time, _)| *time).collect();
+    let wrong = all.iter().map(|(_, wrong)| *wrong).sum();
+    let (give, get) = case.op.blocks(case.ranks);
+    let bytes = (give.max(get) * case.count * size_of::<T>()) as u64;
+    Ok(Found { bytes, count: case.count, time: options.average.of(&times), wrong })
+}
+
+/// A buffer, or a window.
+enum Memory<T: Value, D: Device> {
+    Plain(Buffer<T, D>),
+    Window(Window<T, D>),
+}
+
+impl<T: Value, D: Device> Memory<T, D> {
+    fn new(comm: &mut Communicator<D>, len: usize, window: bool) -> Result<Self> {
+        match window {
+            // Of a rooted operation in one buffer, only the root has the whole.
+            true => comm.window_uneven(len).map(Self::Window),
+            false => comm.device().zeros(len).map(Self::Plain),
+        }
+    }
+
+    fn all(&self) -> Slice<'_, T, D> {
+        match self {
+            Self::Plain(buffer) => buffer.all(),
+            Self::Window(window) => window.local(),
+        }
+    }
+
+    fn all_mut(&mut self) -> SliceMut<'_, T, D> {
+        match self {
+            Self::Plain(buffer) => buffer.all_mut(),
+            Self::Window(window) => window.local_mut(),
+        }
+    }
+
+    fn close(self, comm: &mut Communicator<D>) -> Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Window(window) => comm.close(window).map(drop),
+        }
+    }
+}
+
+/// One call.
+fn issue<T: Value, D: Device>(
+    comm: &mut Communicator<D>,
+    case: Case,
+    send: &Slice<'_, T, D>,
+    recv: &mut SliceMut<'_, T, D>,
+) -> Result<()> {
+    let (redop, is_root) = (case.redop.get(), case.rank == 0);
+    match (case.op, case.in_place) {
+        (Operation::AllReduce, false) => comm.all_reduce(send, recv, redop),
+        (Operation::AllReduce, true) => comm.all_reduce_in_place(recv, redop),
+        (Operation::AllGather, false) => comm.all_gather(send, recv),
+        (Operation::AllGather, true) => comm.all_gather_in_place(recv),
+        (Operation::ReduceScatter, false) => comm.reduce_scatter(send, recv, redop),
+        (Operation::ReduceScatter, true) => comm.reduce_scatter_in_place(recv, redop),
+        (Operation::AllToAll, _) => comm.all_to_all(send, recv),
+        (Operation::Broadcast, false) => {
+            comm.broadcast(Root::here_or_at(is_root.then_some(send), 0), recv)
+        }
+        (Operation::Broadcast, true) => comm.broadcast_in_place(recv, 0),
+        (Operation::Reduce, false) => {
+            comm.reduce_into(send, Root::here_or_at(is_root.then_some(recv), 0), redop)
+        }
+        (Operation::Reduce, true) => comm.reduce_in_place(recv, redop, 0),
+        (Operation::Gather, false) => {
+            comm.gather_into(send, Root::here_or_at(is_root.then_some(recv), 0))
+        }
+        (Operation::Gather, true) => comm.gather_in_place(recv, 0),
+        (Operation::Scatter, false) => {
+            comm.scatter(Root::here_or_at(is_root.then_some(send), 0), recv)
+        }
+        (Operation::Scatter, true) => comm.scatter_in_place(recv, 0),
+        (Operation::Sendrecv, _) => {
+            let (right, left) = (comm.ring(1), comm.ring(-1));
+            comm.group(|g| {
+                g.send(send, right)?;
+                g.recv(recv, left)
+            })
+        }
+    }
+}
+
+/// Declares the operation over memory of whichever kind.
+macro_rules! declare {
+    ($plan:ident, $op:expr, $send:expr, $recv:expr) => {{
+        let (send, recv, net) = ($send, $recv, $plan.stream("net"));
+        let mut on = $plan.on(net);
+        match $op {
+            Operation::AllReduce => on.all_reduce(send, recv, Sum),
+            Operation::AllGather => on.all_gather(send, recv),
+            Operation::ReduceScatter => on.reduce_scatter(send, recv, Sum),
+            Operation::AllToAll => on.all_to_all(send, recv),
+            Operation::Broadcast => on.broadcast(send, recv, 0),
+            Operation::Reduce => on.reduce(send, recv, Sum, 0),
+            Operation::Gather => on.gather(send, recv, 0),
+            Operation::Scatter => on.scatter(send, recv, 0),
+            Operation::Sendrecv => on.transfer(send, ring(1), recv),
+        }
+    }};
+}
+
+/// A plan of one call, with the communicator.
+fn bind<T: Value, D: Device>(
+    comm: &mut Communicator<D>,
+    case: Case,
+    window: bool,
+) -> Result<Bound<D>> {
+    let (give, get) = case.lengths();
+    let (give, get) = (give as i64, get as i64);
+    let mut plan = PlanBuilder::new(case.op.name());
+    plan.ranks(case.ranks as i64);
+    if window {
+        let send = plan.window().input::<T::Plan>("send", give);
+        declare!(plan, case.op, send, plan.window().output::<T::Plan>("recv", get));
+    } else {
+        let send = plan.input::<T::Plan>("send", give);
+        declare!(plan, case.op, send, plan.output::<T::Plan>("recv", get));
+    }
+    let checked = plan.check().unwrap_or_else(|refused| panic!("{refused}"));
+    plan::bind(comm, checked.plan(), &Values::new())
+}
+
+fn run<T: Value, D: Device>(
+    plan: &mut Bound<D>,
+    comm: &Communicator<D>,
+    send: &Memory<T, D>,
+    recv: &mut Memory<T, D>,
+) -> Result<()> {
+    let on = plan.on(comm);
+    match (send, recv) {
+        (Memory::Plain(send), Memory::Plain(recv)) => {
+            on.read("send", send).write("recv", recv).run(&mut ())
+        }
+        (Memory::Window(send), Memory::Window(recv)) => {
+            on.read("send", send).write("recv", recv).run(&mut ())
+        }
+        _ => Ok(()),
+    }
+}
