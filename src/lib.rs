@@ -35,6 +35,7 @@ mod device;
 mod dynamic;
 mod element;
 mod entry;
+mod graph;
 mod group;
 mod host;
 mod launcher;
@@ -85,6 +86,7 @@ pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, NcclVersion, Result};
 pub use float8::{F8E4M3, F8E5M2};
+pub use graph::{Capture, Graph, NeverInACapture};
 pub use group::{Group, Grouped, group};
 pub use half::{bf16, f16};
 pub use memory::{

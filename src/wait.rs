@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::backend::{Backend, Blame, Culprit, HostWait, Streams, WaitsOn, Watcher};
 use crate::communicator::{Health, Limit, Limits};
-use crate::error::{Deadline, Error, Site, Timeout, WaitInLaunch, told};
+use crate::error::{Deadline, Error, Site, Timeout, WaitInCapture, WaitInLaunch, told};
+use crate::graph::capturing;
 use crate::stream::{Awaited, StreamShared, User, launching};
 use crate::trace;
 
@@ -161,10 +162,14 @@ fn reached<B: Backend>(stream: &StreamShared<B>, point: &B::Point) -> Result<boo
     })
 }
 
-/// Refuses a wait inside a launched closure, which would hold up its own stream.
+/// Refuses a wait inside a launched closure, which would hold up its own stream, and inside that of a
+/// capture, of which nothing has run.
 pub(crate) fn allowed(operation: &'static str, site: Site) -> Result<()> {
     if launching() {
         return Err(Error::WaitInLaunch(Box::new(WaitInLaunch { operation, site })));
+    }
+    if capturing() {
+        return Err(Error::WaitInCapture(Box::new(WaitInCapture { operation, site })));
     }
     Ok(())
 }

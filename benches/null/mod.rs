@@ -13,8 +13,8 @@ use std::time::Duration;
 use typed_nccl::error::Site;
 
 use typed_nccl::backend::{
-    AllocKind, Allocation, Blame, Collective, Copies, Departer, Join, Launches, Lifecycle, Memory,
-    Op, Operations, Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
+    AllocKind, Allocation, Blame, Collective, Copies, Departer, Graphs, Join, Launches, Lifecycle,
+    Memory, Op, Operations, Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
 };
 use typed_nccl::error::{Aborted, CollectiveName, Error};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
@@ -406,6 +406,21 @@ unsafe impl Windows for NullBackend {
     }
 
     fn deregister_buffer(_: &NullComm, _: &Arc<Allocation<Self>>, _: Option<u64>) -> Result<()> {
+        Ok(())
+    }
+}
+
+// SAFETY: a launch makes the captured calls again.
+unsafe impl Graphs for NullBackend {
+    const ARE_CAPTURED: bool = false;
+
+    type Graph = ();
+
+    fn capture(_: &[&NullComm], _: usize, _: impl FnOnce(&[Handle]) -> Result<()>) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn launch_graph(_: &[&NullComm], _: &Handle, (): &()) -> Result<()> {
         Ok(())
     }
 }

@@ -9,6 +9,7 @@
 //! benchmark). It is exempt from semantic versioning.
 
 mod copies;
+mod graphs;
 mod join;
 mod launches;
 mod lifecycle;
@@ -23,6 +24,7 @@ mod windows;
 mod wire;
 
 pub use copies::Copies;
+pub use graphs::Graphs;
 pub use join::{ChildPlace, Departer, Departure, Join, Part, Watch};
 pub use launches::{Launches, Seen};
 pub use lifecycle::Lifecycle;
@@ -42,11 +44,11 @@ pub use crate::memory::{Allocation, Owner};
 
 /// Everything that a device's backend does.
 pub trait Backend:
-    Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows
+    Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows + Graphs
 {
 }
 
-impl<B: Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows> Backend
-    for B
+impl<B> Backend for B where
+    B: Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows + Graphs
 {
 }

@@ -71,6 +71,15 @@ pub enum Reduction<B: Backend> {
     Made(B::Operator),
 }
 
+impl<B: Backend> Clone for Reduction<B> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::BuiltIn(name) => Self::BuiltIn(*name),
+            Self::Made(operator) => Self::Made(operator.clone()),
+        }
+    }
+}
+
 impl<B: Backend> Reduction<B> {
     /// Its name in reports.
     #[inline]
@@ -207,4 +216,14 @@ pub struct Slot {
     pub context: u32,
     /// The signal's index (`sigIdx`).
     pub index: u32,
+    /// Whether it is a graph's: NCCL keeps those apart, so that a wait in a graph takes no signal from
+    /// outside of one.
+    pub captured: bool,
+}
+
+impl Slot {
+    /// A signal outside of graphs.
+    pub const fn at(context: u32, index: u32) -> Self {
+        Self { context, index, captured: false }
+    }
 }

@@ -13,6 +13,7 @@ use super::{CommConfig, Health, Key, Limit, Limits, Made, Resources, reaper};
 use crate::backend::{Backend, HostWait, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::error::{Error, NoSuchRank, Site, StaleRank, Timeout};
+use crate::graph::{Shelf, Tape};
 use crate::group::Lists;
 use crate::rank::Generation;
 use crate::stream::StreamCore;
@@ -49,6 +50,10 @@ pub(crate) struct Core<B: Backend> {
     pub(super) unconsumed: Unconsumed,
     /// Lists for groups, used again and again. It is what makes a core serve one thread at a time.
     lists: RefCell<Lists<'static, B>>,
+    /// What is recorded, inside the closure of a capture.
+    pub(crate) tape: RefCell<Option<Tape<B>>>,
+    /// What it captured.
+    pub(crate) graphs: Shelf<B>,
     /// How far it has come in going on, where that has failed.
     pub(super) going: Option<Box<Survivors>>,
 }
@@ -83,6 +88,8 @@ impl<B: Backend> Core<B> {
             has_signals,
             unconsumed: Unconsumed::default(),
             lists: RefCell::new(Lists::new()),
+            tape: RefCell::default(),
+            graphs: Shelf::default(),
             going: None,
         }
     }
@@ -148,7 +155,7 @@ impl<B: Backend> Core<B> {
     pub(crate) fn may_wait(&self, operation: Topic, site: Site) -> Result<()> {
         let control = self.control()?;
         wait::allowed(operation, site).inspect_err(|_| {
-            control.refuse("a host-side call inside a launched closure", site);
+            control.refuse("a host-side call inside a closure where the host may not wait", site);
         })
     }
 
@@ -284,6 +291,9 @@ impl<B: Backend> Core<B> {
     /// Books refusals as this rank's turns, so that the others are told, and hands the reason back.
     #[cold]
     pub(crate) fn refuse(&self, refusals: &[Refusal], reason: Error) -> Error {
+        if let Some(tape) = &mut *self.tape.borrow_mut() {
+            return tape.fail(reason.numbered(self.generation));
+        }
         match self.comm() {
             Ok(comm) => {
                 self.unconsumed.add(refusals);
@@ -297,6 +307,18 @@ impl<B: Backend> Core<B> {
     /// Has waits consume what refused ones left.
     pub(super) fn catch_up(&self, ops: &mut [Op<'_, B>]) {
         self.unconsumed.catch_up(ops);
+    }
+
+    /// The closure of a group fails in a capture, of which there will be no graph.
+    #[cold]
+    pub(crate) fn fail_capture(&self, at: Site) {
+        if let Some(tape) = &mut *self.tape.borrow_mut() {
+            drop(
+                tape.fail(Error::other(format!(
+                    "the closure of a group returned an error (at {at})"
+                ))),
+            );
+        }
     }
 
     /// [`refuse`](Self::refuse) for one operation.
@@ -317,11 +339,14 @@ impl<B: Backend> Core<B> {
 
     /// Takes the parts for a regular end; dropping the core does nothing afterwards.
     pub(super) fn end(&mut self) -> Option<(B::Comm, Control)> {
-        Some((self.comm.take()?, self.control.take()?))
+        let (comm, control) = self.take();
+        Some((comm?, control?))
     }
 
     /// Takes the parts to go on from; those that there are.
     pub(super) fn take(&mut self) -> (Option<B::Comm>, Option<Control>) {
+        // Its graphs end before it does: NCCL waits for them.
+        self.graphs.lose_all(|| "its communicator has ended".to_owned());
         (self.comm.take(), self.control.take())
     }
 

@@ -113,7 +113,7 @@ impl<B: Backend> Core<B> {
     }
 
     /// Compares devices, orders memory between streams, issues.
-    fn issue(
+    pub(crate) fn issue(
         &self,
         stream: &StreamCore<B>,
         ops: &mut [Op<'_, B>],
@@ -122,6 +122,9 @@ impl<B: Backend> Core<B> {
         let comm = self.comm()?;
         if let Some(error) = self.misplaced(stream, ops) {
             return Err(self.refuse(refusals, error));
+        }
+        if stream.records() {
+            return self.record(ops, refusals);
         }
         self.catch_up(ops);
         let ops = &*ops;
@@ -133,6 +136,14 @@ impl<B: Backend> Core<B> {
         drop(booking);
         self.issued(stream, ops);
         issued
+    }
+
+    #[cold]
+    fn record(&self, ops: &[Op<'_, B>], refusals: &[Refusal]) -> Result<()> {
+        match &mut *self.tape.borrow_mut() {
+            Some(tape) => tape.operations(self.comm()?, ops, refusals),
+            None => Ok(()),
+        }
     }
 
     /// Issues what has been checked, of several communicators as one.

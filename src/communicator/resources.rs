@@ -1,9 +1,10 @@
 //! The resource table: what belongs to one communicator, kept by it.
 //!
-//! Operators (and later windows and graphs) are owned values that hold a [`Key`]: the stamp of the
+//! Operators, windows and registered buffers are owned values that hold a [`Key`]: the stamp of the
 //! communicator that made them and a slot in its table. They borrow nothing. Every use compares the
 //! stamp, so a resource of another communicator of the same name is an error, not a wild pointer.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -292,6 +293,19 @@ impl<B: Backend> Resources<B> {
         }
     }
 
+    /// The windows that this memory is in.
+    pub(crate) fn windows_over<'m>(
+        &self,
+        memory: impl Iterator<Item = &'m Arc<Allocation<B>>>,
+    ) -> Vec<WindowId> {
+        let windows = self.slots.iter().filter_map(|slot| match &slot.resource {
+            Resource::Window(window) => Some((Arc::as_ptr(&window.allocation), window.id)),
+            _ => None,
+        });
+        let by_memory: HashMap<_, _> = windows.collect();
+        memory.filter_map(|memory| by_memory.get(&Arc::as_ptr(memory)).copied()).collect()
+    }
+
     /// The window behind a key.
     pub(crate) fn window(&self, key: &Key) -> Result<&Registered<B>> {
         match self.get(key, "window")? {
@@ -378,7 +392,7 @@ impl<B: Backend> Resources<B> {
     }
 
     #[cold]
-    fn stale(&self, what: &'static str, why: String) -> Error {
+    pub(crate) fn stale(&self, what: &'static str, why: String) -> Error {
         Error::Stale(Box::new(Stale { what, name: self.name, why }))
     }
 

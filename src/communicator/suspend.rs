@@ -155,6 +155,7 @@ impl<W: World> Live<W> {
         // The memory may go when no rank uses it any more.
         let ticket = core.control()?.post(OPERATION, site, Vec::new());
         core.collect(ticket, OPERATION, site)?;
+        core.graphs.lose_all(|| format!("the communicator was suspended (at {site})"));
         self.shift(Back::<W>::suspend, OPERATION, site)?;
         report.into_iter().for_each(|report| core.health.pend(report));
         core.changes.tell_of(|| Change::Suspension);

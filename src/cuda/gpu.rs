@@ -8,6 +8,7 @@ use cudarc::driver::{CudaContext, result, sys};
 use super::convert::Conversions;
 use super::copy::PinnedPool;
 use super::event::EventPool;
+use super::graph::GraphPool;
 use super::pool::BlockPool;
 use super::stream::StreamPool;
 use super::{driver, event};
@@ -24,6 +25,7 @@ pub(crate) struct Gpu {
     pub(super) blocks: BlockPool,
     pub(super) pinned: PinnedPool,
     pub(super) conversions: Conversions,
+    pub(super) graphs: GraphPool,
 }
 
 // SAFETY: a stream of CUDA's may be used from any thread, and the driver locks it; the rest is `Send`
@@ -54,6 +56,7 @@ impl Gpu {
             blocks: BlockPool::default(),
             pinned: PinnedPool::default(),
             conversions: Conversions::default(),
+            graphs: GraphPool::default(),
         }));
         open.insert(ordinal, gpu);
         Ok(gpu)

@@ -14,6 +14,7 @@ mod copy;
 mod driver;
 mod event;
 mod gpu;
+mod graph;
 mod launch;
 mod pool;
 mod stream;
@@ -29,6 +30,7 @@ pub(crate) use whose::ordinal_of;
 
 pub(crate) use driver::count;
 pub(crate) use gpu::Gpu;
+pub(crate) use graph::CudaGraph;
 
 /// The NCCL backend.
 #[derive(Debug)]

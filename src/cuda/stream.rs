@@ -13,7 +13,7 @@ use super::{CudaBackend, Gpu, Recorded, driver};
 use crate::Result;
 use crate::backend::{Blame, Streams, Timing};
 use crate::error::Error;
-use crate::nccl::Traffic;
+use crate::nccl::{Captured, Traffic};
 
 /// The streams of one GPU.
 #[derive(Default)]
@@ -22,6 +22,8 @@ pub(super) struct StreamPool {
     all: Mutex<Vec<Raw>>,
     /// Those that nobody names. What was enqueued on them still runs.
     free: Mutex<Vec<Raw>>,
+    /// Those that capture, now and then: nobody asks whether they are busy.
+    capture: Mutex<Vec<Raw>>,
 }
 
 impl StreamPool {
@@ -34,6 +36,14 @@ impl StreamPool {
 
 #[derive(Clone, Copy)]
 struct Raw(sys::CUstream);
+
+impl Raw {
+    /// A new one; the GPU's context is current.
+    fn new(gpu: &Gpu) -> Result<Self> {
+        let made = result::stream::create(result::stream::StreamKind::NonBlocking);
+        made.map(Self).map_err(|error| driver::failed("opening a stream", gpu.ordinal(), error))
+    }
+}
 
 // SAFETY: a stream of CUDA's may be used from any thread.
 unsafe impl Send for Raw {}
@@ -49,10 +59,14 @@ pub struct CudaStream {
     lost: AtomicBool,
     /// Which communicators used it, for reports.
     pub(crate) traffic: Traffic,
+    /// What it captures, if it does.
+    captured: Option<Arc<Mutex<Captured>>>,
 }
 
 enum Origin {
     Ours,
+    /// Ours, and it captures.
+    Captures,
     /// Somebody else made it; what keeps it, where cudarc did.
     Theirs(Option<Arc<theirs::CudaStream>>),
     /// Somebody else made it, who keeps it while this is there.
@@ -71,15 +85,23 @@ impl CudaStream {
         let raw = match idle {
             Some(raw) => raw,
             None => {
-                let made = result::stream::create(result::stream::StreamKind::NonBlocking);
-                let failed = |error| driver::failed("opening a stream", gpu.ordinal(), error);
-                let raw = Raw(made.map_err(failed)?);
+                let raw = Raw::new(gpu)?;
                 gpu.streams.all.lock().unwrap_or_else(PoisonError::into_inner).push(raw);
                 raw
             }
         };
-        let (lost, traffic) = (AtomicBool::new(false), Traffic::default());
-        Ok(Arc::new(Self { raw, gpu, origin: Origin::Ours, lost, traffic }))
+        Ok(Self::of(gpu, raw, Origin::Ours, None))
+    }
+
+    /// A stream that captures, once it is told to.
+    pub(super) fn capturing(
+        gpu: &'static Gpu,
+        captured: Arc<Mutex<Captured>>,
+    ) -> Result<Arc<Self>> {
+        gpu.bind()?;
+        let free = gpu.streams.capture.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let raw = free.map_or_else(|| Raw::new(gpu), Ok)?;
+        Ok(Self::of(gpu, raw, Origin::Captures, Some(captured)))
     }
 
     /// A stream that somebody else made.
@@ -91,7 +113,7 @@ impl CudaStream {
         handle: *mut c_void,
         keeps: Option<Arc<theirs::CudaStream>>,
     ) -> Arc<Self> {
-        Self::of(gpu, handle, Origin::Theirs(keeps))
+        Self::of(gpu, Raw(handle.cast()), Origin::Theirs(keeps), None)
     }
 
     /// A stream that somebody else made.
@@ -104,12 +126,29 @@ impl CudaStream {
         handle: *mut c_void,
         keeps: Box<dyn std::any::Any + Send + Sync>,
     ) -> Arc<Self> {
-        Self::of(gpu, handle, Origin::Kept(keeps))
+        Self::of(gpu, Raw(handle.cast()), Origin::Kept(keeps), None)
     }
 
-    fn of(gpu: &'static Gpu, handle: *mut c_void, origin: Origin) -> Arc<Self> {
+    fn of(
+        gpu: &'static Gpu,
+        raw: Raw,
+        origin: Origin,
+        captured: Option<Arc<Mutex<Captured>>>,
+    ) -> Arc<Self> {
         let (lost, traffic) = (AtomicBool::new(false), Traffic::default());
-        Arc::new(Self { raw: Raw(handle.cast()), gpu, origin, lost, traffic })
+        Arc::new(Self { raw, gpu, origin, lost, traffic, captured })
+    }
+
+    /// Whether it captures.
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.captured.is_some()
+    }
+
+    /// Notes what it captures.
+    pub(crate) fn captures(&self, note: impl FnOnce(&mut Captured)) {
+        if let Some(captured) = &self.captured {
+            note(&mut captured.lock().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 
     #[inline]
@@ -182,9 +221,12 @@ fn is_idle(raw: Raw) -> Result<bool, DriverError> {
 
 impl Drop for CudaStream {
     fn drop(&mut self) {
-        if let Origin::Ours = self.origin {
-            self.gpu.streams.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
-        }
+        let pool = match self.origin {
+            Origin::Ours => &self.gpu.streams.free,
+            Origin::Captures => &self.gpu.streams.capture,
+            _ => return,
+        };
+        pool.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
     }
 }
 

@@ -24,6 +24,7 @@ mod called;
 mod deadlock;
 mod device;
 mod fatal;
+mod graph;
 mod launch;
 mod nccl;
 mod numbered;
@@ -50,6 +51,7 @@ pub use device::{
     BadKey, CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported,
 };
 pub use fatal::{Aborted, Deadline, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
+pub use graph::{CaptureFault, CapturesDiffer, NotCapturable, WaitInCapture};
 pub use launch::{BadLaunch, LaunchFault, Launched};
 pub use nccl::{NcclResult, NcclVersion};
 pub use other::Other;
@@ -158,6 +160,12 @@ errors! {
     TagTaken(_) => Failure,
     /// A host wait inside a closure that `Stream::launch` runs.
     WaitInLaunch(_) => Refusal,
+    /// A host wait inside the closure of a capture.
+    WaitInCapture(_) => Refusal,
+    /// A call that cannot be part of a graph.
+    NotCapturable(_) => Refusal,
+    /// The ranks captured what does not fit together.
+    CapturesDiffer(_) => Refusal,
     /// `TYPED_NCCL` does not read.
     SizeVariable(_) => Failure,
     /// What the environment says about launchers does not lead to a rank.

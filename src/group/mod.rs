@@ -189,14 +189,18 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-fn run<'e, W: World, R, E: From<Error>>(
+pub(crate) fn run<'e, W: World, R, E: From<Error>>(
     on: On<'e, W>,
     record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
     site: Site,
 ) -> Result<R, E> {
-    let (core, mut group) = (on.core, Group::new(on));
-    // A group that another one was swapped for takes that one's communicator along.
-    let value = recorded(&mut group, record, site, |group| [&*core.health, &group.on.core.health])?;
+    let (core, records, mut group) = (on.core, on.stream.records(), Group::new(on));
+    let value = match records {
+        // Nothing is called yet: the capture fails, and the communicator is unharmed.
+        true => record(&mut group).inspect_err(|_| core.fail_capture(site)),
+        // A group that another one was swapped for takes that one's communicator along.
+        false => recorded(&mut group, record, site, |group| [&*core.health, &group.on.core.health]),
+    }?;
     group.issue()?;
     Ok(value)
 }

@@ -20,10 +20,10 @@ use block::{Block, Touch};
 use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
-    AllocKind, Blame, Copies, Departer, Departure, HostWait, Join, Launches, Lifecycle, Memory, Op,
-    Operations, Pace, Refusal, Seen, Streams, Timing, Watcher, WindowId, Windows,
+    AllocKind, Blame, Copies, Departer, Departure, Graphs, HostWait, Join, Launches, Lifecycle,
+    Memory, Op, Operations, Pace, Refusal, Seen, Streams, Timing, Watcher, WindowId, Windows,
 };
-use crate::error::{Error, InitFailed, Site, Surplus};
+use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
 use crate::memory::Allocation;
 use crate::{DType, Element, Rank, Result, Team, element};
 
@@ -405,6 +405,33 @@ unsafe impl Operations for HostBackend {
 
     fn refuse(comm: &Member, ops: &[Refusal], reason: &Error) {
         ENGINE.refuse(comm, ops, reason);
+    }
+}
+
+// SAFETY: a launch is made of the calls that were captured, which the typed layer makes.
+unsafe impl Graphs for HostBackend {
+    const ARE_CAPTURED: bool = false;
+
+    type Graph = Infallible;
+
+    fn lease(comm: &Member, allocation: &Arc<Allocation<Self>>) {
+        ENGINE.lease(comm, allocation);
+    }
+
+    fn capture(
+        _: &[&Member],
+        _: usize,
+        _: impl FnOnce(&[Arc<StreamToken>]) -> Result<()>,
+    ) -> Result<Infallible> {
+        Err(Error::Unsupported(Box::new(Unsupported {
+            what: "a graph of a device".to_owned(),
+            needs: "a GPU".to_owned(),
+            found: "the host makes the captured calls again".to_owned(),
+        })))
+    }
+
+    unsafe fn launch_graph(_: &[&Member], _: &Arc<StreamToken>, graph: &Infallible) -> Result<()> {
+        match *graph {}
     }
 }
 

@@ -180,6 +180,10 @@ pub(crate) fn take_back<B: Backend, O: 'static>(
     allocation: &Allocation<B>,
     site: Site,
 ) -> Result<O> {
+    if allocation.order.is_leased() {
+        let fault = AdoptFault::InUse { by: "a graph that captured it".to_owned() };
+        return Err(NotAdoptable::new("into_inner", fault, site).into());
+    }
     wait::until(&allocation.order.points(true)?, None, "into_inner", site)?;
     allocation.order.tell_undone()?;
     let owner = allocation.disown::<O>();

@@ -96,6 +96,7 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
         let (len, dtype) = (place.len, place.dtype);
         // SAFETY: the caller's promise: `end` leaves no use.
         let allocation = unsafe { place.claim(device, "lend", site) }?;
+        allocation.order.set_lent();
         Ok(Self { allocation, len, dtype, ending: Some(ending), site })
     }
 

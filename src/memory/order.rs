@@ -7,7 +7,8 @@
 //!
 //! The header of a buffer is touched through `&Buffer` and its views only, which are not `Sync`: one
 //! thread at a time. A window's is touched by the thread that has the window and by the one that has
-//! its communicator, whose waits for signals count as uses: all its uses are booked under the lock.
+//! its communicator, whose waits for signals count as uses: all its uses are booked under the lock. So is
+//! what a graph names: the thread that launches it books its uses too.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,8 +33,12 @@ struct Spread<B: Streams> {
     sole: Option<Arc<StreamShared<B>>>,
     /// Uses by several streams; empty while there is a sole one.
     uses: Vec<Use<B>>,
-    /// How many windows the memory is in. While it is in any there is never a sole stream.
+    /// How many windows the memory is in.
     windows: u32,
+    /// How many graphs name it.
+    graphs: u32,
+    /// It is lent to a closure only.
+    lent: bool,
 }
 
 struct Use<B: Streams> {
@@ -48,6 +53,11 @@ struct Use<B: Streams> {
 const FEW: usize = 8;
 
 impl<B: Streams> Spread<B> {
+    /// Whether two threads book uses: then there is never a sole stream.
+    fn is_shared(&self) -> bool {
+        self.windows > 0 || self.graphs > 0
+    }
+
     /// The uses by a stream.
     fn own(&mut self, stream: &StreamCore<B>) -> &mut Use<B> {
         let known = self.uses.iter().position(|known| known.stream.id() == stream.id());
@@ -65,7 +75,13 @@ impl<B: Streams> Default for Order<B> {
             sole: AtomicU64::new(0),
             wrote: AtomicU64::new(0),
             used: AtomicU64::new(0),
-            spread: Mutex::new(Spread { sole: None, uses: Vec::new(), windows: 0 }),
+            spread: Mutex::new(Spread {
+                sole: None,
+                uses: Vec::new(),
+                windows: 0,
+                graphs: 0,
+                lent: false,
+            }),
         }
     }
 }
@@ -192,6 +208,32 @@ impl<B: Streams> Order<B> {
         self.settle(&mut spread);
     }
 
+    /// The memory is lent: nothing may name it for longer than its loan.
+    pub(super) fn set_lent(&self) {
+        let mut spread = self.spread();
+        spread.lent = true;
+        self.settle(&mut spread);
+    }
+
+    /// A graph names the memory from now on; false if it may not.
+    pub(crate) fn lease(&self) -> bool {
+        let mut spread = self.spread();
+        spread.graphs += u32::from(!spread.lent);
+        self.settle(&mut spread);
+        !spread.lent
+    }
+
+    /// The graph is gone, on whatever thread. The next use that is booked goes back to the fast side:
+    /// only who books uses may.
+    pub(crate) fn release(&self) {
+        self.spread().graphs -= 1;
+    }
+
+    /// Whether a graph names the memory.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.spread.lock().unwrap_or_else(PoisonError::into_inner).graphs > 0
+    }
+
     /// All uses are over: why data did not come, once.
     pub(crate) fn tell_undone(&self) -> Result<()> {
         let Some(error) = wait::undone(&self.points(false)?) else { return Ok(()) };
@@ -203,8 +245,8 @@ impl<B: Streams> Order<B> {
     #[cold]
     pub(crate) fn forget(&self) {
         let mut spread = self.spread();
-        // Another thread may have booked one since, where it is a window's.
-        if spread.windows == 0 {
+        // Another thread may have booked one since, where there are two that do.
+        if !spread.is_shared() {
             spread.uses.clear();
         }
         self.settle(&mut spread);
@@ -244,7 +286,7 @@ impl<B: Streams> Order<B> {
 
     /// Goes back to the fast side when one stream is left.
     fn settle(&self, spread: &mut Spread<B>) {
-        if spread.windows == 0
+        if !spread.is_shared()
             && spread.uses.len() == 1
             && let Some(only) = spread.uses.pop()
         {

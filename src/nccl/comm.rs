@@ -195,6 +195,12 @@ impl Comm {
         }
     }
 
+    /// Whether `stream` carried its last work.
+    #[inline]
+    pub(super) fn is_last(&self, stream: &Arc<CudaStream>) -> bool {
+        self.last_stream.get() == Arc::as_ptr(stream)
+    }
+
     /// Remembers that `stream` carries its work.
     #[inline]
     pub(super) fn note(&self, stream: &Arc<CudaStream>) {
@@ -248,6 +254,8 @@ impl Comm {
 
     /// Takes the handle from everybody; none if that was done.
     pub(super) fn end(&mut self) -> Option<Handle> {
+        // NCCL's end waits for them.
+        self.gpu.end_graphs();
         let handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let windows = self.windows.take().into_iter().map(|window| window.allocation);
         let held = self.held.take().into_iter().map(|(_, allocation)| allocation);

@@ -6,6 +6,7 @@ use nccl_sys::ncclResult_t;
 
 use super::calls::{Failure, start};
 use super::comm::Comm;
+use super::graphs;
 use super::one_sided::is_one_sided;
 use super::values;
 use crate::backend::{Half, Op, Operations, RankOps, Refusal};
@@ -18,7 +19,9 @@ use crate::{ReductionName, Result};
 unsafe impl Operations for CudaBackend {
     #[inline]
     unsafe fn issue(comm: &Comm, stream: &Arc<CudaStream>, ops: &[Op<'_, Self>]) -> Result<()> {
-        comm.note(stream);
+        if !comm.is_last(stream) {
+            return first(comm, stream, ops);
+        }
         if let [Op::Collective(collective)] = ops
             && collective.name == CollectiveName::AllReduce
             && values::always_known(collective.call.dtype)
@@ -61,6 +64,17 @@ unsafe impl Operations for CudaBackend {
     fn refuse(comm: &Comm, ops: &[Refusal], reason: &Error) {
         comm.shared.family.refuse(comm.shared.rank, ops, reason);
     }
+}
+
+/// Issues on another stream than the last time.
+#[cold]
+fn first(comm: &Comm, stream: &Arc<CudaStream>, ops: &[Op<'_, CudaBackend>]) -> Result<()> {
+    if stream.is_capturing() {
+        return graphs::capture(comm, stream, ops);
+    }
+    comm.note(stream);
+    // SAFETY: the promise of whoever issues.
+    unsafe { CudaBackend::issue(comm, stream, ops) }
 }
 
 #[cold]
@@ -128,7 +142,7 @@ fn poison_all(parts: &[RankOps<'_, '_, CudaBackend>], error: Error) -> Error {
 /// Calls NCCL: one-sided operations one by one, in the order in which they were recorded, then the
 /// rest as one group. Within a group NCCL would run one context's operations before the next one's, a
 /// wait before the put of a peer that waits too.
-fn call(
+pub(super) fn call(
     first: &RankOps<'_, '_, CudaBackend>,
     parts: &[RankOps<'_, '_, CudaBackend>],
 ) -> Result<()> {
@@ -215,7 +229,7 @@ fn possible_together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
 }
 
 /// Whether the loaded NCCL has what an operation needs.
-fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
+pub(super) fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
     match op {
         Op::Collective(collective) => {
             let call = &collective.call;

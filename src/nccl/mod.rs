@@ -14,6 +14,7 @@ mod config;
 mod connect;
 mod exit;
 mod family;
+mod graphs;
 mod issue;
 mod join;
 pub mod library;
@@ -33,5 +34,6 @@ mod watch;
 mod window;
 
 pub(crate) use api::{alloc, free};
+pub(crate) use graphs::Captured;
 pub(crate) use raw::{adopt, give_away};
 pub(crate) use traffic::Traffic;

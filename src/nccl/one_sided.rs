@@ -50,7 +50,11 @@ impl Comm {
 
     /// Operations of one communicator run one after the other whatever their streams. NCCL sees to it
     /// for its kernels; what is one-sided is copies and waits on the caller's stream.
-    fn one_after_the_other(&self, stream: &Arc<CudaStream>) -> Result<()> {
+    pub(super) fn one_after_the_other(&self, stream: &Arc<CudaStream>) -> Result<()> {
+        // What is captured comes after it when it is launched.
+        if stream.is_capturing() {
+            return Ok(());
+        }
         let last = self.last_one_sided.replace(Some(stream.clone()));
         match last {
             Some(last) if !Arc::ptr_eq(&last, stream) => {

@@ -62,7 +62,7 @@ impl Signals {
         };
         let left = |(&(from, receiver, slot), count): (&Key, &Counts)| {
             let left = count.raised.saturating_sub(count.awaited);
-            let (from, Slot { context, index }) = (Rank::at(from), slot);
+            let (from, Slot { context, index, .. }) = (Rank::at(from), slot);
             let last = count.last.filter(|_| receiver == to && left > 0 && is_used(slot))?;
             Some(Surplus { from, context, index, count: left, last })
         };

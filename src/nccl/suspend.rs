@@ -33,6 +33,7 @@ impl Comm {
     pub(super) fn suspend(&self) -> Result<Making> {
         let missing = |missing| unsupported("suspending a communicator", missing);
         let suspend = self.nccl.api.ncclCommSuspend().map_err(missing)?;
+        self.gpu.end_graphs();
         self.shift("ncclCommSuspend", move |comm| {
             // SAFETY: the communicator lives: its end waits for this, and its rank makes no other call
             // with it meanwhile. Every rank is idle.

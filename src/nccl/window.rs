@@ -117,6 +117,7 @@ unsafe impl Windows for CudaBackend {
         let Some(index) = windows.iter().position(|window| window.id == id) else { return };
         let Windowed { window, allocation, .. } = windows.remove(index);
         drop(windows);
+        comm.gpu.end_graphs();
         let _ = comm.gpu.bind();
         let ended = match comm.nccl.api.ncclCommWindowDeregister() {
             Ok(deregister) => {

@@ -317,14 +317,14 @@ impl Preparing<'_> {
     }
 
     fn slot(&self, signal: ir::SignalId) -> Slot {
-        Slot { context: 0, index: if self.one_signal { 0 } else { signal.0 } }
+        Slot::at(0, if self.one_signal { 0 } else { signal.0 })
     }
 
     /// A put without a signal, which NCCL does not have, raises one that nobody awaits.
     fn unheard(&self) -> Result<Slot, BindFault> {
         let index = u32::try_from(self.plan.signals.len()).unwrap_or(u32::MAX);
         if index < self.signals {
-            return Ok(Slot { context: 0, index });
+            return Ok(Slot::at(0, index));
         }
         Err(BindFault::NoSpareSignal { needed: index.saturating_add(1) })
     }

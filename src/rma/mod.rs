@@ -100,8 +100,8 @@ impl<'c, W: World> On<'c, W> {
         if let Some(maker) = slot.maker {
             self.core.resources.made(maker, "signal")?;
         }
-        let Slot { context, index } = slot.slot;
-        let Slot { context: contexts, index: signals } = self.core.slots;
+        let Slot { context, index, .. } = slot.slot;
+        let Slot { context: contexts, index: signals, .. } = self.core.slots;
         if self.has(slot) {
             return Ok(slot.slot);
         }
@@ -109,7 +109,7 @@ impl<'c, W: World> On<'c, W> {
     }
 
     fn has(&self, slot: SignalSlot) -> bool {
-        let Slot { context, index } = slot.slot;
+        let Slot { context, index, .. } = slot.slot;
         context < self.core.slots.context && index < self.core.slots.index
     }
 
@@ -358,7 +358,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let here = self.here();
-        let slot = SignalSlot::new(Slot { context, index }, here.core.resources.maker());
+        let slot = SignalSlot::new(Slot::at(context, index), here.core.resources.maker());
         here.slot(slot, Site::caller())?;
         Ok(slot)
     }

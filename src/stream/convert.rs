@@ -1,11 +1,13 @@
 //! Conversions between element types, in stream order.
 
+use std::sync::Arc;
+
 use super::Stream;
 use super::copy::Both;
-use crate::backend::Copies;
+use crate::backend::{Backend, Copies, Span};
 use crate::error::{Error, Site};
-use crate::memory::Booking;
-use crate::{Device, Element, Readable, Result, Writable};
+use crate::memory::{Allocation, Booking};
+use crate::{DType, Device, Element, Readable, Result, Writable};
 
 impl<D: Device> Stream<D> {
     /// Converts the elements of `from` into those of `to`, of the same length, on this device and in stream
@@ -48,28 +50,13 @@ impl<D: Device> Stream<D> {
         B: Writable<D, Elem = U>,
     {
         let site = Site::caller();
-        let bad = |bad| Error::BadRange(Box::new(bad));
-        let (from, to) = (from.span().map_err(bad)?, to.span().map_err(bad)?);
-        let because = "the elements of what is converted";
-        let found = (to.len(), to.allocation().ordinal());
-        self.fits::<U>("convert", found, from.len(), because, site)?;
-        self.is_here("convert", from.allocation().ordinal(), site)?;
-        let is_copy = T::DTYPE == U::DTYPE;
-        if !is_copy {
-            <D::Backend as Copies>::can_convert(self.core.raw(), T::DTYPE, U::DTYPE)?;
-        }
+        let (from, to) = self.converted(from, to, site)?;
         let uses = Both(&from.allocation().order, &to.allocation().order);
         let _booking = Booking::new(&self.core, uses)?;
-        if is_copy {
-            let (from, to) = ((from.allocation(), from.offset()), (to.allocation(), to.offset()));
-            let bytes = found.0 * size_of::<T>();
-            // SAFETY: as below.
-            return unsafe { <D::Backend as Copies>::copy(self.core.raw(), from, to, bytes, site) };
-        }
         // SAFETY: the lengths are equal, the offsets aligned for the types, and the uses are ordered; what
         // is written is borrowed exclusively, so it is apart from what is read.
         unsafe {
-            <D::Backend as Copies>::convert(
+            convert_on::<D::Backend>(
                 self.core.raw(),
                 (from.allocation(), from.offset(), T::DTYPE),
                 (to.allocation(), to.offset(), U::DTYPE),
@@ -78,4 +65,52 @@ impl<D: Device> Stream<D> {
             )
         }
     }
+
+    /// What a conversion reads and writes; the device is ready for it.
+    pub(crate) fn converted<'a, T, U, A, B>(
+        &self,
+        from: &'a A,
+        to: &'a mut B,
+        site: Site,
+    ) -> Result<(Span<'a, D::Backend>, Span<'a, D::Backend>)>
+    where
+        T: Element,
+        U: Element,
+        A: Readable<D, Elem = T>,
+        B: Writable<D, Elem = U>,
+    {
+        let bad = |bad| Error::BadRange(Box::new(bad));
+        let (from, to) = (from.span().map_err(bad)?, to.span().map_err(bad)?);
+        let because = "the elements of what is converted";
+        let found = (to.len(), to.allocation().ordinal());
+        self.fits::<U>("convert", found, from.len(), because, site)?;
+        self.is_here("convert", from.allocation().ordinal(), site)?;
+        if T::DTYPE != U::DTYPE {
+            <D::Backend as Copies>::can_convert(self.core.raw(), T::DTYPE, U::DTYPE)?;
+        }
+        Ok((from, to))
+    }
+}
+
+/// Part of an allocation, from this byte on, as elements of a type.
+type Typed<'a, B> = (&'a Arc<Allocation<B>>, usize, DType);
+
+/// Enqueues a conversion, or a copy.
+///
+/// # Safety
+/// As for [`Copies::convert`]; the types may be the same.
+pub(crate) unsafe fn convert_on<B: Backend>(
+    stream: &B::Stream,
+    from: Typed<'_, B>,
+    to: Typed<'_, B>,
+    count: usize,
+    site: Site,
+) -> Result<()> {
+    if from.2 == to.2 {
+        let bytes = count * from.2.size();
+        // SAFETY: the caller's promise is the same.
+        return unsafe { B::copy(stream, (from.0, from.1), (to.0, to.1), bytes, site) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { B::convert(stream, from, to, count, site) }
 }

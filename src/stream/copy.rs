@@ -1,7 +1,7 @@
 //! Copies in stream order: from and to pinned memory, and within the device.
 
 use super::Stream;
-use crate::backend::{Copies, Streams};
+use crate::backend::{Copies, Span, Streams};
 use crate::error::{BadLength, Error, Failed, OtherDevice, Site};
 use crate::memory::{Booking, Copying, Order, Pinned, Uses};
 use crate::{Device, Element, Readable, Result, Writable, element};
@@ -86,11 +86,7 @@ impl<D: Device> Stream<D> {
         B: Writable<D, Elem = T>,
     {
         let site = Site::caller();
-        let bad = |bad| Error::BadRange(Box::new(bad));
-        let (from, to) = (from.span().map_err(bad)?, to.span().map_err(bad)?);
-        let because = "the elements of what is copied";
-        self.fits::<T>("copy", (to.len(), to.allocation().ordinal()), from.len(), because, site)?;
-        self.is_here("copy", from.allocation().ordinal(), site)?;
+        let (from, to) = self.copied(from, to, site)?;
         let uses = Both(&from.allocation().order, &to.allocation().order);
         let _booking = Booking::new(&self.core, uses)?;
         // SAFETY: the lengths are equal, and the uses are ordered; what is written is borrowed
@@ -113,8 +109,7 @@ impl<D: Device> Stream<D> {
     #[track_caller]
     pub fn fill<T: Element, B: Writable<D, Elem = T>>(&self, to: &mut B, value: T) -> Result<()> {
         let site = Site::caller();
-        let span = to.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
-        self.is_here("fill", span.allocation().ordinal(), site)?;
+        let span = self.filled(to, site)?;
         let _booking = Booking::new(&self.core, (&span.allocation().order, true))?;
         // SAFETY: the span is inside and aligned for its type, and the use is ordered.
         unsafe {
@@ -127,6 +122,37 @@ impl<D: Device> Stream<D> {
                 site,
             )
         }
+    }
+
+    /// What a copy reads and writes.
+    pub(crate) fn copied<'a, T, A, B>(
+        &self,
+        from: &'a A,
+        to: &'a mut B,
+        site: Site,
+    ) -> Result<(Span<'a, D::Backend>, Span<'a, D::Backend>)>
+    where
+        T: Element,
+        A: Readable<D, Elem = T>,
+        B: Writable<D, Elem = T>,
+    {
+        let bad = |bad| Error::BadRange(Box::new(bad));
+        let (from, to) = (from.span().map_err(bad)?, to.span().map_err(bad)?);
+        let because = "the elements of what is copied";
+        self.fits::<T>("copy", (to.len(), to.allocation().ordinal()), from.len(), because, site)?;
+        self.is_here("copy", from.allocation().ordinal(), site)?;
+        Ok((from, to))
+    }
+
+    /// What a fill writes.
+    pub(crate) fn filled<'a, T: Element, B: Writable<D, Elem = T>>(
+        &self,
+        to: &'a mut B,
+        site: Site,
+    ) -> Result<Span<'a, D::Backend>> {
+        let span = to.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        self.is_here("fill", span.allocation().ordinal(), site)?;
+        Ok(span)
     }
 
     fn start_upload<T: Element, B: Writable<D, Elem = T>>(

@@ -23,6 +23,8 @@ pub(crate) struct StreamCore<B: Streams> {
     last_user: Cell<u64>,
     /// Of other streams, up to which operation this one waits for them already.
     waited: RefCell<Vec<(u64, u64)>>,
+    /// What goes to it is recorded.
+    records: bool,
 }
 
 /// How many communicators of another stream are compared without a list of them.
@@ -138,7 +140,17 @@ impl<B: Streams> StreamCore<B> {
             users: Mutex::default(),
             marks: Mutex::default(),
         });
-        Self { shared, id, last_user: Cell::new(0), waited: RefCell::default() }
+        Self { shared, id, last_user: Cell::new(0), waited: RefCell::default(), records: false }
+    }
+
+    /// A stream on which a capture records.
+    pub(crate) fn recording(ordinal: u32, raw: B::Stream) -> Self {
+        Self { records: true, ..Self::of(ordinal, raw, 0) }
+    }
+
+    /// Whether what goes to it is recorded.
+    pub(crate) fn records(&self) -> bool {
+        self.records
     }
 
     #[inline]

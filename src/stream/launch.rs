@@ -44,7 +44,7 @@ pub trait Operand: sealed::Sealed {
 
     /// What the queue holds until the closure runs.
     #[doc(hidden)]
-    type Held: Send + 'static;
+    type Held: Send + Sync + 'static;
 
     /// What carries out the work on the operand's device.
     #[doc(hidden)]
@@ -91,7 +91,7 @@ pub trait Operands {
 
     /// What the queue holds until the closure runs.
     #[doc(hidden)]
-    type Held: Send + 'static;
+    type Held: Send + Sync + 'static;
 
     /// See [`Operand`].
     ///
@@ -370,17 +370,35 @@ where
     A: OperandsOn<D>,
     F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
 {
-    let held = operands.hold(&StreamAccess { core: &stream.core, site })?;
+    let held = hold(stream, &operands, site)?;
     let _booking = Booking::new(&stream.core, Used(&operands, PhantomData))?;
     <D::Backend as Launches>::launch(stream.core.raw(), site, move |raw| {
-        let _launching = Launching::enter();
-        let mut seen = Vec::new();
-        A::seen(&held, &mut seen);
-        let _guard = <D::Backend as Launches>::guard(&seen, site);
-        // SAFETY: the backend runs this once, in stream order, after the waits of the booking.
-        let views = unsafe { A::views(&held) };
-        work(views, raw);
+        run::<D, A>(&held, site, |views| work(views, raw));
     })
+}
+
+/// Checks operands, and takes hold of their memory.
+pub(crate) fn hold<D: Device, A: OperandsOn<D>>(
+    stream: &Stream<D>,
+    operands: &A,
+    site: Site,
+) -> Result<A::Held> {
+    operands.hold(&StreamAccess { core: &stream.core, site })
+}
+
+/// Hands memory to a closure, in stream order.
+pub(crate) fn run<D: Device, A: OperandsOn<D>>(
+    held: &A::Held,
+    site: Site,
+    work: impl for<'v> FnOnce(A::Views<'v>),
+) {
+    let _launching = Launching::enter();
+    let mut seen = Vec::new();
+    A::seen(held, &mut seen);
+    let _guard = <D::Backend as Launches>::guard(&seen, site);
+    // SAFETY: who launches it has the backend run it in stream order, after the waits of a booking.
+    let views = unsafe { A::views(held) };
+    work(views);
 }
 
 mod sealed {

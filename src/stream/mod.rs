@@ -12,8 +12,9 @@ pub use launch::{Operand, OperandOn, Operands, OperandsOn};
 pub use mark::Mark;
 pub use timed::TimedMark;
 
+pub(crate) use convert::convert_on;
 pub(crate) use core::{Awaited, StreamCore, StreamShared, User};
-pub(crate) use launch::launching;
+pub(crate) use launch::{hold, launching, run};
 
 use std::fmt;
 
@@ -39,6 +40,14 @@ impl<D: Device> Stream<D> {
     /// A stream that somebody else made.
     pub(crate) fn of(device: &D, raw: <D::Backend as crate::backend::Streams>::Stream) -> Self {
         Self { core: StreamCore::of(device.ordinal(), raw, 1), device: device.clone() }
+    }
+
+    /// A stream on which a capture records: nothing is enqueued on it.
+    pub(crate) fn recording(
+        device: &D,
+        raw: <D::Backend as crate::backend::Streams>::Stream,
+    ) -> Self {
+        Self { core: StreamCore::recording(device.ordinal(), raw), device: device.clone() }
     }
 
     /// The device.

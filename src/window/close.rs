@@ -82,6 +82,8 @@ fn close<W: World, T: Element, K: WindowKind>(
         return Err(Error::WindowsDiffer(Box::new(differ)));
     }
     let registered = core.resources.take_window(&window.key)?;
+    let id = registered.id;
+    core.graphs.lose_window(id, || format!("window #{id}, which it names, was closed (at {site})"));
     <<W::Device as Device>::Backend as Windows>::unregister(
         core.comm()?,
         registered.id,

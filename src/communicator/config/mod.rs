@@ -121,8 +121,8 @@ impl CommConfig {
     /// How many contexts and signals; 0 of both where there are no one-sided operations.
     pub(crate) fn slots(&self) -> Slot {
         match self.contexts > 0 && self.signals > 0 {
-            true => Slot { context: self.contexts, index: self.signals },
-            false => Slot { context: 0, index: 0 },
+            true => Slot::at(self.contexts, self.signals),
+            false => Slot::at(0, 0),
         }
     }
 

@@ -138,6 +138,11 @@ impl Engine {
         self.lock().register(comm.place(), id, allocation.clone());
     }
 
+    /// Two threads may use the memory from now on.
+    pub(super) fn lease(&self, comm: &Member, allocation: &Allocation<HostBackend>) {
+        self.lock().lease(comm.place(), allocation);
+    }
+
     pub(super) fn peer_address(&self, comm: &Member, id: WindowId, peer: usize) -> Option<*mut u8> {
         self.lock().comm(comm.place())?.windows.get(&id)?.address(peer)
     }

@@ -40,19 +40,22 @@ struct Cell {
 
 impl Signals {
     pub(super) fn new(size: usize, slots: Slot) -> Self {
-        let per_pair = slots.context as usize * slots.index as usize;
+        // Those of graphs are others.
+        let per_pair = 2 * slots.context as usize * slots.index as usize;
         let (cells, consumed) = (Sparse::new(size * size * per_pair), vec![0; per_pair]);
         Self { size, slots, cells, consumed, refused: HashMap::new() }
     }
 
     /// The typed layer hands out slots that exist.
     fn cell(&self, to: usize, from: usize, slot: Slot) -> usize {
-        let per_pair = self.slots.context as usize * self.slots.index as usize;
+        let per_pair = 2 * self.slots.context as usize * self.slots.index as usize;
         (to * self.size + from) * per_pair + self.number(slot)
     }
 
     fn number(&self, slot: Slot) -> usize {
-        slot.context as usize * self.slots.index as usize + slot.index as usize
+        let (contexts, indexes) = (self.slots.context as usize, self.slots.index as usize);
+        let context = usize::from(slot.captured) * contexts + slot.context as usize;
+        context * indexes + slot.index as usize
     }
 
     /// How many arrived and were not consumed.
@@ -84,7 +87,7 @@ impl Signals {
     pub(super) fn unawaited(&self, to: usize) -> Vec<Surplus> {
         let (contexts, indexes) = (self.slots.context, self.slots.index);
         let slots = (0..contexts)
-            .flat_map(|context| (0..indexes).map(move |index| Slot { context, index }));
+            .flat_map(|context| (0..indexes).map(move |index| Slot::at(context, index)));
         let mut found = Vec::new();
         for slot in slots {
             if slot != Slot::default() && self.consumed[self.number(slot)] == 0 {
@@ -97,7 +100,7 @@ impl Signals {
                 let refused: u64 = refused.map(|many| many.last - many.first + 1).sum();
                 let count = (cell.raised - cell.consumed).saturating_sub(refused);
                 if let Some(last) = cell.last.filter(|_| count > 0) {
-                    let (from, Slot { context, index }) = (Rank::at(from), slot);
+                    let (from, Slot { context, index, .. }) = (Rank::at(from), slot);
                     found.push(Surplus { from, context, index, count, last });
                 }
             }

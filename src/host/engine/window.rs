@@ -53,6 +53,17 @@ impl State {
         }
     }
 
+    /// A graph names the memory: its moves take their ranges, as a window's do.
+    pub(super) fn lease(&mut self, place: Place, allocation: &Allocation<HostBackend>) {
+        let block = allocation.block();
+        if let Some(comm) = self.comm(place)
+            && let Some(health) = &comm.members[place.rank].health
+            && !block.is_shared()
+        {
+            block.share(health);
+        }
+    }
+
     pub(super) fn unregister(&mut self, place: Place, id: WindowId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let Some(window) = comm.windows.get_mut(&id) else { return };

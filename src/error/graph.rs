@@ -1,0 +1,88 @@
+//! What cannot be captured, and captures that differ.
+
+use std::fmt;
+
+use super::Site;
+use super::report::texts_by_ranks;
+use crate::Rank;
+
+/// A call that cannot be part of a graph. No rank gets a graph.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotCapturable {
+    /// The method.
+    pub operation: &'static str,
+    /// Why not.
+    pub fault: CaptureFault,
+    /// Where.
+    pub site: Site,
+}
+
+/// Why a call cannot be part of a graph.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CaptureFault {
+    /// The memory is lent for the time of a closure.
+    Lent,
+    /// A wait for several signals of one rank in one slot.
+    SeveralSignals {
+        /// Whose signals.
+        peer: Rank,
+        /// How many.
+        count: u32,
+    },
+}
+
+impl fmt::Display for NotCapturable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, fault, site } = self;
+        write!(f, "{operation} cannot be captured (at {site}): ")?;
+        match fault {
+            CaptureFault::Lent => f.write_str(
+                "its memory is lent for the time of a closure, and a graph uses it later; copy it into a buffer, or adopt it",
+            ),
+            CaptureFault::SeveralSignals { peer, count } => write!(
+                f,
+                "it waits for {count} signals of rank {peer} at once, and in a graph a rank raises its next signal only when the last one was awaited; wait for each by itself, after each put"
+            ),
+        }
+    }
+}
+
+/// A call that waits on the host, inside the closure of a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WaitInCapture {
+    /// The method.
+    pub operation: &'static str,
+    /// Where.
+    pub site: Site,
+}
+
+impl fmt::Display for WaitInCapture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, site } = self;
+        write!(
+            f,
+            "{operation} waits on the host, and the closure of a capture only records (at {site}): nothing of it has run; wait after `graph.launch(..)`"
+        )
+    }
+}
+
+/// The ranks captured what does not fit together, or one of them could not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CapturesDiffer {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// What each rank captured, or why it could not.
+    pub parts: Vec<String>,
+    /// Where this rank did.
+    pub site: Site,
+}
+
+impl fmt::Display for CapturesDiffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, parts, site } = self;
+        write!(f, "the captures of {name}'s ranks do not fit together (at {site}):")?;
+        texts_by_ranks(f, parts)?;
+        f.write_str("; capture operations that match on all ranks; no rank has a graph, and the communicator is unharmed")
+    }
+}

@@ -1,0 +1,230 @@
+//! Whether the ranks' recordings fit together: compared once, when all have recorded.
+//!
+//! Every rank finds the same from the same parts, so either all have a graph or none. Signals are played
+//! through as NCCL has them in graphs: a rank raises its next signal to a rank only when that one has
+//! awaited the last.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::tape::{Kept, Step};
+use crate::backend::{Backend, Half, Slot, WindowId};
+use crate::error::Call;
+use crate::{Rank, ReductionName};
+
+/// What a rank says that it recorded, or why it could not.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Said {
+    refused: Option<String>,
+    collectives: Vec<String>,
+    moves: Vec<Move>,
+    /// Those that it names.
+    pub(super) windows: Vec<WindowId>,
+}
+
+/// Half of something between two ranks.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Move {
+    Send { to: usize, what: String },
+    Recv { from: usize, what: String },
+    Raise { to: usize, slot: Slot },
+    Await { from: usize, slot: Slot },
+}
+
+impl Said {
+    pub(super) fn refuses(why: String) -> Self {
+        let (collectives, moves, windows) = Default::default();
+        Self { refused: Some(why), collectives, moves, windows }
+    }
+
+    pub(super) fn of<B: Backend>(steps: &[Step<B>], windows: Vec<WindowId>) -> Self {
+        let mut said = Self { refused: None, collectives: Vec::new(), moves: Vec::new(), windows };
+        for step in steps {
+            let Step::Operations(kept, _) = step else { continue };
+            // One-sided operations of a group come first.
+            let (first, rest): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| {
+                matches!(kept, Kept::Put { .. } | Kept::Signal(_) | Kept::Wait(_))
+            });
+            first.into_iter().chain(rest).for_each(|kept| said.add(kept));
+        }
+        said
+    }
+
+    fn add<B: Backend>(&mut self, kept: &Kept<B>) {
+        let one = match kept {
+            Kept::Collective { call, .. } => return self.collectives.push(essence(call)),
+            Kept::Transfer { half: Half::SendTo, call, peer, .. } => {
+                Move::Send { to: peer.index(), what: essence(call) }
+            }
+            Kept::Transfer { half: Half::RecvFrom, call, peer, .. } => {
+                Move::Recv { from: peer.index(), what: essence(call) }
+            }
+            Kept::Put { peer, slot, window, .. } => {
+                self.windows.push(*window);
+                Move::Raise { to: peer.index(), slot: *slot }
+            }
+            Kept::Signal(signal) => Move::Raise { to: signal.peer.index(), slot: signal.slot },
+            Kept::Wait(wait) => Move::Await { from: wait.peer.index(), slot: wait.slot },
+        };
+        self.moves.push(one);
+    }
+
+    /// What it says, for who compares it with the others.
+    fn text(&self, differ: usize) -> String {
+        if let Some(why) = &self.refused {
+            return format!("could not: {why}");
+        }
+        let (n, next) = (self.collectives.len(), self.collectives.get(differ));
+        let next = next.map_or("none", String::as_str);
+        format!("{n} collectives, of which number {} is {next}", differ + 1)
+    }
+}
+
+/// What of a call is the same on all ranks.
+fn essence(call: &Call) -> String {
+    let Call { operation, dtype, count, reduction, root, .. } = call;
+    let what = match operation {
+        crate::error::Operation::SendTo | crate::error::Operation::RecvFrom => String::new(),
+        other => format!("{other} of "),
+    };
+    let reduction =
+        reduction.map_or(String::new(), |reduction: ReductionName| format!(", {reduction}"));
+    let root = root.map_or(String::new(), |root: Rank| format!(", root {root}"));
+    format!("{what}{count} {dtype}{reduction}{root}")
+}
+
+/// Why the ranks' recordings do not fit together, rank by rank.
+pub(super) fn differ(all: &[Said]) -> Option<Vec<String>> {
+    let first_other = (0..).find(|&at| {
+        let one = |said: &Said| said.collectives.get(at).cloned();
+        all.iter().any(|said| one(said) != one(&all[0])) || one(&all[0]).is_none()
+    });
+    let at = first_other.unwrap_or(0);
+    let is_equal =
+        all.iter().all(|said| said.refused.is_none() && said.collectives.get(at).is_none());
+    if !is_equal {
+        return Some(all.iter().map(|said| said.text(at)).collect());
+    }
+    transfers(all).or_else(|| signals(all))
+}
+
+/// The k-th send of a pair meets the k-th receive.
+fn transfers(all: &[Said]) -> Option<Vec<String>> {
+    let mut told = vec![String::new(); all.len()];
+    for (from, sender) in all.iter().enumerate() {
+        for (to, receiver) in all.iter().enumerate() {
+            let sends: Vec<_> = sender
+                .moves
+                .iter()
+                .filter_map(|one| match one {
+                    Move::Send { to: peer, what } if *peer == to => Some(what),
+                    _ => None,
+                })
+                .collect();
+            let recvs: Vec<_> = receiver
+                .moves
+                .iter()
+                .filter_map(|one| match one {
+                    Move::Recv { from: peer, what } if *peer == from => Some(what),
+                    _ => None,
+                })
+                .collect();
+            if sends != recvs {
+                told[from] = format!("sends {sends:?} to rank {to}");
+                told[to] = match from == to {
+                    true => format!("sends {sends:?} to itself and receives {recvs:?}"),
+                    false => format!("receives {recvs:?} from rank {from}"),
+                };
+                return Some(fill(told));
+            }
+        }
+    }
+    None
+}
+
+/// Plays the signals through: what is left of them, or who waits for whom.
+fn signals(all: &[Said]) -> Option<Vec<String>> {
+    let one_sided = |one: &&Move| matches!(one, Move::Raise { .. } | Move::Await { .. });
+    let mut left: Vec<VecDeque<&Move>> =
+        all.iter().map(|said| said.moves.iter().filter(one_sided).collect()).collect();
+    let mut raised: HashMap<(usize, usize, Slot), bool> = HashMap::new();
+    loop {
+        let mut moved = false;
+        for (own, moves) in left.iter_mut().enumerate() {
+            while let Some(next) = moves.front() {
+                let (cell, raises) = match **next {
+                    Move::Raise { to, slot } => ((own, to, slot), true),
+                    Move::Await { from, slot } => ((from, own, slot), false),
+                    Move::Send { .. } | Move::Recv { .. } => break,
+                };
+                let cell = raised.entry(cell).or_default();
+                if *cell == raises {
+                    break;
+                }
+                *cell = raises;
+                moves.pop_front();
+                moved = true;
+            }
+        }
+        if !moved {
+            break;
+        }
+    }
+    let mut told: Vec<String> = left.iter().map(|moves| match moves.front() {
+        Some(Move::Raise { to, .. }) => format!(
+            "would wait to raise another signal at rank {to}, which has not awaited the last one"
+        ),
+        Some(Move::Await { from, .. }) => {
+            format!("would wait for a signal of rank {from}, which has none to raise by then")
+        }
+        _ => String::new(),
+    }).collect();
+    let surplus =
+        raised.iter().filter(|(_, raised)| **raised).map(|((from, to, _), _)| (*from, *to));
+    if let Some((from, to)) = surplus.min().filter(|(from, _)| told[*from].is_empty()) {
+        told[from] = format!("raises a signal at rank {to} that nobody awaits in the graph");
+    }
+    told.iter().any(|told| !told.is_empty()).then(|| fill(told))
+}
+
+/// Ranks of which there is nothing to say.
+fn fill(told: Vec<String>) -> Vec<String> {
+    told.into_iter().map(|told| if told.is_empty() { "fits".to_owned() } else { told }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Move, Said, signals};
+    use crate::backend::Slot;
+
+    fn plays(ranks: &[&[Move]]) -> bool {
+        let said = |moves: &&[Move]| Said {
+            refused: None,
+            collectives: Vec::new(),
+            moves: moves.to_vec(),
+            windows: Vec::new(),
+        };
+        let all: Vec<Said> = ranks.iter().map(said).collect();
+        signals(&all).is_none()
+    }
+
+    #[test]
+    fn signals_are_raised_and_awaited_in_turns() {
+        let slot = Slot::at(0, 0);
+        let raise = |to| Move::Raise { to, slot };
+        let wait = |from| Move::Await { from, slot };
+        assert!(plays(&[&[raise(1), wait(1)], &[raise(0), wait(0)]]));
+        assert!(plays(&[&[raise(1), raise(1)], &[wait(0), wait(0)]]));
+        // A pipeline around a ring of three.
+        let ring = |next, before| [raise(next), wait(before), raise(next), wait(before)];
+        assert!(plays(&[&ring(1, 2), &ring(2, 0), &ring(0, 1)]));
+        // Two puts and one wait; none; a circle.
+        assert!(!plays(&[&[raise(1), raise(1)], &[wait(0)]]));
+        assert!(!plays(&[&[raise(1)], &[]]));
+        assert!(!plays(&[&[], &[wait(0)]]));
+        let greedy = |other| [raise(other), raise(other), wait(other), wait(other)];
+        assert!(!plays(&[&greedy(1), &greedy(0)]));
+        assert!(!plays(&[&[wait(1), raise(1)], &[wait(0), raise(0)]]));
+    }
+}

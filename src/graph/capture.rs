@@ -1,0 +1,303 @@
+//! Recording: the closure, the comparison, and what becomes of them.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::agree::{Said, differ};
+use super::shelf::Life;
+use super::tape::{Step, Tape};
+use super::{Back, Graph};
+use crate::backend::{Graphs, Streams, WindowId};
+use crate::communicator::{CanEnqueue, Live, On, State};
+use crate::error::{Aborted, CapturesDiffer, Error, Site};
+use crate::group::{self, Group};
+use crate::{Communicator, Result, Stream, World, unwind};
+
+thread_local! {
+    static CAPTURING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside the closure of a capture, which may not wait.
+pub(crate) fn capturing() -> bool {
+    CAPTURING.get()
+}
+
+/// Marks the thread for as long as it lives, panics included.
+struct Capturing {
+    outer: bool,
+}
+
+impl Capturing {
+    fn enter() -> Self {
+        Self { outer: CAPTURING.replace(true) }
+    }
+}
+
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        CAPTURING.set(self.outer);
+    }
+}
+
+/// Records the operations of a graph; [`capture`](Communicator::capture) hands it out, and helpers take
+/// `&mut Capture<'_, W>`.
+///
+/// It has the operations of [`On`]: collectives, transfers, puts, signals and waits, in the order in which
+/// they run. Groups, copies and closures are its own. Operands are borrowed for the call only; the graph
+/// keeps their memory.
+pub struct Capture<'c, W: World> {
+    on: On<'c, W>,
+    pub(super) stream: &'c Stream<W::Device>,
+}
+
+impl<'c, W: World> Deref for Capture<'c, W> {
+    type Target = On<'c, W>;
+
+    fn deref(&self) -> &On<'c, W> {
+        &self.on
+    }
+}
+
+/// What has no place in a graph.
+#[diagnostic::on_unimplemented(
+    message = "the host cannot wait in a capture",
+    label = "this waits on the host, and nothing of what is captured has run",
+    note = "a graph is recorded first and runs when it is launched: wait after `graph.launch(&comm)?`"
+)]
+pub trait NeverInACapture {
+    #[doc(hidden)]
+    fn never(&self) -> !;
+}
+
+impl<W: World> Capture<'_, W> {
+    /// Records several operations as one, as [`Communicator::group`] issues them.
+    ///
+    /// # Errors
+    /// The closure's own; the first refusal of an operation in it. There is no graph then.
+    #[track_caller]
+    pub fn group<'e, R, E: From<Error>>(
+        &'e mut self,
+        record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let On { core, stream, device } = self.on;
+        group::run(On { core, stream, device }, record, Site::caller())
+    }
+
+    /// Not in a capture: it waits on the host.
+    ///
+    /// # Errors
+    /// None: it does not compile.
+    pub fn barrier(&self) -> Result<()>
+    where
+        Self: NeverInACapture,
+    {
+        self.never()
+    }
+
+    /// Not in a capture: it waits on the host.
+    ///
+    /// # Errors
+    /// None: it does not compile.
+    pub fn sync(&self) -> Result<()>
+    where
+        Self: NeverInACapture,
+    {
+        self.never()
+    }
+
+    /// This process's rank.
+    pub fn rank(&self) -> crate::Rank {
+        self.on.core.own()
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.on.core.size
+    }
+}
+
+impl<W: World> fmt::Debug for Capture<'_, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Capture on {}, rank {} of {}", W::NAME, self.rank(), self.size())
+    }
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Captures what `record` records as a graph, which costs one launch however many operations it has.
+    /// All ranks call it and record operations that fit together; the host waits for them to compare. NCCL:
+    /// in a CUDA graph, 2.9.
+    ///
+    /// ```
+    /// use typed_nccl::{Communicator, Device, Result, Sum, World, launch};
+    ///
+    /// fn body<W: World>(mut comm: Communicator<W>) -> Result<()> {
+    ///     let mut x = comm.device().zeros::<f32>(1024)?;
+    ///     let mut graph = comm.capture(|g| {
+    ///         g.all_reduce_in_place(&mut x, Sum)?;
+    ///         g.fill(&mut x.slice_mut(0..1), 0.0)
+    ///     })?;
+    ///     for step in 1..4 {
+    ///         x.copy_from(&[step as f32; 1024])?;
+    ///         graph.launch(&comm)?;
+    ///         let sums = x.to_vec()?;
+    ///         assert_eq!(sums[..2], [0.0, (step * comm.size()) as f32]);
+    ///     }
+    ///     comm.finish()
+    /// }
+    ///
+    /// fn main() -> Result<()> {
+    ///     launch!(body)
+    /// }
+    /// ```
+    ///
+    /// Nothing is sent while the closure runs, and the host may not wait in it. The graph keeps the memory
+    /// that it names; the buffers stay yours, to be read and written between launches. In a graph a rank
+    /// raises its next signal to a rank only when that one has awaited the last: each put is followed by a
+    /// wait for it, and a wait takes one signal. Signals of graphs are apart from all others.
+    ///
+    /// # Errors
+    /// The closure's own, or the first refusal of what it recorded. [`Error::CapturesDiffer`] on the other
+    /// ranks then, and on all of them if what they recorded does not fit together. No rank has a graph
+    /// then, and the communicator is unharmed. A lost peer; a passed deadline; the device reports one.
+    #[track_caller]
+    pub fn capture(
+        &mut self,
+        record: impl FnOnce(&mut Capture<'_, W>) -> Result<()>,
+    ) -> Result<Graph<W>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Site::caller();
+        let live = S::live_mut(&mut self.body);
+        live.core.health.check()?;
+        live.core.may_wait(OPERATION, site)?;
+        let (tape, recorded) = live.record(record);
+        let why = match (&recorded, &tape.error) {
+            (Err(panic), _) => Some(format!("its closure panicked: {}", panic.message())),
+            (_, Some(error)) => Some(error.to_string()),
+            (Ok(Err(error)), None) => Some(error.to_string()),
+            (Ok(Ok(())), None) => None,
+        };
+        let windows = live.compare(&tape, why, site);
+        let outcome = recorded.unwrap_or_else(|panic| panic.resume());
+        outcome?;
+        if let Some(error) = tape.error {
+            return Err(error);
+        }
+        live.graph(tape, windows?, site)
+    }
+}
+
+const OPERATION: &str = "capture";
+
+impl<W: World> Live<W> {
+    /// Runs the closure, which records.
+    fn record<R>(
+        &self,
+        record: impl FnOnce(&mut Capture<'_, W>) -> R,
+    ) -> (Tape<Back<W>>, Result<R, unwind::Panic>) {
+        let core = &self.core;
+        // Nothing is enqueued on it.
+        let raw = self.stream.core.raw().clone();
+        let stream = Stream::recording(&self.device, raw);
+        core.tape.replace(Some(Tape::new()));
+        let on = On { core, stream: &stream.core, device: &self.device };
+        let recorded = {
+            let _capturing = Capturing::enter();
+            unwind::catch(|| record(&mut Capture { on, stream: &stream }))
+        };
+        (core.tape.take().unwrap_or_else(Tape::new), recorded)
+    }
+
+    /// Compares this rank's recording with the others': the windows that any of them names.
+    fn compare(
+        &self,
+        tape: &Tape<Back<W>>,
+        why: Option<String>,
+        site: Site,
+    ) -> Result<Vec<WindowId>> {
+        let core = &self.core;
+        let said = match why {
+            Some(why) => Said::refuses(why),
+            None => Said::of(&tape.steps, core.resources.windows_over(tape.leases.allocations())),
+        };
+        let all = self.exchange(&said, site)?;
+        let all = all.unwrap_or_else(|| vec![Said::refuses("its part does not read".to_owned())]);
+        if let Some(parts) = differ(&all) {
+            let differ = CapturesDiffer { name: core.health.name(), parts, site };
+            return Err(Error::CapturesDiffer(Box::new(differ)));
+        }
+        let mut windows: Vec<_> = all.into_iter().flat_map(|said| said.windows).collect();
+        windows.sort_unstable();
+        windows.dedup();
+        Ok(windows)
+    }
+
+    /// Every rank's part, by rank; none if one does not read.
+    fn exchange<V: Serialize + DeserializeOwned>(
+        &self,
+        part: &V,
+        site: Site,
+    ) -> Result<Option<Vec<V>>> {
+        let core = &self.core;
+        // Numbers and strings always encode.
+        let part = postcard::to_stdvec(part).unwrap_or_default();
+        let ticket = core.control()?.post(OPERATION, site, part);
+        let parts = core.collect(ticket, OPERATION, site)?;
+        Ok(parts.iter().map(|part| postcard::from_bytes(part).ok()).collect())
+    }
+
+    /// The ranks have agreed: makes the graph of a recording.
+    fn graph(&self, tape: Tape<Back<W>>, windows: Vec<WindowId>, site: Site) -> Result<Graph<W>> {
+        let core = &self.core;
+        let Tape { steps, leases, .. } = tape;
+        let executable = match Back::<W>::ARE_CAPTURED && !steps.is_empty() {
+            true => Some(self.captured(&steps, site)?),
+            false => None,
+        };
+        let has_waits = steps.iter().any(Step::waits);
+        let life = Life::new(windows, executable);
+        core.graphs.add(life.clone());
+        Ok(Graph { steps, leases, life, maker: core.resources.maker(), has_waits })
+    }
+
+    /// Has the device capture a recording, on all ranks or on none.
+    fn captured(&self, steps: &[Step<Back<W>>], site: Site) -> Result<<Back<W> as Graphs>::Graph> {
+        let core = &self.core;
+        let comm = core.comm()?;
+        let enqueue = |streams: &[<Back<W> as Streams>::Stream]| {
+            steps.iter().try_for_each(|step| step.enqueue(comm, &streams[0]))
+        };
+        let captured = unwind::catch(|| Back::<W>::capture(&[comm], 1, enqueue));
+        let why = match &captured {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => Some(format!("a closure in it panicked: {}", panic.message())),
+        };
+        let all = self.exchange(&why, site);
+        if let (Err(_), Some(why)) = (&captured, &why) {
+            self.out_of_step(core.rank.index(), why, site);
+        }
+        let graph = captured.unwrap_or_else(|panic| panic.resume())?;
+        let failed = all?.unwrap_or_default().into_iter().enumerate();
+        match failed.filter_map(|(rank, why)| Some((rank, why?))).next() {
+            Some((rank, why)) => Err(self.out_of_step(rank, &why, site)),
+            None => Ok(graph),
+        }
+    }
+
+    /// The ranks have captured some of it, and not the same.
+    #[cold]
+    fn out_of_step(&self, rank: usize, why: &str, at: Site) -> Error {
+        let core = &self.core;
+        let (why, by) =
+            (format!("its graph could not be captured: {why}"), core.own().beside(rank));
+        let error = Error::Aborted(Box::new(Aborted { why, by, at }));
+        core.health.fail(error.clone());
+        error
+    }
+}

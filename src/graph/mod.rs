@@ -1,0 +1,186 @@
+//! Graphs: operations that are recorded once, compared once, and launched often.
+//!
+//! [`Communicator::capture`](crate::Communicator::capture) runs a closure that records; nothing is sent
+//! while it runs, as in a group. Then the ranks compare what they recorded, and each makes a graph of it,
+//! or none does. On GPUs a graph is CUDA's: the recording is enqueued once on a stream that captures. On
+//! the host a launch makes the recorded calls again.
+//!
+//! A [`Graph`] owns a reference to all the memory that it names and borrows nothing: buffers stay their
+//! owners', who use them between launches, in stream order. What a device has of a graph is the
+//! communicator's and ends with it, because NCCL's end waits for its graphs.
+
+mod agree;
+mod capture;
+mod shelf;
+mod tape;
+mod work;
+
+pub use capture::{Capture, NeverInACapture};
+
+pub(crate) use capture::capturing;
+pub(crate) use shelf::Shelf;
+pub(crate) use tape::Tape;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::backend::{Backend, Graphs};
+use crate::communicator::{CanEnqueue, Core, Maker, On, State};
+use crate::error::{Error, OtherDevice, Site};
+use crate::memory::Booking;
+use crate::stream::StreamCore;
+use crate::{Communicator, Device, Result, Stream, World};
+use shelf::Life;
+use tape::{Leases, Step};
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// What the ranks of a communicator captured together; made by
+/// [`Communicator::capture`](crate::Communicator::capture), works with that communicator only.
+///
+/// It keeps the memory that it names and borrows nothing: it fits into a struct beside its communicator
+/// and its buffers. `Send`, not `Sync`. Dropping it neither waits nor calls the device; launches that are
+/// enqueued still run.
+pub struct Graph<W: World> {
+    steps: Vec<Step<Back<W>>>,
+    leases: Leases<Back<W>>,
+    life: Arc<Life<Back<W>>>,
+    maker: Maker,
+    /// Whether it waits for signals, and so for what peers put into windows.
+    has_waits: bool,
+}
+
+impl<W: World> Graph<W> {
+    /// Enqueues all that was captured on the communicator's own stream; the host does not wait. All ranks
+    /// launch the same graphs in the same order among their other calls. NCCL: in a CUDA graph, 2.9.
+    ///
+    /// It is one use of each buffer that it names: after what was enqueued before, whatever the stream,
+    /// and before what is enqueued later.
+    ///
+    /// # Errors
+    /// [`Error::WrongCommunicator`]; [`Error::Stale`]: it was captured before the communicator went on
+    /// with other ranks or was suspended, or a window that it names was closed; a poisoned communicator.
+    /// Nothing is sent then.
+    #[track_caller]
+    pub fn launch<S: State + CanEnqueue>(&mut self, comm: &Communicator<W, S>) -> Result<()> {
+        self.launch_in(&comm.here(), Site::caller())
+    }
+
+    /// [`launch`](Self::launch) on another stream.
+    ///
+    /// # Errors
+    /// As there; [`Error::OtherDevice`].
+    #[track_caller]
+    pub fn launch_on<S: State + CanEnqueue>(
+        &mut self,
+        comm: &Communicator<W, S>,
+        stream: &Stream<W::Device>,
+    ) -> Result<()> {
+        self.launch_in(&comm.on(stream), Site::caller())
+    }
+
+    /// How many steps it has: calls, groups, copies, closures.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether nothing was captured.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    fn launch_in(&mut self, on: &On<'_, W>, site: Site) -> Result<()> {
+        let (core, stream) = (on.core, on.stream);
+        core.comm()?;
+        core.resources.made(self.maker, WHAT)?;
+        let state = self.life.state();
+        if let Some(why) = &state.stale {
+            return Err(core.resources.stale(WHAT, why.clone()));
+        }
+        if stream.ordinal() != core.ordinal {
+            let (what, found, needed) = ("stream", stream.ordinal(), core.ordinal);
+            let (operation, kind) = ("launch", W::Device::KIND);
+            let other = OtherDevice { operation, what, kind, found, needed, site };
+            return Err(Error::OtherDevice(Box::new(other)));
+        }
+        match &state.executable {
+            Some(graph) => self.launch_captured(core, stream, graph),
+            None => self.steps.iter().try_for_each(|step| again(core, stream, step)),
+        }
+    }
+
+    /// Launches what a device captured.
+    fn launch_captured(
+        &self,
+        core: &Core<Back<W>>,
+        stream: &StreamCore<Back<W>>,
+        graph: &<Back<W> as Graphs>::Graph,
+    ) -> Result<()> {
+        let comm = core.comm()?;
+        // The device failed; the other ranks would wait for this one.
+        let booking = Booking::new(stream, &self.leases)
+            .inspect_err(|error| core.health.fail(error.clone()))?;
+        core.note(stream);
+        // SAFETY: the communicators on which it was captured live, for their ends take it from `life`; the
+        // leases keep its memory, which is released when the streams that used it have passed, and the
+        // booking has the stream wait for the earlier uses.
+        let launched = unsafe { Back::<W>::launch_graph(&[comm], stream.raw(), graph) };
+        drop(booking);
+        if self.has_waits {
+            core.resources.windows_written(stream);
+        }
+        launched
+    }
+}
+
+/// What messages call it.
+const WHAT: &str = "graph";
+
+/// Makes the calls of a step again.
+fn again<B: Backend>(core: &Core<B>, stream: &StreamCore<B>, step: &Step<B>) -> Result<()> {
+    match step {
+        Step::Operations(kept, refusals) => {
+            let mut lists = core.lists();
+            lists.ops.extend(kept.iter().map(tape::Kept::op));
+            let issued = core.issue(stream, &mut lists.ops, refusals);
+            core.keep_lists(lists);
+            issued
+        }
+        Step::Work(work) => {
+            let _booking = Booking::new(stream, work)?;
+            (work.enqueue)(stream.raw())
+        }
+    }
+}
+
+impl<W: World> fmt::Debug for Graph<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph of {} steps on {}", self.len(), W::NAME)
+    }
+}
+
+/// Says why a graph `G` is not `Sync`.
+#[diagnostic::on_unimplemented(
+    message = "`{G}` cannot be shared between threads",
+    label = "a graph is launched by one thread at a time",
+    note = "all ranks launch their graphs in one order: move it, with its communicator, to the thread that launches it"
+)]
+pub trait SharedBetweenThreads<G> {}
+
+// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
+// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+unsafe impl<W: World> Sync for Graph<W> where (): SharedBetweenThreads<Self> {}
+
+#[cfg(test)]
+mod tests {
+    use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+    use super::{Capture, Graph};
+    use crate::Host;
+
+    // It moves between threads: what it holds is data, closures that are `Send`, and memory whose uses are
+    // booked under a lock.
+    assert_impl_all!(Graph<Host>: Send);
+    assert_not_impl_any!(Graph<Host>: Sync);
+    assert_not_impl_any!(Capture<'static, Host>: Send, Sync);
+}

@@ -1,0 +1,70 @@
+//! The graphs of a communicator: what of them ends with it.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::backend::{Backend, WindowId};
+
+/// The graphs that a communicator captured.
+pub(crate) struct Shelf<B: Backend>(RefCell<Vec<Arc<Life<B>>>>);
+
+/// What a graph and its communicator have in common.
+pub(super) struct Life<B: Backend> {
+    /// The windows that it names on any rank.
+    windows: Vec<WindowId>,
+    state: Mutex<State<B>>,
+}
+
+pub(super) struct State<B: Backend> {
+    /// Why it can be launched no more.
+    pub(super) stale: Option<String>,
+    /// The device's, where it has graphs, until it is stale.
+    pub(super) executable: Option<B::Graph>,
+}
+
+impl<B: Backend> Life<B> {
+    pub(super) fn new(windows: Vec<WindowId>, executable: Option<B::Graph>) -> Arc<Self> {
+        Arc::new(Self { windows, state: Mutex::new(State { stale: None, executable }) })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State<B>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<B: Backend> Default for Shelf<B> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<B: Backend> Shelf<B> {
+    /// Keeps a new one; lets go of those that nobody has any more.
+    pub(super) fn add(&self, life: Arc<Life<B>>) {
+        let mut all = self.0.borrow_mut();
+        all.retain(|known| Arc::strong_count(known) > 1);
+        all.push(life);
+    }
+
+    /// A window is about to be closed, on all ranks.
+    pub(crate) fn lose_window(&self, id: WindowId, why: impl Fn() -> String) {
+        self.lose(|life| life.windows.contains(&id), why);
+    }
+
+    /// None can be launched any more.
+    pub(crate) fn lose_all(&self, why: impl Fn() -> String) {
+        self.lose(|_| true, why);
+    }
+
+    fn lose(&self, is_lost: impl Fn(&Life<B>) -> bool, why: impl Fn() -> String) {
+        self.0.borrow_mut().retain(|life| {
+            let is_lost = is_lost(life);
+            if is_lost {
+                let mut state = life.state();
+                state.stale.get_or_insert_with(&why);
+                state.executable = None;
+            }
+            !is_lost
+        });
+    }
+}

@@ -1,0 +1,280 @@
+//! What a capture records: validated steps in their order, with the memory that they name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::Rank;
+use crate::Result;
+use crate::backend::{
+    Backend, Collective, Half, Op, Put, Reduction, Refusal, Signal, Slot, Span, Transfer, Wait,
+    WindowId,
+};
+use crate::error::{Call, CaptureFault, CollectiveName, Error, NotCapturable, Site};
+use crate::memory::{Allocation, Order, Uses};
+
+/// A recording in the making.
+pub(crate) struct Tape<B: Backend> {
+    pub(super) steps: Vec<Step<B>>,
+    pub(super) leases: Leases<B>,
+    /// Why there will be no graph.
+    pub(super) error: Option<Error>,
+}
+
+/// What happens at one point of a graph.
+pub(super) enum Step<B: Backend> {
+    /// Operations, together.
+    Operations(Vec<Kept<B>>, Vec<Refusal>),
+    /// Work of the program's own, and copies.
+    Work(Work<B>),
+}
+
+/// Work without a communicator.
+pub(super) struct Work<B: Backend> {
+    pub(super) uses: Vec<(Arc<Allocation<B>>, bool)>,
+    pub(super) enqueue: Enqueue<B>,
+}
+
+/// Enqueues it once more.
+pub(super) type Enqueue<B> =
+    Box<dyn Fn(&<B as crate::backend::Streams>::Stream) -> Result<()> + Send>;
+
+/// An operation that holds its memory.
+pub(super) enum Kept<B: Backend> {
+    Collective {
+        name: CollectiveName,
+        call: Call,
+        reduction: Option<Reduction<B>>,
+        send: Option<Part<B>>,
+        recv: Option<Part<B>>,
+    },
+    Transfer {
+        half: Half,
+        call: Call,
+        peer: Rank,
+        part: Part<B>,
+    },
+    Put {
+        call: Call,
+        peer: Rank,
+        part: Part<B>,
+        window: WindowId,
+        offset: usize,
+        slot: Slot,
+    },
+    Signal(Signal),
+    Wait(Wait),
+}
+
+/// A span that holds its memory.
+pub(super) struct Part<B: Backend> {
+    allocation: Arc<Allocation<B>>,
+    offset: usize,
+    len: usize,
+}
+
+impl<B: Backend> Part<B> {
+    fn of(span: &Span<'_, B>) -> Self {
+        Self { allocation: span.allocation().clone(), offset: span.offset(), len: span.len() }
+    }
+
+    fn span(&self) -> Span<'_, B> {
+        // SAFETY: it was a span of this allocation.
+        unsafe { Span::new(&self.allocation, self.offset, self.len) }
+    }
+}
+
+impl<B: Backend> Kept<B> {
+    fn of(op: &Op<'_, B>) -> Self {
+        // Signals of graphs are apart from all others.
+        let captured = |slot: Slot| Slot { captured: true, ..slot };
+        match op {
+            Op::Collective(Collective { name, call, reduction, send, recv }) => Self::Collective {
+                name: *name,
+                call: *call,
+                reduction: reduction.clone(),
+                send: send.as_ref().map(Part::of),
+                recv: recv.as_ref().map(Part::of),
+            },
+            Op::Transfer(Transfer { half, call, peer, span }) => {
+                Self::Transfer { half: *half, call: *call, peer: *peer, part: Part::of(span) }
+            }
+            Op::Put(Put { call, peer, span, window, offset, slot }) => Self::Put {
+                call: *call,
+                peer: *peer,
+                part: Part::of(span),
+                window: *window,
+                offset: *offset,
+                slot: captured(*slot),
+            },
+            Op::Signal(signal) => Self::Signal(Signal { slot: captured(signal.slot), ..*signal }),
+            Op::Wait(wait) => Self::Wait(Wait { slot: captured(wait.slot), ..*wait }),
+        }
+    }
+
+    /// The operation again.
+    pub(super) fn op(&self) -> Op<'_, B> {
+        match self {
+            Self::Collective { name, call, reduction, send, recv } => Op::Collective(Collective {
+                name: *name,
+                call: *call,
+                reduction: reduction.clone(),
+                send: send.as_ref().map(Part::span),
+                recv: recv.as_ref().map(Part::span),
+            }),
+            Self::Transfer { half, call, peer, part } => {
+                Op::Transfer(Transfer { half: *half, call: *call, peer: *peer, span: part.span() })
+            }
+            Self::Put { call, peer, part, window, offset, slot } => Op::Put(Put {
+                call: *call,
+                peer: *peer,
+                span: part.span(),
+                window: *window,
+                offset: *offset,
+                slot: *slot,
+            }),
+            Self::Signal(signal) => Op::Signal(*signal),
+            Self::Wait(wait) => Op::Wait(*wait),
+        }
+    }
+}
+
+/// The memory that a graph names, each allocation once, and whether it is written.
+pub(super) struct Leases<B: Backend> {
+    all: Vec<Lease<B>>,
+    /// By address.
+    known: HashMap<usize, usize>,
+}
+
+struct Lease<B: Backend> {
+    allocation: Arc<Allocation<B>>,
+    write: bool,
+}
+
+impl<B: Backend> Drop for Lease<B> {
+    fn drop(&mut self) {
+        self.allocation.order.release();
+    }
+}
+
+impl<B: Backend> Leases<B> {
+    /// Names memory that the caller has in hand: nobody else books a use of it meanwhile.
+    fn add(
+        &mut self,
+        comm: &B::Comm,
+        allocation: &Arc<Allocation<B>>,
+        write: bool,
+    ) -> Result<(), CaptureFault> {
+        let at = *self.known.entry(Arc::as_ptr(allocation).addr()).or_insert(self.all.len());
+        if let Some(known) = self.all.get_mut(at) {
+            known.write |= write;
+            return Ok(());
+        }
+        if !allocation.order.lease() {
+            return Err(CaptureFault::Lent);
+        }
+        self.all.push(Lease { allocation: allocation.clone(), write });
+        B::lease(comm, allocation);
+        Ok(())
+    }
+
+    pub(super) fn allocations(&self) -> impl Iterator<Item = &Arc<Allocation<B>>> {
+        self.all.iter().map(|lease| &lease.allocation)
+    }
+}
+
+impl<B: Backend> Uses<B> for &Leases<B> {
+    fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
+        self.all.iter().try_for_each(|lease| each(&lease.allocation.order, lease.write))
+    }
+}
+
+impl<B: Backend> Uses<B> for &Work<B> {
+    fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
+        self.uses.iter().try_for_each(|(allocation, write)| each(&allocation.order, *write))
+    }
+}
+
+impl<B: Backend> Tape<B> {
+    pub(super) fn new() -> Self {
+        let leases = Leases { all: Vec::new(), known: HashMap::new() };
+        Self { steps: Vec::new(), leases, error: None }
+    }
+
+    /// There will be no graph; the first reason counts.
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        self.error.get_or_insert_with(|| error.clone());
+        error
+    }
+
+    /// Records operations that are issued together.
+    pub(crate) fn operations(
+        &mut self,
+        comm: &B::Comm,
+        ops: &[Op<'_, B>],
+        refusals: &[Refusal],
+    ) -> Result<()> {
+        for op in ops {
+            let call = op.call();
+            if let Op::Wait(wait) = op
+                && wait.count > 1
+            {
+                let fault = CaptureFault::SeveralSignals { peer: wait.peer, count: wait.count };
+                return Err(self.not_capturable(call.operation.name(), fault, call.site));
+            }
+        }
+        if let Some(error) = ops.iter().find_map(|op| B::can_capture(comm, op).err()) {
+            return Err(self.fail(error));
+        }
+        for op in ops {
+            let call = op.call();
+            for (span, write) in spans(op) {
+                if let Err(fault) = self.leases.add(comm, span.allocation(), write) {
+                    return Err(self.not_capturable(call.operation.name(), fault, call.site));
+                }
+            }
+        }
+        let kept = ops.iter().map(Kept::of).collect();
+        self.steps.push(Step::Operations(kept, refusals.to_vec()));
+        Ok(())
+    }
+
+    /// Records work without a communicator.
+    pub(super) fn work(
+        &mut self,
+        comm: &B::Comm,
+        operation: &'static str,
+        uses: Vec<(Arc<Allocation<B>>, bool)>,
+        enqueue: Enqueue<B>,
+        site: Site,
+    ) -> Result<()> {
+        for (allocation, write) in &uses {
+            if let Err(fault) = self.leases.add(comm, allocation, *write) {
+                return Err(self.not_capturable(operation, fault, site));
+            }
+        }
+        self.steps.push(Step::Work(Work { uses, enqueue }));
+        Ok(())
+    }
+
+    fn not_capturable(
+        &mut self,
+        operation: &'static str,
+        fault: CaptureFault,
+        site: Site,
+    ) -> Error {
+        self.fail(Error::NotCapturable(Box::new(NotCapturable { operation, fault, site })))
+    }
+}
+
+/// What an operation reads and writes.
+fn spans<'o, B: Backend>(op: &'o Op<'_, B>) -> impl Iterator<Item = (Span<'o, B>, bool)> {
+    let (read, written) = match op {
+        Op::Collective(collective) => (collective.send, collective.recv),
+        Op::Transfer(Transfer { half: Half::SendTo, span, .. }) => (Some(*span), None),
+        Op::Transfer(Transfer { half: Half::RecvFrom, span, .. }) => (None, Some(*span)),
+        Op::Put(put) => (Some(put.span), None),
+        Op::Signal(_) | Op::Wait(_) => (None, None),
+    };
+    let read = read.into_iter().map(|span| (span, false));
+    read.chain(written.into_iter().map(|span| (span, true)))
+}

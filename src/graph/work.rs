@@ -1,0 +1,172 @@
+//! Work of the program's own, and copies, in a graph.
+
+use std::sync::Arc;
+
+use super::capture::Capture;
+use super::tape::{Enqueue, Kept, Step};
+use crate::backend::{Backend, Copies, Launches, Streams};
+use crate::error::Site;
+use crate::memory::Allocation;
+use crate::{Element, OperandsOn, Readable, Result, World, Writable, element, stream};
+
+type Back<W> = super::Back<W>;
+type Memory<W> = Arc<Allocation<Back<W>>>;
+
+impl<W: World> Capture<'_, W> {
+    /// Records a computation of your own, as [`Stream::launch`](crate::Stream::launch) enqueues one: on the
+    /// host the closure runs at each launch of the graph, on a GPU once, at the end of the capture, and what
+    /// it enqueues on its stream is what the graph has.
+    ///
+    /// # Errors
+    /// An operand on another device; a view past the end of its buffer. There is no graph then.
+    #[track_caller]
+    pub fn launch<A, F>(&self, operands: A, work: F) -> Result<()>
+    where
+        A: OperandsOn<W::Device>,
+        F: for<'v, 'r> Fn(A::Views<'v>, <Back<W> as Launches>::Raw<'r>) + Send + Sync + 'static,
+    {
+        let site = Site::caller();
+        let held = self.checked(stream::hold(self.stream, &operands, site))?;
+        let mut uses = Vec::new();
+        let _ = operands.used(|(allocation, write)| {
+            uses.push((allocation.clone(), write));
+            Ok(())
+        });
+        let shared = Arc::new((held, work));
+        let enqueue = move |stream: &<Back<W> as Streams>::Stream| {
+            let shared = shared.clone();
+            <Back<W> as Launches>::launch(stream, site, move |raw| {
+                stream::run::<W::Device, A>(&shared.0, site, |views| (shared.1)(views, raw));
+            })
+        };
+        self.record("launch", uses, Box::new(enqueue), site)
+    }
+
+    /// Records a copy, as [`Stream::copy`](crate::Stream::copy) enqueues one.
+    ///
+    /// # Errors
+    /// As there. There is no graph then.
+    #[track_caller]
+    pub fn copy<T, A, B>(&self, from: &A, to: &mut B) -> Result<()>
+    where
+        T: Element,
+        A: Readable<W::Device, Elem = T>,
+        B: Writable<W::Device, Elem = T>,
+    {
+        let site = Site::caller();
+        let (from, to) = self.checked(self.stream.copied(from, to, site))?;
+        let bytes = from.len() * size_of::<T>();
+        let (from, to) =
+            ((from.allocation().clone(), from.offset()), (to.allocation().clone(), to.offset()));
+        let uses = both::<W>(&from.0, &to.0);
+        let enqueue = move |stream: &<Back<W> as Streams>::Stream| {
+            let (from, to) = ((&from.0, from.1), (&to.0, to.1));
+            // SAFETY: the lengths are equal, and what is written was borrowed exclusively, so it is apart
+            // from what is read; each launch orders the uses.
+            unsafe { <Back<W> as Copies>::copy(stream, from, to, bytes, site) }
+        };
+        self.record("copy", uses, Box::new(enqueue), site)
+    }
+
+    /// Records a conversion, as [`Stream::convert`](crate::Stream::convert) enqueues one.
+    ///
+    /// # Errors
+    /// As there. There is no graph then.
+    #[track_caller]
+    pub fn convert<T, U, A, B>(&self, from: &A, to: &mut B) -> Result<()>
+    where
+        T: Element,
+        U: Element,
+        A: Readable<W::Device, Elem = T>,
+        B: Writable<W::Device, Elem = U>,
+    {
+        let site = Site::caller();
+        let (from, to) = self.checked(self.stream.converted(from, to, site))?;
+        let count = from.len();
+        let (from, to) =
+            ((from.allocation().clone(), from.offset()), (to.allocation().clone(), to.offset()));
+        let uses = both::<W>(&from.0, &to.0);
+        let enqueue = move |stream: &<Back<W> as Streams>::Stream| {
+            // SAFETY: the lengths are equal, the offsets aligned for the types, and what is written was
+            // borrowed exclusively, so it is apart from what is read; each launch orders the uses.
+            unsafe {
+                stream::convert_on::<Back<W>>(
+                    stream,
+                    (&from.0, from.1, T::DTYPE),
+                    (&to.0, to.1, U::DTYPE),
+                    count,
+                    site,
+                )
+            }
+        };
+        self.record("convert", uses, Box::new(enqueue), site)
+    }
+
+    /// Records a fill, as [`Stream::fill`](crate::Stream::fill) enqueues one.
+    ///
+    /// # Errors
+    /// As there. There is no graph then.
+    #[track_caller]
+    pub fn fill<T: Element, B: Writable<W::Device, Elem = T>>(
+        &self,
+        to: &mut B,
+        value: T,
+    ) -> Result<()> {
+        let site = Site::caller();
+        let to = self.checked(self.stream.filled(to, site))?;
+        let (offset, count, to) = (to.offset(), to.len(), to.allocation().clone());
+        let (uses, value) = (vec![(to.clone(), true)], element::bytes(value));
+        let enqueue = move |stream: &<Back<W> as Streams>::Stream| {
+            let to = (&to, offset);
+            // SAFETY: the span is inside and aligned for its type; each launch orders the use.
+            unsafe { <Back<W> as Copies>::fill(stream, to, value, size_of::<T>(), count, site) }
+        };
+        self.record("fill", uses, Box::new(enqueue), site)
+    }
+
+    /// What is wrong with a call is wrong with the capture, whatever the closure makes of it.
+    fn checked<R>(&self, checked: Result<R>) -> Result<R> {
+        checked.map_err(|error| self.core.refuse(&[], error))
+    }
+
+    fn record(
+        &self,
+        operation: &'static str,
+        uses: Vec<(Memory<W>, bool)>,
+        enqueue: Enqueue<Back<W>>,
+        site: Site,
+    ) -> Result<()> {
+        let comm = self.core.comm()?;
+        match &mut *self.core.tape.borrow_mut() {
+            Some(tape) => tape.work(comm, operation, uses, enqueue, site),
+            None => Ok(()),
+        }
+    }
+}
+
+fn both<W: World>(from: &Memory<W>, to: &Memory<W>) -> Vec<(Memory<W>, bool)> {
+    vec![(from.clone(), false), (to.clone(), true)]
+}
+
+impl<B: Backend> Step<B> {
+    /// Enqueues it on a stream that captures.
+    pub(super) fn enqueue(&self, comm: &B::Comm, stream: &B::Stream) -> Result<()> {
+        match self {
+            Self::Operations(kept, _) => {
+                let ops: Vec<_> = kept.iter().map(Kept::op).collect();
+                // SAFETY: they were validated when they were recorded. Nothing runs before the graph is
+                // launched, and each launch is ordered after the earlier uses of the memory.
+                unsafe { B::issue(comm, stream, &ops) }
+            }
+            Self::Work(work) => (work.enqueue)(stream),
+        }
+    }
+
+    /// Whether it waits for signals.
+    pub(super) fn waits(&self) -> bool {
+        match self {
+            Self::Operations(kept, _) => kept.iter().any(|kept| matches!(kept, Kept::Wait(_))),
+            Self::Work(_) => false,
+        }
+    }
+}

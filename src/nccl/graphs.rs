@@ -1,0 +1,127 @@
+//! Graphs: operations that NCCL enqueues on a stream that captures, and launches of them.
+
+use std::sync::Arc;
+
+use super::comm::Comm;
+use super::family::Family;
+use super::issue::{call, possible};
+use super::recorder::Recorder;
+use crate::backend::{Graphs, Op, RankOps, Slot, Wait};
+use crate::cuda::{CudaBackend, CudaGraph, CudaStream};
+use crate::error::Call;
+use crate::{Rank, Result};
+
+/// What each launch of a graph calls, for who compares the ranks' calls.
+#[derive(Default)]
+pub(crate) struct Captured(Vec<Entry>);
+
+struct Entry {
+    recorder: Arc<Recorder>,
+    family: Arc<Family>,
+    rank: usize,
+    what: What,
+}
+
+enum What {
+    /// With which of its operands are in windows.
+    Collective(Call, u8),
+    Transfer(Call),
+    Raise(Call, Rank, Slot),
+    Await(Wait),
+}
+
+impl What {
+    fn of(comm: &Comm, op: &Op<'_, CudaBackend>) -> Self {
+        match op {
+            Op::Collective(collective) => {
+                Self::Collective(collective.call, comm.memory(collective))
+            }
+            Op::Transfer(transfer) => Self::Transfer(transfer.call),
+            Op::Put(put) => Self::Raise(put.call, put.peer, put.slot),
+            Op::Signal(signal) => Self::Raise(signal.call, signal.peer, signal.slot),
+            Op::Wait(wait) => Self::Await(*wait),
+        }
+    }
+
+    fn is_one_sided(&self) -> bool {
+        matches!(self, Self::Raise(..) | Self::Await(_))
+    }
+}
+
+impl Entry {
+    /// Counts it once more.
+    fn count(&self) {
+        let Self { recorder, family, rank, what } = self;
+        match what {
+            What::Collective(call, memory) => recorder.collective(call, *memory),
+            What::Transfer(call) => recorder.other(call),
+            What::Raise(call, peer, slot) => {
+                recorder.other(call);
+                family.signals.raised(*rank, *peer, *slot, call.site);
+            }
+            What::Await(wait) => {
+                recorder.other(&wait.call);
+                family.signals.awaited(*rank, wait);
+            }
+        }
+    }
+}
+
+/// Enqueues operations on a stream that captures: nothing happens yet, so nothing is counted.
+pub(super) fn capture(
+    comm: &Comm,
+    stream: &Arc<CudaStream>,
+    ops: &[Op<'_, CudaBackend>],
+) -> Result<()> {
+    stream.captures(|captured| {
+        captured.0.extend(ops.iter().map(|op| Entry {
+            recorder: comm.recorder.clone(),
+            family: comm.shared.family.clone(),
+            rank: comm.shared.rank,
+            what: What::of(comm, op),
+        }));
+    });
+    let part = RankOps { comm, stream, ops };
+    comm.inside(|| call(&part, std::slice::from_ref(&part)))
+}
+
+// SAFETY: what a graph has captured are calls of NCCL's and of closures, which touch what they were given.
+unsafe impl Graphs for CudaBackend {
+    const ARE_CAPTURED: bool = true;
+
+    type Graph = CudaGraph;
+
+    fn can_capture(comm: &Comm, op: &Op<'_, Self>) -> Result<()> {
+        possible(comm, op)
+    }
+
+    fn capture(
+        comms: &[&Comm],
+        streams: usize,
+        enqueue: impl FnOnce(&[Arc<CudaStream>]) -> Result<()>,
+    ) -> Result<CudaGraph> {
+        let captured = CudaGraph::capture(comms[0].gpu, streams, enqueue);
+        // NCCL may have counted what the others have not.
+        captured.map_err(|error| comms[0].poison(error))
+    }
+
+    unsafe fn launch_graph(
+        comms: &[&Comm],
+        stream: &Arc<CudaStream>,
+        graph: &CudaGraph,
+    ) -> Result<()> {
+        let Captured(calls) = &graph.calls;
+        if calls.iter().any(|entry| entry.what.is_one_sided()) {
+            comms[0].one_after_the_other(stream)?;
+        }
+        comms.iter().for_each(|comm| comm.note(stream));
+        calls.iter().for_each(Entry::count);
+        // As for operations by themselves: a peer that ended before it could see the waits.
+        if calls.iter().any(|entry| matches!(entry.what, What::Await(_))) {
+            comms[0].health.check()?;
+        }
+        // SAFETY: the caller's promise.
+        let launched = comms[0].inside(|| unsafe { graph.launch(stream) });
+        launched.map_err(|error| comms[0].poison(error))
+    }
+}

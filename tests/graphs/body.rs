@@ -1,0 +1,175 @@
+//! Graphs, on any device: captured, launched, and gone.
+
+use typed_nccl::{Communicator, Device, Error, Result, Signals, Sum, World};
+
+/// A sequence of operations on the same memory is launched again and again; what the program does between
+/// is ordered with it.
+pub(crate) fn launched_again<W: World>(mut comm: Communicator<W>) -> Result<()> {
+    let (n, own) = (comm.size() as u64, comm.rank().index() as u64);
+    let ranks = n * (n - 1) / 2;
+    let mut x = comm.device().zeros::<u64>(1000)?;
+    let mut all = comm.device().zeros::<u64>(1000 * n as usize)?;
+    let mut last = comm.device().zeros::<u64>(1)?;
+    let mut graph = comm.capture(|g| {
+        g.all_reduce_in_place(&mut x, Sum)?;
+        g.all_gather(&x, &mut all)?;
+        g.copy(&all.slice(0..1), &mut last)?;
+        g.fill(&mut x.slice_mut(0..10), 7)
+    })?;
+    assert_eq!(graph.len(), 4);
+    // Nothing has run.
+    assert_eq!((x.to_vec()?, last.to_vec()?), (vec![0; 1000], vec![0]));
+    for round in 0..20 {
+        x.copy_from(&[own + round; 1000])?;
+        graph.launch(&comm)?;
+        let sum = ranks + n * round;
+        assert_eq!(all.to_vec()?, vec![sum; 1000 * n as usize], "round {round}");
+        assert_eq!(last.to_vec()?, [sum]);
+        assert_eq!(x.to_vec()?[8..12], [7, 7, sum, sum]);
+    }
+    // Without the host: each launch sums what the last one left.
+    x.copy_from(&[1; 1000])?;
+    for _ in 0..5 {
+        graph.launch(&comm)?;
+    }
+    assert_eq!(x.to_vec()?[10], n.pow(5));
+    // On another stream, and beside calls of its own.
+    let stream = comm.device().stream()?;
+    stream.fill(&mut x, 1)?;
+    graph.launch_on(&comm, &stream)?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    assert_eq!(x.to_vec()?[10], n * n);
+    drop(graph);
+    comm.finish()
+}
+
+/// Sends and receives, collectives beside each other, in groups.
+pub(crate) fn groups<W: World>(mut comm: Communicator<W>) -> Result<()> {
+    let (n, own) = (comm.size() as u32, comm.rank().index() as u32);
+    let (left, right) = (comm.ring(-1), comm.ring(1));
+    let mut mine = comm.device().zeros::<u32>(100)?;
+    let mut theirs = comm.device().zeros::<u32>(100)?;
+    let mut sums = comm.device().zeros::<u32>(100)?;
+    let mut graph = comm.capture(|g| {
+        g.group(|g| {
+            g.all_reduce(&mine, &mut sums, Sum)?;
+            g.send(&mine, right)?;
+            g.recv(&mut theirs, left)
+        })?;
+        g.copy(&theirs, &mut mine)
+    })?;
+    mine.copy_from(&[own; 100])?;
+    for round in 1..=2 * n {
+        graph.launch(&comm)?;
+        assert_eq!(mine.to_vec()?, [(own + n - round % n) % n; 100], "round {round}");
+        assert_eq!(sums.to_vec()?, [n * (n - 1) / 2; 100]);
+    }
+    comm.finish()
+}
+
+/// Puts and waits in turns: a ring, twice around in each launch.
+pub(crate) fn puts_and_waits<W: World>(mut comm: Communicator<W>) -> Result<()> {
+    let (n, own) = (comm.size() as u32, comm.rank().index() as u32);
+    let (left, right) = (comm.ring(-1), comm.ring(1));
+    let mut out = comm.window::<u32>(10)?;
+    let into = comm.window::<u32>(10)?;
+    let mut signals = Signals::new();
+    signals.expect(left);
+    let mut graph = comm.capture(|g| {
+        for _ in 0..2 {
+            g.put_signal(&out, right, into.at(0))?;
+            g.wait_signals(&signals)?;
+            g.copy(&into.local(), &mut out.local_mut())?;
+            // The next put must not come before this copy.
+            g.signal(left)?;
+            g.wait_signal(right)?;
+        }
+        Ok(())
+    })?;
+    out.copy_from(&[own; 10])?;
+    for round in 1..10 {
+        graph.launch(&comm)?;
+        assert_eq!(out.to_vec()?, [(own + 2 * n * round - 2 * round) % n; 10], "round {round}");
+    }
+    // Signals outside of graphs are others.
+    comm.signal(right)?;
+    graph.launch(&comm)?;
+    comm.wait_signal(left)?;
+    comm.stream().sync()?;
+    drop(graph);
+    comm.close(out)?;
+    comm.close(into)?;
+    comm.finish()
+}
+
+/// A graph is of no use once a window that any rank named is closed, and to no other communicator.
+pub(crate) fn stale<W: World>(mut comm: Communicator<W>) -> Result<()> {
+    let mut window = comm.window::<f32>(10)?;
+    let mut x = comm.device().zeros::<f32>(10)?;
+    let is_first = comm.rank().index() == 0;
+    let mut named = comm.capture(|g| match is_first {
+        true => g.all_reduce_in_place(&mut window, Sum),
+        false => g.all_reduce_in_place(&mut x, Sum),
+    })?;
+    let mut apart = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+    named.launch(&comm)?;
+    let window = comm.close(window)?;
+    for _ in 0..2 {
+        let error = named.launch(&comm).expect_err("its window is closed");
+        assert!(matches!(error, Error::Stale(_)), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("a graph of") && text.contains("was closed"), "{text}");
+    }
+    apart.launch(&comm)?;
+    drop(window);
+    let twin = comm.split::<Twin>(0, 0)?;
+    let mut of_twin = {
+        let mut twin = twin;
+        let graph = twin.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+        twin.finish()?;
+        graph
+    };
+    let twin = comm.split::<Twin>(0, 0)?;
+    let error = of_twin.launch(&twin).expect_err("another communicator's");
+    assert!(matches!(error, Error::WrongCommunicator(_)), "{error}");
+    twin.finish()?;
+    comm.finish()
+}
+
+struct Twin;
+
+impl typed_nccl::Label for Twin {
+    type On<D: Device> = TwinOn<D>;
+}
+
+struct TwinOn<D>(std::marker::PhantomData<fn() -> D>);
+
+impl<D: Device> World for TwinOn<D> {
+    type Device = D;
+    const NAME: &'static str = "Twin";
+}
+
+/// Communicators end while there are graphs of theirs, which may outlive them.
+pub(crate) fn ends<W: World>(mut comm: Communicator<W>, how: &str) -> Result<()> {
+    let mut x = comm.device().from_slice(&[1_u32; 100])?;
+    let mut graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+    let kept = comm.capture(|g| g.fill(&mut x, 3))?;
+    graph.launch(&comm)?;
+    let n = comm.size() as u32;
+    match how {
+        "finish" => comm.finish()?,
+        "abort" => {
+            assert_eq!(x.to_vec()?, [n; 100]);
+            // All have read before one ends it for the others.
+            comm.barrier()?;
+            comm.abort();
+        }
+        "drop" => drop(comm),
+        other => panic!("{other} is no end"),
+    }
+    if how != "drop" {
+        assert_eq!(x.to_vec()?, [n; 100]);
+    }
+    drop((graph, kept));
+    Ok(())
+}

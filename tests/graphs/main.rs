@@ -1,0 +1,322 @@
+//! Graphs, on threads; `tests/gpu` has the same for GPUs.
+
+mod body;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use typed_nccl::{Error, Host, Result, Signals, Sum, spmd};
+
+#[track_caller]
+fn says(error: &Error, parts: &[&str]) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in: {text}");
+    }
+}
+
+#[test]
+fn a_graph_is_launched_again() -> Result<()> {
+    [1, 2, 5]
+        .into_iter()
+        .try_for_each(|n| spmd::<Host>(n, |place| body::launched_again(place.init()?)))
+}
+
+#[test]
+fn groups_in_a_graph() -> Result<()> {
+    [1, 2, 5].into_iter().try_for_each(|n| spmd::<Host>(n, |place| body::groups(place.init()?)))
+}
+
+#[test]
+fn puts_and_waits_in_turns() -> Result<()> {
+    [1, 2, 3]
+        .into_iter()
+        .try_for_each(|n| spmd::<Host>(n, |place| body::puts_and_waits(place.init()?)))
+}
+
+#[test]
+fn graphs_of_what_is_gone_are_refused_by_name() -> Result<()> {
+    [2].into_iter().try_for_each(|n| spmd::<Host>(n, |place| body::stale(place.init()?)))
+}
+
+#[test]
+fn communicators_end_while_there_are_graphs() -> Result<()> {
+    ["finish", "abort", "drop"]
+        .iter()
+        .try_for_each(|how| spmd::<Host>(2, |place| body::ends(place.init()?, how)))
+}
+
+#[test]
+fn closures_run_at_each_launch() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let (mut x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f64>(8)?);
+        // A scalar is memory like any other.
+        let mut rate = comm.device().from_slice(&[2.0_f32])?;
+        let mut graph = comm.capture(|g| {
+            g.launch((&rate, &mut x), |(rate, x), ()| x.iter_mut().for_each(|x| *x += rate[0]))?;
+            g.all_reduce_in_place(&mut x, Sum)?;
+            g.convert(&x, &mut y)
+        })?;
+        graph.launch(&comm)?;
+        assert_eq!(y.to_vec()?, [4.0; 8]);
+        comm.stream().fill(&mut rate, 0.5)?;
+        graph.launch(&comm)?;
+        assert_eq!(y.to_vec()?, [9.0; 8]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn the_memory_is_the_graphs_too() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut out = comm.device().zeros::<u8>(3)?;
+        let mut graph = {
+            let mut x = comm.device().from_slice(&[1_u8, 2, 3])?;
+            comm.capture(|g| {
+                g.all_reduce_in_place(&mut x, Sum)?;
+                g.copy(&x, &mut out)
+            })?
+        };
+        graph.launch(&comm)?;
+        graph.launch(&comm)?;
+        assert_eq!(out.to_vec()?, [4, 8, 12]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn a_graph_and_its_memory_are_on_two_threads() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut x = comm.device().from_slice(&[1_u64; 1 << 12])?;
+        let mut graph = comm.capture(|g| {
+            g.launch(&mut x, |x, ()| x.iter_mut().for_each(|x| *x += 1))?;
+            g.launch(&mut x, |x, ()| x.iter_mut().for_each(|x| *x += 1))
+        })?;
+        thread::scope(|threads| {
+            let reader = threads.spawn(|| -> Result<Vec<u64>> {
+                for _ in 0..100 {
+                    x.to_vec()?;
+                }
+                x.copy_from(&[0; 1 << 12])?;
+                x.to_vec()
+            });
+            for _ in 0..200 {
+                graph.launch(&comm)?;
+            }
+            reader.join().expect("it does not panic").map(drop)
+        })?;
+        comm.finish()
+    })
+}
+
+#[test]
+fn what_does_not_fit_together_is_no_graph() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init()?;
+        let (own, n) = (comm.rank().index(), comm.size());
+        let mut x = comm.device().zeros::<f32>(10)?;
+        let mut y = comm.device().zeros::<f32>(10)?;
+        let error = comm
+            .capture(|g| {
+                g.all_reduce_in_place(&mut x, Sum)?;
+                g.all_reduce_in_place(&mut y.slice_mut(0..5 + own / 2), Sum)
+            })
+            .expect_err("the second differs");
+        assert!(error.is_refusal());
+        says(&error, &["do not fit together", "number 2 is all_reduce of 5 f32, Sum", "of 6 f32"]);
+        let error = comm
+            .capture(|g| match own {
+                0 => Ok(()),
+                _ => g.broadcast_in_place(&mut x, 1),
+            })
+            .expect_err("one has none");
+        says(&error, &["0 collectives", "broadcast of 10 f32, root 1"]);
+        let error = comm
+            .capture(|g| {
+                g.group(|g| match own {
+                    0 => g.send(&x, 1),
+                    1 => g.recv(y.slice_mut(0..9), 0),
+                    _ => Ok(()),
+                })
+            })
+            .expect_err("they differ in length");
+        says(&error, &["sends [\"10 f32\"] to rank 1", "receives [\"9 f32\"] from rank 0"]);
+        // Nothing has happened.
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!((x.to_vec()?.len(), n), (10, 3));
+        comm.finish()
+    })
+}
+
+#[test]
+fn signals_that_do_not_alternate_are_refused() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let own = comm.rank().index();
+        let window = comm.window::<u8>(4)?;
+        let error = comm
+            .capture(|g| match own {
+                0 => {
+                    g.put_signal(&window, 1, window.at(0))?;
+                    g.put_signal(&window, 1, window.at(0))
+                }
+                _ => g.wait_signal(0),
+            })
+            .expect_err("two puts and one wait");
+        says(&error, &["do not fit together", "raises a signal at rank 1 that nobody awaits"]);
+        let mut both = Signals::new();
+        both.expect(0).expect(0);
+        let error = comm
+            .capture(|g| match own {
+                0 => {
+                    g.put_signal(&window, 1, window.at(0))?;
+                    g.put_signal(&window, 1, window.at(0))
+                }
+                _ => g.wait_signals(&both),
+            })
+            .expect_err("two puts and one wait for both");
+        match own {
+            0 => says(&error, &["could not", "in a graph a rank raises its next signal"]),
+            _ => says(&error, &["wait_signal cannot be captured", "2 signals of rank 0"]),
+        }
+        let other = 1 - own;
+        let error = comm
+            .capture(|g| {
+                g.wait_signal(other)?;
+                g.signal(other)
+            })
+            .expect_err("both wait first");
+        says(&error, &["would wait for a signal of rank"]);
+        comm.signal(other)?;
+        comm.wait_signal(other)?;
+        comm.finish()
+    })
+}
+
+#[test]
+fn a_capture_that_fails_leaves_nothing() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let own = comm.rank().index();
+        let mut x = comm.device().from_slice(&[1_u32; 4])?;
+        // The program's own error.
+        let failed = comm.capture(|g| {
+            g.all_reduce_in_place(&mut x, Sum)?;
+            if own == 1 { Err(Error::other("not today")) } else { Ok(()) }
+        });
+        match own {
+            0 => says(&failed.expect_err("rank 1 failed"), &["could not: not today"]),
+            _ => says(&failed.expect_err("it failed"), &["not today"]),
+        }
+        // A panic.
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            comm.capture(|g| {
+                g.all_reduce_in_place(&mut x, Sum)?;
+                assert_ne!(own, 0, "on rank 0");
+                Ok(())
+            })
+        }));
+        match panicked {
+            Ok(failed) => says(&failed.expect_err("rank 0 panicked"), &["its closure panicked"]),
+            Err(_) => assert_eq!(own, 0),
+        }
+        // A refusal that the closure keeps to itself.
+        let mut y = comm.device().zeros::<u32>(3)?;
+        let failed = comm.capture(|g| {
+            if own == 0 {
+                let refused = g.all_reduce(&x, &mut y, Sum);
+                assert!(refused.is_err());
+            }
+            Ok(())
+        });
+        let error = failed.expect_err("lengths that differ");
+        says(&error, &["the receive buffer holds 3 u32"]);
+        // A closure of a group that fails, and the closure of the capture goes on.
+        let failed = comm.capture(|g| {
+            let _ = g.group(|_| Err::<(), _>(Error::other("in a group")));
+            g.all_reduce_in_place(&mut x, Sum)
+        });
+        assert!(failed.is_err());
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(x.to_vec()?, [2; 4]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn the_host_does_not_wait_in_a_capture() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        let error = comm
+            .capture(|g| {
+                g.all_reduce_in_place(&mut x, Sum)?;
+                x.to_vec().map(drop)
+            })
+            .expect_err("it waits");
+        assert!(matches!(error, Error::WaitInCapture(_)), "{error}");
+        says(&error, &["to_vec waits on the host", "nothing of it has run", "graph.launch"]);
+        // Afterwards it may.
+        assert_eq!(x.to_vec()?, [0.0; 4]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn lent_memory_has_no_place_in_a_graph() -> Result<()> {
+    spmd::<Host>(1, |place| {
+        let mut comm = place.init()?;
+        let mut values = vec![1.0_f32; 4];
+        let device = comm.device().clone();
+        let failed =
+            device.lend(&mut values, |x| comm.capture(|g| g.all_reduce_in_place(x, Sum)).map(drop));
+        let error = failed.expect_err("it would be used after its loan");
+        says(&error, &["all_reduce cannot be captured", "lent for the time of a closure", "adopt"]);
+        let mut adopted = device.adopt(values)?;
+        let graph = comm.capture(|g| g.all_reduce_in_place(&mut adopted, Sum))?;
+        let failed = adopted.into_inner().expect_err("a graph has it");
+        says(&failed.error, &["in use by a graph"]);
+        drop(graph);
+        assert_eq!(failed.value.into_inner()?, [1.0; 4]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn a_suspended_communicator_forgets_its_graphs() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let mut graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+        graph.launch(&comm)?;
+        let comm = comm.suspend()?.resume()?;
+        let error = graph.launch(&comm).expect_err("it was suspended");
+        says(&error, &["a graph of", "was suspended", "make it again"]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn a_communicator_that_goes_on_forgets_its_graphs() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init()?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let mut graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+        if comm.rank().index() == 2 {
+            comm.abort();
+            return Ok(());
+        }
+        let dead = graph.launch(&comm).and_then(|()| x.to_vec().map(drop));
+        assert!(dead.is_err(), "rank 2 is gone");
+        comm.recover()?;
+        let error = graph.launch(&comm).expect_err("it had three ranks");
+        says(&error, &["a graph of", "is stale"]);
+        let mut graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+        graph.launch(&comm)?;
+        comm.finish()
+    })
+}
