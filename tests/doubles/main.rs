@@ -24,6 +24,8 @@ mod connect;
 #[cfg(all(feature = "cuda", feature = "dlpack", target_os = "linux"))]
 mod dlpack;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod graphs;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod groups;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod memory;

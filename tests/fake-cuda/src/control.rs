@@ -31,6 +31,8 @@ pub struct Live {
     pub pinned: usize,
     /// Ranges of second addresses that a device may use.
     pub mappings: usize,
+    /// Graphs, and what can be launched of them.
+    pub graphs: usize,
 }
 
 macro_rules! controls {
@@ -167,6 +169,7 @@ controls! {
             bytes: pieces().map(|piece| piece.bytes).sum(),
             pinned: library.pinned,
             mappings: library.ranges.values().filter(|range| range.allowed).count(),
+            graphs: library.graphs.len() + library.executables.len(),
         }
     }
 }

@@ -18,9 +18,12 @@ pub(crate) struct Stream {
     busy: bool,
     /// What its thread sleeps on.
     pub(crate) wake: Arc<Condvar>,
+    /// The capture that it takes part in, or 0.
+    pub(crate) capture: u64,
 }
 
 /// What is enqueued.
+#[derive(Clone)]
 pub(crate) enum Work {
     /// Never over by itself.
     Hold,
@@ -66,11 +69,14 @@ pub(crate) struct Event {
     pub(crate) timed: bool,
     /// Its latest recording, on each of its streams.
     pub(crate) last: Vec<u64>,
+    /// The capture that the latest recording is part of, or 0.
+    pub(crate) capture: u64,
 }
 
 impl Stream {
     pub(crate) fn new(device: usize) -> Self {
-        Self { device, destroyed: false, queue: VecDeque::new(), busy: false, wake: Arc::default() }
+        let (queue, wake) = (VecDeque::new(), Arc::default());
+        Self { device, destroyed: false, queue, busy: false, wake, capture: 0 }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -86,6 +92,7 @@ impl Stream {
 impl State {
     /// Enqueues work on a stream, which is there, and does what can be done.
     pub(crate) fn enqueue(&mut self, stream: u64, work: Work) {
+        let Some(work) = self.captured(stream, work) else { return };
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.queue.push_back(work);
             stream.wake.notify_one();

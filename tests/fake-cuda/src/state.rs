@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::call::Call;
 use crate::code::Code;
 use crate::gpus;
+use crate::graph::Capture;
 use crate::mapping::Range;
 use crate::memory::Piece;
 use crate::ptx::Kernel;
@@ -73,6 +74,10 @@ pub(crate) struct State {
     pub(crate) events: BTreeMap<u64, Event>,
     pub(crate) modules: BTreeMap<u64, Vec<Arc<Kernel>>>,
     pub(crate) functions: BTreeMap<u64, Arc<Kernel>>,
+    pub(crate) captures: BTreeMap<u64, Capture>,
+    /// Graphs, and what can be launched, by the captures that they are of.
+    pub(crate) graphs: BTreeMap<u64, u64>,
+    pub(crate) executables: BTreeMap<u64, u64>,
     /// Recordings that are not reached.
     pub(crate) pending: HashSet<u64>,
     /// When recordings of events that keep the time were reached.
@@ -122,6 +127,9 @@ impl State {
             events: BTreeMap::new(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
+            captures: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            executables: BTreeMap::new(),
             pending: HashSet::new(),
             times: HashMap::new(),
             pieces: BTreeMap::new(),

@@ -29,6 +29,9 @@
 //!   [misuse](Fake::misuse). Other pointers are null or what NCCL's contract says.
 //! * A transfer of more than 16 KiB with memory that is registered on one side only is misuse: NCCL hangs
 //!   in it. (Between children, and where data moves, it goes unnoticed.)
+//! * Where the driver is the double of CUDA, a call on a stream that captures makes the communicator's end
+//!   a refusal for as long as there is a graph of it, where NCCL's would wait for ever. A group is captured
+//!   whole or not at all.
 //! * Structs with a `size` are read and written no further than that.
 //!
 //! Deliberately not here: ranks that meet. Every call returns at once, whatever the other ranks do;
@@ -56,6 +59,7 @@
 mod argument;
 mod books;
 mod call;
+mod capture;
 mod control;
 mod export;
 mod exports;

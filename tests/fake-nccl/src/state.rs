@@ -49,6 +49,8 @@ pub(crate) struct Thread {
     pub(crate) device: c_int,
     /// Communicators whose calls go on.
     pub(crate) going_on: Vec<usize>,
+    /// The communicators of the group that is open, each with what its stream captures.
+    pub(crate) captures: Vec<(usize, u64)>,
 }
 
 /// Everything.
@@ -88,6 +90,8 @@ pub(crate) struct State {
     pub(crate) arriving: Vec<(usize, Place<ncclWindow_t>, usize)>,
     pub(crate) operators: BTreeMap<c_int, Operator>,
     pub(crate) allocations: BTreeMap<usize, alloc::Layout>,
+    /// Communicators, and the captures that have calls of theirs.
+    pub(crate) captured: Vec<(usize, u64)>,
 }
 
 impl State {
@@ -118,6 +122,7 @@ impl State {
             arriving: Vec::new(),
             operators: BTreeMap::new(),
             allocations: BTreeMap::new(),
+            captured: Vec::new(),
         }
     }
 

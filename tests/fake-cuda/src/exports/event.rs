@@ -14,7 +14,8 @@ exports! {
     fn cuEventCreate(phEvent: *mut *mut c_void, Flags: c_uint) = |library| {
         let device = library.current()?;
         let event = library.handle();
-        library.events.insert(event, Event { device, timed: Flags & DISABLE_TIMING == 0, last: Vec::new() });
+        let timed = Flags & DISABLE_TIMING == 0;
+        library.events.insert(event, Event { device, timed, last: Vec::new(), capture: 0 });
         library.gives(event);
         phEvent.put(event)
     };
@@ -33,6 +34,12 @@ exports! {
             let words = format!("event {event:#x} and stream {stream:#x} are of two devices");
             return Err(Refusal::Misuse(Code::INVALID_HANDLE, words));
         }
+        let capture = library.stream(stream)?.capture;
+        library.event(event)?.capture = capture;
+        if capture != 0 {
+            library.event(event)?.last = Vec::new();
+            return library.leaves_a_point(capture, stream, event);
+        }
         let recording = library.handle();
         let found = library.event(event)?;
         let (timed, before) = (found.timed, std::mem::replace(&mut found.last, vec![recording]));
@@ -48,6 +55,8 @@ exports! {
     };
 
     fn cuEventQuery(hEvent: *mut c_void) = |library| {
+        library.is_no_capturer("asking an event")?;
+        library.is_not_captured(hEvent.address())?;
         let last = library.event(hEvent.address())?.last.clone();
         match last.iter().any(|recording| library.pending.contains(recording)) {
             true => Err(Refusal::Plain(Code::NOT_READY)),
@@ -56,6 +65,8 @@ exports! {
     };
 
     fn cuEventSynchronize(hEvent: *mut c_void) = |library| {
+        library.is_no_capturer("waiting for an event")?;
+        library.is_not_captured(hEvent.address())?;
         let last = library.event(hEvent.address())?.last.clone();
         library.wait(|state| !last.iter().any(|recording| state.pending.contains(recording)))
     };
@@ -91,6 +102,9 @@ exports! {
         if library.contexts.get(&device) != Some(&context) {
             let words = format!("event {event:#x} is of another context than {context:#x}");
             return Err(Refusal::Misuse(Code::INVALID_HANDLE, words));
+        }
+        if library.streams.values().any(|stream| stream.device == device && stream.capture != 0) {
+            return Err(Refusal::Plain(Code::STREAM_CAPTURE_UNSUPPORTED));
         }
         let of_device = library.streams.iter().filter(|(_, stream)| stream.device == device);
         let streams: Vec<_> = of_device.map(|(handle, _)| *handle).collect();

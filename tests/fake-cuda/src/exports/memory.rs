@@ -11,6 +11,7 @@ use crate::state::Refusal;
 exports! {
     fn cuMemAlloc_v2(dptr: *mut u64, bytesize: usize) = |library| {
         let device = library.current()?;
+        library.is_no_capturer("allocating")?;
         if bytesize == 0 {
             return Err(Refusal::value("nothing is asked for"));
         }
@@ -21,6 +22,7 @@ exports! {
 
     fn cuMemFree_v2(dptr: u64) = |library| {
         library.current()?;
+        library.is_no_capturer("freeing")?;
         let device = library.live(dptr)?.device;
         library.wait(|state| {
             state.streams.values().all(|stream| stream.device != device || Stream::is_idle(stream))
@@ -47,6 +49,7 @@ exports! {
 
     fn cuMemHostAlloc(pp: *mut *mut c_void, bytesize: usize, Flags: c_uint) = |library| {
         library.current()?;
+        library.is_no_capturer("allocating")?;
         let Some(address) = memory::rubbish(bytesize) else {
             return Err(Refusal::Plain(Code::OUT_OF_MEMORY));
         };

@@ -4,16 +4,18 @@
 mod context;
 mod device;
 mod event;
+mod graph;
 mod kernel;
 mod mapping;
 mod memory;
 mod stream;
 mod text;
 
-const FILES: [&[&str]; 8] = [
+const FILES: [&[&str]; 9] = [
     context::NAMES,
     device::NAMES,
     event::NAMES,
+    graph::NAMES,
     kernel::NAMES,
     mapping::NAMES,
     memory::NAMES,

@@ -28,6 +28,7 @@ exports! {
     };
 
     fn cuStreamQuery(hStream: *mut c_void) = |library| {
+        library.is_live(hStream.address())?;
         match library.stream(hStream.address())?.is_idle() {
             true => Ok(()),
             false => Err(Refusal::Plain(Code::NOT_READY)),
@@ -36,7 +37,7 @@ exports! {
 
     fn cuStreamSynchronize(hStream: *mut c_void) = |library| {
         let stream = hStream.address();
-        library.stream(stream)?;
+        library.is_live(stream)?;
         library.wait(|state| state.streams.get(&stream).is_none_or(Stream::is_idle))
     };
 
@@ -52,6 +53,9 @@ exports! {
         userData: *mut c_void,
     ) = |library| {
         library.stream(hStream.address())?;
+        if library.stream(hStream.address())?.capture != 0 {
+            return Err(Refusal::value("the double captures no functions of the host's"));
+        }
         if !library.takes_time {
             // It would run inside the call, with everything locked.
             return Err(Refusal::Plain(Code::NOT_SUPPORTED));
@@ -65,6 +69,9 @@ exports! {
         library.current()?;
         let last = library.event(hEvent.address())?.last.clone();
         library.stream(hStream.address())?;
+        if library.joins(hStream.address(), hEvent.address())? {
+            return Ok(());
+        }
         // An event that was never recorded is reached.
         for recording in last {
             library.enqueue(hStream.address(), Work::Wait(recording));

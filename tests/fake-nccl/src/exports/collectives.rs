@@ -43,6 +43,7 @@ impl Call {
 
     fn run(self, state: &mut State, comm: Place<ncclComm>, stream: Place<c_void>) -> Answer {
         state.ready(comm)?;
+        state.is_captured(comm.address(), stream.address())?;
         state.datatype(self.datatype)?;
         let mut operation = Operation::BuiltIn(ncclRedOp_t::ncclSum);
         if let Some(op) = self.op {

@@ -89,6 +89,7 @@ fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
         return Ok(());
     }
     let member = state.moving(comm);
+    state.has_no_graph(comm.address())?;
     state.leave(comm)?;
     let Some(member) = member else { return Ok(()) };
     moves::later(move || {

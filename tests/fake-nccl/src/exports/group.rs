@@ -9,7 +9,11 @@ use crate::state::{Answer, Refusal, State};
 fn end(state: &mut State) -> Answer {
     let groups = &mut state.thread().groups;
     *groups = groups.checked_sub(1).ok_or_else(|| Refusal::usage("there is no group to end"))?;
-    if *groups > 0 { Ok(()) } else { moves::close_group(state) }
+    if *groups > 0 {
+        return Ok(());
+    }
+    state.thread().captures.clear();
+    moves::close_group(state)
 }
 
 exports! {

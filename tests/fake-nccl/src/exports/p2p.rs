@@ -16,8 +16,10 @@ fn check(
     comm: Place<ncclComm>,
     datatype: ncclDataType_t,
     peer: c_int,
+    stream: Place<c_void>,
 ) -> Result<Option<Arc<Member>>, Refusal> {
     state.ready(comm)?.has_rank(peer)?;
+    state.is_captured(comm.address(), stream.address())?;
     state.datatype(datatype)?;
     Ok(state.moving(comm))
 }
@@ -31,7 +33,7 @@ exports! {
         comm: ncclComm_t,
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
-        let (member, bytes) = (check(state, comm, datatype, peer)?, count * moves::width(datatype));
+        let (member, bytes) = (check(state, comm, datatype, peer, stream)?, count * moves::width(datatype));
         let Some(member) = member else {
             state.transfers(comm, peer, (sendbuff.address(), bytes), true);
             return Ok(());
@@ -48,7 +50,7 @@ exports! {
         comm: ncclComm_t,
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
-        let (member, bytes) = (check(state, comm, datatype, peer)?, count * moves::width(datatype));
+        let (member, bytes) = (check(state, comm, datatype, peer, stream)?, count * moves::width(datatype));
         let Some(member) = member else {
             state.transfers(comm, peer, (recvbuff.address(), bytes), false);
             return Ok(());

@@ -44,6 +44,7 @@ exports! {
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
         state.ready(comm)?.has_rank(peer)?;
+        state.is_captured(comm.address(), stream.address())?;
         state.datatype(datatype)?;
         let window = state.window_of(comm, peerWin)?;
         if peerWinOffset > window.size {
@@ -81,6 +82,7 @@ exports! {
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
         state.ready(comm)?.has_rank(peer)?;
+        state.is_captured(comm.address(), stream.address())?;
         let Some(member) = state.moving(comm) else { return Ok(()) };
         no_flags(flags)?;
         let target = target(&member, peer, sigIdx, ctx)?;
@@ -94,6 +96,7 @@ exports! {
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
         let found = state.ready(comm)?;
+        state.is_captured(comm.address(), stream.address())?;
         // SAFETY: the caller keeps NCCL's contract: there are `nDesc` of them.
         let signals = unsafe { signalDescs.source().list(nDesc) };
         let signals = signals.ok_or_else(|| Refusal::argument("there is no signal to wait for"))?;

@@ -1,0 +1,240 @@
+//! Graphs: what CUDA and NCCL are called with, when, and what becomes of their failures.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use fake_cuda::Code;
+use nccl_sys::Function::{
+    ncclAllReduce, ncclCommAbort, ncclCommDestroy, ncclCommSuspend, ncclGroupEnd, ncclPutSignal,
+    ncclSignal, ncclWaitSignal,
+};
+use nccl_sys::ncclResult_t;
+use typed_nccl::{Cuda, Error, Result, Sum, spmd};
+
+use crate::common::{alone, calls, clear, count, handle, says};
+use crate::scenario::{NEWEST, cuda, nccl, on};
+
+/// How often a function of CUDA's was called.
+fn called(function: &str) -> usize {
+    cuda().called().iter().filter(|call| **call == function).count()
+}
+
+#[test]
+fn a_recording_is_captured_once_and_launched() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let mut x = comm.device().from_slice(&[1_u32, 2, 3, 4])?;
+        let mut y = comm.device().zeros::<u32>(4)?;
+        clear();
+        let mut graph = comm.capture(|g| {
+            g.all_reduce_in_place(&mut x, Sum)?;
+            assert_eq!((called("cuStreamBeginCapture_v2"), count(ncclAllReduce)), (0, 0));
+            g.copy(&x, &mut y)?;
+            g.fill(&mut x, 9)
+        })?;
+        assert_eq!((called("cuStreamBeginCapture_v2"), called("cuStreamEndCapture")), (1, 1));
+        assert_eq!((called("cuGraphInstantiateWithFlags"), called("cuGraphDestroy")), (1, 1));
+        let capturing = cuda().log().into_iter().find(|it| it.function == "cuStreamEndCapture");
+        let stream = capturing.expect("it captured").argument("hStream");
+        assert_eq!(calls(ncclAllReduce)[0].pointer("stream") as u64, stream);
+        assert_ne!(stream, handle(comm.stream())?);
+        // Nothing has run.
+        assert_eq!(y.to_vec()?, [0; 4]);
+        clear();
+        for _ in 0..3 {
+            graph.launch(&comm)?;
+        }
+        assert_eq!((called("cuGraphLaunch"), count(ncclAllReduce)), (3, 0));
+        assert_eq!((called("cuEventRecord"), called("cuStreamWaitEvent")), (0, 0));
+        assert_eq!((y.to_vec()?, x.to_vec()?), (vec![9; 4], vec![9; 4]));
+        // A use on another stream waits for the launch, and a launch for that use.
+        let stream = comm.device().stream()?;
+        clear();
+        stream.fill(&mut x, 5)?;
+        assert_eq!((called("cuEventRecord"), called("cuStreamWaitEvent")), (1, 1));
+        graph.launch(&comm)?;
+        assert_eq!((called("cuEventRecord"), called("cuStreamWaitEvent")), (2, 2));
+        assert_eq!(y.to_vec()?, [5; 4]);
+        assert_eq!(nccl().misuse(), [""; 0]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn operations_share_a_group_in_a_graph_as_outside() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let mut buffers: Vec<_> =
+            (0..64).map(|_| comm.device().zeros::<f32>(256)).collect::<Result<_>>()?;
+        clear();
+        let mut graph = comm.capture(|g| {
+            g.group(|g| buffers.iter_mut().try_for_each(|x| g.all_reduce_in_place(x, Sum)))
+        })?;
+        assert_eq!((count(ncclAllReduce), count(ncclGroupEnd)), (64, 1));
+        clear();
+        graph.launch(&comm)?;
+        assert_eq!(cuda().called().iter().filter(|it| **it != "cuCtxSetCurrent").count(), 1);
+        drop(buffers);
+        graph.launch(&comm)?;
+        comm.finish()
+    });
+}
+
+#[test]
+fn what_a_communicator_does_ends_its_graphs_first() {
+    on(NEWEST, || {
+        for how in ["finish", "abort", "drop", "suspend", "close", "forget"] {
+            let mut comm = alone()?;
+            let mut x = comm.window::<f32>(4)?;
+            let mut graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+            graph.launch(&comm)?;
+            assert_eq!(cuda().live().graphs, 1);
+            clear();
+            let graph = match how {
+                "finish" => {
+                    comm.finish()?;
+                    Some(graph)
+                }
+                "abort" => {
+                    comm.abort();
+                    Some(graph)
+                }
+                "drop" => {
+                    drop(comm);
+                    Some(graph)
+                }
+                "suspend" => {
+                    let comm = comm.suspend()?;
+                    assert_eq!((cuda().live().graphs, count(ncclCommSuspend)), (0, 1));
+                    comm.abort();
+                    Some(graph)
+                }
+                "close" => {
+                    comm.close(x)?;
+                    assert_eq!(cuda().live().graphs, 0);
+                    let error = graph.launch(&comm).expect_err("its window is closed");
+                    says(&error, &["a graph of", "was closed", "make it again"]);
+                    comm.finish()?;
+                    Some(graph)
+                }
+                // Nobody has it any more: it goes with the next one, or with the communicator.
+                _ => {
+                    drop(graph);
+                    assert_eq!((cuda().live().graphs, cuda().called()), (1, vec![]));
+                    comm.capture(|_| Ok(()))?;
+                    comm.finish()?;
+                    None
+                }
+            };
+            crate::common::until("it ends", || count(ncclCommDestroy) + count(ncclCommAbort) > 0);
+            assert_eq!(cuda().live().graphs, 0, "{how}");
+            assert_eq!((nccl().misuse(), cuda().misuse()), (vec![], vec![]), "{how}");
+            drop(graph);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn signals_in_a_graph_are_calls_of_nccl_in_their_order() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        spmd::<Cuda>(2, |place| {
+            let mut comm = place.init()?;
+            let other = comm.ring(1);
+            let (out, into) = (comm.window::<f32>(4)?, comm.window::<f32>(4)?);
+            comm.barrier()?;
+            let mut graph = comm.capture(|g| {
+                g.put_signal(&out, other, into.at(0))?;
+                g.wait_signal(other)?;
+                g.signal(other)?;
+                g.wait_signal(other)
+            })?;
+            comm.barrier()?;
+            assert_eq!((count(ncclPutSignal), count(ncclSignal), count(ncclWaitSignal)), (2, 2, 4));
+            for _ in 0..3 {
+                graph.launch(&comm)?;
+            }
+            // What was raised and awaited in graphs leaves nothing over.
+            drop(graph);
+            comm.finish()
+        })
+    });
+}
+
+#[test]
+fn a_capture_that_fails_leaves_no_stream_that_captures() {
+    on(NEWEST, || {
+        for (function, code) in [
+            ("cuStreamBeginCapture_v2", Code::UNKNOWN),
+            ("cuGraphInstantiateWithFlags", Code::OUT_OF_MEMORY),
+        ] {
+            let mut comm = alone()?;
+            let mut x = comm.device().zeros::<f32>(4)?;
+            cuda().fail(function, code);
+            let error =
+                comm.capture(|g| g.all_reduce_in_place(&mut x, Sum)).expect_err("CUDA fails");
+            assert!(matches!(error, Error::CudaFailed(_)), "{error}");
+            says(&error, &["capturing", &format!("{code:?}")]);
+            // NCCL may have counted it: the ranks are not in step.
+            assert!(comm.health().is_err());
+            comm.abort();
+        }
+        // NCCL refuses in the middle.
+        let mut comm = alone()?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        nccl().fail(ncclAllReduce, ncclResult_t::ncclInvalidUsage);
+        let error = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum)).expect_err("NCCL fails");
+        assert!(matches!(error, Error::NcclFailed(_)), "{error}");
+        comm.abort();
+        // A closure panics where it is captured.
+        let mut comm = alone()?;
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            comm.capture(|g| {
+                g.all_reduce_in_place(&mut x, Sum)?;
+                g.launch(&x, |_, _| panic!("no kernel"))
+            })
+        }));
+        assert!(panicked.is_err() && comm.health().is_err());
+        comm.abort();
+        // Streams and graphs are as ever.
+        let mut comm = alone()?;
+        let mut graph = comm.capture(|g| g.fill(&mut x, 2.0))?;
+        graph.launch(&comm)?;
+        assert_eq!(x.to_vec()?, [2.0; 4]);
+        assert_eq!(cuda().live().graphs, 1);
+        comm.finish()
+    });
+}
+
+#[test]
+fn closures_enqueue_on_the_stream_that_captures_once() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let (mut x, mut y) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<i8>(4)?);
+        let runs = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let seen = runs.clone();
+        let mut graph = comm.capture(|g| {
+            g.launch(&mut x, move |mut x, stream| {
+                seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                // SAFETY: so many elements are there, for as long as the graph.
+                let set = unsafe {
+                    cudarc::driver::sys::cuMemsetD32Async(
+                        x.as_mut_ptr() as u64,
+                        7.0_f32.to_bits(),
+                        x.len(),
+                        stream.as_ptr().cast(),
+                    )
+                };
+                assert_eq!(set, cudarc::driver::sys::CUresult::CUDA_SUCCESS);
+            })?;
+            g.convert(&x, &mut y)
+        })?;
+        for _ in 0..3 {
+            y.copy_from(&[0; 4])?;
+            graph.launch(&comm)?;
+            assert_eq!(y.to_vec()?, [7; 4]);
+        }
+        assert_eq!(runs.load(std::sync::atomic::Ordering::Relaxed), 1);
+        comm.finish()
+    });
+}

@@ -1,0 +1,72 @@
+//! Graphs.
+
+use std::ffi::{c_int, c_void};
+
+use crate::export::exports;
+use crate::state::{Library, Refusal};
+
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`
+const THREAD_LOCAL: c_int = 1;
+
+exports! {
+    fn cuStreamBeginCapture_v2(hStream: *mut c_void, mode: c_int) = |library| {
+        library.current()?;
+        if mode != THREAD_LOCAL {
+            return Err(Refusal::value("the double captures for one thread only"));
+        }
+        library.begin_capture(hStream.address())
+    };
+
+    fn cuStreamEndCapture(hStream: *mut c_void, phGraph: *mut *mut c_void) = |library| {
+        let graph = match library.end_capture(hStream.address()) {
+            Ok(graph) => graph,
+            Err(refusal) => {
+                phGraph.put(0)?;
+                return Err(refusal);
+            }
+        };
+        library.gives(graph);
+        phGraph.put(graph)
+    };
+
+    fn cuGraphInstantiateWithFlags(
+        phGraphExec: *mut *mut c_void,
+        hGraph: *mut c_void,
+        flags: u64,
+    ) = |library| {
+        let capture = library.graph(hGraph.address())?;
+        let executable = library.handle();
+        library.executables.insert(executable, capture);
+        library.gives(executable);
+        phGraphExec.put(executable)
+    };
+
+    fn cuGraphLaunch(hGraphExec: *mut c_void, hStream: *mut c_void) = |library| {
+        library.current()?;
+        library.launch_graph(hGraphExec.address(), hStream.address())
+    };
+
+    fn cuGraphExecDestroy(hGraphExec: *mut c_void) = |library| {
+        library.executable(hGraphExec.address())?;
+        library.executables.remove(&hGraphExec.address());
+        Ok(())
+    };
+
+    fn cuGraphDestroy(hGraph: *mut c_void) = |library| {
+        library.graph(hGraph.address())?;
+        library.graphs.remove(&hGraph.address());
+        Ok(())
+    };
+}
+
+/// The capture that a stream takes part in, or 0: for the double of NCCL.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_capture(stream: u64) -> u64 {
+    Library::lock().streams.get(&stream).map_or(0, |stream| stream.capture)
+}
+
+/// Whether anything of a capture is left: for the double of NCCL, whose communicators end after it.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_is_alive(capture: u64) -> bool {
+    Library::lock().is_alive(capture)
+}

@@ -1,0 +1,186 @@
+//! Captures, and what becomes of them.
+
+use std::collections::HashSet;
+use std::thread::{self, ThreadId};
+
+use crate::code::Code;
+use crate::queue::Work;
+use crate::state::{Answer, Refusal, State};
+
+/// What streams capture, or have captured.
+pub(crate) struct Capture {
+    /// The stream on which it was begun.
+    pub(crate) origin: u64,
+    thread: ThreadId,
+    /// The first thing that broke it.
+    broken: Option<String>,
+    /// What is done at each launch.
+    work: Vec<Work>,
+    /// Streams with work that the origin does not wait for yet.
+    unjoined: HashSet<u64>,
+    /// Recordings: the event, and the streams with work before it.
+    points: Vec<(u64, HashSet<u64>)>,
+    /// The origin still captures.
+    open: bool,
+}
+
+impl State {
+    /// Begins a capture on a stream, which is there.
+    pub(crate) fn begin_capture(&mut self, stream: u64) -> Answer {
+        if self.stream(stream)?.capture != 0 {
+            return Err(Refusal::value(format!("stream {stream:#x} captures already")));
+        }
+        let capture = self.handle();
+        self.stream(stream)?.capture = capture;
+        let (thread, work) = (thread::current().id(), Vec::new());
+        let (unjoined, points) = (HashSet::new(), Vec::new());
+        let (broken, open) = (None, true);
+        let new = Capture { origin: stream, thread, broken, work, unjoined, points, open };
+        self.captures.insert(capture, new);
+        Ok(())
+    }
+
+    /// Ends it: a graph of it, or why there is none.
+    pub(crate) fn end_capture(&mut self, stream: u64) -> Result<u64, Refusal> {
+        let capture = self.stream(stream)?.capture;
+        let Some(found) = self.captures.get_mut(&capture) else {
+            return Err(Refusal::value(format!("stream {stream:#x} captures nothing")));
+        };
+        if found.origin != stream || found.thread != thread::current().id() {
+            return Err(Refusal::value("it was begun on another stream, or by another thread"));
+        }
+        found.open = false;
+        let (broken, unjoined) = (found.broken.clone(), !found.unjoined.is_empty());
+        for stream in self.streams.values_mut().filter(|stream| stream.capture == capture) {
+            stream.capture = 0;
+        }
+        if let Some(words) = broken {
+            return Err(Refusal::Misuse(Code::STREAM_CAPTURE_INVALIDATED, words));
+        }
+        if unjoined {
+            let words = "a stream of it was not joined".to_owned();
+            return Err(Refusal::Misuse(Code::STREAM_CAPTURE_UNJOINED, words));
+        }
+        let graph = self.handle();
+        self.graphs.insert(graph, capture);
+        Ok(graph)
+    }
+
+    /// Takes what is enqueued on a stream that captures; gives back what is not captured.
+    pub(crate) fn captured(&mut self, stream: u64, work: Work) -> Option<Work> {
+        let capture = self.streams.get(&stream).map_or(0, |stream| stream.capture);
+        let Some(found) = self.captures.get_mut(&capture) else { return Some(work) };
+        if found.origin != stream {
+            found.unjoined.insert(stream);
+        }
+        found.work.push(work);
+        None
+    }
+
+    /// An event is recorded on a stream that captures.
+    pub(crate) fn leaves_a_point(&mut self, capture: u64, stream: u64, event: u64) -> Answer {
+        if let Some(found) = self.captures.get_mut(&capture) {
+            found.points.retain(|(known, _)| *known != event);
+            let before = match stream == found.origin {
+                true => HashSet::new(),
+                false => HashSet::from([stream]),
+            };
+            found.points.push((event, before));
+        }
+        Ok(())
+    }
+
+    /// A stream waits for an event: whether that is part of a capture.
+    pub(crate) fn joins(&mut self, stream: u64, event: u64) -> Result<bool, Refusal> {
+        let (of_stream, of_event) = (self.stream(stream)?.capture, self.event(event)?.capture);
+        let of_event =
+            if self.captures.get(&of_event).is_some_and(|it| it.open) { of_event } else { 0 };
+        match (of_stream, of_event) {
+            (0, 0) => return Ok(false),
+            (0, capture) => self.stream(stream)?.capture = capture,
+            (own, other) if own != other => {
+                let words = format!("stream {stream:#x} waits for what is outside of its capture");
+                return Err(self.breaks(own, Code::STREAM_CAPTURE_ISOLATION, words));
+            }
+            _ => {}
+        }
+        if let Some(found) = self.captures.get_mut(&of_event) {
+            let point = found.points.iter().find(|(known, _)| *known == event);
+            let before = point.map(|(_, before)| before.clone()).unwrap_or_default();
+            match stream == found.origin {
+                true => found.unjoined.retain(|stream| !before.contains(stream)),
+                false => drop(found.unjoined.insert(stream)),
+            }
+        }
+        Ok(true)
+    }
+
+    fn breaks(&mut self, capture: u64, code: Code, words: String) -> Refusal {
+        if let Some(found) = self.captures.get_mut(&capture) {
+            found.broken.get_or_insert(words.clone());
+        }
+        Refusal::Misuse(code, words)
+    }
+
+    /// Refuses a question to a stream that captures, which breaks it.
+    pub(crate) fn is_live(&mut self, stream: u64) -> Answer {
+        let capture = self.stream(stream)?.capture;
+        if capture == 0 {
+            return Ok(());
+        }
+        let words = format!("stream {stream:#x} captures, and is asked how far it is");
+        Err(self.breaks(capture, Code::STREAM_CAPTURE_UNSUPPORTED, words))
+    }
+
+    /// Refuses what the calling thread must not do while it captures, which breaks it.
+    pub(crate) fn is_no_capturer(&mut self, what: &str) -> Answer {
+        let thread = thread::current().id();
+        let own = |(_, capture): &(&u64, &Capture)| capture.open && capture.thread == thread;
+        let Some(capture) = self.captures.iter().find(own).map(|(capture, _)| *capture) else {
+            return Ok(());
+        };
+        let words = format!("{what} while this thread captures");
+        Err(self.breaks(capture, Code::STREAM_CAPTURE_UNSUPPORTED, words))
+    }
+
+    /// Refuses to ask an event that was recorded in a capture.
+    pub(crate) fn is_not_captured(&mut self, event: u64) -> Answer {
+        match self.event(event)?.capture {
+            0 => Ok(()),
+            _ => {
+                let words = format!("event {event:#x} was recorded in a capture");
+                Err(Refusal::Misuse(Code::CAPTURED_EVENT, words))
+            }
+        }
+    }
+
+    /// Enqueues all that was captured.
+    pub(crate) fn launch_graph(&mut self, executable: u64, stream: u64) -> Answer {
+        let capture = self.executable(executable)?;
+        self.stream(stream)?;
+        let work = self.captures.get(&capture).map(|found| found.work.clone());
+        for work in work.unwrap_or_default() {
+            self.enqueue(stream, work);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn graph(&self, graph: u64) -> Result<u64, Refusal> {
+        let words = || format!("{graph:#x} is no graph of this library");
+        let found = self.graphs.get(&graph).copied();
+        found.ok_or_else(|| Refusal::Misuse(Code::INVALID_HANDLE, words()))
+    }
+
+    pub(crate) fn executable(&self, executable: u64) -> Result<u64, Refusal> {
+        let words = || format!("{executable:#x} is nothing to launch");
+        let found = self.executables.get(&executable).copied();
+        found.ok_or_else(|| Refusal::Misuse(Code::INVALID_HANDLE, words()))
+    }
+
+    /// Whether a graph of a capture is there.
+    pub(crate) fn is_alive(&self, capture: u64) -> bool {
+        let named = |named: &u64| *named == capture;
+        let is_open = self.captures.get(&capture).is_some_and(|it| it.open);
+        is_open || self.graphs.values().any(named) || self.executables.values().any(named)
+    }
+}
