@@ -8,7 +8,7 @@ use std::sync::Weak;
 use super::{LsaPointers, Window, WindowKind};
 use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Handle, Held, Key, State};
-use crate::error::{Error, OtherDevice, Site};
+use crate::error::{AdoptFault, Error, NotAdoptable, OtherDevice, Site};
 use crate::rank::MOST;
 use crate::{AsRank, Communicator, Device, Element, Rank, Readable, Result, World, wait};
 
@@ -157,8 +157,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// enqueued to use the memory, within the communicator's deadline. NCCL: `ncclCommDeregister`, 2.19.
     ///
     /// # Errors
-    /// A registration of another communicator; a poisoned communicator; a passed deadline, after which the
-    /// memory stays registered until the communicator's end.
+    /// A registration of another communicator; a poisoned communicator; a passed deadline;
+    /// [`Error::NotAdoptable`]: a graph has captured the memory. After these two it stays registered until
+    /// the communicator's end.
     #[track_caller]
     pub fn deregister_buffer(&mut self, registration: Registration<W>) -> Result<()>
     where
@@ -169,6 +170,10 @@ impl<W: World, S: State> Communicator<W, S> {
         core.may_wait("deregister_buffer", site)?;
         // A peer may be at it as long as this rank's own part is not over.
         let order = &core.resources.buffer(&registration.key)?.allocation.order;
+        if order.is_leased() {
+            let fault = AdoptFault::InUse { by: "a graph that captured it".to_owned() };
+            return Err(NotAdoptable::new("deregister_buffer", fault, site).into());
+        }
         wait::until(&order.points(true)?, Some(core.within()), "deregister_buffer", site)?;
         let Held { allocation, handle, .. } = core.resources.take_buffer(&registration.key)?;
         <Back<W> as Windows>::deregister_buffer(core.comm()?, &allocation, handle.get())

@@ -117,7 +117,7 @@ impl State {
 
     fn breaks(&mut self, capture: u64, code: Code, words: String) -> Refusal {
         if let Some(found) = self.captures.get_mut(&capture) {
-            found.broken.get_or_insert(words.clone());
+            found.broken.get_or_insert_with(|| words.clone());
         }
         Refusal::Misuse(code, words)
     }
