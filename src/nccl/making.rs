@@ -8,10 +8,11 @@ use std::time::Duration;
 use nccl_sys::{ncclComm_t, ncclConfig_t, ncclResult_t};
 
 use super::api::Nccl;
-use super::comm::{Handle, Shared};
 use super::config;
 use super::connect::connect;
 use super::exit;
+use super::handle::Handle;
+use super::shared::Shared;
 use crate::Result;
 use crate::communicator::{CommConfig, Health};
 use crate::cuda::Gpu;

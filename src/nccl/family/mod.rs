@@ -33,8 +33,8 @@ use remains::Remains;
 use remote::Remote;
 
 use super::api::{Nccl, unsupported};
-use super::comm::Shared;
 use super::recorder::Recorder;
+use super::shared::Shared;
 use super::signals::Signals;
 use super::watch;
 use crate::backend::{Allocation, Departure, Join};

@@ -1,0 +1,207 @@
+//! How communicators begin and end, for the rest of the library.
+
+use std::ffi::c_void;
+use std::sync::{Arc, PoisonError};
+
+use nccl_sys::{ncclRedOp_t, ncclScalarResidence_t};
+
+use super::api::{Nccl, unsupported};
+use super::comm::Comm;
+use super::family::Place;
+use super::join::Joining;
+use super::making::Making;
+use super::shared::Waits;
+use super::values::Operator;
+use super::{config, exit, family, values};
+use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Pace, Part};
+use crate::communicator::{CommConfig, MemoryStats, Properties};
+use crate::cuda::{CudaBackend, Gpu};
+use crate::error::{Error, Surplus};
+use crate::{DType, Rank, Result};
+
+// SAFETY: NCCL's kernels are over when their streams say so, and memory is given out again only then;
+// memory in windows stays until every rank of the process has ended.
+unsafe impl Lifecycle for CudaBackend {
+    type Comm = Comm;
+    type Operator = Operator;
+    type Joining = Joining;
+    type Dividing = Making;
+
+    fn release() -> String {
+        // Without one, joining says why.
+        super::library::version()
+            .map_or_else(|_| String::new(), |version| format!("NCCL {version}"))
+    }
+
+    fn place(ordinal: u32) -> Option<String> {
+        Gpu::open(ordinal).ok()?.place()
+    }
+
+    fn offers(config: &CommConfig) -> Result<()> {
+        config::offers(Nccl::load()?, config)
+    }
+
+    fn join(join: Join, from: Option<Making>) -> Result<Joining> {
+        Joining::start(join, from)
+    }
+
+    fn divide(comm: &Comm, part: &Part) -> Result<Option<Making>> {
+        comm.divide(part)
+    }
+
+    fn leaves_out(comm: &Comm) -> bool {
+        comm.leaves_out()
+    }
+
+    fn divided(dividing: &mut Making) -> Result<bool> {
+        dividing.poll().map(|over| over.is_some())
+    }
+
+    fn joined(joining: &mut Joining) -> Result<Option<Comm>> {
+        joining.made()
+    }
+
+    fn keep(comm: &Comm) {
+        let mut handle = comm.shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = &mut *handle {
+            handle.is_lent = false;
+        }
+    }
+
+    fn can_suspend(comm: &Comm) -> Result<()> {
+        comm.can_suspend()
+    }
+
+    fn suspend(comm: &Comm) -> Result<Option<Making>> {
+        comm.suspend().map(Some)
+    }
+
+    fn resume(comm: &Comm) -> Result<Option<Making>> {
+        comm.resume().map(Some)
+    }
+
+    fn memory(comm: &Comm) -> Result<MemoryStats> {
+        comm.memory_stats()
+    }
+
+    fn properties(comm: &Comm, known: Properties) -> Result<Properties> {
+        comm.properties(known)
+    }
+
+    fn absent(id: u64, rank: Rank, why: &str) {
+        family::absent(id, rank, why);
+    }
+
+    fn is_idle(comm: &Comm) -> bool {
+        comm.streams.borrow().iter().all(|stream| stream.is_idle())
+    }
+
+    fn pace(comm: &Comm) -> Box<dyn Pace> {
+        let family = Arc::downgrade(&comm.shared.family);
+        Box::new(Place { family, rank: comm.shared.rank })
+    }
+
+    fn departer(comm: &Comm) -> Departer {
+        let shared = comm.shared.clone();
+        Box::new(move |why, how| shared.family.depart(shared.rank, why, how))
+    }
+
+    fn pre_mul_sum(comm: &Comm, dtype: DType, mut scalar: [u8; 8]) -> Result<Operator> {
+        let residence = ncclScalarResidence_t::ncclScalarHostImmediate;
+        let number = create(comm, dtype, scalar.as_mut_ptr().cast(), residence)?;
+        Ok(Operator { number, scalar: None })
+    }
+
+    fn pre_mul_sum_device(
+        comm: &Comm,
+        dtype: DType,
+        scalar: &Arc<Allocation<Self>>,
+    ) -> Result<Operator> {
+        let residence = ncclScalarResidence_t::ncclScalarDevice;
+        let number = create(comm, dtype, scalar.block().address(), residence)?;
+        comm.held.borrow_mut().push((None, scalar.clone()));
+        Ok(Operator { number, scalar: Some(scalar.clone()) })
+    }
+
+    fn drop_operator(comm: &Comm, operator: Operator) {
+        let Ok(destroy) = comm.nccl.api.ncclRedOpDestroy() else { return };
+        // SAFETY: the operator is this communicator's, and no call names it any more.
+        let result = unsafe { destroy(operator.number, comm.handle) };
+        if let Err(error) = comm.check("ncclRedOpDestroy", result) {
+            log::warn!("{error}");
+        } else if let Some(scalar) = operator.scalar {
+            comm.let_go(&scalar);
+        }
+    }
+
+    fn last_words(comm: &Comm) -> Vec<u8> {
+        comm.shared.family.last_words()
+    }
+
+    fn conclude(comm: &Comm, words: &[Arc<[u8]>]) -> Result<()> {
+        for (rank, words) in words.iter().enumerate() {
+            comm.shared.family.hear_last_words(rank, words);
+        }
+        comm.shared.desync().map_or(Ok(()), Err)
+    }
+
+    fn unawaited(comm: &Comm) -> Vec<Surplus> {
+        comm.shared.family.signals.unawaited(comm.shared.rank)
+    }
+
+    fn unmet(comm: &Comm) -> Option<Error> {
+        comm.shared.family.unmet(comm.shared.rank)
+    }
+
+    fn finalize(mut comm: Comm) {
+        // What NCCL found out by itself makes destroying an error that leaves a group open.
+        let error = comm.shared.async_error();
+        let Some(handle) = comm.end() else { return };
+        let destroy = comm.nccl.api.ncclCommDestroy();
+        // Nobody revokes or divides it from here on: the handle is out of the lock.
+        let shared = &comm.shared;
+        let busy = shared.revoking.try_lock().is_err() || shared.dividing.try_lock().is_err();
+        let (None, Ok(destroy), false) = (&error, destroy, busy) else {
+            return comm.shared.abort(handle, None);
+        };
+        let Some(_inside) = exit::enter(comm.shared.id) else { return };
+        // SAFETY: every rank is idle and nobody else has the handle. NCCL finalises by itself when the
+        // last rank of this process destroys.
+        let result = unsafe { destroy(handle.raw) };
+        match comm.nccl.check("ncclCommDestroy", None, result) {
+            Ok(()) => comm.shared.family.leave(),
+            // NCCL may still name what is parked: it stays.
+            Err(error) => log::warn!("{error}"),
+        }
+    }
+
+    fn abort(mut comm: Comm, why: &str) {
+        comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
+        comm.release_waits();
+        let owing = comm.shared.family.owing(comm.shared.rank);
+        let (last, all) = (comm.last_one_sided.take(), comm.streams.borrow().clone());
+        let waits = last.zip(owing).map(|(stream, owing)| Waits { stream, owing, all });
+        if let Some(handle) = comm.end() {
+            comm.shared.abort(handle, waits);
+        }
+    }
+}
+
+fn create(
+    comm: &Comm,
+    dtype: DType,
+    scalar: *mut c_void,
+    residence: ncclScalarResidence_t,
+) -> Result<ncclRedOp_t> {
+    comm.gpu.bind()?;
+    values::knows(comm.nccl, dtype)?;
+    let missing = |missing| unsupported("an operator", missing);
+    let create = comm.nccl.api.ncclRedOpCreatePreMulSum().map_err(missing)?;
+    let mut number = ncclRedOp_t::ncclSum;
+    // SAFETY: `number` is a place for an operator; the scalar is one element of the type, on the host
+    // and read before the call returns, or on the device and kept until the communicator ends.
+    let result =
+        unsafe { create(&raw mut number, scalar, values::dtype(dtype), residence, comm.handle) };
+    comm.check("ncclRedOpCreatePreMulSum", result).map_err(|error| comm.poison(error))?;
+    Ok(number)
+}

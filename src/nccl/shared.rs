@@ -1,0 +1,204 @@
+//! What other threads reach of a communicator: they ask it for errors, revoke it, and end it.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t, ncclResult_t};
+
+use super::api::Nccl;
+use super::compare::Compared;
+use super::exit;
+use super::family::{Family, Owing};
+use super::handle::{Handle, PATIENCE};
+use crate::communicator::Health;
+use crate::cuda::CudaStream;
+use crate::error::Error;
+
+/// How much longer an abort is waited for where a stream may wait for a signal that never comes.
+const DOUBT: Duration = Duration::from_secs(1);
+
+/// What other threads reach of a communicator.
+pub(super) struct Shared {
+    pub(super) nccl: &'static Nccl,
+    /// None once it ends.
+    pub(super) handle: Mutex<Option<Handle>>,
+    /// Held by a thread that revokes it: the end comes after. Whether that was done.
+    pub(super) revoking: Mutex<bool>,
+    /// Held by a thread that divides it: the end comes after.
+    pub(super) dividing: Mutex<()>,
+    pub(super) revoked: AtomicBool,
+    pub(super) family: Arc<Family>,
+    pub(super) rank: usize,
+    /// Of this rank's communicator, in this process.
+    pub(super) id: u64,
+    /// How far each rank's calls were compared with this one's.
+    pub(super) compared: Mutex<Vec<Compared>>,
+}
+
+/// A stream that waits for a signal, perhaps: the last that carried one-sided operations.
+pub(super) struct Waits {
+    pub(super) stream: Arc<CudaStream>,
+    pub(super) owing: Owing,
+    /// What may wait for that stream.
+    pub(super) all: Vec<Arc<CudaStream>>,
+}
+
+impl Shared {
+    /// Aborts a communicator, after a stream that others are about to free. Until NCCL is done with
+    /// it, what is parked stays so. Where they are gone or do not free it, nobody waits for it any more.
+    pub(super) fn abort(self: &Arc<Self>, handle: Handle, waits: Option<Waits>) {
+        let (shared, family) = (self.clone(), self.family.clone());
+        // What NCCL does not let go is not waited for.
+        let usual = if exit::is_lost(self.id) { SOON } else { PATIENCE };
+        let patience = waits.as_ref().map_or(usual, |waits| waits.limit() + DOUBT);
+        let limit = waits.as_ref().map(|waits| (waits.stream.clone(), waits.limit()));
+        let first = move |comm| {
+            if let Some((stream, limit)) = limit {
+                settle(&stream, limit);
+            }
+            // A division may have been given up when the handle was out of the lock.
+            if shared.dividing.try_lock().is_err() {
+                shared.free(|| Some(comm));
+            }
+            drop(shared.revoking.lock());
+            drop(shared.dividing.lock());
+        };
+        // SAFETY: the rank's thread ends the communicator, and whoever asks it for errors, revokes or
+        // divides it takes the handle from the lock: it is no longer there. A revocation or a division
+        // that had begun is over when its lock is free.
+        let over =
+            unsafe { handle.abort(self.nccl, self.id, patience, first, move || family.leave()) };
+        if let Some(waits) = waits
+            && !(over && settle(&waits.stream, SOON))
+        {
+            exit::lose(self.id);
+            waits.all.iter().filter(|stream| !stream.is_idle()).for_each(|stream| stream.lose());
+        }
+    }
+
+    /// Frees a thread that NCCL holds up, from outside; the communicator stays, for its end. It takes
+    /// half a second, or for ever where a stream waits for a signal, so a thread of its own does it.
+    /// False where the loaded NCCL cannot.
+    pub(super) fn revoke(self: &Arc<Self>) -> bool {
+        if self.nccl.api.ncclCommRevoke().is_err() {
+            return false;
+        }
+        if self.revoked.swap(true, Relaxed) {
+            return true;
+        }
+        let shared = self.clone();
+        let raw = |shared: &Self| {
+            let handle = shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
+            handle.as_ref().map(|handle| handle.raw)
+        };
+        let work = move || shared.free(|| raw(&shared));
+        let thread = std::thread::Builder::new().name("NCCL revoke".to_owned());
+        thread.spawn(work).is_ok()
+    }
+
+    /// Revokes it, if it is there and the loaded NCCL can. Once: NCCL refuses to do it again.
+    fn free(&self, comm: impl FnOnce() -> Option<ncclComm_t>) {
+        let Ok(revoke) = self.nccl.api.ncclCommRevoke() else { return };
+        let mut is_done = self.revoking.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(raw), false) = (comm(), *is_done) else { return };
+        let Some(_inside) = exit::enter(self.id) else { return };
+        *is_done = true;
+        // SAFETY: the communicator lives: its end waits for the lock, or is what asks. NCCL lets another
+        // thread revoke it while its own is inside a call.
+        let result = unsafe { revoke(raw, NCCL_REVOKE_DEFAULT) };
+        if let Err(error) = self.nccl.check("ncclCommRevoke", None, result) {
+            log::warn!("{error}");
+        }
+    }
+
+    /// Makes a call that divides it; none if it has ended. The end waits for it.
+    pub(super) fn divides<R>(&self, call: impl FnOnce(ncclComm_t) -> R) -> Option<R> {
+        let _dividing = self.dividing.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let raw = handle.as_ref().map(|handle| handle.raw);
+        drop(handle);
+        raw.map(call)
+    }
+
+    /// Whether it can only be aborted.
+    pub(super) fn is_revoked(&self) -> bool {
+        self.revoked.load(Relaxed)
+    }
+
+    /// Looks for what NCCL found out by itself, and for ranks that call something else.
+    pub(super) fn look(&self, health: &Health) {
+        if !health.is_well() {
+            return;
+        }
+        if let Some(error) = self.async_error() {
+            // A process that dies takes its connections with it; that it died is heard a moment later.
+            if self.family.may_be_a_death() {
+                return;
+            }
+            return health.fail(error);
+        }
+        self.family.ask();
+        if let Some(error) = self.desync() {
+            self.family.end(&error);
+            return health.fail(error);
+        }
+        let found = self.family.refused(self.rank).or_else(|| self.family.left(self.rank));
+        if let Some(error) = found {
+            health.fail(error);
+        }
+    }
+
+    pub(super) fn desync(&self) -> Option<Error> {
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        self.family.desync(self.rank, &mut compared)
+    }
+
+    pub(super) fn async_error(&self) -> Option<Error> {
+        // Somebody else asks, or ends it.
+        let handle = match self.handle.try_lock() {
+            Ok(handle) => handle,
+            Err(TryLockError::Poisoned(handle)) => handle.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let comm = handle.as_ref()?.raw;
+        let mut state = ncclResult_t::ncclSuccess;
+        // SAFETY: the communicator lives: its end takes the handle out of the lock first. NCCL lets
+        // one thread ask while another enqueues.
+        let asked = unsafe { (self.nccl.async_error)(comm, &raw mut state) };
+        let result = if asked == ncclResult_t::ncclSuccess { state } else { asked };
+        match result {
+            ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress => None,
+            _ => Some(self.nccl.failed("ncclCommGetAsyncError", None, result)),
+        }
+    }
+}
+
+impl Waits {
+    fn limit(&self) -> Duration {
+        match self.owing {
+            Owing::Living => SETTLING,
+            Owing::Dead => SOON,
+        }
+    }
+}
+
+/// How long others may take to free a stream.
+const SETTLING: Duration = Duration::from_millis(700);
+
+/// How long a stream may take for which everything has come.
+const SOON: Duration = Duration::from_millis(20);
+
+/// Waits for a stream that others are about to free: NCCL's abort of a communicator whose stream waits
+/// for a signal may not return. Whether it is free.
+fn settle(stream: &CudaStream, limit: Duration) -> bool {
+    let started = Instant::now();
+    while !stream.is_idle() {
+        if started.elapsed() >= limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
