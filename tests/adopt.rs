@@ -1,7 +1,7 @@
 //! Memory that somebody else owns, on the host: adopted, lent, by address.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 use std::{mem, thread};
@@ -11,24 +11,12 @@ use typed_nccl::{
     Sum,
 };
 
-type Dev = Host<AnyDevice>;
+#[path = "adopt/watched.rs"]
+mod watched;
 
-/// Runs a test on a thread of its own; a deadlock fails it.
-fn watched(body: impl FnOnce() -> Result<()> + Send + 'static) {
-    let (done, over) = channel();
-    let thread = thread::spawn(move || {
-        let outcome = body();
-        let _ = done.send(());
-        outcome
-    });
-    if let Err(RecvTimeoutError::Timeout) = over.recv_timeout(Duration::from_secs(60)) {
-        panic!("it hangs");
-    }
-    match thread.join() {
-        Ok(outcome) => outcome.expect("no error"),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
-}
+use watched::watched;
+
+type Dev = Host<AnyDevice>;
 
 #[track_caller]
 fn says(error: &Error, parts: &[&str]) {

@@ -1,6 +1,6 @@
 //! candle's tensors on the host: lent where they are, with candle's lock held.
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use std::{panic, thread};
 
@@ -15,25 +15,13 @@ use typed_nccl::{
     SliceMut, Sum, bf16, f16,
 };
 
+#[path = "adopt/watched.rs"]
+mod watched;
+
+use watched::watched;
+
 const CPU: OnCandle = OnCandle::Cpu;
 type Dev = Host<AnyDevice>;
-
-/// Runs a test on a thread of its own; a deadlock fails it.
-fn watched(body: impl FnOnce() -> Result<()> + Send + 'static) {
-    let (done, over) = channel();
-    let thread = thread::spawn(move || {
-        let outcome = body();
-        let _ = done.send(());
-        outcome
-    });
-    if let Err(RecvTimeoutError::Timeout) = over.recv_timeout(Duration::from_secs(60)) {
-        panic!("it hangs");
-    }
-    match thread.join() {
-        Ok(outcome) => outcome.expect("no error"),
-        Err(panicked) => panic::resume_unwind(panicked),
-    }
-}
 
 /// Two ranks.
 fn on_two(job: impl Fn(Communicator<Dev>) -> Result<()> + Sync + Send + 'static) {

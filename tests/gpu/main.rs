@@ -14,6 +14,8 @@ mod stage;
 
 mod adopt;
 mod basics;
+#[path = "../raw/call.rs"]
+mod call;
 mod collectives;
 mod common;
 mod convert;

@@ -7,6 +7,9 @@ mod adopted;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod agreement;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+#[path = "../raw/call.rs"]
+mod call;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod grow;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ids;

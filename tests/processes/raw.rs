@@ -1,13 +1,12 @@
 //! NCCL's own functions between processes, with memory and streams of the device.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use std::{env, fs, ptr, thread};
+use std::{env, fs, thread};
 
 use nccl_sys::*;
-use typed_nccl::{AnyDevice, Buffer, Cuda, Element, Result, Stream};
+use typed_nccl::{AnyDevice, Cuda, Result};
 
 pub(crate) const OK: ncclResult_t = ncclResult_t::ncclSuccess;
 pub(crate) const I64: ncclDataType_t = ncclDataType_t::ncclInt64;
@@ -26,17 +25,7 @@ pub(crate) struct Raw {
 // them.
 unsafe impl Send for Raw {}
 
-/// Calls a function of NCCL's.
-macro_rules! call {
-    ($raw:expr, $name:ident($($arg:expr),* $(,)?)) => {{
-        let function = $raw.api.$name().expect("the release has the function");
-        // SAFETY: the arguments are as the tests say, which keep NCCL's contract; memory stays until
-        // its stream is past.
-        unsafe { function($($arg),*) }
-    }};
-}
-
-pub(crate) use call;
+pub(crate) use crate::call::{address, call, handle};
 
 pub(crate) fn number(name: &str) -> usize {
     let value = env::var(name).expect("it was started as a rank");
@@ -115,27 +104,6 @@ impl Raw {
         stream.sync()?;
         Ok(x.to_vec()?[0])
     }
-}
-
-/// Where a buffer is.
-pub(crate) fn address<T: Element, M>(
-    stream: &Stream<Cuda<AnyDevice>>,
-    buffer: &Buffer<T, Cuda<AnyDevice>, M>,
-) -> Result<*mut c_void> {
-    let (told, hears) = channel();
-    stream.launch(buffer, move |view: typed_nccl::DeviceView<'_, T>, _| {
-        let _ = told.send(view.as_ptr().expose_provenance());
-    })?;
-    Ok(ptr::with_exposed_provenance_mut(hears.recv().expect("it runs at the call")))
-}
-
-/// What CUDA calls a stream.
-pub(crate) fn handle(stream: &Stream<Cuda<AnyDevice>>) -> Result<cudaStream_t> {
-    let (told, hears) = channel();
-    stream.launch((), move |(), raw| {
-        let _ = told.send(raw.as_ptr().expose_provenance());
-    })?;
-    Ok(ptr::with_exposed_provenance_mut(hears.recv().expect("it runs at the call")))
 }
 
 /// Whether everything on a stream is over.

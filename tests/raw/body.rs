@@ -1,15 +1,13 @@
 //! What a rank does with a communicator of NCCL's own functions: uses it, has it adopted, and uses it on.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use nccl_sys::*;
-use typed_nccl::{
-    Buffer, CommConfig, Communicator, Cuda, Element, NcclMem, PreMulSum, Result, Seat, Stream, Sum,
-    tag,
-};
+use typed_nccl::{CommConfig, Communicator, Cuda, NcclMem, PreMulSum, Result, Seat, Sum, tag};
+
+use crate::call::{address, call, handle};
 
 tag!(Theirs, Half);
 
@@ -25,16 +23,6 @@ pub(crate) struct Raw {
 // SAFETY: a communicator is bound to no thread, and one uses it.
 unsafe impl Send for Raw {}
 
-/// Calls a function of NCCL's.
-macro_rules! call {
-    ($raw:expr, $name:ident($($arg:expr),* $(,)?)) => {{
-        let function = $raw.api.$name().expect("the release has the function");
-        // SAFETY: the arguments are as the tests say, which keep NCCL's contract; memory stays until
-        // its stream is past.
-        unsafe { function($($arg),*) }
-    }};
-}
-
 /// The loaded NCCL.
 pub(crate) fn api() -> &'static Api {
     // SAFETY: it is NCCL, or its double.
@@ -45,27 +33,6 @@ pub(crate) fn id() -> [u8; NCCL_UNIQUE_ID_BYTES] {
     let (mut id, raw) = (ncclUniqueId::zeroed(), Raw { api: api(), comm: NCCL_COMM_NULL });
     assert_eq!(call!(raw, ncclGetUniqueId(&raw mut id)), OK);
     id.to_bytes()
-}
-
-/// Where a buffer is.
-fn address<T: Element, M, Tag>(
-    stream: &Stream<Cuda<Tag>>,
-    buffer: &Buffer<T, Cuda<Tag>, M>,
-) -> Result<*mut c_void> {
-    let (told, hears) = channel();
-    stream.launch(buffer, move |view: typed_nccl::DeviceView<'_, T>, _| {
-        let _ = told.send(view.as_ptr().expose_provenance());
-    })?;
-    Ok(ptr::with_exposed_provenance_mut(hears.recv().expect("it runs at the call")))
-}
-
-/// What CUDA calls a stream.
-fn handle<Tag>(stream: &Stream<Cuda<Tag>>) -> Result<cudaStream_t> {
-    let (told, hears) = channel();
-    stream.launch((), move |(), raw| {
-        let _ = told.send(raw.as_ptr().expose_provenance());
-    })?;
-    Ok(ptr::with_exposed_provenance_mut(hears.recv().expect("it runs at the call")))
 }
 
 impl Raw {
