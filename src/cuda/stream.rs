@@ -71,7 +71,7 @@ enum Origin {
     Theirs(Option<Arc<theirs::CudaStream>>),
     /// Somebody else made it, who keeps it while this is there.
     #[cfg(any(feature = "torch", feature = "cupy"))]
-    Kept(#[expect(dead_code, reason = "only dropped")] Box<dyn std::any::Any + Send + Sync>),
+    Kept(Arc<dyn std::any::Any + Send + Sync>),
 }
 
 impl CudaStream {
@@ -126,7 +126,7 @@ impl CudaStream {
         handle: *mut c_void,
         keeps: Box<dyn std::any::Any + Send + Sync>,
     ) -> Arc<Self> {
-        Self::of(gpu, Raw(handle.cast()), Origin::Kept(keeps), None)
+        Self::of(gpu, Raw(handle.cast()), Origin::Kept(keeps.into()), None)
     }
 
     fn of(
@@ -165,10 +165,15 @@ impl CudaStream {
     /// As cudarc knows it.
     pub(super) fn to_cudarc(&self) -> Arc<theirs::CudaStream> {
         match &self.origin {
-            Origin::Theirs(Some(theirs)) => theirs.clone(),
-            // SAFETY: streams of ours are never destroyed, and who passed another one promised it.
-            _ => unsafe { self.gpu.context().wrap_borrowed_stream(self.raw.0) },
+            Origin::Theirs(Some(theirs)) => return theirs.clone(),
+            // What cudarc is given can outlive this one: the stream is kept for ever.
+            #[cfg(any(feature = "torch", feature = "cupy"))]
+            Origin::Kept(keeps) => std::mem::forget(keeps.clone()),
+            _ => {}
         }
+        // SAFETY: streams of ours are never destroyed, one that was kept neither from now on, and who passed
+        // another one promised it.
+        unsafe { self.gpu.context().wrap_borrowed_stream(self.raw.0) }
     }
 
     /// What is enqueued here later comes after what is on `other`, of this GPU, now.
