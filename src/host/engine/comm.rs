@@ -38,6 +38,8 @@ impl Place {
 #[derive(Debug)]
 pub struct Member {
     place: Place,
+    /// The thread that joined.
+    home: ThreadId,
 }
 
 impl Member {
@@ -54,7 +56,7 @@ impl Pace for Place {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        ENGINE.leave(self.place);
+        ENGINE.leave(self.place, self.home);
     }
 }
 
@@ -181,9 +183,11 @@ impl State {
             // It came too late; `tell_others` would tell nobody anything new.
             let _ = join.health.poison(fault.clone());
         }
+        let home = std::thread::current().id();
         member.health = Some(join.health);
-        member.home = Some(std::thread::current().id());
-        Member { place: Place { comm, id: join.id, rank } }
+        member.home = Some(home);
+        self.homes.enter(home, join.size as usize);
+        Member { place: Place { comm, id: join.id, rank }, home }
     }
 
     /// The communicator of a place, unless it is gone (and its slot perhaps another's).
@@ -195,7 +199,8 @@ impl State {
         self.comm(place)?.members.get_mut(place.rank)
     }
 
-    pub(super) fn leave(&mut self, place: Place, out: &mut Out) {
+    pub(super) fn leave(&mut self, place: Place, home: ThreadId, out: &mut Out) {
+        self.homes.leave(home);
         if let Some(comm) = self.comm(place) {
             comm.left += 1;
             self.sweep(place, out);
@@ -216,6 +221,7 @@ impl State {
         }
         self.by_id.remove(&place.id);
         let comm = self.comms.try_remove(place.comm);
+        self.homes.widest = self.comms.iter().map(|(_, comm)| comm.size()).max().unwrap_or(0);
         let blocked = comm.iter().flat_map(|comm| &comm.members).flat_map(|m| &m.blocked);
         self.todo.extend(blocked.map(|&stream| Step::Stream(stream)));
         out.drop_comm(comm);

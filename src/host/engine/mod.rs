@@ -5,10 +5,11 @@
 //! who waits for whom are made of, and no lock order to get wrong.
 //!
 //! Work that becomes ready runs on the thread that made it ready if it is small (the last rank to
-//! arrive), else on workers and on threads that wait anyway. A helping thread moves data; it never
+//! arrive), else on workers and on threads that wait anyway; those spin for a moment before they park. A helping thread moves data; it never
 //! runs another stream's closure.
 
 mod comm;
+mod crowd;
 mod deadlock;
 mod fault;
 mod flight;
@@ -30,10 +31,13 @@ pub(super) use comm::Member;
 pub(super) use job::Parked;
 pub(super) use stream::{Point, Progress, StreamToken};
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use comm::{CommState, Place};
+use crowd::Crowd;
 use flight::HostOp;
 use job::Job;
 use pair::Side;
@@ -56,6 +60,9 @@ pub(super) struct Engine {
     work: Condvar,
     /// Streams whose handles are gone. Locked last, and for a moment.
     closed: Mutex<Vec<usize>>,
+    /// Whether there are any.
+    any_closed: AtomicBool,
+    crowd: Crowd,
 }
 
 impl Engine {
@@ -67,6 +74,7 @@ impl Engine {
     /// Notes that a stream's handle is gone.
     fn closed(&self, key: usize) {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+        self.any_closed.store(true, Ordering::Release);
     }
 
     pub(super) fn open_stream(&self) -> Arc<StreamToken> {
@@ -155,13 +163,17 @@ impl Engine {
     }
 
     pub(super) fn join(&self, join: Join) -> Member {
-        self.lock().join(join)
+        let mut state = self.lock();
+        let member = state.join(join);
+        self.crowd.note(&state);
+        member
     }
 
-    fn leave(&self, place: Place) {
+    fn leave(&self, place: Place, home: ThreadId) {
         let mut out = Out::take();
         let mut state = self.lock();
-        state.leave(place, &mut out);
+        state.leave(place, home, &mut out);
+        self.crowd.note(&state);
         self.finish(state, out, false);
     }
 
@@ -203,11 +215,15 @@ impl Engine {
 
     /// Helps, or rests until the point may be reached.
     pub(super) fn pause(&self, point: &Point, at_most: Duration) {
+        if self.crowd.spin(at_most, || point.reached()) {
+            return;
+        }
         let mut state = self.lock();
         if point.reached() {
             return;
         }
         if let Some(work) = state.help() {
+            self.crowd.note(&state);
             drop(state);
             return self.run(work);
         }
@@ -223,17 +239,23 @@ impl Engine {
     /// Goes through what may go on, lets go of the lock, and does what became due: small jobs here
     /// if `inline`, the rest on workers.
     fn finish<'s>(&'s self, mut state: MutexGuard<'s, State>, mut out: Out, mut inline: bool) {
-        for key in self.closed.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            state.close_stream(key);
+        if self.any_closed.load(Ordering::Acquire) {
+            self.any_closed.store(false, Ordering::Relaxed);
+            for key in self.closed.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                state.close_stream(key);
+            }
         }
         state.looked.changes += 1;
         loop {
             state.settle(&mut out);
             let own = if inline { out.small_jobs() } else { 0 };
-            let hands = out.jobs.len() - own + out.closures.len();
-            state.ready.extend(out.jobs.drain(own..).map(|job| Work::Move(Arc::new(job))));
-            state.ready.extend(out.closures.drain(..));
-            let failed = if hands > 0 { self.wake_workers(&mut state) } else { None };
+            let mut failed = None;
+            if out.jobs.len() > own || !out.closures.is_empty() {
+                state.ready.extend(out.jobs.drain(own..).map(|job| Work::Move(Arc::new(job))));
+                state.ready.extend(out.closures.drain(..));
+                failed = self.wake_workers(&mut state);
+                self.crowd.note(&state);
+            }
             drop(state);
             if let Some(error) = failed {
                 log::warn!("no thread for a host worker: {error}");
@@ -272,6 +294,7 @@ impl Engine {
     pub(super) fn unpark(&self, parked: Vec<Parked>) {
         let mut state = self.lock();
         state.ready.extend(parked.into_iter().map(Work::Resume));
+        self.crowd.note(&state);
         if let Some(error) = self.wake_workers(&mut state) {
             drop(state);
             log::warn!("no thread for a host worker: {error}");

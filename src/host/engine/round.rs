@@ -204,7 +204,8 @@ impl State {
             return self.void_round(place, index, &error);
         }
         round.phase = Phase::Moving;
-        let (mut entries, mut ranks) = (Vec::new(), Vec::new());
+        let (is_checked, size) = (comm.order.is_some(), comm.size());
+        let (mut entries, mut ranks) = (Vec::with_capacity(size), Vec::new());
         for rank in 0..comm.members.len() {
             let Some(Arrival::Here { at, .. }) = comm.round(index).map(|round| &round.parts[rank])
             else {
@@ -215,7 +216,9 @@ impl State {
                 && let HostOp::Collective { entry, .. } = &mut flight.ops[at]
             {
                 entries.extend(entry.take());
-                ranks.push(rank);
+                if is_checked {
+                    ranks.push(rank);
+                }
             }
         }
         if entries.is_empty() {

@@ -8,6 +8,7 @@ use std::thread::Thread;
 use slab::Slab;
 
 use super::comm::{CommState, Place};
+use super::crowd::Homes;
 use super::flight::HostOp;
 use super::job::{Job, Parked};
 use super::stream::{Closure, Progress, StreamState};
@@ -34,6 +35,8 @@ pub(super) struct State {
     pub(super) waits: Slab<Wait>,
     /// When it was last looked for waits that never end.
     pub(super) looked: Looked,
+    /// The threads that have ranks.
+    pub(super) homes: Homes,
     /// What to look at before the lock is let go.
     pub(super) todo: Vec<Step>,
     /// Groups' lists of operations, to be used again.

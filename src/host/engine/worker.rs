@@ -8,7 +8,7 @@ use super::state::State;
 use super::{ENGINE, Engine};
 
 /// Asked once: the answer is read from files.
-static CORES: LazyLock<usize> =
+pub(super) static CORES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
 
 /// More idle workers than this are let go.
@@ -38,7 +38,9 @@ impl Engine {
     fn serve(&self) {
         let mut state = self.lock();
         loop {
-            match state.any_work() {
+            let work = state.any_work();
+            self.crowd.note(&state);
+            match work {
                 Some(work) => {
                     // What is left may be a closure that this one waits for.
                     if !state.ready.is_empty() {
@@ -54,6 +56,7 @@ impl Engine {
                 }
                 None => {
                     state.idle_workers += 1;
+                    self.crowd.note(&state);
                     state =
                         self.work.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
                     state.idle_workers -= 1;

@@ -3,6 +3,7 @@
 //! Elements accumulate in rank order, from rank 0 on, in the accumulator of their type
 //! ([`Arith::Acc`]), and are rounded once at the end: every rank gets the same bits, on every run.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use float8::{F8E4M3, F8E5M2};
@@ -45,7 +46,6 @@ impl Collective {
     unsafe fn reduce_as<T: Arith>(&self, flow: &Flow, range: Range<usize>) {
         let size = size_of::<T>();
         let mut acc = [T::Acc::default(); LANE];
-        let mut lowered = [T::lower(T::Acc::default()); LANE];
         for start in range.clone().step_by(LANE) {
             let len = LANE.min(range.end - start);
             let acc = &mut acc[..len];
@@ -66,15 +66,10 @@ impl Collective {
             let recvs = self.parts[flow.to.clone()].iter().filter_map(|part| part.recv.as_ref());
             let at = (flow.target * self.count + start) * size;
             if self.is_large {
-                for (lowered, a) in lowered.iter_mut().zip(&*acc) {
-                    *lowered = T::lower(*a);
-                }
-                for recv in recvs {
-                    // SAFETY: what a rank receives has block `target`.
-                    let to = unsafe { recv.at(at) };
-                    // SAFETY: inside; this chunk is this thread's, and so is what was lowered.
-                    unsafe { past::copy(lowered.as_ptr().cast(), to, len * size) };
-                }
+                // SAFETY: what a rank receives has block `target`.
+                let places = recvs.map(|recv| unsafe { recv.at(at) });
+                // SAFETY: inside; this chunk is this thread's.
+                unsafe { write_past::<T>(acc, places) };
                 continue;
             }
             for recv in recvs {
@@ -88,6 +83,21 @@ impl Collective {
                 }
             }
         }
+    }
+}
+
+/// Writes results past the cache, to each of these places.
+///
+/// # Safety
+/// There are so many elements at each, which nobody else uses.
+unsafe fn write_past<T: Arith>(results: &[T::Acc], places: impl Iterator<Item = *mut u8>) {
+    let mut lowered = [MaybeUninit::<T>::uninit(); LANE];
+    for (lowered, a) in lowered.iter_mut().zip(results) {
+        lowered.write(T::lower(*a));
+    }
+    for to in places {
+        // SAFETY: the caller's promise, and as many were written above.
+        unsafe { past::copy(lowered.as_ptr().cast(), to, size_of_val(&lowered[..results.len()])) };
     }
 }
 

@@ -1,0 +1,204 @@
+//! Short waits. Parking a thread and waking it costs more than a small collective, so a thread that
+//! waits looks again and again for a moment first, where nobody else needs its core.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use super::state::State;
+use super::worker::CORES;
+
+/// For how long: about what it costs to park.
+const SPIN: Duration = Duration::from_micros(20);
+
+/// How often between two looks at the clock.
+const LOOKS: usize = 32;
+
+/// How many waits do not spin after one that spun in vain, at most. Threads of other programs, which
+/// nobody counts here, may need the cores; or the other ranks are late.
+const MOST_SKIPPED: u32 = 255;
+
+thread_local! {
+    static PATIENCE: Cell<Patience> = const { Cell::new(Patience { skips: 0, left: 0 }) };
+}
+
+/// Whether spinning pays, as one thread has seen it.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// How many waits do not spin after the next one that spins in vain, but for one.
+    skips: u32,
+    /// How many of them are left.
+    left: u32,
+}
+
+impl Patience {
+    /// Takes the next wait: whether it spins.
+    fn take(&mut self) -> bool {
+        let spins = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        spins
+    }
+
+    fn learn(&mut self, it_paid: bool) {
+        self.skips = if it_paid { 0 } else { (2 * self.skips + 1).min(MOST_SKIPPED) };
+        self.left = self.skips;
+    }
+}
+
+/// How many threads there may be something to do for; told without the engine's lock, and a little later
+/// than it is true.
+#[derive(Default)]
+pub(super) struct Crowd {
+    /// Threads that have ranks.
+    ranks: AtomicUsize,
+    /// Workers that do not rest.
+    workers: AtomicUsize,
+    /// Pieces of work that are ready.
+    ready: AtomicUsize,
+}
+
+/// The threads that have ranks, as far as it is known.
+#[derive(Default)]
+pub(super) struct Homes {
+    /// How many ranks each thread has joined that have not ended.
+    threads: HashMap<ThreadId, usize>,
+    /// The size of the largest communicator: one that was moved to other threads tells nobody.
+    pub(super) widest: usize,
+}
+
+impl Homes {
+    pub(super) fn enter(&mut self, thread: ThreadId, size: usize) {
+        *self.threads.entry(thread).or_default() += 1;
+        self.widest = self.widest.max(size);
+    }
+
+    pub(super) fn leave(&mut self, thread: ThreadId) {
+        if let Some(ranks) = self.threads.get_mut(&thread) {
+            *ranks -= 1;
+            if *ranks == 0 {
+                self.threads.remove(&thread);
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.threads.len().max(self.widest)
+    }
+}
+
+impl Crowd {
+    /// Notes how many threads there are, and how much there is to do.
+    pub(super) fn note(&self, state: &State) {
+        self.ranks.store(state.homes.count(), Relaxed);
+        self.workers.store(state.workers - state.idle_workers, Relaxed);
+        self.ready.store(state.ready.len(), Relaxed);
+    }
+
+    /// Whether a thread that looks again and again takes nobody's core, and could do nothing better.
+    fn may_spin(&self, cores: usize) -> bool {
+        let threads = self.ranks.load(Relaxed) + self.workers.load(Relaxed);
+        threads <= cores && self.ready.load(Relaxed) == 0
+    }
+
+    /// Waits for a moment, at most so long, and says whether that was enough.
+    pub(super) fn spin(&self, at_most: Duration, is_over: impl Fn() -> bool) -> bool {
+        if !self.may_spin(*CORES) {
+            return false;
+        }
+        PATIENCE.with(|patience| {
+            let mut own = patience.get();
+            let spun = own.take() && {
+                let spun = self.spin_on(*CORES, at_most.min(SPIN), is_over);
+                own.learn(spun);
+                spun
+            };
+            patience.set(own);
+            spun
+        })
+    }
+
+    fn spin_on(&self, cores: usize, at_most: Duration, is_over: impl Fn() -> bool) -> bool {
+        let started = Instant::now();
+        while self.may_spin(cores) && started.elapsed() < at_most {
+            for _ in 0..LOOKS {
+                if is_over() {
+                    return true;
+                }
+                spin_loop();
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::{Crowd, Homes, MOST_SKIPPED, Patience, Relaxed};
+
+    /// Whether it spins until the fifth look, with so many ranks, workers and pieces of work on two cores.
+    fn spins(ranks: usize, workers: usize, ready: usize) -> bool {
+        let crowd = Crowd::default();
+        crowd.ranks.store(ranks, Relaxed);
+        crowd.workers.store(workers, Relaxed);
+        crowd.ready.store(ready, Relaxed);
+        let looks = Cell::new(0);
+        let is_over = || looks.replace(looks.get() + 1) == 4;
+        let spun = crowd.spin_on(2, Duration::from_secs(600), is_over);
+        assert_eq!(looks.get(), if spun { 5 } else { 0 });
+        spun
+    }
+
+    #[test]
+    fn a_thread_spins_only_where_it_takes_nobodys_core() {
+        assert!(spins(2, 0, 0) && spins(1, 1, 0));
+        assert!(!spins(3, 0, 0) && !spins(2, 1, 0), "more threads than cores");
+        assert!(!spins(2, 0, 1), "there is something to do");
+    }
+
+    #[test]
+    fn spinning_in_vain_is_done_less_and_less() {
+        let mut patience = Patience { skips: 0, left: 0 };
+        let mut spun = Vec::new();
+        for wait in 0..2000 {
+            if patience.take() {
+                spun.push(wait);
+                patience.learn(false);
+            }
+        }
+        assert_eq!(&spun[..5], [0, 2, 6, 14, 30]);
+        assert!(spun.len() < 20 && spun[10] - spun[9] == MOST_SKIPPED + 1, "{spun:?}");
+        while !patience.take() {}
+        patience.learn(true);
+        assert!(patience.take());
+        patience.learn(true);
+        assert!(patience.take());
+    }
+
+    #[test]
+    fn a_thread_with_many_ranks_is_one_and_a_communicator_may_have_moved() {
+        let mut homes = Homes::default();
+        let own = thread::current().id();
+        let other = thread::spawn(|| thread::current().id()).join().expect("it ends");
+        homes.enter(own, 2);
+        homes.enter(own, 2);
+        homes.enter(other, 2);
+        assert_eq!(homes.count(), 2);
+        homes.leave(own);
+        assert_eq!(homes.count(), 2);
+        homes.enter(own, 4);
+        assert_eq!(homes.count(), 4);
+        homes.widest = 0;
+        homes.leave(own);
+        homes.leave(own);
+        assert_eq!(homes.count(), 1);
+        homes.leave(other);
+        assert_eq!(homes.count(), 0);
+    }
+}
