@@ -1,6 +1,6 @@
 //! Host memory: raw and zeroed.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -13,6 +13,11 @@ use crate::error::{Error, NoMemory};
 
 /// Alignment of every block: two cache lines, what a vector unit likes.
 const ALIGN: usize = 128;
+
+/// What the system's large pages are aligned for, and from how many bytes on a block has them: it takes
+/// fewer steps to touch it first, and to find it.
+const LARGE_PAGE: usize = 2 << 20;
+const LARGE: usize = 2 * LARGE_PAGE;
 
 /// What a block's start is aligned for.
 #[repr(align(128))]
@@ -42,7 +47,8 @@ impl Block {
         let none = || {
             Error::NoMemory(Box::new(NoMemory { bytes, kind: "host", ordinal, kept: 0, in_use: 0 }))
         };
-        let layout = Layout::from_size_align(bytes, ALIGN).map_err(|_| none())?;
+        let align = if bytes < LARGE { ALIGN } else { LARGE_PAGE };
+        let layout = Layout::from_size_align(bytes, align).map_err(|_| none())?;
         if bytes == 0 {
             return Ok(Self {
                 start: NonNull::<Line>::dangling().cast(),
@@ -50,8 +56,11 @@ impl Block {
                 ranges: Ranges::default(),
             });
         }
-        // SAFETY: the size is not zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
+        let start = match bytes < LARGE {
+            // SAFETY: the size is not zero.
+            true => NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?,
+            false => large(layout).ok_or_else(none)?,
+        };
         Ok(Self { start, layout, ranges: Ranges::default() })
     }
 
@@ -92,6 +101,21 @@ impl Block {
         // SAFETY: within the allocation, or its end.
         unsafe { self.start.as_ptr().add(offset) }
     }
+}
+
+/// Zeroed memory in large pages, where the system has them.
+fn large(layout: Layout) -> Option<NonNull<u8>> {
+    // SAFETY: the size is not zero.
+    let start = NonNull::new(unsafe { alloc(layout) })?;
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range is allocated, and how it is mapped changes nothing of what it holds. One that
+    // the system refuses stays as it is.
+    unsafe {
+        libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE)
+    };
+    // SAFETY: so many bytes were allocated.
+    unsafe { start.write_bytes(0, layout.size()) };
+    Some(start)
 }
 
 impl Drop for Block {

@@ -51,6 +51,10 @@ use crate::error::{Error, Panicked, Site, Surplus};
 use crate::memory::Allocation;
 use crate::unwind;
 
+/// How many tasks a stream is behind its rank before that gives the other ranks a moment, and how long.
+const AHEAD: u64 = 64;
+const SHORT: Duration = Duration::from_micros(5);
+
 pub(super) static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
 
 #[derive(Default)]
@@ -111,6 +115,10 @@ impl Engine {
         member.issued += 1;
         state.push(stream, Task::Group { place, unit, ops: list });
         self.go_on(state, true);
+        // Far ahead of the other ranks, what it enqueues is out of the cache before they come to it.
+        if stream.ahead() > AHEAD {
+            self.crowd.spin(SHORT, || stream.ahead() <= AHEAD);
+        }
     }
 
     pub(super) fn refuse(&self, comm: &Member, refusals: &[Refusal], reason: &Error) {

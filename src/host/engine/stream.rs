@@ -23,6 +23,14 @@ pub struct StreamToken {
     progress: Arc<Progress>,
 }
 
+impl StreamToken {
+    /// How many of its tasks are not over.
+    pub(super) fn ahead(&self) -> u64 {
+        let Progress { issued, done, .. } = &*self.progress;
+        issued.load(Ordering::Relaxed).saturating_sub(done.load(Ordering::Relaxed))
+    }
+}
+
 impl Drop for StreamToken {
     fn drop(&mut self) {
         // The last clone may go with a buffer that an operation held, so perhaps under the engine's

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::block::{self, InUse, Touch};
-use super::{CHUNK, Entry, past};
+use super::{CHUNK, COPY, Entry, past};
 use crate::DType;
 use crate::error::{Call, CollectiveName};
 
@@ -81,7 +81,8 @@ impl Collective {
     }
 
     fn chunk_len(&self) -> usize {
-        CHUNK / self.dtype.size()
+        let chunk = if self.is_large { COPY } else { CHUNK };
+        chunk / self.dtype.size()
     }
 
     fn chunks_per_block(&self) -> usize {

@@ -22,7 +22,7 @@ use crate::{DType, ReductionName};
 /// How many bytes of each rank one chunk covers.
 const CHUNK: usize = 64 * 1024;
 
-/// How many bytes a chunk of a copy has.
+/// The same of what is moved past the cache, and of a copy.
 const COPY: usize = 256 * 1024;
 
 /// Part of an allocation, held by a queued operation.

@@ -90,6 +90,7 @@ impl Collective {
 ///
 /// # Safety
 /// There are so many elements at each, which nobody else uses.
+#[inline(never)]
 unsafe fn write_past<T: Arith>(results: &[T::Acc], places: impl Iterator<Item = *mut u8>) {
     let mut lowered = [MaybeUninit::<T>::uninit(); LANE];
     for (lowered, a) in lowered.iter_mut().zip(results) {
