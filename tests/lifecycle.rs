@@ -423,7 +423,13 @@ fn a_host_knows_what_it_can_do() -> Result<()> {
         assert_eq!((found.device, found.nvml_device), (comm.device().ordinal(), None));
         assert_eq!((found.device_api, found.multimem, found.one_sided), (false, false, Some(true)));
         assert_eq!((found.lsa_teams, found.gin), (Some(1), Some(GinType::None)));
-        assert_eq!(comm.lsa_team()?.size, 3);
+        let near = comm.lsa_team()?;
+        assert_eq!(near.size, 3);
+        let last = comm.peer(2)?;
+        assert_eq!((near.index_of(last), near.to_world(2)), (Some(2), Some(last)));
+        let mut odd = near;
+        (odd.first, odd.size) = (1, 1);
+        assert_eq!((odd.index_of(comm.peer(1)?), odd.index_of(last)), (Some(0), None));
         comm.finish()
     })
 }

@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{self, Bound, Values};
-use typed_nccl::{Buffer, Communicator, Device, Result, Root, Slice, SliceMut, Sum, Window};
+use typed_nccl::{
+    Buffer, Communicator, Device, Graph, On, Result, Root, Slice, SliceMut, Sum, Window,
+};
 
 use crate::options::{Operation, Options};
 use crate::values::{Case, Value};
@@ -51,35 +53,31 @@ fn one<T: Value, D: Device>(
     case: Case,
 ) -> Result<Found> {
     let (give, get) = case.lengths();
+    // Zeros are as fast as anything, and quicker to make.
     let mut send = Memory::<T, D>::new(comm, give.max(1), options.window)?;
     let mut recv = Memory::new(comm, get, options.window)?;
-    let mut plan = match options.plan {
-        true => Some(bind::<T, D>(comm, case, options.window)?),
-        false => None,
-    };
-    let mut call = |comm: &mut Communicator<D>, send: &Memory<T, D>, recv: &mut Memory<T, D>| {
-        match &mut plan {
-            Some(plan) => run(plan, comm, send, recv),
-            None => issue(comm, case, &send.all(), &mut recv.all_mut()),
+    let mut way = match (options.plan, options.graph) {
+        (true, _) => Way::Plan(Box::new(bind::<T, D>(comm, case, options.window)?)),
+        (_, true) => {
+            let mut of = |calls| capture(comm, case, calls, &send, &mut recv);
+            Way::Graph(Box::new(Graphs { all: of(options.iters)?, one: of(1)? }))
         }
+        _ => Way::Calls,
     };
-    // What is sent: zeros are as fast as anything, and quicker to make.
-    for _ in 0..options.warmup {
-        call(comm, &send, &mut recv)?;
+    if options.warmup > 0 {
+        way.calls(options.warmup, comm, case, &send, &mut recv)?;
     }
     comm.sync(comm.stream())?;
     comm.barrier()?;
     let start = Instant::now();
-    for _ in 0..options.iters {
-        call(comm, &send, &mut recv)?;
-    }
+    way.calls(options.iters, comm, case, &send, &mut recv)?;
     comm.sync(comm.stream())?;
     let time = start.elapsed().as_secs_f64() / f64::from(options.iters);
     let wrong = match options.check {
         true => {
             let start = case.start::<T>();
             if case.in_place { &mut recv } else { &mut send }.all_mut().copy_from(&start)?;
-            call(comm, &send, &mut recv)?;
+            way.calls(1, comm, case, &send, &mut recv)?;
             let mut found = recv.all().to_vec()?;
             if let (true, Some(first)) = (options.spoil, found.first_mut()) {
                 *first = T::of(first.get() + 1.0);
@@ -88,7 +86,7 @@ fn one<T: Value, D: Device>(
         }
         false => None,
     };
-    drop(plan);
+    drop(way);
     send.close(comm)?;
     recv.close(comm)?;
     let all = comm.gather_values(&(time, wrong))?;
@@ -97,6 +95,41 @@ fn one<T: Value, D: Device>(
     let (give, get) = case.op.blocks(case.ranks);
     let bytes = (give.max(get) * case.count * size_of::<T>()) as u64;
     Ok(Found { bytes, count: case.count, time: options.average.of(&times), wrong })
+}
+
+/// One of all calls that are measured, and one of one call.
+struct Graphs<D: Device> {
+    all: Graph<D>,
+    one: Graph<D>,
+}
+
+/// How calls are made.
+enum Way<D: Device> {
+    Calls,
+    Graph(Box<Graphs<D>>),
+    Plan(Box<Bound<D>>),
+}
+
+impl<D: Device> Way<D> {
+    /// So many calls. Of graphs there are those of one and of all that are measured.
+    fn calls<T: Value>(
+        &mut self,
+        count: u32,
+        comm: &mut Communicator<D>,
+        case: Case,
+        send: &Memory<T, D>,
+        recv: &mut Memory<T, D>,
+    ) -> Result<()> {
+        match self {
+            Self::Graph(graphs) if count == 1 => graphs.one.launch(comm),
+            Self::Graph(graphs) => graphs.all.launch(comm),
+            Self::Calls => {
+                let (send, mut recv) = (send.all(), recv.all_mut());
+                (0..count).try_for_each(|_| issue(comm, case, &send, &mut recv))
+            }
+            Self::Plan(plan) => (0..count).try_for_each(|_| run(plan, comm, send, recv)),
+        }
+    }
 }
 
 /// A buffer, or a window.
@@ -143,6 +176,44 @@ fn issue<T: Value, D: Device>(
     send: &Slice<'_, T, D>,
     recv: &mut SliceMut<'_, T, D>,
 ) -> Result<()> {
+    if case.op != Operation::Sendrecv {
+        return collective(&comm.on(comm.stream()), case, send, recv);
+    }
+    let (right, left) = (comm.ring(1), comm.ring(-1));
+    comm.group(|g| {
+        g.send(send, right)?;
+        g.recv(recv, left)
+    })
+}
+
+/// A graph of so many calls.
+fn capture<T: Value, D: Device>(
+    comm: &mut Communicator<D>,
+    case: Case,
+    calls: u32,
+    send: &Memory<T, D>,
+    recv: &mut Memory<T, D>,
+) -> Result<Graph<D>> {
+    let (right, left) = (comm.ring(1), comm.ring(-1));
+    let (send, mut recv) = (send.all(), recv.all_mut());
+    comm.capture(|g| {
+        (0..calls).try_for_each(|_| match case.op {
+            Operation::Sendrecv => g.group(|g| {
+                g.send(&send, right)?;
+                g.recv(&mut recv, left)
+            }),
+            _ => collective(g, case, &send, &mut recv),
+        })
+    })
+}
+
+/// A collective, on a stream or in a graph.
+fn collective<T: Value, D: Device>(
+    comm: &On<'_, D>,
+    case: Case,
+    send: &Slice<'_, T, D>,
+    recv: &mut SliceMut<'_, T, D>,
+) -> Result<()> {
     let (redop, is_root) = (case.redop.get(), case.rank == 0);
     match (case.op, case.in_place) {
         (Operation::AllReduce, false) => comm.all_reduce(send, recv, redop),
@@ -168,13 +239,7 @@ fn issue<T: Value, D: Device>(
             comm.scatter(Root::here_or_at(is_root.then_some(send), 0), recv)
         }
         (Operation::Scatter, true) => comm.scatter_in_place(recv, 0),
-        (Operation::Sendrecv, _) => {
-            let (right, left) = (comm.ring(1), comm.ring(-1));
-            comm.group(|g| {
-                g.send(send, right)?;
-                g.recv(recv, left)
-            })
-        }
+        (Operation::Sendrecv, _) => Ok(()), // is a group
     }
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn describe(options: &Options) -> String {
     let forms = [
         (options.in_place, "in place"),
         (options.window, "in windows"),
+        (options.graph, "in a graph"),
         (options.plan, "by a plan"),
     ];
     let forms: Vec<_> = forms.iter().filter(|(is_on, _)| *is_on).map(|(_, form)| *form).collect();
@@ -139,6 +140,7 @@ pub(crate) fn to_json(options: &Options, found: &[Found]) -> Value {
         "redop": redop(options),
         "in_place": options.in_place,
         "window": options.window,
+        "graph": options.graph,
         "plan": options.plan,
         "iters": options.iters,
         "warmup": options.warmup,

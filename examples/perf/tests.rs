@@ -38,11 +38,20 @@ fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().expect("it is one").get_name().to_owned()
 }
 
+const FORMS: [&str; 8] = [
+    "",
+    "--in-place",
+    "--window",
+    "--window --in-place",
+    "--graph",
+    "--graph --window --in-place",
+    "--plan",
+    "--plan --window",
+];
+
 fn every_operation_in_every_form() {
     for op in Operation::value_variants() {
-        for form in
-            ["", "--in-place", "--window", "--window --in-place", "--plan", "--plan --window"]
-        {
+        for form in FORMS {
             let options = options(&format!("--op {} --ranks 3 {form}", name(*op)));
             if options.fault().is_some() {
                 assert!(form.contains("--in-place"), "{options:?}");

@@ -38,6 +38,16 @@ impl Team {
         let rank = index.checked_mul(self.stride)?.checked_add(self.first)?;
         Some(rank).filter(|&rank| rank < MOST).map(|rank| self.zero.beside(rank))
     }
+
+    /// The place in the team of a rank of the communicator; `None` if it is not in it. With
+    /// [`to_world`](Self::to_world) a place in one team becomes one in another. NCCL:
+    /// `ncclTeamRankToLsa`.
+    pub fn index_of(&self, rank: Rank) -> Option<usize> {
+        let past = rank.index().checked_sub(self.first)?;
+        let index = past.checked_div(self.stride)?;
+        let is_in = index < self.size && index * self.stride == past;
+        Some(index).filter(|_| is_in && self.zero.beside(rank.index()) == rank)
+    }
 }
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {

@@ -151,6 +151,7 @@ pub(crate) fn addresses_of_peers() -> Result<()> {
         let team = comm.lsa_team()?;
         let own = team.to_world(team.rank);
         assert_eq!(own, Some(comm.rank()));
+        assert_eq!(team.index_of(comm.rank()), Some(team.rank));
         if one_sided()? {
             for index in 0..team.size {
                 let peer = team.to_world(index).expect("in the team");
