@@ -15,7 +15,7 @@ fn main() -> Result<()> {
 
     // Operations that differ by rank: a ring, recorded for every rank, issued as one group.
     let mut halo = clique.alloc::<f32>(1 << 10)?;
-    clique.group((&grads, &mut halo), |mut lane, (mine, from_left)| {
+    clique.group((&grads, &mut halo), |lane, (mine, from_left)| {
         let (left, right) = (lane.ring(-1), lane.ring(1));
         lane.send(mine, right)?;
         lane.recv(from_left, left)

@@ -62,7 +62,10 @@ pub mod plan;
 pub mod plans;
 
 pub use cart::Cart;
-pub use clique::{Clique, IndexedByNumber, Lane, Lanes, OneRankPerThread, PerRank};
+pub use clique::{
+    Clique, IndexedByNumber, Lane, LaneOp, LaneWindow, Lanes, OfLane, OfRank, OneRankPerThread,
+    PerRank,
+};
 pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Agreed, Becoming, Builder, CanBecomeReady, CanConnect, CanEnqueue,

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use typed_nccl::{
-    Avg, Clique, CommConfig, DeviceFamily, Error, Host, Max, Numeric, ReduceOp, Result, Seat, Sum,
-    World, tag,
+    Avg, Clique, CommConfig, DeviceFamily, Error, Host, LocalOnly, Max, Numeric, ReduceOp, Result,
+    Root, Seat, Signals, Sum, Symmetric, World, tag,
 };
 
 tag!(Pair);
@@ -87,7 +87,182 @@ fn every_collective_of_a_clique() -> Result<()> {
     clique.all_to_all(&all, &mut back)?;
     assert_eq!(clique.to_host(&back)?[2], [2, 2, 2, 2, 2, 2]);
     clique.broadcast_in_place(&mut all, 2)?;
+    assert_eq!(clique.to_host(&all)?, [[0, 0, 1, 1, 2, 2]; 3]);
+    clique.reduce_scatter_in_place(&mut all, Sum)?;
+    let mut own = [[0, 0, 1, 1, 2, 2]; 3];
+    for (rank, all) in own.iter_mut().enumerate() {
+        all[2 * rank] *= 3;
+        all[2 * rank + 1] *= 3;
+    }
+    assert_eq!(clique.to_host(&all)?, own);
+    clique.all_gather_in_place(&mut all)?;
+    assert_eq!(clique.to_host(&all)?, [[0, 0, 3, 3, 6, 6]; 3]);
+    clique.reduce_in_place(&mut all, Max, 1)?;
+    clique.barrier()?;
     clique.wait()?;
+    clique.finish()
+}
+
+/// What stands on a group stands on its lanes: windows, operators, lengths and roots, on any stream.
+#[test]
+fn lanes_record_all_that_groups_do() -> Result<()> {
+    let config = CommConfig::builder().signals(3).build();
+    let mut clique = Clique::init_as::<Pair>(Host::open_each(&[4, 0, 7])?, config)?;
+    let mut source = clique.window::<i32>(6)?;
+    let ghost = clique.window::<i32>(6)?;
+    let streams = clique.per_rank(|_, device| device.stream())?;
+    let values = clique.per_rank(|rank, _| Ok(vec![rank.index() as i32 + 1; 6]))?;
+    clique.each((&mut source, &values), |_, (mut window, values)| window.copy_from(values))?;
+    let slots = clique.signal_in(0, 2)?;
+    let arrivals = clique.per_rank(|rank, _| Ok(rank.index()))?.into_vec();
+    assert_eq!(arrivals, [0, 1, 2]);
+    for on_streams in [false, true] {
+        let args = (&source, &ghost, &slots);
+        match on_streams {
+            false => clique.group(args, |lane, (source, ghost, &slot)| {
+                let (left, right) = (lane.ring(-1), lane.ring(1));
+                lane.put_signal(source.slice(0..3), right, ghost.at(0).raising(slot))?;
+                lane.wait_signals(Signals::new().expect_in(left, slot, 1))
+            })?,
+            true => clique.group_on(&streams, args, |lane, (source, ghost, &slot)| {
+                let (left, right) = (lane.ring(-1), lane.ring(1));
+                lane.put_signal(source.slice(3..6), right, ghost.at(3).raising(slot))?;
+                lane.signal(right)?;
+                lane.wait_signals(Signals::new().expect_in(left, slot, 1).expect(left))
+            })?,
+        }
+    }
+    assert_eq!(clique.to_host(&ghost)?, [[3; 6], [1; 6], [2; 6]]);
+
+    let ops = clique.pre_mul_sum(|rank| 10_i32.pow(rank.index() as u32))?;
+    let blocks = clique.blocks(|rank| rank.index() + 1)?;
+    let splits = clique.splits(|rank| vec![rank.index(); 3])?;
+    let (mut sum, mut all) = (clique.alloc::<i32>(6)?, clique.alloc::<i32>(6)?);
+    let mut part = clique.per_rank(|rank, d| d.zeros::<i32>(rank.index() + 1))?;
+    clique.group((&source, &mut sum, &ops), |lane, (source, sum, op)| {
+        lane.all_reduce(source.local(), sum, op)
+    })?;
+    assert_eq!(clique.to_host(&sum)?, [[321; 6]; 3]);
+    clique.group_on(&streams, (&sum, &mut part, &blocks), |lane, (sum, part, blocks)| {
+        lane.reduce_scatter_v(sum, part, Max, blocks)
+    })?;
+    clique.group((&part, &mut all, &blocks), |lane, (part, all, blocks)| {
+        lane.all_gather_v(part, all, blocks)
+    })?;
+    assert_eq!(clique.to_host(&all)?, [[321; 6]; 3]);
+    let mut received = clique.alloc::<i32>(3)?;
+    let sent =
+        clique.per_rank(|rank, d| d.from_slice(&vec![rank.index() as i32; 3 * rank.index()]))?;
+    clique.group((&sent, &mut received, &splits), |lane, (sent, received, splits)| {
+        lane.all_to_all_v(sent, received, splits)
+    })?;
+    assert_eq!(clique.to_host(&received)?, [[1, 2, 2]; 3]);
+    clique
+        .group((&sum, &mut received), |lane, (sum, received)| {
+            let root = lane.index() == 1;
+            lane.scatter(Root::here_or_at(root.then(|| sum.slice(0..6)), 1), received)
+        })
+        .expect_err("2 for each rank, not 3");
+    clique.group((&sum, &mut all), |lane, (sum, all)| {
+        let root = lane.index() == 1;
+        lane.gather_into(sum.slice(0..2), Root::here_or_at(root.then_some(all), 1))
+    })?;
+    let registered = clique.register_buffer(&sum)?;
+    clique.all_reduce_in_place(&mut sum, Sum)?;
+    clique.deregister_buffer(registered)?;
+    let memory = clique.close(ghost)?;
+    let mut again = clique.register_window(memory, LocalOnly)?;
+    clique.all_reduce_in_place(&mut again, Sum)?;
+    assert_eq!(clique.to_host(&again)?, [[6; 6]; 3]);
+    clique.finish()
+}
+
+/// One thread calls for all: what somebody else would have to match is refused before it blocks.
+#[test]
+fn lanes_that_do_not_match_are_refused() -> Result<()> {
+    let mut clique = Clique::init(Host::open_each(&[0, 1, 2])?)?;
+    let (x, mut y) = (clique.alloc::<f32>(4)?, clique.alloc::<f32>(4)?);
+    let error = clique.group(&mut y, |lane, y| match lane.index() {
+        1 => Ok(()),
+        _ => lane.all_reduce_in_place(y, Sum),
+    });
+    let error = error.expect_err("rank 1 records nothing");
+    assert!(matches!(error, Error::LanesDiffer(_)), "{error}");
+    let parts =
+        ["rank 0 records all_reduce of 4 f32", "rank 1 records nothing", "nothing was sent"];
+    says(&error, &parts);
+    let error = clique.group((&x, &mut y), |lane, (x, y)| match lane.index() {
+        0 => lane.all_reduce(x, y, Max),
+        _ => lane.all_reduce(x, y, Sum),
+    });
+    says(&error.expect_err("they differ"), &["Max", "rank 1 records all_reduce of 4 f32, Sum"]);
+    let error = clique.group((&x, &mut y), |lane, (x, y)| match lane.index() {
+        0 => lane.send(x, 2),
+        2 => lane.recv(y.into_slice(0..3), 0),
+        _ => Ok(()),
+    });
+    says(
+        &error.expect_err("4 and 3"),
+        &["rank 0 records send of 4 f32", "rank 2 records recv of 3"],
+    );
+    let error = clique.group((&x, &mut y), |lane, (_, y)| match lane.index() {
+        2 => lane.recv(y, 0),
+        _ => Ok(()),
+    });
+    says(
+        &error.expect_err("nobody sends"),
+        &["rank 0 records nothing to match it, rank 2 records recv"],
+    );
+    clique.all_reduce(&x, &mut y, Sum)?;
+    clique.wait()?;
+    clique.finish()
+}
+
+#[test]
+fn a_clique_is_split() -> Result<()> {
+    let mut clique = Clique::init(Host::open_each(&[0, 1, 2, 3, 4])?)?;
+    // The even ranks backwards, and the odd ones.
+    let mut parts = clique.split::<Pair>(|rank| {
+        let rank = rank.index();
+        (rank as u32 % 2, if rank % 2 == 0 { -(rank as i64) } else { 0 })
+    })?;
+    assert_eq!(parts.iter().map(Clique::size).collect::<Vec<_>>(), [3, 2]);
+    for part in &mut parts {
+        let n = part.size();
+        assert_eq!(
+            ring(part, 2)?,
+            (0..n).map(|r| [((r + n - 1) % n) as f32; 2]).collect::<Vec<_>>()
+        );
+    }
+    let ordinals = parts[0].per_rank(|_, device| Ok(device.ordinal()))?;
+    assert_eq!(ordinals.into_vec(), [4, 2, 0]);
+    // A value of the parent's is not a child's.
+    let x = clique.alloc::<f32>(2)?;
+    assert!(matches!(parts[1].to_host(&x), Err(Error::OtherClique(_))));
+    assert_eq!(ring(&mut clique, 1)?.len(), 5);
+    parts.into_iter().try_for_each(Clique::finish)?;
+    clique.finish()
+}
+
+#[test]
+fn windows_of_a_clique_that_cannot_be() -> Result<()> {
+    let mut clique = Clique::init(Host::open_each(&[0, 1])?)?;
+    let error = clique.window::<u64>(usize::MAX).expect_err("too much");
+    says(&error, &["tests/clique.rs"]);
+    // One rank's memory is another device's: both are told, and get it back.
+    let bad = clique.per_rank(|rank, device| match rank.index() {
+        1 => Host::any(9)?.nccl_zeros::<f32>(8),
+        _ => device.nccl_zeros(8),
+    })?;
+    let failed = clique.register_window(bad, Symmetric).expect_err("of another device");
+    assert_eq!(failed.value.len(), 2);
+    let window = clique.window::<f32>(8)?;
+    let other = Clique::init(Host::open_each(&[0, 1])?)?;
+    let mut other = other;
+    let failed = other.close(window).expect_err("another clique's");
+    assert!(matches!(failed.error, Error::OtherClique(_)));
+    clique.close(failed.value)?;
+    other.finish()?;
     clique.finish()
 }
 
@@ -99,7 +274,7 @@ where
     let mut mine = clique.alloc::<f32>(len)?;
     clique.each(&mut mine, |lane, mut x| x.copy_from(&vec![lane.index() as f32; x.len()]))?;
     let mut theirs = clique.alloc::<f32>(len)?;
-    clique.group((&mine, &mut theirs), |mut lane, (mine, theirs)| {
+    clique.group((&mine, &mut theirs), |lane, (mine, theirs)| {
         let (left, right) = (lane.ring(-1), lane.ring(1));
         lane.send(mine, right)?;
         lane.recv(theirs, left)
@@ -134,11 +309,9 @@ fn what_is_refused_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<(
     says(&error, &["per-rank values of another clique", "`alloc` or `per_rank`"]);
     let error = clique.group((&x, &mut foreign), |_, _| Ok(())).expect_err("one is another's");
     assert!(matches!(error, Error::OtherClique(_)));
-    let error = clique.each(&x, |mut lane, x| lane.send(x, 0)).expect_err("nothing records");
-    says(&error, &["send in `clique.each` would wait", "clique.group"]);
     // One lane fails: nothing is issued on any rank.
     let mut y = clique.alloc::<f32>(4)?;
-    let error = clique.group((&x, &mut y), |mut lane, (x, y)| {
+    let error = clique.group((&x, &mut y), |lane, (x, y)| {
         lane.send(x, lane.ring(1))?;
         lane.recv(y, if lane.index() == 1 { 9 } else { 1 })
     });
@@ -157,7 +330,7 @@ fn a_rank_that_does_not_exist_takes_no_turn_of_the_others() -> Result<()> {
     let config = CommConfig::builder().deadline(std::time::Duration::from_secs(20)).build();
     let mut clique = Clique::init_as::<Pair>(Host::open_each(&[0, 1, 2])?, config)?;
     let (mine, mut theirs) = (clique.alloc::<f32>(3)?, clique.alloc::<f32>(3)?);
-    let error = clique.group((&mine, &mut theirs), |mut lane, (mine, theirs)| {
+    let error = clique.group((&mine, &mut theirs), |lane, (mine, theirs)| {
         let (left, right) = (lane.ring(-1), lane.ring(1));
         let to = if lane.index() == 1 { 7 } else { right.index() };
         lane.send(mine, to)?;

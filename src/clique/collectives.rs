@@ -1,15 +1,11 @@
-//! Collectives of a clique: every rank's call, as one group.
+//! Collectives of a clique: every rank's call, as one group. What is not here is recorded lane by lane
+//! ([`Clique::group`]).
 
 use super::{Clique, PerRank};
-use crate::backend::{Op, Refusal};
-use crate::collectives::Draft;
-use crate::communicator::On;
 use crate::error::Site;
 use crate::group::{Group, Refuse, issue_all};
 use crate::memory::SameDtype;
-use crate::{AsRank, Buffer, Device, Element, ReduceOp, Result, World};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
+use crate::{AsRank, Readable, ReduceOp, Result, World, Writable};
 
 impl<W: World> Clique<W> {
     /// [`Communicator::all_reduce`](crate::Communicator::all_reduce) on every rank.
@@ -17,16 +13,22 @@ impl<W: World> Clique<W> {
     /// # Errors
     /// As there, from whatever rank; a [`PerRank`] of another clique. Nothing is sent then.
     #[track_caller]
-    pub fn all_reduce<T: Element, U: Element + SameDtype<T>, M, N>(
+    pub fn all_reduce<A, B>(
         &self,
-        send: &PerRank<Buffer<T, W::Device, M>>,
-        recv: &mut PerRank<Buffer<U, W::Device, N>>,
-        op: impl ReduceOp<T, W> + Copy,
-    ) -> Result<()> {
-        self.both::<T, U, M, N>(send, recv, Site::caller(), |draft, on, send, recv| {
-            let op = op.resolve(&on.core.resources);
-            draft.all_reduce(send.all().into_span(), recv.all_mut().into_span(), op)
-        })
+        send: &PerRank<A>,
+        recv: &mut PerRank<B>,
+        op: impl ReduceOp<A::Elem, W> + Copy,
+    ) -> Result<()>
+    where
+        A: Readable<W::Device>,
+        B: Writable<W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let mut all = self.all(&[send.clique(), recv.clique()], Site::caller())?;
+        for ((g, send), recv) in all.iter_mut().zip(send.items()).zip(recv.items_mut()) {
+            g.all_reduce(send, recv, op)?;
+        }
+        issue(all)
     }
 
     /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place) on every
@@ -35,15 +37,16 @@ impl<W: World> Clique<W> {
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
     #[track_caller]
-    pub fn all_reduce_in_place<T: Element, M>(
+    pub fn all_reduce_in_place<B: Writable<W::Device>>(
         &self,
-        buf: &mut PerRank<Buffer<T, W::Device, M>>,
-        op: impl ReduceOp<T, W> + Copy,
+        buf: &mut PerRank<B>,
+        op: impl ReduceOp<B::Elem, W> + Copy,
     ) -> Result<()> {
-        self.one::<T, M>(buf, Site::caller(), |draft, on, buf| {
-            let op = op.resolve(&on.core.resources);
-            draft.all_reduce_in_place(buf.all_mut().into_span(), op)
-        })
+        let mut all = self.all(&[buf.clique()], Site::caller())?;
+        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
+            g.all_reduce_in_place(buf, op)?;
+        }
+        issue(all)
     }
 
     /// [`Communicator::broadcast_in_place`](crate::Communicator::broadcast_in_place) on every rank.
@@ -51,14 +54,34 @@ impl<W: World> Clique<W> {
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
     #[track_caller]
-    pub fn broadcast_in_place<T: Element, M>(
+    pub fn broadcast_in_place<B: Writable<W::Device>>(
         &self,
-        buf: &mut PerRank<Buffer<T, W::Device, M>>,
+        buf: &mut PerRank<B>,
         root: impl AsRank,
     ) -> Result<()> {
-        self.one::<T, M>(buf, Site::caller(), |draft, _, buf| {
-            draft.broadcast_in_place(buf.all_mut().into_span(), root)
-        })
+        let mut all = self.all(&[buf.clique()], Site::caller())?;
+        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
+            g.broadcast_in_place(buf, root)?;
+        }
+        issue(all)
+    }
+
+    /// [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place) on every rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    #[track_caller]
+    pub fn reduce_in_place<B: Writable<W::Device>>(
+        &self,
+        buf: &mut PerRank<B>,
+        op: impl ReduceOp<B::Elem, W> + Copy,
+        root: impl AsRank,
+    ) -> Result<()> {
+        let mut all = self.all(&[buf.clique()], Site::caller())?;
+        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
+            g.reduce_in_place(buf, op, root)?;
+        }
+        issue(all)
     }
 
     /// [`Communicator::all_gather`](crate::Communicator::all_gather) on every rank.
@@ -66,14 +89,31 @@ impl<W: World> Clique<W> {
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
     #[track_caller]
-    pub fn all_gather<T: Element, U: Element + SameDtype<T>, M, N>(
-        &self,
-        send: &PerRank<Buffer<T, W::Device, M>>,
-        recv: &mut PerRank<Buffer<U, W::Device, N>>,
-    ) -> Result<()> {
-        self.both::<T, U, M, N>(send, recv, Site::caller(), |draft, _, send, recv| {
-            draft.all_gather(send.all().into_span(), recv.all_mut().into_span())
-        })
+    pub fn all_gather<A, B>(&self, send: &PerRank<A>, recv: &mut PerRank<B>) -> Result<()>
+    where
+        A: Readable<W::Device>,
+        B: Writable<W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let mut all = self.all(&[send.clique(), recv.clique()], Site::caller())?;
+        for ((g, send), recv) in all.iter_mut().zip(send.items()).zip(recv.items_mut()) {
+            g.all_gather(send, recv)?;
+        }
+        issue(all)
+    }
+
+    /// [`Communicator::all_gather_in_place`](crate::Communicator::all_gather_in_place) on every
+    /// rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    #[track_caller]
+    pub fn all_gather_in_place<B: Writable<W::Device>>(&self, buf: &mut PerRank<B>) -> Result<()> {
+        let mut all = self.all(&[buf.clique()], Site::caller())?;
+        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
+            g.all_gather_in_place(buf)?;
+        }
+        issue(all)
     }
 
     /// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter) on every rank.
@@ -81,16 +121,40 @@ impl<W: World> Clique<W> {
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
     #[track_caller]
-    pub fn reduce_scatter<T: Element, U: Element + SameDtype<T>, M, N>(
+    pub fn reduce_scatter<A, B>(
         &self,
-        send: &PerRank<Buffer<T, W::Device, M>>,
-        recv: &mut PerRank<Buffer<U, W::Device, N>>,
-        op: impl ReduceOp<T, W> + Copy,
+        send: &PerRank<A>,
+        recv: &mut PerRank<B>,
+        op: impl ReduceOp<A::Elem, W> + Copy,
+    ) -> Result<()>
+    where
+        A: Readable<W::Device>,
+        B: Writable<W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let mut all = self.all(&[send.clique(), recv.clique()], Site::caller())?;
+        for ((g, send), recv) in all.iter_mut().zip(send.items()).zip(recv.items_mut()) {
+            g.reduce_scatter(send, recv, op)?;
+        }
+        issue(all)
+    }
+
+    /// [`Communicator::reduce_scatter_in_place`](crate::Communicator::reduce_scatter_in_place) on
+    /// every rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    #[track_caller]
+    pub fn reduce_scatter_in_place<B: Writable<W::Device>>(
+        &self,
+        buf: &mut PerRank<B>,
+        op: impl ReduceOp<B::Elem, W> + Copy,
     ) -> Result<()> {
-        self.both::<T, U, M, N>(send, recv, Site::caller(), |draft, on, send, recv| {
-            let op = op.resolve(&on.core.resources);
-            draft.reduce_scatter(send.all().into_span(), recv.all_mut().into_span(), op)
-        })
+        let mut all = self.all(&[buf.clique()], Site::caller())?;
+        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
+            g.reduce_scatter_in_place(buf, op)?;
+        }
+        issue(all)
     }
 
     /// [`Communicator::all_to_all`](crate::Communicator::all_to_all) on every rank.
@@ -98,56 +162,27 @@ impl<W: World> Clique<W> {
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
     #[track_caller]
-    pub fn all_to_all<T: Element, U: Element + SameDtype<T>, M, N>(
-        &self,
-        send: &PerRank<Buffer<T, W::Device, M>>,
-        recv: &mut PerRank<Buffer<U, W::Device, N>>,
-    ) -> Result<()> {
-        self.both::<T, U, M, N>(send, recv, Site::caller(), |draft, _, send, recv| {
-            draft.all_to_all(send.all().into_span(), recv.all_mut().into_span())
-        })
+    pub fn all_to_all<A, B>(&self, send: &PerRank<A>, recv: &mut PerRank<B>) -> Result<()>
+    where
+        A: Readable<W::Device>,
+        B: Writable<W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let mut all = self.all(&[send.clique(), recv.clique()], Site::caller())?;
+        for ((g, send), recv) in all.iter_mut().zip(send.items()).zip(recv.items_mut()) {
+            g.all_to_all(send, recv)?;
+        }
+        issue(all)
     }
 
-    fn one<'e, T: Element, M>(
-        &'e self,
-        buf: &'e mut PerRank<Buffer<T, W::Device, M>>,
-        site: Site,
-        draft: impl Fn(
-            Draft<'e, Back<W>>,
-            &On<'e, W>,
-            &'e mut Buffer<T, W::Device, M>,
-        ) -> Result<Op<'e, Back<W>>>,
-    ) -> Result<()> {
-        self.same_clique(Some(buf.clique()), site)?;
-        let members = self.members.iter().zip(buf.items_mut());
-        let groups = members.map(|(member, buf)| {
-            let mut group = Group::new(member.here());
-            let op = draft(Draft::new(group.on.core, T::DTYPE, site), &group.on, buf);
-            group.record(Refusal::Collective, op).map(|()| group.into_part())
-        });
-        issue_all(groups.collect::<Result<_>>()?, Refuse::EveryRank)
+    /// A group for each rank, by rank.
+    fn all(&self, cliques: &[u64], site: Site) -> Result<Vec<Group<'_, W>>> {
+        cliques.iter().try_for_each(|&clique| self.same_clique(Some(clique), site))?;
+        Ok(self.members.iter().map(|member| Group::new(member.here())).collect())
     }
+}
 
-    fn both<'e, T: Element, U: Element, M, N>(
-        &'e self,
-        send: &'e PerRank<Buffer<T, W::Device, M>>,
-        recv: &'e mut PerRank<Buffer<U, W::Device, N>>,
-        site: Site,
-        draft: impl Fn(
-            Draft<'e, Back<W>>,
-            &On<'e, W>,
-            &'e Buffer<T, W::Device, M>,
-            &'e mut Buffer<U, W::Device, N>,
-        ) -> Result<Op<'e, Back<W>>>,
-    ) -> Result<()> {
-        self.same_clique(Some(send.clique()), site)?;
-        self.same_clique(Some(recv.clique()), site)?;
-        let members = self.members.iter().zip(send.items()).zip(recv.items_mut());
-        let groups = members.map(|((member, send), recv)| {
-            let mut group = Group::new(member.here());
-            let op = draft(Draft::new(group.on.core, T::DTYPE, site), &group.on, send, recv);
-            group.record(Refusal::Collective, op).map(|()| group.into_part())
-        });
-        issue_all(groups.collect::<Result<_>>()?, Refuse::EveryRank)
-    }
+fn issue<W: World>(all: Vec<Group<'_, W>>) -> Result<()> {
+    let parts: Vec<_> = all.into_iter().map(Group::into_part).collect();
+    issue_all(parts, Refuse::EveryRank)
 }

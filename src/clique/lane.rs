@@ -1,46 +1,51 @@
-//! Lanes: one rank of a clique, while its part is recorded.
+//! Lanes: one rank of a clique, while its part is handed out.
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use crate::backend::Half;
-use crate::error::Site;
-use crate::group::Group;
-use crate::{AsRank, DeviceFamily, Rank, RecordRead, RecordWrite, Result, World};
+use crate::{AsRank, Device, DeviceFamily, Rank, Result, World};
 
-/// One rank of a clique inside [`each`](super::Clique::each) or [`group`](super::Clique::group). Its
-/// device type `'id` is its own: the views of another rank do not fit.
-pub struct Lane<'g, 'id, 'e, W: World>
+/// One rank of a clique inside [`each`](super::Clique::each), where nothing is recorded. Its device type
+/// `'id` is its own: the views of another rank do not fit.
+pub struct Lane<'id, W: World>
 where
     W::Device: DeviceFamily,
 {
     rank: Rank,
     size: usize,
     device: <W::Device as DeviceFamily>::Scoped<'id>,
-    group: Option<&'g mut Group<'e, W>>,
+}
+
+/// The world of one rank of a clique, in one call of one closure: never written by hand. The views and
+/// windows that were handed out for that rank belong to it, and no others.
+pub struct OfLane<'id, W>(PhantomData<(fn(&'id ()) -> &'id (), fn() -> W)>);
+
+impl<'id, W: World> World for OfLane<'id, W>
+where
+    W::Device: DeviceFamily,
+{
+    type Device = <W::Device as DeviceFamily>::Scoped<'id>;
+    const NAME: &'static str = W::NAME;
 }
 
 /// A rank that has a thread to itself. No lane has.
 #[diagnostic::on_unimplemented(
-    message = "one rank of a clique cannot run a collective alone",
-    label = "this thread drives every rank: the call would wait for the others for ever",
-    note = "run it for all of them at once: `clique.all_reduce(&send, &mut recv, op)`, `clique.all_reduce_in_place(&mut buf, op)`"
+    message = "a lane of `clique.each` records nothing",
+    label = "this thread drives every rank: a call of one of them alone would wait for the others for ever",
+    note = "`clique.group(args, |lane, part| ..)` records rank by rank and issues all of it at once",
+    note = "`clique.all_reduce(&send, &mut recv, op)` and its like run a collective on every rank"
 )]
 pub trait OneRankPerThread {
     #[doc(hidden)]
     fn never(&self) -> !;
 }
 
-impl<'g, 'id, 'e, W: World> Lane<'g, 'id, 'e, W>
+impl<'id, W: World> Lane<'id, W>
 where
     W::Device: DeviceFamily,
 {
-    pub(super) fn new(
-        rank: Rank,
-        size: usize,
-        ordinal: u32,
-        group: Option<&'g mut Group<'e, W>>,
-    ) -> Self {
-        Self { rank, size, device: W::Device::scoped(ordinal), group }
+    pub(super) fn new(rank: Rank, size: usize, device: &W::Device) -> Self {
+        Self { rank, size, device: W::Device::scoped(device.ordinal()) }
     }
 
     /// This rank.
@@ -68,67 +73,53 @@ where
         self.rank.ring(offset, self.size)
     }
 
-    /// Records a send; see [`Group::send`].
-    ///
-    /// # Errors
-    /// [`Error::OutsideGroup`](crate::Error::OutsideGroup) in [`each`](super::Clique::each).
-    #[track_caller]
-    pub fn send<A>(&mut self, buf: A, to: impl AsRank) -> Result<()>
-    where
-        A: RecordRead<'e, <W::Device as DeviceFamily>::Scoped<'id>>,
-    {
-        let site = Site::caller();
-        self.recording("send")?.transfer(Half::SendTo, buf.recorded(), to, site)
-    }
-
-    /// Records a receive; see [`Group::recv`].
-    ///
-    /// # Errors
-    /// [`Error::OutsideGroup`](crate::Error::OutsideGroup) in [`each`](super::Clique::each).
-    #[track_caller]
-    pub fn recv<B>(&mut self, buf: B, from: impl AsRank) -> Result<()>
-    where
-        B: RecordWrite<'e, <W::Device as DeviceFamily>::Scoped<'id>>,
-    {
-        let site = Site::caller();
-        self.recording("recv")?.transfer(Half::RecvFrom, buf.recorded(), from, site)
-    }
-
-    /// Does not exist for one rank of a clique: use
-    /// [`Clique::all_reduce`](super::Clique::all_reduce).
+    /// Does not exist here: record it in [`Clique::group`](super::Clique::group).
     ///
     /// # Errors
     /// It cannot be called.
-    pub fn all_reduce<A, B>(&mut self, _send: &A, _recv: &mut B, _op: impl Sized) -> Result<()>
+    pub fn send<A>(&self, _buf: A, _to: impl AsRank) -> Result<()>
     where
         Self: OneRankPerThread,
     {
         self.never()
     }
 
-    /// Does not exist for one rank of a clique: use
+    /// Does not exist here: record it in [`Clique::group`](super::Clique::group).
+    ///
+    /// # Errors
+    /// It cannot be called.
+    pub fn recv<B>(&self, _buf: B, _from: impl AsRank) -> Result<()>
+    where
+        Self: OneRankPerThread,
+    {
+        self.never()
+    }
+
+    /// Does not exist here: use [`Clique::all_reduce`](super::Clique::all_reduce).
+    ///
+    /// # Errors
+    /// It cannot be called.
+    pub fn all_reduce<A, B>(&self, _send: A, _recv: B, _op: impl Sized) -> Result<()>
+    where
+        Self: OneRankPerThread,
+    {
+        self.never()
+    }
+
+    /// Does not exist here: use
     /// [`Clique::all_reduce_in_place`](super::Clique::all_reduce_in_place).
     ///
     /// # Errors
     /// It cannot be called.
-    pub fn all_reduce_in_place<B>(&mut self, _buf: &mut B, _op: impl Sized) -> Result<()>
+    pub fn all_reduce_in_place<B>(&self, _buf: B, _op: impl Sized) -> Result<()>
     where
         Self: OneRankPerThread,
     {
         self.never()
     }
-
-    #[track_caller]
-    fn recording(&mut self, operation: &'static str) -> Result<&mut Group<'e, W>> {
-        let site = Site::caller();
-        self.group.as_deref_mut().ok_or_else(|| {
-            let outside = crate::error::OutsideGroup { operation, site };
-            crate::Error::OutsideGroup(Box::new(outside))
-        })
-    }
 }
 
-impl<W: World> fmt::Debug for Lane<'_, '_, '_, W>
+impl<W: World> fmt::Debug for Lane<'_, W>
 where
     W::Device: DeviceFamily,
 {

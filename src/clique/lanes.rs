@@ -2,11 +2,14 @@
 
 use std::slice;
 
-use super::PerRank;
-use crate::{Buffer, DeviceFamily, Element, Slice, SliceMut};
+use super::{LaneOp, LaneWindow, PerRank};
+use crate::{
+    Blocks, Buffer, DeviceFamily, Element, Numeric, PreMulSum, SignalSlot, Signals, Slice,
+    SliceMut, Splits, Window, WindowKind, World,
+};
 
 /// What [`Clique::each`](super::Clique::each) and [`Clique::group`](super::Clique::group) hand out:
-/// `&PerRank<Buffer<..>>`, `&mut PerRank<Buffer<..>>`, and tuples of up to four.
+/// `&PerRank<..>`, `&mut PerRank<..>`, and tuples of up to four.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be handed out rank by rank",
     label = "expected `&per_rank`, `&mut per_rank`, or a tuple of them",
@@ -31,9 +34,33 @@ pub trait Lanes<'e, D: DeviceFamily> {
     fn next<'id>(parts: &mut Self::Parts) -> Option<Self::At<'id>>;
 }
 
-impl<'e, T: Element, D: DeviceFamily, M> Lanes<'e, D> for &'e PerRank<Buffer<T, D, M>> {
-    type At<'id> = Slice<'e, T, D::Scoped<'id>>;
-    type Parts = slice::Iter<'e, Buffer<T, D, M>>;
+/// A rank's value that a lane takes: a buffer, a window, an operator, a signal, declared lengths, or a
+/// vector of the program's own.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` is nothing that one rank of a clique is handed",
+    label = "expected a buffer, a window, an operator, a signal, declared lengths or a vector"
+)]
+pub trait OfRank<D: DeviceFamily>: Sized {
+    /// What `&PerRank` gives to one rank.
+    type Shared<'e, 'id>
+    where
+        Self: 'e;
+
+    /// What `&mut PerRank` gives to one rank.
+    type Exclusive<'e, 'id>
+    where
+        Self: 'e;
+
+    #[doc(hidden)]
+    fn shared<'id>(&self) -> Self::Shared<'_, 'id>;
+
+    #[doc(hidden)]
+    fn exclusive<'id>(&mut self) -> Self::Exclusive<'_, 'id>;
+}
+
+impl<'e, D: DeviceFamily, X: OfRank<D>> Lanes<'e, D> for &'e PerRank<X> {
+    type At<'id> = X::Shared<'e, 'id>;
+    type Parts = slice::Iter<'e, X>;
 
     fn clique(&self) -> Option<u64> {
         Some(PerRank::clique(self))
@@ -44,13 +71,13 @@ impl<'e, T: Element, D: DeviceFamily, M> Lanes<'e, D> for &'e PerRank<Buffer<T, 
     }
 
     fn next<'id>(parts: &mut Self::Parts) -> Option<Self::At<'id>> {
-        parts.next().map(|buffer| buffer.all().on())
+        parts.next().map(X::shared)
     }
 }
 
-impl<'e, T: Element, D: DeviceFamily, M> Lanes<'e, D> for &'e mut PerRank<Buffer<T, D, M>> {
-    type At<'id> = SliceMut<'e, T, D::Scoped<'id>>;
-    type Parts = slice::IterMut<'e, Buffer<T, D, M>>;
+impl<'e, D: DeviceFamily, X: OfRank<D>> Lanes<'e, D> for &'e mut PerRank<X> {
+    type At<'id> = X::Exclusive<'e, 'id>;
+    type Parts = slice::IterMut<'e, X>;
 
     fn clique(&self) -> Option<u64> {
         Some(PerRank::clique(self))
@@ -61,8 +88,98 @@ impl<'e, T: Element, D: DeviceFamily, M> Lanes<'e, D> for &'e mut PerRank<Buffer
     }
 
     fn next<'id>(parts: &mut Self::Parts) -> Option<Self::At<'id>> {
-        parts.next().map(|buffer| buffer.all_mut().on())
+        parts.next().map(X::exclusive)
     }
+}
+
+impl<T: Element, D: DeviceFamily, M> OfRank<D> for Buffer<T, D, M> {
+    type Shared<'e, 'id>
+        = Slice<'e, T, D::Scoped<'id>>
+    where
+        Self: 'e;
+    type Exclusive<'e, 'id>
+        = SliceMut<'e, T, D::Scoped<'id>>
+    where
+        Self: 'e;
+
+    fn shared<'id>(&self) -> Self::Shared<'_, 'id> {
+        self.all().on()
+    }
+
+    fn exclusive<'id>(&mut self) -> Self::Exclusive<'_, 'id> {
+        self.all_mut().on()
+    }
+}
+
+impl<T: Element, D: DeviceFamily, W: World<Device = D>, K: WindowKind> OfRank<D>
+    for Window<T, W, K>
+{
+    type Shared<'e, 'id>
+        = LaneWindow<'e, 'id, T, W, K>
+    where
+        Self: 'e;
+    type Exclusive<'e, 'id>
+        = SliceMut<'e, T, D::Scoped<'id>>
+    where
+        Self: 'e;
+
+    fn shared<'id>(&self) -> Self::Shared<'_, 'id> {
+        LaneWindow::new(self)
+    }
+
+    fn exclusive<'id>(&mut self) -> Self::Exclusive<'_, 'id> {
+        self.local_mut().on()
+    }
+}
+
+impl<T: Numeric, D: DeviceFamily, W: World<Device = D>> OfRank<D> for PreMulSum<T, W> {
+    type Shared<'e, 'id>
+        = LaneOp<'e, 'id, T, W>
+    where
+        Self: 'e;
+    type Exclusive<'e, 'id>
+        = LaneOp<'e, 'id, T, W>
+    where
+        Self: 'e;
+
+    fn shared<'id>(&self) -> Self::Shared<'_, 'id> {
+        LaneOp::new(self)
+    }
+
+    fn exclusive<'id>(&mut self) -> Self::Exclusive<'_, 'id> {
+        LaneOp::new(self)
+    }
+}
+
+macro_rules! as_they_are {
+    ($($value:ty $(, $element:ident)?;)+) => { $(
+        impl<D: DeviceFamily $(, $element)?> OfRank<D> for $value {
+            type Shared<'e, 'id>
+                = &'e Self
+            where
+                Self: 'e;
+            type Exclusive<'e, 'id>
+                = &'e mut Self
+            where
+                Self: 'e;
+
+            fn shared<'id>(&self) -> Self::Shared<'_, 'id> {
+                self
+            }
+
+            fn exclusive<'id>(&mut self) -> Self::Exclusive<'_, 'id> {
+                self
+            }
+        }
+    )+ };
+}
+
+as_they_are! {
+    SignalSlot;
+    Signals;
+    Blocks;
+    Splits;
+    Vec<T>, T;
 }
 
 macro_rules! tuples {

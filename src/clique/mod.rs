@@ -7,23 +7,29 @@
 //! Not in the types: which clique a [`PerRank`] belongs to. It is compared on use.
 
 mod collectives;
+mod complete;
 mod lane;
 mod lanes;
+mod management;
 mod per_rank;
+mod views;
 
-pub use lane::{Lane, OneRankPerThread};
-pub use lanes::Lanes;
+pub use lane::{Lane, OfLane, OneRankPerThread};
+pub use lanes::{Lanes, OfRank};
 pub use per_rank::{IndexedByNumber, PerRank};
+pub use views::{LaneOp, LaneWindow};
+
+use complete::complete;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::communicator::Limit;
+use crate::communicator::{Limit, On};
 use crate::error::{Deadline, Error, OtherClique, Site};
 use crate::group::{Group, Refuse, issue_all};
 use crate::{
-    Buffer, CommConfig, Communicator, Device, DeviceFamily, Element, Label, Rank, Result, Seat,
-    World,
+    Buffer, CommConfig, Communicator, Device, DeviceFamily, Element, Label, Rank, Readable, Result,
+    Seat, Stream, World,
 };
 
 /// All ranks of a communicator, driven by one thread.
@@ -66,7 +72,6 @@ impl<W: World> Clique<W> {
         config: CommConfig,
         build: impl Fn(Seat, W::Device, CommConfig) -> Communicator<W, crate::Uninit>,
     ) -> Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let until = std::time::Instant::now().checked_add(config.deadline);
         let limit = Limit { time: config.deadline, of: Deadline::Configured };
         let seats = Seat::local(devices.len());
@@ -82,7 +87,13 @@ impl<W: World> Clique<W> {
             .into_iter()
             .map(|member| member.ready().wait_until(until.unwrap_or(far)))
             .collect::<Result<_>>()?;
-        Ok(Self { members, id: NEXT.fetch_add(1, Relaxed) })
+        Ok(Self::of(members))
+    }
+
+    /// All ranks of a communicator, in their order.
+    fn of(members: Vec<Communicator<W>>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self { members, id: NEXT.fetch_add(1, Relaxed) }
     }
 
     /// How many ranks.
@@ -127,23 +138,26 @@ impl<W: World> Clique<W> {
     pub fn each<'e, A: Lanes<'e, W::Device>>(
         &'e mut self,
         args: A,
-        mut step: impl for<'g, 'id> FnMut(Lane<'g, 'id, 'e, W>, A::At<'id>) -> Result<()>,
+        mut step: impl for<'id> FnMut(Lane<'id, W>, A::At<'id>) -> Result<()>,
     ) -> Result<()>
     where
         W::Device: DeviceFamily,
     {
         self.same_clique(args.clique(), Site::caller())?;
         let mut parts = args.parts();
-        let size = self.size();
         for member in &self.members {
             let Some(part) = A::next(&mut parts) else { break };
-            step(Lane::new(member.rank(), size, member.device().ordinal(), None), part)?;
+            step(Lane::new(member.rank(), member.size(), member.device()), part)?;
         }
         Ok(())
     }
 
-    /// Records for every rank, in rank order, then issues all of it as one group. If any closure
-    /// fails, or any operation is refused, nothing is issued on any rank.
+    /// Records for every rank, in rank order, then issues all of it as one group. A lane is a [`Group`] in
+    /// a world of its own ([`OfLane`]): all that a group records, it records, of its own rank's memory. If any closure fails, or any operation is refused, nothing is
+    /// issued on any rank.
+    ///
+    /// One thread drives all ranks, so what they record has to come to its end by itself: every rank
+    /// records the same collectives, and both halves of every transfer. What is short of it is refused.
     ///
     /// ```
     /// # use typed_nccl::{Clique, Host, Result};
@@ -151,7 +165,7 @@ impl<W: World> Clique<W> {
     /// let mut clique = Clique::init(Host::open_each(&[0, 2, 5])?)?;
     /// let mine = clique.alloc::<f32>(8)?;
     /// let mut from_left = clique.alloc::<f32>(8)?;
-    /// clique.group((&mine, &mut from_left), |mut lane, (mine, from_left)| {
+    /// clique.group((&mine, &mut from_left), |lane, (mine, from_left)| {
     ///     let (left, right) = (lane.ring(-1), lane.ring(1));
     ///     lane.send(mine, right)?;
     ///     lane.recv(from_left, left)
@@ -162,37 +176,41 @@ impl<W: World> Clique<W> {
     /// ```
     ///
     /// # Errors
-    /// The closure's first; the first refusal; a [`PerRank`] of another clique.
+    /// The closure's first; the first refusal; [`Error::LanesDiffer`]; a [`PerRank`] of another clique.
     #[track_caller]
     pub fn group<'e, A: Lanes<'e, W::Device>>(
         &'e mut self,
         args: A,
-        mut record: impl for<'g, 'id> FnMut(Lane<'g, 'id, 'e, W>, A::At<'id>) -> Result<()>,
+        record: impl for<'g, 'id> FnMut(&'g mut Group<'e, OfLane<'id, W>>, A::At<'id>) -> Result<()>,
     ) -> Result<()>
     where
         W::Device: DeviceFamily,
     {
         let site = Site::caller();
         self.same_clique(args.clique(), site)?;
-        let mut parts = args.parts();
-        let size = self.size();
-        let mut groups = Vec::with_capacity(size);
-        let mut failed = None;
-        for member in &self.members {
-            let Some(part) = A::next(&mut parts) else { break };
-            let mut group = Group::new(member.here());
-            if failed.is_none() {
-                let ordinal = member.device().ordinal();
-                let lane = Lane::new(member.rank(), size, ordinal, Some(&mut group));
-                failed = record(lane, part).err();
-            }
-            groups.push(group.into_part());
-        }
-        match failed {
-            None => issue_all(groups, Refuse::EveryRank),
-            // No rank has called anything, so they are in step.
-            Some(error) => Err(error),
-        }
+        let streams = self.members.iter().map(Communicator::stream);
+        record_all(&self.members, streams, args, record, site)
+    }
+
+    /// [`group`](Self::group) on other streams, one for each rank:
+    /// `clique.per_rank(|_, device| device.stream())?`.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn group_on<'e, A: Lanes<'e, W::Device>>(
+        &'e mut self,
+        streams: &'e PerRank<Stream<W::Device>>,
+        args: A,
+        record: impl for<'g, 'id> FnMut(&'g mut Group<'e, OfLane<'id, W>>, A::At<'id>) -> Result<()>,
+    ) -> Result<()>
+    where
+        W::Device: DeviceFamily,
+    {
+        let site = Site::caller();
+        self.same_clique(Some(streams.clique()), site)?;
+        self.same_clique(args.clique(), site)?;
+        record_all(&self.members, streams.items().iter(), args, record, site)
     }
 
     /// Waits on the host for everything enqueued on every rank, within the deadline.
@@ -204,17 +222,21 @@ impl<W: World> Clique<W> {
         self.members.iter().try_for_each(|member| member.sync(member.stream()))
     }
 
-    /// Every rank's elements, by rank.
+    /// Every rank's elements, by rank: of buffers or windows.
     ///
     /// # Errors
     /// As [`wait`](Self::wait); a [`PerRank`] of another clique.
     #[track_caller]
-    pub fn to_host<T: Element, M>(
+    pub fn to_host<A: Readable<W::Device, Elem: Element>>(
         &self,
-        buffers: &PerRank<Buffer<T, W::Device, M>>,
-    ) -> Result<Vec<Vec<T>>> {
-        self.same_clique(Some(buffers.clique()), Site::caller())?;
-        buffers.items().iter().map(Buffer::to_vec).collect()
+        values: &PerRank<A>,
+    ) -> Result<Vec<Vec<A::Elem>>> {
+        self.same_clique(Some(values.clique()), Site::caller())?;
+        let mut all = Vec::with_capacity(self.size());
+        for values in values.items() {
+            all.push(values.view().to_vec()?);
+        }
+        Ok(all)
     }
 
     /// The normal end of all ranks.
@@ -247,4 +269,26 @@ impl<W: World> fmt::Debug for Clique<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Clique of {} ranks named {}", self.size(), W::NAME)
     }
+}
+
+/// Has every rank's lane record its part, and issues all of it, or nothing.
+fn record_all<'e, W: World<Device: DeviceFamily>, A: Lanes<'e, W::Device>>(
+    members: &'e [Communicator<W>],
+    streams: impl Iterator<Item = &'e Stream<W::Device>>,
+    args: A,
+    mut record: impl for<'g, 'id> FnMut(&'g mut Group<'e, OfLane<'id, W>>, A::At<'id>) -> Result<()>,
+    site: Site,
+) -> Result<()> {
+    let mut lanes = args.parts();
+    let mut parts = Vec::with_capacity(members.len());
+    for (member, stream) in members.iter().zip(streams) {
+        let Some(part) = A::next(&mut lanes) else { break };
+        let on = member.on(stream);
+        let mut group = Group::new(On::new(on.core, on.stream));
+        // If it fails, no rank has called anything, so they are in step.
+        record(&mut group, part)?;
+        parts.push(group.into_part());
+    }
+    complete(&parts, site)?;
+    issue_all(parts, Refuse::EveryRank)
 }

@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::{Core, On, Transfers};
-use crate::backend::{Backend, Half, Op, Operations, RankOps, Refusal, Span, Transfer};
+use crate::backend::{AllocKind, Backend, Half, Op, Operations, RankOps, Refusal, Span, Transfer};
 use crate::error::{Call, Error, NotRegistered, OtherDevice, SelfTransfer, Site};
 use crate::memory::{Booking, Order, Uses};
 use crate::stream::StreamCore;
@@ -70,7 +70,7 @@ impl<W: World> On<'_, W> {
         if self.core.number(root) != Some(self.core.rank.index()) {
             return Ok(None);
         }
-        match self.device.zeros(len) {
+        match Buffer::alloc(self.core.ordinal, len, AllocKind::Device) {
             Ok(buffer) => Ok(Some(buffer)),
             Err(error) => Err(self.core.refuse(&[Refusal::Collective], error)),
         }

@@ -41,7 +41,14 @@ impl<W: World> Live<W> {
 pub struct On<'c, W: World> {
     pub(crate) core: &'c Core<<W::Device as Device>::Backend>,
     pub(crate) stream: &'c StreamCore<<W::Device as Device>::Backend>,
-    pub(crate) device: &'c W::Device,
+    world: PhantomData<fn() -> W>,
+}
+
+impl<'c, W: World> On<'c, W> {
+    #[inline]
+    pub(crate) fn new(core: &'c Core<Back<W>>, stream: &'c StreamCore<Back<W>>) -> Self {
+        Self { core, stream, world: PhantomData }
+    }
 }
 
 impl<W: World> Clone for On<'_, W> {
@@ -61,7 +68,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let live = S::live(&self.body);
-        On { core: &live.core, stream: &live.stream.core, device: &live.device }
+        On::new(&live.core, &live.stream.core)
     }
 
     /// The communicator with its operations going to `stream`. Operations of one communicator run
@@ -72,7 +79,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let live = S::live(&self.body);
-        On { core: &live.core, stream: &stream.core, device: &live.device }
+        On::new(&live.core, &stream.core)
     }
 
     /// Waits on the host for everything enqueued on `stream`, within this communicator's deadline.

@@ -60,11 +60,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Site::caller();
-        let child =
-            self.divide::<L>(Ask { color: Some(color), key, borrows: false }, None, site)?;
-        // A rank that names a colour has a place among those that do.
-        child.ok_or_else(|| super::ended(&S::live(&self.body).core.health))
+        self.split_at::<L>(color, key, None, Site::caller())
     }
 
     /// [`split`](Self::split) whose children are configured as said; the ranks of one colour say the
@@ -82,8 +78,23 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let (site, ask) = (Site::caller(), Ask { color: Some(color), key, borrows: false });
-        let child = self.divide::<L>(ask, Some(config), site)?;
+        self.split_at::<L>(color, key, Some(config), Site::caller())
+    }
+
+    /// [`split`](Self::split), or [`split_with`](Self::split_with).
+    pub(crate) fn split_at<L: Label>(
+        &mut self,
+        color: u32,
+        key: i64,
+        config: Option<CommConfig>,
+        site: Site,
+    ) -> Result<Communicator<L::On<W::Device>>>
+    where
+        S: CanEnqueue,
+    {
+        let ask = Ask { color: Some(color), key, borrows: false };
+        let child = self.divide::<L>(ask, config, site)?;
+        // A rank that names a colour has a place among those that do.
         child.ok_or_else(|| super::ended(&S::live(&self.body).core.health))
     }
 

@@ -48,7 +48,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// The memory cannot be had.
     #[track_caller]
     fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self>> {
-        Buffer::<T, Self, DeviceMem>::alloc(self, len, AllocKind::Device)
+        Buffer::<T, Self, DeviceMem>::alloc(self.ordinal(), len, AllocKind::Device)
     }
 
     /// Allocates `len` zeroed elements of memory that can back a symmetric window
@@ -59,7 +59,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// The memory cannot be had.
     #[track_caller]
     fn nccl_zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self, NcclMem>> {
-        Buffer::<T, Self, NcclMem>::alloc(self, len, AllocKind::Nccl)
+        Buffer::<T, Self, NcclMem>::alloc(self.ordinal(), len, AllocKind::Nccl)
     }
 
     /// Allocates a copy of `values`. Local; the host returns when the copy is made.

@@ -57,8 +57,8 @@ pub use nccl::{NcclResult, NcclVersion};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};
 pub use refusal::{
-    BadGrid, BadGroups, BadInvitation, BadLength, BadRange, NoBuffer, NoMemory, NoSuchRank,
-    NotReducible, OtherClique, OtherDType, OtherDevice, OutsideGroup, Overflow, SizeVariable,
+    BadGrid, BadGroups, BadInvitation, BadLength, BadRange, LanesDiffer, NoBuffer, NoMemory,
+    NoSuchRank, NotReducible, OtherClique, OtherDType, OtherDevice, Overflow, SizeVariable,
     SplitsTooLong, Stale, StaleRank, TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub(crate) use report::Ranks;
@@ -142,8 +142,8 @@ errors! {
     NotReducible(_) => Refusal,
     /// Per-rank values of another clique.
     OtherClique(_) => Refusal,
-    /// A transfer where nothing is recorded.
-    OutsideGroup(_) => Refusal,
+    /// Ranks of a clique that record what does not come to its end.
+    LanesDiffer(_) => Refusal,
     /// A request that an [`Ordered`](crate::Ordered) communicator cannot take.
     BadSubmission(_) => Refusal,
     /// A resource of another communicator.

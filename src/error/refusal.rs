@@ -453,22 +453,21 @@ impl fmt::Display for OtherClique {
     }
 }
 
-/// A transfer in `Clique::each`, which records nothing.
+/// What the ranks of a clique recorded does not come to its end by itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct OutsideGroup {
-    /// The method.
-    pub operation: &'static str,
+pub struct LanesDiffer {
+    /// Who recorded what: two ranks.
+    pub what: String,
     /// Where.
     pub site: Site,
 }
 
-impl fmt::Display for OutsideGroup {
+impl fmt::Display for LanesDiffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, site } = self;
+        let Self { what, site } = self;
         write!(
             f,
-            "{operation} in `clique.each` would wait for a rank whose turn has not come (at {}); record it in `clique.group(..)`",
-            site
+            "in one group of a clique, {what} (at {site}); one thread calls for all ranks, so each group needs the same collectives on every rank and both halves of every transfer; nothing was sent"
         )
     }
 }

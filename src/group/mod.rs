@@ -65,9 +65,19 @@ impl<'e, W: World> Group<'e, W> {
         self.on.core.own()
     }
 
+    /// This process's rank, as a number.
+    pub fn index(&self) -> usize {
+        self.on.core.rank.index()
+    }
+
     /// How many ranks there are.
     pub fn size(&self) -> usize {
         self.on.core.size
+    }
+
+    /// The rank `offset` places further on the ring of ranks.
+    pub fn ring(&self, offset: isize) -> Rank {
+        self.rank().ring(offset, self.size())
     }
 
     /// Records a draft. Every operation is recorded, good or bad: the others count on all of them.

@@ -1,7 +1,7 @@
 //! Groups of several communicators: recorded together, issued as one, or refused as one.
 
 use super::{Group, Lists, recorded};
-use crate::backend::Backend;
+use crate::backend::{Backend, Op};
 use crate::communicator::{CanEnqueue, Core, State, Together};
 use crate::error::{Error, Site};
 use crate::stream::StreamCore;
@@ -135,6 +135,16 @@ impl<'e, B: Backend> Part<'e, B> {
             None if self.lists.ops.is_empty() => Ok(()),
             None => self.together().check(),
         }
+    }
+
+    /// Whether something of it is wrong already.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// What it issues.
+    pub(crate) fn ops(&self) -> &[Op<'e, B>] {
+        &self.lists.ops
     }
 
     fn together(&mut self) -> Together<'_, 'e, B> {

@@ -24,7 +24,7 @@ pub struct Buffer<T, D: Device, M = DeviceMem> {
 
 impl<T: Element, D: Device, M> Buffer<T, D, M> {
     #[track_caller]
-    pub(crate) fn alloc(device: &D, len: usize, kind: AllocKind) -> Result<Self> {
+    pub(crate) fn alloc(ordinal: u32, len: usize, kind: AllocKind) -> Result<Self> {
         let site = Site::caller();
         let bytes = len
             .checked_mul(size_of::<T>())
@@ -39,7 +39,7 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
                     collective: false,
                 }))
             })?;
-        let allocation = Allocation::new(device.ordinal(), bytes, kind)?;
+        let allocation = Allocation::new(ordinal, bytes, kind)?;
         Ok(Self { allocation, len, types: PhantomData })
     }
 

@@ -172,13 +172,6 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
         (self.allocation, self.extent)
     }
 
-    /// Where the elements are, for as long as the view's own loan.
-    #[inline]
-    pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
-        // SAFETY: a view's extent comes from its buffer's length, in elements of `T`.
-        unsafe { self.extent.span(self.allocation, size_of::<T>()) }
-    }
-
     /// How many elements; 0 for a range past the end.
     pub fn len(&self) -> usize {
         self.extent.len

@@ -189,7 +189,13 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Site::caller();
+        self.splits_at(sends, Site::caller())
+    }
+
+    pub(crate) fn splits_at(&self, sends: &[usize], site: Site) -> Result<Splits>
+    where
+        S: CanEnqueue,
+    {
         let counts = self.gather_as("splits", &sends.to_vec(), site)?;
         let size = self.size();
         if let Some(row) = counts.iter().find(|row| row.len() != size) {
@@ -218,7 +224,13 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Site::caller();
+        self.blocks_at(own, Site::caller())
+    }
+
+    pub(crate) fn blocks_at(&self, own: usize, site: Site) -> Result<Blocks>
+    where
+        S: CanEnqueue,
+    {
         let lens = self.gather_as("blocks", &own, site)?;
         let maker = self.here().core.resources.maker();
         Blocks { rank: self.rank(), lens, maker }.fitting("blocks", site)

@@ -314,8 +314,7 @@ impl<'a, W: World> Run<'a, W> {
             Prepared::Group { among, operations, refusals } => {
                 let issued = match &self.moving.children[*among] {
                     Child::Whole => {
-                        let on: On<'_, W> =
-                            On { core: self.on.core, stream: &stream.core, device: self.on.device };
+                        let on: On<'_, W> = On::new(self.on.core, &stream.core);
                         issue(&on, operations, refusals, &self.places)
                     }
                     Child::Part(child) => {

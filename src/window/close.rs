@@ -41,11 +41,22 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Site::caller();
-        match close(S::live_mut(&mut self.body), &window, site) {
+        match self.close_at(&window, Site::caller()) {
             Ok(()) => Ok(window.into_buffer()),
             Err(error) => Err(Failed { error, value: window }),
         }
+    }
+
+    /// Deregisters a window.
+    pub(crate) fn close_at<T: Element, K: WindowKind>(
+        &mut self,
+        window: &Window<T, W, K>,
+        site: Site,
+    ) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        close(S::live_mut(&mut self.body), window, site)
     }
 }
 

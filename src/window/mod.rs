@@ -106,21 +106,16 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
         }
     }
 
-    /// How many elements the part of the rank of this number has.
-    pub(crate) fn len_of(&self, number: usize) -> usize {
-        self.lens.of(number)
-    }
-
     /// A view of `range` of this rank's part: what puts read, and an operand like any other. A range
     /// past the end is refused by the operation that uses it.
     #[track_caller]
     pub fn slice(&self, range: Range<usize>) -> WindowSlice<'_, T, W, K> {
-        WindowSlice::new(self, self.local().slice(range))
+        WindowSlice::new(&self.key, self.local().slice(range))
     }
 
     /// The place `offset` elements into a window: where a put goes, on the peer that it names.
     pub fn at(&self, offset: usize) -> WindowPlace<'_, T, W, K> {
-        WindowPlace::new(self, offset)
+        WindowPlace::new(&self.key, &self.lens, offset)
     }
 
     /// A shared view of this rank's part.

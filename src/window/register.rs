@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Lens, Symmetric, Window, WindowKind};
 use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Live, Registered, SharedLens, State, ended};
-use crate::error::{Error, Failed, Site, WindowsDiffer};
+use crate::error::{Error, Failed, OtherDevice, Site, WindowsDiffer};
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory, World, wait};
 
 /// What each rank says of its part.
@@ -109,18 +109,24 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Site::caller();
-        match register(
-            S::live_mut(&mut self.body),
-            Some(&buffer),
-            buffer.len(),
-            false,
-            Ok(()),
-            site,
-        ) {
+        match self.register_at(&buffer, false, Site::caller()) {
             Ok(window) => Ok(window),
             Err(error) => Err(Failed { error, value: buffer }),
         }
+    }
+
+    /// Registers a buffer's memory.
+    pub(crate) fn register_at<T: Element, M: WindowMemory, K: WindowKind>(
+        &mut self,
+        buffer: &Buffer<T, W::Device, M>,
+        uneven: bool,
+        site: Site,
+    ) -> Result<Window<T, W, K>>
+    where
+        S: CanEnqueue,
+    {
+        let (live, len) = (S::live_mut(&mut self.body), buffer.len());
+        register(live, Some(buffer), len, uneven, Ok(()), site)
     }
 
     #[track_caller]
@@ -154,6 +160,13 @@ fn register<W: World, T: Element, M, K: WindowKind>(
         live.stream.core.idle(core.within(), "register_window", site)?;
         core.drained("register_window", site)?;
         buffer.map_or(Ok(()), |buffer| {
+            let (found, needed, kind) =
+                (buffer.allocation().ordinal(), core.ordinal, W::Device::KIND);
+            if found != needed {
+                let (operation, what) = ("register_window", "memory");
+                let other = OtherDevice { operation, what, kind, found, needed, site };
+                return Err(Error::OtherDevice(Box::new(other)));
+            }
             let uses = buffer.allocation().order.points(true)?;
             wait::until(&uses, Some(core.within()), "register_window", site)
         })
@@ -211,7 +224,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     /// The memory, as a buffer.
-    pub(super) fn into_buffer(self) -> Buffer<T, W::Device, NcclMem> {
+    pub(crate) fn into_buffer(self) -> Buffer<T, W::Device, NcclMem> {
         Buffer::from_allocation(Arc::clone(&self.allocation), self.lens.own())
     }
 }

@@ -1,25 +1,37 @@
 //! Views of windows: slices, which puts read, and places, where puts go.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{RmaSource, Window, WindowKind};
+use super::{Lens, RmaSource, Window, WindowKind};
+use crate::communicator::Key;
 use crate::memory::{Allocation, Extent, Recorded};
 use crate::rma::SignalSlot;
 use crate::{
     DType, Device, Element, Elements, Readable, RecordRead, Result, Slice, World, Writable,
 };
 
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
 /// A shared view of part of a window. Stays on its thread.
 pub struct WindowSlice<'w, T, W: World, K> {
-    pub(crate) window: &'w Window<T, W, K>,
-    pub(crate) slice: Slice<'w, T, W::Device>,
+    key: &'w Key,
+    slice: Slice<'w, T, W::Device>,
+    types: PhantomData<fn() -> (W, K)>,
 }
 
 impl<'w, T: Element, W: World, K: WindowKind> WindowSlice<'w, T, W, K> {
-    pub(super) fn new(window: &'w Window<T, W, K>, slice: Slice<'w, T, W::Device>) -> Self {
-        Self { window, slice }
+    pub(super) fn new(key: &'w Key, slice: Slice<'w, T, W::Device>) -> Self {
+        Self { key, slice, types: PhantomData }
+    }
+
+    /// The same view under another name of the same device.
+    pub(crate) fn named<V: World<Device: Device<Backend = Back<W>>>>(
+        self,
+    ) -> WindowSlice<'w, T, V, K> {
+        WindowSlice::new(self.key, self.slice.on())
     }
 
     /// How many elements; 0 for a range past the end.
@@ -35,7 +47,7 @@ impl<'w, T: Element, W: World, K: WindowKind> WindowSlice<'w, T, W, K> {
     /// A view of part of this view.
     #[track_caller]
     pub fn slice(&self, range: Range<usize>) -> Self {
-        Self::new(self.window, self.slice.slice(range))
+        Self::new(self.key, self.slice.slice(range))
     }
 
     /// Copies the elements to the host; see [`Buffer::to_vec`](crate::Buffer::to_vec).
@@ -58,20 +70,35 @@ impl<T, W: World, K> Copy for WindowSlice<'_, T, W, K> {}
 
 impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowSlice<'_, T, W, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of {:?}", self.slice, self.window)
+        write!(f, "{:?} of a {} window on {}", self.slice, K::NAME, W::NAME)
     }
 }
 
 /// A place in a window: where a put goes, on the peer that it names.
 pub struct WindowPlace<'w, T, W: World, K> {
-    pub(crate) window: &'w Window<T, W, K>,
+    pub(crate) key: &'w Key,
+    lens: &'w Lens,
     pub(crate) offset: usize,
     pub(crate) slot: SignalSlot,
+    types: PhantomData<fn() -> (T, W, K)>,
 }
 
 impl<'w, T: Element, W: World, K: WindowKind> WindowPlace<'w, T, W, K> {
-    pub(super) fn new(window: &'w Window<T, W, K>, offset: usize) -> Self {
-        Self { window, offset, slot: SignalSlot::default() }
+    pub(super) fn new(key: &'w Key, lens: &'w Lens, offset: usize) -> Self {
+        Self { key, lens, offset, slot: SignalSlot::default(), types: PhantomData }
+    }
+
+    /// The same place under another name of the same device.
+    pub(crate) fn named<V: World<Device: Device<Backend = Back<W>>>>(
+        self,
+    ) -> WindowPlace<'w, T, V, K> {
+        let Self { key, lens, offset, slot, .. } = self;
+        WindowPlace { key, lens, offset, slot, types: PhantomData }
+    }
+
+    /// How many elements the part of the rank of this number has.
+    pub(crate) fn len_of(&self, number: usize) -> usize {
+        self.lens.of(number)
     }
 
     /// The same place; the put raises `slot` instead of the first signal of the first context.
@@ -82,7 +109,7 @@ impl<'w, T: Element, W: World, K: WindowKind> WindowPlace<'w, T, W, K> {
 
 impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowPlace<'_, T, W, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "element {} of {:?}", self.offset, self.window)
+        write!(f, "element {} of a {} {} window on {}", self.offset, T::DTYPE, K::NAME, W::NAME)
     }
 }
 
@@ -128,14 +155,14 @@ pub trait PutSource<'w, W: World>: sealed::Sealed {
 #[doc(hidden)]
 pub struct Source<'w, T, W: World> {
     pub(crate) slice: Slice<'w, T, W::Device>,
-    pub(crate) key: &'w crate::communicator::Key,
+    pub(crate) key: &'w Key,
 }
 
 impl<'w, T: Element, W: World, K: RmaSource> PutSource<'w, W> for WindowSlice<'w, T, W, K> {
     type Elem = T;
 
     fn source(self) -> Source<'w, T, W> {
-        Source { slice: self.slice, key: &self.window.key }
+        Source { slice: self.slice, key: self.key }
     }
 }
 

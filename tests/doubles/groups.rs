@@ -227,7 +227,7 @@ fn a_clique_calls_in_one_group() {
         let comms = of("comm");
 
         clear();
-        clique.group((&x, &mut y), |mut lane, (x, y)| {
+        clique.group((&x, &mut y), |lane, (x, y)| {
             let (left, right) = (lane.ring(-1), lane.ring(1));
             lane.send(x, right)?;
             lane.recv(y, left)
@@ -245,7 +245,7 @@ fn a_clique_calls_in_one_group() {
         }
 
         clear();
-        let outcome = clique.group((&x, &mut y), |mut lane, (x, _)| {
+        let outcome = clique.group((&x, &mut y), |lane, (x, _)| {
             lane.send(x, lane.ring(1))?;
             match lane.index() {
                 2 => Err(Error::SizeVariable(Box::new(SizeVariable { found: "its own".into() }))),

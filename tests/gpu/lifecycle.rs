@@ -287,7 +287,7 @@ pub(crate) fn a_clique_of_all_gpus() -> Result<()> {
             |rank: Rank, device: &Cuda<AnyDevice>| device.from_slice(&[rank.index() as u32; 1000]);
         let (mut x, mut y) = (clique.per_rank(fill)?, clique.alloc::<u32>(1000)?);
         clique.all_reduce_in_place(&mut x, Sum)?;
-        clique.group((&x, &mut y), |mut lane, (x, y)| {
+        clique.group((&x, &mut y), |lane, (x, y)| {
             let (left, right) = (lane.ring(-1), lane.ring(1));
             lane.send(x, right)?;
             lane.recv(y, left)

@@ -8,7 +8,7 @@ fn main() -> Result<()> {
     let mut y = clique.alloc::<f32>(8)?;
     let own = Host::any(0)?.zeros::<f32>(8)?;
     assert_eq!(own.len(), 8);
-    clique.group((&x, &mut y), |mut lane, (x, y)| {
+    clique.group((&x, &mut y), |lane, (x, y)| {
         let peer = lane.ring(1);
         assert_eq!(x.len(), 8);
         lane.send(own.slice(0..8), peer)?;

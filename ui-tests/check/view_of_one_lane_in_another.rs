@@ -7,7 +7,7 @@ fn main() -> Result<()> {
     let x = clique.alloc::<f32>(8)?;
     let mut y = clique.alloc::<f32>(8)?;
     let mut kept = None;
-    clique.group((&x, &mut y), |mut lane, (x, y)| {
+    clique.group((&x, &mut y), |lane, (x, y)| {
         let peer = lane.ring(1);
         let x = match kept {
             Some(first) => first,

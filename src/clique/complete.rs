@@ -1,0 +1,66 @@
+//! Whether what the lanes recorded comes to its end by itself: the one thread that could call what is
+//! missing waits in the group, where a first operation of NCCL's blocks.
+
+use crate::Result;
+use crate::backend::{Backend, Half, Op};
+use crate::error::{Call, Error, LanesDiffer, Site};
+use crate::group::Part;
+
+/// Refuses collectives that differ between ranks, and halves of transfers.
+pub(super) fn complete<B: Backend>(parts: &[Part<'_, B>], site: Site) -> Result<()> {
+    let differ = |what: String| Err(Error::LanesDiffer(Box::new(LanesDiffer { what, site })));
+    // What is refused has no calls to compare; its own reason is told.
+    if parts.iter().any(Part::is_refused) {
+        return Ok(());
+    }
+    let say = |rank: usize, call: Option<&Call>| match call {
+        Some(call) => format!("rank {rank} records {call}"),
+        None => format!("rank {rank} records nothing to match it"),
+    };
+    let Some(first) = parts.first() else { return Ok(()) };
+    for (rank, part) in parts.iter().enumerate().skip(1) {
+        let (mut own, mut others) = (collectives(first), collectives(part));
+        loop {
+            match (own.next(), others.next()) {
+                (None, None) => break,
+                (Some(one), Some(other)) if one.matches(&other) => {}
+                (one, other) => {
+                    let (one, other) = (say(0, one.as_ref()), say(rank, other.as_ref()));
+                    return differ(format!("{one}, {other}"));
+                }
+            }
+        }
+    }
+    for (from, sender) in parts.iter().enumerate() {
+        for (to, receiver) in parts.iter().enumerate() {
+            let (mut sends, mut recvs) =
+                (halves(sender, Half::SendTo, to), halves(receiver, Half::RecvFrom, from));
+            loop {
+                match (sends.next(), recvs.next()) {
+                    (None, None) => break,
+                    (Some(send), Some(recv))
+                        if (send.count, send.dtype) == (recv.count, recv.dtype) => {}
+                    (send, recv) => {
+                        let (send, recv) = (say(from, send.as_ref()), say(to, recv.as_ref()));
+                        return differ(format!("{send}, {recv}"));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn collectives<B: Backend>(part: &Part<'_, B>) -> impl Iterator<Item = Call> {
+    part.ops().iter().filter_map(|op| match op {
+        Op::Collective(collective) => Some(collective.call),
+        _ => None,
+    })
+}
+
+fn halves<B: Backend>(part: &Part<'_, B>, half: Half, peer: usize) -> impl Iterator<Item = Call> {
+    part.ops().iter().filter_map(move |op| match op {
+        Op::Transfer(it) if it.half == half && it.peer.index() == peer => Some(it.call),
+        _ => None,
+    })
+}

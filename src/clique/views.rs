@@ -1,0 +1,113 @@
+//! What a lane is handed of a window or an operator: the same, in the lane's own world.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::OfLane;
+use crate::backend::Reduction;
+use crate::communicator::Resources;
+use crate::{
+    AsRank, Device, DeviceFamily, Element, Numeric, PreMulSum, ReduceOp, Result, Slice, Window,
+    WindowKind, WindowPlace, WindowSlice, World,
+};
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// One rank's window, as its lane is handed it: what `&PerRank<Window<..>>` gives.
+pub struct LaneWindow<'e, 'id, T, W: World, K> {
+    window: &'e Window<T, W, K>,
+    lane: PhantomData<OfLane<'id, W>>,
+}
+
+impl<'e, 'id, T: Element, W: World, K: WindowKind> LaneWindow<'e, 'id, T, W, K>
+where
+    W::Device: DeviceFamily,
+{
+    pub(super) fn new(window: &'e Window<T, W, K>) -> Self {
+        Self { window, lane: PhantomData }
+    }
+
+    /// How many elements this rank's part has.
+    pub fn len(&self) -> usize {
+        self.window.len()
+    }
+
+    /// Whether this rank's part has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.window.is_empty()
+    }
+
+    /// How many elements `rank`'s part has; see [`Window::len_at`].
+    pub fn len_at(&self, rank: impl AsRank) -> usize {
+        self.window.len_at(rank)
+    }
+
+    /// A view of `range` of this rank's part; see [`Window::slice`].
+    #[track_caller]
+    pub fn slice(&self, range: Range<usize>) -> WindowSlice<'e, T, OfLane<'id, W>, K> {
+        self.window.slice(range).named()
+    }
+
+    /// The place `offset` elements into the window: where a put goes; see [`Window::at`].
+    pub fn at(&self, offset: usize) -> WindowPlace<'e, T, OfLane<'id, W>, K> {
+        self.window.at(offset).named()
+    }
+
+    /// A shared view of this rank's part.
+    pub fn local(&self) -> Slice<'e, T, <W::Device as DeviceFamily>::Scoped<'id>> {
+        self.window.local().on()
+    }
+}
+
+impl<T, W: World, K> Clone for LaneWindow<'_, '_, T, W, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, W: World, K> Copy for LaneWindow<'_, '_, T, W, K> {}
+
+impl<T: Element, W: World, K: WindowKind> fmt::Debug for LaneWindow<'_, '_, T, W, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.window, f)
+    }
+}
+
+/// One rank's operator, as its lane is handed it: what `&PerRank<PreMulSum<..>>` gives.
+pub struct LaneOp<'e, 'id, T, W: World> {
+    op: &'e PreMulSum<T, W>,
+    lane: PhantomData<OfLane<'id, W>>,
+}
+
+impl<'e, T, W: World> LaneOp<'e, '_, T, W> {
+    pub(super) fn new(op: &'e PreMulSum<T, W>) -> Self {
+        Self { op, lane: PhantomData }
+    }
+}
+
+impl<T, W: World> Clone for LaneOp<'_, '_, T, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, W: World> Copy for LaneOp<'_, '_, T, W> {}
+
+impl<T, W: World> crate::reduce::sealed::Sealed for LaneOp<'_, '_, T, W> {}
+
+#[diagnostic::do_not_recommend]
+impl<'id, T: Numeric, W: World> ReduceOp<T, OfLane<'id, W>> for LaneOp<'_, 'id, T, W>
+where
+    W::Device: DeviceFamily,
+{
+    fn resolve(&self, resources: &Resources<Back<W>>) -> Result<Reduction<Back<W>>> {
+        self.op.resolve(resources)
+    }
+}
+
+impl<T: Numeric, W: World> fmt::Debug for LaneOp<'_, '_, T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.op, f)
+    }
+}
