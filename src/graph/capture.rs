@@ -83,8 +83,7 @@ impl<W: World> Capture<'_, W> {
         &'e mut self,
         record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let On { core, stream, device } = self.on;
-        group::run(On { core, stream, device }, record, Site::caller())
+        group::run(self.on, record, Site::caller())
     }
 
     /// Not in a capture: it waits on the host.
@@ -205,7 +204,7 @@ impl<W: World> Live<W> {
         let raw = self.stream.core.raw().clone();
         let stream = Stream::recording(&self.device, raw);
         core.tape.replace(Some(Tape::new()));
-        let on = On { core, stream: &stream.core, device: &self.device };
+        let on = On::new(core, &stream.core);
         let recorded = {
             let _capturing = Capturing::enter();
             unwind::catch(|| record(&mut Capture { on, stream: &stream }))

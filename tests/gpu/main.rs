@@ -16,6 +16,7 @@ mod adopt;
 mod basics;
 #[path = "../raw/call.rs"]
 mod call;
+mod cliques;
 mod collectives;
 mod common;
 mod convert;
@@ -88,6 +89,9 @@ const TESTS: &[Test] = tests! {
     errors::a_refusal_is_told: 2, 60;
     errors::a_refusal_of_all_harms_nothing: 1, 60;
     errors::scaling_8_bits_on_one_rank: 1, 60;
+    cliques::everything_that_groups_do: 1, 60;
+    cliques::windows_of_a_clique: 1, 60;
+    cliques::a_clique_is_split: 1, 60;
     groups::uneven_in_every_form: 1, 60;
     groups::rooted_and_slots: 1, 60;
     groups::several_communicators: 1, 60;

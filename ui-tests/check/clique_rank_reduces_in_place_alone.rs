@@ -5,6 +5,6 @@ use typed_nccl::{Clique, Host, Result, Sum};
 fn main() -> Result<()> {
     let mut clique = Clique::init(Host::open_each(&[0, 1])?)?;
     let mut x = clique.alloc::<f32>(8)?;
-    clique.group(&mut x, |lane, mut x| lane.all_reduce_in_place(&mut x, Sum))?;
+    clique.each(&mut x, |lane, mut x| lane.all_reduce_in_place(&mut x, Sum))?;
     clique.finish()
 }
