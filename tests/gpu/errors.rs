@@ -215,7 +215,10 @@ pub(crate) fn memory_that_differs() -> Result<()> {
             _ => comm.all_reduce_in_place(&mut plain, Sum),
         };
         let error = called.and_then(|()| comm.sync(comm.stream())).expect_err("they differ");
-        says(&error, &["the memory of collective #1", "both sides in windows", "neither in a window"]);
+        says(
+            &error,
+            &["the memory of collective #1", "both sides in windows", "neither in a window"],
+        );
         Ok::<_, Error>(())
     })?;
     soon(started);
