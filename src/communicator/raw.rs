@@ -121,9 +121,9 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
     fn give_away(&mut self, site: Site) -> Result<ncclComm_t> {
         const OPERATION: Topic = "into_raw";
 
+        self.core.health.check()?;
         if let Finish::Not = self.finish.get() {
             let core = &self.core;
-            core.health.check()?;
             core.may_wait(OPERATION, site)?;
             let report = self.idle(Instant::now(), site)?;
             report.into_iter().for_each(|report| core.health.pend(report));
