@@ -7,7 +7,7 @@
 use std::ptr;
 
 /// From how many bytes of results on; where the library is debugged, so few that its tests come here.
-pub(super) const LARGE: usize = if cfg!(debug_assertions) { 64 << 10 } else { 8 << 20 };
+pub(super) const LARGE: usize = if cfg!(debug_assertions) { 64 << 10 } else { 12 << 20 };
 
 /// Copies `bytes` bytes past the cache; [`fence`] comes before anybody reads them.
 ///
