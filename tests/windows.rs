@@ -315,6 +315,137 @@ fn the_ranks_choose_one_kind_of_transfers() -> Result<()> {
 
 tag!(Child);
 
+/// With the communicator, and with those that go on from it.
+#[test]
+fn signals_before_the_first_window() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let (seat, device) = place.into_parts();
+        let config = CommConfig::builder().early_signals(true).build();
+        let comm = Communicator::builder().seat(seat).device(device).config(config.clone()).build();
+        let mut comm = comm.connect()?;
+        let peer = comm.ring(1);
+        for _ in 0..3 {
+            comm.signal(peer)?;
+            comm.wait_signal(peer)?;
+        }
+        let mut child = comm.split_with::<Child>(0, 0, config)?;
+        child.signal(child.ring(1))?;
+        let _window = child.window::<u8>(1)?;
+        child.wait_signal(child.ring(1))?;
+        let plain = comm.split_with::<Tensor>(0, 0, CommConfig::default())?;
+        assert!(matches!(plain.signal(plain.ring(1)), Err(Error::NoWindow(_))));
+        drop(plain);
+        child.finish()?;
+        comm.finish()
+    })
+}
+
+tag!(Tensor, Data);
+
+/// Two of each: the tensor-parallel neighbour and the data-parallel one put into one memory.
+#[test]
+fn one_memory_in_windows_of_two_communicators() -> Result<()> {
+    for case in 0..4 {
+        spmd::<Host>(4, |place| {
+            let mut comm = place.init()?;
+            let rank = comm.rank().index() as u32;
+            let mut tensor = comm.split::<Tensor>(rank / 2, 0)?;
+            let mut data = comm.split::<Data>(rank % 2, 0)?;
+            let mut grads = data.window::<u32>(64)?;
+            let shared = grads.also_in(&mut tensor)?;
+            assert_eq!((shared.len(), shared.len_at(0)), (64, 64));
+            let (near, far) = (tensor.ring(1), data.ring(1));
+            for turn in 0..20_u32 {
+                let value = |rank: u32| [100 * turn + rank; 8];
+                grads.slice_mut(0..8).copy_from(&value(rank))?;
+                tensor.put_signal(shared.of(&grads)?.slice(0..8), near, shared.at(16))?;
+                data.put_signal(grads.slice(0..8), far, grads.at(32))?;
+                tensor.wait_signal(near)?;
+                data.wait_signal(far)?;
+                let found = grads.to_vec()?;
+                assert_eq!(found[16..24], value(rank ^ 1));
+                assert_eq!(found[32..40], value(rank ^ 2));
+                tensor.barrier()?;
+                data.barrier()?;
+            }
+            // An operand of both, by the one window.
+            grads.copy_from(&[1; 64])?;
+            tensor.all_reduce_in_place(&mut grads, Sum)?;
+            data.all_reduce_in_place(&mut grads, Sum)?;
+            assert_eq!(grads.to_vec()?, [4; 64]);
+            // In whatever order they end.
+            match case {
+                0 => {
+                    tensor.close_shared(shared)?;
+                    assert_eq!(data.close(grads)?.to_vec()?, [4; 64]);
+                }
+                1 => {
+                    let buffer = data.close(grads)?;
+                    let own = tensor.window::<u32>(8)?;
+                    tensor.put_signal(&own, near, shared.at(56))?;
+                    tensor.wait_signal(near)?;
+                    assert_eq!(buffer.to_vec()?[48..], [[4; 8], [0; 8]].concat());
+                    tensor.close_shared(shared)?;
+                }
+                2 => {
+                    drop(shared);
+                    data.close(grads).map(drop)?;
+                }
+                _ => {
+                    drop(grads);
+                    data.finish()?;
+                    tensor.close_shared(shared)?;
+                    tensor.finish()?;
+                    return comm.finish();
+                }
+            }
+            tensor.finish()?;
+            data.finish()?;
+            comm.finish()
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn memory_is_in_one_window_of_a_communicator() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut other = comm.split::<Tensor>(0, 0)?;
+        let (mut first, second) = (comm.window::<u32>(8)?, comm.window::<u32>(8)?);
+        let error = first.also_in(&mut comm).expect_err("it is in one");
+        assert!(matches!(error, Error::BadWindow(_)), "{error}");
+        says(&error, &["in a window of World", "already (at tests/windows.rs:"]);
+        let shared = first.also_in(&mut other)?;
+        let error = first.also_in_as(&mut other, LocalOnly).expect_err("it is in one");
+        says(&error, &["in a window of Tensor"]);
+        let error = shared.of(&second).map(drop).expect_err("other memory");
+        says(&error, &["the window has other memory than what was registered with Tensor"]);
+        // Lengths that differ are as with any window.
+        let mine = comm.window_uneven::<u32>(4 + comm.rank().index())?;
+        let uneven = mine.also_in(&mut other)?;
+        assert_eq!([uneven.len_at(0), uneven.len_at(1)], [4, 5]);
+        // Who has the one communicator's window may be another thread than who has the other's.
+        std::thread::scope(|scope| {
+            let peer = other.ring(1);
+            let waits = scope.spawn(move || {
+                for _ in 0..200 {
+                    other.signal(peer)?;
+                    other.wait_signal(peer)?;
+                }
+                other.close_shared(shared)?;
+                other.finish()
+            });
+            for _ in 0..200 {
+                comm.all_reduce_in_place(&mut first, Sum)?;
+            }
+            first.to_vec()?;
+            waits.join().expect("no panic")
+        })?;
+        comm.finish()
+    })
+}
+
 /// A struct that owns a communicator and its windows.
 struct Halo<D: Device> {
     comm: Communicator<D>,

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Allocation, Backend, Lifecycle, WindowId};
+use crate::window::{Endpoint, EndpointOf, TeamOf};
 use crate::{Rank, Result, Team};
 
 /// Windows: memory that peers write.
@@ -41,6 +42,38 @@ pub unsafe trait Windows: Lifecycle {
 
     /// The address through which all parts of a window are written, if there is one.
     fn multimem_address(comm: &Self::Comm, id: WindowId) -> Option<*mut u8>;
+
+    /// NCCL's handle of a window, for kernels, if there is one.
+    fn handle(comm: &Self::Comm, id: WindowId) -> Option<*mut u8> {
+        let _ = (comm, id);
+        None
+    }
+
+    /// The address of a window in a multicast mapping that starts there, if there is one.
+    fn multimem_address_in(comm: &Self::Comm, id: WindowId, mapping: *mut u8) -> Option<*mut u8> {
+        let _ = (comm, id, mapping);
+        None
+    }
+
+    /// Where counted transfers reach a place, in bytes, of a window, if they do.
+    ///
+    /// # Errors
+    /// The backend reports one.
+    fn endpoint(
+        comm: &Self::Comm,
+        id: WindowId,
+        of: EndpointOf,
+        offset: usize,
+    ) -> Result<Option<Endpoint>> {
+        let _ = (comm, id, of, offset);
+        Ok(None)
+    }
+
+    /// The ranks of a team for kernels, if there is such a team.
+    fn team(comm: &Self::Comm, of: TeamOf, world: Team) -> Option<Team> {
+        let _ = (comm, of, world);
+        None
+    }
 
     /// The ranks whose windows have addresses here.
     fn lsa_team(comm: &Self::Comm, world: Team) -> Team;

@@ -44,7 +44,7 @@ pub(crate) struct Core<B: Backend> {
     pub(super) limits: Arc<Limits>,
     /// Who is told of its state.
     pub(super) changes: Changes,
-    /// There was a symmetric window: signals are set up.
+    /// There was a symmetric window, or it was made with them: signals are set up.
     pub(crate) has_signals: bool,
     /// What waits that were refused would have consumed.
     pub(super) unconsumed: Unconsumed,
@@ -71,7 +71,7 @@ impl<B: Backend> Core<B> {
         let (resources, rank) = (Resources::new(health.name()), health.rank());
         let generation = control.generation();
         let (comm, control) = (Some(comm), Some(control));
-        let (slots, has_signals) = (config.slots(), false);
+        let (slots, has_signals) = (config.slots(), config.has_signals());
         Self {
             comm,
             control,

@@ -207,7 +207,7 @@ impl<W: World> Live<W> {
             return Err(super::ended(&old));
         };
         core.go_on_as(Some(comm), control, fresh.core.health.clone());
-        core.has_signals = false;
+        core.has_signals = core.config.has_signals();
         core.note(&self.stream.core);
         self.finish.set(Finish::Not);
         old.is_replaced();

@@ -58,7 +58,7 @@ pub use config::{
     Network,
 };
 #[cfg(feature = "cuda")]
-pub(crate) use config::{Setting, Value};
+pub(crate) use config::{EARLY_SIGNALS, Setting, Value};
 pub use health::Health;
 pub use late::{Late, Standing, Stragglers};
 pub use ordered::Ordered;

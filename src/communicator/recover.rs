@@ -337,7 +337,7 @@ impl<B: Backend> Core<B> {
         let lens = |id| parts.iter().map(|part| len_at(part, id)).collect::<Option<Vec<usize>>>();
         let why = format!("ranks died while it was made or closed, so not all have it (at {site})");
         self.resources.lose_windows(|id| lens(id).is_some(), &why);
-        let mut has_signals = false;
+        let mut has_signals = self.config.has_signals();
         for window in self.resources.windows() {
             let (id, flags) = (window.id, window.flags);
             let (allocation, comm) = (&window.allocation, fresh.comm()?);

@@ -346,6 +346,14 @@ impl<B: Backend> Resources<B> {
         }
     }
 
+    /// Whether memory is in a window of this communicator.
+    pub(crate) fn has_window_of(&self, memory: &Arc<Allocation<B>>) -> bool {
+        self.slots.iter().any(|slot| match &slot.resource {
+            Resource::Window(window) => Arc::ptr_eq(&window.allocation, memory),
+            _ => false,
+        })
+    }
+
     /// Whether NCCL knows these bytes as registered with this communicator, and takes the same way for
     /// them as for all memory of which this is so.
     pub(crate) fn knows(&self, memory: &Arc<Allocation<B>>, bytes: &Range<usize>) -> bool {

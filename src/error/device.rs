@@ -162,7 +162,7 @@ impl fmt::Display for NoWindow {
         let Self { operation, site } = self;
         write!(
             f,
-            "{operation} (at {}): the communicator has no window yet, and its signals are set up with the first symmetric one; make it on all ranks with `comm.window(len)`; nothing was sent and the communicator is unharmed",
+            "{operation} (at {}): the communicator has no window yet, and its signals are set up with the first symmetric one; make it on all ranks with `comm.window(len)`, or the communicator with `CommConfig::builder().early_signals(true)`; nothing was sent and the communicator is unharmed",
             site
         )
     }

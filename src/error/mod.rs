@@ -67,7 +67,8 @@ pub use site::Site;
 pub use submission::{BadSubmission, SubmissionFault};
 pub use unawaited::{Surplus, Unawaited};
 pub use window::{
-    NoSuchSignal, NotRegistered, OutsideWindow, SelfTransfer, TooManySignals, WindowsDiffer,
+    BadWindow, NoSuchSignal, NotRegistered, OutsideWindow, SelfTransfer, TooManySignals,
+    WindowFault, WindowsDiffer,
 };
 
 /// How bad an error is.
@@ -186,6 +187,8 @@ errors! {
     NoSuchSignal(_) => Refusal,
     /// More signals to wait for than can be counted.
     TooManySignals(_) => Refusal,
+    /// A window's memory that a communicator cannot use as it is asked to.
+    BadWindow(_) => Refusal,
     /// A transfer of memory that its communicator's transfers do not take.
     NotRegistered(_) => Refusal,
     /// A transfer of a rank with itself whose other half is not in the same group.

@@ -174,3 +174,40 @@ impl fmt::Display for NotRegistered {
         )
     }
 }
+
+/// A window's memory that a communicator cannot use as it is asked to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadWindow {
+    /// The communicator's name.
+    pub name: &'static str,
+    /// What is wrong.
+    pub fault: WindowFault,
+    /// Where.
+    pub site: Site,
+}
+
+/// What is wrong with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum WindowFault {
+    /// It is in a window of the communicator already.
+    RegisteredTwice,
+    /// It is not the memory that was registered.
+    OtherMemory,
+}
+
+impl fmt::Display for BadWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, fault, site } = self;
+        match fault {
+            WindowFault::RegisteredTwice => write!(
+                f,
+                "also_in: the memory is in a window of {name} already (at {site}): NCCL could not tell which of the two is meant; use that one, or another communicator"
+            ),
+            WindowFault::OtherMemory => write!(
+                f,
+                "of: the window has other memory than what was registered with {name} (at {site}); give the one that `also_in` was called on"
+            ),
+        }
+    }
+}

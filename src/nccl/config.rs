@@ -8,9 +8,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use nccl_sys::{Layout, ncclConfig_t};
 use typed_nccl_plan::releases::{SEVERAL_SIGNALS, ZERO_CTAS};
 
-use super::api::Nccl;
+use super::api::{Nccl, unsupported};
 use crate::Result;
-use crate::communicator::{CommConfig, Setting, Value};
+use crate::communicator::{CommConfig, EARLY_SIGNALS, Setting, Value};
+use crate::error::{Error, Unsupported};
 
 /// Whether the loaded NCCL has what a configuration asks for: it drops without a word what it does not
 /// know.
@@ -25,10 +26,21 @@ pub(super) fn offers(nccl: &Nccl, config: &CommConfig) -> Result<()> {
     if config.ctas.is_zero() {
         nccl.needs("`CtaPolicy::Zero`", ZERO_CTAS)?;
     }
-    config
-        .settings()
-        .iter()
-        .try_for_each(|setting| has::<ncclConfig_t>(nccl, setting.field, &setting.name()))
+    if config.early_signals {
+        let missing = |missing| unsupported("signals before the first window", missing);
+        nccl.api.ncclSignal().map_err(missing)?;
+        if std::env::var_os("NCCL_RMA_EAGER_INIT").is_some_and(|value| value == "0") {
+            return Err(Error::Unsupported(Box::new(Unsupported {
+                what: "`CommConfig::early_signals`".to_owned(),
+                needs: "NCCL to set up signals when a communicator is made".to_owned(),
+                found: "NCCL_RMA_EAGER_INIT=0 is set: unset it".to_owned(),
+            })));
+        }
+    }
+    let settings = config.settings();
+    // Where that is no field, connecting sets them up.
+    let mut fields = settings.iter().filter(|setting| setting.field != EARLY_SIGNALS);
+    fields.try_for_each(|setting| has::<ncclConfig_t>(nccl, setting.field, &setting.name()))
 }
 
 /// Whether the loaded release knows a field.

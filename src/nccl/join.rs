@@ -7,6 +7,7 @@ use nccl_sys::{NCCL_COMM_NULL, ncclComm_t};
 use super::api::{Nccl, unsupported};
 use super::comm::Comm;
 use super::config;
+use super::early::supports_signals;
 use super::exit;
 use super::family::{self, Family};
 use super::making::{Made, Making, Wanted, number};
@@ -71,7 +72,12 @@ impl Joining {
         let (Some(rest), Some(handle)) = (self.rest.take(), made.and_then(Made::take)) else {
             return Ok(None);
         };
-        Ok(Some(Comm::new(handle, rest)))
+        let early = rest.join.config.has_signals();
+        let comm = Comm::new(handle, rest);
+        if early {
+            comm.one_sided.set(Some(supports_signals(comm.nccl, comm.handle)?));
+        }
+        Ok(Some(comm))
     }
 }
 

@@ -10,6 +10,7 @@ use nccl_sys::{ncclComm_t, ncclConfig_t, ncclResult_t};
 use super::api::Nccl;
 use super::config;
 use super::connect::connect;
+use super::early::set_up_signals;
 use super::exit;
 use super::handle::Handle;
 use super::shared::Shared;
@@ -158,6 +159,9 @@ impl Wanted {
     pub(super) fn connected(&self, made: Made) -> Result<Made> {
         if let Some(handle) = &made.0 {
             connect(self.nccl, self.gpu, handle.raw, self.size, self.deadline)?;
+            if self.config.has_signals() {
+                set_up_signals(self.nccl, self.gpu, handle)?;
+            }
         }
         Ok(made)
     }

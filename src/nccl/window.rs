@@ -7,16 +7,19 @@ use std::sync::Arc;
 
 use nccl_sys::{
     NCCL_WIN_CFT_COUNTED, NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_GIN_ONLY, NCCL_WIN_STRICT_ORDERING,
-    ncclCommProperties_t, ncclWaitSignalDesc_t, ncclWindow_t,
+    ncclMultimemHandle_t, ncclWindow_t,
 };
 use typed_nccl_plan::releases;
 
 use super::api::unsupported;
 use super::comm::Comm;
+use super::early::{first_signal, is_first_collective, supports_signals};
+use super::kernels;
 use crate::backend::{Allocation, WindowId, Windows};
 use crate::communicator::Transfers;
 use crate::cuda::{Block, CudaBackend};
 use crate::error::{Error, Unsupported};
+use crate::window::{Endpoint, EndpointOf, TeamOf};
 use crate::{Rank, Result, Team};
 
 /// A window that is registered.
@@ -173,10 +176,36 @@ unsafe impl Windows for CudaBackend {
         };
         let _ = comm.gpu.bind();
         // SAFETY: the communicator is alive.
-        let team = unsafe { find(comm.handle) };
-        let number = |n: i32| usize::try_from(n).unwrap_or(0);
-        let (rank, size, stride) = (number(team.rank), number(team.nRanks), number(team.stride));
-        Team { rank, size, first: world.rank.saturating_sub(rank * stride), stride, ..world }
+        kernels::team(unsafe { find(comm.handle) }, world)
+    }
+
+    fn team(comm: &Comm, of: TeamOf, world: Team) -> Option<Team> {
+        comm.team(of, world)
+    }
+
+    fn handle(comm: &Comm, id: WindowId) -> Option<*mut u8> {
+        comm.window(id).ok().map(ncclWindow_t::cast)
+    }
+
+    fn endpoint(
+        comm: &Comm,
+        id: WindowId,
+        of: EndpointOf,
+        offset: usize,
+    ) -> Result<Option<Endpoint>> {
+        comm.endpoint(id, of, offset)
+    }
+
+    fn multimem_address_in(comm: &Comm, id: WindowId, mapping: *mut u8) -> Option<*mut u8> {
+        let window = comm.window(id).ok()?;
+        let find = comm.nccl.api.ncclGetMultimemDevicePointer().ok()?;
+        let mapping = ncclMultimemHandle_t { mcBasePtr: mapping.cast() };
+        let mut address: *mut c_void = ptr::null_mut();
+        comm.gpu.bind().ok()?;
+        // SAFETY: as in `peer_address`; NCCL counts from the mapping's address and does not look there.
+        let result = unsafe { find(window, 0, mapping, &raw mut address) };
+        comm.nccl.check("ncclGetMultimemDevicePointer", None, result).ok()?;
+        (!address.is_null()).then_some(address.cast())
     }
 
     fn register_buffer(
@@ -245,9 +274,11 @@ impl Comm {
     /// Sets up one-sided operations, where the communicator has them; whether it has. A rank that fails
     /// here leaves the others waiting for it.
     fn set_up_one_sided(&self) -> Result<bool> {
-        let supported = self.config.slots().context > 0 && self.supports_one_sided()?;
-        if supported {
-            self.warm_up()?;
+        let supported =
+            self.config.slots().context > 0 && supports_signals(self.nccl, self.handle)?;
+        if supported && is_first_collective(self.nccl) {
+            let own = i32::try_from(self.shared.rank).unwrap_or(0);
+            self.inside(|| first_signal(self.nccl, self.gpu, self.handle, own))?;
         }
         Ok(supported)
     }
@@ -275,45 +306,5 @@ impl Comm {
         };
         (is_one_host || self.shared.family.is_here())
             && !["NCCL_LEGACY_CUDA_REGISTER", "NCCL_SHM_DISABLE"].into_iter().any(is_set)
-    }
-
-    /// Whether the communicator has one-sided operations.
-    fn supports_one_sided(&self) -> Result<bool> {
-        let (Ok(_), Ok(query)) =
-            (self.nccl.api.ncclPutSignal(), self.nccl.api.ncclCommQueryProperties())
-        else {
-            return Ok(false);
-        };
-        // A library refuses a struct that is newer than itself.
-        let Some(mut properties) = ncclCommProperties_t::for_library(self.nccl.api.version())
-        else {
-            return Ok(false);
-        };
-        // SAFETY: `properties` is whole and says how long it is.
-        let result = unsafe { query(self.handle, &raw mut properties) };
-        self.check("ncclCommQueryProperties", result)?;
-        Ok(properties.hostRmaSupport)
-    }
-
-    /// On older releases the first one-sided call of a communicator is secretly collective: every rank
-    /// makes it here, where all of them are.
-    fn warm_up(&self) -> Result<()> {
-        if self.nccl.at_least(releases::WINDOWS_SET_UP_SIGNALS) {
-            return Ok(());
-        }
-        let missing = |missing| unsupported("one-sided operations", missing);
-        let signal = self.nccl.api.ncclSignal().map_err(missing)?;
-        let wait = self.nccl.api.ncclWaitSignal().map_err(missing)?;
-        let own = i32::try_from(self.shared.rank).unwrap_or(0);
-        let first = |stream| {
-            // SAFETY: communicator and stream are alive; no memory is named.
-            let signalled = unsafe { signal(own, 0, 0, 0, self.handle, stream) };
-            self.check("ncclSignal", signalled)?;
-            let mut description = ncclWaitSignalDesc_t { opCnt: 1, peer: own, sigIdx: 0, ctx: 0 };
-            // SAFETY: one description, which NCCL copies.
-            let waited = unsafe { wait(1, &raw mut description, self.handle, stream) };
-            self.check("ncclWaitSignal", waited)
-        };
-        self.inside(|| self.gpu.now_with(first))
     }
 }

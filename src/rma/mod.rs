@@ -296,10 +296,12 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// Raises a signal at `peer`, after all earlier puts to it. The host does not wait. Signals are set
-    /// up with the first symmetric window of the communicator. NCCL: `ncclSignal`, 2.29.
+    /// up with the first symmetric window of the communicator, or when it is made
+    /// ([`early_signals`](crate::CommConfig::early_signals)). NCCL: `ncclSignal`, 2.29.
     ///
     /// # Errors
-    /// Refusals: [`Error::NoWindow`]: there was no symmetric window yet; a rank that the communicator does not have; a poisoned communicator.
+    /// Refusals: [`Error::NoWindow`]: there was no symmetric window yet, nor
+    /// [`early_signals`](crate::CommConfig::early_signals); a rank that the communicator does not have; a poisoned communicator.
     #[track_caller]
     pub fn signal(&self, peer: impl AsRank) -> Result<()>
     where
@@ -325,7 +327,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// host does not wait. NCCL: `ncclWaitSignal`, 2.29.
     ///
     /// # Errors
-    /// Refusals: [`Error::NoWindow`]: there was no symmetric window yet; a rank that the communicator does not have; a poisoned communicator.
+    /// Refusals: [`Error::NoWindow`]: there was no symmetric window yet, nor
+    /// [`early_signals`](crate::CommConfig::early_signals); a rank that the communicator does not have; a poisoned communicator.
     #[track_caller]
     pub fn wait_signal(&self, peer: impl AsRank) -> Result<()>
     where

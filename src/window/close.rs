@@ -60,7 +60,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-fn close<W: World, T: Element, K: WindowKind>(
+pub(super) fn close<W: World, T: Element, K: WindowKind>(
     live: &mut Live<W>,
     window: &Window<T, W, K>,
     site: Site,

@@ -8,12 +8,16 @@
 //! Not in the types: lengths and offsets, which are checked in full, on both sides, before anything
 //! is sent; and which of two communicators of one name made it, which is a stamp.
 
+mod also;
 mod close;
+mod kernels;
 mod kind;
 mod query;
 mod register;
 mod view;
 
+pub use also::SharedWindow;
+pub use kernels::{Endpoint, EndpointOf, TeamOf};
 pub use kind::{
     CftCounted, GinOnly, LocalOnly, LsaPointers, RmaSource, RmaTarget, Symmetric, SymmetricStrict,
     WindowKind,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Lens, Symmetric, Window, WindowKind};
-use crate::backend::Windows;
+use crate::backend::{Backend, Windows};
 use crate::communicator::{CanEnqueue, Live, Registered, SharedLens, State, ended};
 use crate::error::{Error, Failed, OtherDevice, Site, WindowsDiffer};
+use crate::memory::Allocation;
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory, World, wait};
 
 /// What each rank says of its part.
@@ -125,8 +126,9 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let (live, len) = (S::live_mut(&mut self.body), buffer.len());
-        register(live, Some(buffer), len, uneven, Ok(()), site)
+        let (allocation, len) = (Some(buffer.allocation()), buffer.len());
+        let memory = Memory { allocation, len, uneven };
+        register(S::live_mut(&mut self.body), memory, Ok(()), site)
     }
 
     #[track_caller]
@@ -136,19 +138,29 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let live = S::live_mut(&mut self.body);
         // A rank without memory still says so: the others wait for its part.
-        let (buffer, outcome) = match live.device.nccl_zeros(len) {
+        let (buffer, outcome) = match live.device.nccl_zeros::<T>(len) {
             Ok(buffer) => (Some(buffer), Ok(())),
             Err(error) => (None, Err(error)),
         };
-        register(live, buffer.as_ref(), len, uneven, outcome, site)
+        let allocation = buffer.as_ref().map(Buffer::allocation);
+        register(live, Memory { allocation, len, uneven }, outcome, site)
     }
 }
 
-fn register<W: World, T: Element, M, K: WindowKind>(
+/// What a rank registers.
+pub(super) struct Memory<'m, B: Backend> {
+    /// None where it could not be had.
+    pub(super) allocation: Option<&'m Arc<Allocation<B>>>,
+    /// In elements.
+    pub(super) len: usize,
+    /// Whether the ranks' lengths may differ.
+    pub(super) uneven: bool,
+}
+
+/// Registers memory on all ranks, if all of them can: `outcome` says whether this one can.
+pub(super) fn register<W: World, T: Element, K: WindowKind>(
     live: &mut Live<W>,
-    buffer: Option<&Buffer<T, W::Device, M>>,
-    len: usize,
-    uneven: bool,
+    Memory { allocation, len, uneven }: Memory<'_, <W::Device as Device>::Backend>,
     outcome: Result<()>,
     site: Site,
 ) -> Result<Window<T, W, K>> {
@@ -159,15 +171,14 @@ fn register<W: World, T: Element, M, K: WindowKind>(
     let ready = outcome.and_then(|()| {
         live.stream.core.idle(core.within(), "register_window", site)?;
         core.drained("register_window", site)?;
-        buffer.map_or(Ok(()), |buffer| {
-            let (found, needed, kind) =
-                (buffer.allocation().ordinal(), core.ordinal, W::Device::KIND);
+        allocation.map_or(Ok(()), |allocation| {
+            let (found, needed, kind) = (allocation.ordinal(), core.ordinal, W::Device::KIND);
             if found != needed {
                 let (operation, what) = ("register_window", "memory");
                 let other = OtherDevice { operation, what, kind, found, needed, site };
                 return Err(Error::OtherDevice(Box::new(other)));
             }
-            let uses = buffer.allocation().order.points(true)?;
+            let uses = allocation.order.points(true)?;
             wait::until(&uses, Some(core.within()), "register_window", site)
         })
     });
@@ -193,8 +204,7 @@ fn register<W: World, T: Element, M, K: WindowKind>(
         let differ = WindowsDiffer { name, closing: false, parts: essences, site };
         return Err(Error::WindowsDiffer(Box::new(differ)));
     }
-    let Some(buffer) = buffer else { return Err(ended(&core.health)) };
-    let allocation = buffer.allocation().clone();
+    let Some(allocation) = allocation.cloned() else { return Err(ended(&core.health)) };
     let id = core.control()?.number(ticket);
     allocation.order.set_in_window(true);
     let handle = <<W::Device as Device>::Backend as Windows>::register(

@@ -35,11 +35,12 @@ fn all() -> CommConfig {
         .counted_transfers(CountedTransfers::WhereThere)
         .graphs(GraphUse::One(CaptureOrder::Free))
         .launch_order(LaunchOrder::Calls)
+        .early_signals(true)
         .build()
 }
 
 /// What NCCL gets of them.
-const ALL: [(&str, c_int); 16] = [
+const ALL: [(&str, c_int); 17] = [
     ("numRmaCtx", 2),
     ("numRmaSig", 4),
     ("minCTAs", 3),
@@ -56,10 +57,11 @@ const ALL: [(&str, c_int); 16] = [
     ("hostCftMode", 3),
     ("graphUsageMode", 1),
     ("launchOrderImplicit", 1),
+    ("rmaEagerInit", 1),
 ];
 
 /// What is ours: how long calls block, the label, and what a shrunk communicator shares.
-const OURS: [&str; 4] = ["blocking", "commName", "shrinkShare", "rmaEagerInit"];
+const OURS: [&str; 3] = ["blocking", "commName", "shrinkShare"];
 
 /// The integers that a call's configuration sets.
 fn set(call: &Call) -> Vec<(&'static str, c_int)> {

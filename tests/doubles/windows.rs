@@ -1,17 +1,21 @@
 //! Windows, puts, signals and waits; what older releases have of them.
 
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
 use std::sync::Barrier;
 
 use fake_cuda::Code;
 use fake_nccl::{Call, Value};
 use nccl_sys::Function::{
-    ncclCommAbort, ncclCommDeregister, ncclCommQueryProperties, ncclCommRegister,
-    ncclCommWindowDeregister, ncclCommWindowRegister, ncclPutSignal, ncclSignal, ncclWaitSignal,
+    ncclCommAbort, ncclCommDeregister, ncclCommInitRankConfig, ncclCommQueryProperties,
+    ncclCommRegister, ncclCommWindowDeregister, ncclCommWindowRegister, ncclGetCftDeviceLeInfo,
+    ncclGetMultimemDeviceLeInfo, ncclGetMultimemDevicePointer, ncclGetPeerDeviceLeInfo,
+    ncclPutSignal, ncclSignal, ncclWaitSignal,
 };
-use nccl_sys::ncclResult_t;
+use nccl_sys::{ncclConfig_t, ncclResult_t};
 use typed_nccl::{
-    AnyDevice, CommConfig, Communicator, Cuda, Error, GinOnly, LocalOnly, Place, Result, Signals,
-    Sum, SymmetricStrict,
+    AnyDevice, CftCounted, CommConfig, Communicator, Cuda, Error, GinOnly, LocalOnly, Place,
+    Result, Seat, Signals, Sum, SymmetricStrict, TeamOf, tag,
 };
 
 use crate::common::{
@@ -280,6 +284,48 @@ fn the_first_window_of_some_releases_sets_up_signals() {
     }
 }
 
+/// A field of the configuration from 2.31 on; before, connecting makes the first signal on every rank.
+#[test]
+fn signals_before_the_first_window() {
+    for (version, warm) in [("2.29.7", 1), ("2.30.7", 1), ("2.31.2", 0), ("2.32.3", 0)] {
+        on(release(version), || {
+            nccl().set_rma(true);
+            Cuda::spmd(2, |place| {
+                let (seat, device) = place.into_parts();
+                let config = CommConfig::builder().early_signals(true).build();
+                let comm = Communicator::builder().seat(seat).device(device);
+                let mut comm = comm.config(config.clone()).build().connect()?;
+                comm.barrier()?;
+                assert_eq!((count(ncclSignal), count(ncclWaitSignal)), (2 * warm, 2 * warm));
+                let made = calls(ncclCommInitRankConfig);
+                let eager =
+                    |call: &Call| call.field::<ncclConfig_t, c_int>("config", "rmaEagerInit");
+                assert!(made.iter().all(|call| eager(call) == 1));
+                comm.barrier()?;
+                comm.signal(comm.ring(1))?;
+                comm.wait_signal(comm.ring(1))?;
+                // The window sets up nothing more.
+                comm.barrier()?;
+                let before = count(ncclSignal);
+                comm.barrier()?;
+                let _window = comm.window::<f32>(8)?;
+                comm.barrier()?;
+                assert_eq!(count(ncclSignal), before);
+                comm.finish()
+            })
+            .map(drop)
+        });
+    }
+    on(release("2.28.9"), || {
+        let config = CommConfig::builder().early_signals(true).build();
+        let comm = Communicator::builder().seat(Seat::local(1).remove(0)).device(Cuda::any(0)?);
+        let outcome = comm.config(config).build().connect();
+        let needs = "signals before the first window (ncclSignal) needs NCCL 2.29.";
+        assert_error!(outcome, Unsupported, needs);
+        Ok(())
+    });
+}
+
 #[test]
 fn releases_without_one_sided_operations() {
     on(release("2.28.9"), || {
@@ -342,6 +388,119 @@ fn kinds_that_a_release_does_not_have() {
         assert_error!(outcome, Unsupported, "a window of this kind needs NCCL 2.32.3; 2.28.9");
         assert_eq!(count(ncclCommWindowRegister), 0);
         comm.finish()
+    });
+}
+
+/// What only kernels use: they are given handles.
+#[test]
+fn kernels_are_given_handles() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let buffer = |comm: &Communicator<Cuda<AnyDevice>>| comm.device().nccl_zeros::<f32>(64);
+        let gin = comm.register_window_as(buffer(&comm)?, GinOnly)?;
+        let counted = comm.register_window_as(buffer(&comm)?, CftCounted)?;
+        let plain = comm.window::<f32>(64)?;
+        assert_eq!(said(&calls(ncclCommWindowRegister), "winFlags"), [4, 8, 1]);
+        let handle = |found: Result<Option<NonNull<c_void>>>| {
+            Ok::<_, Error>(found?.expect("NCCL has one").addr().get())
+        };
+        let handles = [
+            handle(comm.window_handle(&gin))?,
+            handle(comm.window_handle(&counted))?,
+            handle(comm.window_handle(&plain))?,
+        ];
+
+        // The double has no endpoints.
+        assert_eq!(comm.endpoint_at(counted.at(3), 0)?, None);
+        let team = comm.team(TeamOf::Counted)?.expect("there is one");
+        assert_eq!((team.rank, team.size, team.first), (0, 1, 0));
+        assert_eq!(comm.endpoint_in(counted.at(4), team, 0)?, None);
+        assert_eq!(comm.multicast_endpoint(counted.at(5))?, None);
+        let [peer] = &calls(ncclGetPeerDeviceLeInfo)[..] else { panic!("one call") };
+        assert_eq!((peer.pointer("window"), peer.int("offset")), (handles[1], 12));
+        let [member] = &calls(ncclGetCftDeviceLeInfo)[..] else { panic!("one call") };
+        assert_eq!((member.int("offset"), member.int("peerCft")), (16, 0));
+        let [all] = &calls(ncclGetMultimemDeviceLeInfo)[..] else { panic!("one call") };
+        assert_eq!(all.int("offset"), 20);
+        let outcome = comm.endpoint_at(counted.at(65), 0);
+        assert_error!(outcome, BadRange, "the range 65..65 reaches past a buffer of 64");
+        assert_error!(comm.endpoint_at(counted.at(0), 1), NoSuchRank, "endpoint_at");
+        assert_error!(comm.endpoint_in(counted.at(0), team, 1), BadRange, "1..2");
+        for of in [TeamOf::Rail, TeamOf::CountedLsa, TeamOf::CountedMulticast] {
+            assert!(comm.team(of)?.is_some_and(|team| team.size == 1));
+        }
+        // Nor multicast.
+        assert_eq!(comm.multimem_ptr_in(&plain, NonNull::dangling())?, None);
+        assert_eq!(count(ncclGetMultimemDevicePointer), 1);
+
+        // A communicator's handles are its own.
+        let theirs = alone()?;
+        assert_error!(theirs.window_handle(&gin), WrongCommunicator, "a window of World#");
+        theirs.finish()?;
+        clear();
+        comm.close(plain)?;
+        comm.close(counted)?;
+        comm.close(gin)?;
+        let closed: Vec<_> =
+            calls(ncclCommWindowDeregister).iter().map(|call| call.pointer("win")).collect();
+        assert_eq!(closed, [handles[2], handles[1], handles[0]]);
+        comm.finish()
+    });
+    on(release("2.30.7"), || {
+        let mut comm = alone()?;
+        let window = comm.window::<f32>(64)?;
+        assert!(comm.window_handle(&window)?.is_some());
+        assert_eq!(comm.team(TeamOf::Counted)?, None);
+        assert!(comm.team(TeamOf::Rail)?.is_some());
+        let needs = "an endpoint of a window (ncclGetPeerDeviceLeInfo) needs NCCL 2.";
+        assert_error!(comm.endpoint_at(window.at(0), 0), Unsupported, needs);
+        comm.health()?;
+        comm.finish()
+    });
+}
+
+tag!(Also);
+
+/// Each communicator has a registration of its own, and keeps the memory for it.
+#[test]
+fn one_memory_in_windows_of_two_communicators() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        let mut comm = alone()?;
+        let mut other = comm.split::<Also>(0, 0)?;
+        let window = comm.window::<f64>(100)?;
+        let shared = window.also_in(&mut other)?;
+        let registered = calls(ncclCommWindowRegister);
+        let [first, second] = &registered[..] else { panic!("{registered:?}") };
+        assert_eq!(first.pointer("buff"), second.pointer("buff"));
+        assert_ne!(first.pointer("comm"), second.pointer("comm"));
+        let start = window.user_ptr().addr();
+        clear();
+        comm.put_signal(window.slice(0..10), 0, window.at(10))?;
+        other.put_signal(shared.of(&window)?.slice(20..30), 0, shared.at(30))?;
+        let puts = calls(ncclPutSignal);
+        let at = |put: &Call| (put.pointer("localbuff") - start, put.int("peerWinOffset"));
+        assert_eq!((at(&puts[0]), at(&puts[1])), ((0, 80), (160, 240)));
+        let [theirs, ours] = [&puts[1], &puts[0]].map(|put| put.pointer("peerWin"));
+        assert_ne!(ours, theirs);
+        comm.wait_signal(0)?;
+        other.wait_signal(0)?;
+
+        // The memory of the one that is closed stays the other's.
+        drop(comm.close(window)?);
+        let [closed] = &calls(ncclCommWindowDeregister)[..] else { panic!("one call") };
+        assert_eq!(closed.pointer("win"), ours);
+        let given = |comm: &Communicator<Cuda<AnyDevice>>| {
+            let buffer = comm.device().nccl_zeros::<f64>(100)?;
+            address(comm.stream(), &buffer)
+        };
+        assert_ne!(given(&comm)? as usize, start, "it is in a window still");
+        other.close_shared(shared)?;
+        assert_eq!(calls(ncclCommWindowDeregister)[1].pointer("win"), theirs);
+        other.finish()?;
+        comm.finish()?;
+        assert_eq!(nccl().live().windows, 0);
+        Ok(())
     });
 }
 

@@ -156,6 +156,9 @@ const TESTS: &[Test] = tests! {
     windows::registered_transfers: 2, 60;
     windows::any_memory_meets_any_other: 2, 60;
     windows::registrations_end_in_any_order: 2, 60;
+    windows::one_memory_in_windows_of_two_communicators: 2, 60;
+    windows::what_kernels_are_given: 2, 60;
+    windows::signals_before_the_first_window: 1, 60;
     windows::addresses_of_peers: 1, 60;
     windows::an_abort_while_a_peer_waits_for_a_signal: 2, 60;
     windows::a_refused_put_is_told_to_who_waits: 2, 40;

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    CommConfig, Communicator, Cuda, Error, LocalOnly, NcclVersion, Result, Signals, Sum, Transfers,
-    library, tag,
+    CommConfig, Communicator, Cuda, Error, LocalOnly, NcclVersion, Result, Signals, Sum, TeamOf,
+    Transfers, library, tag,
 };
 
 use crate::common::{connect, ranks, says, seconds, soon};
@@ -316,6 +316,97 @@ pub(crate) fn any_memory_meets_any_other() -> Result<()> {
                 assert_eq!(all[to].to_vec()?, sent, "turn {turn}");
             }
         }
+        comm.finish()
+    })
+    .map(drop)
+}
+
+/// A window's memory in a window of a child, too: both communicators' puts arrive, and they end in any order.
+pub(crate) fn one_memory_in_windows_of_two_communicators() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    for case in 0..3 {
+        Cuda::spmd(ranks()?, |place| {
+            let mut comm = connect(place, 30)?;
+            let mut other = comm.split::<Later>(0, 0)?;
+            let (rank, left, right) = (comm.rank().index() as u32, comm.ring(-1), comm.ring(1));
+            let mut window = comm.window::<u32>(4096)?;
+            let shared = window.also_in(&mut other)?;
+            for turn in 0..20_u32 {
+                let value = |rank: u32| vec![100 * turn + rank; 512];
+                window.slice_mut(0..512).copy_from(&value(rank))?;
+                comm.barrier()?;
+                comm.put_signal(window.slice(0..512), right, window.at(512))?;
+                other.put_signal(shared.of(&window)?.slice(0..512), left, shared.at(1024))?;
+                comm.wait_signal(left)?;
+                other.wait_signal(right)?;
+                let found = window.to_vec()?;
+                assert_eq!(found[512..1024], value(left.index() as u32));
+                assert_eq!(found[1024..1536], value(right.index() as u32));
+            }
+            comm.barrier()?;
+            window.copy_from(&vec![1; 4096])?;
+            other.all_reduce_in_place(&mut window, Sum)?;
+            assert_eq!(window.to_vec()?, vec![comm.size() as u32; 4096]);
+            match case {
+                0 => {
+                    other.close_shared(shared)?;
+                    comm.all_reduce_in_place(&mut window, Sum)?;
+                    comm.close(window)?;
+                }
+                1 => {
+                    let mut buffer = comm.close(window)?;
+                    other.all_reduce_in_place(&mut buffer, Sum)?;
+                    other.close_shared(shared)?;
+                }
+                _ => drop((shared, window)),
+            }
+            other.finish()?;
+            comm.finish()
+        })?;
+    }
+    Ok(())
+}
+
+pub(crate) fn signals_before_the_first_window() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    Cuda::spmd(ranks()?, |place| {
+        let (seat, device) = place.into_parts();
+        let config = CommConfig::builder().deadline(seconds(30)).early_signals(true).build();
+        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        let mut comm = comm.connect()?;
+        let (left, right) = (comm.ring(-1), comm.ring(1));
+        for _ in 0..10 {
+            comm.signal(right)?;
+            comm.wait_signal(left)?;
+        }
+        comm.sync(comm.stream())?;
+        // Those of a window are the same.
+        let mut window = comm.window::<u32>(64)?;
+        window.copy_from(&[comm.rank().index() as u32; 64])?;
+        comm.barrier()?;
+        comm.put_signal(window.slice(0..8), right, window.at(32))?;
+        comm.wait_signal(left)?;
+        assert_eq!(window.to_vec()?[32..40], [left.index() as u32; 8]);
+        comm.finish()
+    })
+    .map(drop)
+}
+
+/// Handles, teams and endpoints, as far as the machine has them.
+pub(crate) fn what_kernels_are_given() -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 30)?;
+        let window = comm.window::<f32>(1024)?;
+        assert!(comm.window_handle(&window)?.is_some());
+        for of in [TeamOf::Rail, TeamOf::Counted, TeamOf::CountedLsa, TeamOf::CountedMulticast] {
+            println!("{of:?}: {:?}", comm.team(of)?);
+        }
+        println!("{:?}", comm.endpoint_at(window.at(8), comm.ring(1)));
+        comm.close(window)?;
         comm.finish()
     })
     .map(drop)

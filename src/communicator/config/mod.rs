@@ -20,6 +20,9 @@ use crate::error::{Error, InitFailed};
 use crate::wait::DEFAULT_DEADLINE;
 use crate::{Rank, Result};
 
+/// NCCL's field for `early_signals`. Releases without it can do the same in another way.
+pub(crate) const EARLY_SIGNALS: &str = "rmaEagerInit";
+
 /// Options of a communicator; each has a default.
 ///
 /// Those that tune NCCL (`ctas` to `launch_order`) are checked on every device and have no effect on the host. A
@@ -52,13 +55,19 @@ pub struct CommConfig {
     /// x ranks x ranks are 2^26 at most. NCCL: `numRmaSig`, 2.31 for more than 1.
     #[builder(default = 1)]
     pub signals: u32,
+    /// Whether signals are set up when the communicator is made, not with its first symmetric window:
+    /// [`signal`](crate::Communicator::signal) and `wait_signal` then work without one. All ranks choose
+    /// the same. `false` unless set. NCCL: `rmaEagerInit`, 2.31; in 2.29 and 2.30 connecting makes the first
+    /// signal.
+    #[builder(default = false)]
+    pub early_signals: bool,
     /// Whether children that borrow this communicator (`split_shared`) use its resources: network
     /// connections, proxy threads, device memory. All ranks choose the same. `false` unless set. NCCL:
     /// `splitShare`, 2.18, which counts on the parent.
     #[builder(default = false)]
     pub split_share: bool,
     /// Which memory sends and receives may name. All ranks choose the same. [`Transfers::Any`] unless
-    /// set; a child has a choice of its own, given to `split_with`.
+    /// set.
     #[builder(default)]
     pub transfers: Transfers,
     /// How many thread blocks its kernels take. All ranks choose the same. NCCL's choice unless set. NCCL:
@@ -126,6 +135,11 @@ impl CommConfig {
         }
     }
 
+    /// Whether it has signals before its first symmetric window.
+    pub(crate) fn has_signals(&self) -> bool {
+        self.early_signals && self.slots().context > 0
+    }
+
     /// What it asks for that no release of NCCL takes; none if it is well.
     pub(crate) fn fault(&self) -> Option<String> {
         let peers = self.p2p_peers.filter(|peers| i32::try_from(*peers).is_ok_and(|n| n > 0));
@@ -160,6 +174,10 @@ impl CommConfig {
         self.counted_transfers.settings(&mut put);
         self.graphs.settings(&mut put);
         self.launch_order.settings(&mut put);
+        if self.early_signals {
+            let on = Value::Number(1);
+            put(Setting::alike("CommConfig::early_signals", EARLY_SIGNALS, on));
+        }
         if self.split_share {
             // What the ranks have of it is compared apart.
             put(Setting::own("CommConfig::split_share", "splitShare", Value::Number(1)));

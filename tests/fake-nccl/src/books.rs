@@ -4,11 +4,11 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use nccl_sys::{
-    NCCL_UNIQUE_ID_BYTES, ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId,
-    ncclWindow_t, ncclWindow_vidmem,
+    NCCL_UNIQUE_ID_BYTES, Version, ncclComm, ncclDataType_t, ncclRedOp_t, ncclResult_t,
+    ncclUniqueId, ncclWindow_t, ncclWindow_vidmem,
 };
 
-use crate::moves::{Member, Operation, Reach};
+use crate::moves::{self, Member, Operation, Reach};
 use crate::pointer::Place;
 use crate::state::{Answer, Refusal, State};
 
@@ -31,6 +31,8 @@ pub(crate) struct Communicator {
     pub(crate) blocks: bool,
     /// How often it will say that it is in progress.
     pub(crate) in_progress: usize,
+    /// Signals are set up.
+    pub(crate) has_signals: bool,
     /// Device communicators that were made and not destroyed.
     pub(crate) on_device: usize,
 }
@@ -48,6 +50,7 @@ impl Communicator {
             suspended: false,
             blocks: true,
             in_progress: 0,
+            has_signals: false,
             on_device: 0,
         }
     }
@@ -123,6 +126,15 @@ impl State {
             _ => return Ok(found),
         };
         Err(Refusal::usage(format!("the communicator {:#x} is {state}", comm.address())))
+    }
+
+    /// Refuses a signal before there are any: they come with the first symmetric window.
+    pub(crate) fn has_signals(&self, found: Communicator) -> Answer {
+        let since = Version::new(2, 31, 2);
+        if found.has_signals || moves::are_on() || !self.at_least(since) {
+            return Ok(());
+        }
+        Err(Refusal::usage("there is no symmetric window, and no rmaEagerInit"))
     }
 
     /// Opens the books on a communicator.

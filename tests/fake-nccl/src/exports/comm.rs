@@ -50,7 +50,8 @@ fn join(
     }
     state.seat(ids, rank, count)?;
     if !moves::are_on() {
-        let joined = Communicator { id: Some(ids[0].to_bytes()), ..joined };
+        let has_signals = config.is_some_and(is_eager);
+        let joined = Communicator { id: Some(ids[0].to_bytes()), has_signals, ..joined };
         return comm.put(state.enter(joined));
     }
     let ids = ids.iter().map(moves::Id::of).collect::<Result<Vec<_>, _>>()?;
@@ -58,15 +59,22 @@ fn join(
     moves::later(move || comm.put(meet(moves::join(&ids, seat, terms)?, terms.blocks)))
 }
 
+/// A number that a configuration sets.
+fn number(config: Place<ncclConfig_t>, name: &str) -> Option<usize> {
+    let (bytes, field) = (config.source().bytes()?, ncclConfig_t::field(name)?);
+    let bytes = bytes.get(field.offset..field.offset + field.size)?;
+    let number = c_int::from_ne_bytes(bytes.try_into().ok()?);
+    usize::try_from(number).ok().filter(|_| number != NCCL_CONFIG_UNDEF_INT)
+}
+
+/// Whether signals are set up with the communicator.
+fn is_eager(config: Place<ncclConfig_t>) -> bool {
+    !config.is_null() && number(config, "rmaEagerInit") == Some(1)
+}
+
 /// What a configuration asks for.
 fn terms(config: Option<Place<ncclConfig_t>>) -> Terms {
-    let bytes = config.and_then(|config| config.source().bytes()).unwrap_or_default();
-    let number = |name| {
-        let field = ncclConfig_t::field(name)?;
-        let bytes = bytes.get(field.offset..field.offset + field.size)?;
-        let number = c_int::from_ne_bytes(bytes.try_into().ok()?);
-        usize::try_from(number).ok().filter(|_| number != NCCL_CONFIG_UNDEF_INT)
-    };
+    let number = |name| number(config?, name);
     let of = |name| number(name).unwrap_or(1);
     let slots = Slots { contexts: of("numRmaCtx"), signals: of("numRmaSig") };
     let (split_share, blocks) = (number("splitShare") == Some(1), number("blocking") != Some(0));
@@ -212,7 +220,8 @@ exports! {
             return newcomm.put(NCCL_COMM_NULL);
         }
         let (rank, count) = state.splits.pop_front().unwrap_or((parent.rank, parent.count));
-        newcomm.put(state.enter(Communicator::new(rank, count, parent.device)))
+        let child = Communicator::new(rank, count, parent.device);
+        newcomm.put(state.enter(Communicator { has_signals: is_eager(config), ..child }))
     };
 
     answer fn ncclCommShrink(
@@ -251,7 +260,7 @@ exports! {
         let before = excluded.iter().filter(|rank| **rank < parent.rank).count() as c_int;
         let count = parent.count - excluded.len() as c_int;
         let child = Communicator::new(parent.rank - before, count, parent.device);
-        newcomm.put(state.enter(child))
+        newcomm.put(state.enter(Communicator { has_signals: is_eager(config), ..child }))
     };
 
     answer fn ncclCommGetUniqueId(

@@ -81,7 +81,9 @@ exports! {
         comm: ncclComm_t,
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
-        state.ready(comm)?.has_rank(peer)?;
+        let found = state.ready(comm)?;
+        found.has_rank(peer)?;
+        state.has_signals(found)?;
         state.is_captured(comm.address(), stream.address())?;
         let Some(member) = state.moving(comm) else { return Ok(()) };
         no_flags(flags)?;
@@ -96,6 +98,7 @@ exports! {
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
         let found = state.ready(comm)?;
+        state.has_signals(found)?;
         state.is_captured(comm.address(), stream.address())?;
         // SAFETY: the caller keeps NCCL's contract: there are `nDesc` of them.
         let signals = unsafe { signalDescs.source().list(nDesc) };

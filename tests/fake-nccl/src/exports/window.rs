@@ -4,8 +4,9 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use nccl_sys::{
-    NCCL_LE_ID_INVALID, NCCL_WIN_REQUIRED_ALIGNMENT, Version, ncclCftLeId_t, ncclComm_t,
-    ncclMultimemHandle_t, ncclResult_t, ncclTeam_t, ncclWindow_t, ncclWindow_vidmem,
+    NCCL_LE_ID_INVALID, NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_REQUIRED_ALIGNMENT, Version,
+    ncclCftLeId_t, ncclComm_t, ncclMultimemHandle_t, ncclResult_t, ncclTeam_t, ncclWindow_t,
+    ncclWindow_vidmem,
 };
 
 use crate::books::{Window, pointer};
@@ -62,6 +63,9 @@ exports! {
         }
         if !state.has_windows {
             return win.put(ptr::null_mut());
+        }
+        if winFlags & NCCL_WIN_COLL_SYMMETRIC != 0 {
+            state.live(comm)?.has_signals = true;
         }
         let (handle, comm) = (state.handle(), comm);
         let window = Window { comm: comm.address(), memory, size };

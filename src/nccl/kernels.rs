@@ -1,0 +1,83 @@
+//! What kernels are given of windows.
+
+use nccl_sys::{NCCL_LE_ID_INVALID, ncclCftTeamMode_t, ncclComm_t, ncclTeam_t};
+
+use super::api::unsupported;
+use super::comm::Comm;
+use crate::backend::WindowId;
+use crate::window::{Endpoint, EndpointOf, TeamOf};
+use crate::{Result, Team};
+
+/// A team of NCCL's that this rank of `world` is in.
+pub(super) fn team(found: ncclTeam_t, world: Team) -> Team {
+    let number = |n: i32| usize::try_from(n).unwrap_or(0);
+    let (rank, size, stride) = (number(found.rank), number(found.nRanks), number(found.stride));
+    Team { rank, size, first: world.rank.saturating_sub(rank * stride), stride, ..world }
+}
+
+impl Comm {
+    pub(super) fn team(&self, of: TeamOf, world: Team) -> Option<Team> {
+        let api = &self.nccl.api;
+        self.gpu.bind().ok()?;
+        let counted = |mode| {
+            // SAFETY: the communicator is alive.
+            api.ncclTeamCft().map(|find| unsafe { find(self.handle, mode) })
+        };
+        let plain = |find: unsafe extern "C" fn(ncclComm_t) -> ncclTeam_t| {
+            // SAFETY: the communicator is alive.
+            unsafe { find(self.handle) }
+        };
+        let found = match of {
+            TeamOf::Rail => api.ncclTeamRail().map(plain),
+            TeamOf::Counted => counted(ncclCftTeamMode_t::NCCL_CFT_TEAM_FLAT),
+            TeamOf::CountedMultimem => counted(ncclCftTeamMode_t::NCCL_CFT_TEAM_HIER_MULTIMEM),
+            TeamOf::CountedLsa => counted(ncclCftTeamMode_t::NCCL_CFT_TEAM_HIER_LSA),
+            TeamOf::CountedMulticast => api.ncclTeamCftMultimem().map(plain),
+        };
+        found.ok().map(|found| team(found, world)).filter(|team| team.size > 0)
+    }
+
+    /// Where counted transfers reach an offset, in bytes, of a window.
+    pub(super) fn endpoint(
+        &self,
+        id: WindowId,
+        of: EndpointOf,
+        offset: usize,
+    ) -> Result<Option<Endpoint>> {
+        let (api, window) = (&self.nccl.api, self.window(id)?);
+        let missing = |missing| unsupported("an endpoint of a window", missing);
+        let (mut id, mut place) = (NCCL_LE_ID_INVALID, 0);
+        let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+        self.gpu.bind()?;
+        let (function, result) = match of {
+            EndpointOf::Peer(peer) => {
+                let find = api.ncclGetPeerDeviceLeInfo().map_err(missing)?;
+                let peer = number(peer.index());
+                // SAFETY: the window is this communicator's; `id` and `place` are places for the answer.
+                let result = unsafe { find(window, offset, peer, &raw mut id, &raw mut place) };
+                ("ncclGetPeerDeviceLeInfo", result)
+            }
+            EndpointOf::Member(team, index) => {
+                let find = api.ncclGetCftDeviceLeInfo().map_err(missing)?;
+                let (count, rank) = (number(team.size), number(team.rank));
+                let team = ncclTeam_t { nRanks: count, rank, stride: number(team.stride) };
+                let index = number(index);
+                // SAFETY: as above.
+                let result =
+                    unsafe { find(window, offset, index, team, &raw mut id, &raw mut place) };
+                ("ncclGetCftDeviceLeInfo", result)
+            }
+            EndpointOf::Multicast => {
+                let find = api.ncclGetMultimemDeviceLeInfo().map_err(missing)?;
+                // The first one sets multicast up, on all ranks.
+                let result = self.inside(|| {
+                    // SAFETY: as above.
+                    unsafe { find(window, offset, &raw mut id, &raw mut place) }
+                });
+                ("ncclGetMultimemDeviceLeInfo", result)
+            }
+        };
+        self.nccl.check(function, None, result)?;
+        Ok((id != NCCL_LE_ID_INVALID).then_some(Endpoint { id, offset: place }))
+    }
+}
