@@ -42,7 +42,7 @@ pub(super) fn write(version: &str, rows: &[(&Name, &Row)]) -> String {
             "| name | kind | | typed-nccl | shown by | note |\n|---|---|---|---|---|---|\n",
         );
         for (name, row) in rows {
-            let list = |list: &[&str]| {
+            let list = |list: &[String]| {
                 list.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
             };
             let (items, tests) = (list(&row.items), list(&row.tests));

@@ -1,12 +1,14 @@
 //! The table that is written by hand.
 
 use std::fmt;
+use std::fs;
 
 use super::Name;
 use super::tree::Tree;
-use crate::{Check, Failure};
+use crate::{Check, Failure, root};
 
-const TEXT: &str = include_str!("table.txt");
+/// Below the workspace.
+const PATH: &str = "xtask/src/parity/table.txt";
 
 /// How much of a name there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,27 +42,29 @@ impl fmt::Display for Rating {
 pub(super) struct Row {
     line: usize,
     /// A name, the start of names and `*`, or `*(parameter)`.
-    pattern: &'static str,
+    pattern: String,
     pub(super) rating: Rating,
-    pub(super) items: Vec<&'static str>,
-    pub(super) tests: Vec<&'static str>,
-    pub(super) note: &'static str,
+    pub(super) items: Vec<String>,
+    pub(super) tests: Vec<String>,
+    pub(super) note: String,
 }
 
 impl Row {
-    fn parse(line: usize, text: &'static str) -> Option<Self> {
+    fn parse(line: usize, text: &str) -> Option<Self> {
         let cells: Vec<&str> = text.split('|').map(str::trim).collect();
         let [pattern, rating, items, tests, note] = cells[..] else { return None };
         let rating = Rating::ALL.into_iter().find(|known| known.to_string() == rating)?;
-        let list = |cell: &'static str| {
-            cell.split(',').map(str::trim).filter(|it| !it.is_empty()).collect::<Vec<_>>()
+        let list = |cell: &str| {
+            let cells = cell.split(',').map(str::trim).filter(|it| !it.is_empty());
+            cells.map(str::to_owned).collect()
         };
+        let (pattern, note) = (pattern.to_owned(), note.to_owned());
         Some(Self { line, pattern, rating, items: list(items), tests: list(tests), note })
     }
 
     /// How well it fits a name: not at all is `None`.
     fn fits(&self, name: &str) -> Option<(bool, bool, usize)> {
-        let (start, is_open) = match self.pattern {
+        let (start, is_open) = match self.pattern.as_str() {
             pattern if pattern == name => return Some((true, true, 0)),
             pattern if pattern.starts_with("*(") => {
                 return name.ends_with(&pattern[1..]).then_some((false, false, pattern.len()));
@@ -103,7 +107,9 @@ pub(super) struct Joined<'n> {
 
 impl Table {
     pub(super) fn read() -> Check<Self> {
-        let lines = TEXT.lines().zip(1..);
+        let text = fs::read_to_string(root().join(PATH));
+        let text = text.map_err(|error| Failure::NotMade(format!("{PATH}: {error}")))?;
+        let lines = text.lines().zip(1..);
         let rows = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with('#'));
         let row = |(text, line)| {
             let what = format!("table.txt:{line} is no row: {text}");
