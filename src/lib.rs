@@ -120,6 +120,9 @@ mod shown {
     #[doc = include_str!("../docs/plans.md")]
     mod plans {}
 
+    #[doc = include_str!("../docs/graphs.md")]
+    mod graphs {}
+
     #[doc = include_str!("../docs/interop.md")]
     mod interop {}
 

@@ -1,8 +1,9 @@
 //! What a plan's fusion is worth, on GPUs: `cargo bench --bench gpu_plan`.
 //!
 //! 64 independent all_reduces of 1 KiB: declared one after another in a plan, which makes one group of them;
-//! called one at a time; recorded into one group by hand; and the last as C does it, by the functions of the
-//! same library, with a communicator of its own on the same GPUs and streams. All in turn, in one run; the best
+//! called one at a time; recorded into one group by hand; as C does it, by the functions of the
+//! same library, with a communicator of its own on the same GPUs and streams; and as graphs: the plan captured,
+//! and graphs of the calls one at a time and of one group. All in turn, in one run; the best
 //! of several rounds, microseconds for all 64 and the host's share of it. Then small plans beside the calls by hand.
 
 mod small;
@@ -16,13 +17,21 @@ use nccl_sys::{
     ncclUniqueId,
 };
 use typed_nccl::plan::build::PlanBuilder;
-use typed_nccl::plan::{self, Values};
+use typed_nccl::plan::{self, Bound, Values};
 use typed_nccl::{Buffer, Communicator, Cuda, Device, Result, Scoped, Stream, Sum, World, library};
 
 const COUNT: usize = 256;
 const BUFFERS: usize = 64;
 const ROUNDS: usize = 15;
-const WAYS: [&str; 4] = ["plan", "one at a time", "one group by hand", "one group from C"];
+const WAYS: [&str; 7] = [
+    "plan",
+    "one at a time",
+    "one group by hand",
+    "one group from C",
+    "captured plan",
+    "graph, one at a time",
+    "graph of one group",
+];
 
 fn main() -> Result<()> {
     let gpus = match Cuda::count() {
@@ -46,12 +55,15 @@ fn main() -> Result<()> {
             4 * COUNT
         );
         for (way, name) in WAYS.iter().enumerate() {
-            println!("  {name:<18} {:9.2} us   host {:9.2} us", slowest(way), host(way));
+            println!("  {name:<20} {:9.2} us   host {:9.2} us", slowest(way), host(way));
         }
         println!("  one at a time / plan       {:8.2}", slowest(1) / slowest(0));
         println!("  plan / group by hand       {:8.3}", slowest(0) / slowest(2));
         println!("  the same, the host's share {:8.3}", host(0) / host(2));
         println!("  plan / group from C        {:8.3}", slowest(0) / slowest(3));
+        println!("  captured plan / plan       {:8.3}", slowest(4) / slowest(0));
+        println!("  one at a time / captured   {:8.2}", slowest(1) / slowest(4));
+        println!("  captured / graph of group  {:8.3}", slowest(4) / slowest(6));
         for (shape, name) in small::SHAPES.iter().enumerate() {
             let most = |way: usize, pick: fn((f64, f64)) -> f64| {
                 small.iter().map(|rank| pick(rank[shape][way])).fold(0.0, f64::max)
@@ -80,38 +92,54 @@ fn skip(why: &str) -> Result<()> {
 fn measure<W: World<Device: OnGpu>>(
     mut comm: Communicator<W>,
     runs: u32,
-) -> Result<[(f64, f64); 4]> {
-    let mut declared = PlanBuilder::new("many");
-    declared.ranks(1..);
-    let g = declared.array(BUFFERS as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
-    let net = declared.stream("net");
-    declared.for_each("i", ..BUFFERS as i64, |plan, i| {
-        plan.on(net).all_reduce_in_place(g.at(i), Sum);
-    });
-    let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
-    let mut plan = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+) -> Result<[(f64, f64); WAYS.len()]> {
+    let (mut plan, mut captured) = (many(&mut comm, false)?, many(&mut comm, true)?);
     let mut buffers = Vec::new();
     for _ in 0..BUFFERS {
         buffers.push(comm.device().zeros::<f32>(COUNT)?);
     }
     let direct = Direct::connect(&comm, &mut buffers)?;
-    let mut best = [(f64::INFINITY, f64::INFINITY); 4];
+    let mut one_at_a_time =
+        comm.capture(|g| buffers.iter_mut().try_for_each(|one| g.all_reduce_in_place(one, Sum)))?;
+    let mut one_group = comm.capture(|g| {
+        g.group(|g| buffers.iter_mut().try_for_each(|one| g.all_reduce_in_place(one, Sum)))
+    })?;
+    let mut best = [(f64::INFINITY, f64::INFINITY); WAYS.len()];
     for _ in 0..ROUNDS {
         for (way, best) in best.iter_mut().enumerate() {
             let (all, host) = time(&mut comm, runs, |comm| match way {
                 0 => plan.on(comm).write("g", &mut buffers).run(&mut ()),
                 1 => buffers.iter_mut().try_for_each(|one| comm.all_reduce_in_place(one, Sum)),
                 2 => group(comm, &mut buffers),
-                _ => {
+                3 => {
                     direct.group();
                     Ok(())
                 }
+                4 => captured.on(comm).write("g", &mut buffers).run(&mut ()),
+                5 => one_at_a_time.launch(comm),
+                _ => one_group.launch(comm),
             })?;
             *best = (best.0.min(all), best.1.min(host));
         }
     }
     comm.finish()?;
     Ok(best)
+}
+
+/// The plan of all of them.
+fn many<W: World>(comm: &mut Communicator<W>, captured: bool) -> Result<Bound<W>> {
+    let mut declared = PlanBuilder::new("many");
+    declared.ranks(1..);
+    if captured {
+        declared.captured();
+    }
+    let g = declared.array(BUFFERS as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
+    let net = declared.stream("net");
+    declared.for_each("i", ..BUFFERS as i64, |plan, i| {
+        plan.on(net).all_reduce_in_place(g.at(i), Sum);
+    });
+    let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+    plan::bind(comm, checked.plan(), &Values::new())
 }
 
 /// What C does.

@@ -204,7 +204,7 @@ impl<B: Backend> Core<B> {
     fn issued(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) {
         // What a signal says may be about any window. Booked after the wait is in the stream: who
         // sees it booked and waits for this stream waits for the signal.
-        if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
+        if ops.iter().any(|op| matches!(op, Op::Wait(_))) && !stream.is_captured() {
             self.resources.windows_written(stream);
         }
     }

@@ -8,11 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::agree::{Said, differ};
-use super::shelf::Life;
 use super::tape::{Step, Tape};
-use super::{Back, Graph};
-use crate::backend::{Graphs, Streams, WindowId};
-use crate::communicator::{CanEnqueue, Live, On, State};
+use super::{Back, Graph, Held};
+use crate::backend::{Backend, Graphs, Streams, WindowId};
+use crate::communicator::{CanEnqueue, Core, Live, On, State};
 use crate::error::{Aborted, CapturesDiffer, Error, Site};
 use crate::group::{self, Group};
 use crate::{Communicator, Result, Stream, World, unwind};
@@ -27,12 +26,12 @@ pub(crate) fn capturing() -> bool {
 }
 
 /// Marks the thread for as long as it lives, panics included.
-struct Capturing {
+pub(crate) struct Capturing {
     outer: bool,
 }
 
 impl Capturing {
-    fn enter() -> Self {
+    pub(crate) fn enter() -> Self {
         Self { outer: CAPTURING.replace(true) }
     }
 }
@@ -224,7 +223,7 @@ impl<W: World> Live<W> {
             Some(why) => Said::refuses(why),
             None => Said::of(&tape.steps, core.resources.windows_over(tape.leases.allocations())),
         };
-        let all = self.exchange(&said, site)?;
+        let all = exchange(core, &said, site)?;
         let all = all.unwrap_or_else(|| vec![Said::refuses("its part does not read".to_owned())]);
         if let Some(parts) = differ(&all) {
             let differ = CapturesDiffer { name: core.health.name(), parts, site };
@@ -236,20 +235,6 @@ impl<W: World> Live<W> {
         Ok(windows)
     }
 
-    /// Every rank's part, by rank; none if one does not read.
-    fn exchange<V: Serialize + DeserializeOwned>(
-        &self,
-        part: &V,
-        site: Site,
-    ) -> Result<Option<Vec<V>>> {
-        let core = &self.core;
-        // Numbers and strings always encode.
-        let part = postcard::to_stdvec(part).unwrap_or_default();
-        let ticket = core.control()?.post(OPERATION, site, part);
-        let parts = core.collect(ticket, OPERATION, site)?;
-        Ok(parts.iter().map(|part| postcard::from_bytes(part).ok()).collect())
-    }
-
     /// The ranks have agreed: makes the graph of a recording.
     fn graph(&self, tape: Tape<Back<W>>, windows: Vec<WindowId>, site: Site) -> Result<Graph<W>> {
         let core = &self.core;
@@ -259,9 +244,8 @@ impl<W: World> Live<W> {
             false => None,
         };
         let has_waits = steps.iter().any(Step::waits);
-        let life = Life::new(windows, executable);
-        core.graphs.add(life.clone());
-        Ok(Graph { steps, leases, life, maker: core.resources.maker(), has_waits })
+        let held = Held::new(&[core], (leases, has_waits), windows, executable);
+        Ok(Graph { steps, held, maker: core.resources.maker() })
     }
 
     /// Has the device capture a recording, on all ranks or on none.
@@ -272,31 +256,65 @@ impl<W: World> Live<W> {
             steps.iter().try_for_each(|step| step.enqueue(comm, &streams[0]))
         };
         let captured = unwind::catch(|| Back::<W>::capture(&[comm], 1, enqueue));
-        let why = match &captured {
-            Ok(Ok(_)) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(panic) => Some(format!("a closure in it panicked: {}", panic.message())),
-        };
-        let all = self.exchange(&why, site);
-        if let (Err(_), Some(why)) = (&captured, &why) {
-            self.out_of_step(core.rank.index(), why, site);
-        }
-        let graph = captured.unwrap_or_else(|panic| panic.resume())?;
-        let failed = all?.unwrap_or_default().into_iter().enumerate();
-        match failed.filter_map(|(rank, why)| Some((rank, why?))).next() {
-            Some((rank, why)) => Err(self.out_of_step(rank, &why, site)),
-            None => Ok(graph),
-        }
+        out_of_step(core, captured, site)
     }
+}
 
-    /// The ranks have captured some of it, and not the same.
-    #[cold]
-    fn out_of_step(&self, rank: usize, why: &str, at: Site) -> Error {
-        let core = &self.core;
-        let (why, by) =
-            (format!("its graph could not be captured: {why}"), core.own().beside(rank));
-        let error = Error::Aborted(Box::new(Aborted { why, by, at }));
+/// Every rank's part, by rank; none if one does not read.
+fn exchange<B: Backend, V: Serialize + DeserializeOwned>(
+    core: &Core<B>,
+    part: &V,
+    site: Site,
+) -> Result<Option<Vec<V>>> {
+    // Numbers and strings always encode.
+    let part = postcard::to_stdvec(part).unwrap_or_default();
+    let ticket = core.control()?.post(OPERATION, site, part);
+    let parts = core.collect(ticket, OPERATION, site)?;
+    Ok(parts.iter().map(|part| postcard::from_bytes(part).ok()).collect())
+}
+
+/// What this rank has, if all are ready to capture.
+pub(crate) fn all_ready<B: Backend, T>(core: &Core<B>, own: Result<T>, site: Site) -> Result<T> {
+    core.may_wait(OPERATION, site)?;
+    let why = own.as_ref().err().map(ToString::to_string);
+    let all = exchange(core, &why, site)?.unwrap_or_default();
+    let own = own?;
+    if all.iter().all(Option::is_none) {
+        return Ok(own);
+    }
+    let part = |why: Option<String>| {
+        why.map_or_else(|| "ready".to_owned(), |why| format!("could not: {why}"))
+    };
+    let (name, parts) = (core.health.name(), all.into_iter().map(part).collect());
+    Err(Error::CapturesDiffer(Box::new(CapturesDiffer { name, parts, site })))
+}
+
+/// What the device captured on this rank, if it has on all of them. Else they have captured some of it, and
+/// not the same: the communicator is over.
+pub(crate) fn out_of_step<B: Backend>(
+    core: &Core<B>,
+    captured: Result<Result<B::Graph>, unwind::Panic>,
+    site: Site,
+) -> Result<B::Graph> {
+    let fail = |rank: usize, why: &str| {
+        let (why, by) = (format!("a graph could not be captured: {why}"), core.own().beside(rank));
+        let error = Error::Aborted(Box::new(Aborted { why, by, at: site }));
         core.health.fail(error.clone());
         error
+    };
+    let why = match &captured {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(panic) => Some(format!("a closure in it panicked: {}", panic.message())),
+    };
+    let all = exchange(core, &why, site);
+    if let Some(why) = &why {
+        fail(core.rank.index(), why);
+    }
+    let graph = captured.unwrap_or_else(|panic| panic.resume())?;
+    let mut failed = all?.unwrap_or_default().into_iter().enumerate();
+    match failed.find_map(|(rank, why)| Some((rank, why?))) {
+        Some((rank, why)) => Err(fail(rank, &why)),
+        None => Ok(graph),
     }
 }

@@ -17,21 +17,21 @@ mod work;
 
 pub use capture::{Capture, NeverInACapture};
 
-pub(crate) use capture::capturing;
+pub(crate) use capture::{Capturing, all_ready, capturing, out_of_step};
 pub(crate) use shelf::Shelf;
-pub(crate) use tape::Tape;
+pub(crate) use tape::{Leases, Tape};
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::backend::{Backend, Graphs};
+use crate::backend::{Backend, Graphs, WindowId};
 use crate::communicator::{CanEnqueue, Core, Maker, On, State};
 use crate::error::{Error, OtherDevice, Site};
 use crate::memory::Booking;
 use crate::stream::StreamCore;
 use crate::{Communicator, Device, Result, Stream, World};
 use shelf::Life;
-use tape::{Leases, Step};
+use tape::Step;
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -43,9 +43,14 @@ type Back<W> = <<W as World>::Device as Device>::Backend;
 /// enqueued still run.
 pub struct Graph<W: World> {
     steps: Vec<Step<Back<W>>>,
-    leases: Leases<Back<W>>,
-    life: Arc<Life<Back<W>>>,
+    held: Held<Back<W>>,
     maker: Maker,
+}
+
+/// What a graph has of its memory and of its communicators.
+pub(crate) struct Held<B: Backend> {
+    leases: Leases<B>,
+    life: Arc<Life<B>>,
     /// Whether it waits for signals, and so for what peers put into windows.
     has_waits: bool,
 }
@@ -93,8 +98,7 @@ impl<W: World> Graph<W> {
         let (core, stream) = (on.core, on.stream);
         core.comm()?;
         core.resources.made(self.maker, WHAT)?;
-        let state = self.life.state();
-        if let Some(why) = &state.stale {
+        if let Some(why) = &self.held.life.state().stale {
             return Err(core.resources.stale(WHAT, why.clone()));
         }
         if stream.ordinal() != core.ordinal {
@@ -103,31 +107,47 @@ impl<W: World> Graph<W> {
             let other = OtherDevice { operation, what, kind, found, needed, site };
             return Err(Error::OtherDevice(Box::new(other)));
         }
-        match &state.executable {
-            Some(graph) => self.launch_captured(core, stream, graph),
-            None => self.steps.iter().try_for_each(|step| again(core, stream, step)),
+        match Back::<W>::ARE_CAPTURED {
+            true => self.held.launch(&[core], stream),
+            false => self.steps.iter().try_for_each(|step| again(core, stream, step)),
         }
     }
+}
 
-    /// Launches what a device captured.
-    fn launch_captured(
-        &self,
-        core: &Core<Back<W>>,
-        stream: &StreamCore<Back<W>>,
-        graph: &<Back<W> as Graphs>::Graph,
-    ) -> Result<()> {
-        let comm = core.comm()?;
+impl<B: Backend> Held<B> {
+    /// What a device captured, with the windows that it names on any rank.
+    pub(crate) fn new(
+        cores: &[&Core<B>],
+        (leases, has_waits): (Leases<B>, bool),
+        windows: Vec<WindowId>,
+        executable: Option<B::Graph>,
+    ) -> Self {
+        let life = Life::new(windows, executable);
+        cores.iter().for_each(|core| core.graphs.add(life.clone()));
+        Self { leases, life, has_waits }
+    }
+
+    /// Whether it can be launched.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.life.state().stale.is_none()
+    }
+
+    /// Launches what a device captured, with operations of these communicators.
+    pub(crate) fn launch(&self, cores: &[&Core<B>], stream: &StreamCore<B>) -> Result<()> {
+        let state = self.life.state();
+        let Some(graph) = &state.executable else { return Ok(()) };
+        let comms = cores.iter().map(|core| core.comm()).collect::<Result<Vec<_>>>()?;
+        let fail = |error: &Error| cores.iter().for_each(|core| core.health.fail(error.clone()));
         // The device failed; the other ranks would wait for this one.
-        let booking = Booking::new(stream, &self.leases)
-            .inspect_err(|error| core.health.fail(error.clone()))?;
-        core.note(stream);
+        let booking = Booking::new(stream, &self.leases).inspect_err(fail)?;
+        cores.iter().for_each(|core| core.note(stream));
         // SAFETY: the communicators on which it was captured live, for their ends take it from `life`; the
         // leases keep its memory, which is released when the streams that used it have passed, and the
         // booking has the stream wait for the earlier uses.
-        let launched = unsafe { Back::<W>::launch_graph(&[comm], stream.raw(), graph) };
+        let launched = unsafe { B::launch_graph(&comms, stream.raw(), graph) };
         drop(booking);
         if self.has_waits {
-            core.resources.windows_written(stream);
+            cores.iter().for_each(|core| core.resources.windows_written(stream));
         }
         launched
     }

@@ -139,10 +139,16 @@ impl<B: Backend> Kept<B> {
 }
 
 /// The memory that a graph names, each allocation once, and whether it is written.
-pub(super) struct Leases<B: Backend> {
+pub(crate) struct Leases<B: Backend> {
     all: Vec<Lease<B>>,
     /// By address.
     known: HashMap<usize, usize>,
+}
+
+impl<B: Backend> Default for Leases<B> {
+    fn default() -> Self {
+        Self { all: Vec::new(), known: HashMap::new() }
+    }
 }
 
 struct Lease<B: Backend> {
@@ -158,7 +164,7 @@ impl<B: Backend> Drop for Lease<B> {
 
 impl<B: Backend> Leases<B> {
     /// Names memory that the caller has in hand: nobody else books a use of it meanwhile.
-    fn add(
+    pub(crate) fn add(
         &mut self,
         comm: &B::Comm,
         allocation: &Arc<Allocation<B>>,
@@ -196,8 +202,7 @@ impl<B: Backend> Uses<B> for &Work<B> {
 
 impl<B: Backend> Tape<B> {
     pub(super) fn new() -> Self {
-        let leases = Leases { all: Vec::new(), known: HashMap::new() };
-        Self { steps: Vec::new(), leases, error: None }
+        Self { steps: Vec::new(), leases: Leases::default(), error: None }
     }
 
     /// There will be no graph; the first reason counts.

@@ -13,6 +13,9 @@
 //! waited for it never has to again, and a mark with this number or a later one was made after it.
 //! Only the stream's owner counts, and nobody else reads its count.
 //!
+//! What a device captures runs when its graph is launched: the launch is booked, and has all of the
+//! memory.
+//!
 //! The one short cut is `On::run`, where the stream is alone in every header: it has no waits to make.
 
 use super::order::Order;
@@ -44,7 +47,9 @@ pub(crate) struct Booking<'s, B: Streams, U: Uses<B>> {
 impl<'s, B: Streams, U: Uses<B>> Booking<'s, B, U> {
     /// Makes `stream` wait for the earlier uses of all the memory.
     pub(crate) fn new(stream: &'s StreamCore<B>, uses: U) -> Result<Self> {
-        uses.each(|order, write| order.wait(stream, write))?;
+        if !stream.is_captured() {
+            uses.each(|order, write| order.wait(stream, write))?;
+        }
         Ok(Self { stream, uses })
     }
 }
@@ -52,6 +57,9 @@ impl<'s, B: Streams, U: Uses<B>> Booking<'s, B, U> {
 impl<B: Streams, U: Uses<B>> Drop for Booking<'_, B, U> {
     fn drop(&mut self) {
         let number = self.stream.number();
+        if self.stream.is_captured() {
+            return;
+        }
         // Booking does not fail.
         let _ = self.uses.each(|order, write| {
             order.book(self.stream, number, write);

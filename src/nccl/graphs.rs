@@ -8,7 +8,7 @@ use super::issue::{call, possible};
 use super::recorder::Recorder;
 use crate::backend::{Graphs, Op, RankOps, Slot, Wait};
 use crate::cuda::{CudaBackend, CudaGraph, CudaStream};
-use crate::error::Call;
+use crate::error::{Call, Error};
 use crate::{Rank, Result};
 
 /// What each launch of a graph calls, for who compares the ranks' calls.
@@ -73,6 +73,7 @@ pub(super) fn capture(
     stream: &Arc<CudaStream>,
     ops: &[Op<'_, CudaBackend>],
 ) -> Result<()> {
+    ops.iter().try_for_each(|op| possible(comm, op))?;
     stream.captures(|captured| {
         captured.0.extend(ops.iter().map(|op| Entry {
             recorder: comm.recorder.clone(),
@@ -100,9 +101,12 @@ unsafe impl Graphs for CudaBackend {
         streams: usize,
         enqueue: impl FnOnce(&[Arc<CudaStream>]) -> Result<()>,
     ) -> Result<CudaGraph> {
-        let captured = CudaGraph::capture(comms[0].gpu, streams, enqueue);
         // NCCL may have counted what the others have not.
-        captured.map_err(|error| comms[0].poison(error))
+        let poison = |error: Error| {
+            comms[1..].iter().for_each(|comm| drop(comm.poison(error.clone())));
+            comms[0].poison(error)
+        };
+        CudaGraph::capture(comms[0].gpu, streams, enqueue).map_err(poison)
     }
 
     unsafe fn launch_graph(

@@ -127,7 +127,8 @@ impl Signals {
         let of = |(&(sender, to, slot), count): (&Key, &Counts)| {
             let raised = if all { 0 } else { count.raised };
             let owed = count.awaited.saturating_sub(raised);
-            (sender == from && owed > 0).then_some((to, slot, owed))
+            // A call outside of a graph raises none of a graph's.
+            (sender == from && owed > 0 && !slot.captured).then_some((to, slot, owed))
         };
         signals.iter().filter_map(of).collect()
     }

@@ -14,6 +14,7 @@ use typed_nccl_plan::verdict::Sizes;
 use super::agree::{Said, Unbound, agree, hash, hash_of};
 use super::argument::{Back, Place};
 use super::asked::Asked;
+use super::captured::Captured;
 use super::declaration::Declaration;
 use super::local::Local;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
@@ -63,6 +64,7 @@ pub struct Bound<W: World> {
 /// What stays as it is.
 pub(super) struct Fixed<W: World> {
     pub(super) plan: Arc<Plan>,
+    pub(super) children: Children<W>,
     schedule: Schedule,
     sizes: Sizes,
     /// At which sizes it was checked, and when.
@@ -91,7 +93,8 @@ pub(super) struct Given {
 
 /// What runs change.
 pub(super) struct Moving<W: World> {
-    pub(super) children: Children<W>,
+    /// Of captured plans, where a device has graphs.
+    pub(super) graphs: Vec<Captured<W>>,
     /// The plan's streams; the communicator's own for the first.
     pub(super) streams: Vec<Option<Stream<W::Device>>>,
     /// Where each event was recorded last: on which stream, after which operation.
@@ -345,7 +348,7 @@ impl<W: World> Draft<W> {
         let of = (comm.here().core.health.id(), W::NAME, comm.size());
         Ok(Bound {
             moving: Moving {
-                children,
+                graphs: Vec::new(),
                 streams,
                 events: vec![None; events],
                 flipped: false,
@@ -359,6 +362,7 @@ impl<W: World> Draft<W> {
             },
             fixed: Fixed {
                 plan,
+                children,
                 schedule,
                 sizes,
                 checked,

@@ -10,6 +10,7 @@ mod asked;
 mod bound;
 pub mod build;
 mod call;
+mod captured;
 mod declaration;
 mod local;
 mod prepare;

@@ -317,14 +317,19 @@ impl Preparing<'_> {
     }
 
     fn slot(&self, signal: ir::SignalId) -> Slot {
-        Slot::at(0, if self.one_signal { 0 } else { signal.0 })
+        self.in_graph(Slot::at(0, if self.one_signal { 0 } else { signal.0 }))
+    }
+
+    /// The signals of captured plans are those of graphs.
+    fn in_graph(&self, slot: Slot) -> Slot {
+        Slot { captured: self.plan.launch == ir::Launch::Captured, ..slot }
     }
 
     /// A put without a signal, which NCCL does not have, raises one that nobody awaits.
     fn unheard(&self) -> Result<Slot, BindFault> {
         let index = u32::try_from(self.plan.signals.len()).unwrap_or(u32::MAX);
         if index < self.signals {
-            return Ok(Slot::at(0, index));
+            return Ok(self.in_graph(Slot::at(0, index)));
         }
         Err(BindFault::NoSpareSignal { needed: index.saturating_add(1) })
     }

@@ -68,13 +68,13 @@ fn recycle_flips<'a>(mut flips: Vec<&AtomicBool>) -> Vec<&'a AtomicBool> {
 /// A run in the making: takes the plan's memory by name.
 #[must_use = "runs nothing before `run`"]
 pub struct Run<'a, W: World> {
-    fixed: &'a Fixed<W>,
-    moving: &'a mut Moving<W>,
-    on: On<'a, W>,
+    pub(super) fixed: &'a Fixed<W>,
+    pub(super) moving: &'a mut Moving<W>,
+    pub(super) on: On<'a, W>,
     /// The communicator's own stream.
-    own: &'a Stream<W::Device>,
+    pub(super) own: &'a Stream<W::Device>,
     /// The memory that was given so far, allocation by allocation.
-    places: Vec<Place<'a, W>>,
+    pub(super) places: Vec<Place<'a, W>>,
     flips: Vec<&'a AtomicBool>,
     /// Where the next one's name is looked for first.
     next: usize,
@@ -83,7 +83,7 @@ pub struct Run<'a, W: World> {
     /// Why no rank may run it so. The other ranks find that for themselves.
     refused: Option<Error>,
     error: Option<Error>,
-    site: Site,
+    pub(super) site: Site,
 }
 
 impl<'a, W: World> Run<'a, W> {
@@ -213,8 +213,13 @@ impl<'a, W: World> Run<'a, W> {
             self.swap();
             return Err(error);
         }
+        if self.is_captured() {
+            let outcome = self.launch(steps);
+            self.swap();
+            return outcome;
+        }
         for at in 0..self.fixed.steps.len() {
-            let Err(stop) = self.step(at, steps) else { continue };
+            let Err(stop) = self.step(at, steps, None) else { continue };
             let (error, panic) = match stop {
                 Stop::Told(error) => (error, None),
                 Stop::Failed(error) => (self.refuse(at, error), None),
@@ -289,10 +294,18 @@ impl<'a, W: World> Run<'a, W> {
         }
     }
 
-    /// Makes one call.
-    fn step(&mut self, at: usize, steps: &mut (impl Steps<W> + ?Sized)) -> Result<(), Stop> {
+    /// Makes one call, on the plan's streams or on others in their place.
+    pub(super) fn step(
+        &mut self,
+        at: usize,
+        steps: &mut (impl Steps<W> + ?Sized),
+        lanes: Option<&[Stream<W::Device>]>,
+    ) -> Result<(), Stop> {
         let Step { stream, waits, records, work } = &self.fixed.steps[at];
-        let stream = self.moving.streams[*stream].as_ref().unwrap_or(self.own);
+        let stream = match lanes {
+            Some(lanes) => &lanes[*stream],
+            None => self.moving.streams[*stream].as_ref().unwrap_or(self.own),
+        };
         for &event in waits {
             if let Some((other, seq)) = &self.moving.events[event] {
                 stream.core.wait_for_use(other, *seq)?;
@@ -312,7 +325,7 @@ impl<'a, W: World> Run<'a, W> {
                 })??;
             }
             Prepared::Group { among, operations, refusals } => {
-                let issued = match &self.moving.children[*among] {
+                let issued = match &self.fixed.children[*among] {
                     Child::Whole => {
                         let on: On<'_, W> = On::new(self.on.core, &stream.core);
                         issue(&on, operations, refusals, &self.places)
@@ -336,7 +349,7 @@ impl<'a, W: World> Run<'a, W> {
     fn refuse(&self, from: usize, mut error: Error) -> Error {
         for step in &self.fixed.steps[from..] {
             if let Prepared::Group { among, refusals, .. } = &step.work {
-                error = match &self.moving.children[*among] {
+                error = match &self.fixed.children[*among] {
                     Child::Whole => self.on.core.refuse(refusals, error),
                     Child::Part(child) => child.here().core.refuse(refusals, error),
                 };
@@ -353,7 +366,7 @@ impl<'a, W: World> Run<'a, W> {
 }
 
 /// Why a run does not go on.
-enum Stop {
+pub(super) enum Stop {
     /// The other ranks do not know.
     Failed(Error),
     /// A group's, which told them.

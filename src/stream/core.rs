@@ -23,8 +23,18 @@ pub(crate) struct StreamCore<B: Streams> {
     last_user: Cell<u64>,
     /// Of other streams, up to which operation this one waits for them already.
     waited: RefCell<Vec<(u64, u64)>>,
-    /// What goes to it is recorded.
-    records: bool,
+    mode: Mode,
+}
+
+/// What becomes of what goes to a stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// It runs.
+    Live,
+    /// It is recorded by its communicator, and not enqueued.
+    Recorded,
+    /// The device captures it: nothing runs, so nothing is ordered.
+    Captured,
 }
 
 /// How many communicators of another stream are compared without a list of them.
@@ -140,17 +150,27 @@ impl<B: Streams> StreamCore<B> {
             users: Mutex::default(),
             marks: Mutex::default(),
         });
-        Self { shared, id, last_user: Cell::new(0), waited: RefCell::default(), records: false }
+        Self { shared, id, last_user: Cell::new(0), waited: RefCell::default(), mode: Mode::Live }
     }
 
     /// A stream on which a capture records.
     pub(crate) fn recording(ordinal: u32, raw: B::Stream) -> Self {
-        Self { records: true, ..Self::of(ordinal, raw, 0) }
+        Self { mode: Mode::Recorded, ..Self::of(ordinal, raw, 0) }
+    }
+
+    /// A stream that the device captures.
+    pub(crate) fn capturing(ordinal: u32, raw: B::Stream) -> Self {
+        Self { mode: Mode::Captured, ..Self::of(ordinal, raw, 0) }
     }
 
     /// Whether what goes to it is recorded.
     pub(crate) fn records(&self) -> bool {
-        self.records
+        self.mode == Mode::Recorded
+    }
+
+    /// Whether the device captures what goes to it.
+    pub(crate) fn is_captured(&self) -> bool {
+        self.mode == Mode::Captured
     }
 
     #[inline]

@@ -50,6 +50,14 @@ impl<D: Device> Stream<D> {
         Self { core: StreamCore::recording(device.ordinal(), raw), device: device.clone() }
     }
 
+    /// A stream that the device captures.
+    pub(crate) fn capturing(
+        device: &D,
+        raw: <D::Backend as crate::backend::Streams>::Stream,
+    ) -> Self {
+        Self { core: StreamCore::capturing(device.ordinal(), raw), device: device.clone() }
+    }
+
     /// The device.
     pub fn device(&self) -> &D {
         &self.device

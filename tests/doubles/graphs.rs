@@ -238,3 +238,68 @@ fn closures_enqueue_on_the_stream_that_captures_once() {
         comm.finish()
     });
 }
+
+/// What a run of a captured plan calls, and what it leaves.
+#[test]
+fn a_captured_plan_is_one_launch() {
+    on(NEWEST, || {
+        use typed_nccl::plan::{self, Call, Values, build::PlanBuilder};
+
+        let mut declared = PlanBuilder::new("many");
+        declared.ranks(1..);
+        declared.captured();
+        let g = declared.array(16).in_out::<f32>("g", |_| 64.into());
+        let (net, compute) = (declared.stream("net"), declared.stream("compute"));
+        declared.for_each("i", ..16, |plan, i| {
+            plan.on(compute).run("fill").argument(i).writes(g.at(i));
+            plan.on(net).after([compute]).all_reduce_in_place(g.at(i), Sum);
+        });
+        let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+        let mut comm = alone()?;
+        let mut plan = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+        let mut all =
+            (0..16).map(|_| comm.device().zeros::<f32>(64)).collect::<Result<Vec<_>>>()?;
+        let mut others =
+            (0..16).map(|_| comm.device().zeros::<f32>(64)).collect::<Result<Vec<_>>>()?;
+        let mut steps = |call: &mut Call<'_, Cuda<typed_nccl::AnyDevice>>| {
+            let (i, mut g) = (call.number(0)?, call.write::<f32>(0)?);
+            call.stream().fill(&mut g, i as f32)
+        };
+        clear();
+        plan.on(&comm).write("g", &mut all).run(&mut steps)?;
+        assert_eq!((called("cuStreamBeginCapture_v2"), called("cuGraphLaunch")), (1, 1));
+        assert_eq!((count(ncclAllReduce), called("cuMemsetD32Async")), (16, 16));
+        for (i, one) in all.iter_mut().enumerate() {
+            assert_eq!(one.to_vec()?, [i as f32; 64]);
+            one.copy_from(&[0.0; 64])?;
+        }
+        clear();
+        for _ in 0..3 {
+            plan.on(&comm).write("g", &mut all).run(&mut steps)?;
+        }
+        assert_eq!((count(ncclAllReduce), called("cuGraphLaunch")), (0, 3));
+        assert_eq!(all[5].to_vec()?, [5.0; 64]);
+        // Other memory is captured once more; both are kept.
+        plan.on(&comm).write("g", &mut others).run(&mut steps)?;
+        plan.on(&comm).write("g", &mut all).run(&mut steps)?;
+        plan.on(&comm).write("g", &mut others).run(&mut steps)?;
+        assert_eq!((called("cuStreamBeginCapture_v2"), called("cuGraphLaunch")), (1, 6));
+        assert_eq!(others[7].to_vec()?, [7.0; 64]);
+        assert_eq!(cuda().live().graphs, 2);
+        // A step that fails while it is captured.
+        let mut comm = {
+            comm.finish()?;
+            assert_eq!((cuda().live().graphs, nccl().misuse()), (0, vec![]));
+            alone()?
+        };
+        let mut plan = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+        let mut fails =
+            |_: &mut Call<'_, Cuda<typed_nccl::AnyDevice>>| Err(Error::other("no such kernel"));
+        let failed = plan.on(&comm).write("g", &mut all).run(&mut fails);
+        says(&failed.expect_err("its step fails"), &["no such kernel"]);
+        assert!(comm.health().is_err());
+        assert_eq!(cuda().misuse(), [""; 0]);
+        comm.abort();
+        Ok(())
+    });
+}

@@ -25,6 +25,7 @@ mod declared;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod errors;
+mod graphs;
 mod groups;
 mod kernel;
 mod late;
@@ -92,6 +93,15 @@ const TESTS: &[Test] = tests! {
     cliques::everything_that_groups_do: 1, 60;
     cliques::windows_of_a_clique: 1, 60;
     cliques::a_clique_is_split: 1, 60;
+    graphs::launched_again: 1, 60;
+    graphs::in_groups: 1, 60;
+    graphs::a_kernel_in_a_graph: 1, 60;
+    graphs::puts_and_waits: 2, 60;
+    graphs::stale: 2, 60;
+    graphs::finish_with_graphs: 1, 60;
+    graphs::abort_with_graphs: 1, 60;
+    graphs::drop_with_graphs: 1, 60;
+    graphs::a_captured_plan: 1, 60;
     groups::uneven_in_every_form: 1, 60;
     groups::rooted_and_slots: 1, 60;
     groups::several_communicators: 1, 60;

@@ -58,8 +58,8 @@ impl State {
             return Err(Refusal::Misuse(Code::STREAM_CAPTURE_INVALIDATED, words));
         }
         if unjoined {
-            let words = "a stream of it was not joined".to_owned();
-            return Err(Refusal::Misuse(Code::STREAM_CAPTURE_UNJOINED, words));
+            // So ends one that is given up.
+            return Err(Refusal::Plain(Code::STREAM_CAPTURE_UNJOINED));
         }
         let graph = self.handle();
         self.graphs.insert(graph, capture);

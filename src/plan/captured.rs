@@ -1,0 +1,123 @@
+//! Runs of captured plans: where a device has graphs, one launch.
+//!
+//! The first run with given memory captures, on all ranks together; a later run with the same memory
+//! launches that graph. NCCL exchanges addresses of what is captured, so no rank captures alone: all give the
+//! memory of an earlier run, or all give other memory.
+
+use std::sync::Arc;
+
+use typed_nccl_plan::ir::{Launch, Role};
+
+use super::argument::{Back, Place};
+use super::bound::Child;
+use super::call::Steps;
+use super::prepare::{Prepared, TemplateKind};
+use super::run::{Run, Stop};
+use crate::backend::{Graphs, Streams, WindowId};
+use crate::communicator::Core;
+use crate::error::{Error, NotCapturable};
+use crate::graph::{Capturing, Held, Leases, all_ready, out_of_step};
+use crate::{Result, Stream, World, unwind};
+
+/// For how many sets of memory a plan keeps graphs.
+const KEPT: usize = 8;
+
+/// The graph of runs with the same memory.
+pub(super) struct Captured<W: World> {
+    /// The allocations by address, and the windows that they are. The graph keeps them, so no other
+    /// allocation is at their addresses.
+    memory: Vec<(usize, Option<WindowId>)>,
+    held: Held<Back<W>>,
+}
+
+fn memory_of<W: World>(place: &Place<'_, W>) -> (usize, Option<WindowId>) {
+    (Arc::as_ptr(place.allocation).addr(), place.window)
+}
+
+impl<'a, W: World> Run<'a, W> {
+    /// Whether a run is a launch.
+    pub(super) fn is_captured(&self) -> bool {
+        Back::<W>::ARE_CAPTURED && self.fixed.plan.launch == Launch::Captured
+    }
+
+    /// Launches the graph of this memory; captures it first if there is none.
+    pub(super) fn launch(&mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<()> {
+        let is_it = |known: &Captured<W>| {
+            let memory = known.memory.iter().copied();
+            known.held.is_alive() && memory.eq(self.places.iter().map(memory_of))
+        };
+        let at = match self.moving.graphs.iter().position(is_it) {
+            Some(at) => at,
+            None => {
+                let captured = self.capture(steps)?;
+                let graphs = &mut self.moving.graphs;
+                graphs.retain(|known| known.held.is_alive());
+                if graphs.len() == KEPT {
+                    graphs.remove(0);
+                }
+                graphs.push(captured);
+                graphs.len() - 1
+            }
+        };
+        self.moving.graphs[at].held.launch(&self.cores(), &self.own.core)
+    }
+
+    /// The communicators of the plan, the whole one first.
+    fn cores(&self) -> Vec<&'a Core<Back<W>>> {
+        let parts = self.fixed.children.iter().filter_map(|child| match child {
+            Child::Whole => None,
+            Child::Part(part) => Some(part.here().core),
+        });
+        std::iter::once(self.on.core).chain(parts).collect()
+    }
+
+    fn capture(&mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<Captured<W>> {
+        let (core, cores) = (self.on.core, self.cores());
+        let leases = all_ready(core, self.leases(), self.site)?;
+        let comms = cores.iter().map(|core| core.comm()).collect::<Result<Vec<_>>>()?;
+        self.moving.events.fill(None);
+        let (streams, device) = (self.fixed.plan.streams.len(), self.own.device());
+        let enqueue = |raw: &[<Back<W> as Streams>::Stream]| {
+            let lane = |raw: &<Back<W> as Streams>::Stream| Stream::capturing(device, raw.clone());
+            let lanes: Vec<_> = raw.iter().map(lane).collect();
+            (0..self.fixed.steps.len()).try_for_each(|at| {
+                self.step(at, steps, Some(&lanes)).map_err(|stop| match stop {
+                    Stop::Failed(error) | Stop::Told(error) => error,
+                    Stop::Panicked(_, panic) => panic.resume(),
+                })
+            })
+        };
+        let captured = {
+            let _capturing = Capturing::enter();
+            unwind::catch(|| Back::<W>::capture(&comms, streams, enqueue))
+        };
+        self.moving.events.fill(None);
+        let graph = out_of_step(core, captured, self.site)?;
+        let windows = self.places.iter().filter_map(|place| place.window).collect();
+        let held = Held::new(&cores, (leases, self.waits()), windows, Some(graph));
+        Ok(Captured { memory: self.places.iter().map(memory_of).collect(), held })
+    }
+
+    /// All of the plan's memory.
+    fn leases(&self) -> Result<Leases<Back<W>>> {
+        let (mut leases, comm) = (Leases::default(), self.on.core.comm()?);
+        for (place, object) in self.places.iter().zip(&self.fixed.objects) {
+            let write = self.fixed.plan.buffers[object.buffer].role != Role::In;
+            leases.add(comm, place.allocation, write).map_err(|fault| {
+                let not = NotCapturable { operation: "run", fault, site: self.site };
+                Error::NotCapturable(Box::new(not))
+            })?;
+        }
+        Ok(leases)
+    }
+
+    /// Whether it waits for signals.
+    fn waits(&self) -> bool {
+        self.fixed.steps.iter().any(|step| match &step.work {
+            Prepared::Group { operations, .. } => {
+                operations.iter().any(|one| matches!(one.kind, TemplateKind::Wait { .. }))
+            }
+            Prepared::Compute(_) => false,
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! Graphs: CUDA's, of what NCCL enqueues.
+
+use typed_nccl::plan::{self, Values, build::PlanBuilder};
+use typed_nccl::{Communicator, Cuda, Result, Sum, World};
+
+use crate::common::{connect, ranks};
+use crate::windows::one_sided;
+
+#[path = "../graphs/body.rs"]
+mod body;
+
+/// How often each graph is launched where the numbers are looked at once.
+const LAUNCHES: u64 = 1000;
+
+pub(crate) fn launched_again() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| body::launched_again(connect(place, 60)?)).map(drop)
+}
+
+pub(crate) fn in_groups() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| body::groups(connect(place, 60)?)).map(drop)
+}
+
+pub(crate) fn puts_and_waits() -> Result<()> {
+    if !one_sided()? {
+        return Ok(());
+    }
+    Cuda::spmd(ranks()?, |place| body::puts_and_waits(connect(place, 60)?)).map(drop)
+}
+
+pub(crate) fn stale() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| body::stale(connect(place, 60)?)).map(drop)
+}
+
+pub(crate) fn finish_with_graphs() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| body::ends(connect(place, 60)?, "finish")).map(drop)
+}
+
+pub(crate) fn abort_with_graphs() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| body::ends(connect(place, 60)?, "abort")).map(drop)
+}
+
+pub(crate) fn drop_with_graphs() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| body::ends(connect(place, 60)?, "drop")).map(drop)
+}
+
+/// A kernel between collectives, launched many times without the host: every element of the result counts.
+pub(crate) fn a_kernel_in_a_graph() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let mut comm = connect(place, 60)?;
+        let n = comm.size() as u64;
+        let mut ones = comm.device().zeros::<u32>(1 << 16)?;
+        let mut wide = comm.device().zeros::<u64>(1 << 16)?;
+        let mut total = comm.device().zeros::<u64>(1 << 16)?;
+        let mut both = comm.device().zeros::<u64>(1 << 16)?;
+        let mut graph = comm.capture(|g| {
+            g.launch(&mut ones, |mut ones, stream| {
+                let (at, len) = (ones.as_mut_ptr() as u64, ones.len());
+                // SAFETY: the view is of so many elements of 4 bytes, and the stream's own.
+                let set = unsafe {
+                    cudarc::driver::sys::cuMemsetD32Async(at, 1, len, stream.as_ptr().cast())
+                };
+                assert_eq!(set, cudarc::driver::sys::CUresult::CUDA_SUCCESS);
+            })?;
+            g.all_reduce_in_place(&mut ones, Sum)?;
+            g.convert(&ones, &mut wide)?;
+            // What was summed so far is this rank's share of it, and `n` times that of all.
+            g.all_reduce(&wide, &mut both, Sum)?;
+            g.copy(&both, &mut total)
+        })?;
+        for _ in 0..LAUNCHES {
+            graph.launch(&comm)?;
+        }
+        assert!(total.to_vec()?.iter().all(|&x| x == n * n));
+        comm.finish()
+    })
+    .map(drop)
+}
+
+/// 64 small all_reduces of a captured plan, many times.
+pub(crate) fn a_captured_plan() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let mut comm = connect(place, 60)?;
+        let mut declared = PlanBuilder::new("many");
+        declared.ranks(1..);
+        declared.captured();
+        let g = declared.array(64).in_out::<u64>("g", |_| 128.into());
+        let net = declared.stream("net");
+        declared.for_each("i", ..64, |plan, i| {
+            plan.on(net).all_reduce_in_place(g.at(i), Sum);
+        });
+        let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+        let mut plan = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+        let mut all = (0..64).map(|_| comm.device().zeros(128)).collect::<Result<Vec<_>>>()?;
+        let own = comm.rank().index() as u64;
+        for round in 0..20_u64 {
+            for (i, one) in all.iter_mut().enumerate() {
+                one.copy_from(&[own + i as u64 + round; 128])?;
+            }
+            plan.on(&comm).write("g", &mut all).run(&mut ())?;
+            let n = comm.size() as u64;
+            for (i, one) in all.iter().enumerate() {
+                let expected = n * (n - 1) / 2 + n * (i as u64 + round);
+                assert_eq!(one.to_vec()?, [expected; 128], "buffer {i}, run {round}");
+            }
+        }
+        // Without the host between: what is summed wraps, alike on all ranks.
+        sums_wrap(&comm, &mut all, |comm, all| plan.on(comm).write("g", all).run(&mut ()))?;
+        drop(plan);
+        comm.finish()
+    })
+    .map(drop)
+}
+
+fn sums_wrap<W: World, B>(
+    comm: &Communicator<W>,
+    all: &mut Vec<B>,
+    mut run: impl FnMut(&Communicator<W>, &mut Vec<B>) -> Result<()>,
+) -> Result<()>
+where
+    B: std::borrow::BorrowMut<typed_nccl::Buffer<u64, W::Device>>,
+{
+    for one in all.iter_mut() {
+        one.borrow_mut().copy_from(&[1; 128])?;
+    }
+    for _ in 0..LAUNCHES {
+        run(comm, all)?;
+    }
+    let expected = (0..LAUNCHES).fold(1_u64, |x, _| x.wrapping_mul(comm.size() as u64));
+    for one in all.iter() {
+        assert_eq!(one.borrow().to_vec()?, [expected; 128]);
+    }
+    Ok(())
+}
