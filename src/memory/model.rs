@@ -181,3 +181,18 @@ fn what_a_panic_left_is_waited_for() {
         assert!(Model::point(second.raw()).expect("a model's point").is_after("half of it"));
     });
 }
+
+/// Several communicators' windows may have one memory: it stays under the lock until it is in none.
+#[test]
+fn memory_in_two_windows_is_booked_under_the_lock() {
+    loom::model(|| {
+        let (stream, x) = (Stream::open(0).expect("a model's stream"), Header::default());
+        x.set_in_window(true);
+        x.set_in_window(true);
+        x.set_in_window(false);
+        x.book(&stream, 1, true);
+        assert!(!x.is_alone(&stream), "it is in a window still");
+        x.set_in_window(false);
+        assert!(x.is_alone(&stream));
+    });
+}
