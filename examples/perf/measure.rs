@@ -57,7 +57,7 @@ fn one<T: Value, D: Device>(
     let mut send = Memory::<T, D>::new(comm, give.max(1), options.window)?;
     let mut recv = Memory::new(comm, get, options.window)?;
     let mut way = match (options.plan, options.graph) {
-        (true, _) => Way::Plan(Box::new(bind::<T, D>(comm, case, options.window)?)),
+        (true, _) => Way::Plan(Box::new(bind::<T, D>(comm, case, options)?)),
         (_, true) => {
             let mut of = |calls| capture(comm, case, calls, &send, &mut recv);
             Way::Graph(Box::new(Graphs { all: of(options.iters)?, one: of(1)? }))
@@ -266,13 +266,16 @@ macro_rules! declare {
 fn bind<T: Value, D: Device>(
     comm: &mut Communicator<D>,
     case: Case,
-    window: bool,
+    options: &Options,
 ) -> Result<Bound<D>> {
     let (give, get) = case.lengths();
     let (give, get) = (give as i64, get as i64);
     let mut plan = PlanBuilder::new(case.op.name());
     plan.ranks(case.ranks as i64);
-    if window {
+    if options.graph {
+        plan.captured();
+    }
+    if options.window {
         let send = plan.window().input::<T::Plan>("send", give);
         declare!(plan, case.op, send, plan.window().output::<T::Plan>("recv", get));
     } else {

@@ -39,7 +39,7 @@ pub(crate) struct Options {
     /// The memory is in symmetric windows.
     #[arg(long)]
     pub(crate) window: bool,
-    /// All measured calls in one graph, as nccl-tests' `-G 1`.
+    /// All measured calls in one graph, as nccl-tests' `-G 1`; with --plan each run is one.
     #[arg(long)]
     pub(crate) graph: bool,
     /// By a checked plan, bound once for each size.
@@ -145,8 +145,8 @@ impl Options {
         if self.redop == Reduction::Avg && !self.dtype.get().is_float() {
             return Some("--redop avg takes floating-point elements: --dtype f32".to_owned());
         }
-        if self.plan && (self.in_place || self.graph || self.redop != Reduction::Sum) {
-            return Some("--plan takes two buffers and --redop sum, and no --graph".to_owned());
+        if self.plan && (self.in_place || self.redop != Reduction::Sum) {
+            return Some("--plan takes two buffers and --redop sum".to_owned());
         }
         None
     }

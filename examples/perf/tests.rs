@@ -38,7 +38,7 @@ fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().expect("it is one").get_name().to_owned()
 }
 
-const FORMS: [&str; 8] = [
+const FORMS: [&str; 9] = [
     "",
     "--in-place",
     "--window",
@@ -47,6 +47,7 @@ const FORMS: [&str; 8] = [
     "--graph --window --in-place",
     "--plan",
     "--plan --window",
+    "--plan --graph",
 ];
 
 fn every_operation_in_every_form() {
