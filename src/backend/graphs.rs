@@ -26,6 +26,15 @@ pub unsafe trait Graphs: Operations {
         let _ = (comm, allocation);
     }
 
+    /// The device memory from which an operator's scalar is read at each launch.
+    fn scalar(operator: &Self::Operator) -> Option<&Arc<Allocation<Self>>>
+    where
+        Self: Backend,
+    {
+        let _ = operator;
+        None
+    }
+
     /// Whether an operation can be captured: asked before any is.
     ///
     /// # Errors

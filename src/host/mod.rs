@@ -414,6 +414,13 @@ unsafe impl Graphs for HostBackend {
 
     type Graph = Infallible;
 
+    fn scalar(operator: &Scale) -> Option<&Arc<Allocation<Self>>> {
+        match operator {
+            Scale::Host(_) => None,
+            Scale::Device(scalar) => Some(scalar),
+        }
+    }
+
     fn lease(comm: &Member, allocation: &Arc<Allocation<Self>>) {
         ENGINE.lease(comm, allocation);
     }

@@ -6,7 +6,8 @@ use super::comm::Comm;
 use super::family::Family;
 use super::issue::{call, possible};
 use super::recorder::Recorder;
-use crate::backend::{Graphs, Op, RankOps, Slot, Wait};
+use super::values::Operator;
+use crate::backend::{Allocation, Graphs, Op, RankOps, Slot, Wait};
 use crate::cuda::{CudaBackend, CudaGraph, CudaStream};
 use crate::error::{Call, Error};
 use crate::{Rank, Result};
@@ -91,6 +92,10 @@ unsafe impl Graphs for CudaBackend {
     const ARE_CAPTURED: bool = true;
 
     type Graph = CudaGraph;
+
+    fn scalar(operator: &Operator) -> Option<&Arc<Allocation<Self>>> {
+        operator.scalar.as_ref()
+    }
 
     fn can_capture(comm: &Comm, op: &Op<'_, Self>) -> Result<()> {
         possible(comm, op)

@@ -27,6 +27,10 @@ pub(crate) fn puts_and_waits() -> Result<()> {
     Cuda::spmd(ranks()?, |place| body::puts_and_waits(connect(place, 60)?)).map(drop)
 }
 
+pub(crate) fn operators() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| body::operators(connect(place, 60)?)).map(drop)
+}
+
 pub(crate) fn stale() -> Result<()> {
     Cuda::spmd(ranks()?, |place| body::stale(connect(place, 60)?)).map(drop)
 }

@@ -149,6 +149,29 @@ impl<D: Device> World for TwinOn<D> {
     const NAME: &'static str = "Twin";
 }
 
+/// Operators with scalars on the host and on the device, which are gone before the launches.
+pub(crate) fn operators<W: World>(mut comm: Communicator<W>) -> Result<()> {
+    let mut x = comm.device().zeros::<u64>(100)?;
+    let mut y = comm.device().zeros::<u64>(100)?;
+    let tripled = comm.pre_mul_sum(3_u64)?;
+    let scalar = comm.device().from_slice(&[5_u64])?;
+    let times_five = comm.pre_mul_sum_device(scalar)?;
+    let mut graph = comm.capture(|g| {
+        g.all_reduce(&x, &mut y, &tripled)?;
+        g.all_reduce_in_place(&mut x, &times_five)
+    })?;
+    drop((tripled, times_five));
+    // The places of what was dropped are taken by others.
+    let _others = (comm.pre_mul_sum(7_u64)?, comm.pre_mul_sum(9_u64)?);
+    let n = comm.size() as u64;
+    for _ in 0..10 {
+        x.copy_from(&[1; 100])?;
+        graph.launch(&comm)?;
+        assert_eq!((y.to_vec()?, x.to_vec()?), (vec![3 * n; 100], vec![5 * n; 100]));
+    }
+    comm.finish()
+}
+
 /// Communicators end while there are graphs of theirs, which may outlive them.
 pub(crate) fn ends<W: World>(mut comm: Communicator<W>, how: &str) -> Result<()> {
     let mut x = comm.device().from_slice(&[1_u32; 100])?;

@@ -87,6 +87,11 @@ fn the_memory_is_the_graphs_too() -> Result<()> {
 }
 
 #[test]
+fn operators_and_their_scalars_are_the_graphs_too() -> Result<()> {
+    spmd::<Host>(2, |place| body::operators(place.init()?))
+}
+
+#[test]
 fn a_graph_and_its_memory_are_on_two_threads() -> Result<()> {
     spmd::<Host>(2, |place| {
         let mut comm = place.init()?;
