@@ -126,3 +126,22 @@ impl Drop for Block {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ALIGN, Block, LARGE, LARGE_PAGE};
+    use crate::error::Error;
+
+    #[test]
+    fn blocks_of_every_size_are_zeroed_and_aligned() {
+        for (bytes, align) in [(5, ALIGN), (LARGE - 1, ALIGN), (LARGE + 5, LARGE_PAGE)] {
+            let block = Block::zeroed(0, bytes).expect("there is so much");
+            assert_eq!(block.start().addr() % align, 0);
+            // SAFETY: so many bytes are there, and nobody else has them.
+            let all = unsafe { std::slice::from_raw_parts(block.start(), bytes) };
+            assert!(all.iter().all(|byte| *byte == 0), "{bytes} bytes");
+        }
+        let refused = Block::zeroed(0, 1 << 60).map(drop);
+        assert!(matches!(refused, Err(Error::NoMemory(_))), "{refused:?}");
+    }
+}
