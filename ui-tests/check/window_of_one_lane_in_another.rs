@@ -9,7 +9,8 @@ fn main() -> Result<()> {
     let mut first = None;
     clique.group((&source, &ghost), |lane, (source, ghost)| {
         let source = *first.get_or_insert(source);
-        lane.put_signal(source.slice(0..8), lane.ring(1), ghost.at(0))
+        lane.put_signal(source.slice(0..8), lane.ring(1), ghost.at(0))?;
+        lane.wait_signal(lane.ring(-1))
     })?;
     clique.finish()
 }

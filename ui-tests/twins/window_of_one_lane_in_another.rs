@@ -7,7 +7,8 @@ fn main() -> Result<()> {
     let source = clique.window::<f32>(8)?;
     let ghost = clique.window::<f32>(8)?;
     clique.group((&source, &ghost), |lane, (source, ghost)| {
-        lane.put_signal(source.slice(0..8), lane.ring(1), ghost.at(0))
+        lane.put_signal(source.slice(0..8), lane.ring(1), ghost.at(0))?;
+        lane.wait_signal(lane.ring(-1))
     })?;
     clique.finish()
 }
