@@ -1,7 +1,9 @@
 //! What ranks do together.
 
+use std::time::Duration;
+
 use super::{Backend, Lifecycle, Op, Slot};
-use crate::error::{Call, Error};
+use crate::error::{Call, Error, Unsupported};
 use crate::{Rank, Result};
 
 /// Operations.
@@ -39,6 +41,30 @@ pub unsafe trait Operations: Lifecycle {
             // SAFETY: the caller's promise holds for each part.
             unsafe { Self::issue(part.comm, part.stream, part.ops) }
         })
+    }
+
+    /// How long a group of collectives of a communicator of several ranks takes, as far as the backend
+    /// can tell; nothing of it is enqueued. The other ranks ask the same.
+    ///
+    /// # Errors
+    /// It cannot tell.
+    ///
+    /// # Safety
+    /// As [`issue`](Self::issue).
+    unsafe fn estimate(
+        comm: &Self::Comm,
+        stream: &Self::Stream,
+        ops: &[Op<'_, Self>],
+    ) -> Result<Duration>
+    where
+        Self: Backend,
+    {
+        let _ = (comm, stream, ops);
+        Err(Error::Unsupported(Box::new(Unsupported {
+            what: "an estimate of a group".to_owned(),
+            needs: "NCCL on GPUs".to_owned(),
+            found: format!("this is the {} backend, which knows no times", Self::KIND),
+        })))
     }
 
     /// Books refused operations as this rank's, so that the others can be told.

@@ -10,6 +10,7 @@
 //! collectives, then the transfers, which all proceed together. An operation must not depend on
 //! another of its own group; the borrows see to it for buffers.
 
+mod estimate;
 mod several;
 
 pub use several::{Grouped, group};

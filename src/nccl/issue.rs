@@ -1,6 +1,7 @@
 //! Enqueuing: one call of NCCL's for one operation, a group for several.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nccl_sys::ncclResult_t;
 
@@ -8,6 +9,7 @@ use super::calls::{Failure, start};
 use super::comm::Comm;
 use super::graphs;
 use super::one_sided::is_one_sided;
+use super::simulate::simulate;
 use super::values;
 use crate::backend::{Half, Op, Operations, RankOps, Refusal};
 use crate::cuda::{CudaBackend, CudaStream};
@@ -61,6 +63,14 @@ unsafe impl Operations for CudaBackend {
         together(parts)
     }
 
+    unsafe fn estimate(
+        comm: &Comm,
+        stream: &Arc<CudaStream>,
+        ops: &[Op<'_, Self>],
+    ) -> Result<Duration> {
+        simulate(comm, stream, ops)
+    }
+
     fn refuse(comm: &Comm, ops: &[Refusal], reason: &Error) {
         comm.shared.family.refuse(comm.shared.rank, ops, reason);
     }
@@ -78,7 +88,7 @@ fn first(comm: &Comm, stream: &Arc<CudaStream>, ops: &[Op<'_, CudaBackend>]) -> 
 }
 
 #[cold]
-fn failed(comm: &Comm, failure: Failure) -> Error {
+pub(super) fn failed(comm: &Comm, failure: Failure) -> Error {
     match failure {
         // Earlier calls of its group were made and booked, so the ranks are no longer in step.
         Failure::Before(error) => comm.poison(error),

@@ -31,6 +31,7 @@ mod recorder;
 mod release;
 mod shared;
 mod signals;
+mod simulate;
 mod split;
 mod suspend;
 mod traffic;

@@ -10,8 +10,10 @@ use nccl_sys::ncclResult_t;
 use typed_nccl::error::SizeVariable;
 use typed_nccl::{AnyDevice, Clique, Communicator, Cuda, Error, Max, Result, Sum, group, tag};
 
-use crate::common::{Wire, address, alone, assert_silent, calls, clear, count, handle, says};
-use crate::scenario::{NEWEST, cuda, nccl, on};
+use crate::common::{
+    Wire, address, alone, assert_silent, calls, clear, connect, count, handle, says,
+};
+use crate::scenario::{NEWEST, cuda, nccl, on, release};
 
 #[test]
 fn calls_are_in_program_order_in_one_group() {
@@ -361,6 +363,52 @@ fn a_failure_takes_every_communicator_of_the_group() {
         }
         Ok(())
     });
+}
+
+/// An estimated group does not end as one that is issued.
+#[test]
+fn a_group_that_is_estimated() {
+    on(NEWEST, || {
+        let mut single = alone()?;
+        let mut x = single.device().zeros::<f32>(8)?;
+        clear();
+        assert!(single.estimate(|g| g.all_reduce_in_place(&mut x, Sum))?.is_zero());
+        assert_silent("an estimate on one rank");
+        single.finish()?;
+        Cuda::spmd(2, |place| {
+            let mut comm = connect(place, 20_000)?;
+            let mut x = comm.device().from_slice(&[1.0_f32; 8])?;
+            let mut y = comm.device().zeros::<f32>(16)?;
+            let wire = Wire::of(&comm)?;
+            comm.estimate(|g| {
+                g.all_gather_in_place(&mut y)?;
+                g.all_reduce_in_place(&mut x, Sum)
+            })?;
+            let called: Vec<_> = wire.calls().iter().map(|call| call.function).collect();
+            let between = [ncclGroupStart, Function::ncclAllGather, ncclAllReduce];
+            assert_eq!(called[..3], between);
+            assert_eq!(called[3..], [Function::ncclGroupSimulateEnd]);
+            comm.finish()
+        })
+        .map(drop)
+    });
+    on(release("2.22.3"), || simulates(true));
+    on(release("2.21.5"), || simulates(false));
+}
+
+fn simulates(does: bool) -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 20_000)?;
+        let mut x = comm.device().zeros::<f32>(8)?;
+        let outcome = comm.estimate(|g| g.all_reduce_in_place(&mut x, Sum));
+        if does {
+            outcome?;
+        } else {
+            assert_error!(outcome, Unsupported, "ncclGroupSimulateEnd", "2.22.3");
+        }
+        comm.finish()
+    })
+    .map(drop)
 }
 
 /// What is made of several operations is one group, on whatever stream.

@@ -2,7 +2,7 @@
 
 use typed_nccl::{Cuda, Result, Root, Signals, Sum, group, tag};
 
-use crate::common::{connect, ranks, says};
+use crate::common::{busy, connect, ranks, says};
 use crate::windows::one_sided;
 
 /// Lengths that differ, apart and in place, alone, on another stream and in a group.
@@ -160,6 +160,26 @@ pub(crate) fn what_one_refuses_all_refuse() -> Result<()> {
         world.abort();
         pair.abort();
         Ok(())
+    })
+    .map(drop)
+}
+
+/// NCCL says what a group would take, and does nothing; afterwards the collectives are as they were.
+pub(crate) fn estimates() -> Result<()> {
+    Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 20)?;
+        let device = comm.device().clone();
+        let mut times = Vec::new();
+        for len in [1 << 10, busy(1 << 26, 1 << 12)] {
+            let mut x = device.from_slice(&vec![1_u32; len])?;
+            times.push(comm.estimate(|g| g.all_reduce_in_place(&mut x, Sum))?);
+            assert_eq!(x.to_vec()?, vec![1; len]);
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            assert_eq!(x.to_vec()?, vec![2; len]);
+        }
+        println!("estimated: {times:?}");
+        assert!(times.iter().all(|time| !time.is_zero()), "{times:?}");
+        comm.finish()
     })
     .map(drop)
 }

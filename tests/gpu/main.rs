@@ -106,6 +106,7 @@ const TESTS: &[Test] = tests! {
     groups::uneven_in_every_form: 1, 60;
     groups::rooted_and_slots: 1, 60;
     groups::several_communicators: 1, 60;
+    groups::estimates: 2, 60;
     groups::what_one_refuses_all_refuse: 2, 60;
     convert::every_pair: 1, 60;
     convert::many_elements: 1, 60;

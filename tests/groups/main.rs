@@ -427,3 +427,34 @@ fn splits_of_the_wrong_shape_are_refused_everywhere() -> Result<()> {
         comm.finish()
     })
 }
+
+/// The host knows no times; what it compares, it compares as on GPUs.
+#[test]
+fn an_estimate_on_the_host() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let first = comm.rank().index() == 0;
+        let mut x = comm.device().from_slice(&[1.0_f32; 8])?;
+        let error = comm.estimate(|g| g.all_reduce_in_place(&mut x, Sum)).expect_err("no times");
+        says(&error, &["an estimate of a group needs NCCL on GPUs", "the host backend"]);
+        assert!(comm.estimate(|_| Ok(()))?.is_zero());
+        let error = comm.estimate(|g| match first {
+            true => g.all_reduce_in_place(&mut x, Sum),
+            false => g.broadcast_in_place(&mut x, 0),
+        });
+        says(&error.expect_err("they differ"), &["estimate: rank", "all_reduce of 8 f32"]);
+        let error = comm.estimate(|g| match first {
+            true => g.all_gather_in_place(x.slice_mut(0..7)),
+            false => g.all_gather_in_place(&mut x),
+        });
+        let error = error.expect_err("7 for two ranks");
+        says(&error, &["all_gather: the one buffer holds 7 f32"]);
+        assert_eq!(matches!(error, Error::ValueMismatch(_)), !first);
+        let error = comm.estimate(|g| g.send(&x, 0)).expect_err("no collective");
+        assert!(matches!(error, Error::Unsupported(_) | Error::SelfTransfer(_)), "{error}");
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(x.to_vec()?, [2.0; 8]);
+        comm.finish()
+    })
+    .map(drop)
+}

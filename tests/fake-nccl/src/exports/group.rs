@@ -4,17 +4,21 @@ use nccl_sys::{ncclResult_t, ncclSimInfo_t};
 
 use crate::export::exports;
 use crate::moves;
-use crate::state::{Answer, Refusal, State};
+use crate::state::{Refusal, State};
 
-fn end(state: &mut State) -> Answer {
+/// Ends a group; whether it is the outermost one.
+fn end(state: &mut State) -> Result<bool, Refusal> {
     let groups = &mut state.thread().groups;
     *groups = groups.checked_sub(1).ok_or_else(|| Refusal::usage("there is no group to end"))?;
-    if *groups > 0 {
-        return Ok(());
+    let is_outermost = *groups == 0;
+    if is_outermost {
+        state.thread().captures.clear();
     }
-    state.thread().captures.clear();
-    moves::close_group(state)
+    Ok(is_outermost)
 }
+
+/// What each call of a simulated group takes, in microseconds.
+const EACH: f32 = 12.5;
 
 exports! {
     answer fn ncclGroupStart() -> ncclResult_t = |state| {
@@ -22,14 +26,21 @@ exports! {
         Ok(())
     };
 
-    answer fn ncclGroupEnd() -> ncclResult_t = |state| end(state);
+    answer fn ncclGroupEnd() -> ncclResult_t = |state| match end(state)? {
+        true => moves::close_group(state),
+        false => Ok(()),
+    };
 
     answer fn ncclGroupSimulateEnd(simInfo: *mut ncclSimInfo_t) -> ncclResult_t = |state| {
-        end(state)?;
+        // An inner group's is not filled in.
+        if !end(state)? {
+            return Ok(());
+        }
+        let calls = moves::drop_group();
         if simInfo.is_null() {
             return Ok(());
         }
-        // Nothing moves, and takes no time.
-        simInfo.fill(&ncclSimInfo_t { estimatedTime: 0.0, ..ncclSimInfo_t::new() })
+        let estimatedTime = EACH * f32::from(u16::try_from(calls).unwrap_or(u16::MAX));
+        simInfo.fill(&ncclSimInfo_t { estimatedTime, ..ncclSimInfo_t::new() })
     };
 }

@@ -48,6 +48,11 @@ pub(crate) fn close_group(state: &State) -> Answer {
     if group.is_empty() { Ok(()) } else { later(move || launch(links, group)) }
 }
 
+/// Drops what this thread's group has called, and says how much it was.
+pub(crate) fn drop_group() -> usize {
+    GROUP.take().len()
+}
+
 fn launch(links: Links, group: Vec<Pending>) -> Answer {
     links.connect(&group)?;
     let mut batches: Vec<(Arc<Member>, usize, Batch)> = Vec::new();

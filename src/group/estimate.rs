@@ -1,0 +1,103 @@
+//! Estimates: how long a group would take.
+
+use std::time::Duration;
+
+use super::Group;
+use crate::backend::{Op, Operations};
+use crate::communicator::{CanEnqueue, State};
+use crate::error::{Error, Site, Unsupported, ValueMismatch};
+use crate::{Communicator, Device, Result, World, unwind};
+
+const OPERATION: &str = "estimate";
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// How long a group of collectives would take, as NCCL's own tuning sees it; nothing of the group is
+    /// issued, and no memory is touched. All ranks call it with the same collectives; the host waits for
+    /// them. NCCL: `ncclGroupSimulateEnd`, 2.22.3, which connects the ranks as a first use of the
+    /// collectives would. On one rank nothing takes time.
+    ///
+    /// ```no_run
+    /// # use typed_nccl::{Buffer, Communicator, Result, Sum, World};
+    /// # fn f<W: World>(comm: &mut Communicator<W>, x: &mut Buffer<f32, W::Device>) -> Result<()> {
+    /// let takes = comm.estimate(|g| g.all_reduce_in_place(x, Sum))?;
+    /// println!("{takes:?}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The closure's own; a refusal of an operation in it. [`Error::ValueMismatch`] on the other ranks then,
+    /// and where they record other collectives; the communicator is unharmed. [`Error::Unsupported`]: the
+    /// host backend, which knows no times; an older NCCL, or one that gives no time; a communicator that
+    /// another library made; transfers and one-sided operations, of which NCCL estimates nothing. A lost
+    /// peer; a passed deadline.
+    #[track_caller]
+    pub fn estimate<'e>(
+        &'e mut self,
+        record: impl FnOnce(&mut Group<'e, W>) -> Result<()>,
+    ) -> Result<Duration>
+    where
+        S: CanEnqueue,
+    {
+        let (site, comm) = (Site::caller(), &*self);
+        let mut group = Group::new(comm.here());
+        let recorded = unwind::catch(|| record(&mut group));
+        let own = match &recorded {
+            Ok(Ok(())) => group.collectives().map_err(|error| (error.to_string(), Some(error))),
+            Ok(Err(error)) => Err((error.to_string(), None)),
+            Err(panic) => Err((format!("its closure panicked: {}", panic.message()), None)),
+        };
+        let said = own.clone().map_err(|(why, _)| why);
+        let all = comm.gather_as(OPERATION, &said, site);
+        recorded.unwrap_or_else(|panic| panic.resume())?;
+        let own =
+            own.map_err(|(why, error)| error.unwrap_or_else(|| mismatch(comm.rank(), why)))?;
+        for (rank, theirs) in all?.into_iter().enumerate() {
+            let found = match theirs {
+                Ok(calls) if calls == own => continue,
+                Ok(calls) => format!("recorded {calls:?}, this rank {own:?}"),
+                Err(why) => format!("recorded nothing: {why}"),
+            };
+            return Err(mismatch(comm.rank().beside(rank), found));
+        }
+        if own.is_empty() || comm.size() == 1 {
+            return Ok(Duration::ZERO);
+        }
+        let (on, ops) = (group.on, &group.lists.ops);
+        // SAFETY: as in `Core::issue`; all ranks are here, with the same calls.
+        unsafe {
+            <<W::Device as Device>::Backend as Operations>::estimate(
+                on.core.comm()?,
+                on.stream.raw(),
+                ops,
+            )
+        }
+    }
+}
+
+fn mismatch(rank: crate::Rank, found: String) -> Error {
+    Error::ValueMismatch(Box::new(ValueMismatch { operation: OPERATION, rank, found }))
+}
+
+impl<W: World> Group<'_, W> {
+    /// What was recorded, in words that are the same on all ranks: collectives, and nothing else.
+    fn collectives(&mut self) -> Result<Vec<String>> {
+        self.check()?;
+        let essence = |op: &Op<'_, _>| match op {
+            Op::Collective(collective) => {
+                let call = &collective.call;
+                let root = call.root.map(|root| root.index());
+                Ok(format!(
+                    "{} of {} {}, {:?}, root {root:?}",
+                    call.operation, call.count, call.dtype, call.reduction
+                ))
+            }
+            other => Err(Error::Unsupported(Box::new(Unsupported {
+                what: "an estimate of a group".to_owned(),
+                needs: "collectives alone".to_owned(),
+                found: format!("it has {}", other.call()),
+            }))),
+        };
+        self.lists.ops.iter().map(essence).collect()
+    }
+}
