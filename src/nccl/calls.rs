@@ -247,6 +247,7 @@ impl Comm {
     /// * [`Transfers::Any`]: NCCL knows neither side. Memory of its allocator goes by a second address, which
     ///   is never registered; plain memory is registered only where NCCL's transfers do not look for it,
     ///   on all ranks alike (see `register_buffer`).
+    ///   That is so of what is not captured: in a capture NCCL may register by itself.
     /// * [`Transfers::Registered`]: NCCL knows both sides. The typed layer refuses what is not in a window or
     ///   a registration of this communicator's that spans the message, or is not of NCCL's allocator.
     fn named(&self, span: &Span<'_, CudaBackend>) -> *mut c_void {
