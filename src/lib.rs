@@ -68,17 +68,18 @@ pub use clique::{
 };
 pub use collectives::Root;
 pub use communicator::{
-    AbortHandle, Aborted, Agreed, Becoming, Builder, CanBecomeReady, CanConnect, CanEnqueue,
-    CanGoOn, CanGrow, CanResume, CanShrink, CanSuspend, CaptureOrder, Change, CommConfig,
-    Communicator, CountedTransfers, CtaPolicy, Ctas, DeviceGiven, Finalized, GinConnections,
-    GinType, GraphUse, HasAbortHandle, HasMemory, Health, Initializing, Late, LaunchOrder, Lost,
-    MemoryStats, Mesh, Multicast, Network, NoDevice, NoSeat, On, OnDevice, Ordered, Properties,
-    Ready, Recovery, Revoked, SeatGiven, Shared, SharedChild, Standing, State, Stragglers,
-    Suspended, Transfers, Uninit, Unnamed, Watch, Within,
+    AbortHandle, Aborted, Agreed, Algorithm, Algorithms, AsConfigured, Becoming, Builder,
+    CallConfig, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanResume, CanShrink,
+    CanSuspend, CaptureOrder, Change, CommConfig, Communicator, CountedTransfers, CtaPolicy, Ctas,
+    DeviceGiven, Finalized, GinConnections, GinType, GraphUse, HasAbortHandle, HasMemory, Health,
+    Initializing, Late, LaunchOrder, Lost, MemoryStats, Mesh, Multicast, Network, NoDevice, NoSeat,
+    On, OnDevice, Ordered, PerCall, Properties, Protocol, Ready, Recovery, Revoked, SeatGiven,
+    Shared, SharedChild, Standing, State, Stragglers, Suspended, Transfers, Uninit, Unnamed, Watch,
+    Within,
 };
 pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]
-pub use cuda::{DeviceView, DeviceViewMut, RawStream};
+pub use cuda::{DeviceView, DeviceViewMut, LaunchEvent, RawStream};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
 pub use device::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Host, Local, Scoped};
@@ -90,7 +91,7 @@ pub use entry::{Place, spmd};
 pub use error::{Error, Failed, NcclVersion, Result};
 pub use float8::{F8E4M3, F8E5M2};
 pub use graph::{Capture, Graph, NeverInACapture};
-pub use group::{Group, Grouped, group};
+pub use group::{Configured, Group, Grouped, group};
 pub use half::{bf16, f16};
 pub use memory::{
     Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, Lend, MemoryKind, NcclMem,

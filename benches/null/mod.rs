@@ -335,8 +335,9 @@ unsafe impl Operations for NullBackend {
     #[inline]
     unsafe fn issue(comm: &NullComm, stream: &Handle, ops: &[Op<'_, Self>]) -> Result<()> {
         let [Op::Collective(collective)] = ops else { return Ok(()) };
-        let Collective { name, call, reduction: Some(op), send: Some(send), recv: Some(recv) } =
-            collective
+        let Collective {
+            name, call, reduction: Some(op), send: Some(send), recv: Some(recv), ..
+        } = collective
         else {
             return Ok(());
         };

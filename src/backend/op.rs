@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Backend;
+use crate::communicator::CallConfig;
 use crate::error::{Call, CollectiveName, Operation};
 use crate::memory::Allocation;
 use crate::{Rank, ReductionName};
@@ -132,6 +133,8 @@ pub struct Collective<'a, B: Backend> {
     pub send: Option<Span<'a, B>>,
     /// What is written.
     pub recv: Option<Span<'a, B>>,
+    /// How this call is configured, if not as the communicator is: checked, the same on all ranks.
+    pub config: Option<&'a CallConfig>,
 }
 
 /// Which half of a message a rank has.

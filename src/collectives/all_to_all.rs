@@ -2,7 +2,7 @@
 
 use super::Draft;
 use crate::backend::Refusal;
-use crate::communicator::{CanEnqueue, On, State};
+use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
 use crate::memory::SameDtype;
@@ -29,7 +29,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-impl<W: World> On<'_, W> {
+impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// See [`Communicator::all_to_all`].
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl<W: World> On<'_, W> {
     }
 }
 
-impl<'e, W: World> Group<'e, W> {
+impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// Records an [`all_to_all`](Communicator::all_to_all).
     ///
     /// # Errors

@@ -291,7 +291,7 @@ impl<B: Backend> Draft<'_, B> {
             return Err(no_mean(call));
         }
         call.reduction = Some(op.name());
-        Ok(Op::Collective(Collective { name, call, reduction: Some(op), send, recv }))
+        Ok(Op::Collective(Collective { name, call, reduction: Some(op), send, recv, config: None }))
     }
 
     #[inline]
@@ -305,7 +305,7 @@ impl<B: Backend> Draft<'_, B> {
         if self.other != self.dtype {
             return Err(differ(call, self.other));
         }
-        Ok(Op::Collective(Collective { name, call, reduction: None, send, recv }))
+        Ok(Op::Collective(Collective { name, call, reduction: None, send, recv, config: None }))
     }
 
     /// Refuses unless a buffer holds `times` blocks of the call's count.

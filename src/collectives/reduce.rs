@@ -2,7 +2,7 @@
 
 use super::{Draft, Root};
 use crate::backend::Refusal;
-use crate::communicator::{CanEnqueue, On, State};
+use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
 use crate::memory::{Recorded, SameDtype};
@@ -69,7 +69,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-impl<W: World> On<'_, W> {
+impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// See [`Communicator::reduce`].
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl<W: World> On<'_, W> {
     }
 }
 
-impl<'e, W: World> Group<'e, W> {
+impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// Records a [`reduce_into`](Communicator::reduce_into).
     ///
     /// # Errors

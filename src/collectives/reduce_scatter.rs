@@ -2,7 +2,7 @@
 
 use super::Draft;
 use crate::backend::Refusal;
-use crate::communicator::{CanEnqueue, On, State};
+use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
 use crate::memory::SameDtype;
@@ -52,7 +52,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-impl<W: World> On<'_, W> {
+impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// See [`Communicator::reduce_scatter`].
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl<W: World> On<'_, W> {
     }
 }
 
-impl<'e, W: World> Group<'e, W> {
+impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// Records a [`reduce_scatter`](Communicator::reduce_scatter).
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use super::{Core, On, Transfers};
+use super::{CallConfig, Core, On, PerCall, Transfers};
 use crate::backend::{AllocKind, Backend, Half, Op, Operations, RankOps, Refusal, Span, Transfer};
 use crate::error::{Call, Error, NotRegistered, OtherDevice, SelfTransfer, Site};
 use crate::memory::{Booking, Order, Uses};
@@ -11,7 +11,7 @@ use crate::{AsRank, Buffer, Device, Element, Rank, Result, World, trace};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-impl<W: World> On<'_, W> {
+impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// Issues a collective's draft, or books why not.
     ///
     /// Most calls repeat earlier ones: the communicator is well and was the last to use the stream,
@@ -24,6 +24,13 @@ impl<W: World> On<'_, W> {
         let op = match draft {
             Ok(op) => op,
             Err(error) => return Err(self.core.refuse_one(refusal, error)),
+        };
+        let op = match self.config.config() {
+            None => op,
+            Some(config) => match config.apply(op) {
+                Ok(op) => op,
+                Err(error) => return Err(self.core.refuse_one(refusal, error)),
+            },
         };
         let (core, stream) = (self.core, self.stream);
         let _span = trace::enqueue(core, slice::from_ref(&op));
@@ -88,7 +95,7 @@ impl<'a, B: Backend> Together<'_, 'a, B> {
     /// Fails if the communicator cannot issue them.
     pub(crate) fn check(&self) -> Result<()> {
         self.core.comm()?;
-        self.core.self_transfers(self.ops)?;
+        self.core.can_be_one(self.ops)?;
         self.core.misplaced(self.stream, self.ops).map_or(Ok(()), Err)
     }
 
@@ -164,6 +171,14 @@ impl<B: Backend> Core<B> {
             core.issued(stream, ops);
         }
         issued
+    }
+
+    /// Whether operations can be one group.
+    pub(crate) fn can_be_one(&self, ops: &[Op<'_, B>]) -> Result<()> {
+        if ops.iter().any(|op| matches!(op, Op::Collective(one) if one.config.is_some())) {
+            CallConfig::together(ops)?;
+        }
+        self.self_transfers(ops)
     }
 
     /// Refuses transfers of this rank with itself that lack their other half in the group, for which NCCL

@@ -54,8 +54,8 @@ pub use becoming::Becoming;
 pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, Unnamed};
 pub use change::{Change, Watch};
 pub use config::{
-    CaptureOrder, CommConfig, CountedTransfers, CtaPolicy, Ctas, GraphUse, LaunchOrder, Multicast,
-    Network,
+    Algorithm, Algorithms, AsConfigured, CallConfig, CaptureOrder, CommConfig, CountedTransfers,
+    CtaPolicy, Ctas, GraphUse, LaunchOrder, Multicast, Network, PerCall, Protocol,
 };
 #[cfg(feature = "cuda")]
 pub(crate) use config::{EARLY_SIGNALS, Setting, Value};

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::lifecycle::Finish;
 use super::{
-    AbortHandle, CanEnqueue, Communicator, Core, HasAbortHandle, Made, Scalar, Standing, State,
+    AbortHandle, AsConfigured, CallConfig, CanEnqueue, Communicator, Core, HasAbortHandle, Made,
+    Scalar, Standing, State,
 };
 use crate::backend::{Backend, Lifecycle};
 use crate::error::{BadLength, Error, NoSuchRank, OtherDevice, Site};
@@ -38,27 +39,37 @@ impl<W: World> Live<W> {
 }
 
 /// A communicator together with the stream that its operations go to: `comm.on(&stream)`.
-pub struct On<'c, W: World> {
+///
+/// `C` says whether its collectives are [configured](Communicator::with) for the call.
+pub struct On<'c, W: World, C = AsConfigured> {
     pub(crate) core: &'c Core<<W::Device as Device>::Backend>,
     pub(crate) stream: &'c StreamCore<<W::Device as Device>::Backend>,
     world: PhantomData<fn() -> W>,
+    pub(crate) config: C,
 }
 
 impl<'c, W: World> On<'c, W> {
     #[inline]
     pub(crate) fn new(core: &'c Core<Back<W>>, stream: &'c StreamCore<Back<W>>) -> Self {
-        Self { core, stream, world: PhantomData }
+        Self { core, stream, world: PhantomData, config: AsConfigured }
+    }
+
+    /// The same with its collectives configured: see [`Communicator::with`].
+    #[inline]
+    pub fn with(self, config: &'c CallConfig) -> On<'c, W, &'c CallConfig> {
+        let Self { core, stream, world, config: AsConfigured } = self;
+        On { core, stream, world, config }
     }
 }
 
-impl<W: World> Clone for On<'_, W> {
+impl<W: World, C: Copy> Clone for On<'_, W, C> {
     #[inline]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<W: World> Copy for On<'_, W> {}
+impl<W: World, C: Copy> Copy for On<'_, W, C> {}
 
 impl<W: World, S: State> Communicator<W, S> {
     /// The communicator on its own stream.

@@ -1,5 +1,7 @@
 //! Events: points in a stream's order. Used again when nobody names them.
 
+use std::ffi::c_void;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -110,6 +112,46 @@ impl Drop for Event {
         // Recording it again gives it a new meaning; streams that were told to wait for the old one
         // keep that.
         self.gpu.events.of(self.timed).push(self.raw);
+    }
+}
+
+/// What NCCL records when the kernel of a collective has been launched: its thread blocks have their places
+/// on the GPU, and a kernel that waits for it cannot take them. [`Cuda::launch_event`](crate::Cuda::launch_event)
+/// makes it, [`CallConfig::launched`](crate::CallConfig::launched) gives it to a collective, and
+/// [`Stream::wait_launched`](crate::Stream::wait_launched) waits for the last call that it was given to.
+#[derive(Clone)]
+pub struct LaunchEvent(Arc<Event>);
+
+impl LaunchEvent {
+    pub(crate) fn new(gpu: &'static Gpu) -> Result<Self> {
+        gpu.bind()?;
+        Event::new(gpu, false).map(|event| Self(Arc::new(event)))
+    }
+
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.0.gpu.ordinal()
+    }
+
+    /// What NCCL takes.
+    pub(crate) fn handle(&self) -> *mut c_void {
+        self.0.raw().cast()
+    }
+
+    /// Whether both are one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Makes what a stream gets later wait for it.
+    pub(crate) fn hold(&self, stream: &Arc<CudaStream>) -> Result<()> {
+        self.0.gpu.bind()?;
+        stream.wait_for_launch(&self.0)
+    }
+}
+
+impl fmt::Debug for LaunchEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LaunchEvent of cuda:{}", self.ordinal())
     }
 }
 

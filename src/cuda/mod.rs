@@ -22,6 +22,7 @@ mod stream;
 mod whose;
 
 pub(crate) use block::Block;
+pub use event::LaunchEvent;
 pub(crate) use event::Recorded;
 pub use launch::{DeviceView, DeviceViewMut, RawStream};
 pub(crate) use stream::CudaStream;

@@ -195,6 +195,10 @@ impl CudaStream {
             .map_err(|error| driver::failed("waiting for an event", self.gpu.ordinal(), error))
     }
 
+    pub(super) fn wait_for_launch(&self, event: &Event) -> Result<()> {
+        self.wait(self.raw.0, event)
+    }
+
     pub(super) fn gpu(&self) -> &'static Gpu {
         self.gpu
     }

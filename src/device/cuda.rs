@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim};
-use crate::cuda::{CudaBackend, Gpu, count};
+use crate::cuda::{CudaBackend, Gpu, LaunchEvent, count};
 use crate::error::{Error, LaunchFault, Launched, NoSuchDevice};
 use crate::launcher::{self, Variables};
 use crate::{
@@ -132,6 +132,14 @@ impl<Tag> Cuda<Tag> {
     /// CUDA or NCCL reports one.
     pub fn trim(&self) -> Result<()> {
         Gpu::open(self.ordinal)?.trim()
+    }
+
+    /// What a collective records when its kernel has been launched: see [`LaunchEvent`].
+    ///
+    /// # Errors
+    /// CUDA reports one.
+    pub fn launch_event(&self) -> Result<LaunchEvent> {
+        LaunchEvent::new(Gpu::open(self.ordinal)?)
     }
 
     /// See [`Device::zeros`].

@@ -53,7 +53,10 @@ impl Said {
 
     fn add<B: Backend>(&mut self, kept: &Kept<B>) {
         let one = match kept {
-            Kept::Collective { call, .. } => return self.collectives.push(essence(call)),
+            Kept::Collective { call, config, .. } => {
+                let config = config.as_ref().map_or_else(String::new, |config| config.said());
+                return self.collectives.push(essence(call) + &config);
+            }
             Kept::Transfer { half: Half::SendTo, call, peer, .. } => {
                 Move::Send { to: peer.index(), what: essence(call) }
             }

@@ -9,6 +9,7 @@ use crate::backend::{
     Backend, Collective, Half, Op, Put, Reduction, Refusal, Signal, Slot, Span, Transfer, Wait,
     WindowId,
 };
+use crate::communicator::CallConfig;
 use crate::error::{Call, CaptureFault, CollectiveName, Error, NotCapturable, Site};
 use crate::memory::{Allocation, Order, Uses};
 
@@ -46,6 +47,7 @@ pub(super) enum Kept<B: Backend> {
         reduction: Option<Reduction<B>>,
         send: Option<Part<B>>,
         recv: Option<Part<B>>,
+        config: Option<Box<CallConfig>>,
     },
     Transfer {
         half: Half,
@@ -88,13 +90,16 @@ impl<B: Backend> Kept<B> {
         // Signals of graphs are apart from all others.
         let captured = |slot: Slot| Slot { captured: true, ..slot };
         match op {
-            Op::Collective(Collective { name, call, reduction, send, recv }) => Self::Collective {
-                name: *name,
-                call: *call,
-                reduction: reduction.clone(),
-                send: send.as_ref().map(Part::of),
-                recv: recv.as_ref().map(Part::of),
-            },
+            Op::Collective(Collective { name, call, reduction, send, recv, config }) => {
+                Self::Collective {
+                    name: *name,
+                    call: *call,
+                    reduction: reduction.clone(),
+                    send: send.as_ref().map(Part::of),
+                    recv: recv.as_ref().map(Part::of),
+                    config: config.map(|config| Box::new(config.clone())),
+                }
+            }
             Op::Transfer(Transfer { half, call, peer, span }) => {
                 Self::Transfer { half: *half, call: *call, peer: *peer, part: Part::of(span) }
             }
@@ -114,13 +119,16 @@ impl<B: Backend> Kept<B> {
     /// The operation again.
     pub(super) fn op(&self) -> Op<'_, B> {
         match self {
-            Self::Collective { name, call, reduction, send, recv } => Op::Collective(Collective {
-                name: *name,
-                call: *call,
-                reduction: reduction.clone(),
-                send: send.as_ref().map(Part::span),
-                recv: recv.as_ref().map(Part::span),
-            }),
+            Self::Collective { name, call, reduction, send, recv, config } => {
+                Op::Collective(Collective {
+                    name: *name,
+                    call: *call,
+                    reduction: reduction.clone(),
+                    send: send.as_ref().map(Part::span),
+                    recv: recv.as_ref().map(Part::span),
+                    config: config.as_deref(),
+                })
+            }
             Self::Transfer { half, call, peer, part } => {
                 Op::Transfer(Transfer { half: *half, call: *call, peer: *peer, span: part.span() })
             }

@@ -17,8 +17,10 @@ pub use several::{Grouped, group};
 
 pub(crate) use several::{Part, Refuse, issue_all};
 
+use std::ops::{Deref, DerefMut};
+
 use crate::backend::{Backend, Op, Refusal};
-use crate::communicator::{CanEnqueue, Health, On, State};
+use crate::communicator::{AsConfigured, CallConfig, CanEnqueue, Health, On, PerCall, State};
 use crate::error::{Aborted, Error, Site};
 use crate::{Communicator, Device, Rank, Result, Stream, World, unwind};
 
@@ -28,10 +30,13 @@ use crate::{Communicator, Device, Rank, Result, Stream, World, unwind};
 /// Operands are `&buffer` and `&mut buffer`, or views by value ([`RecordRead`](crate::RecordRead),
 /// [`RecordWrite`](crate::RecordWrite)), and stay borrowed until the group is issued: one buffer cannot
 /// be sent and received in one group.
-pub struct Group<'e, W: World> {
+///
+/// `C` says whether its collectives are [configured](Self::with) for the call.
+pub struct Group<'e, W: World, C = AsConfigured> {
     pub(crate) on: On<'e, W>,
     lists: Lists<'e, <W::Device as Device>::Backend>,
     error: Option<Error>,
+    config: C,
 }
 
 /// A group's operations, and the same as refusals.
@@ -55,12 +60,7 @@ impl<B: Backend> Lists<'_, B> {
     }
 }
 
-impl<'e, W: World> Group<'e, W> {
-    pub(crate) fn new(on: On<'e, W>) -> Self {
-        let lists = on.core.lists();
-        Self { on, lists, error: None }
-    }
-
+impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// This process's rank.
     pub fn rank(&self) -> Rank {
         self.on.core.own()
@@ -88,7 +88,11 @@ impl<'e, W: World> Group<'e, W> {
         draft: Result<Op<'e, <W::Device as Device>::Backend>>,
     ) -> Result<()> {
         self.lists.refusals.extend(refusal.into());
-        match draft {
+        let configured = match self.config.config() {
+            Some(config) => draft.and_then(|op| config.apply(op)),
+            None => draft,
+        };
+        match configured {
             Ok(op) => self.lists.ops.push(op),
             Err(error) => {
                 self.error.get_or_insert(error);
@@ -107,10 +111,39 @@ impl<'e, W: World> Group<'e, W> {
         self.error.get_or_insert(wrong);
         Ok(())
     }
+}
+
+impl<'e, W: World> Group<'e, W> {
+    pub(crate) fn new(on: On<'e, W>) -> Self {
+        let lists = on.core.lists();
+        Self { on, lists, error: None, config: AsConfigured }
+    }
+
+    /// Records collectives that are configured for the call: see [`Communicator::with`].
+    ///
+    /// ```
+    /// # use typed_nccl::{Buffer, CallConfig, Communicator, Ctas, Result, Sum, World};
+    /// fn both<W: World>(
+    ///     comm: &mut Communicator<W>,
+    ///     bulk: &mut Buffer<f32, W::Device>,
+    ///     loss: &mut Buffer<f32, W::Device>,
+    /// ) -> Result<()> {
+    ///     let config = CallConfig::builder().ctas(Ctas::at_most(8)).profiler_tag(7).build();
+    ///     comm.group(|g| {
+    ///         g.with(&config).all_reduce_in_place(bulk, Sum)?;
+    ///         g.all_reduce_in_place(loss, Sum)
+    ///     })
+    /// }
+    /// ```
+    pub fn with<'g>(&'g mut self, config: &'e CallConfig) -> Configured<'g, 'e, W> {
+        let lists = std::mem::replace(&mut self.lists, Lists::new());
+        let configured = Group { on: self.on, lists, error: self.error.take(), config };
+        Configured { group: self, configured }
+    }
 
     /// Why it cannot be issued, if it cannot.
     fn check(&mut self) -> Result<()> {
-        self.error.take().map_or_else(|| self.on.core.self_transfers(&self.lists.ops), Err)
+        self.error.take().map_or_else(|| self.on.core.can_be_one(&self.lists.ops), Err)
     }
 
     /// Books all of it as refused.
@@ -142,8 +175,37 @@ impl<'e, W: World> Group<'e, W> {
 
     /// The same without its world.
     pub(crate) fn into_part(self) -> Part<'e, <W::Device as Device>::Backend> {
-        let Self { on, lists, error } = self;
+        let Self { on, lists, error, config: AsConfigured } = self;
         Part { core: on.core, stream: on.stream, lists, error }
+    }
+}
+
+/// Records the collectives of a group that are configured for the call: [`Group::with`] gives it.
+#[must_use = "the configuration is that of the calls that are recorded through this"]
+pub struct Configured<'g, 'e, W: World> {
+    group: &'g mut Group<'e, W>,
+    /// Has the group's lists meanwhile.
+    configured: Group<'e, W, &'e CallConfig>,
+}
+
+impl<'e, W: World> Deref for Configured<'_, 'e, W> {
+    type Target = Group<'e, W, &'e CallConfig>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.configured
+    }
+}
+
+impl<W: World> DerefMut for Configured<'_, '_, W> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.configured
+    }
+}
+
+impl<W: World> Drop for Configured<'_, '_, W> {
+    fn drop(&mut self) {
+        self.group.lists = std::mem::replace(&mut self.configured.lists, Lists::new());
+        self.group.error = self.configured.error.take();
     }
 }
 

@@ -5,10 +5,13 @@ use std::ptr;
 
 use nccl_sys::{ncclRedOp_t, ncclResult_t};
 
+use super::api::unsupported;
 use super::comm::Comm;
+use super::config;
+use super::configured::{self, Arguments};
 use super::values;
 use crate::backend::{Collective, Half, Op, Span, Transfer};
-use crate::communicator::Transfers;
+use crate::communicator::{CallConfig, Transfers};
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{Call, CollectiveName, Error};
 use crate::{Rank, ReductionName};
@@ -90,6 +93,15 @@ impl Comm {
         }
     }
 
+    /// Keeps what NCCL records when a kernel has been launched: a graph does so again and again.
+    fn keep_launched(&self, config: &CallConfig) {
+        let Some(event) = &config.launched else { return };
+        let mut kept = self.launched.borrow_mut();
+        if !kept.iter().any(|known| known.is(event)) {
+            kept.push(event.clone());
+        }
+    }
+
     /// Collectives and transfers.
     pub(super) fn others(
         &self,
@@ -108,7 +120,7 @@ impl Comm {
         stream: &CudaStream,
         collective: &Collective<'_, CudaBackend>,
     ) -> Result<(), Failure> {
-        let Collective { name, call, reduction, send, recv } = collective;
+        let Collective { name, call, reduction, send, recv, config } = collective;
         let (from, to) = (start(send), start(recv));
         let (count, dtype) = (call.count, values::dtype(call.dtype));
         // The mean of one rank is itself; NCCL does not divide 8-bit floats there.
@@ -124,6 +136,18 @@ impl Comm {
         let to = if to.is_null() { from } else { to };
         let (comm, handle) = (self.handle, stream.handle());
         let nccl = self.nccl;
+        if let Some(config) = config {
+            let stream = handle;
+            let arguments = Arguments { from, to, count, dtype, op, root, comm, stream };
+            let made = config::of_call(config);
+            // SAFETY: as for `all_reduce` below; texts are kept for good, and an event with the
+            // communicator.
+            let called = unsafe { configured::call(nccl, *name, &arguments, &made) };
+            let missing = |missing| unsupported("a `CallConfig`", missing);
+            let (function, result) = called.map_err(missing)?;
+            self.keep_launched(config);
+            return self.done(function, *call, result);
+        }
         let (function, result) = match name {
             CollectiveName::AllReduce => {
                 // SAFETY: the spans are on the communicator's device and hold the elements that

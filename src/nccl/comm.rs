@@ -19,7 +19,7 @@ use super::window::Windowed;
 use crate::Result;
 use crate::backend::{Allocation, Departure, Streams};
 use crate::communicator::{CommConfig, Health};
-use crate::cuda::{CudaBackend, CudaStream, Gpu};
+use crate::cuda::{CudaBackend, CudaStream, Gpu, LaunchEvent};
 use crate::error::Error;
 
 /// One rank's communicator.
@@ -40,6 +40,8 @@ pub struct Comm {
     pub(super) one_sided: Cell<Option<bool>>,
     /// Scalars that kernels may still read, and buffers that are registered, by NCCL's handle.
     pub(super) held: RefCell<Vec<(Option<u64>, Arc<Allocation<CudaBackend>>)>>,
+    /// Events that NCCL records when kernels have been launched.
+    pub(super) launched: RefCell<Vec<LaunchEvent>>,
     pub(super) gpu: &'static Gpu,
     pub(super) size: u32,
     pub(super) config: CommConfig,
@@ -84,6 +86,7 @@ impl Comm {
             last_one_sided: RefCell::default(),
             one_sided: Cell::new(None),
             held: RefCell::default(),
+            launched: RefCell::default(),
             gpu,
             size: join.size,
             config: join.config,

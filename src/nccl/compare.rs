@@ -36,6 +36,13 @@ impl Family {
             if !mine.matches(&their) {
                 return Some(self.collective_mismatch(format!("collective #{number}"), number));
             }
+            // The rest says how the call was configured.
+            let (here, mine) = (here & 3, here >> 2);
+            let (there, their) = (there & 3, there >> 2);
+            if mine != their {
+                let what = format!("the `CallConfig` of collective #{number}");
+                return Some(self.collective_mismatch(what, number));
+            }
             if here != there {
                 // In one order, whoever found it.
                 let mut each = [(rank, here), (other, there)];

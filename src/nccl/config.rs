@@ -5,12 +5,13 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use nccl_sys::{Layout, ncclConfig_t};
+use nccl_sys::{Layout, ncclCollConfig_t, ncclConfig_t};
 use typed_nccl_plan::releases::{SEVERAL_SIGNALS, ZERO_CTAS};
 
 use super::api::{Nccl, unsupported};
+use super::comm::Comm;
 use crate::Result;
-use crate::communicator::{CommConfig, EARLY_SIGNALS, Setting, Value};
+use crate::communicator::{CallConfig, CommConfig, EARLY_SIGNALS, Setting, Value};
 use crate::error::{Error, Unsupported};
 
 /// Whether the loaded NCCL has what a configuration asks for: it drops without a word what it does not
@@ -65,6 +66,36 @@ pub(super) fn of(config: &CommConfig, name: &str) -> ncclConfig_t {
     }
     for setting in config.settings() {
         put(&mut made, &setting);
+    }
+    made
+}
+
+/// Whether the loaded NCCL has what a configuration of a call asks for.
+pub(super) fn offers_call(comm: &Comm, config: &CallConfig) -> Result<()> {
+    let nccl = comm.nccl;
+    has::<ncclCollConfig_t>(nccl, "size", "a `CallConfig`")?;
+    let Some(event) = &config.launched else { return Ok(()) };
+    let what = "`CallConfig::launched` (NCCL's launchCompletionEvent)";
+    has::<ncclCollConfig_t>(nccl, "launchCompletionEvent", what)?;
+    if event.ordinal() == comm.gpu.ordinal() {
+        return Ok(());
+    }
+    Err(Error::Unsupported(Box::new(Unsupported {
+        what: "a launch event".to_owned(),
+        needs: format!("to be of cuda:{}, where the communicator is", comm.gpu.ordinal()),
+        found: format!("it is of cuda:{}", event.ordinal()),
+    })))
+}
+
+/// A call's configuration.
+pub(super) fn of_call(config: &CallConfig) -> ncclCollConfig_t {
+    let mut made = ncclCollConfig_t::new();
+    for setting in config.settings() {
+        put(&mut made, &setting);
+    }
+    made.userProfilerTag = config.profiler_tag;
+    if let Some(event) = &config.launched {
+        made.launchCompletionEvent = event.handle();
     }
     made
 }

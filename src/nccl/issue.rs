@@ -7,6 +7,7 @@ use nccl_sys::ncclResult_t;
 
 use super::calls::{Failure, start};
 use super::comm::Comm;
+use super::config;
 use super::graphs;
 use super::one_sided::is_one_sided;
 use super::simulate::simulate;
@@ -26,6 +27,7 @@ unsafe impl Operations for CudaBackend {
         }
         if let [Op::Collective(collective)] = ops
             && collective.name == CollectiveName::AllReduce
+            && collective.config.is_none()
             && values::always_known(collective.call.dtype)
         {
             comm.recorder.collective(&collective.call, comm.memory(collective));
@@ -110,7 +112,8 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
         for op in *ops {
             match op {
                 Op::Collective(collective) => {
-                    comm.recorder.collective(&collective.call, comm.memory(collective));
+                    let config = collective.config.map_or(0, |config| config.digest() << 2);
+                    comm.recorder.collective(&collective.call, comm.memory(collective) | config);
                 }
                 Op::Transfer(_) | Op::Put(_) | Op::Signal(_) | Op::Wait(_) => {
                     comm.recorder.other(&op.call());
@@ -244,6 +247,9 @@ pub(super) fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
         Op::Collective(collective) => {
             let call = &collective.call;
             values::knows(comm.nccl, call.dtype)?;
+            if let Some(config) = collective.config {
+                config::offers_call(comm, config)?;
+            }
             // NCCL gives an internal error, and the communicator is lost.
             let scales = call.reduction == Some(ReductionName::ScaledAdd);
             match comm.size == 1 && scales && !values::always_known(call.dtype) {

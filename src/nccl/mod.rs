@@ -11,6 +11,7 @@ mod calls;
 mod comm;
 mod compare;
 mod config;
+mod configured;
 mod connect;
 mod early;
 mod exit;

@@ -425,6 +425,7 @@ fn fill<'a, W: World>(
             reduction: call.reduction.map(Reduction::BuiltIn),
             send: send.as_ref().map(span),
             recv: recv.as_ref().map(span),
+            config: None,
         }),
         TemplateKind::Transfer { half, peer, spot } => {
             Op::Transfer(Transfer { half: *half, call, peer: *peer, span: span(spot) })

@@ -18,7 +18,11 @@ pub(crate) use launch::{hold, launching, run};
 
 use std::fmt;
 
+#[cfg(feature = "cuda")]
+use crate::Cuda;
 use crate::backend::Launches;
+#[cfg(feature = "cuda")]
+use crate::cuda::LaunchEvent;
 use crate::error::Site;
 use crate::{Device, Result, wait};
 
@@ -125,6 +129,19 @@ impl<D: Device> Stream<D> {
         F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
     {
         launch::enqueue(self, operands, work, Site::caller())
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl<T> Stream<Cuda<T>> {
+    /// Makes what is enqueued here later wait until the last collective that was given `event`
+    /// ([`CallConfig::launched`](crate::CallConfig::launched)) has been launched, on whatever stream: not
+    /// until it is over. Where none was, it waits for nothing. The host does not wait.
+    ///
+    /// # Errors
+    /// The device reports one.
+    pub fn wait_launched(&self, event: &LaunchEvent) -> Result<()> {
+        event.hold(self.core.raw())
     }
 }
 

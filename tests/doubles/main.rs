@@ -20,6 +20,8 @@ mod booking;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod config;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod configured;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod connect;
 #[cfg(all(feature = "cuda", feature = "dlpack", target_os = "linux"))]
 mod dlpack;

@@ -19,6 +19,7 @@ mod call;
 mod cliques;
 mod collectives;
 mod common;
+mod config;
 mod convert;
 #[path = "../plans/declared.rs"]
 mod declared;
@@ -103,6 +104,10 @@ const TESTS: &[Test] = tests! {
     graphs::abort_with_graphs: 1, 60;
     graphs::drop_with_graphs: 1, 60;
     graphs::a_captured_plan: 1, 60;
+    config::communicators_that_are_tuned: 1, 60;
+    config::calls_that_are_configured: 1, 60;
+    config::launches_that_are_waited_for: 1, 60;
+    config::configurations_that_differ: 2, 60;
     groups::uneven_in_every_form: 1, 60;
     groups::rooted_and_slots: 1, 60;
     groups::several_communicators: 1, 60;

@@ -110,6 +110,10 @@ impl Ctas {
         }
     }
 
+    pub(super) fn cluster_size(&self) -> Option<u32> {
+        self.cluster
+    }
+
     /// Whether it asks for copy engines in the place of thread blocks.
     #[cfg(feature = "cuda")]
     pub(crate) fn is_zero(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Options of a communicator.
 
+mod call;
 mod choices;
 mod ctas;
 mod network;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use typed_builder::TypedBuilder;
 
+pub use call::{Algorithm, Algorithms, AsConfigured, CallConfig, PerCall, Protocol};
 pub use choices::{CaptureOrder, CountedTransfers, GraphUse, LaunchOrder, Multicast};
 pub use ctas::{CtaPolicy, Ctas};
 pub use network::Network;

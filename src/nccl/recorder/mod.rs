@@ -56,7 +56,7 @@ impl Recorder {
     }
 
     /// Notes a collective, and which of its operands are in windows: 1 for what it sends, 2 for what
-    /// it receives. By the rank's own thread only, as all that notes.
+    /// it receives; the other bits say how it is configured. By the rank's own thread only, as all that notes.
     #[inline]
     pub(super) fn collective(&self, call: &Call, memory: u8) {
         let packed = Packed::new(call, memory);

@@ -1,0 +1,319 @@
+//! Configurations of single calls.
+
+use std::hash::{Hash, Hasher};
+
+use siphasher::sip::SipHasher13;
+use typed_builder::TypedBuilder;
+
+use super::Ctas;
+use super::settings::{Setting, Value};
+use crate::backend::{Backend, Collective, Op};
+use crate::communicator::{CanEnqueue, On};
+#[cfg(feature = "cuda")]
+use crate::cuda::LaunchEvent;
+use crate::error::{CollectiveName, Error, Unsupported};
+use crate::{Communicator, Result, State, World};
+
+/// How one call of a collective is made: `comm.with(&config)` has every collective, as have
+/// `comm.on(&stream).with(&config)` and, in a group, `g.with(&config)`. What is not said is the
+/// communicator's.
+///
+/// All ranks call with the same configuration; calls that differ in it are told as calls that differ in
+/// their length are. It is checked on every device and has no effect on the host. NCCL: `ncclCollConfig_t`,
+/// 2.31; of an older release [`Error::Unsupported`].
+///
+/// ```
+/// use typed_nccl::{Algorithm, Algorithms, Buffer, CallConfig, Communicator, Ctas, Protocol, Result, Sum, World};
+///
+/// fn quietly<W: World>(comm: &Communicator<W>, x: &mut Buffer<f32, W::Device>) -> Result<()> {
+///     // Beside a kernel of the program's own: few thread blocks, and a ring if that can be.
+///     let ring = Algorithms::prefer([Algorithm::Ring(Protocol::Any)]);
+///     let config = CallConfig::builder().ctas(Ctas::at_most(2)).algorithms(ring).build();
+///     comm.with(&config).all_reduce_in_place(x, Sum)
+/// }
+/// # fn main() -> Result<()> {
+/// # typed_nccl::launch!(|comm: Communicator<_>| {
+/// #     let mut x = comm.device().zeros(4)?;
+/// #     quietly(&comm, &mut x)?;
+/// #     comm.finish()
+/// # })
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, TypedBuilder)]
+#[non_exhaustive]
+pub struct CallConfig {
+    /// How many thread blocks it takes, at most what the communicator has. Clusters are of one size in all
+    /// collectives of a group. NCCL: `minCTAs`, `maxCTAs`, `nvlsCTAs`, `cgaClusterSize`, `CTAPolicy`, 2.31.
+    #[builder(default)]
+    pub ctas: Ctas,
+    /// By which algorithms it may go. Any unless set. NCCL: `algSelection`, `forceAlgSelection`, 2.31.
+    #[builder(default)]
+    pub algorithms: Algorithms,
+    /// A number by which profilers know the call, below 2^63; 0, which is none, unless set. NCCL:
+    /// `userProfilerTag`, 2.31.
+    #[builder(default)]
+    pub profiler_tag: u64,
+    /// What is recorded when its kernel has been launched: each rank gives one of its own, or none does.
+    /// A group has one at most. NCCL: `launchCompletionEvent`, 2.32.
+    #[cfg(feature = "cuda")]
+    #[builder(default, setter(transform = |event: &LaunchEvent| Some(event.clone())))]
+    pub launched: Option<LaunchEvent>,
+}
+
+/// By which of NCCL's algorithms a collective may go.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[must_use = "it is an option of a configuration"]
+pub struct Algorithms {
+    of: Vec<Algorithm>,
+    /// Others may not take their place.
+    is_forced: bool,
+}
+
+/// One of NCCL's algorithms.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Around a ring: `all_reduce`, `broadcast`, `reduce`, `all_gather`, `reduce_scatter`.
+    Ring(Protocol),
+    /// Up and down two trees: `all_reduce`.
+    Tree(Protocol),
+    /// In the network's switches, from each GPU: `all_reduce`, `all_gather`, `reduce_scatter`.
+    CollnetDirect,
+    /// In the network's switches, from a chain of GPUs: `all_reduce`.
+    CollnetChain,
+    /// In NVLink's switches: `all_reduce`, `all_gather`, `reduce_scatter`.
+    Nvls,
+    /// In NVLink's switches, and by trees between hosts: `all_reduce`.
+    NvlsTree,
+    /// By parallel aggregated trees: `all_gather`, `reduce_scatter`.
+    Pat,
+    /// By kernels of symmetric windows: `all_reduce`, `all_gather`, `reduce_scatter`.
+    Symmetric,
+}
+
+/// How an algorithm's messages travel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// As NCCL likes it.
+    #[default]
+    Any,
+    /// With a flag beside each word, for the least latency; also in lines of 128 bytes, as NCCL knows
+    /// protocols by how their names start.
+    LL,
+    /// In lines of 128 bytes with a flag each.
+    LL128,
+    /// In large pieces, for the most bandwidth.
+    Simple,
+}
+
+impl Algorithms {
+    /// By these if one of them can be, else by another.
+    pub fn prefer(of: impl IntoIterator<Item = Algorithm>) -> Self {
+        Self { of: of.into_iter().collect(), is_forced: false }
+    }
+
+    /// By one of these. Where none of them can be on this hardware, NCCL fails, and the communicator is
+    /// poisoned.
+    pub fn only(of: impl IntoIterator<Item = Algorithm>) -> Self {
+        Self { of: of.into_iter().collect(), is_forced: true }
+    }
+
+    /// As NCCL takes it; none for any.
+    fn text(&self) -> Option<String> {
+        let names: Vec<_> = self.of.iter().map(|one| one.name()).collect();
+        (!names.is_empty()).then(|| names.join(","))
+    }
+}
+
+impl Algorithm {
+    /// NCCL's name, or how its names start.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ring(Protocol::Any) => "RING",
+            Self::Ring(Protocol::LL) => "RING_LL",
+            Self::Ring(Protocol::LL128) => "RING_LL128",
+            Self::Ring(Protocol::Simple) => "RING_SIMPLE",
+            Self::Tree(Protocol::Any) => "TREE",
+            Self::Tree(Protocol::LL) => "TREE_LL",
+            Self::Tree(Protocol::LL128) => "TREE_LL128",
+            Self::Tree(Protocol::Simple) => "TREE_SIMPLE",
+            Self::CollnetDirect => "COLLNET_DIRECT",
+            Self::CollnetChain => "COLLNET_CHAIN",
+            Self::Nvls => "NVLS_SIMPLE",
+            Self::NvlsTree => "NVLSTREE",
+            Self::Pat => "PAT",
+            Self::Symmetric => "SYMK",
+        }
+    }
+
+    /// Whether NCCL has it for a collective, on any hardware.
+    fn is_for(self, name: CollectiveName) -> bool {
+        use CollectiveName::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+        match self {
+            Self::Ring(_) => {
+                matches!(name, AllReduce | Broadcast | Reduce | AllGather | ReduceScatter)
+            }
+            Self::Tree(_) | Self::CollnetChain | Self::NvlsTree => name == AllReduce,
+            Self::CollnetDirect | Self::Nvls | Self::Symmetric => {
+                matches!(name, AllReduce | AllGather | ReduceScatter)
+            }
+            Self::Pat => matches!(name, AllGather | ReduceScatter),
+        }
+    }
+}
+
+impl CallConfig {
+    /// What it asks for that NCCL would not take of this collective; none if it is well.
+    fn fault(&self, name: CollectiveName) -> Option<String> {
+        if let Some(fault) = self.ctas.fault() {
+            return Some(fault);
+        }
+        if self.profiler_tag >> 63 != 0 {
+            return Some(format!("`profiler_tag({})` is not below 2^63", self.profiler_tag));
+        }
+        let Algorithms { of, is_forced } = &self.algorithms;
+        if *is_forced && !of.iter().any(|one| one.is_for(name)) {
+            return Some(format!("`Algorithms::only({of:?})` has none of {name}'s algorithms"));
+        }
+        None
+    }
+
+    /// An operation with this configuration, or why it cannot be one.
+    pub(crate) fn apply<'a, B: Backend>(&'a self, op: Op<'a, B>) -> Result<Op<'a, B>> {
+        let Op::Collective(collective) = op else { return Ok(op) };
+        match self.fault(collective.name) {
+            None => Ok(Op::Collective(Collective { config: Some(self), ..collective })),
+            Some(fault) => Err(Error::Unsupported(Box::new(Unsupported {
+                what: format!(
+                    "{} with a `CallConfig` (at {})",
+                    collective.name, collective.call.site
+                ),
+                needs: "one that NCCL takes".to_owned(),
+                found: fault,
+            }))),
+        }
+    }
+
+    /// Whether collectives can be in one group.
+    pub(crate) fn together<B: Backend>(ops: &[Op<'_, B>]) -> Result<()> {
+        let collectives = || {
+            ops.iter().filter_map(|op| match op {
+                Op::Collective(one) => Some((one.call.site, one.config)),
+                _ => None,
+            })
+        };
+        let cluster = |config: Option<&Self>| config.and_then(|config| config.ctas.cluster_size());
+        let mut clusters = collectives().map(|(_, config)| cluster(config));
+        let first = clusters.next().flatten();
+        let launched = |config: Option<&Self>| config.is_some_and(Self::has_event);
+        let mut events = collectives().filter(|(_, config)| launched(*config));
+        let (fault, site) = match (clusters.find(|size| *size != first), events.nth(1)) {
+            (Some(other), _) => {
+                let say = |size: Option<u32>| {
+                    size.map_or_else(|| "the communicator's".to_owned(), |size| size.to_string())
+                };
+                let (one, two) = (say(first), say(other));
+                (format!("its collectives have clusters of {one} and {two}"), None)
+            }
+            (None, Some((site, _))) => {
+                ("two of its collectives have a launch event".to_owned(), Some(site))
+            }
+            (None, None) => return Ok(()),
+        };
+        let site = site.or_else(|| collectives().map(|(site, _)| site).next());
+        let at = site.map_or_else(String::new, |site| format!(" (at {site})"));
+        Err(Error::Unsupported(Box::new(Unsupported {
+            what: format!("a group{at}"),
+            needs: "one cluster size, and one launch event at most".to_owned(),
+            found: fault,
+        })))
+    }
+
+    fn has_event(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        return self.launched.is_some();
+        #[cfg(not(feature = "cuda"))]
+        false
+    }
+
+    /// What it tells NCCL in numbers and texts.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let mut all = Vec::new();
+        self.ctas.settings(&mut |setting| all.push(setting));
+        if let Some(text) = self.algorithms.text() {
+            all.push(Setting::alike("CallConfig::algorithms", "algSelection", Value::Text(text)));
+            let forced = Value::Number(self.algorithms.is_forced.into());
+            all.push(Setting::alike("CallConfig::algorithms", "forceAlgSelection", forced));
+        }
+        all
+    }
+
+    /// What it says, for comparison and for people: `, with minCTAs 2, maxCTAs 4`.
+    pub(crate) fn said(&self) -> String {
+        let mut all: Vec<String> = self
+            .settings()
+            .iter()
+            .map(|setting| format!("{} {}", setting.field, setting.value))
+            .collect();
+        if self.profiler_tag != 0 {
+            all.push(format!("userProfilerTag {}", self.profiler_tag));
+        }
+        if self.has_event() {
+            all.push("a launch event".to_owned());
+        }
+        match all.is_empty() {
+            true => String::new(),
+            false => format!(", with {}", all.join(", ")),
+        }
+    }
+
+    /// A number from 1 to 63 that is mostly another one for another configuration.
+    pub(crate) fn digest(&self) -> u8 {
+        let mut hasher = SipHasher13::new();
+        (self.ctas, &self.algorithms, self.profiler_tag, self.has_event()).hash(&mut hasher);
+        (hasher.finish() % 63) as u8 + 1
+    }
+}
+
+/// How calls of collectives are configured: as the communicator is, or by a [`CallConfig`]. Sealed.
+pub trait PerCall<'c>: Copy + sealed::Sealed {
+    #[doc(hidden)]
+    fn config(self) -> Option<&'c CallConfig>;
+}
+
+/// As the communicator is configured.
+#[derive(Clone, Copy, Debug)]
+pub struct AsConfigured;
+
+impl<'c> PerCall<'c> for AsConfigured {
+    #[inline]
+    fn config(self) -> Option<&'c CallConfig> {
+        None
+    }
+}
+
+impl<'c> PerCall<'c> for &'c CallConfig {
+    #[inline]
+    fn config(self) -> Option<&'c CallConfig> {
+        Some(self)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::AsConfigured {}
+    impl Sealed for &super::CallConfig {}
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// The communicator with its collectives configured for one call, or for some: all ranks call them
+    /// with the same configuration.
+    #[inline]
+    pub fn with<'c>(&'c self, config: &'c CallConfig) -> On<'c, W, &'c CallConfig>
+    where
+        S: CanEnqueue,
+    {
+        self.here().with(config)
+    }
+}
