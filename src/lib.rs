@@ -91,7 +91,7 @@ pub use entry::{Place, spmd};
 pub use error::{Error, Failed, NcclVersion, Result};
 pub use float8::{F8E4M3, F8E5M2};
 pub use graph::{Capture, Graph, NeverInACapture};
-pub use group::{Configured, Group, Grouped, group};
+pub use group::{Group, Grouped, WithConfig, group};
 pub use half::{bf16, f16};
 pub use memory::{
     Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, Lend, MemoryKind, NcclMem,

@@ -135,10 +135,10 @@ impl<'e, W: World> Group<'e, W> {
     ///     })
     /// }
     /// ```
-    pub fn with<'g>(&'g mut self, config: &'e CallConfig) -> Configured<'g, 'e, W> {
+    pub fn with<'g>(&'g mut self, config: &'e CallConfig) -> WithConfig<'g, 'e, W> {
         let lists = std::mem::replace(&mut self.lists, Lists::new());
         let configured = Group { on: self.on, lists, error: self.error.take(), config };
-        Configured { group: self, configured }
+        WithConfig { group: self, configured }
     }
 
     /// Why it cannot be issued, if it cannot.
@@ -182,13 +182,13 @@ impl<'e, W: World> Group<'e, W> {
 
 /// Records the collectives of a group that are configured for the call: [`Group::with`] gives it.
 #[must_use = "the configuration is that of the calls that are recorded through this"]
-pub struct Configured<'g, 'e, W: World> {
+pub struct WithConfig<'g, 'e, W: World> {
     group: &'g mut Group<'e, W>,
     /// Has the group's lists meanwhile.
     configured: Group<'e, W, &'e CallConfig>,
 }
 
-impl<'e, W: World> Deref for Configured<'_, 'e, W> {
+impl<'e, W: World> Deref for WithConfig<'_, 'e, W> {
     type Target = Group<'e, W, &'e CallConfig>;
 
     fn deref(&self) -> &Self::Target {
@@ -196,13 +196,13 @@ impl<'e, W: World> Deref for Configured<'_, 'e, W> {
     }
 }
 
-impl<W: World> DerefMut for Configured<'_, '_, W> {
+impl<W: World> DerefMut for WithConfig<'_, '_, W> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.configured
     }
 }
 
-impl<W: World> Drop for Configured<'_, '_, W> {
+impl<W: World> Drop for WithConfig<'_, '_, W> {
     fn drop(&mut self) {
         self.group.lists = std::mem::replace(&mut self.configured.lists, Lists::new());
         self.group.error = self.configured.error.take();

@@ -159,7 +159,7 @@ fn algorithms_go_by_nccls_names() {
                 vec![Algorithm::CollnetDirect, Algorithm::CollnetChain],
                 "COLLNET_DIRECT,COLLNET_CHAIN",
             ),
-            (vec![Algorithm::NvlsTree, Algorithm::Symmetric], "NVLSTREE,SYMK"),
+            (vec![Algorithm::NvlsTree, Algorithm::SymmetricKernels], "NVLSTREE,SYMK"),
             (vec![Algorithm::Tree(Protocol::LL128)], "TREE_LL128"),
         ] {
             clear();

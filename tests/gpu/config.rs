@@ -2,8 +2,8 @@
 
 use typed_nccl::{
     Algorithm, Algorithms, CallConfig, CaptureOrder, CommConfig, Communicator, CtaPolicy, Ctas,
-    Cuda, Device, Element, Error, GraphUse, LaunchOrder, NcclVersion, Network, Place, Protocol,
-    Result, Sum, library,
+    Cuda, Device, Error, GraphUse, LaunchOrder, NcclVersion, Network, Place, Protocol, Result, Sum,
+    library,
 };
 
 use crate::common::{ranks, says, seconds};
@@ -96,7 +96,8 @@ pub(crate) fn calls_that_are_configured() -> Result<()> {
     configs.push(of().ctas(Ctas::between(2, 8).cluster(2)).profiler_tag(42).build());
     configs.push(of().ctas(Ctas::any().policy(CtaPolicy::Efficiency)).build());
     // Where there is none of these NCCL takes another.
-    let ways = [Algorithm::Nvls, Algorithm::CollnetDirect, Algorithm::Symmetric, Algorithm::Pat];
+    let ways =
+        [Algorithm::Nvls, Algorithm::CollnetDirect, Algorithm::SymmetricKernels, Algorithm::Pat];
     configs.push(of().algorithms(Algorithms::prefer(ways)).build());
     Cuda::spmd(ranks()?, |place| {
         let mut comm = connect(place, CommConfig::default())?;
@@ -160,7 +161,7 @@ pub(crate) fn configurations_that_differ() -> Result<()> {
         assert!(matches!(error, Error::Mismatch(_)), "{error}");
         says(&error, &["the `CallConfig` of collective #0"]);
         comm.abort();
-        Ok(())
+        Ok::<_, Error>(())
     })?;
     Ok(())
 }

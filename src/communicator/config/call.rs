@@ -88,7 +88,7 @@ pub enum Algorithm {
     /// By parallel aggregated trees: `all_gather`, `reduce_scatter`.
     Pat,
     /// By kernels of symmetric windows: `all_reduce`, `all_gather`, `reduce_scatter`.
-    Symmetric,
+    SymmetricKernels,
 }
 
 /// How an algorithm's messages travel.
@@ -143,7 +143,7 @@ impl Algorithm {
             Self::Nvls => "NVLS_SIMPLE",
             Self::NvlsTree => "NVLSTREE",
             Self::Pat => "PAT",
-            Self::Symmetric => "SYMK",
+            Self::SymmetricKernels => "SYMK",
         }
     }
 
@@ -155,7 +155,7 @@ impl Algorithm {
                 matches!(name, AllReduce | Broadcast | Reduce | AllGather | ReduceScatter)
             }
             Self::Tree(_) | Self::CollnetChain | Self::NvlsTree => name == AllReduce,
-            Self::CollnetDirect | Self::Nvls | Self::Symmetric => {
+            Self::CollnetDirect | Self::Nvls | Self::SymmetricKernels => {
                 matches!(name, AllReduce | AllGather | ReduceScatter)
             }
             Self::Pat => matches!(name, AllGather | ReduceScatter),
