@@ -1,15 +1,11 @@
 //! What is called on the communicator itself would run at once, and not be part of the graph.
 
-use typed_nccl::{Buffer, Communicator, Graph, Result, Sum, World};
+use typed_nccl::{Host, Result, Seat, Sum};
 
-fn step<W: World>(
-    comm: &mut Communicator<W>,
-    x: &mut Buffer<f32, W::Device>,
-) -> Result<Graph<W>> {
-    comm.capture(|g| {
-        g.all_reduce_in_place(x, Sum)?;
-        comm.all_reduce_in_place(x, Sum)
-    })
+fn main() -> Result<()> {
+    let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let mut x = comm.device().zeros::<f32>(8)?;
+    let mut graph = comm.capture(|_| comm.all_reduce_in_place(&mut x, Sum))?;
+    graph.launch(&comm)?;
+    comm.finish()
 }
-
-fn main() {}

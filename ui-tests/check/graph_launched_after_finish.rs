@@ -1,10 +1,11 @@
 //! A graph is launched with its communicator, which is over.
 
-use typed_nccl::{Communicator, Graph, Result, World};
+use typed_nccl::{Host, Result, Seat, Sum};
 
-fn last<W: World>(comm: Communicator<W>, mut graph: Graph<W>) -> Result<()> {
+fn main() -> Result<()> {
+    let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let mut x = comm.device().zeros::<f32>(8)?;
+    let mut graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
     comm.finish()?;
     graph.launch(&comm)
 }
-
-fn main() {}

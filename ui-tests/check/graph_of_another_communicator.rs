@@ -1,22 +1,15 @@
 //! A graph of one communicator is not launched with another one.
 
-use typed_nccl::{Communicator, Graph, Host, Label, Local, Result, World};
+use typed_nccl::{Communicator, Host, Result, Seat, Sum, tag};
 
-struct Twin;
+tag!(DataParallel, TensorParallel);
 
-impl Label for Twin {
-    type On<D: typed_nccl::Device> = Other<D>;
+fn main() -> Result<()> {
+    let builder = || Communicator::builder().seat(Seat::local(1).remove(0));
+    let data = builder().device(Host::local()?).label::<DataParallel>();
+    let tensor = builder().device(Host::local()?).label::<TensorParallel>();
+    let (mut data, tensor) = (data.build().connect()?, tensor.build().connect()?);
+    let mut x = data.device().zeros::<f32>(8)?;
+    let mut graph = data.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+    graph.launch(&tensor)
 }
-
-struct Other<D>(std::marker::PhantomData<fn() -> D>);
-
-impl<D: typed_nccl::Device> World for Other<D> {
-    type Device = D;
-    const NAME: &'static str = "Other";
-}
-
-fn launch(comm: &Communicator<Other<Host<Local>>>, graph: &mut Graph<Host<Local>>) -> Result<()> {
-    graph.launch(comm)
-}
-
-fn main() {}
