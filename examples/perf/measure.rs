@@ -29,20 +29,23 @@ pub(crate) fn measure<T: Value, D: Device>(
     tell: &(dyn Fn(usize, Found) + Sync),
 ) -> Result<()> {
     let (ranks, rank) = (comm.size(), comm.rank().index());
-    for bytes in options.sizes() {
-        let (give, get) = options.op.blocks(ranks);
+    let (give, get) = options.op.blocks(ranks);
+    let case = |bytes: u64| Case {
+        op: options.op,
+        redop: options.redop,
+        in_place: options.in_place,
+        ranks,
+        rank,
         // As nccl-tests counts: what the largest side has, divided evenly.
-        let block = (bytes as usize / size_of::<T>() / give.max(get)).max(1);
-        let case = Case {
-            op: options.op,
-            redop: options.redop,
-            in_place: options.in_place,
-            ranks,
-            rank,
-            count: block,
-        };
-        let found = one::<T, D>(&mut comm, options, case)?;
-        tell(rank, found);
+        count: (bytes as usize / size_of::<T>() / give.max(get)).max(1),
+    };
+    // The largest comes first and does not count, as in nccl-tests: devices that were idle are slow.
+    if let (true, Some(largest)) = (options.warmup > 0, options.sizes().last()) {
+        let warm_up = Options { check: false, iters: options.warmup, ..options.clone() };
+        one::<T, D>(&mut comm, &warm_up, case(*largest))?;
+    }
+    for bytes in options.sizes() {
+        tell(rank, one::<T, D>(&mut comm, options, case(bytes))?);
     }
     comm.finish()
 }

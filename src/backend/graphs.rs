@@ -47,6 +47,16 @@ pub unsafe trait Graphs: Operations {
         Ok(())
     }
 
+    /// How NCCL knows the memory of an operation, for people, where it chooses its way by that; else nothing.
+    /// Ranks of which it is not the same have no graph.
+    fn memory_of(comm: &Self::Comm, op: &Op<'_, Self>) -> &'static str
+    where
+        Self: Backend,
+    {
+        let _ = (comm, op);
+        ""
+    }
+
     /// Captures what `enqueue` enqueues on the streams that it is given: as many as are asked for, all of
     /// them after what was enqueued on the first one before. Asked where graphs
     /// [`ARE_CAPTURED`](Self::ARE_CAPTURED). The communicators are all that it enqueues operations of.

@@ -97,8 +97,9 @@ struct Capturing<'s> {
 impl<'s> Capturing<'s> {
     fn begin(gpu: &'static Gpu, stream: &'s CudaStream) -> Result<Self> {
         gpu.bind()?;
-        // Other threads go on with whatever they do.
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // Other threads go on with whatever they do, and this one too: an operation that is the first of its
+        // kind connects ranks, for which NCCL maps memory.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream is alive, and nobody else has it.
         unsafe { result::stream::begin_capture(stream.raw(), mode) }
             .map_err(|error| driver::failed("capturing", gpu.ordinal(), error))?;

@@ -38,7 +38,11 @@ impl Said {
         Self { refused: Some(why), collectives, moves, windows }
     }
 
-    pub(super) fn of<B: Backend>(steps: &[Step<B>], windows: Vec<WindowId>) -> Self {
+    pub(super) fn of<B: Backend>(
+        comm: &B::Comm,
+        steps: &[Step<B>],
+        windows: Vec<WindowId>,
+    ) -> Self {
         let mut said = Self { refused: None, collectives: Vec::new(), moves: Vec::new(), windows };
         for step in steps {
             let Step::Operations(kept, _) = step else { continue };
@@ -46,12 +50,13 @@ impl Said {
             let (first, rest): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| {
                 matches!(kept, Kept::Put { .. } | Kept::Signal(_) | Kept::Wait(_))
             });
-            first.into_iter().chain(rest).for_each(|kept| said.add(kept));
+            first.into_iter().chain(rest).for_each(|kept| said.add(comm, kept));
         }
         said
     }
 
-    fn add<B: Backend>(&mut self, kept: &Kept<B>) {
+    fn add<B: Backend>(&mut self, comm: &B::Comm, kept: &Kept<B>) {
+        let essence = |call: &Call| essence(call) + B::memory_of(comm, &kept.op());
         let one = match kept {
             Kept::Collective { call, config, .. } => {
                 let config = config.as_ref().map_or_else(String::new, |config| config.said());

@@ -221,7 +221,10 @@ impl<W: World> Live<W> {
         let core = &self.core;
         let said = match why {
             Some(why) => Said::refuses(why),
-            None => Said::of(&tape.steps, core.resources.windows_over(tape.leases.allocations())),
+            None => {
+                let windows = core.resources.windows_over(tape.leases.allocations());
+                Said::of(core.comm()?, &tape.steps, windows)
+            }
         };
         let all = exchange(core, &said, site)?;
         let all = all.unwrap_or_else(|| vec![Said::refuses("its part does not read".to_owned())]);

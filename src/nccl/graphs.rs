@@ -101,6 +101,22 @@ unsafe impl Graphs for CudaBackend {
         possible(comm, op)
     }
 
+    fn memory_of(comm: &Comm, op: &Op<'_, Self>) -> &'static str {
+        match op {
+            Op::Collective(collective) => match comm.memory(collective) {
+                0 => "",
+                1 => ", sent from a window or registered memory",
+                2 => ", received in a window or registered memory",
+                _ => ", both sides in windows or registered memory",
+            },
+            // While it captures, NCCL registers memory of its own allocator by itself, and no other.
+            Op::Transfer(transfer) if transfer.span.allocation().block().is_nccls() => {
+                ", in memory of NCCL's allocator"
+            }
+            _ => "",
+        }
+    }
+
     fn capture(
         comms: &[&Comm],
         streams: usize,

@@ -107,9 +107,12 @@ pub(crate) fn stale<W: World>(mut comm: Communicator<W>) -> Result<()> {
     let mut window = comm.window::<f32>(10)?;
     let mut x = comm.device().zeros::<f32>(10)?;
     let is_first = comm.rank().index() == 0;
-    let mut named = comm.capture(|g| match is_first {
-        true => g.all_reduce_in_place(&mut window, Sum),
-        false => g.all_reduce_in_place(&mut x, Sum),
+    // One rank's graph has the window's memory; it is stale on the others all the same.
+    let mut named = comm.capture(|g| {
+        if is_first {
+            g.fill(&mut window.local_mut(), 1.0)?;
+        }
+        g.all_reduce_in_place(&mut x, Sum)
     })?;
     let mut apart = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
     named.launch(&comm)?;

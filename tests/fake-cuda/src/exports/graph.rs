@@ -5,14 +5,15 @@ use std::ffi::{c_int, c_void};
 use crate::export::exports;
 use crate::state::{Library, Refusal};
 
-/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`
-const THREAD_LOCAL: c_int = 1;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`
+const RELAXED: c_int = 2;
 
 exports! {
     fn cuStreamBeginCapture_v2(hStream: *mut c_void, mode: c_int) = |library| {
         library.current()?;
-        if mode != THREAD_LOCAL {
-            return Err(Refusal::value("the double captures for one thread only"));
+        if mode != RELAXED {
+            // NCCL could not connect ranks in their first operation.
+            return Err(Refusal::value("the double captures in relaxed mode only"));
         }
         library.begin_capture(hStream.address())
     };
