@@ -39,7 +39,7 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) ordinal: u32,
     pub(crate) slots: Slot,
     /// What it was made with.
-    pub(super) config: CommConfig,
+    pub(crate) config: CommConfig,
     /// How long its waits may take.
     pub(super) limits: Arc<Limits>,
     /// Who is told of its state.

@@ -11,8 +11,8 @@ use super::agree::{Said, differ};
 use super::tape::{Step, Tape};
 use super::{Back, Graph, Held};
 use crate::backend::{Backend, Graphs, Streams, WindowId};
-use crate::communicator::{CanEnqueue, Core, Live, On, State};
-use crate::error::{Aborted, CapturesDiffer, Error, Site};
+use crate::communicator::{CanEnqueue, Core, GraphUse, Live, On, State};
+use crate::error::{Aborted, CapturesDiffer, Error, Site, Unsupported};
 use crate::group::{self, Group};
 use crate::{Communicator, Result, Stream, World, unwind};
 
@@ -173,7 +173,10 @@ impl<W: World, S: State> Communicator<W, S> {
         let live = S::live_mut(&mut self.body);
         live.core.health.check()?;
         live.core.may_wait(OPERATION, site)?;
-        let (tape, recorded) = live.record(record);
+        let (mut tape, recorded) = live.record(record);
+        if let Err(error) = allowed(&live.core) {
+            tape.error.get_or_insert(error);
+        }
         let why = match (&recorded, &tape.error) {
             (Err(panic), _) => Some(format!("its closure panicked: {}", panic.message())),
             (_, Some(error)) => Some(error.to_string()),
@@ -191,6 +194,18 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 const OPERATION: &str = "capture";
+
+/// Fails where this rank's communicator was made for no graphs.
+fn allowed<B: Backend>(core: &Core<B>) -> Result<()> {
+    if core.config.graphs != GraphUse::None {
+        return Ok(());
+    }
+    Err(Error::Unsupported(Box::new(Unsupported {
+        what: "a graph".to_owned(),
+        needs: "a communicator whose `CommConfig::graphs` is not `GraphUse::None`".to_owned(),
+        found: format!("this rank's of {} was made with it", core.health.name()),
+    })))
+}
 
 impl<W: World> Live<W> {
     /// Runs the closure, which records.
@@ -279,6 +294,7 @@ fn exchange<B: Backend, V: Serialize + DeserializeOwned>(
 /// What this rank has, if all are ready to capture.
 pub(crate) fn all_ready<B: Backend, T>(core: &Core<B>, own: Result<T>, site: Site) -> Result<T> {
     core.may_wait(OPERATION, site)?;
+    let own = own.and_then(|own| allowed(core).map(|()| own));
     let why = own.as_ref().err().map(ToString::to_string);
     let all = exchange(core, &why, site)?.unwrap_or_default();
     let own = own?;

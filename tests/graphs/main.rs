@@ -5,7 +5,7 @@ mod body;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use typed_nccl::{Error, Host, Result, Signals, Sum, spmd};
+use typed_nccl::{CommConfig, Error, GraphUse, Host, Result, Signals, Sum, spmd};
 
 #[track_caller]
 fn says(error: &Error, parts: &[&str]) {
@@ -113,6 +113,22 @@ fn a_graph_and_its_memory_are_on_two_threads() -> Result<()> {
             }
             reader.join().expect("it does not panic").map(drop)
         })?;
+        comm.finish()
+    })
+}
+
+#[test]
+fn a_communicator_for_no_graphs_has_none() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let graphs = match place.rank().index() {
+            0 => GraphUse::Auto,
+            _ => GraphUse::None,
+        };
+        let mut comm = place.init_with(CommConfig::builder().graphs(graphs).build())?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let error = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum)).expect_err("refused");
+        says(&error, &["`CommConfig::graphs` is not `GraphUse::None`"]);
+        assert_eq!(matches!(error, Error::Unsupported(_)), comm.rank().index() == 1, "{error}");
         comm.finish()
     })
 }

@@ -28,7 +28,7 @@ pub(crate) const EARLY_SIGNALS: &str = "rmaEagerInit";
 /// Options of a communicator; each has a default.
 ///
 /// Those that tune NCCL (`ctas` to `launch_order`) are checked on every device and have no effect on the host. A
-/// variable of NCCL's environment comes before an option; where one does, the log says so. What the loaded
+/// variable of NCCL's environment comes before an option (`NCCL_DEBUG=INFO` has NCCL name it). What the loaded
 /// NCCL has no field for is [`Error::Unsupported`](crate::Error::Unsupported) when it is asked for. Of NCCL's
 /// own fields three are not here: `blocking`, as connecting waits within a deadline; `commName`, which is the
 /// label; and `shrinkShare`, as a shrunk communicator outlives the one that it came from.

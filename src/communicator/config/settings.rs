@@ -19,7 +19,7 @@ pub(crate) struct Setting {
 pub(crate) enum Value {
     Number(i32),
     /// A number with its name here.
-    Named(i32, &'static str),
+    Named(#[cfg_attr(not(feature = "cuda"), allow(dead_code))] i32, &'static str),
     Text(String),
 }
 
