@@ -72,8 +72,9 @@ impl State {
         let is_nccls = |(at, layout): (&usize, &std::alloc::Layout)| {
             (*at..*at + layout.size()).contains(&start)
         };
-        let known =
-            |of: usize, from: usize, to: usize| of == comm && from <= start && start + bytes <= to;
+        let known = |of: usize, from: usize, to: usize| {
+            of == comm && from <= start && start.saturating_add(bytes) <= to
+        };
         let windows = || self.windows.values();
         self.allocations.iter().any(is_nccls)
             && (self.registrations.values().any(|one| known(one.comm, one.start, one.end))

@@ -33,7 +33,7 @@ exports! {
         comm: ncclComm_t,
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
-        let (member, bytes) = (check(state, comm, datatype, peer, stream)?, count * moves::width(datatype));
+        let (member, bytes) = (check(state, comm, datatype, peer, stream)?, count.saturating_mul(moves::width(datatype)));
         let Some(member) = member else {
             state.transfers(comm, peer, (sendbuff.address(), bytes), true);
             return Ok(());
@@ -50,7 +50,7 @@ exports! {
         comm: ncclComm_t,
         stream: cudaStream_t,
     ) -> ncclResult_t = |state| {
-        let (member, bytes) = (check(state, comm, datatype, peer, stream)?, count * moves::width(datatype));
+        let (member, bytes) = (check(state, comm, datatype, peer, stream)?, count.saturating_mul(moves::width(datatype)));
         let Some(member) = member else {
             state.transfers(comm, peer, (recvbuff.address(), bytes), false);
             return Ok(());
