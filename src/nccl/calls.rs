@@ -79,6 +79,12 @@ impl Comm {
         };
         let is_root = collective.call.root == Some(Rank::at(self.shared.rank));
         match collective.name {
+            // They name addresses that NCCL does not know as registered.
+            CollectiveName::Gather | CollectiveName::Scatter
+                if self.config.transfers == Transfers::Any =>
+            {
+                0
+            }
             // They are transfers between the root's whole memory and the others' parts.
             CollectiveName::Gather if is_root => of(&collective.recv, 1),
             CollectiveName::Gather => of(&collective.send, 1),
@@ -121,7 +127,16 @@ impl Comm {
         collective: &Collective<'_, CudaBackend>,
     ) -> Result<(), Failure> {
         let Collective { name, call, reduction, send, recv, config } = collective;
-        let (from, to) = (start(send), start(recv));
+        let (from, to) = match name {
+            // They are transfers.
+            CollectiveName::Gather | CollectiveName::Scatter => {
+                let named = |span: &Span1<'_>| {
+                    span.as_ref().map_or(ptr::null_mut(), |span| self.named(span))
+                };
+                (named(send), named(recv))
+            }
+            _ => (start(send), start(recv)),
+        };
         let (count, dtype) = (call.count, values::dtype(call.dtype));
         // The mean of one rank is itself; NCCL does not divide 8-bit floats there.
         let op = match reduction {
