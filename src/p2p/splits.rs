@@ -41,7 +41,7 @@ impl Splits {
     /// The way back: every rank sends to each as much as it receives from it here. Local.
     ///
     /// ```
-    /// # use typed_nccl::{Buffer, Communicator, Result, Splits, World};
+    /// # use typed_nccl::{Buffer, Communicator, Device, Result, Splits, World};
     /// fn there_and_back<W: World>(
     ///     comm: &Communicator<W>,
     ///     tokens: &mut Buffer<f32, W::Device>,

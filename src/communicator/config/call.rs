@@ -31,12 +31,13 @@ use crate::{Communicator, Result, State, World};
 ///     let config = CallConfig::builder().ctas(Ctas::at_most(2)).algorithms(ring).build();
 ///     comm.with(&config).all_reduce_in_place(x, Sum)
 /// }
-/// # fn main() -> Result<()> {
-/// # typed_nccl::launch!(|comm: Communicator<_>| {
-/// #     let mut x = comm.device().zeros(4)?;
+/// # fn body<W: World>(comm: Communicator<W>) -> Result<()> {
+/// #     let mut x = typed_nccl::Device::zeros(comm.device(), 4)?;
 /// #     quietly(&comm, &mut x)?;
 /// #     comm.finish()
-/// # })
+/// # }
+/// # fn main() -> Result<()> {
+/// #     typed_nccl::launch!(body)
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, TypedBuilder)]
