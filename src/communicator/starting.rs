@@ -435,6 +435,55 @@ fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
     Some((format!("the {} device at {place} of {host}", W::Device::KIND), *number))
 }
 
+/// What two ranks of one communicator have that may not differ; none if nothing does.
+fn differ(first: &Hello, hello: &Hello) -> Option<String> {
+    if hello.kind != first.kind {
+        let why = format!(
+            "are on different kinds of device, {} and {}; one communicator spans one kind",
+            first.kind, hello.kind
+        );
+        return Some(why);
+    }
+    if hello.name != first.name {
+        let why = format!(
+            "name the communicator differently, {} and {}; give the same label on all ranks",
+            first.name, hello.name
+        );
+        return Some(why);
+    }
+    if hello.slots != first.slots {
+        let why = format!(
+            "are configured with {:?} and {:?} contexts and signals; configure all ranks alike",
+            first.slots, hello.slots
+        );
+        return Some(why);
+    }
+    if hello.split_share != first.split_share {
+        let why = "are configured with `split_share` and without; configure all ranks alike";
+        return Some(why.to_owned());
+    }
+    if hello.transfers != first.transfers {
+        let (one, two) = (first.transfers, hello.transfers);
+        let why = format!(
+            "are configured with `Transfers::{one:?}` and `Transfers::{two:?}`; configure all ranks alike"
+        );
+        return Some(why);
+    }
+    if let Some(how) = first.alike.differs(&hello.alike) {
+        return Some(format!("configure {how}; configure all ranks alike"));
+    }
+    if hello.ids != first.ids {
+        let why = "give other ids; give all ranks the same ids, in the same order";
+        return Some(why.to_owned());
+    }
+    if hello.release != first.release {
+        let why =
+            format!("run {} and {}; run one release on all ranks", first.release, hello.release);
+        return Some(why);
+    }
+    None
+}
+
 /// Whether the ranks can be one communicator. All of them see the same parts, so all of them come
 /// to the same answer.
 fn agree(parts: &Parts) -> Result<()> {
@@ -458,54 +507,11 @@ fn agree(parts: &Parts) -> Result<()> {
     let mut devices = HashMap::new();
     for (rank, hello) in hellos.iter().enumerate() {
         let first = &hellos[0];
-        if hello.kind != first.kind {
-            let why = format!(
-                "are on different kinds of device, {} and {}; one communicator spans one kind",
-                first.kind, hello.kind
-            );
+        if let Some(why) = differ(first, hello) {
             return fail(vec![0, rank], why);
-        }
-        if hello.name != first.name {
-            let why = format!(
-                "name the communicator differently, {} and {}; give the same label on all ranks",
-                first.name, hello.name
-            );
-            return fail(vec![0, rank], why);
-        }
-        if hello.slots != first.slots {
-            let why = format!(
-                "are configured with {:?} and {:?} contexts and signals; configure all ranks alike",
-                first.slots, hello.slots
-            );
-            return fail(vec![0, rank], why);
-        }
-        if hello.split_share != first.split_share {
-            let why = "are configured with `split_share` and without; configure all ranks alike";
-            return fail(vec![0, rank], why.to_owned());
-        }
-        if hello.transfers != first.transfers {
-            let (one, two) = (first.transfers, hello.transfers);
-            let why = format!(
-                "are configured with `Transfers::{one:?}` and `Transfers::{two:?}`; configure all ranks alike"
-            );
-            return fail(vec![0, rank], why);
-        }
-        if let Some(how) = first.alike.differs(&hello.alike) {
-            return fail(vec![0, rank], format!("configure {how}; configure all ranks alike"));
         }
         if let Some(fault) = &hello.fault {
             return fail(vec![rank], format!("asks for what no NCCL has: {fault}"));
-        }
-        if hello.ids != first.ids {
-            let why = "give other ids; give all ranks the same ids, in the same order";
-            return fail(vec![0, rank], why.to_owned());
-        }
-        if hello.release != first.release {
-            let why = format!(
-                "run {} and {}; run one release on all ranks",
-                first.release, hello.release
-            );
-            return fail(vec![0, rank], why);
         }
         let (key, name) = match &hello.place {
             Some((place, host)) => ((*host, place.clone()), place.clone()),

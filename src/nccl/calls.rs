@@ -121,12 +121,9 @@ impl Comm {
         })
     }
 
-    fn collective(
-        &self,
-        stream: &CudaStream,
-        collective: &Collective<'_, CudaBackend>,
-    ) -> Result<(), Failure> {
-        let Collective { name, call, reduction, send, recv, config } = collective;
+    /// Where a collective reads and writes.
+    fn addresses(&self, collective: &Collective<'_, CudaBackend>) -> (*mut c_void, *mut c_void) {
+        let Collective { name, send, recv, .. } = collective;
         let (from, to) = match name {
             // They are transfers.
             CollectiveName::Gather | CollectiveName::Scatter => {
@@ -137,6 +134,17 @@ impl Comm {
             }
             _ => (start(send), start(recv)),
         };
+        // A rank that is no root has one side only; NCCL wants an address for the other.
+        (if from.is_null() { to } else { from }, if to.is_null() { from } else { to })
+    }
+
+    fn collective(
+        &self,
+        stream: &CudaStream,
+        collective: &Collective<'_, CudaBackend>,
+    ) -> Result<(), Failure> {
+        let Collective { name, call, reduction, send, recv, config } = collective;
+        let (from, to) = self.addresses(collective);
         let (count, dtype) = (call.count, values::dtype(call.dtype));
         // The mean of one rank is itself; NCCL does not divide 8-bit floats there.
         let op = match reduction {
@@ -146,9 +154,6 @@ impl Comm {
             reduction => values::reduction(reduction.as_ref()),
         };
         let root = call.root.map_or(0, |root| number(root.0));
-        // A rank that is no root has one side only; NCCL wants an address for the other.
-        let from = if from.is_null() { to } else { from };
-        let to = if to.is_null() { from } else { to };
         let (comm, handle) = (self.handle, stream.handle());
         let nccl = self.nccl;
         if let Some(config) = config {
