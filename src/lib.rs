@@ -75,7 +75,7 @@ pub use communicator::{
     Initializing, Late, LaunchOrder, Lost, MemoryStats, Mesh, Multicast, Network, NoDevice, NoSeat,
     On, OnDevice, Ordered, PerCall, Properties, Protocol, Ready, Recovery, Revoked, SeatGiven,
     Shared, SharedChild, Standing, State, Stragglers, Suspended, Transfers, Uninit, Unnamed, Watch,
-    Within,
+    Within, WithoutConfig,
 };
 pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]

@@ -55,7 +55,7 @@ pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, U
 pub use change::{Change, Watch};
 pub use config::{
     Algorithm, Algorithms, AsConfigured, CallConfig, CaptureOrder, CommConfig, CountedTransfers,
-    CtaPolicy, Ctas, GraphUse, LaunchOrder, Multicast, Network, PerCall, Protocol,
+    CtaPolicy, Ctas, GraphUse, LaunchOrder, Multicast, Network, PerCall, Protocol, WithoutConfig,
 };
 #[cfg(feature = "cuda")]
 pub(crate) use config::{EARLY_SIGNALS, Setting, Value};

@@ -11,7 +11,7 @@ pub use splits::{Blocks, Splits};
 
 use crate::backend::{Backend, Half, Op, Refusal, Span, Transfer};
 use crate::collectives::{Draft, View};
-use crate::communicator::{CanEnqueue, Core, On, State};
+use crate::communicator::{CanEnqueue, Core, On, PerCall, State, WithoutConfig};
 use crate::error::Site;
 use crate::group::Group;
 use crate::memory::Recorded;
@@ -39,14 +39,17 @@ fn refusals<B: Backend>(half: Half, peer: impl AsRank, core: &Core<B>) -> Option
     })
 }
 
-impl<W: World> On<'_, W> {
+impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// See [`Communicator::send`].
     ///
     /// # Errors
     /// As there.
     #[inline]
     #[track_caller]
-    pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()> {
+    pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()>
+    where
+        C: WithoutConfig,
+    {
         let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         self.run_transfer(Half::SendTo, draft.transfer(Half::SendTo, buf.span(), to), to)
     }
@@ -57,7 +60,10 @@ impl<W: World> On<'_, W> {
     /// As there.
     #[inline]
     #[track_caller]
-    pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()> {
+    pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()>
+    where
+        C: WithoutConfig,
+    {
         let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         self.run_transfer(Half::RecvFrom, draft.transfer(Half::RecvFrom, buf.span(), from), from)
     }

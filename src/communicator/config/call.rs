@@ -284,6 +284,16 @@ pub trait PerCall<'c>: Copy + sealed::Sealed {
     fn config(self) -> Option<&'c CallConfig>;
 }
 
+/// What transfers ask of a call: NCCL takes a configuration for collectives only. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "a send or a receive cannot have a `CallConfig`",
+    label = "NCCL configures collectives by the call, not transfers",
+    note = "call it without one: `comm.send(&x, to)`, `comm.recv(&mut x, from)`"
+)]
+pub trait WithoutConfig: sealed::Sealed {}
+
+impl WithoutConfig for AsConfigured {}
+
 /// As the communicator is configured.
 #[derive(Clone, Copy, Debug)]
 pub struct AsConfigured;

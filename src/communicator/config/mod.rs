@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use typed_builder::TypedBuilder;
 
-pub use call::{Algorithm, Algorithms, AsConfigured, CallConfig, PerCall, Protocol};
+pub use call::{Algorithm, Algorithms, AsConfigured, CallConfig, PerCall, Protocol, WithoutConfig};
 pub use choices::{CaptureOrder, CountedTransfers, GraphUse, LaunchOrder, Multicast};
 pub use ctas::{CtaPolicy, Ctas};
 pub use network::Network;
