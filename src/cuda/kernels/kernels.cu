@@ -1,0 +1,519 @@
+// Small operations between GPUs that share memory, one kernel each. `cargo run -p xtask -- ptx` makes PTX of this file,
+// once for each element type: ELEMENT is its number below.
+//
+// A line is eight bytes of data and an eight-byte flag, stored at once: who sees the flag sees the data, so nothing is
+// fenced. Thread t of block b writes into slots of its own in each peer's staging memory, and reads what thread t of
+// block b of each peer wrote into its own. The flag is how many batches the block has run so far, in this communicator's
+// life. Its last bit chooses one half of the slots, so a slot is written again two batches later: after this thread read
+// what the peer sent in the batch between, which the peer sent after it had read this slot.
+//
+// Launches of one communicator are ordered on each rank, and are the same on all of them.
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// What the host knows too: src/cuda/kernels/mod.rs.
+constexpr u32 RANKS = 32;    // most ranks
+constexpr u32 OPS = 96;      // most operations of a launch
+constexpr u32 THREADS = 512; // of a block
+constexpr u32 BLOCKS = 32;   // most blocks that send lines
+constexpr u32 PUSHES = 64;   // most blocks of `push`
+constexpr u32 BATCH = 4;     // lines of a thread at a time
+constexpr u32 NOBODY = 0xffff;
+
+// An operation: `bytes` of `source`, reduced into `target`; or sent to `to`, and as many of `from`'s into `target`.
+struct Op {
+    const u8* source;
+    u8* target;
+    u32 bytes;
+    u16 to, from;
+};
+
+struct Args {
+    u64 staging[RANKS];  // of each rank, as this one addresses it
+    u64* batches;        // of each block, so far: of lines, then of `push`
+    volatile u32* stop;  // of the host: not 0 when the communicator is over
+    u32 rank, ranks;
+    u32 count;           // of operations
+    u32 groups;          // of 32 lines, of all operations
+    u32 reduction;       // 0 sum, 1 product, 2 least, 3 greatest
+    u32 divisor;         // of the result: 1, or how many ranks, for a mean
+    u32 starts[OPS];     // the first group of each operation
+    Op ops[OPS];
+};
+
+// T is the element, A what it is reduced in, U the same without a sign, so that integers wrap.
+#if ELEMENT == 2
+typedef int T; typedef int A; typedef u32 U;
+#elif ELEMENT == 3
+typedef u32 T; typedef u32 A; typedef u32 U;
+#elif ELEMENT == 4
+typedef long long T; typedef long long A; typedef u64 U;
+#elif ELEMENT == 5
+typedef u64 T; typedef u64 A; typedef u64 U;
+#elif ELEMENT == 6 // f16
+typedef u16 T; typedef float A; typedef float U;
+__device__ A wide(T x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y; }
+__device__ T narrow(A x) { T y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+#define FLOAT
+#elif ELEMENT == 7
+typedef float T; typedef float A; typedef float U;
+#define FLOAT
+#elif ELEMENT == 8
+typedef double T; typedef double A; typedef double U;
+#define FLOAT
+#elif ELEMENT == 9 // bf16
+typedef u16 T; typedef float A; typedef float U;
+__device__ A wide(T x) { return __uint_as_float((u32)x << 16); }
+__device__ T narrow(A x) {
+    u32 bits = __float_as_uint(x);
+    if ((bits & 0x7fffffff) > 0x7f800000) return (T)((bits >> 16) | 0x40);
+    return (T)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+#define FLOAT
+#endif
+#if ELEMENT != 6 && ELEMENT != 9
+__device__ A wide(T x) { return x; }
+__device__ T narrow(A x) { return x; }
+#endif
+
+constexpr u32 LANES = 8 / sizeof(T);
+
+union Line {
+    u64 bits;
+    T lanes[LANES];
+};
+
+struct Sum {
+    A lanes[LANES];
+};
+
+__device__ A least(A x, A y) {
+#ifdef FLOAT
+    return x != x ? y : y != y ? x : y < x ? y : x;
+#else
+    return y < x ? y : x;
+#endif
+}
+
+__device__ A greatest(A x, A y) {
+#ifdef FLOAT
+    return x != x ? y : y != y ? x : y > x ? y : x;
+#else
+    return y > x ? y : x;
+#endif
+}
+
+__device__ __forceinline__ void begin(Sum& sum, u64 bits) {
+    Line line;
+    line.bits = bits;
+#pragma unroll
+    for (u32 i = 0; i < LANES; i++) sum.lanes[i] = wide(line.lanes[i]);
+}
+
+// Four loops, so that the reduction is asked for once a line.
+__device__ __forceinline__ void add(Sum& sum, u64 bits, u32 reduction) {
+    Line line;
+    line.bits = bits;
+#define EACH(result) \
+    _Pragma("unroll") for (u32 i = 0; i < LANES; i++) { \
+        A x = sum.lanes[i], y = wide(line.lanes[i]); \
+        sum.lanes[i] = result; \
+    }
+    if (reduction == 0) { EACH((A)((U)x + (U)y)) }
+    else if (reduction == 1) { EACH((A)((U)x * (U)y)) }
+    else if (reduction == 2) { EACH(least(x, y)) }
+    else { EACH(greatest(x, y)) }
+}
+
+#ifdef FLOAT
+#define DIVIDED(x) (divisor == 1 ? x : x / (A)divisor)
+#else
+#define DIVIDED(x) x // Integers have no mean.
+#endif
+
+__device__ __forceinline__ u64 end(const Sum& sum, u32 divisor) {
+    Line line;
+#pragma unroll
+    for (u32 i = 0; i < LANES; i++) line.lanes[i] = narrow(DIVIDED(sum.lanes[i]));
+    return line.bits;
+}
+
+__device__ __forceinline__ void put(u64 slot, u64 data, u64 flag) {
+    asm volatile("{ .reg .b128 line; mov.b128 line, {%1, %2}; st.relaxed.sys.global.b128 [%0], line; }"
+                 :: "l"(slot), "l"(data), "l"(flag) : "memory");
+}
+
+// Waits for up to four lines at once.
+__device__ __forceinline__ void take(const u64 (&slots)[BATCH], const bool (&wanted)[BATCH], u64 expected,
+                                     volatile u32* stop, u64 (&data)[BATCH]) {
+    for (u32 turns = 1;; turns++) {
+        bool all = true;
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            if (!wanted[k]) continue;
+            u64 flag;
+            asm volatile("{ .reg .b128 line; ld.relaxed.sys.global.b128 line, [%2]; mov.b128 {%0, %1}, line; }"
+                         : "=l"(data[k]), "=l"(flag) : "l"(slots[k]) : "memory");
+            all &= flag == expected;
+        }
+        if (all || (turns % 4096 == 0 && *stop)) return;
+    }
+}
+
+// Where thread `threadIdx.x` of this block finds in the memory of `at` what `from` wrote for it.
+__device__ __forceinline__ u64 slot(const Args& a, u32 at, u32 number, u32 from) {
+    return a.staging[at] + ((((u64)blockIdx.x * 4 * BATCH + number) * a.ranks + from) * THREADS + threadIdx.x) * 16;
+}
+
+__device__ __forceinline__ u32 peer(const Args& a, u32 ahead) {
+    u32 rank = a.rank + ahead;
+    return rank < a.ranks ? rank : rank - a.ranks;
+}
+
+__device__ __forceinline__ u32 operation(const Args& a, u32 group) {
+    u32 first = 0, past = a.count;
+    while (past - first > 1) {
+        u32 middle = (first + past) / 2;
+        if (a.starts[middle] <= group) first = middle;
+        else past = middle;
+    }
+    return first;
+}
+
+// A line at the end of an operation's memory, or one that is not aligned: element by element. Not inlined, as it is rare.
+__device__ __noinline__ u64 load_part(const T* from, u32 elements) {
+    Line line;
+    line.bits = 0;
+#pragma unroll
+    for (u32 i = 0; i < LANES; i++)
+        if (i < elements) line.lanes[i] = from[i];
+    return line.bits;
+}
+
+__device__ __noinline__ void store_part(T* to, u32 elements, u64 bits) {
+    Line line;
+    line.bits = bits;
+#pragma unroll
+    for (u32 i = 0; i < LANES; i++)
+        if (i < elements) to[i] = line.lanes[i];
+}
+
+// The line at a byte of an operation's memory; what is past its end is 0.
+__device__ __forceinline__ u64 load(const u8* from, u32 at, u32 bytes) {
+    from += at;
+    if (at + 8 <= bytes && ((u64)from & 7) == 0) return *(const u64*)from;
+    return load_part((const T*)from, (bytes - at) / sizeof(T));
+}
+
+__device__ __forceinline__ void store(u8* to, u32 at, u32 bytes, u64 bits) {
+    to += at;
+    if (at + 8 <= bytes && ((u64)to & 7) == 0) *(u64*)to = bits;
+    else store_part((T*)to, (bytes - at) / sizeof(T), bits);
+}
+
+// Which line a thread has, of those of all operations: past the end of the operation it is none.
+struct Place {
+    u32 op, at;
+    bool is;
+};
+
+__device__ __forceinline__ Place place(const Args& a, u32 line) {
+    if (line >= a.groups * 32) return {0, 0, false};
+    u32 op = operation(a, line / 32), at = (line - a.starts[op] * 32) * 8;
+    return {op, at, at < a.ops[op].bytes};
+}
+
+// Sends a thread's lines to all peers.
+__device__ __forceinline__ void tell(const Args& a, u32 half, const bool (&is)[BATCH], const u64 (&own)[BATCH],
+                                     u64 batch) {
+    for (u32 p = 1; p < a.ranks; p++) {
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++)
+            if (is[k]) put(slot(a, peer(a, p), half + k, a.rank), own[k], batch);
+    }
+}
+
+// Reduces all ranks' lines, in the order of ranks. `single`: a thread has one line at most, the first.
+__device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)[BATCH], const u64 (&own)[BATCH],
+                                       u64 batch, bool single, u32 reduction, Sum (&sums)[BATCH]) {
+    u64 slots[BATCH], data[BATCH];
+    bool wanted[BATCH];
+    if (single) {
+        for (u32 base = 0; base < a.ranks; base += BATCH) {
+#pragma unroll
+            for (u32 i = 0; i < BATCH; i++) {
+                wanted[i] = is[0] && base + i < a.ranks && base + i != a.rank;
+                slots[i] = slot(a, a.rank, half, base + i);
+            }
+            take(slots, wanted, batch, a.stop, data);
+#pragma unroll
+            for (u32 i = 0; i < BATCH; i++) {
+                if (!is[0] || base + i >= a.ranks) continue;
+                u64 bits = base + i == a.rank ? own[0] : data[i];
+                if (base + i == 0) begin(sums[0], bits);
+                else add(sums[0], bits, reduction);
+            }
+        }
+        return;
+    }
+    for (u32 r = 0; r < a.ranks; r++) {
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) wanted[k] = is[k] && r != a.rank, slots[k] = slot(a, a.rank, half + k, r);
+        take(slots, wanted, batch, a.stop, data);
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            if (!is[k]) continue;
+            u64 bits = r == a.rank ? own[k] : data[k];
+            if (r == 0) begin(sums[k], bits);
+            else add(sums[k], bits, reduction);
+        }
+    }
+}
+
+// Each operation is an all_reduce: every rank sends its lines to all others, and reduces theirs.
+extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_constant__ Args a) {
+    u64 batch = a.batches[blockIdx.x];
+    u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
+    for (u32 base = 0; base < a.groups * 32; base += stride * BATCH) {
+        batch++;
+        u32 half = (batch & 1) * BATCH;
+        Place places[BATCH];
+        bool is[BATCH];
+        u64 own[BATCH];
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            places[k] = place(a, base + k * stride + thread);
+            is[k] = places[k].is;
+            const Op& op = a.ops[places[k].op];
+            if (is[k]) own[k] = load(op.source, places[k].at, op.bytes);
+        }
+        tell(a, half, is, own, batch);
+        Sum sums[BATCH];
+        reduce(a, half, is, own, batch, a.groups * 32 - base <= stride, a.reduction, sums);
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            const Op& op = a.ops[places[k].op];
+            if (is[k]) store(op.target, places[k].at, op.bytes, end(sums[k], a.divisor));
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
+}
+
+// One all_reduce: each rank reduces one part and sends the result to all others. Groups are those of a part.
+extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_constant__ Args a) {
+    u64 batch = a.batches[blockIdx.x];
+    u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS, part = a.groups * 32;
+    const Op& op = a.ops[0];
+    auto at = [&](u32 rank, u32 line) { return (rank * part + line) * 8; };
+    auto is_in = [&](u32 rank, u32 line) { return line < part && (u64)(rank * (u64)part + line) * 8 < op.bytes; };
+    for (u32 base = thread; base < part + thread; base += stride * BATCH) {
+        batch++;
+        u32 half = (batch & 1) * 2 * BATCH;
+        for (u32 p = 1; p < a.ranks; p++) {
+            u32 to = peer(a, p);
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++) {
+                u32 line = base + k * stride;
+                if (is_in(to, line)) put(slot(a, to, half + k, a.rank), load(op.source, at(to, line), op.bytes), batch);
+            }
+        }
+        bool is[BATCH];
+        u64 own[BATCH], data[BATCH], slots[BATCH];
+        Sum sums[BATCH];
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            is[k] = is_in(a.rank, base + k * stride);
+            if (is[k]) own[k] = load(op.source, at(a.rank, base + k * stride), op.bytes);
+        }
+        reduce(a, half, is, own, batch, part - (base - thread) <= stride, a.reduction, sums);
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            if (!is[k]) continue;
+            own[k] = end(sums[k], a.divisor);
+            store(op.target, at(a.rank, base + k * stride), op.bytes, own[k]);
+        }
+        tell(a, half + BATCH, is, own, batch);
+        for (u32 p = 1; p < a.ranks; p++) {
+            u32 from = peer(a, p);
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++) {
+                is[k] = is_in(from, base + k * stride);
+                slots[k] = slot(a, a.rank, half + BATCH + k, from);
+            }
+            take(slots, is, batch, a.stop, data);
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++)
+                if (is[k]) store(op.target, at(from, base + k * stride), op.bytes, data[k]);
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
+}
+
+// Each operation sends its lines to `to` and receives as many from `from`.
+extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_constant__ Args a) {
+    u64 batch = a.batches[blockIdx.x];
+    u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
+    for (u32 base = 0; base < a.groups * 32; base += stride * BATCH) {
+        batch++;
+        u32 half = (batch & 1) * BATCH;
+        Place places[BATCH];
+        bool wanted[BATCH];
+        u64 own[BATCH], data[BATCH], slots[BATCH];
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            places[k] = place(a, base + k * stride + thread);
+            const Op& op = a.ops[places[k].op];
+            wanted[k] = places[k].is && op.from != NOBODY && op.from != a.rank;
+            slots[k] = slot(a, a.rank, half + k, op.from);
+            if (!places[k].is || op.to == NOBODY) continue;
+            own[k] = load(op.source, places[k].at, op.bytes);
+            if (op.to != a.rank) put(slot(a, op.to, half + k, a.rank), own[k], batch);
+        }
+        take(slots, wanted, batch, a.stop, data);
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            const Op& op = a.ops[places[k].op];
+            if (places[k].is && op.from != NOBODY)
+                store(op.target, places[k].at, op.bytes, op.from == a.rank ? own[k] : data[k]);
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
+}
+
+// Where `push` has its memory: past that of the lines, which a flag of theirs must never be taken for.
+__device__ __forceinline__ u64 pushed(const Args& a, u32 at) {
+    return a.staging[at] + (u64)BLOCKS * 4 * BATCH * a.ranks * THREADS * 16;
+}
+
+__device__ __forceinline__ u64 pair_of(const Args& a, u32 at, u32 number, u32 from) {
+    return pushed(a, at) + ((((u64)blockIdx.x * 2 * BATCH + number) * a.ranks + from) * THREADS + threadIdx.x) * 16;
+}
+
+__device__ __forceinline__ u64 flag(const Args& a, u32 at, u32 from) {
+    return pushed(a, at) + ((u64)PUSHES * 2 * BATCH * THREADS * 16 + (u64)blockIdx.x * 8) * a.ranks + from * 8;
+}
+
+// Says to the same block of all peers that what this one wrote is there; waits until they have said so.
+__device__ __forceinline__ void meet(const Args& a, u64 batch) {
+    __syncthreads();
+    if (threadIdx.x < a.ranks && threadIdx.x != a.rank) {
+        u64 theirs = flag(a, threadIdx.x, a.rank), own = flag(a, a.rank, threadIdx.x), seen;
+        asm volatile("st.release.sys.global.u64 [%0], %1;" :: "l"(theirs), "l"(batch) : "memory");
+        for (u32 turns = 1;; turns++) {
+            asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(seen) : "l"(own) : "memory");
+            if (seen >= batch || (turns % 4096 == 0 && *a.stop)) break;
+        }
+    }
+    __syncthreads();
+}
+
+// One all_reduce as `one_shot` does it, of memory that is aligned to 16 bytes: data without flags, one flag a block and
+// batch. Groups are of lines of 16 bytes.
+extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant__ Args a) {
+    struct alignas(16) Pair { u64 low, high; };
+    u64 batch = a.batches[BLOCKS + blockIdx.x];
+    u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
+    const Op& op = a.ops[0];
+    u32 whole = op.bytes / 16;
+    for (u32 base = 0; base < whole; base += stride * BATCH) {
+        batch++;
+        u32 half = (batch & 1) * BATCH;
+        Pair own[BATCH];
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            u32 line = base + k * stride + thread;
+            if (line < whole) own[k] = ((const Pair*)op.source)[line];
+        }
+        for (u32 p = 1; p < a.ranks; p++) {
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++) {
+                u32 line = base + k * stride + thread;
+                if (line < whole) *(Pair*)pair_of(a, peer(a, p), half + k, a.rank) = own[k];
+            }
+        }
+        meet(a, batch);
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            u32 line = base + k * stride + thread;
+            if (line >= whole) continue;
+            Sum low, high;
+            for (u32 r = 0; r < a.ranks; r++) {
+                Pair pair = own[k];
+                if (r != a.rank)
+                    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                                 : "=l"(pair.low), "=l"(pair.high) : "l"(pair_of(a, a.rank, half + k, r)) : "memory");
+                if (r == 0) begin(low, pair.low), begin(high, pair.high);
+                else add(low, pair.low, a.reduction), add(high, pair.high, a.reduction);
+            }
+            ((Pair*)op.target)[line] = {end(low, a.divisor), end(high, a.divisor)};
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) a.batches[BLOCKS + blockIdx.x] = batch;
+}
+
+#ifdef FLOAT
+// All_reduce of rows of `width` elements, each then divided by the root of its mean square and multiplied by `weight`:
+// blocks have a row at a time. Operation 0 is the rows.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rms_norm(const __grid_constant__ Args a, const T* weight, u32 width, u32 rows, float epsilon) {
+    __shared__ A squares[THREADS / 32];
+    u64 batch = a.batches[blockIdx.x];
+    const Op& op = a.ops[0];
+    u32 bytes = width * sizeof(T), lines = (bytes + 7) / 8;
+    for (u32 row = blockIdx.x; row < rows; row += gridDim.x) {
+        const u8* source = op.source + (u64)row * bytes;
+        u8* target = op.target + (u64)row * bytes;
+        A square = 0;
+        for (u32 base = 0; base < lines; base += THREADS * BATCH) {
+            batch++;
+            u32 half = (batch & 1) * BATCH;
+            bool is[BATCH];
+            u64 own[BATCH];
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++) {
+                u32 line = base + k * THREADS + threadIdx.x;
+                is[k] = line < lines;
+                if (is[k]) own[k] = load(source, line * 8, bytes);
+            }
+            tell(a, half, is, own, batch);
+            Sum sums[BATCH];
+            reduce(a, half, is, own, batch, lines - base <= THREADS, 0, sums);
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++) {
+                if (!is[k]) continue;
+                // What is past the end of the row is 0 on every rank.
+#pragma unroll
+                for (u32 i = 0; i < LANES; i++) square += sums[k].lanes[i] * sums[k].lanes[i];
+                store(target, (base + k * THREADS + threadIdx.x) * 8, bytes, end(sums[k], 1));
+            }
+        }
+#pragma unroll
+        for (u32 lane = 16; lane > 0; lane /= 2) square += __shfl_xor_sync(0xffffffff, square, lane);
+        __syncthreads();
+        if (threadIdx.x % 32 == 0) squares[threadIdx.x / 32] = square;
+        __syncthreads();
+        A total = 0;
+        for (u32 warp = 0; warp < THREADS / 32; warp++) total += squares[warp];
+        A scale = 1 / sqrt(total / (A)width + (A)epsilon);
+        for (u32 line = threadIdx.x; line < lines; line += THREADS) {
+            Line sum, result;
+            sum.bits = load(target, line * 8, bytes);
+#pragma unroll
+            for (u32 i = 0; i < LANES; i++) {
+                u32 at = line * LANES + i;
+                result.lanes[i] = at < width ? narrow(wide(sum.lanes[i]) * scale * wide(weight[at])) : 0;
+            }
+            store(target, line * 8, bytes, result.bits);
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
+}
+#endif
