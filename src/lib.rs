@@ -58,6 +58,7 @@ mod world;
 pub mod backend;
 pub mod error;
 pub mod interop;
+pub mod kernels;
 pub mod plan;
 pub mod plans;
 

@@ -13,8 +13,9 @@ use std::time::Duration;
 use typed_nccl::error::Site;
 
 use typed_nccl::backend::{
-    AllocKind, Allocation, Blame, Collective, Copies, Departer, Graphs, Join, Launches, Lifecycle,
-    Memory, Op, Operations, Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
+    AllocKind, Allocation, Blame, Collective, Copies, Departer, Graphs, Join, Kernels, Launches,
+    Lifecycle, Memory, Op, Operations, Reduction, Refusal, Seen, Streams, Timing, WindowId,
+    Windows,
 };
 use typed_nccl::error::{Aborted, CollectiveName, Error};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
@@ -425,6 +426,9 @@ unsafe impl Graphs for NullBackend {
         Ok(())
     }
 }
+
+// SAFETY: it has none.
+unsafe impl Kernels for NullBackend {}
 
 #[cold]
 fn failed(at: Site) -> Error {

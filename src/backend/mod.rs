@@ -11,6 +11,7 @@
 mod copies;
 mod graphs;
 mod join;
+mod kernels;
 mod launches;
 mod lifecycle;
 mod memory;
@@ -26,6 +27,7 @@ mod wire;
 pub use copies::Copies;
 pub use graphs::Graphs;
 pub use join::{ChildPlace, Departer, Departure, Join, Part, Watch};
+pub use kernels::{KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece};
 pub use launches::{Launches, Seen};
 pub use lifecycle::Lifecycle;
 pub use memory::{AllocKind, Memory};
@@ -44,11 +46,20 @@ pub use crate::memory::{Allocation, Owner};
 
 /// Everything that a device's backend does.
 pub trait Backend:
-    Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows + Graphs
+    Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows + Graphs + Kernels
 {
 }
 
 impl<B> Backend for B where
-    B: Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows + Graphs
+    B: Memory
+        + Streams
+        + Timing
+        + Copies
+        + Launches
+        + Lifecycle
+        + Operations
+        + Windows
+        + Graphs
+        + Kernels
 {
 }

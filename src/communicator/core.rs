@@ -1,7 +1,7 @@
 //! A communicator without its types: the backend's half, the control plane, the table.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::leaving::{PANICKED, leave};
 use super::recover::Survivors;
 use super::unconsumed::Unconsumed;
 use super::{CommConfig, Health, Key, Limit, Limits, Made, Resources, reaper};
-use crate::backend::{Backend, HostWait, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
+use crate::backend::{Backend, HostWait, KernelOffer, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::error::{Error, NoSuchRank, Site, StaleRank, Timeout};
 use crate::graph::{Shelf, Tape};
@@ -54,6 +54,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) tape: RefCell<Option<Tape<B>>>,
     /// What it captured.
     pub(crate) graphs: Shelf<B>,
+    /// What its kernels have in common, once they are made.
+    pub(crate) kit: OnceCell<Option<KernelOffer>>,
     /// How far it has come in going on, where that has failed.
     pub(super) going: Option<Box<Survivors>>,
 }
@@ -90,6 +92,7 @@ impl<B: Backend> Core<B> {
             lists: RefCell::new(Lists::new()),
             tape: RefCell::default(),
             graphs: Shelf::default(),
+            kit: OnceCell::new(),
             going: None,
         }
     }
@@ -361,7 +364,7 @@ impl<B: Backend> Core<B> {
         (self.rank, self.generation) = (health.rank(), control.generation());
         self.size = control.size();
         (self.comm, self.control, self.health) = (comm, Some(control), health);
-        self.unconsumed = Unconsumed::default();
+        (self.unconsumed, self.kit) = (Unconsumed::default(), OnceCell::new());
     }
 
     /// Ends it now, telling the others why. The program knows.

@@ -20,8 +20,9 @@ use block::{Block, Touch};
 use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
-    AllocKind, Blame, Copies, Departer, Departure, Graphs, HostWait, Join, Launches, Lifecycle,
-    Memory, Op, Operations, Pace, Refusal, Seen, Streams, Timing, Watcher, WindowId, Windows,
+    AllocKind, Blame, Copies, Departer, Departure, Graphs, HostWait, Join, Kernels, Launches,
+    Lifecycle, Memory, Op, Operations, Pace, Refusal, Seen, Streams, Timing, Watcher, WindowId,
+    Windows,
 };
 use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
 use crate::memory::Allocation;
@@ -490,3 +491,6 @@ unsafe impl Windows for HostBackend {
         Ok(())
     }
 }
+
+// SAFETY: it has none.
+unsafe impl Kernels for HostBackend {}

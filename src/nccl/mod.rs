@@ -21,6 +21,7 @@ mod handle;
 mod issue;
 mod join;
 mod kernels;
+mod kit;
 pub mod library;
 mod lifecycle;
 mod making;
