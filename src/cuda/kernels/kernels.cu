@@ -4,8 +4,11 @@
 // A line is eight bytes of data and an eight-byte flag, stored at once: who sees the flag sees the data, so nothing is
 // fenced. Thread t of block b writes into slots of its own in each peer's staging memory, and reads what thread t of
 // block b of each peer wrote into its own. The flag is how many batches the block has run so far, in this communicator's
-// life. Its last bit chooses one half of the slots, so a slot is written again two batches later: after this thread read
-// what the peer sent in the batch between, which the peer sent after it had read this slot.
+// life. Its last bit chooses one half of the slots, so a slot is written again two batches later. By then the peer has
+// read it: in the batch between, or in an earlier launch that is over on this rank, this thread received what the peer
+// sent after that. So a thread takes part in a batch with all lines up to the last one of a group of 32, zeros past the
+// end of memory, and never in a later batch after it left out one. `exchange`, where a rank may send to another and
+// receive nothing from it, has slots of its own and asks.
 //
 // Launches of one communicator are ordered on each rank, and are the same on all of them.
 
@@ -33,7 +36,7 @@ struct Op {
 
 struct Args {
     u64 staging[RANKS];  // of each rank, as this one addresses it
-    u64* batches;        // of each block, so far: of lines, then of `push`
+    u64* batches;        // of each block, so far: of lines, of `exchange`, of `push`
     volatile u32* stop;  // of the host: not 0 when the communicator is over
     u32 rank, ranks;
     u32 count;           // of operations
@@ -141,7 +144,18 @@ __device__ __forceinline__ u64 end(const Sum& sum, u32 divisor) {
     return line.bits;
 }
 
+// For tests: -DLATE makes threads wait here and there, each differently.
+__device__ __forceinline__ void late() {
+#ifdef LATE
+    u32 now;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(now));
+    now = (now ^ (threadIdx.x * 2654435761u)) * 2246822519u;
+    if ((now >> 24) < 12) __nanosleep(now >> 18 & 0x3fff);
+#endif
+}
+
 __device__ __forceinline__ void put(u64 slot, u64 data, u64 flag) {
+    late();
     asm volatile("{ .reg .b128 line; mov.b128 line, {%1, %2}; st.relaxed.sys.global.b128 [%0], line; }"
                  :: "l"(slot), "l"(data), "l"(flag) : "memory");
 }
@@ -149,6 +163,7 @@ __device__ __forceinline__ void put(u64 slot, u64 data, u64 flag) {
 // Waits for up to four lines at once.
 __device__ __forceinline__ void take(const u64 (&slots)[BATCH], const bool (&wanted)[BATCH], u64 expected,
                                      volatile u32* stop, u64 (&data)[BATCH]) {
+    late();
     for (u32 turns = 1;; turns++) {
         bool all = true;
 #pragma unroll
@@ -165,7 +180,7 @@ __device__ __forceinline__ void take(const u64 (&slots)[BATCH], const bool (&wan
 
 // Where thread `threadIdx.x` of this block finds in the memory of `at` what `from` wrote for it.
 __device__ __forceinline__ u64 slot(const Args& a, u32 at, u32 number, u32 from) {
-    return a.staging[at] + ((((u64)blockIdx.x * 4 * BATCH + number) * a.ranks + from) * THREADS + threadIdx.x) * 16;
+    return a.staging[at] + ((((u64)blockIdx.x * 6 * BATCH + number) * a.ranks + from) * THREADS + threadIdx.x) * 16;
 }
 
 __device__ __forceinline__ u32 peer(const Args& a, u32 ahead) {
@@ -203,18 +218,20 @@ __device__ __noinline__ void store_part(T* to, u32 elements, u64 bits) {
 
 // The line at a byte of an operation's memory; what is past its end is 0.
 __device__ __forceinline__ u64 load(const u8* from, u32 at, u32 bytes) {
+    if (at >= bytes) return 0;
     from += at;
     if (at + 8 <= bytes && ((u64)from & 7) == 0) return *(const u64*)from;
     return load_part((const T*)from, (bytes - at) / sizeof(T));
 }
 
 __device__ __forceinline__ void store(u8* to, u32 at, u32 bytes, u64 bits) {
+    if (at >= bytes) return;
     to += at;
     if (at + 8 <= bytes && ((u64)to & 7) == 0) *(u64*)to = bits;
     else store_part((T*)to, (bytes - at) / sizeof(T), bits);
 }
 
-// Which line a thread has, of those of all operations: past the end of the operation it is none.
+// Which line a thread has, of those of all operations: it may be past the end of its operation's memory.
 struct Place {
     u32 op, at;
     bool is;
@@ -222,8 +239,8 @@ struct Place {
 
 __device__ __forceinline__ Place place(const Args& a, u32 line) {
     if (line >= a.groups * 32) return {0, 0, false};
-    u32 op = operation(a, line / 32), at = (line - a.starts[op] * 32) * 8;
-    return {op, at, at < a.ops[op].bytes};
+    u32 op = operation(a, line / 32);
+    return {op, (line - a.starts[op] * 32) * 8, true};
 }
 
 // Sends a thread's lines to all peers.
@@ -354,13 +371,43 @@ extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_cons
     if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
 }
 
+// Where `push` has its memory: past that of the lines, which a flag of theirs must never be taken for.
+__device__ __forceinline__ u64 pushed(const Args& a, u32 at) {
+    return a.staging[at] + (u64)BLOCKS * 6 * BATCH * a.ranks * THREADS * 16;
+}
+
+__device__ __forceinline__ u64 pair_of(const Args& a, u32 at, u32 number, u32 from) {
+    return pushed(a, at) + ((((u64)blockIdx.x * 2 * BATCH + number) * a.ranks + from) * THREADS + threadIdx.x) * 16;
+}
+
+// Where this block says to `at`, as `from`, which of its batches are over: of `exchange`, or of `push`.
+__device__ __forceinline__ u64 flag(const Args& a, u32 at, u32 from, bool push) {
+    u64 memory = pushed(a, at) + (u64)PUSHES * 2 * BATCH * THREADS * 16 * a.ranks;
+    return memory + (((u64)blockIdx.x + (push ? BLOCKS : 0)) * a.ranks + from) * 8;
+}
+
+__device__ __forceinline__ void say(u64 flag, u64 batch) {
+    asm volatile("st.release.sys.global.u64 [%0], %1;" :: "l"(flag), "l"(batch) : "memory");
+}
+
+__device__ __forceinline__ void hear(u64 flag, u64 batch, volatile u32* stop) {
+    for (u32 turns = 1;; turns++) {
+        u64 seen;
+        asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(seen) : "l"(flag) : "memory");
+        if (seen >= batch || (turns % 4096 == 0 && *stop)) return;
+    }
+}
+
 // Each operation sends its lines to `to` and receives as many from `from`.
 extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_constant__ Args a) {
-    u64 batch = a.batches[blockIdx.x];
+    u64 batch = a.batches[BLOCKS + blockIdx.x];
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
+    bool speaks = threadIdx.x < a.ranks && threadIdx.x != a.rank;
     for (u32 base = 0; base < a.groups * 32; base += stride * BATCH) {
         batch++;
-        u32 half = (batch & 1) * BATCH;
+        u32 half = 4 * BATCH + (batch & 1) * BATCH;
+        if (speaks && batch > 2) hear(flag(a, a.rank, threadIdx.x, false), batch - 2, a.stop);
+        __syncthreads();
         Place places[BATCH];
         bool wanted[BATCH];
         u64 own[BATCH], data[BATCH], slots[BATCH];
@@ -381,34 +428,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_cons
             if (places[k].is && op.from != NOBODY)
                 store(op.target, places[k].at, op.bytes, op.from == a.rank ? own[k] : data[k]);
         }
+        __syncthreads();
+        if (speaks) say(flag(a, threadIdx.x, a.rank, false), batch);
     }
-    __syncthreads();
-    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
-}
-
-// Where `push` has its memory: past that of the lines, which a flag of theirs must never be taken for.
-__device__ __forceinline__ u64 pushed(const Args& a, u32 at) {
-    return a.staging[at] + (u64)BLOCKS * 4 * BATCH * a.ranks * THREADS * 16;
-}
-
-__device__ __forceinline__ u64 pair_of(const Args& a, u32 at, u32 number, u32 from) {
-    return pushed(a, at) + ((((u64)blockIdx.x * 2 * BATCH + number) * a.ranks + from) * THREADS + threadIdx.x) * 16;
-}
-
-__device__ __forceinline__ u64 flag(const Args& a, u32 at, u32 from) {
-    return pushed(a, at) + ((u64)PUSHES * 2 * BATCH * THREADS * 16 + (u64)blockIdx.x * 8) * a.ranks + from * 8;
+    if (threadIdx.x == 0) a.batches[BLOCKS + blockIdx.x] = batch;
 }
 
 // Says to the same block of all peers that what this one wrote is there; waits until they have said so.
 __device__ __forceinline__ void meet(const Args& a, u64 batch) {
     __syncthreads();
     if (threadIdx.x < a.ranks && threadIdx.x != a.rank) {
-        u64 theirs = flag(a, threadIdx.x, a.rank), own = flag(a, a.rank, threadIdx.x), seen;
-        asm volatile("st.release.sys.global.u64 [%0], %1;" :: "l"(theirs), "l"(batch) : "memory");
-        for (u32 turns = 1;; turns++) {
-            asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(seen) : "l"(own) : "memory");
-            if (seen >= batch || (turns % 4096 == 0 && *a.stop)) break;
-        }
+        say(flag(a, threadIdx.x, a.rank, true), batch);
+        hear(flag(a, a.rank, threadIdx.x, true), batch, a.stop);
     }
     __syncthreads();
 }
@@ -417,7 +448,7 @@ __device__ __forceinline__ void meet(const Args& a, u64 batch) {
 // batch. Groups are of lines of 16 bytes.
 extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant__ Args a) {
     struct alignas(16) Pair { u64 low, high; };
-    u64 batch = a.batches[BLOCKS + blockIdx.x];
+    u64 batch = a.batches[2 * BLOCKS + blockIdx.x];
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     const Op& op = a.ops[0];
     u32 whole = op.bytes / 16;
@@ -455,7 +486,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
         }
     }
     __syncthreads();
-    if (threadIdx.x == 0) a.batches[BLOCKS + blockIdx.x] = batch;
+    if (threadIdx.x == 0) a.batches[2 * BLOCKS + blockIdx.x] = batch;
 }
 
 #ifdef FLOAT
@@ -479,7 +510,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (u32 k = 0; k < BATCH; k++) {
                 u32 line = base + k * THREADS + threadIdx.x;
-                is[k] = line < lines;
+                is[k] = base + k * THREADS < lines;
                 if (is[k]) own[k] = load(source, line * 8, bytes);
             }
             tell(a, half, is, own, batch);
