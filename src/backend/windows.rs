@@ -16,6 +16,15 @@ pub unsafe trait Windows: Lifecycle {
     /// What the backend keeps of a registered window.
     type Window: Send + 'static;
 
+    /// Whether there can be windows with these flags of NCCL's. Asked before anything is registered.
+    ///
+    /// # Errors
+    /// There cannot.
+    fn can_register(comm: &Self::Comm, flags: u32) -> Result<()> {
+        let _ = (comm, flags);
+        Ok(())
+    }
+
     /// Registers this rank's part of window `id`. Collective; the caller has compared the ranks'
     /// parts, and puts nothing anybody's way before all have returned.
     ///

@@ -477,8 +477,10 @@ fn differ(first: &Hello, hello: &Hello) -> Option<String> {
         return Some(why.to_owned());
     }
     if hello.release != first.release {
-        let why =
-            format!("run {} and {}; run one release on all ranks", first.release, hello.release);
+        let why = format!(
+            "run {} and {}; run one release on all ranks, with one environment of NCCL's",
+            first.release, hello.release
+        );
         return Some(why);
     }
     None

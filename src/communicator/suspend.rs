@@ -64,10 +64,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// all of its checks.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: an older NCCL, or a communicator made with
+    /// [`Error::Unsupported`]: an older NCCL, one with `NCCL_DISABLE_MEM_MANAGER`, or a communicator made with
     /// [`CommConfig::split_share`](super::CommConfig::split_share); nothing has happened then.
-    /// [`Error::PeerFailed`]: a lost peer; a passed deadline; a failure of NCCL's, for which
-    /// `NCCL_MEM_MANAGER_DISABLE` is one reason. The communicator has ended then;
+    /// [`Error::PeerFailed`]: a lost peer; a passed deadline; a failure of NCCL's. The communicator has ended then;
     /// [`try_suspend`](Self::try_suspend) gives it back.
     #[track_caller]
     pub fn suspend(self) -> Result<Communicator<W, Suspended>>

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use nccl_sys::{Api, MissingSymbol, Version, ncclResult_t};
 use typed_nccl_plan::ir::Version as Release;
 
+use super::environment::Environment;
 use crate::Result;
 use crate::error::{Call, Error, NcclFailed, NcclResult, NoNccl, Unsupported};
 
@@ -23,6 +24,7 @@ pub(super) struct Nccl {
     pub(super) group_end: nccl_sys::ncclGroupEnd,
     pub(super) async_error: nccl_sys::ncclCommGetAsyncError,
     pub(super) abort: nccl_sys::ncclCommAbort,
+    pub(super) environment: Environment,
 }
 
 impl Nccl {
@@ -54,6 +56,7 @@ impl Nccl {
             group_end: api.ncclGroupEnd()?,
             async_error: api.ncclCommGetAsyncError()?,
             abort: api.ncclCommAbort()?,
+            environment: Environment::read(),
         })
     }
 

@@ -30,13 +30,6 @@ pub(super) fn offers(nccl: &Nccl, config: &CommConfig) -> Result<()> {
     if config.early_signals {
         let missing = |missing| unsupported("signals before the first window", missing);
         nccl.api.ncclSignal().map_err(missing)?;
-        if std::env::var_os("NCCL_RMA_EAGER_INIT").is_some_and(|value| value == "0") {
-            return Err(Error::Unsupported(Box::new(Unsupported {
-                what: "`CommConfig::early_signals`".to_owned(),
-                needs: "NCCL to set up signals when a communicator is made".to_owned(),
-                found: "NCCL_RMA_EAGER_INIT=0 is set: unset it".to_owned(),
-            })));
-        }
     }
     let settings = config.settings();
     // Where that is no field, connecting sets them up.

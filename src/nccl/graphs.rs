@@ -98,6 +98,7 @@ unsafe impl Graphs for CudaBackend {
     }
 
     fn can_capture(comm: &Comm, op: &Op<'_, Self>) -> Result<()> {
+        comm.nccl.environment.allows_graphs()?;
         possible(comm, op)
     }
 

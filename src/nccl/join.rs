@@ -11,7 +11,6 @@ use super::early::supports_signals;
 use super::exit;
 use super::family::{self, Family};
 use super::making::{Made, Making, Wanted, number};
-use super::window::turned_off;
 use crate::Result;
 use crate::backend::Join;
 use crate::communicator::{Health, Transfers};
@@ -38,12 +37,7 @@ fn registers(nccl: &Nccl, transfers: Transfers) -> Result<()> {
         return Ok(());
     }
     let missing = |missing| unsupported("`Transfers::Registered`", missing);
-    nccl.api.ncclCommRegister().map_err(missing)?;
-    let is = |name, off: &str| std::env::var_os(name).is_some_and(|value| value == off);
-    match is("NCCL_LOCAL_REGISTER", "0") || is("NCCL_P2P_USE_CUDA_MEMCPY", "1") {
-        true => Err(turned_off()),
-        false => Ok(()),
-    }
+    nccl.api.ncclCommRegister().map(|_| ()).map_err(missing)
 }
 
 impl Joining {
@@ -53,6 +47,7 @@ impl Joining {
         let gpu = Gpu::open(join.ordinal)?;
         config::offers(nccl, &join.config)?;
         registers(nccl, join.config.transfers)?;
+        nccl.environment.allows(&join.config, from.as_ref().is_some_and(Making::is_lent))?;
         let family = Family::meet(nccl, &join, from.is_none())?;
         let rest = Rest { nccl, gpu, family, join };
         // From here on its drop leaves the family.

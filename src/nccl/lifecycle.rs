@@ -29,8 +29,8 @@ unsafe impl Lifecycle for CudaBackend {
 
     fn release() -> String {
         // Without one, joining says why.
-        super::library::version()
-            .map_or_else(|_| String::new(), |version| format!("NCCL {version}"))
+        let Ok(nccl) = Nccl::load() else { return String::new() };
+        format!("NCCL {}{}", nccl.api.version(), nccl.environment.alike())
     }
 
     fn place(ordinal: u32) -> Option<String> {

@@ -60,6 +60,10 @@ impl Making {
         Self { made: channel().1, parent: None, size: 0, lent: Some(made) }
     }
 
+    pub(super) fn is_lent(&self) -> bool {
+        self.lent.is_some()
+    }
+
     /// The one that joins, if it is another library's.
     pub(super) fn take_lent(&mut self) -> Option<Made> {
         self.lent.take()
@@ -181,6 +185,6 @@ fn not_blocking() -> Error {
     Error::Unsupported(Box::new(Unsupported {
         what: "a communicator".to_owned(),
         needs: "calls of NCCL that return when they are done".to_owned(),
-        found: "NCCL_COMM_BLOCKING=0 is set: unset it".to_owned(),
+        found: "they return before: something sets NCCL_COMM_BLOCKING=0".to_owned(),
     }))
 }

@@ -14,6 +14,7 @@ mod config;
 mod configured;
 mod connect;
 mod early;
+mod environment;
 mod exit;
 mod family;
 mod graphs;

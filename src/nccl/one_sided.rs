@@ -131,7 +131,10 @@ impl Comm {
         self.nccl.api.ncclPutSignal().map_err(|missing| unsupported(what, missing))?;
         match self.one_sided.get() {
             Some(true) => Ok(()),
-            found => Err(super::window::no_one_sided(what, found.is_some())),
+            found => {
+                self.nccl.environment.allows_one_sided(what)?;
+                Err(super::window::no_one_sided(what, found.is_some()))
+            }
         }
     }
 }

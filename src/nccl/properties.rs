@@ -10,15 +10,7 @@ use crate::communicator::{GinConnections, GinType, Properties};
 impl Comm {
     /// What NCCL says of this communicator; of fields that the release does not know, nothing.
     pub(super) fn properties(&self, known: Properties) -> Result<Properties> {
-        let missing = |missing| unsupported("a communicator's properties", missing);
-        let query = self.nccl.api.ncclCommQueryProperties().map_err(missing)?;
-        let version = self.nccl.api.version();
-        // A library refuses a struct that is newer than itself.
-        let mut found = ncclCommProperties_t::for_library(version).unwrap_or_default();
-        // SAFETY: the communicator lives and its rank's thread asks; `found` is whole and says how long
-        // it is.
-        let result = unsafe { query(self.handle, &raw mut found) };
-        self.check("ncclCommQueryProperties", result)?;
+        let (version, found) = (self.nccl.api.version(), self.raw_properties()?);
         // It stops at what the release knows.
         let end = ncclCommProperties_t::end_in(version);
         let has = |name| {
@@ -46,6 +38,25 @@ impl Comm {
             cft_counted: has("cftCountedSupport").then_some(found.cftCountedSupport),
             ..known
         })
+    }
+
+    /// Whether windows can be the targets of counted transfers.
+    pub(super) fn has_counted(&self) -> Result<bool> {
+        // 0 where the release does not know it.
+        Ok(self.raw_properties()?.cftCountedSupport)
+    }
+
+    fn raw_properties(&self) -> Result<ncclCommProperties_t> {
+        let missing = |missing| unsupported("a communicator's properties", missing);
+        let query = self.nccl.api.ncclCommQueryProperties().map_err(missing)?;
+        // A library refuses a struct that is newer than itself.
+        let version = self.nccl.api.version();
+        let mut found = ncclCommProperties_t::for_library(version).unwrap_or_default();
+        // SAFETY: the communicator lives and its rank's thread asks; `found` is whole and says how long
+        // it is.
+        let result = unsafe { query(self.handle, &raw mut found) };
+        self.check("ncclCommQueryProperties", result)?;
+        Ok(found)
     }
 }
 

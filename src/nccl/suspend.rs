@@ -19,6 +19,7 @@ impl Comm {
     pub(super) fn can_suspend(&self) -> Result<()> {
         let missing = |missing| unsupported("suspending a communicator", missing);
         self.nccl.api.ncclCommSuspend().map_err(missing)?;
+        self.nccl.environment.allows_suspending()?;
         if !self.config.split_share {
             return Ok(());
         }

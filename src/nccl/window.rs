@@ -45,6 +45,17 @@ pub(super) fn turned_off() -> Error {
 }
 
 #[cold]
+fn no_counted() -> Error {
+    Error::Unsupported(Box::new(Unsupported {
+        what: "a `CftCounted` window".to_owned(),
+        needs: "hardware that counts transfers, and `CommConfig::counted_transfers` not `Off`"
+            .to_owned(),
+        found: "this communicator has none (`Properties::cft_counted`): register a `Symmetric` window, whose puts carry signals"
+            .to_owned(),
+    }))
+}
+
+#[cold]
 pub(super) fn no_one_sided(what: &str, asked: bool) -> Error {
     let found = match asked {
         true => "this communicator has neither",
@@ -63,6 +74,23 @@ pub(super) fn no_one_sided(what: &str, asked: bool) -> Error {
 unsafe impl Windows for CudaBackend {
     type Window = RegisteredWindow;
 
+    fn can_register(comm: &Comm, flags: u32) -> Result<()> {
+        let missing = |missing| unsupported("a window", missing);
+        comm.nccl.api.ncclCommWindowRegister().map_err(missing)?;
+        let flags = flags.cast_signed();
+        if flags & NCCL_WIN_STRICT_ORDERING != 0 {
+            comm.nccl.needs("a strictly ordered window", releases::STRICT_WINDOWS)?;
+        }
+        if flags & (NCCL_WIN_GIN_ONLY | NCCL_WIN_CFT_COUNTED) != 0 {
+            comm.nccl.needs("a window of this kind", releases::SPECIAL_WINDOWS)?;
+        }
+        comm.nccl.environment.allows_windows()?;
+        if flags & NCCL_WIN_CFT_COUNTED != 0 && !comm.has_counted()? {
+            return Err(no_counted());
+        }
+        Ok(())
+    }
+
     fn register(
         comm: &Comm,
         id: WindowId,
@@ -73,12 +101,6 @@ unsafe impl Windows for CudaBackend {
         let missing = |missing| unsupported("a window", missing);
         let register = comm.nccl.api.ncclCommWindowRegister().map_err(missing)?;
         let flags = flags.cast_signed();
-        if flags & NCCL_WIN_STRICT_ORDERING != 0 {
-            comm.nccl.needs("a strictly ordered window", releases::STRICT_WINDOWS)?;
-        }
-        if flags & (NCCL_WIN_GIN_ONLY | NCCL_WIN_CFT_COUNTED) != 0 {
-            comm.nccl.needs("a window of this kind", releases::SPECIAL_WINDOWS)?;
-        }
         comm.gpu.bind()?;
         // NCCL may write it after a call has returned.
         let place: *mut ncclWindow_t = Box::into_raw(Box::new(ptr::null_mut()));
@@ -101,8 +123,9 @@ unsafe impl Windows for CudaBackend {
         if window.is_null() {
             return Err(Error::Unsupported(Box::new(Unsupported {
                 what: "a window".to_owned(),
-                needs: "GPUs that reach each other's memory, NCCL_CUMEM_ENABLE and NCCL_WIN_ENABLE not 0"
-                    .to_owned(),
+                needs:
+                    "GPUs that reach each other's memory, or a network that NCCL's kernels can use"
+                        .to_owned(),
                 found: "NCCL registered none on this communicator".to_owned(),
             })));
         }
@@ -295,7 +318,7 @@ impl Comm {
     /// network NCCL sends plain memory straight from where it is, too.
     fn ignores_plain(&self) -> bool {
         // They have it look on one host all the same.
-        let is_set = |name| std::env::var_os(name).is_some_and(|value| value != "0");
+        let is_on = |name| self.nccl.environment.is_on(name);
         if self.config.transfers == Transfers::Registered {
             return true;
         }
@@ -305,6 +328,6 @@ impl Comm {
             Err(_) => false,
         };
         (is_one_host || self.shared.family.is_here())
-            && !["NCCL_LEGACY_CUDA_REGISTER", "NCCL_SHM_DISABLE"].into_iter().any(is_set)
+            && !["NCCL_LEGACY_CUDA_REGISTER", "NCCL_SHM_DISABLE"].into_iter().any(is_on)
     }
 }

@@ -169,6 +169,7 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
     core.may_wait("register_window", site)?;
     // NCCL must not register beside an operation of the communicator, on this memory least of all.
     let ready = outcome.and_then(|()| {
+        <<W::Device as Device>::Backend as Windows>::can_register(core.comm()?, K::BITS)?;
         live.stream.core.idle(core.within(), "register_window", site)?;
         core.drained("register_window", site)?;
         allocation.map_or(Ok(()), |allocation| {

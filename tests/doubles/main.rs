@@ -26,6 +26,8 @@ mod connect;
 #[cfg(all(feature = "cuda", feature = "dlpack", target_os = "linux"))]
 mod dlpack;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod environment;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod graphs;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod groups;

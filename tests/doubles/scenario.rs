@@ -17,6 +17,8 @@ use typed_nccl::Result;
 pub(crate) struct Machine {
     pub(crate) driver: Driver,
     pub(crate) nccl: Nccl,
+    /// What is set there.
+    pub(crate) variables: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Clone, Debug)]
@@ -41,7 +43,8 @@ pub(crate) enum Nccl {
 }
 
 /// Four GPUs and the newest NCCL.
-pub(crate) const NEWEST: Machine = Machine { driver: Driver::Double, nccl: Nccl::Double(BOUND) };
+pub(crate) const NEWEST: Machine =
+    Machine { driver: Driver::Double, nccl: Nccl::Double(BOUND), variables: &[] };
 
 /// Four GPUs and an NCCL, as `2.27.7`.
 pub(crate) fn release(text: &str) -> Machine {
@@ -163,6 +166,7 @@ fn apart(name: &str, machine: &Machine, label: &str, words: &[&str]) -> Result<(
         }
         Nccl::Own => {}
     }
+    command.envs(machine.variables.iter().copied());
     let mut child = command.spawn().map_err(|error| format!("it does not start: {error}"))?;
     let started = Instant::now();
     let status = loop {
@@ -216,7 +220,7 @@ fn library(version: Version) -> PathBuf {
 pub(crate) fn real(text: &str) -> Option<Machine> {
     let version = version(text);
     if released(version).is_file() {
-        return Some(Machine { driver: Driver::Own, nccl: Nccl::Released(version) });
+        return Some(Machine { driver: Driver::Own, nccl: Nccl::Released(version), ..NEWEST });
     }
     println!("SKIPPED: no NCCL {version}: `cargo run -p xtask -- fetch-nccl` fetches it");
     None

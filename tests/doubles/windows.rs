@@ -106,7 +106,7 @@ fn without_windows() {
         nccl().set_windows(false);
         Cuda::spmd(2, |place| {
             let mut comm = place.init()?;
-            let needs = "a window needs GPUs that reach each other's memory, NCCL_CUMEM_ENABLE";
+            let needs = "a window needs GPUs that reach each other's memory, or a network";
             let found = "NCCL registered none on this communicator";
             let outcome = comm.window::<f32>(8);
             assert_error!(outcome, Unsupported, needs, found);
@@ -398,6 +398,10 @@ fn kernels_are_given_handles() {
         let mut comm = alone()?;
         let buffer = |comm: &Communicator<Cuda<AnyDevice>>| comm.device().nccl_zeros::<f32>(64);
         let gin = comm.register_window_as(buffer(&comm)?, GinOnly)?;
+        let counted = comm.register_window_as(buffer(&comm)?, CftCounted);
+        assert_error!(counted, Unsupported, "a `CftCounted` window needs hardware", "`Symmetric`");
+        assert_eq!(count(ncclCommWindowRegister), 1);
+        nccl().set_counted(true);
         let counted = comm.register_window_as(buffer(&comm)?, CftCounted)?;
         let plain = comm.window::<f32>(64)?;
         assert_eq!(said(&calls(ncclCommWindowRegister), "winFlags"), [4, 8, 1]);

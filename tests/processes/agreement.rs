@@ -31,6 +31,21 @@ pub(crate) const TESTS: &[Test] = &[
         test: |run| differ(run, "ranks 0 and 1 run NCCL 2.32.3 and NCCL 2.31.2; run one release"),
     },
     Test {
+        name: "another_environment_of_nccl",
+        program: || launch!(ends),
+        test: |run| {
+            let odd = |rank: usize| {
+                let mut command = run.on_gpus();
+                if rank == 1 {
+                    command.env("NCCL_ALGO", "Ring").env("NCCL_DEBUG_SUBSYS", "ENV");
+                }
+                command
+            };
+            let words = "ranks 0 and 1 run NCCL 2.32.3 and NCCL 2.32.3 with NCCL_ALGO=Ring; run";
+            alike(Ranks::start(2, odd), words);
+        },
+    },
+    Test {
         name: "another_configuration",
         program: || {
             let signals = if is_odd_one() { 2 } else { 1 };

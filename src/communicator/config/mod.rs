@@ -28,7 +28,8 @@ pub(crate) const EARLY_SIGNALS: &str = "rmaEagerInit";
 /// Options of a communicator; each has a default.
 ///
 /// Those that tune NCCL (`ctas` to `launch_order`) are checked on every device and have no effect on the host. A
-/// variable of NCCL's environment comes before an option (`NCCL_DEBUG=INFO` has NCCL name it). What the loaded
+/// variable of NCCL's environment comes before an option that tunes (`NCCL_DEBUG=INFO` has NCCL name it), and is
+/// refused where it would break what another option promises: `docs/environment.md` has the table. What the loaded
 /// NCCL has no field for is [`Error::Unsupported`](crate::Error::Unsupported) when it is asked for. Of NCCL's
 /// own fields three are not here: `blocking`, as connecting waits within a deadline; `commName`, which is the
 /// label; and `shrinkShare`, as a shrunk communicator outlives the one that it came from.

@@ -17,9 +17,7 @@ const BLOCK: usize = 128;
 
 /// How many ids a communicator has.
 pub(super) fn count(nccl: &Nccl, size: usize, asked: Option<u32>) -> usize {
-    // With this set NCCL takes no second one.
-    let is_given = std::env::var_os("NCCL_COMM_ID").is_some();
-    if is_given || nccl.api.ncclCommInitRankScalable().is_err() {
+    if nccl.api.ncclCommInitRankScalable().is_err() {
         return 1;
     }
     let wanted = asked.map_or_else(|| size.div_ceil(BLOCK), |asked| asked as usize);

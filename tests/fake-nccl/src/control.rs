@@ -157,6 +157,11 @@ controls! {
         State::lock().has_windows = has;
     }
 
+    /// Whether windows can be the targets of counted transfers.
+    fn fake_nccl_set_counted(has: bool) = {
+        State::lock().has_counted = has;
+    }
+
     /// Whether one-sided operations can be had.
     fn fake_nccl_set_rma(has: bool) = {
         State::lock().has_rma = has;

@@ -195,6 +195,12 @@ impl Fake {
         unsafe { (self.controls.fake_nccl_set_rma)(has) }
     }
 
+    /// Whether communicators say that windows can be the targets of counted transfers; at first not.
+    pub fn set_counted(&self, has: bool) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_nccl_set_counted)(has) }
+    }
+
     /// What it has given and not taken back.
     pub fn live(&self) -> Live {
         // SAFETY: it may be called at any time.

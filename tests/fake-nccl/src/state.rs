@@ -64,6 +64,7 @@ pub(crate) struct State {
     pub(crate) has_windows: bool,
     /// Whether one-sided operations can be had.
     pub(crate) has_rma: bool,
+    pub(crate) has_counted: bool,
     /// Results that calls were told to give, the next first.
     told: HashMap<&'static str, VecDeque<ncclResult_t>>,
     /// Functions whose calls wait until their communicator is revoked.
@@ -106,6 +107,7 @@ impl State {
             before: None,
             has_windows: true,
             has_rma: false,
+            has_counted: false,
             told: HashMap::new(),
             stuck: HashSet::new(),
             splits: VecDeque::new(),

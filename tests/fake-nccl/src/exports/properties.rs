@@ -42,6 +42,7 @@ exports! {
             ginSupport: std::array::from_fn(|way| way == 2 || way == 40),
             devCommRuntimeVersionSize: 4096,
             cftMulticastSupport: true,
+            cftCountedSupport: state.has_counted,
             ..ncclCommProperties_t::new()
         })
     };

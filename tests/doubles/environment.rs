@@ -1,0 +1,156 @@
+//! NCCL's own variables: done, or refused by name before NCCL is called.
+
+use nccl_sys::Function::{
+    ncclCommInitRankConfig, ncclCommSuspend, ncclCommWindowRegister, ncclPutSignal,
+};
+use typed_nccl::{
+    AnyDevice, CaptureOrder, CommConfig, Communicator, Cuda, GraphUse, LaunchOrder, Result, Seat,
+    Sum, Transfers,
+};
+
+use crate::common::{alone, count};
+use crate::scenario::{Machine, NEWEST, nccl, on};
+
+type Variables = &'static [(&'static str, &'static str)];
+
+/// A machine where these are set.
+fn with(variables: Variables) -> Machine {
+    Machine { variables, ..NEWEST }
+}
+
+fn connect(config: CommConfig) -> Result<Communicator<Cuda<AnyDevice>>> {
+    let seat = Seat::local(1).remove(0);
+    let builder = Communicator::builder().seat(seat).device(Cuda::<AnyDevice>::any(0)?);
+    builder.config(config).build().connect()
+}
+
+/// A configuration that a variable breaks, and what is said of it.
+fn broken() -> [(Variables, CommConfig, &'static str); 12] {
+    let of = CommConfig::builder;
+    let plain = CommConfig::default;
+    [
+        (&[("NCCL_COMM_BLOCKING", "0")], plain(), "calls of NCCL that return when they are done"),
+        // As `strtoll` has it.
+        (&[("NCCL_COMM_BLOCKING", "off")], plain(), "calls of NCCL that return"),
+        (&[("NCCL_COMM_ID", "10.0.0.1:29500")], plain(), "all of them meet at one address"),
+        (&[("NCCL_LAUNCH_MODE", "group")], plain(), "whose call does not wait for other ranks"),
+        (&[("NCCL_CHECK_MODE", "DEBUG_GLOBAL")], plain(), "as DEBUG_LOCAL leaves them"),
+        (&[("NCCL_COMM_SPLIT_SHARE_RESOURCES", "1")], plain(), "`CommConfig::split_share`"),
+        (&[("NCCL_COMM_SHRINK_SHARE_RESOURCES", "1")], plain(), "that can be shrunk"),
+        (&[("NCCL_NUM_RMA_CTX", "1")], of().contexts(2).build(), "`CommConfig::contexts` needs"),
+        (&[("NCCL_RMA_EAGER_INIT", "0")], of().early_signals(true).build(), "to set up signals"),
+        (
+            &[("NCCL_LOCAL_REGISTER", "0")],
+            of().transfers(Transfers::Registered).build(),
+            "`Transfers::Registered` needs NCCL to register memory",
+        ),
+        (
+            &[("NCCL_GRAPH_STREAM_ORDERING", "0")],
+            of().graphs(GraphUse::One(CaptureOrder::Kept)).build(),
+            "`CaptureOrder::Kept` needs NCCL to order",
+        ),
+        (
+            &[("NCCL_LAUNCH_ORDER_IMPLICIT", "0")],
+            of().launch_order(LaunchOrder::Calls).build(),
+            "`LaunchOrder::Calls` needs NCCL to order",
+        ),
+    ]
+}
+
+#[test]
+fn what_breaks_a_promise_is_refused_by_name() {
+    for (variables, ..) in broken() {
+        on(with(variables), || {
+            for (known, config, why) in broken() {
+                let [(name, value)] = known else { panic!("one each") };
+                if std::env::var_os(name).is_some_and(|found| found == *value) {
+                    let found = format!("{name}={value} is set: unset it");
+                    assert_error!(connect(config), Unsupported, why, found);
+                }
+            }
+            assert_eq!(count(ncclCommInitRankConfig), 0);
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn what_only_tunes_is_left_to_nccl() {
+    let variables: Variables = &[
+        ("NCCL_COMM_BLOCKING", "1"),
+        ("NCCL_CHECK_MODE", "DEBUG_LOCAL"),
+        ("NCCL_COMM_SPLIT_SHARE_RESOURCES", "0"),
+        ("NCCL_GRAPH_STREAM_ORDERING", "0"),
+        ("NCCL_LAUNCH_ORDER_IMPLICIT", "1"),
+        ("NCCL_LOCAL_REGISTER", "0"),
+        ("NCCL_MAX_CTAS", "4"),
+        ("NCCL_NUM_RMA_CTX", "3"),
+    ];
+    on(with(variables), || connect(CommConfig::builder().contexts(2).build())?.finish());
+}
+
+#[test]
+fn a_file_of_nccls_is_read_too() {
+    // The folder of this crate, wherever the test runs.
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doubles/nccl.conf");
+    on(with(&[("NCCL_CONF_FILE", FILE)]), || {
+        let found = format!("NCCL_COMM_BLOCKING=0 is set in {FILE}: take it out");
+        assert_error!(alone(), Unsupported, found);
+        assert_eq!(count(ncclCommInitRankConfig), 0);
+        Ok(())
+    });
+    // The process's own variables come first.
+    on(with(&[("NCCL_CONF_FILE", FILE), ("NCCL_COMM_BLOCKING", "1")]), || alone()?.finish());
+}
+
+#[test]
+fn windows_that_are_turned_off_are_refused() {
+    for variables in [&[("NCCL_WIN_ENABLE", "0")], &[("NCCL_CUMEM_ENABLE", "0")]] {
+        on(with(variables), || {
+            let mut comm = alone()?;
+            assert_error!(comm.window::<f32>(8), Unsupported, "a window needs", "=0 is set");
+            assert_eq!(count(ncclCommWindowRegister), 0);
+            comm.finish()
+        });
+    }
+}
+
+/// The one context that is there unless set is no reason to refuse a communicator.
+#[test]
+fn one_sided_operations_that_are_turned_off_are_refused() {
+    on(with(&[("NCCL_NUM_RMA_CTX", "0")]), || {
+        let mut comm = alone()?;
+        let window = comm.window::<f32>(8)?;
+        let outcome = comm.put_signal(window.slice(0..4), 0, window.at(4));
+        assert_error!(outcome, Unsupported, "put_signal needs", "NCCL_NUM_RMA_CTX=0 is set");
+        assert_eq!(count(ncclPutSignal), 0);
+        drop(window);
+        comm.finish()
+    });
+}
+
+#[test]
+fn graphs_that_are_turned_off_are_refused() {
+    on(with(&[("NCCL_GRAPH_MIXING_SUPPORT", "0")]), || {
+        let mut comm = alone()?;
+        let mut x = comm.device().zeros::<f32>(8)?;
+        let outcome = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum));
+        assert_error!(outcome, Unsupported, "a graph needs", "NCCL_GRAPH_MIXING_SUPPORT=0 is set");
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        let mixed = CommConfig::builder().graphs(GraphUse::Mixed).build();
+        assert_error!(connect(mixed), Unsupported, "NCCL_GRAPH_MIXING_SUPPORT=0 is set: unset it");
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_communicator_without_a_memory_manager_is_not_suspended() {
+    on(with(&[("NCCL_DISABLE_MEM_MANAGER", "1")]), || {
+        let comm = alone()?;
+        let Err(failed) = comm.try_suspend() else { panic!("it is refused") };
+        assert_error!(Err::<(), _>(failed.error), Unsupported, "NCCL_DISABLE_MEM_MANAGER=1 is set");
+        assert_eq!(count(ncclCommSuspend), 0);
+        assert_eq!(nccl().live().communicators, 1);
+        failed.value.finish()
+    });
+}
