@@ -315,6 +315,11 @@ impl<B: Backend> Op<'_, B> {
         }
     }
 
+    /// Whether it is a put, a signal or a wait.
+    pub fn is_one_sided(&self) -> bool {
+        matches!(self, Self::Put(_) | Self::Signal(_) | Self::Wait(_))
+    }
+
     /// The other rank, where there is one.
     pub fn peer(&self) -> Option<Rank> {
         self.call().peer

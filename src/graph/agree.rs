@@ -9,13 +9,13 @@ use std::collections::{HashMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::tape::{Kept, Step};
-use crate::backend::{Backend, Half, Slot, WindowId};
+use crate::backend::{Backend, Collective, Half, Op, Put, Slot, Transfer, WindowId};
 use crate::error::Call;
 use crate::{Rank, ReductionName};
 
 /// What a rank says that it recorded, or why it could not.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Said {
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Said {
     refused: Option<String>,
     collectives: Vec<String>,
     moves: Vec<Move>,
@@ -34,8 +34,7 @@ enum Move {
 
 impl Said {
     pub(super) fn refuses(why: String) -> Self {
-        let (collectives, moves, windows) = Default::default();
-        Self { refused: Some(why), collectives, moves, windows }
+        Self { refused: Some(why), ..Self::default() }
     }
 
     pub(super) fn of<B: Backend>(
@@ -43,37 +42,37 @@ impl Said {
         steps: &[Step<B>],
         windows: Vec<WindowId>,
     ) -> Self {
-        let mut said = Self { refused: None, collectives: Vec::new(), moves: Vec::new(), windows };
+        let mut said = Self { windows, ..Self::default() };
         for step in steps {
             let Step::Operations(kept, _) = step else { continue };
             // One-sided operations of a group come first.
-            let (first, rest): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| {
-                matches!(kept, Kept::Put { .. } | Kept::Signal(_) | Kept::Wait(_))
-            });
-            first.into_iter().chain(rest).for_each(|kept| said.add(comm, kept));
+            let (first, rest): (Vec<_>, Vec<_>) =
+                kept.iter().map(Kept::op).partition(Op::is_one_sided);
+            first.iter().chain(&rest).for_each(|op| said.add(comm, op));
         }
         said
     }
 
-    fn add<B: Backend>(&mut self, comm: &B::Comm, kept: &Kept<B>) {
-        let essence = |call: &Call| essence(call) + B::memory_of(comm, &kept.op());
-        let one = match kept {
-            Kept::Collective { call, config, .. } => {
-                let config = config.as_ref().map_or_else(String::new, |config| config.said());
+    /// Says one more operation.
+    pub(crate) fn add<B: Backend>(&mut self, comm: &B::Comm, op: &Op<'_, B>) {
+        let essence = |call: &Call| essence(call) + B::memory_of(comm, op);
+        let one = match op {
+            Op::Collective(Collective { call, config, .. }) => {
+                let config = config.map_or_else(String::new, |config| config.said());
                 return self.collectives.push(essence(call) + &config);
             }
-            Kept::Transfer { half: Half::SendTo, call, peer, .. } => {
+            Op::Transfer(Transfer { half: Half::SendTo, call, peer, .. }) => {
                 Move::Send { to: peer.index(), what: essence(call) }
             }
-            Kept::Transfer { half: Half::RecvFrom, call, peer, .. } => {
+            Op::Transfer(Transfer { half: Half::RecvFrom, call, peer, .. }) => {
                 Move::Recv { from: peer.index(), what: essence(call) }
             }
-            Kept::Put { peer, slot, window, .. } => {
+            Op::Put(Put { peer, slot, window, .. }) => {
                 self.windows.push(*window);
                 Move::Raise { to: peer.index(), slot: *slot }
             }
-            Kept::Signal(signal) => Move::Raise { to: signal.peer.index(), slot: signal.slot },
-            Kept::Wait(wait) => Move::Await { from: wait.peer.index(), slot: wait.slot },
+            Op::Signal(signal) => Move::Raise { to: signal.peer.index(), slot: signal.slot },
+            Op::Wait(wait) => Move::Await { from: wait.peer.index(), slot: wait.slot },
         };
         self.moves.push(one);
     }
@@ -207,12 +206,7 @@ mod tests {
     use crate::backend::Slot;
 
     fn plays(ranks: &[&[Move]]) -> bool {
-        let said = |moves: &&[Move]| Said {
-            refused: None,
-            collectives: Vec::new(),
-            moves: moves.to_vec(),
-            windows: Vec::new(),
-        };
+        let said = |moves: &&[Move]| Said { moves: moves.to_vec(), ..Said::default() };
         let all: Vec<Said> = ranks.iter().map(said).collect();
         signals(&all).is_none()
     }

@@ -241,16 +241,7 @@ impl<W: World> Live<W> {
                 Said::of(core.comm()?, &tape.steps, windows)
             }
         };
-        let all = exchange(core, &said, site)?;
-        let all = all.unwrap_or_else(|| vec![Said::refuses("its part does not read".to_owned())]);
-        if let Some(parts) = differ(&all) {
-            let differ = CapturesDiffer { name: core.health.name(), parts, site };
-            return Err(Error::CapturesDiffer(Box::new(differ)));
-        }
-        let mut windows: Vec<_> = all.into_iter().flat_map(|said| said.windows).collect();
-        windows.sort_unstable();
-        windows.dedup();
-        Ok(windows)
+        agree(core, &said, site)
     }
 
     /// The ranks have agreed: makes the graph of a recording.
@@ -291,21 +282,31 @@ fn exchange<B: Backend, V: Serialize + DeserializeOwned>(
     Ok(parts.iter().map(|part| postcard::from_bytes(part).ok()).collect())
 }
 
-/// What this rank has, if all are ready to capture.
-pub(crate) fn all_ready<B: Backend, T>(core: &Core<B>, own: Result<T>, site: Site) -> Result<T> {
-    core.may_wait(OPERATION, site)?;
-    let own = own.and_then(|own| allowed(core).map(|()| own));
-    let why = own.as_ref().err().map(ToString::to_string);
-    let all = exchange(core, &why, site)?.unwrap_or_default();
-    let own = own?;
-    if all.iter().all(Option::is_none) {
-        return Ok(own);
+/// Compares what this rank says with what the others say: the windows that any of them names.
+fn agree<B: Backend>(core: &Core<B>, said: &Said, site: Site) -> Result<Vec<WindowId>> {
+    let all = exchange(core, said, site)?;
+    let all = all.unwrap_or_else(|| vec![Said::refuses("its part does not read".to_owned())]);
+    if let Some(parts) = differ(&all) {
+        let differ = CapturesDiffer { name: core.health.name(), parts, site };
+        return Err(Error::CapturesDiffer(Box::new(differ)));
     }
-    let part = |why: Option<String>| {
-        why.map_or_else(|| "ready".to_owned(), |why| format!("could not: {why}"))
-    };
-    let (name, parts) = (core.health.name(), all.into_iter().map(part).collect());
-    Err(Error::CapturesDiffer(Box::new(CapturesDiffer { name, parts, site })))
+    let mut windows: Vec<_> = all.into_iter().flat_map(|said| said.windows).collect();
+    windows.sort_unstable();
+    windows.dedup();
+    Ok(windows)
+}
+
+/// What this rank has, if all are ready to capture what they say.
+pub(crate) fn all_ready<B: Backend, T>(
+    core: &Core<B>,
+    own: Result<T>,
+    said: Said,
+    site: Site,
+) -> Result<T> {
+    let own = own.and_then(|own| allowed(core).map(|()| own));
+    let said = own.as_ref().map_or_else(|why| Said::refuses(why.to_string()), |_| said);
+    let agreed = agree(core, &said, site);
+    own.and_then(|own| agreed.map(|_| own))
 }
 
 /// What the device captured on this rank, if it has on all of them. Else they have captured some of it, and

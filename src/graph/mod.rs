@@ -17,6 +17,7 @@ mod work;
 
 pub use capture::{Capture, NeverInACapture};
 
+pub(crate) use agree::Said;
 pub(crate) use capture::{Capturing, all_ready, capturing, out_of_step};
 pub(crate) use shelf::Shelf;
 pub(crate) use tape::{Leases, Tape};

@@ -9,7 +9,6 @@ use super::calls::{Failure, start};
 use super::comm::Comm;
 use super::config;
 use super::graphs;
-use super::one_sided::is_one_sided;
 use super::simulate::simulate;
 use super::values;
 use crate::backend::{Half, Op, Operations, RankOps, Refusal};
@@ -162,7 +161,7 @@ pub(super) fn call(
     let (mut calls, mut spreads, mut any) = (0, false, None);
     for RankOps { comm, stream, ops } in parts {
         comm.one_sided_operations(stream, ops).map_err(|failure| failed(comm, failure))?;
-        for op in ops.iter().filter(|op| !is_one_sided(op)) {
+        for op in ops.iter().filter(|op| !op.is_one_sided()) {
             any.get_or_insert_with(|| op.call());
             calls += 1;
             spreads |= takes_several_calls(comm, op);

@@ -13,11 +13,6 @@ use crate::Result;
 use crate::backend::{Op, Put, Signal, Streams, Wait};
 use crate::cuda::{CudaBackend, CudaStream};
 
-/// Whether an operation is one-sided.
-pub(super) fn is_one_sided(op: &Op<'_, CudaBackend>) -> bool {
-    matches!(op, Op::Put(_) | Op::Signal(_) | Op::Wait(_))
-}
-
 impl Comm {
     /// Puts, signals and waits, in order; waits that follow each other are one call.
     pub(super) fn one_sided_operations(
@@ -25,7 +20,7 @@ impl Comm {
         stream: &Arc<CudaStream>,
         ops: &[Op<'_, CudaBackend>],
     ) -> Result<(), Failure> {
-        if !ops.iter().any(is_one_sided) {
+        if !ops.iter().any(Op::is_one_sided) {
             return Ok(());
         }
         self.gpu.bind()?;

@@ -12,11 +12,11 @@ use super::argument::{Back, Place};
 use super::bound::Child;
 use super::call::Steps;
 use super::prepare::{Prepared, TemplateKind};
-use super::run::{Run, Stop};
+use super::run::{Run, Stop, fill};
 use crate::backend::{Graphs, Streams, WindowId};
 use crate::communicator::Core;
 use crate::error::{Error, NotCapturable};
-use crate::graph::{Capturing, Held, Leases, all_ready, out_of_step};
+use crate::graph::{Capturing, Held, Leases, Said, all_ready, out_of_step};
 use crate::{Result, Stream, World, unwind};
 
 /// For how many sets of memory a plan keeps graphs.
@@ -73,7 +73,7 @@ impl<'a, W: World> Run<'a, W> {
 
     fn capture(&mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<Captured<W>> {
         let (core, cores) = (self.on.core, self.cores());
-        let leases = all_ready(core, self.leases(), self.site)?;
+        let leases = self.agreed()?;
         let comms = cores.iter().map(|core| core.comm()).collect::<Result<Vec<_>>>()?;
         self.moving.events.fill(None);
         let (streams, device) = (self.fixed.plan.streams.len(), self.own.device());
@@ -96,6 +96,34 @@ impl<'a, W: World> Run<'a, W> {
         let windows = self.places.iter().filter_map(|place| place.window).collect();
         let held = Held::new(&cores, (leases, self.waits()), windows, Some(graph));
         Ok(Captured { memory: self.places.iter().map(memory_of).collect(), held })
+    }
+
+    /// All of the plan's memory, if every rank's is of the same kind: NCCL chooses its way by it.
+    fn agreed(&self) -> Result<Leases<Back<W>>> {
+        let (core, site) = (self.on.core, self.site);
+        core.may_wait("run", site)?;
+        let mut leases = self.leases();
+        // The parts first: what one of them finds all ranks hear.
+        for (among, child) in self.fixed.children.iter().enumerate() {
+            if let Child::Part(part) = child {
+                let core = part.here().core;
+                leases = all_ready(core, leases, self.said(core, |at| at == among)?, site);
+            }
+        }
+        let is_whole = |at: usize| matches!(self.fixed.children[at], Child::Whole);
+        all_ready(core, leases, self.said(core, is_whole)?, site)
+    }
+
+    /// What the ranks of a communicator compare: what it transfers, and from where. How signals follow each
+    /// other was checked with the plan.
+    fn said(&self, core: &Core<Back<W>>, is_of: impl Fn(usize) -> bool) -> Result<Said> {
+        let (mut said, comm) = (Said::default(), core.comm()?);
+        for step in &self.fixed.steps {
+            let Prepared::Group { among, operations, .. } = &step.work else { continue };
+            let ops = operations.iter().map(|template| fill(template, &self.places));
+            ops.filter(|op| is_of(*among) && !op.is_one_sided()).for_each(|op| said.add(comm, &op));
+        }
+        Ok(said)
     }
 
     /// All of the plan's memory.

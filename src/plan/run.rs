@@ -412,7 +412,7 @@ fn issue<W: World, V: World<Device = W::Device>>(
     issued
 }
 
-fn fill<'a, W: World>(
+pub(super) fn fill<'a, W: World>(
     template: &Template,
     places: &[Place<'a, W>],
 ) -> Op<'a, <W::Device as crate::Device>::Backend> {

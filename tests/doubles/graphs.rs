@@ -303,3 +303,59 @@ fn a_captured_plan_is_one_launch() {
         Ok(())
     });
 }
+
+/// NCCL chooses its way by the kind of memory, captured plans included: what differs is told before anything
+/// is captured.
+#[test]
+fn a_captured_plan_of_memory_that_differs_is_refused() {
+    on(NEWEST, || {
+        use typed_nccl::plan::{self, Values, build::PlanBuilder, build::ring};
+
+        let mut declared = PlanBuilder::new("sums");
+        declared.ranks(2..=2);
+        declared.captured();
+        let x = declared.in_out::<f32>("x", 1000);
+        let net = declared.stream("net");
+        declared.on(net).all_reduce_in_place(x, Sum);
+        let sums = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+        let mut declared = PlanBuilder::new("shifts");
+        declared.ranks(2..=2);
+        declared.captured();
+        let (x, y) = (declared.input::<f32>("x", 1000), declared.output::<f32>("y", 1000));
+        let net = declared.stream("net");
+        declared.on(net).transfer(x, ring(1), y);
+        let shifts = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+        spmd::<Cuda>(2, |place| {
+            let mut comm = place.init()?;
+            let mut x = comm.device().nccl_zeros::<f32>(1000)?;
+            let mut y = comm.device().nccl_zeros::<f32>(1000)?;
+            let mut plain = comm.device().zeros::<f32>(1000)?;
+            let is_first = comm.rank().index() == 0;
+            if is_first {
+                let _registered = comm.register_buffer(&x)?;
+            }
+            let mut sums = plan::bind(&mut comm, sums.plan(), &Values::new())?;
+            let mut shifts = plan::bind(&mut comm, shifts.plan(), &Values::new())?;
+            let refused = sums.on(&comm).write("x", &mut x).run(&mut ());
+            assert_error!(
+                refused,
+                CapturesDiffer,
+                "all_reduce of 1000 f32, Sum, both sides in windows or registered memory",
+                "rank 1",
+            );
+            let shift = shifts.on(&comm);
+            let refused = match is_first {
+                true => shift.read("x", &plain).write("y", &mut y).run(&mut ()),
+                false => shift.read("x", &x).write("y", &mut y).run(&mut ()),
+            };
+            assert_error!(refused, CapturesDiffer, "1000 f32, in memory of NCCL's allocator");
+            comm.barrier()?;
+            assert_eq!(called("cuStreamBeginCapture_v2"), 0);
+            comm.barrier()?;
+            // Nothing is lost by it.
+            sums.on(&comm).write("x", &mut plain).run(&mut ())?;
+            shifts.on(&comm).read("x", &x).write("y", &mut y).run(&mut ())?;
+            comm.finish()
+        })
+    });
+}
