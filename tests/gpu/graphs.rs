@@ -3,14 +3,17 @@
 use typed_nccl::plan::{self, Values, build::PlanBuilder};
 use typed_nccl::{Communicator, Cuda, Result, Sum, World};
 
-use crate::common::{connect, ranks};
+use crate::common::{busy, connect, ranks};
+use crate::declared::steps_of;
 use crate::windows::one_sided;
 
 #[path = "../graphs/body.rs"]
-mod body;
+pub(crate) mod body;
 
 /// How often each graph is launched where the numbers are looked at once.
-const LAUNCHES: u64 = 1000;
+fn launches() -> u64 {
+    busy(1000, 20) as u64
+}
 
 pub(crate) fn launched_again() -> Result<()> {
     Cuda::spmd(ranks()?, |place| body::launched_again(connect(place, 60)?)).map(drop)
@@ -71,7 +74,7 @@ pub(crate) fn a_kernel_in_a_graph() -> Result<()> {
             g.all_reduce(&wide, &mut both, Sum)?;
             g.copy(&both, &mut total)
         })?;
-        for _ in 0..LAUNCHES {
+        for _ in 0..launches() {
             graph.launch(&comm)?;
         }
         assert!(total.to_vec()?.iter().all(|&x| x == n * n));
@@ -115,6 +118,45 @@ pub(crate) fn a_captured_plan() -> Result<()> {
     .map(drop)
 }
 
+/// Two streams that wait for each other, and nothing else orders.
+pub(crate) fn a_captured_plan_of_two_streams() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let mut comm = connect(place, 60)?;
+        let mut declared = PlanBuilder::new("beside");
+        declared.ranks(1..);
+        declared.captured();
+        let g = declared.array(8).output::<u64>("g", |_| 128.into());
+        let sums = declared.array(8).output::<u64>("sums", |_| 128.into());
+        let (net, compute) = (declared.stream("net"), declared.stream("compute"));
+        declared.for_each("i", ..8, |plan, i| {
+            plan.on(compute).run("fill").argument(i).writes(g.at(i));
+            plan.on(net).after([compute]).all_reduce(g.at(i), sums.at(i), Sum);
+        });
+        let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+        let mut plan = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+        let zeros = || (0..8).map(|_| comm.device().zeros(128)).collect::<Result<Vec<_>>>();
+        let (mut g, mut sums) = (zeros()?, zeros()?);
+        let (n, own) = (comm.size() as u64, comm.rank().index() as u64);
+        let mut fill = steps_of(&comm, |call| {
+            let (i, mut g) = (call.number(0)?, call.write::<u64>(0)?);
+            call.stream().fill(&mut g, own + i as u64)
+        });
+        for round in 0..10 {
+            for one in g.iter_mut().chain(&mut sums) {
+                comm.stream().fill(one, 77)?;
+            }
+            plan.on(&comm).write("g", &mut g).write("sums", &mut sums).run(&mut fill)?;
+            for (i, one) in sums.iter().enumerate() {
+                let expected = n * (n - 1) / 2 + n * i as u64;
+                assert_eq!(one.to_vec()?, [expected; 128], "buffer {i}, run {round}");
+            }
+        }
+        drop(plan);
+        comm.finish()
+    })
+    .map(drop)
+}
+
 fn sums_wrap<W: World, B>(
     comm: &Communicator<W>,
     all: &mut Vec<B>,
@@ -126,10 +168,10 @@ where
     for one in all.iter_mut() {
         one.borrow_mut().copy_from(&[1; 128])?;
     }
-    for _ in 0..LAUNCHES {
+    for _ in 0..launches() {
         run(comm, all)?;
     }
-    let expected = (0..LAUNCHES).fold(1_u64, |x, _| x.wrapping_mul(comm.size() as u64));
+    let expected = (0..launches()).fold(1_u64, |x, _| x.wrapping_mul(comm.size() as u64));
     for one in all.iter() {
         assert_eq!(one.borrow().to_vec()?, [expected; 128]);
     }

@@ -4,6 +4,7 @@ use std::env;
 use std::net::TcpListener;
 use std::process::{Child, Command};
 
+use crate::graphs::body;
 use typed_nccl::{Communicator, Device, Error, Result, Sum, launch};
 
 /// Says that a process is one that a test has started.
@@ -25,6 +26,29 @@ pub(crate) fn processes_that_suspend() -> Result<()> {
     let mut command = again()?;
     command.env("TYPED_NCCL", "cuda:2");
     all_succeed(vec![command.spawn().map_err(Error::other)?])
+}
+
+pub(crate) fn processes_that_capture() -> Result<()> {
+    match env::var(STARTED).as_deref() {
+        Ok("puts") => return launch!(puts_and_waits),
+        Ok(_) => return launch!(launches_again),
+        Err(_) => {}
+    }
+    let puts = if crate::windows::one_sided()? { Some("puts") } else { None };
+    for what in ["sums"].into_iter().chain(puts) {
+        let mut command = again()?;
+        command.env("TYPED_NCCL", "cuda:2").env(STARTED, what);
+        all_succeed(vec![command.spawn().map_err(Error::other)?])?;
+    }
+    Ok(())
+}
+
+fn launches_again<D: Device>(comm: Communicator<D>) -> Result<()> {
+    body::launched_again(comm)
+}
+
+fn puts_and_waits<D: Device>(comm: Communicator<D>) -> Result<()> {
+    body::puts_and_waits(comm)
 }
 
 fn suspends<D: Device>(comm: Communicator<D>) -> Result<()> {

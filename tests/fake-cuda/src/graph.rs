@@ -1,6 +1,11 @@
 //! Captures, and what becomes of them.
+//!
+//! A graph knows of each piece of work what it comes after. What is after nothing of each other has no order on a
+//! GPU; here it is done the other way round than it was enqueued, so that who relies on an order sees it. Only
+//! the calls of NCCL's stay in theirs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ptr;
 use std::thread::{self, ThreadId};
 
 use crate::code::Code;
@@ -15,13 +20,62 @@ pub(crate) struct Capture {
     /// The first thing that broke it.
     broken: Option<String>,
     /// What is done at each launch.
-    work: Vec<Work>,
+    nodes: Vec<Node>,
+    /// Of each stream, what its next work comes after.
+    last: HashMap<u64, HashSet<usize>>,
+    /// The last call of NCCL's.
+    last_call: Option<usize>,
     /// Streams with work that the origin does not wait for yet.
     unjoined: HashSet<u64>,
-    /// Recordings: the event, and the streams with work before it.
-    points: Vec<(u64, HashSet<u64>)>,
+    /// Recordings: the event, the streams with work before it, and that work.
+    points: Vec<(u64, HashSet<u64>, HashSet<usize>)>,
     /// The origin still captures.
     open: bool,
+}
+
+/// A piece of work, and what it comes after.
+struct Node {
+    work: Work,
+    after: HashSet<usize>,
+}
+
+impl Capture {
+    fn new(origin: u64) -> Self {
+        Self {
+            origin,
+            thread: thread::current().id(),
+            broken: None,
+            nodes: Vec::new(),
+            last: HashMap::new(),
+            last_call: None,
+            unjoined: HashSet::new(),
+            points: Vec::new(),
+            open: true,
+        }
+    }
+
+    fn add(&mut self, stream: u64, work: Work) {
+        let number = self.nodes.len();
+        let last = self.last.entry(stream).or_default();
+        let mut after = std::mem::replace(last, HashSet::from([number]));
+        if let Work::Again { .. } = work {
+            after.extend(self.last_call.replace(number));
+        }
+        self.nodes.push(Node { work, after });
+    }
+
+    /// All of it, in an order that it may have.
+    fn in_order(&self) -> Vec<&Work> {
+        let (mut done, mut all) = (HashSet::new(), Vec::new());
+        let mut left: Vec<usize> = (0..self.nodes.len()).collect();
+        // What comes first is ready, always.
+        while let Some(at) = left.iter().rposition(|it| self.nodes[*it].after.is_subset(&done)) {
+            let number = left.remove(at);
+            done.insert(number);
+            all.push(&self.nodes[number].work);
+        }
+        all
+    }
 }
 
 impl State {
@@ -32,11 +86,7 @@ impl State {
         }
         let capture = self.handle();
         self.stream(stream)?.capture = capture;
-        let (thread, work) = (thread::current().id(), Vec::new());
-        let (unjoined, points) = (HashSet::new(), Vec::new());
-        let (broken, open) = (None, true);
-        let new = Capture { origin: stream, thread, broken, work, unjoined, points, open };
-        self.captures.insert(capture, new);
+        self.captures.insert(capture, Capture::new(stream));
         Ok(())
     }
 
@@ -73,19 +123,20 @@ impl State {
         if found.origin != stream {
             found.unjoined.insert(stream);
         }
-        found.work.push(work);
+        found.add(stream, work);
         None
     }
 
     /// An event is recorded on a stream that captures.
     pub(crate) fn leaves_a_point(&mut self, capture: u64, stream: u64, event: u64) -> Answer {
         if let Some(found) = self.captures.get_mut(&capture) {
-            found.points.retain(|(known, _)| *known != event);
+            found.points.retain(|(known, ..)| *known != event);
             let before = match stream == found.origin {
                 true => HashSet::new(),
                 false => HashSet::from([stream]),
             };
-            found.points.push((event, before));
+            let work = found.last.get(&stream).cloned().unwrap_or_default();
+            found.points.push((event, before, work));
         }
         Ok(())
     }
@@ -105,8 +156,9 @@ impl State {
             _ => {}
         }
         if let Some(found) = self.captures.get_mut(&of_event) {
-            let point = found.points.iter().find(|(known, _)| *known == event);
-            let before = point.map(|(_, before)| before.clone()).unwrap_or_default();
+            let point = found.points.iter().find(|(known, ..)| *known == event).cloned();
+            let (_, before, work) = point.unwrap_or_default();
+            found.last.entry(stream).or_default().extend(work);
             match stream == found.origin {
                 true => found.unjoined.retain(|stream| !before.contains(stream)),
                 false => drop(found.unjoined.insert(stream)),
@@ -158,9 +210,11 @@ impl State {
     pub(crate) fn launch_graph(&mut self, executable: u64, stream: u64) -> Answer {
         let capture = self.executable(executable)?;
         self.stream(stream)?;
-        let work = self.captures.get(&capture).map(|found| found.work.clone());
-        for work in work.unwrap_or_default() {
-            self.enqueue(stream, work);
+        let found = self.captures.get(&capture);
+        let work: Vec<Work> =
+            found.map(Capture::in_order).unwrap_or_default().into_iter().cloned().collect();
+        for work in work {
+            self.enqueue(stream, work.launched());
         }
         Ok(())
     }
@@ -182,5 +236,16 @@ impl State {
         let named = |named: &u64| *named == capture;
         let is_open = self.captures.get(&capture).is_some_and(|it| it.open);
         is_open || self.graphs.values().any(named) || self.executables.values().any(named)
+    }
+}
+
+impl Work {
+    /// What a launch makes of it.
+    fn launched(self) -> Self {
+        let Self::Again { prepare, function, data } = self else { return self };
+        let data = ptr::with_exposed_provenance_mut(data as usize);
+        // SAFETY: the double of NCCL gives it with this data, for every launch.
+        let data = unsafe { prepare(data) };
+        Self::Call { function, data: data.expose_provenance() as u64 }
     }
 }

@@ -32,8 +32,8 @@
 //! after the call that enqueued it has returned. Then nothing is logged, and host functions can be
 //! enqueued, which is how the double of NCCL works.
 //!
-//! Streams capture graphs: what is captured is done at each launch, in the order in which it was enqueued.
-//! What breaks a capture breaks it here: a wait for what is outside of it, a question to its streams, memory
+//! Streams capture graphs: what is captured is done at each launch, in an order that its streams and events
+//! allow, and not the one in which it was enqueued where they allow another. What breaks a capture breaks it here: a wait for what is outside of it, a question to its streams, memory
 //! that its thread allocates. [`Fake::live`] counts the graphs; NCCL's double asks which of them live.
 //!
 //! Kernels are PTX of a few instructions, which are done one by one in their stream's turn: see `ptx`.

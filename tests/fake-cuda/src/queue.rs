@@ -57,7 +57,16 @@ pub(crate) enum Work {
         function: HostFunction,
         data: u64,
     },
+    /// In a graph: at each launch a function of the host's, with what this one gives for it.
+    Again {
+        prepare: Prepare,
+        function: HostFunction,
+        data: u64,
+    },
 }
+
+/// Gives the data of one more call: asked for by who launches, with everything locked.
+pub(crate) type Prepare = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// `CUhostFn`
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
@@ -128,7 +137,8 @@ impl State {
             | Work::Copy { .. }
             | Work::Free(_)
             | Work::Launch { .. }
-            | Work::Call { .. } => true,
+            | Work::Call { .. }
+            | Work::Again { .. } => true,
         })
     }
 

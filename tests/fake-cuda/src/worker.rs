@@ -34,7 +34,8 @@ impl Work {
     /// Does what has to do with memory; what is to be noted is noted by who asks.
     pub(crate) fn carry_out(&self) {
         match self {
-            Self::Hold | Self::Wait(_) | Self::Record(_) | Self::Free(_) => {}
+            // What is to be called again is a call when it is launched.
+            Self::Hold | Self::Wait(_) | Self::Record(_) | Self::Free(_) | Self::Again { .. } => {}
             &Self::Set { to, value, width, pitch, count } => {
                 // SAFETY: device memory is never given back, and the owner of other memory keeps the
                 // driver's contract: it is there, and nobody else's, until its stream is past.
@@ -50,7 +51,7 @@ impl Work {
             }
             &Self::Call { function, data } => {
                 // SAFETY: the caller of `cuLaunchHostFunc` promised that it can be called with this,
-                // once, from any thread.
+                // from any thread, once; where it was captured, at each launch.
                 unsafe { function(std::ptr::with_exposed_provenance_mut(data as usize)) };
             }
         }

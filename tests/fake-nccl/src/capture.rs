@@ -27,7 +27,7 @@ fn driver() -> Option<&'static Driver> {
 }
 
 /// The capture that a stream takes part in, or 0.
-fn of(stream: usize) -> u64 {
+pub(crate) fn of(stream: usize) -> u64 {
     // SAFETY: it may be called with any number.
     driver().map_or(0, |driver| unsafe { (driver.capture)(stream as u64) })
 }

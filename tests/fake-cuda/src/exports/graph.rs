@@ -2,7 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::code::Code;
 use crate::export::exports;
+use crate::queue::{HostFunction, Prepare, Work};
 use crate::state::{Library, Refusal};
 
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`
@@ -64,6 +66,22 @@ exports! {
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_capture(stream: u64) -> u64 {
     Library::lock().streams.get(&stream).map_or(0, |stream| stream.capture)
+}
+
+/// Has a stream that captures call a function at each launch, with what the other one gives for it then: for
+/// the double of NCCL, whose calls count at their launches.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_again(
+    stream: u64,
+    prepare: Prepare,
+    function: HostFunction,
+    data: u64,
+) -> c_int {
+    let mut library = Library::lock();
+    match library.captured(stream, Work::Again { prepare, function, data }) {
+        None => Code::SUCCESS.number(),
+        Some(_) => Code::INVALID_VALUE.number(),
+    }
 }
 
 /// Whether anything of a capture is left: for the double of NCCL, whose communicators end after it.

@@ -52,10 +52,6 @@ exports! {
         fn_: HostFunction,
         userData: *mut c_void,
     ) = |library| {
-        library.stream(hStream.address())?;
-        if library.stream(hStream.address())?.capture != 0 {
-            return Err(Refusal::value("the double captures no functions of the host's"));
-        }
         if !library.takes_time {
             // It would run inside the call, with everything locked.
             return Err(Refusal::Plain(Code::NOT_SUPPORTED));

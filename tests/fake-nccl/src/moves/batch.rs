@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use super::collective::{self, Collective, Transfer};
-use super::driver;
 use super::member::{Counted, Link, Member, Ticket};
-use super::signals::{self, Target, Wait, Write};
-use crate::state::Answer;
+use super::signals::{self, Cells, Target, Wait, Write};
 
 /// A call, as it was made.
 pub(crate) enum Work {
@@ -21,6 +19,8 @@ pub(crate) enum Work {
 /// The calls of a batch, and what they are to the peers.
 #[derive(Default)]
 pub(super) struct Batch {
+    /// The place of what is not one-sided.
+    kernel: Option<Ticket>,
     sends: Vec<Transfer>,
     recvs: Vec<Transfer>,
     collectives: Vec<(u64, Collective)>,
@@ -44,51 +44,60 @@ impl Work {
 }
 
 impl Batch {
-    pub(super) fn add(&mut self, member: &Arc<Member>, work: Work) {
-        let transfer = |peer, address, bytes, counted| {
+    /// Calls that count now.
+    pub(super) fn of(member: &Arc<Member>, calls: &[Work]) -> Self {
+        let mut batch = Self::default();
+        calls.iter().for_each(|call| batch.add(member, call));
+        if !batch.sends.is_empty() || !batch.recvs.is_empty() || !batch.collectives.is_empty() {
+            batch.kernel = Some(member.ticket(false));
+        }
+        batch
+    }
+
+    fn add(&mut self, member: &Arc<Member>, work: &Work) {
+        let transfer = |&peer, &address, &bytes, counted| {
             let number = member.count(counted);
             Transfer { address, bytes, peer, number }
         };
         match work {
             Work::Collective(call) => {
-                self.collectives.push((member.count(Counted::Collective), call));
+                self.collectives.push((member.count(Counted::Collective), *call));
             }
             Work::Send(peer, address, bytes) => {
-                self.sends.push(transfer(peer, address, bytes, Counted::SendTo(peer)));
+                self.sends.push(transfer(peer, address, bytes, Counted::SendTo(*peer)));
             }
             Work::Recv(peer, address, bytes) => {
-                self.recvs.push(transfer(peer, address, bytes, Counted::RecvFrom(peer)));
+                self.recvs.push(transfer(peer, address, bytes, Counted::RecvFrom(*peer)));
             }
-            Work::Raise(target, write) => self.one_sided.push(OneSided::Raise(target, write)),
+            Work::Raise(target, write) => {
+                self.one_sided.push(OneSided::Raise(*target, write.clone()));
+            }
             Work::Wait(waits) => {
-                self.one_sided.push(OneSided::Wait(member.ticket(true), waits));
+                self.one_sided.push(OneSided::Wait(member.ticket(true), waits.clone()));
             }
         }
     }
 
-    pub(super) fn enqueue(self, member: &Arc<Member>, stream: usize) -> Answer {
-        let Self { sends, recvs, collectives, one_sided } = self;
-        if !sends.is_empty() || !recvs.is_empty() || !collectives.is_empty() {
-            let (ticket, own) = (member.ticket(false), member.clone());
-            driver::enqueue(stream, move || {
-                if ticket.turn() {
-                    kernel(&own, &sends, &recvs, &collectives);
-                }
-            })?;
+    /// In the turn of its stream.
+    pub(super) fn run(self, member: &Arc<Member>, cells: Cells) {
+        let Self { kernel, sends, recvs, collectives, one_sided } = self;
+        if kernel.as_ref().is_some_and(Ticket::turn) {
+            under_way(member, &sends, &recvs, &collectives);
         }
+        drop(kernel);
         for work in one_sided {
-            let own = member.clone();
-            driver::enqueue(stream, move || match work {
-                OneSided::Raise(target, write) => signals::raise(&own, target, write.as_ref()),
-                OneSided::Wait(ticket, waits) => signals::wait(&own, &ticket, &waits),
-            })?;
+            match work {
+                OneSided::Raise(target, write) => {
+                    signals::raise(member, cells, target, write.as_ref());
+                }
+                OneSided::Wait(ticket, waits) => signals::wait(member, cells, &ticket, &waits),
+            }
         }
-        Ok(())
     }
 }
 
 /// Everything of a group is under way at once.
-fn kernel(
+fn under_way(
     member: &Member,
     sends: &[Transfer],
     recvs: &[Transfer],

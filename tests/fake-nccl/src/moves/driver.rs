@@ -10,6 +10,9 @@ use nccl_sys::ncclResult_t;
 use crate::state::{Answer, Refusal};
 
 type HostFunction = unsafe extern "C" fn(*mut c_void);
+type Prepare = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+/// `fake_cuda_again`, which the double of the driver has.
+type Again = unsafe extern "C" fn(u64, Prepare, HostFunction, u64) -> c_int;
 
 struct Driver {
     launch: unsafe extern "C" fn(*mut c_void, HostFunction, *mut c_void) -> c_int,
@@ -96,23 +99,54 @@ pub(crate) fn is_of(stream: usize, context: usize) -> Answer {
     }
 }
 
+/// What a stream does once.
+pub(super) type Once = Box<dyn FnOnce() + Send>;
+
+unsafe extern "C" fn run(data: *mut c_void) {
+    // SAFETY: it is a box of `enqueue` or of `prepare`, which comes here once.
+    let work = unsafe { Box::from_raw(data.cast::<Once>()) };
+    work();
+}
+
+fn into_data(work: Once) -> *mut c_void {
+    Box::into_raw(Box::new(work)).cast()
+}
+
 /// Has a stream do this in its turn.
-pub(crate) fn enqueue(stream: usize, work: impl FnOnce() + Send + 'static) -> Answer {
-    type Work = Box<dyn FnOnce() + Send>;
-    unsafe extern "C" fn run(data: *mut c_void) {
-        // SAFETY: it is the box of below, which comes here once.
-        let work = unsafe { Box::from_raw(data.cast::<Work>()) };
-        work();
-    }
-    let work: Box<Work> = Box::new(Box::new(work));
-    let data = Box::into_raw(work).cast::<c_void>();
+pub(super) fn enqueue(stream: usize, work: Once) -> Answer {
+    let data = into_data(work);
     data.expose_provenance();
     let stream = ptr::with_exposed_provenance_mut(stream);
     // SAFETY: the function takes the box once, on any thread.
     let code = unsafe { (driver()?.launch)(stream, run, data) };
     if code != 0 {
         // SAFETY: what the driver refused it has not taken.
-        drop(unsafe { Box::from_raw(data.cast::<Work>()) });
+        drop(unsafe { Box::from_raw(data.cast::<Once>()) });
     }
     done("cuLaunchHostFunc", code)
+}
+
+/// Has a stream that captures do, at each launch, what this gives for it then.
+pub(super) fn enqueue_each(
+    stream: usize,
+    each: impl Fn() -> Once + Send + Sync + 'static,
+) -> Answer {
+    type Each = Box<dyn Fn() -> Once + Send + Sync>;
+    unsafe extern "C" fn prepare(data: *mut c_void) -> *mut c_void {
+        // SAFETY: it is the box of below, which stays.
+        let each = unsafe { &*data.cast::<Each>() };
+        into_data(each())
+    }
+    // SAFETY: what goes by this name is CUDA's driver, or its double.
+    let library = unsafe { Library::new("libcuda.so.1") };
+    let library = library.map_err(|error| failed(error.to_string()))?;
+    // SAFETY: only the double has it, with this type.
+    let again = unsafe { library.get::<Again>("fake_cuda_again") };
+    let again = *again.map_err(|error| failed(error.to_string()))?;
+    std::mem::forget(library);
+    // It stays for as long as the process: who has a graph may launch it.
+    let each: Box<Each> = Box::new(Box::new(each));
+    let data = Box::into_raw(each).expose_provenance() as u64;
+    // SAFETY: the functions take this data on any thread, and what the first gives the second takes once.
+    done("fake_cuda_again", unsafe { again(stream as u64, prepare, run, data) })
 }

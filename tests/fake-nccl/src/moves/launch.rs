@@ -10,6 +10,8 @@ use super::driver;
 use super::end::Hold;
 use super::later::later;
 use super::member::{Link, Member};
+use super::signals::Cells;
+use crate::capture;
 use crate::state::{Answer, Refusal, State};
 
 /// A call that is checked.
@@ -55,28 +57,35 @@ pub(crate) fn drop_group() -> usize {
 
 fn launch(links: Links, group: Vec<Pending>) -> Answer {
     links.connect(&group)?;
-    let mut batches: Vec<(Arc<Member>, usize, Batch)> = Vec::new();
+    let mut batches: Vec<(Arc<Member>, usize, Vec<Work>)> = Vec::new();
     for Pending { member, stream, work } in group {
-        let same = |(known, on, _): &&mut (Arc<Member>, usize, Batch)| {
+        let same = |(known, on, _): &&mut (Arc<Member>, usize, Vec<Work>)| {
             Arc::ptr_eq(known, &member) && *on == stream
         };
         match batches.iter_mut().find(same) {
-            Some((_, _, batch)) => batch.add(&member, work),
-            None => {
-                let mut batch = Batch::default();
-                batch.add(&member, work);
-                batches.push((member, stream, batch));
-            }
+            Some((_, _, calls)) => calls.push(work),
+            None => batches.push((member, stream, vec![work])),
         }
     }
-    batches.into_iter().try_for_each(|(member, stream, batch)| batch.enqueue(&member, stream))
+    batches.into_iter().try_for_each(|(member, stream, calls)| {
+        if capture::of(stream) == 0 {
+            let batch = Batch::of(&member, &calls);
+            return driver::enqueue(stream, Box::new(move || batch.run(&member, Cells::Live)));
+        }
+        driver::enqueue_each(stream, move || {
+            let (batch, member) = (Batch::of(&member, &calls), member.clone());
+            Box::new(move || batch.run(&member, links.cells))
+        })
+    })
 }
 
-/// Which connections a release makes when they are first used, on the thread that calls.
+/// Which connections a release makes when they are first used, on the thread that calls; and its signals of
+/// graphs.
 #[derive(Clone, Copy)]
 struct Links {
     collectives: bool,
     signals: bool,
+    cells: Cells,
 }
 
 impl Links {
@@ -86,6 +95,10 @@ impl Links {
         Self {
             collectives: state.at_least(Version::new(2, 22, 3)) && !*AT_INIT,
             signals: !state.at_least(Version::new(2, 31, 2)),
+            cells: match state.at_least(Version::new(2, 32, 3)) {
+                true => Cells::Counted,
+                false => Cells::InTurns,
+            },
         }
     }
 

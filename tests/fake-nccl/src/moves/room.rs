@@ -8,8 +8,8 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread;
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ impl Room {
         let page = path.join("page");
         if rank == 0 {
             let signals = size * size * slots.contexts * slots.signals;
-            Shared::create(&page, (size + signals) * size_of::<u32>())?;
+            Shared::create(&page, (size + 2 * signals) * size_of::<u32>())?;
         }
         let (own, new) = (path.join(format!("rank.{rank}")), path.join(format!("new.rank.{rank}")));
         fs::write(&new, says)?;
@@ -174,6 +174,17 @@ impl Room {
     pub(crate) fn raise(&self, to: usize, context: usize, signal: usize) {
         self.page.number(self.signal(self.rank, to, context, signal)).fetch_add(1, AcqRel);
         self.ring(to);
+    }
+
+    /// How many signals of graphs are raised and not awaited: from a rank, at a rank, in a context, of this
+    /// number.
+    pub(crate) fn in_graphs(
+        &self,
+        (from, to, context, signal): (usize, usize, usize, usize),
+    ) -> &AtomicU32 {
+        // They come after the others.
+        let others = self.size * self.size * self.slots.contexts * self.slots.signals;
+        self.page.number(others + self.signal(from, to, context, signal))
     }
 
     fn signal(&self, from: usize, to: usize, context: usize, signal: usize) -> usize {

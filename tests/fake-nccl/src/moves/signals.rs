@@ -1,6 +1,7 @@
 //! Puts, signals and waits.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use super::end::Hold;
 use super::member::{Member, Ticket};
@@ -21,7 +22,18 @@ pub(crate) struct Wait {
     pub(crate) times: u32,
 }
 
+/// Which signals: those of graphs are apart from all others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cells {
+    Live,
+    /// The next one is raised when the last one was awaited.
+    InTurns,
+    /// They add up.
+    Counted,
+}
+
 /// What a put writes: where, from what address on, how much.
+#[derive(Clone)]
 pub(crate) struct Write {
     pub(crate) window: Arc<Reach>,
     pub(crate) offset: usize,
@@ -30,26 +42,47 @@ pub(crate) struct Write {
 }
 
 /// Writes, if there is something to, and raises the signal.
-pub(super) fn raise(member: &Member, target: Target, write: Option<&Write>) {
+pub(super) fn raise(member: &Member, cells: Cells, target: Target, write: Option<&Write>) {
+    let (room, Target { peer, context, signal }) = (&member.room, target);
+    let cell = (room.rank, peer, context, signal);
+    if cells == Cells::InTurns
+        && member.wait(|| (room.in_graphs(cell).load(Acquire) == 0).then_some(())).is_none()
+    {
+        return;
+    }
     if let Some(Write { window, offset, from, bytes }) = write {
         // SAFETY: the caller of the put keeps NCCL's contract: the source is there until its stream is
         // past, and nobody uses the target before the signal.
-        unsafe { window.write(target.peer, *offset, *from, *bytes) };
+        unsafe { window.write(peer, *offset, *from, *bytes) };
     }
-    member.room.raise(target.peer, target.context, target.signal);
+    if cells == Cells::Live {
+        return room.raise(peer, context, signal);
+    }
+    room.in_graphs(cell).fetch_add(1, AcqRel);
+    room.ring(peer);
 }
 
 /// Waits for signals. Nothing else ends it: not an abort, not a revocation.
-pub(super) fn wait(member: &Member, _ticket: &Ticket, waits: &[Wait]) {
+pub(super) fn wait(member: &Member, cells: Cells, _ticket: &Ticket, waits: &[Wait]) {
     // While it waits on a communicator that lives the process cannot end.
     let mut hold = Some(Hold::new());
     for Wait { from, times } in waits {
         let Target { peer, context, signal } = *from;
+        let cell = member.room.in_graphs((peer, member.room.rank, context, signal));
         member.room.wait(|| {
             if member.is_over() {
                 hold = None;
             }
-            member.consume(peer, context, signal, *times).then_some(())
+            let is_raised = match cells {
+                Cells::Live => member.consume(peer, context, signal, *times),
+                // Only this rank takes some away.
+                Cells::InTurns | Cells::Counted => cell.load(Acquire) >= *times,
+            };
+            is_raised.then_some(())
         });
+        if cells != Cells::Live {
+            cell.fetch_sub(*times, AcqRel);
+            member.room.ring(peer);
+        }
     }
 }
