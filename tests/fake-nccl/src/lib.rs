@@ -54,6 +54,8 @@
 //!   ever). Children of a communicator whose configuration has `splitShare` live and end with it: an
 //!   abort or a revocation of one is that of all.
 //! * Transfers of up to 64 KiB are over before the other side comes.
+//! * What a stream captures is called at each launch of the graph, and counted then. Signals of graphs are
+//!   apart from all others; before 2.32.3 the next one is raised when the last one was awaited.
 //! * Ranks with another `NCCL_HOSTID` have no windows and no signals between them.
 
 mod argument;
