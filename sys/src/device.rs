@@ -9,6 +9,7 @@ use crate::result::ncclResult_t;
 use crate::team::{
     ncclCftLeId_t, ncclDevResourceHandle_t, ncclGinSignal_t, ncclMultimemHandle_t, ncclTeam_t,
 };
+use crate::version::Version;
 use crate::window::ncclWindow_t;
 
 /// The most connections of a device communicator to the network. Since 2.29.
@@ -116,7 +117,7 @@ layout! {
     /// A device communicator, to be passed to kernels by value. The host looks into none of it.
     ///
     /// The layout is that of 2.31 and 2.32. Which one a library writes follows from the `version` of
-    /// the requirements; those of 2.28, 2.29 and 2.30 are others.
+    /// the requirements; those of 2.28, 2.29 and 2.30 are others, of which [`DevCommShape`] tells.
     #[derive(Clone, Copy)]
     #[allow(missing_docs, reason = "for kernels; the header says no more than the names")]
     pub struct ncclDevComm_t;
@@ -161,6 +162,47 @@ layout! {
         mcLeId: ncclCftLeId_t,
         cftBarrier: ncclCftBarrierHandle_t,
         cftMultimemBarrier: ncclCftBarrierHandle_t,
+    }
+}
+
+/// How a release lays a device communicator out, as far as the host reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DevCommShape {
+    /// The first release that has it so.
+    pub since: Version,
+    /// Bytes.
+    pub size: usize,
+    /// Where `lsaMultimem` is.
+    pub lsaMultimem: usize,
+    /// Where `lsaBarrier` is.
+    pub lsaBarrier: usize,
+    /// Where `ginContextCount` is, and its size; nothing before there were any.
+    pub ginContextCount: Option<(usize, usize)>,
+}
+
+impl DevCommShape {
+    /// All that there have been, oldest first.
+    pub const ALL: &'static [Self] = &[
+        Self::new("2.28.3", 88, 72, None),
+        Self::new("2.28.7", 200, 112, Some((136, 1))),
+        Self::new("2.29.7", 224, 112, Some((200, 4))),
+        Self::new("2.30.3", 240, 120, Some((200, 4))),
+        Self::new("2.31.2", 248, 72, Some((152, 4))),
+    ];
+
+    /// That of a library to whose requirements `version` was written; `None` before 2.28.3.
+    pub fn of(version: Version) -> Option<&'static Self> {
+        Self::ALL.iter().rfind(|shape| version.at_least(shape.since))
+    }
+
+    const fn new(
+        since: &str,
+        size: usize,
+        lsaMultimem: usize,
+        ginContextCount: Option<(usize, usize)>,
+    ) -> Self {
+        let (since, lsaBarrier) = (Version::parse(since), lsaMultimem + 8);
+        Self { since, size, lsaMultimem, lsaBarrier, ginContextCount }
     }
 }
 
@@ -238,3 +280,23 @@ const _: () = {
     assert!(size_of::<ncclCftBarrierHandle_t>() == 8);
     assert!(size_of::<ncclLLA2AHandle_t>() == 8);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BOUND, Layout};
+
+    #[test]
+    fn the_newest_shape_is_that_of_the_declaration() {
+        let newest = DevCommShape::of(BOUND).unwrap();
+        let offset = |name: &str| ncclDevComm_t::field(name).map(|field| field.offset);
+        assert_eq!(newest.size, size_of::<ncclDevComm_t>());
+        assert_eq!(offset("lsaMultimem"), Some(newest.lsaMultimem));
+        assert_eq!(offset("lsaBarrier"), Some(newest.lsaBarrier));
+        assert_eq!(offset("ginContextCount"), newest.ginContextCount.map(|(at, _)| at));
+        assert_eq!(DevCommShape::of(Version::new(2, 27, 7)), None);
+        let size = |patch| DevCommShape::of(patch).unwrap().size;
+        assert_eq!((size(Version::new(2, 28, 9)), size(Version::new(2, 29, 3))), (200, 200));
+        assert!(DevCommShape::ALL.is_sorted_by_key(|shape| shape.since));
+    }
+}

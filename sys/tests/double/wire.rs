@@ -162,6 +162,7 @@ fn properties() {
 #[test]
 fn requirements() {
     let (fake, api) = double("requirements");
+    fake.set_device_api(true);
     let comm = join(api, 1, 3);
     fake.clear();
     let needs = ncclDevCommRequirements_t::new();
@@ -208,6 +209,7 @@ fn structs_as_old_as_the_library() {
         ("2.32.3", 23203, 147, 116),
     ] {
         let (fake, api) = release(text, &format!("as_old-{text}"));
+        fake.set_device_api(true);
         let comm = join(api, 0, 1);
         fake.clear();
         let mut made = MaybeUninit::<ncclDevComm_t>::uninit();
