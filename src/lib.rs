@@ -32,6 +32,7 @@ mod control;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
+mod device_api;
 mod dynamic;
 mod element;
 mod entry;
@@ -84,6 +85,11 @@ pub use cuda::{DeviceView, DeviceViewMut, LaunchEvent, RawStream};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
 pub use device::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Host, Local, Scoped};
+pub use device_api::{
+    AllToAll, Barrier, Connection, Counted, DevComm, DevCommView, DeviceApi, DeviceRange, EveryNth,
+    EveryRank, Gin, GinBarriers, Hybrid, Lsa, LsaBarriers, Multimem, OfRail, OfWorld, ReachesAll,
+    Requirements, SameRail,
+};
 pub use dynamic::{
     DynBuffer, DynReduceOp, DynSlice, DynSliceMut, KnownType, Lifecycle, WindowFlags,
 };

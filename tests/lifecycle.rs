@@ -421,7 +421,7 @@ fn a_host_knows_what_it_can_do() -> Result<()> {
         let found = comm.properties()?;
         assert_eq!((found.rank, found.size), (comm.rank(), 3));
         assert_eq!((found.device, found.nvml_device), (comm.device().ordinal(), None));
-        assert_eq!((found.device_api, found.multimem, found.one_sided), (false, false, Some(true)));
+        assert_eq!((found.device_api, found.multimem, found.one_sided), (true, false, Some(true)));
         assert_eq!((found.lsa_teams, found.gin), (Some(1), Some(GinType::None)));
         let near = comm.lsa_team()?;
         assert_eq!(near.size, 3);

@@ -1,5 +1,8 @@
 //! Windows: registration, puts, signals, waits, closing; what is refused, and how it reads.
 
+#[path = "windows/device.rs"]
+mod device;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 

@@ -13,9 +13,9 @@ use std::time::Duration;
 use typed_nccl::error::Site;
 
 use typed_nccl::backend::{
-    AllocKind, Allocation, Blame, Collective, Copies, Departer, Graphs, Join, Kernels, Launches,
-    Lifecycle, Memory, Op, Operations, Reduction, Refusal, Seen, Streams, Timing, WindowId,
-    Windows,
+    AllocKind, Allocation, Blame, Collective, Copies, Departer, DeviceComms, Graphs, Join, Kernels,
+    Launches, Lifecycle, Memory, Op, Operations, Reduction, Refusal, Seen, Streams, Timing,
+    WindowId, Windows,
 };
 use typed_nccl::error::{Aborted, CollectiveName, Error};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
@@ -411,6 +411,9 @@ unsafe impl Windows for NullBackend {
         Ok(())
     }
 }
+
+// SAFETY: it makes none.
+unsafe impl DeviceComms for NullBackend {}
 
 // SAFETY: a launch makes the captured calls again.
 unsafe impl Graphs for NullBackend {

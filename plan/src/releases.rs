@@ -37,6 +37,10 @@ pub const SPECIAL_WINDOWS: Version = Version(2, 32, 3);
 /// A captured signal does not wait for the one before it to be consumed.
 pub const CAPTURED_SIGNALS_PILE_UP: Version = Version(2, 32, 3);
 
+/// What a list of requirements of a device communicator asks for has signals and counters too. Before, they
+/// are dropped without a word.
+pub const SIGNALS_OF_LISTS: Version = Version(2, 31, 2);
+
 impl Version {
     /// Whether a plan for this version is for an older release than `since`. The third number does not
     /// count: nobody runs what a release was before it came out.

@@ -9,6 +9,7 @@
 //! benchmark). It is exempt from semantic versioning.
 
 mod copies;
+mod device;
 mod graphs;
 mod join;
 mod kernels;
@@ -25,6 +26,7 @@ mod windows;
 mod wire;
 
 pub use copies::Copies;
+pub use device::{DeviceBytes, DeviceComms, Placed};
 pub use graphs::Graphs;
 pub use join::{ChildPlace, Departer, Departure, Join, Part, Watch};
 pub use kernels::{KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece};
@@ -42,11 +44,22 @@ pub use wire::{Listener, Wire};
 
 pub use crate::communicator::{Limit, Limits};
 pub use crate::control::{Exchange, Submission};
+pub use crate::device_api::Shared as DeviceShared;
 pub use crate::memory::{Allocation, Owner};
 
 /// Everything that a device's backend does.
 pub trait Backend:
-    Memory + Streams + Timing + Copies + Launches + Lifecycle + Operations + Windows + Graphs + Kernels
+    Memory
+    + Streams
+    + Timing
+    + Copies
+    + Launches
+    + Lifecycle
+    + Operations
+    + Windows
+    + DeviceComms
+    + Graphs
+    + Kernels
 {
 }
 
@@ -59,6 +72,7 @@ impl<B> Backend for B where
         + Lifecycle
         + Operations
         + Windows
+        + DeviceComms
         + Graphs
         + Kernels
 {

@@ -350,6 +350,7 @@ impl<B: Backend> Core<B> {
     pub(super) fn take(&mut self) -> (Option<B::Comm>, Option<Control>) {
         // Its graphs end before it does: NCCL waits for them.
         self.graphs.lose_all(|| "its communicator has ended".to_owned());
+        self.resources.end_device_comms("its communicator has ended");
         (self.comm.take(), self.control.take())
     }
 

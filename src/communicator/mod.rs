@@ -53,12 +53,13 @@ pub use abort::AbortHandle;
 pub use becoming::Becoming;
 pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, Unnamed};
 pub use change::{Change, Watch};
+#[cfg(feature = "cuda")]
+pub(crate) use config::EARLY_SIGNALS;
 pub use config::{
     Algorithm, Algorithms, AsConfigured, CallConfig, CaptureOrder, CommConfig, CountedTransfers,
     CtaPolicy, Ctas, GraphUse, LaunchOrder, Multicast, Network, PerCall, Protocol, WithoutConfig,
 };
-#[cfg(feature = "cuda")]
-pub(crate) use config::{EARLY_SIGNALS, Setting, Value};
+pub(crate) use config::{Setting, Value};
 pub use health::Health;
 pub use late::{Late, Standing, Stragglers};
 pub use ordered::Ordered;

@@ -22,7 +22,8 @@ pub struct Properties {
     pub device: u32,
     /// What NVML calls the GPU. None on the host.
     pub nvml_device: Option<u32>,
-    /// Whether kernels can communicate themselves: whether device communicators can be had.
+    /// Whether kernels can communicate themselves: whether device communicators can be had
+    /// ([`device_api`](Communicator::device_api)). On the host closures can.
     pub device_api: bool,
     /// Whether there is NVLink multicast: [`multimem_ptr`](Communicator::multimem_ptr).
     pub multimem: bool,
@@ -72,6 +73,20 @@ pub enum GinType {
     Unknown(i32),
 }
 
+impl GinType {
+    /// NCCL's number.
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::None => 0,
+            Self::Proxy => 2,
+            Self::Gdaki => 3,
+            Self::Gpi => 4,
+            Self::EfaGda => 5,
+            Self::Unknown(code) => code,
+        }
+    }
+}
+
 /// Which ranks kernels can reach over the network. NCCL: `ncclGinConnectionType_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -96,7 +111,7 @@ impl Properties {
             size,
             device,
             nvml_device: None,
-            device_api: false,
+            device_api: true,
             multimem: false,
             gin: Some(GinType::None),
             lsa_teams: Some(1),

@@ -8,7 +8,7 @@ use super::brought::Brought;
 use super::change::Change;
 use super::lifecycle::Finish;
 use super::{CommConfig, Communicator, Live, Uninit, ended};
-use crate::backend::{Lifecycle, Windows};
+use crate::backend::{DeviceComms, Lifecycle, Windows};
 use crate::control::Topic;
 use crate::cuda::CudaBackend;
 use crate::error::{Failed, Site};
@@ -143,6 +143,10 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
     fn clear(&mut self) -> Result<()> {
         let held = self.core.resources.take_all();
         let comm = self.core.comm()?;
+        for shared in held.device_comms {
+            shared.end("its communicator was given to another library");
+            <CudaBackend as DeviceComms>::unmake(comm, shared.id);
+        }
         for window in held.windows {
             <CudaBackend as Windows>::unregister(comm, window.id, window.handle);
             window.allocation.order.set_in_window(false);

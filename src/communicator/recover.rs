@@ -323,6 +323,8 @@ impl<B: Backend> Core<B> {
 
         let size = fresh.size;
         self.resources.goes_on_with(size, site);
+        let why = format!("the communicator went on with {size} ranks (at {site})");
+        self.resources.end_device_comms(&why);
         let own = self.resources.windows();
         let own = Windows(own.iter().map(|window| (window.id, window.len)).collect());
         // Numbers always encode.
@@ -388,5 +390,6 @@ impl<B: Backend> Core<B> {
         let why =
             format!("newcomers have no part in it, and the communicator has grown (at {site})");
         self.resources.lose_windows(|_| false, &why);
+        self.resources.end_device_comms(&why);
     }
 }

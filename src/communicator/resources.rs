@@ -10,11 +10,15 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::backend::{Backend, WindowId};
+use crate::device_api::Shared;
 use crate::error::{Error, Site, Stale, WrongCommunicator};
 use crate::memory::Allocation;
 use crate::rank::Generation;
 use crate::stream::StreamCore;
 use crate::{CftCounted, DType, GinOnly, Result, WindowKind};
+
+/// What messages call a device communicator.
+const DEV_COMM: &str = "device communicator";
 
 /// Which communicator (lineage) and which incarnation of it (generation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -70,6 +74,7 @@ pub(super) struct Everything<B: Backend> {
     pub(super) windows: Vec<Registered<B>>,
     pub(super) buffers: Vec<Held<B>>,
     pub(super) operators: Vec<B::Operator>,
+    pub(super) device_comms: Vec<Arc<Shared<B>>>,
 }
 
 struct Slot<B: Backend> {
@@ -81,7 +86,8 @@ enum Resource<B: Backend> {
     Operator(Made<B>),
     Window(Registered<B>),
     Buffer(Held<B>),
-    /// A window that the communicator went on without, and why.
+    DevComm(Arc<Shared<B>>),
+    /// What the communicator went on without, and why: a window, a device communicator.
     Lost(String),
     /// Nothing: the slot is free.
     Free,
@@ -210,16 +216,19 @@ impl<B: Backend> Resources<B> {
     #[cfg(feature = "cuda")]
     pub(super) fn take_all(&mut self) -> Everything<B> {
         let (mut windows, mut buffers, mut operators) = (Vec::new(), Vec::new(), Vec::new());
+        let mut device_comms = Vec::new();
         for slot in std::mem::take(&mut self.slots) {
             match slot.resource {
                 Resource::Window(window) => windows.push(window),
                 Resource::Buffer(held) => buffers.push(held),
                 Resource::Operator(made) => operators.push(made.operator),
+                Resource::DevComm(shared) => device_comms.push(shared),
                 Resource::Lost(_) | Resource::Free => {}
             }
         }
         windows.sort_unstable_by_key(|window| window.id);
-        Everything { windows, buffers, operators }
+        device_comms.sort_unstable_by_key(|shared| shared.id);
+        Everything { windows, buffers, operators, device_comms }
     }
 
     /// The communicator goes on without windows that not all of its ranks had.
@@ -231,6 +240,40 @@ impl<B: Backend> Resources<B> {
                 window.allocation.order.set_in_window(false);
                 slot.resource = Resource::Lost(why.to_owned());
             }
+        }
+    }
+
+    /// No kernel takes a device communicator of this one any more.
+    pub(super) fn end_device_comms(&mut self, why: &str) {
+        for slot in &mut self.slots {
+            if let Resource::DevComm(shared) = &slot.resource {
+                shared.end(why);
+                slot.resource = Resource::Lost(why.to_owned());
+            }
+        }
+    }
+
+    pub(crate) fn add_device_comm(&mut self, shared: Arc<Shared<B>>) -> Key {
+        self.add(Resource::DevComm(shared)).0
+    }
+
+    /// The device communicator behind a key; none if the communicator went on without it.
+    pub(crate) fn device_comm(&self, key: &Key) -> Result<Option<&Arc<Shared<B>>>> {
+        match self.get(key, DEV_COMM)? {
+            Resource::DevComm(shared) => Ok(Some(shared)),
+            Resource::Lost(_) => Ok(None),
+            _ => Err(self.wrong_key(key, DEV_COMM)),
+        }
+    }
+
+    /// Takes a device communicator out of the table.
+    pub(crate) fn take_device_comm(&mut self, key: &Key) -> Result<Option<Arc<Shared<B>>>> {
+        if self.device_comm(key)?.is_none() {
+            return Ok(None);
+        }
+        match self.free(key) {
+            Some(Resource::DevComm(shared)) => Ok(Some(shared)),
+            _ => Err(self.wrong_key(key, DEV_COMM)),
         }
     }
 
@@ -368,7 +411,9 @@ impl<B: Backend> Resources<B> {
             }
             // Other memory NCCL takes no shorter way for, however it is registered.
             Resource::Buffer(held) => memory.is_nccls() && holds(&held.allocation, &held.bytes),
-            Resource::Operator(_) | Resource::Lost(_) | Resource::Free => false,
+            Resource::Operator(_) | Resource::DevComm(_) | Resource::Lost(_) | Resource::Free => {
+                false
+            }
         })
     }
 
@@ -426,7 +471,7 @@ impl<B: Backend> Slot<B> {
         match self.resource {
             Resource::Free => true,
             Resource::Operator(_) | Resource::Lost(_) => self.alive.strong_count() == 0,
-            Resource::Window(_) | Resource::Buffer(_) => false,
+            Resource::Window(_) | Resource::Buffer(_) | Resource::DevComm(_) => false,
         }
     }
 }

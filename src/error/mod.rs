@@ -23,6 +23,7 @@ mod call;
 mod called;
 mod deadlock;
 mod device;
+mod device_comm;
 mod fatal;
 mod graph;
 mod launch;
@@ -50,6 +51,7 @@ pub use deadlock::Deadlock;
 pub use device::{
     BadKey, CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported,
 };
+pub use device_comm::{DevCommsDiffer, NotRequired};
 pub use fatal::{Aborted, Deadline, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
 pub use graph::{CaptureFault, CapturesDiffer, NotCapturable, WaitInCapture};
 pub use launch::{BadLaunch, LaunchFault, Launched};
@@ -183,6 +185,10 @@ errors! {
     OutsideWindow(_) => Refusal,
     /// The ranks registered windows that differ.
     WindowsDiffer(_) => Failure,
+    /// Something of a device communicator that it was not made with.
+    NotRequired(_) => Refusal,
+    /// The ranks made device communicators that differ.
+    DevCommsDiffer(_) => Failure,
     /// A signal or context that the communicator was not configured with.
     NoSuchSignal(_) => Refusal,
     /// More signals to wait for than can be counted.

@@ -20,13 +20,13 @@ use block::{Block, Touch};
 use engine::{ENGINE, Member, Point, StreamToken};
 
 use crate::backend::{
-    AllocKind, Blame, Copies, Departer, Departure, Graphs, HostWait, Join, Kernels, Launches,
-    Lifecycle, Memory, Op, Operations, Pace, Refusal, Seen, Streams, Timing, Watcher, WindowId,
-    Windows,
+    AllocKind, Blame, Copies, Departer, Departure, DeviceBytes, DeviceComms, Graphs, HostWait,
+    Join, Kernels, Launches, Lifecycle, Memory, Op, Operations, Pace, Refusal, Seen, Streams,
+    Timing, Watcher, WindowId, Windows,
 };
 use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
 use crate::memory::Allocation;
-use crate::{DType, Element, Rank, Result, Team, element};
+use crate::{DType, Element, Properties, Rank, Requirements, Result, Team, element};
 
 /// Why ranks of several processes are refused.
 const NO_WIRE: &str = "host devices are threads of one process, and these ranks meet over the network: use GPUs, or `Seat::local`";
@@ -494,3 +494,19 @@ unsafe impl Windows for HostBackend {
 
 // SAFETY: it has none.
 unsafe impl Kernels for HostBackend {}
+
+// SAFETY: a device communicator of the host has no memory.
+unsafe impl DeviceComms for HostBackend {
+    fn has_for(_: &Member, requirements: &Requirements) -> Result<()> {
+        let Some(option) = requirements.for_kernels() else { return Ok(()) };
+        Err(Error::Unsupported(Box::new(Unsupported {
+            what: format!("`{option}`"),
+            needs: "kernels of a GPU".to_owned(),
+            found: "the host runs closures".to_owned(),
+        })))
+    }
+
+    fn make(_: &Member, _: WindowId, _: &Requirements, _: &Properties) -> Result<DeviceBytes> {
+        Ok(DeviceBytes::default())
+    }
+}

@@ -252,6 +252,15 @@ impl<B: Streams> Order<B> {
         self.settle(&mut spread);
     }
 
+    /// The streams whose work may still use what several threads book.
+    pub(crate) fn carriers(&self) -> Vec<B::Stream> {
+        let mut spread = self.spread();
+        spread.uses.retain(|earlier| !earlier.stream.is_past(earlier.used));
+        let carriers = spread.uses.iter().map(|earlier| earlier.stream.raw().clone()).collect();
+        self.settle(&mut spread);
+        carriers
+    }
+
     /// The streams whose work may still use the memory.
     pub(super) fn streams(&mut self) -> Vec<B::Stream> {
         let spread = self.spread.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -10,6 +10,7 @@ use nccl_sys::ncclComm_t;
 
 use super::api::Nccl;
 use super::compare::Compared;
+use super::device::DeviceComm;
 use super::handle::Handle;
 use super::join::Rest;
 use super::recorder::Recorder;
@@ -34,6 +35,8 @@ pub struct Comm {
     last_stream: Cell<*const CudaStream>,
     pub(super) streams: RefCell<Vec<Arc<CudaStream>>>,
     pub(super) windows: RefCell<Vec<Windowed>>,
+    /// Device communicators, in the order in which they were made.
+    pub(super) device_comms: RefCell<Vec<DeviceComm>>,
     /// Where the last one-sided operation went.
     pub(super) last_one_sided: RefCell<Option<Arc<CudaStream>>>,
     /// Whether one-sided operations are set up; nothing where NCCL has none.
@@ -83,6 +86,7 @@ impl Comm {
             last_stream: Cell::new(ptr::null()),
             streams: RefCell::default(),
             windows: RefCell::default(),
+            device_comms: RefCell::default(),
             last_one_sided: RefCell::default(),
             one_sided: Cell::new(None),
             held: RefCell::default(),

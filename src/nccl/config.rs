@@ -38,7 +38,7 @@ pub(super) fn offers(nccl: &Nccl, config: &CommConfig) -> Result<()> {
 }
 
 /// Whether the loaded release knows a field.
-fn has<T: Layout>(nccl: &Nccl, field: &str, what: &str) -> Result<()> {
+pub(super) fn has<T: Layout>(nccl: &Nccl, field: &str, what: &str) -> Result<()> {
     match T::field(field) {
         Some(known) => nccl.needs_version(what, known.since),
         None => Ok(()),
@@ -94,13 +94,17 @@ pub(super) fn of_call(config: &CallConfig) -> ncclCollConfig_t {
 }
 
 /// Sets one field of one of NCCL's configurations.
-fn put<T: Layout>(config: &mut T, setting: &Setting) {
+pub(super) fn put<T: Layout>(config: &mut T, setting: &Setting) {
     let Some(field) = T::field(setting.field) else { return };
     let place = ptr::from_mut(config).wrapping_byte_add(field.offset);
     match &setting.value {
         Value::Number(value) | Value::Named(value, _) if field.size == size_of::<c_int>() => {
             // SAFETY: the field is one of the struct, and as large as an integer: it is one.
             unsafe { place.cast::<c_int>().write(*value) };
+        }
+        Value::Number(value) | Value::Named(value, _) if field.size == size_of::<bool>() => {
+            // SAFETY: the field is one of the struct, and as large as a `bool`: it is one.
+            unsafe { place.cast::<bool>().write(*value != 0) };
         }
         Value::Text(text) if field.size == size_of::<*const c_char>() => {
             // SAFETY: the field is one of the struct, and as large as a pointer: it is one to a text, by

@@ -93,7 +93,7 @@ unsafe impl Lifecycle for CudaBackend {
     }
 
     fn is_idle(comm: &Comm) -> bool {
-        comm.streams.borrow().iter().all(|stream| stream.is_idle())
+        comm.streams.borrow().iter().all(|stream| stream.is_idle()) && comm.no_kernel_has_one()
     }
 
     fn pace(comm: &Comm) -> Box<dyn Pace> {
@@ -156,12 +156,13 @@ unsafe impl Lifecycle for CudaBackend {
     fn finalize(mut comm: Comm) {
         // What NCCL found out by itself makes destroying an error that leaves a group open.
         let error = comm.shared.async_error();
+        let destroyed = error.is_none() && comm.destroy_device_comms();
         let Some(handle) = comm.end() else { return };
         let destroy = comm.nccl.api.ncclCommDestroy();
         // Nobody revokes or divides it from here on: the handle is out of the lock.
         let shared = &comm.shared;
         let busy = shared.revoking.try_lock().is_err() || shared.dividing.try_lock().is_err();
-        let (None, Ok(destroy), false) = (&error, destroy, busy) else {
+        let (true, Ok(destroy), false) = (destroyed, destroy, busy) else {
             return comm.shared.abort(handle, None);
         };
         let Some(_inside) = exit::enter(comm.shared.id) else { return };

@@ -13,6 +13,7 @@ mod compare;
 mod config;
 mod configured;
 mod connect;
+mod device;
 mod early;
 mod environment;
 mod exit;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{Stream, StreamCore};
 use crate::backend::{Backend, Launches, Seen};
+use crate::device_api::Alive;
 use crate::error::{Error, OtherDevice, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::{Device, Element, Elements, Readable, Result, Writable};
@@ -77,6 +78,13 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
     /// The memory, and whether it is written.
     #[doc(hidden)]
     fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool);
+
+    /// Keeps what could end on another thread from ending until the launch is booked.
+    #[doc(hidden)]
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+        let _ = (stream, alive);
+        Ok(())
+    }
 }
 
 /// The operands of [`Stream::launch`]: one, or a tuple of up to six.
@@ -119,6 +127,13 @@ pub trait OperandsOn<D: Device>: Operands {
         each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
     ) -> Result<()>;
 
+    /// See [`OperandOn`].
+    #[doc(hidden)]
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+        let _ = (stream, alive);
+        Ok(())
+    }
+
     /// See [`Operand`].
     #[doc(hidden)]
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>);
@@ -127,8 +142,8 @@ pub trait OperandsOn<D: Device>: Operands {
 /// The stream that a launch goes to.
 #[doc(hidden)]
 pub struct StreamAccess<'s, D: Device> {
-    core: &'s StreamCore<D::Backend>,
-    site: Site,
+    pub(crate) core: &'s StreamCore<D::Backend>,
+    pub(crate) site: Site,
 }
 
 /// Part of an allocation, held by a queue.
@@ -335,6 +350,15 @@ macro_rules! tuples {
                 Ok(())
             }
 
+            fn enter<'a>(
+                &'a self,
+                stream: &StreamAccess<'_, D>,
+                alive: &mut Vec<Alive<'a>>,
+            ) -> Result<()> {
+                $(self.$index.enter(stream, alive)?;)+
+                Ok(())
+            }
+
             fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
                 $(<$operand as Operand>::seen(&held.$index, seen);)+
             }
@@ -371,6 +395,8 @@ where
     F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
 {
     let held = hold(stream, &operands, site)?;
+    let mut alive = Vec::new();
+    operands.enter(&StreamAccess { core: &stream.core, site }, &mut alive)?;
     let _booking = Booking::new(&stream.core, Used(&operands, PhantomData))?;
     <D::Backend as Launches>::launch(stream.core.raw(), site, move |raw| {
         run::<D, A>(&held, site, |views| work(views, raw));

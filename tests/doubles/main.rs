@@ -23,6 +23,8 @@ mod config;
 mod configured;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod connect;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod device;
 #[cfg(all(feature = "cuda", feature = "dlpack", target_os = "linux"))]
 mod dlpack;
 #[cfg(all(feature = "cuda", target_os = "linux"))]

@@ -25,7 +25,7 @@ pub(crate) enum Value {
 
 impl Setting {
     /// One that all ranks have alike: NCCL hangs or gives wrong data where they differ.
-    pub(super) fn alike(option: &'static str, field: &'static str, value: Value) -> Self {
+    pub(crate) fn alike(option: &'static str, field: &'static str, value: Value) -> Self {
         Self { option, field, value, is_alike: true }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Communicator {
     pub(crate) has_signals: bool,
     /// Device communicators that were made and not destroyed.
     pub(crate) on_device: usize,
+    /// Those that were made.
+    pub(crate) made_on_device: usize,
 }
 
 impl Communicator {
@@ -52,6 +54,7 @@ impl Communicator {
             in_progress: 0,
             has_signals: false,
             on_device: 0,
+            made_on_device: 0,
         }
     }
 
@@ -218,6 +221,7 @@ impl State {
         self.members.remove(&comm);
         self.registrations.retain(|_, registration| registration.comm != comm);
         self.windows.retain(|_, window| window.comm != comm);
+        self.device_comms.retain(|_, owner| *owner != comm);
         self.operators.retain(|_, operator| operator.comm != comm);
         self.arriving.retain(|(owner, ..)| *owner != comm);
         Ok(())

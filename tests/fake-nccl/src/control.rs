@@ -167,6 +167,11 @@ controls! {
         State::lock().has_rma = has;
     }
 
+    /// Whether device communicators can be had.
+    fn fake_nccl_set_device_api(has: bool) = {
+        State::lock().has_device_api = has;
+    }
+
     /// What was given and not taken back.
     fn fake_nccl_live() -> Live = {
         let state = State::lock();

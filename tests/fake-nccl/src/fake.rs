@@ -201,6 +201,12 @@ impl Fake {
         unsafe { (self.controls.fake_nccl_set_counted)(has) }
     }
 
+    /// Whether device communicators can be had; at first not.
+    pub fn set_device_api(&self, has: bool) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_nccl_set_device_api)(has) }
+    }
+
     /// What it has given and not taken back.
     pub fn live(&self) -> Live {
         // SAFETY: it may be called at any time.

@@ -54,6 +54,11 @@ impl<T> Source<T> {
         self.0.expose_provenance()
     }
 
+    /// The same as bytes.
+    pub(crate) fn of_bytes(self) -> Source<u8> {
+        Source(self.0.cast())
+    }
+
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -122,6 +127,18 @@ impl<T> Place<T> {
         Ok(())
     }
 
+    /// Writes bytes.
+    ///
+    /// # Safety
+    ///
+    /// It is null, or there is a place for as many.
+    pub(crate) unsafe fn put_bytes(self, bytes: &[u8]) -> Answer {
+        self.needed()?;
+        // SAFETY: it is not null, so there is a place for them, by this function's contract.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.cast(), bytes.len()) };
+        Ok(())
+    }
+
     /// The first bytes.
     ///
     /// # Safety
@@ -138,6 +155,11 @@ impl<T> Place<T> {
             return Err(Refusal::argument("the place for what it writes is NULL"));
         }
         Ok(())
+    }
+
+    /// A number in it, to be written when this call has returned.
+    pub(crate) fn part(self, offset: usize) -> *mut u32 {
+        self.0.wrapping_byte_add(offset).cast()
     }
 
     /// The place of another element of an array.

@@ -65,6 +65,12 @@ pub(crate) struct State {
     /// Whether one-sided operations can be had.
     pub(crate) has_rma: bool,
     pub(crate) has_counted: bool,
+    /// Whether device communicators can be had.
+    pub(crate) has_device_api: bool,
+    /// Device communicators, by what their bytes say: the communicator.
+    pub(crate) device_comms: BTreeMap<usize, usize>,
+    /// What the first rank asked for, by what the ranks have in common and how many were made before.
+    pub(crate) asked: HashMap<([u8; NCCL_UNIQUE_ID_BYTES], usize), Vec<u8>>,
     /// Results that calls were told to give, the next first.
     told: HashMap<&'static str, VecDeque<ncclResult_t>>,
     /// Functions whose calls wait until their communicator is revoked.
@@ -108,6 +114,9 @@ impl State {
             has_windows: true,
             has_rma: false,
             has_counted: false,
+            has_device_api: false,
+            device_comms: BTreeMap::new(),
+            asked: HashMap::new(),
             told: HashMap::new(),
             stuck: HashSet::new(),
             splits: VecDeque::new(),

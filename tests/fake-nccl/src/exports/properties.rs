@@ -34,6 +34,7 @@ exports! {
             nvmlDev: found.device,
             nLsaTeams: if one_host { 1 } else { found.count },
             hostRmaSupport: state.has_rma || one_host,
+            deviceApiSupport: state.has_device_api,
             multimemSupport: true,
             ginType: ncclGinType_t::NCCL_GIN_TYPE_PROXY,
             commHash: HASH,

@@ -1,0 +1,300 @@
+//! What a device communicator was made with, as kernels name it: numbers and places.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::{DevComm, Listed};
+use crate::backend::Placed;
+use crate::error::{Error, NotRequired, Site};
+use crate::{Result, Team, World};
+
+/// Barriers of the ranks that reach each other's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Lsa;
+
+/// Barriers of all ranks, by memory and over the network.
+#[derive(Clone, Copy, Debug)]
+pub struct Hybrid;
+
+/// Barriers of the ranks of a rail.
+#[derive(Clone, Copy, Debug)]
+pub struct OfRail;
+
+/// Barriers of all ranks, over the network alone.
+#[derive(Clone, Copy, Debug)]
+pub struct OfWorld;
+
+/// A barrier that a device communicator was made with: among which ranks `K` says.
+#[must_use = "it is what a kernel waits at"]
+pub struct Barrier<'d, W: World, K = Lsa> {
+    dev: &'d DevComm<W>,
+    index: u32,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<W: World, K> Barrier<'_, W, K> {
+    /// Its number, which the kernel's barrier session takes.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+}
+
+impl<W: World, K> Clone for Barrier<'_, W, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W: World, K> Copy for Barrier<'_, W, K> {}
+
+impl<W: World, K> fmt::Debug for Barrier<'_, W, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "barrier {} of {:?}", self.index, self.dev)
+    }
+}
+
+/// A multicast mapping: a store there reaches all ranks of its team. NCCL: `ncclMultimemHandle_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Multimem {
+    /// Where it begins: [`Communicator::multimem_ptr_in`](crate::Communicator::multimem_ptr_in) gives the
+    /// address of a window there.
+    pub base: NonNull<c_void>,
+}
+
+/// Barriers of a team. NCCL: `ncclLsaBarrierHandle_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LsaBarriers {
+    /// The place of their memory (`bufHandle`).
+    pub buffer: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// Barriers of a team over the network. NCCL: `ncclGinBarrierHandle_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct GinBarriers {
+    /// Their first signal (`signal0`).
+    pub signal: u32,
+}
+
+/// An exchange of small messages. NCCL: `ncclLLA2AHandle_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct AllToAll {
+    /// The place of its memory (`bufHandle`).
+    pub buffer: u32,
+    /// How many slots (`nSlots`).
+    pub slots: u32,
+}
+
+/// Signals and counters of one's own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DeviceRange {
+    /// The first signal.
+    pub signal: u32,
+    /// The first counter.
+    pub counter: u32,
+}
+
+impl<W: World> DevComm<W> {
+    /// Barrier `index` of the ranks that reach each other's memory.
+    ///
+    /// # Errors
+    /// [`Error::NotRequired`]: it was not made with so many.
+    #[track_caller]
+    pub fn lsa_barrier(&self, index: u32) -> Result<Barrier<'_, W>> {
+        let has = self.requirements().lsa_barriers;
+        self.barrier_of("LSA barrier", "Requirements::lsa_barriers", index, has, Site::caller())
+    }
+
+    /// Barrier `index` of all ranks.
+    ///
+    /// # Errors
+    /// As [`lsa_barrier`](Self::lsa_barrier).
+    #[track_caller]
+    pub fn barrier(&self, index: u32) -> Result<Barrier<'_, W, Hybrid>> {
+        let has = self.requirements().gin.as_ref().map_or(0, |gin| gin.barriers);
+        self.barrier_of("barrier of all ranks", "Gin::barriers", index, has, Site::caller())
+    }
+
+    /// Barrier `index` of the rail's ranks.
+    ///
+    /// # Errors
+    /// As [`lsa_barrier`](Self::lsa_barrier).
+    #[track_caller]
+    pub fn rail_barrier(&self, index: u32) -> Result<Barrier<'_, W, OfRail>> {
+        let has = self.requirements().gin.as_ref().map_or(0, |gin| gin.rail_barriers);
+        self.barrier_of("rail barrier", "Gin::rail_barriers", index, has, Site::caller())
+    }
+
+    /// Barrier `index` of all ranks over the network alone.
+    ///
+    /// # Errors
+    /// As [`lsa_barrier`](Self::lsa_barrier).
+    #[track_caller]
+    pub fn world_barrier(&self, index: u32) -> Result<Barrier<'_, W, OfWorld>> {
+        let has = self.requirements().gin.as_ref().map_or(0, |gin| gin.world_barriers);
+        self.barrier_of("world barrier", "Gin::world_barriers", index, has, Site::caller())
+    }
+
+    /// Signal `index` of those from number 0, checked.
+    ///
+    /// # Errors
+    /// As [`lsa_barrier`](Self::lsa_barrier).
+    #[track_caller]
+    pub fn signal(&self, index: u32) -> Result<u32> {
+        let has = self.requirements().gin.as_ref().map_or(0, |gin| gin.signals);
+        numbered("signal", "Gin::signals", index, has, Site::caller())
+    }
+
+    /// Counter `index` of those from number 0, checked.
+    ///
+    /// # Errors
+    /// As [`lsa_barrier`](Self::lsa_barrier).
+    #[track_caller]
+    pub fn counter(&self, index: u32) -> Result<u32> {
+        let has = self.requirements().gin.as_ref().map_or(0, |gin| gin.counters);
+        numbered("counter", "Gin::counters", index, has, Site::caller())
+    }
+
+    /// Multicast among the ranks that reach each other's memory.
+    ///
+    /// # Errors
+    /// [`Error::NotRequired`]: it was made without.
+    #[track_caller]
+    pub fn multimem(&self) -> Result<Multimem> {
+        let found = self.shared.bytes.lsa_multimem.filter(|_| self.requirements().lsa_multimem);
+        let multimem = found.map(|base| Multimem { base: base.cast() });
+        multimem.ok_or_else(|| missing("multicast", "Requirements::lsa_multimem()", Site::caller()))
+    }
+
+    /// Multicast among the ranks of a team.
+    ///
+    /// # Errors
+    /// As [`multimem`](Self::multimem).
+    #[track_caller]
+    pub fn multimem_of(&self, team: Team) -> Result<Multimem> {
+        let site = Site::caller();
+        let is_it = |listed: &Listed| matches!(listed, Listed::Multimem(of) if *of == team);
+        match self.placed(is_it) {
+            Some(Placed::Multimem(Some(base))) => Ok(Multimem { base: base.cast() }),
+            _ => Err(missing("multicast of this team", "Requirements::multimem_of(team)", site)),
+        }
+    }
+
+    /// Barriers of the ranks of a team, who reach each other's memory.
+    ///
+    /// # Errors
+    /// As [`multimem`](Self::multimem).
+    #[track_caller]
+    pub fn lsa_barriers_of(&self, team: Team) -> Result<LsaBarriers> {
+        let site = Site::caller();
+        let is_it = |listed: &Listed| matches!(listed, Listed::LsaBarriers(of, _) if *of == team);
+        match self.placed(is_it) {
+            Some(Placed::Memory { place, count }) => Ok(LsaBarriers { buffer: place, count }),
+            _ => Err(missing(
+                "a barrier of this team",
+                "Requirements::lsa_barriers_of(team, n)",
+                site,
+            )),
+        }
+    }
+
+    /// Barriers of the ranks of a team over the network.
+    ///
+    /// # Errors
+    /// As [`multimem`](Self::multimem).
+    #[track_caller]
+    pub fn gin_barriers_of(&self, team: Team) -> Result<GinBarriers> {
+        let site = Site::caller();
+        let is_it = |listed: &Listed| matches!(listed, Listed::GinBarriers(of, _) if *of == team);
+        match self.placed(is_it) {
+            Some(Placed::Numbers { signal, .. }) => Ok(GinBarriers { signal }),
+            _ => Err(missing("a network barrier of this team", "Gin::barriers_of(team, n)", site)),
+        }
+    }
+
+    /// The `index`-th exchange of small messages that was asked for with
+    /// [`Requirements::all_to_all_of`](crate::Requirements::all_to_all_of).
+    ///
+    /// # Errors
+    /// As [`multimem`](Self::multimem).
+    #[track_caller]
+    pub fn all_to_all_of(&self, index: usize) -> Result<AllToAll> {
+        let site = Site::caller();
+        match self.nth(index, |listed| matches!(listed, Listed::AllToAll { .. })) {
+            Some(Placed::Memory { place, count }) => Ok(AllToAll { buffer: place, slots: count }),
+            _ => Err(missing("this exchange", "Requirements::all_to_all_of(..)", site)),
+        }
+    }
+
+    /// The place (`ncclDevResourceHandle_t`) of the `index`-th memory that was asked for with
+    /// [`Requirements::buffer`](crate::Requirements::buffer).
+    ///
+    /// # Errors
+    /// As [`multimem`](Self::multimem).
+    #[track_caller]
+    pub fn buffer(&self, index: usize) -> Result<u32> {
+        let site = Site::caller();
+        match self.nth(index, |listed| matches!(listed, Listed::Buffer { .. })) {
+            Some(Placed::Memory { place, .. }) => Ok(place),
+            _ => Err(missing("this memory", "Requirements::buffer(bytes, align)", site)),
+        }
+    }
+
+    /// The `index`-th signals and counters that were asked for with [`Gin::range`](crate::Gin::range).
+    ///
+    /// # Errors
+    /// As [`multimem`](Self::multimem).
+    #[track_caller]
+    pub fn range(&self, index: usize) -> Result<DeviceRange> {
+        let site = Site::caller();
+        match self.nth(index, |listed| matches!(listed, Listed::Range { .. })) {
+            Some(Placed::Numbers { signal, counter }) => Ok(DeviceRange { signal, counter }),
+            _ => Err(missing("this range", "Gin::range(signals, counters)", site)),
+        }
+    }
+
+    fn barrier_of<K>(
+        &self,
+        what: &'static str,
+        option: &'static str,
+        index: u32,
+        has: u32,
+        site: Site,
+    ) -> Result<Barrier<'_, W, K>> {
+        let index = numbered(what, option, index, has, site)?;
+        Ok(Barrier { dev: self, index, kind: PhantomData })
+    }
+
+    fn placed(&self, is_it: impl Fn(&Listed) -> bool) -> Option<Placed> {
+        self.nth(0, is_it)
+    }
+
+    fn nth(&self, index: usize, is_it: impl Fn(&Listed) -> bool) -> Option<Placed> {
+        let all = self.requirements().listed.iter().zip(&self.shared.bytes.placed);
+        all.filter(|(listed, _)| is_it(listed)).nth(index).map(|(_, placed)| *placed)
+    }
+}
+
+fn numbered(
+    what: &'static str,
+    option: &'static str,
+    index: u32,
+    has: u32,
+    site: Site,
+) -> Result<u32> {
+    if index < has {
+        return Ok(index);
+    }
+    let what = format!("{what} {index}");
+    let mend = format!("{option}({})", u64::from(index) + 1);
+    Err(Error::NotRequired(Box::new(NotRequired { what, has, mend, site })))
+}
+
+#[cold]
+fn missing(what: &str, mend: &str, site: Site) -> Error {
+    let (what, mend) = (what.to_owned(), mend.to_owned());
+    Error::NotRequired(Box::new(NotRequired { what, has: 0, mend, site }))
+}

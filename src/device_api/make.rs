@@ -1,0 +1,263 @@
+//! Making device communicators, and ending them: all ranks do both together, in one order.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::shared::Place;
+use super::{DevComm, Requirements, Shared};
+use crate::backend::{AllocKind, Backend, DeviceComms, Windows};
+use crate::communicator::{CanEnqueue, Core, Live, Maker, State};
+use crate::control::Topic;
+use crate::error::{DevCommsDiffer, Error, Failed, Site, Unsupported};
+use crate::memory::Allocation;
+use crate::{Communicator, Device, Properties, Result, Team, World, wait};
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// Proof that a communicator of world `W` can have device communicators: what
+/// [`Communicator::device_api`] gives.
+pub struct DeviceApi<W: World> {
+    maker: Maker,
+    has: Properties,
+    world: PhantomData<fn() -> W>,
+}
+
+impl<W: World> DeviceApi<W> {
+    /// What the communicator can do.
+    pub fn properties(&self) -> &Properties {
+        &self.has
+    }
+}
+
+impl<W: World> fmt::Debug for DeviceApi<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceApi of {}", W::NAME)
+    }
+}
+
+/// What a rank asks for.
+#[derive(Serialize, Deserialize)]
+struct OwnPart {
+    essence: String,
+    refused: Option<String>,
+}
+
+impl OwnPart {
+    fn words(self) -> String {
+        match self.refused {
+            None => self.essence,
+            Some(why) => format!("{} (refused: {why})", self.essence),
+        }
+    }
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Whether kernels can communicate themselves. Local; never waits. On the host closures can.
+    ///
+    /// ```
+    /// use typed_nccl::{Communicator, DevComm, Device, Requirements, Result, launch};
+    ///
+    /// fn main() -> Result<()> {
+    ///     launch!(set_up)
+    /// }
+    ///
+    /// fn set_up<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    ///     let api = comm.device_api()?;
+    ///     let dev: DevComm<D> = comm.dev_comm(&api, &Requirements::new().lsa_barriers(4))?;
+    ///     println!("{dev:?}, at barrier {}", dev.lsa_barrier(3)?.index());
+    ///     comm.close_dev_comm(dev)?;
+    ///     comm.finish()
+    /// }
+    /// ```
+    ///
+    /// NCCL: `ncclCommQueryProperties`, 2.29.2. Releases before it have device communicators and no way to
+    /// ask for them.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: an older NCCL; a machine whose GPUs do not reach each other's memory. A
+    /// failure of NCCL's; a poisoned communicator.
+    pub fn device_api(&self) -> Result<DeviceApi<W>>
+    where
+        S: CanEnqueue,
+    {
+        let has = self.properties()?;
+        if !has.device_api {
+            return Err(unsupported(
+                "a device communicator",
+                "GPUs that reach each other's memory, and NCCL_CUMEM_ENABLE and NCCL_WIN_ENABLE not 0",
+                "NCCL has none for this communicator: `comm.properties()?.device_api` is false",
+            ));
+        }
+        let maker = S::live(&self.body).core.resources.maker();
+        Ok(DeviceApi { maker, has, world: PhantomData })
+    }
+
+    /// Makes a device communicator. All ranks call it with the same requirements; the host waits for this
+    /// rank's work and for the others. The first one with connections over the network takes its time, as
+    /// all windows are registered with it. NCCL: `ncclDevCommCreate`.
+    ///
+    /// # Errors
+    /// Nothing is made then. [`Error::Unsupported`]: what this communicator has not, found before NCCL is
+    /// called. [`Error::DevCommsDiffer`]: the ranks ask for what differs, or another one refuses. A proof of
+    /// another communicator; a team of another one; a failure of NCCL's, which ends the communicator; a lost
+    /// peer; a passed deadline.
+    #[track_caller]
+    pub fn dev_comm(
+        &mut self,
+        api: &DeviceApi<W>,
+        requirements: &Requirements,
+    ) -> Result<DevComm<W>>
+    where
+        S: CanEnqueue,
+    {
+        let world = self.world_team();
+        make(S::live_mut(&mut self.body), api, requirements, world, Site::caller())
+    }
+
+    /// Ends a device communicator. All ranks end the same ones in the same order; the host waits for this
+    /// rank's kernels that take it, and for the others. NCCL: `ncclDevCommDestroy`.
+    ///
+    /// One that is stale, because the communicator went on without it, is this rank's alone: the others
+    /// need not call.
+    ///
+    /// # Errors
+    /// A device communicator of another communicator; ranks that end different ones; what went wrong in
+    /// this rank's operations; a lost peer; a passed deadline.
+    /// [`try_close_dev_comm`](Self::try_close_dev_comm) gives it back.
+    #[track_caller]
+    pub fn close_dev_comm(&mut self, dev: DevComm<W>) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        Ok(self.try_close_dev_comm(dev)?)
+    }
+
+    /// [`close_dev_comm`](Self::close_dev_comm) that gives it back when it fails.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn try_close_dev_comm(&mut self, dev: DevComm<W>) -> Result<(), Failed<DevComm<W>>>
+    where
+        S: CanEnqueue,
+    {
+        close(&mut S::live_mut(&mut self.body).core, &dev, Site::caller())
+            .map_err(|error| Failed { error, value: dev })
+    }
+}
+
+fn make<W: World>(
+    live: &mut Live<W>,
+    api: &DeviceApi<W>,
+    requirements: &Requirements,
+    world: Team,
+    site: Site,
+) -> Result<DevComm<W>> {
+    const TOPIC: Topic = "dev_comm";
+
+    let core = &mut live.core;
+    core.health.check()?;
+    core.may_wait(TOPIC, site)?;
+    // NCCL must not make one beside an operation of the communicator.
+    let ready = may_be_made(core, api, requirements, site).and_then(|()| {
+        live.stream.core.idle(core.within(), TOPIC, site)?;
+        core.drained(TOPIC, site)?;
+        Allocation::<Back<W>>::new(core.ordinal, 1, AllocKind::Device)
+    });
+    let refused = ready.as_ref().err().map(ToString::to_string);
+    let part = OwnPart { essence: requirements.essence(), refused };
+    // Strings always encode.
+    let ticket = core.control()?.post(TOPIC, site, postcard::to_stdvec(&part).unwrap_or_default());
+    let parts = core.collect(ticket, TOPIC, site)?;
+    let allocation = ready?;
+    let parts: Vec<OwnPart> =
+        parts.iter().filter_map(|part| postcard::from_bytes(part).ok()).collect();
+    let differs = |other: &OwnPart| other.essence != part.essence || other.refused.is_some();
+    if parts.len() != core.size || parts.iter().any(differs) {
+        let parts = parts.into_iter().map(OwnPart::words).collect();
+        return Err(differ(core, false, parts, site));
+    }
+    let id = core.control()?.number(ticket);
+    let bytes = Back::<W>::make(core.comm()?, id, requirements, &api.has)?;
+    let lsa_size = Back::<W>::lsa_team(core.comm()?, world).size;
+    let place = Place { rank: core.own(), size: core.size, lsa_size };
+    let health = (core.health.clone(), core.config.deadline);
+    let shared =
+        Arc::new(Shared::new(id, bytes, requirements.clone(), (place, allocation), health));
+    Back::<W>::keep_device_comm(core.comm()?, &shared);
+    let key = core.resources.add_device_comm(shared.clone());
+    Ok(DevComm { key, shared, world: PhantomData })
+}
+
+/// Whether this rank's communicator has what is asked for.
+fn may_be_made<W: World>(
+    core: &Core<Back<W>>,
+    api: &DeviceApi<W>,
+    requirements: &Requirements,
+    site: Site,
+) -> Result<()> {
+    core.resources.made(api.maker, "proof of the device API")?;
+    for team in requirements.listed.iter().filter_map(|listed| listed.team()) {
+        for rank in [0, team.size.saturating_sub(1)].into_iter().filter_map(|at| team.to_world(at))
+        {
+            if core.number(rank).is_none() {
+                return Err(core.no_rank("dev_comm", rank, false, site));
+            }
+        }
+    }
+    match requirements.fault(&api.has) {
+        Some(fault) => Err(unsupported(&fault.what, &fault.needs, &fault.found)),
+        None => Back::<W>::has_for(core.comm()?, requirements),
+    }
+}
+
+fn close<W: World>(core: &mut Core<Back<W>>, dev: &DevComm<W>, site: Site) -> Result<()> {
+    const TOPIC: Topic = "close_dev_comm";
+
+    let known = core.resources.device_comm(&dev.key).map(|found| found.is_some());
+    if let Ok(false) = known {
+        // Its communicator ended it on every rank.
+        wait::allowed(TOPIC, site)?;
+        return wait::until(
+            &dev.shared.allocation.order.points(true)?,
+            Some(core.within()),
+            TOPIC,
+            site,
+        );
+    }
+    core.may_wait(TOPIC, site)?;
+    let ready = known.and_then(|_| {
+        core.drained(TOPIC, site)?;
+        wait::until(&dev.shared.allocation.order.points(true)?, Some(core.within()), TOPIC, site)
+    });
+    let part = match &ready {
+        Ok(()) => format!("device communicator #{}", dev.shared.id),
+        Err(refused) => format!("none ({refused})"),
+    };
+    let ticket = core.control()?.post(TOPIC, site, part.clone().into_bytes());
+    let parts = core.collect(ticket, TOPIC, site)?;
+    ready?;
+    if parts.iter().any(|other| other[..] != *part.as_bytes()) {
+        let parts = parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+        return Err(differ(core, true, parts, site));
+    }
+    let Some(shared) = core.resources.take_device_comm(&dev.key)? else { return Ok(()) };
+    shared.end("it was closed");
+    Back::<W>::unmake(core.comm()?, shared.id);
+    Ok(())
+}
+
+#[cold]
+fn differ<B: Backend>(core: &Core<B>, closing: bool, parts: Vec<String>, site: Site) -> Error {
+    let name = core.health.name();
+    Error::DevCommsDiffer(Box::new(DevCommsDiffer { name, closing, parts, site }))
+}
+
+#[cold]
+fn unsupported(what: &str, needs: &str, found: &str) -> Error {
+    let (what, needs, found) = (what.to_owned(), needs.to_owned(), found.to_owned());
+    Error::Unsupported(Box::new(Unsupported { what, needs, found }))
+}

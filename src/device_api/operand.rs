@@ -1,0 +1,104 @@
+//! A device communicator as an operand of a launch: the launch is a use of it, in stream order.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Alive, DevComm, Shared};
+use crate::backend::Seen;
+use crate::error::{Error, OtherDevice};
+use crate::memory::Allocation;
+use crate::stream::StreamAccess;
+use crate::{Device, Operand, OperandOn, Operands, OperandsOn, Rank, Result, World};
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// What a closure gets of a device communicator.
+pub struct DevCommView<'v, W: World>(&'v Shared<Back<W>>);
+
+impl<'v, W: World> DevCommView<'v, W> {
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.0.rank
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// Its bytes, as a kernel takes it by value: see [`DevComm::bytes`].
+    pub fn bytes(&self) -> &'v [u8] {
+        self.0.bytes()
+    }
+}
+
+impl<W: World> fmt::Debug for DevCommView<'_, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<W: World> Operand for &DevComm<W> {
+    type Backend = Back<W>;
+    type View<'v> = DevCommView<'v, W>;
+    type Held = Arc<Shared<Back<W>>>;
+
+    fn seen<'v>(_: &'v Self::Held, _: &mut Vec<Seen<'v, Self::Backend>>) {}
+
+    unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
+        DevCommView(held)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, W: World<Device = D>> OperandOn<D> for &DevComm<W> {
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        let (found, needed) = (self.shared.allocation.ordinal(), stream.core.ordinal());
+        if found == needed {
+            return Ok(self.shared.clone());
+        }
+        let (operation, what, site) = ("launch", "device communicator", stream.site);
+        let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
+        Err(Error::OtherDevice(Box::new(other)))
+    }
+
+    fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool) {
+        (&self.shared.allocation, false)
+    }
+
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+        alive.push(self.shared.enter(stream.core)?);
+        Ok(())
+    }
+}
+
+impl<W: World> Operands for &DevComm<W> {
+    type Views<'v> = <Self as Operand>::View<'v>;
+    type Held = <Self as Operand>::Held;
+
+    unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
+        DevCommView(held)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, W: World<Device = D>> OperandsOn<D> for &DevComm<W> {
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        OperandOn::hold(self, stream)
+    }
+
+    fn used(
+        &self,
+        mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
+    ) -> Result<()> {
+        each(OperandOn::used(self))
+    }
+
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+        OperandOn::enter(self, stream, alive)
+    }
+
+    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
+        <Self as Operand>::seen(held, seen);
+    }
+}

@@ -1,0 +1,92 @@
+//! A device communicator without its world's type: what its value, its communicator and its backend have.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use super::Requirements;
+use crate::backend::{Backend, DeviceBytes, WindowId};
+use crate::communicator::Health;
+use crate::error::{Error, Stale};
+use crate::memory::Allocation;
+use crate::stream::StreamCore;
+use crate::{Rank, Result};
+
+/// A device communicator, whose kernels are booked here.
+pub struct Shared<B: Backend> {
+    pub(crate) id: WindowId,
+    pub(super) bytes: DeviceBytes,
+    pub(super) requirements: Requirements,
+    pub(super) rank: Rank,
+    pub(super) size: usize,
+    pub(super) lsa_size: usize,
+    /// Memory that stands for it where its uses are booked, by whatever thread.
+    pub(crate) allocation: Arc<Allocation<B>>,
+    health: Arc<Health>,
+    deadline: Duration,
+    /// Why it is over.
+    over: RwLock<Option<String>>,
+}
+
+/// A device communicator does not end as long as this lives: until a kernel that takes it is booked.
+#[derive(Debug)]
+pub struct Alive<'d>(#[expect(dead_code, reason = "held")] RwLockReadGuard<'d, Option<String>>);
+
+/// Of whom and where it is.
+pub(super) struct Place {
+    pub(super) rank: Rank,
+    pub(super) size: usize,
+    pub(super) lsa_size: usize,
+}
+
+impl<B: Backend> Shared<B> {
+    pub(super) fn new(
+        id: WindowId,
+        bytes: DeviceBytes,
+        requirements: Requirements,
+        (place, allocation): (Place, Arc<Allocation<B>>),
+        (health, deadline): (Arc<Health>, Duration),
+    ) -> Self {
+        let Place { rank, size, lsa_size } = place;
+        // Several threads may launch kernels that take it.
+        allocation.order.set_in_window(true);
+        let over = RwLock::new(None);
+        Self { id, bytes, requirements, rank, size, lsa_size, allocation, health, deadline, over }
+    }
+
+    /// Its bytes, as kernels take it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let words = &self.bytes.words;
+        // SAFETY: a word is eight bytes, all of them initialised; there are so many words.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(&**words))
+        };
+        &bytes[..self.bytes.len.min(bytes.len())]
+    }
+
+    /// Notes that `stream` is about to carry a kernel that takes it, which waits for other ranks.
+    pub(crate) fn enter(&self, stream: &StreamCore<B>) -> Result<Alive<'_>> {
+        let over = self.over.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = &*over {
+            let (name, why) = (self.health.name(), why.clone());
+            return Err(Error::Stale(Box::new(Stale { what: "device communicator", name, why })));
+        }
+        self.health.check()?;
+        stream.note(&self.health, self.deadline);
+        Ok(Alive(over))
+    }
+
+    /// No kernel takes it any more.
+    pub(crate) fn end(&self, why: &str) {
+        self.over
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_with(|| why.to_owned());
+    }
+}
+
+impl<B: Backend> fmt::Debug for Shared<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device communicator #{} of {} bytes", self.id, self.bytes.len)
+    }
+}

@@ -1,0 +1,334 @@
+//! Device communicators.
+//!
+//! A library writes the layout of the release whose requirements it is given: its own, or that of the newest
+//! headers that are known here, where it is newer. Then kernels are compiled with headers of its own too, so
+//! it is told to write its own layout, of which nothing but the size is known.
+
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use nccl_sys::{
+    BOUND, DevCommShape, Version, ncclDevComm_t, ncclDevCommRequirements_t,
+    ncclDevResourceRequirements_t, ncclGinBarrierHandle_t, ncclLLA2AHandle_t,
+    ncclLsaBarrierHandle_t, ncclMultimemHandle_t, ncclTeam_t, ncclTeamRequirements_t,
+};
+use typed_nccl_plan::releases;
+
+use super::api::unsupported;
+use super::comm::Comm;
+use super::config::{has, put};
+use crate::backend::{DeviceBytes, DeviceComms, DeviceShared, Placed, WindowId};
+use crate::cuda::CudaBackend;
+use crate::device_api::{Listed, Requirements};
+use crate::{Properties, Result, Team};
+
+/// A device communicator that NCCL made.
+pub(super) struct DeviceComm {
+    id: WindowId,
+    words: Box<[u64]>,
+    /// Who books its uses.
+    shared: Option<Arc<DeviceShared<CudaBackend>>>,
+}
+
+// SAFETY: a device communicator is destroyed when its uses are over, or with its communicator.
+unsafe impl DeviceComms for CudaBackend {
+    fn has_for(comm: &Comm, requirements: &Requirements) -> Result<()> {
+        let missing = |missing| unsupported("a device communicator", missing);
+        comm.nccl.api.ncclDevCommCreate().map_err(missing)?;
+        comm.nccl.api.ncclDevCommDestroy().map_err(missing)?;
+        has::<ncclDevCommRequirements_t>(comm.nccl, "size", "a device communicator")?;
+        for setting in requirements.settings() {
+            has::<ncclDevCommRequirements_t>(comm.nccl, setting.field, &setting.name())?;
+        }
+        requirements.listed.iter().try_for_each(|listed| match listed {
+            Listed::GinBarriers(..) => {
+                comm.nccl.needs("`Gin::barriers_of`", releases::SIGNALS_OF_LISTS)
+            }
+            Listed::Range { .. } => comm.nccl.needs("`Gin::range`", releases::SIGNALS_OF_LISTS),
+            _ => Ok(()),
+        })
+    }
+
+    fn make(
+        comm: &Comm,
+        id: WindowId,
+        requirements: &Requirements,
+        known: &Properties,
+    ) -> Result<DeviceBytes> {
+        let missing = |missing| unsupported("a device communicator", missing);
+        let create = comm.nccl.api.ncclDevCommCreate().map_err(missing)?;
+        let loaded = comm.nccl.api.version();
+        comm.gpu.bind()?;
+        // NCCL may write it after a call has returned.
+        let slot = Box::leak(Box::new(Slot::new(comm, requirements, known)?));
+        let to = slot.words.as_mut_ptr().cast::<ncclDevComm_t>();
+        let result = comm.inside(|| {
+            // SAFETY: the communicator lives; the requirements are whole, for this release, and their
+            // lists live in the slot, as do all places that NCCL writes to. The first of them has as
+            // many bytes as the release writes.
+            let result = unsafe { create(comm.handle, &raw const slot.reqs, to) };
+            comm.over(result)
+        });
+        let made = comm.check("ncclDevCommCreate", result);
+        let slot = ptr::from_mut(slot);
+        // One that does not block may be at it still when it has failed, and writes there later.
+        let slot = (made.is_ok() || !comm.is_adopted).then(|| {
+            // SAFETY: it was leaked above, and NCCL is done with it.
+            unsafe { Box::from_raw(slot) }
+        });
+        made.map_err(|error| comm.poison(error))?;
+        let Some(slot) = slot else { return Ok(DeviceBytes::default()) };
+        comm.device_comms.borrow_mut().push(DeviceComm {
+            id,
+            words: slot.words.clone().into(),
+            shared: None,
+        });
+        Ok(slot.read(loaded))
+    }
+
+    fn keep_device_comm(comm: &Comm, shared: &Arc<DeviceShared<Self>>) {
+        let mut all = comm.device_comms.borrow_mut();
+        if let Some(known) = all.iter_mut().find(|known| known.id == shared.id) {
+            known.shared = Some(shared.clone());
+        }
+    }
+
+    fn unmake(comm: &Comm, id: WindowId) {
+        let mut all = comm.device_comms.borrow_mut();
+        let Some(index) = all.iter().position(|known| known.id == id) else { return };
+        let known = all.remove(index);
+        drop(all);
+        comm.gpu.end_graphs();
+        comm.destroy(&known);
+    }
+}
+
+impl DeviceComm {
+    fn is_unused(&self) -> bool {
+        let streams = self.shared.iter().flat_map(|shared| shared.allocation.order.carriers());
+        streams.into_iter().all(|stream| stream.is_idle())
+    }
+}
+
+impl Comm {
+    /// Whether no kernel that was launched with a device communicator may still run.
+    pub(super) fn no_kernel_has_one(&self) -> bool {
+        self.device_comms.borrow().iter().all(DeviceComm::is_unused)
+    }
+
+    /// Destroys all of them, in the order in which every rank made them; false if some kernel may still
+    /// have one, or NCCL fails.
+    pub(super) fn destroy_device_comms(&self) -> bool {
+        let all = self.device_comms.take();
+        if all.is_empty() {
+            return true;
+        }
+        if !all.iter().all(DeviceComm::is_unused) {
+            return false;
+        }
+        self.gpu.end_graphs();
+        all.iter().filter(|known| !self.destroy(known)).count() == 0
+    }
+
+    fn destroy(&self, known: &DeviceComm) -> bool {
+        let _ = self.gpu.bind();
+        let destroyed = match self.nccl.api.ncclDevCommDestroy() {
+            Ok(destroy) => {
+                let result = self.inside(|| {
+                    // SAFETY: it is this communicator's, whole, and no kernel has it any more.
+                    let result = unsafe { destroy(self.handle, known.words.as_ptr().cast()) };
+                    self.over(result)
+                });
+                self.check("ncclDevCommDestroy", result)
+            }
+            Err(missing) => Err(unsupported("ending a device communicator", missing)),
+        };
+        destroyed.inspect_err(|error| log::warn!("{error}")).is_ok()
+    }
+}
+
+/// What NCCL reads, and writes, when it makes a device communicator. It stays where it is.
+struct Slot {
+    /// The device communicator.
+    words: Vec<u64>,
+    len: usize,
+    shape: Option<&'static DevCommShape>,
+    reqs: ncclDevCommRequirements_t,
+    #[expect(dead_code, reason = "NCCL reads it")]
+    teams: Vec<ncclTeamRequirements_t>,
+    #[expect(dead_code, reason = "NCCL reads it")]
+    resources: Vec<ncclDevResourceRequirements_t>,
+    /// For each listed requirement, what it gives.
+    outs: Vec<(Listed, Out)>,
+}
+
+// SAFETY: it points to itself, and to nothing of a thread's.
+unsafe impl Send for Slot {}
+
+/// What NCCL gives for one requirement: one of them.
+struct Out {
+    multimem: ncclMultimemHandle_t,
+    lsa: ncclLsaBarrierHandle_t,
+    gin: ncclGinBarrierHandle_t,
+    all_to_all: ncclLLA2AHandle_t,
+    buffer: u32,
+    signal: u32,
+    counter: u32,
+}
+
+impl Out {
+    fn new() -> Self {
+        Self {
+            multimem: ncclMultimemHandle_t { mcBasePtr: ptr::null_mut() },
+            lsa: ncclLsaBarrierHandle_t { bufHandle: 0, nBarriers: 0 },
+            gin: ncclGinBarrierHandle_t { signal0: 0, unused: 0 },
+            all_to_all: ncclLLA2AHandle_t { bufHandle: 0, nSlots: 0 },
+            buffer: 0,
+            signal: 0,
+            counter: 0,
+        }
+    }
+}
+
+fn number(count: impl TryInto<i32>) -> i32 {
+    count.try_into().unwrap_or(i32::MAX)
+}
+
+fn team_of(team: &Team) -> ncclTeam_t {
+    let (count, rank, stride) = (number(team.size), number(team.rank), number(team.stride));
+    ncclTeam_t { nRanks: count, rank, stride }
+}
+
+impl Slot {
+    fn new(comm: &Comm, requirements: &Requirements, known: &Properties) -> Result<Self> {
+        let loaded = comm.nccl.api.version();
+        let newest = BOUND.min(loaded);
+        let shape = DevCommShape::of(newest);
+        let mut len = shape.map_or(0, |shape| shape.size);
+        let mut reqs = ncclDevCommRequirements_t::for_library(loaded).unwrap_or_default();
+        for setting in requirements.settings() {
+            put(&mut reqs, &setting);
+        }
+        let is_newer = loaded != newest;
+        if let Some(bytes) = known.device_comm_bytes.filter(|_| is_newer) {
+            (reqs.useRuntimeVersion, len) = (true, bytes);
+        }
+        let words = vec![0; len.div_ceil(size_of::<u64>()).max(64)];
+        let outs = requirements.listed.iter().map(|listed| (listed.clone(), Out::new()));
+        let mut outs: Vec<_> = outs.collect();
+        let (mut teams, mut resources) = (Vec::new(), Vec::new());
+        for (listed, out) in &mut outs {
+            match listed {
+                Listed::Multimem(team) => teams.push(ncclTeamRequirements_t {
+                    next: ptr::null_mut(),
+                    team: team_of(team),
+                    multimem: true,
+                    outMultimemHandle: &raw mut out.multimem,
+                }),
+                other => resources.push(resource(comm, other, out)?),
+            }
+        }
+        // Each list ends with its last entry.
+        for at in 1..teams.len() {
+            teams[at - 1].next = &raw mut teams[at];
+        }
+        for at in 1..resources.len() {
+            resources[at - 1].next = &raw mut resources[at];
+        }
+        reqs.teamRequirementsList = first(&mut teams);
+        reqs.resourceRequirementsList = first(&mut resources);
+        let shape = shape.filter(|_| !is_newer);
+        Ok(Self { words, len, shape, reqs, teams, resources, outs })
+    }
+
+    /// What NCCL has written.
+    fn read(self, loaded: Version) -> DeviceBytes {
+        let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let at = |offset: usize, size: usize| {
+            let mut value = [0; 8];
+            let from = bytes.get(offset..offset + size)?;
+            // Its lowest byte first, as on all machines with GPUs.
+            value[..size].copy_from_slice(from);
+            Some(u64::from_le_bytes(value))
+        };
+        let multimem = self.shape.and_then(|shape| at(shape.lsaMultimem, 8)).unwrap_or(0);
+        let contexts = self.shape.and_then(|shape| shape.ginContextCount);
+        let contexts = contexts.and_then(|(offset, size)| at(offset, size));
+        DeviceBytes {
+            len: self.len,
+            layout: Some(loaded.into()),
+            lsa_multimem: NonNull::new(ptr::with_exposed_provenance_mut(multimem as usize)),
+            gin_contexts: contexts.and_then(|count| u32::try_from(count).ok()),
+            placed: self.outs.iter().map(|(listed, out)| placed(listed, out)).collect(),
+            words: self.words.into(),
+        }
+    }
+}
+
+fn first<T>(list: &mut Vec<T>) -> *mut T {
+    if list.is_empty() { ptr::null_mut() } else { list.as_mut_ptr() }
+}
+
+/// A resource as NCCL takes it; what it gives is written to `out`.
+fn resource(comm: &Comm, listed: &Listed, out: &mut Out) -> Result<ncclDevResourceRequirements_t> {
+    let api = &comm.nccl.api;
+    let missing = |missing| unsupported("a requirement of a device communicator", missing);
+    let mut made = ncclDevResourceRequirements_t::new();
+    let (function, result) = match listed {
+        Listed::LsaBarriers(team, count) => {
+            let ask = api.ncclLsaBarrierCreateRequirement().map_err(missing)?;
+            let (team, count) = (team_of(team), number(*count));
+            // SAFETY: both places are good for what it writes; it keeps the handle's address, where the
+            // handle stays.
+            let result = unsafe { ask(team, count, &raw mut out.lsa, &raw mut made) };
+            ("ncclLsaBarrierCreateRequirement", result)
+        }
+        Listed::GinBarriers(team, count) => {
+            let ask = api.ncclGinBarrierCreateRequirement().map_err(missing)?;
+            let (team, count) = (team_of(team), number(*count));
+            // SAFETY: as above; the communicator lives.
+            let result = unsafe { ask(comm.handle, team, count, &raw mut out.gin, &raw mut made) };
+            ("ncclGinBarrierCreateRequirement", result)
+        }
+        Listed::AllToAll { blocks, elements, size } => {
+            let slots = api.ncclLLA2ACalcSlots().map_err(missing)?;
+            let ask = api.ncclLLA2ACreateRequirement().map_err(missing)?;
+            // SAFETY: it takes any numbers.
+            let slots = unsafe { slots(number(*elements), number(*size)) };
+            // SAFETY: as above.
+            let result =
+                unsafe { ask(number(*blocks), slots, &raw mut out.all_to_all, &raw mut made) };
+            ("ncclLLA2ACreateRequirement", result)
+        }
+        Listed::Buffer { bytes, align } => {
+            (made.bufferSize, made.bufferAlign) = (*bytes, *align);
+            made.outBufferHandle = &raw mut out.buffer;
+            return Ok(made);
+        }
+        Listed::Range { signals, counters } => {
+            (made.ginSignalCount, made.ginCounterCount) = (number(*signals), number(*counters));
+            made.outGinSignalStart = &raw mut out.signal;
+            made.outGinCounterStart = &raw mut out.counter;
+            return Ok(made);
+        }
+        Listed::Multimem(_) => return Ok(made),
+    };
+    comm.nccl.check(function, None, result)?;
+    Ok(made)
+}
+
+fn placed(listed: &Listed, out: &Out) -> Placed {
+    match listed {
+        Listed::Multimem(_) => Placed::Multimem(NonNull::new(out.multimem.mcBasePtr.cast())),
+        Listed::LsaBarriers(..) => Placed::Memory {
+            place: out.lsa.bufHandle,
+            count: u32::try_from(out.lsa.nBarriers).unwrap_or(0),
+        },
+        Listed::GinBarriers(..) => Placed::Numbers { signal: out.gin.signal0, counter: 0 },
+        Listed::AllToAll { .. } => {
+            Placed::Memory { place: out.all_to_all.bufHandle, count: out.all_to_all.nSlots }
+        }
+        Listed::Buffer { .. } => Placed::Memory { place: out.buffer, count: 1 },
+        Listed::Range { .. } => Placed::Numbers { signal: out.signal, counter: out.counter },
+    }
+}
