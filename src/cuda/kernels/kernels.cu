@@ -4,11 +4,11 @@
 // A line is eight bytes of data and an eight-byte flag, stored at once: who sees the flag sees the data, so nothing is
 // fenced. Thread t of block b writes into slots of its own in each peer's staging memory, and reads what thread t of
 // block b of each peer wrote into its own. The flag is how many batches the block has run so far, in this communicator's
-// life. Its last bit chooses one half of the slots, so a slot is written again two batches later. By then the peer has
-// read it: in the batch between, or in an earlier launch that is over on this rank, this thread received what the peer
-// sent after that. So a thread takes part in a batch with all lines up to the last one of a group of 32, zeros past the
-// end of memory, and never in a later batch after it left out one. `exchange`, where a rank may send to another and
-// receive nothing from it, has slots of its own and asks.
+// life. Its last bit chooses one half of the slots, in every kernel alike, so a slot is written again two batches later.
+// By then the peer has read it: in the batch between, or in an earlier launch that is over on this rank, this thread
+// received what the peer sent after that. So a thread takes part in a batch with all lines up to the last one of a group
+// of 32, zeros past the end of memory, and never in a later batch after it left out one. `exchange`, where a rank may
+// send to another and receive nothing from it, has slots of its own and asks.
 //
 // Launches of one communicator are ordered on each rank, and are the same on all of them.
 
@@ -198,7 +198,7 @@ __device__ __forceinline__ u32 operation(const Args& a, u32 group) {
     return first;
 }
 
-// A line at the end of an operation's memory, or one that is not aligned: element by element. Not inlined, as it is rare.
+// A line at the end of an operation's memory, or one that is not aligned: element by element. It is rare, so not inlined.
 __device__ __noinline__ u64 load_part(const T* from, u32 elements) {
     Line line;
     line.bits = 0;
@@ -296,7 +296,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_cons
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     for (u32 base = 0; base < a.groups * 32; base += stride * BATCH) {
         batch++;
-        u32 half = (batch & 1) * BATCH;
+        u32 half = (batch & 1) * 2 * BATCH;
         Place places[BATCH];
         bool is[BATCH];
         u64 own[BATCH];
@@ -504,7 +504,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         A square = 0;
         for (u32 base = 0; base < lines; base += THREADS * BATCH) {
             batch++;
-            u32 half = (batch & 1) * BATCH;
+            u32 half = (batch & 1) * 2 * BATCH;
             bool is[BATCH];
             u64 own[BATCH];
 #pragma unroll
