@@ -59,6 +59,7 @@ mod world;
 pub mod backend;
 pub mod error;
 pub mod interop;
+pub mod kernel;
 pub mod kernels;
 pub mod plan;
 pub mod plans;
@@ -140,7 +141,7 @@ mod shown {
 
 #[doc(hidden)]
 pub mod __private {
-    pub use typed_nccl_macros::plan;
+    pub use typed_nccl_macros::{kernel, plan};
 
     pub use crate::control::{Simulated, Thrown, simulate, throw};
     pub use crate::entry::launch;

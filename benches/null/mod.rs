@@ -18,6 +18,7 @@ use typed_nccl::backend::{
     WindowId, Windows,
 };
 use typed_nccl::error::{Aborted, CollectiveName, Error};
+use typed_nccl::kernel::{Grid, HeldArguments, Kernel};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
 
 /// A handle of the null library: a communicator's or a stream's.
@@ -268,6 +269,22 @@ unsafe impl Launches for NullBackend {
     fn guard(_: &[Seen<'_, Self>], _: Site) {}
 
     fn launch(_: &Handle, _: Site, _: impl for<'v> FnOnce(()) + Send + 'static) -> Result<()> {
+        Ok(())
+    }
+
+    type Loaded = ();
+
+    fn load(_: &Handle, _: &'static Kernel, _: Site) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn run(
+        _: &Handle,
+        _: Site,
+        _: (&'static Kernel, ()),
+        _: Grid,
+        _: impl HeldArguments<Self>,
+    ) -> Result<()> {
         Ok(())
     }
 

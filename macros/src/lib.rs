@@ -9,6 +9,7 @@ mod area;
 mod ast;
 mod expand;
 mod fault;
+mod kernel;
 mod nearest;
 mod parse;
 mod tell;
@@ -16,6 +17,12 @@ mod valid;
 
 #[cfg(test)]
 mod tests;
+
+/// Declares a kernel: see `typed_nccl::kernel!`, which is this with the name of its crate.
+#[proc_macro]
+pub fn kernel(tokens: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    kernel::kernel(tokens.into()).into()
+}
 
 /// Declares a communication plan: see `typed_nccl::plan!`, which is this with the name of its crate.
 #[proc_macro]

@@ -3,6 +3,7 @@
 use super::{Memory, Streams};
 use crate::Result;
 use crate::error::Site;
+use crate::kernel::{Grid, HeldArguments, Kernel};
 
 /// Part of a block that a closure sees.
 pub struct Seen<'v, B: Memory> {
@@ -45,6 +46,31 @@ pub unsafe trait Launches: Streams {
         stream: &Self::Stream,
         site: Site,
         work: impl for<'v> FnOnce(Self::Raw<'v>) + Send + 'static,
+    ) -> Result<()>;
+
+    /// What running a kernel needs: its code, where the device has to load it.
+    type Loaded: Copy + Send + Sync + 'static;
+
+    /// Makes a kernel ready on the device of a stream.
+    ///
+    /// # Errors
+    /// It does not fit the device, or cannot be compiled.
+    fn load(stream: &Self::Stream, kernel: &'static Kernel, site: Site) -> Result<Self::Loaded>;
+
+    /// Enqueues a kernel, which was loaded for the stream's device.
+    ///
+    /// # Errors
+    /// The device reports one.
+    ///
+    /// # Safety
+    /// The arguments are those that the kernel declares, in their blocks and aligned; other uses of their
+    /// memory are ordered before and after.
+    unsafe fn run(
+        stream: &Self::Stream,
+        site: Site,
+        kernel: (&'static Kernel, Self::Loaded),
+        grid: Grid,
+        arguments: impl HeldArguments<Self>,
     ) -> Result<()>;
 
     /// A shared view of part of a block.

@@ -85,6 +85,24 @@ pub(super) fn record_all() -> Option<RecordAll> {
     })
 }
 
+/// `cuDriverGetVersion`: 12080 for CUDA 12.8.
+pub(super) fn version() -> Option<i32> {
+    type Version = unsafe extern "C" fn(*mut i32) -> sys::CUresult;
+    // SAFETY: the function is of that type in every release.
+    let version = unsafe { function::<Version>(b"cuDriverGetVersion\0") }?;
+    let mut number = 0;
+    // SAFETY: a place for a number.
+    unsafe { version(&raw mut number) }.result().ok().map(|()| number)
+}
+
+/// Lets a kernel have more dynamic shared memory than it has by itself.
+pub(super) fn allow_shared(kernel: sys::CUfunction, bytes: u32) -> Result<(), DriverError> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    // SAFETY: the kernel is of a loaded module.
+    unsafe { result::function::set_function_attribute(kernel, most, bytes) }
+}
+
 /// Waits for everything that the device of the current context does.
 pub(super) fn wait_for_all(ordinal: u32) -> Result<()> {
     result::ctx::synchronize().map_err(|error| failed("waiting for all work", ordinal, error))
@@ -124,7 +142,7 @@ pub(super) fn no_memory(bytes: usize, ordinal: u32, error: DriverError) -> Error
     }
 }
 
-fn text(error: DriverError) -> (String, String) {
+pub(super) fn text(error: DriverError) -> (String, String) {
     let read = |text: Result<&std::ffi::CStr, DriverError>| {
         text.map_or_else(
             |_| format!("{}", error.0 as u32),

@@ -7,6 +7,7 @@ use cudarc::driver::{CudaContext, result, sys};
 
 use super::convert::Conversions;
 use super::copy::PinnedPool;
+use super::declared::DeclaredKernels;
 use super::event::EventPool;
 use super::graph::GraphPool;
 use super::pool::BlockPool;
@@ -26,6 +27,9 @@ pub(crate) struct Gpu {
     pub(super) pinned: PinnedPool,
     pub(super) conversions: Conversions,
     pub(super) graphs: GraphPool,
+    pub(super) declared: DeclaredKernels,
+    /// As 90 for compute capability 9.0.
+    architecture: u32,
 }
 
 // SAFETY: a stream of CUDA's may be used from any thread, and the driver locks it; the rest is `Send`
@@ -47,6 +51,7 @@ impl Gpu {
         let failed = |error| driver::failed("opening", ordinal, error);
         let context = CudaContext::new(ordinal as usize).map_err(failed)?;
         let copies = result::stream::create(result::stream::StreamKind::NonBlocking);
+        let architecture = architecture(&context).map_err(failed)?;
         let gpu: &Self = Box::leak(Box::new(Self {
             ordinal,
             context,
@@ -57,6 +62,8 @@ impl Gpu {
             pinned: PinnedPool::default(),
             conversions: Conversions::default(),
             graphs: GraphPool::default(),
+            declared: DeclaredKernels::default(),
+            architecture,
         }));
         open.insert(ordinal, gpu);
         Ok(gpu)
@@ -72,6 +79,11 @@ impl Gpu {
         let number = |attribute| self.context.attribute(attribute).ok();
         let (domain, bus, device) = (number(DOMAIN)?, number(BUS)?, number(DEVICE)?);
         Some(format!("PCI {domain:04x}:{bus:02x}:{device:02x}"))
+    }
+
+    /// Its architecture, as 90 for compute capability 9.0.
+    pub(super) fn architecture(&self) -> u32 {
+        self.architecture
     }
 
     /// Its primary context.
@@ -128,4 +140,14 @@ impl Gpu {
         self.bind()?;
         self.blocks.trim(self)
     }
+}
+
+fn architecture(context: &CudaContext) -> Result<u32, result::DriverError> {
+    use sys::CUdevice_attribute::{
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+    };
+
+    let (major, minor) = (context.attribute(MAJOR)?, context.attribute(MINOR)?);
+    Ok(major.unsigned_abs() * 10 + minor.unsigned_abs())
 }

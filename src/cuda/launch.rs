@@ -5,9 +5,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::declared::{self, Loaded};
 use super::{Block, CudaBackend, CudaStream};
 use crate::backend::{Launches, Seen};
 use crate::error::Site;
+use crate::kernel::{Grid, HeldArguments, Kernel};
 use crate::{Element, Result};
 
 /// Device memory that a launched closure reads: an address for kernels, never for the host.
@@ -106,6 +108,23 @@ unsafe impl Launches for CudaBackend {
         stream.gpu().bind()?;
         work(RawStream { handle: stream.handle(), stream });
         Ok(())
+    }
+
+    type Loaded = Loaded;
+
+    fn load(stream: &Arc<CudaStream>, kernel: &'static Kernel, site: Site) -> Result<Loaded> {
+        declared::load(stream, kernel, site)
+    }
+
+    unsafe fn run(
+        stream: &Arc<CudaStream>,
+        site: Site,
+        kernel: (&'static Kernel, Loaded),
+        grid: Grid,
+        arguments: impl HeldArguments<Self>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { declared::run(stream, site, kernel, grid, &arguments) }
     }
 
     unsafe fn view<'v, T: Element>(block: &Block, offset: usize, len: usize) -> DeviceView<'v, T> {

@@ -11,6 +11,7 @@ mod aside;
 mod block;
 mod convert;
 mod copy;
+mod declared;
 mod driver;
 mod event;
 mod gpu;

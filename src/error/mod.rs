@@ -26,6 +26,7 @@ mod device;
 mod device_comm;
 mod fatal;
 mod graph;
+mod kernel;
 mod launch;
 mod nccl;
 mod numbered;
@@ -54,6 +55,7 @@ pub use device::{
 pub use device_comm::{DevCommsDiffer, NotRequired};
 pub use fatal::{Aborted, Deadline, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
 pub use graph::{CaptureFault, CapturesDiffer, NotCapturable, WaitInCapture};
+pub use kernel::{BadKernel, KernelFault};
 pub use launch::{BadLaunch, LaunchFault, Launched};
 pub use nccl::{NcclResult, NcclVersion};
 pub use other::Other;
@@ -221,6 +223,8 @@ errors! {
     NoSuchDevice(_) => Failure,
     /// No NCCL.
     NoNccl(_) => Failure,
+    /// A kernel that does not compile, or does not fit the GPU.
+    BadKernel(_) => Refusal,
     /// A key that is none.
     BadKey(_) => Refusal,
     /// Something that the loaded NCCL, or the machine, does not offer.

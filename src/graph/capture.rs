@@ -50,7 +50,7 @@ impl Drop for Capturing {
 /// keeps their memory.
 pub struct Capture<'c, W: World> {
     on: On<'c, W>,
-    pub(super) stream: &'c Stream<W::Device>,
+    pub(crate) stream: &'c Stream<W::Device>,
 }
 
 impl<'c, W: World> Deref for Capture<'c, W> {

@@ -125,11 +125,11 @@ impl<W: World> Capture<'_, W> {
     }
 
     /// What is wrong with a call is wrong with the capture, whatever the closure makes of it.
-    fn checked<R>(&self, checked: Result<R>) -> Result<R> {
+    pub(crate) fn checked<R>(&self, checked: Result<R>) -> Result<R> {
         checked.map_err(|error| self.core.refuse(&[], error))
     }
 
-    fn record(
+    pub(crate) fn record(
         &self,
         operation: &'static str,
         uses: Vec<(Memory<W>, bool)>,

@@ -8,6 +8,7 @@
 mod block;
 mod engine;
 mod hazards;
+mod kernels;
 mod moves;
 mod ranges;
 
@@ -25,6 +26,7 @@ use crate::backend::{
     Timing, Watcher, WindowId, Windows,
 };
 use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
+use crate::kernel::{Grid, HeldArguments, Kernel};
 use crate::memory::Allocation;
 use crate::{DType, Element, Properties, Rank, Requirements, Result, Team, element};
 
@@ -308,6 +310,25 @@ unsafe impl Launches for HostBackend {
         work: impl for<'v> FnOnce(()) + Send + 'static,
     ) -> Result<()> {
         ENGINE.enqueue_launch(stream, site, Box::new(move || work(())));
+        Ok(())
+    }
+
+    type Loaded = ();
+
+    fn load(_: &Arc<StreamToken>, _: &'static Kernel, _: Site) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn run(
+        stream: &Arc<StreamToken>,
+        site: Site,
+        (kernel, ()): (&'static Kernel, ()),
+        _: Grid,
+        arguments: impl HeldArguments<Self>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let work = move || unsafe { kernels::run(kernel, &arguments, site) };
+        ENGINE.enqueue_launch(stream, site, Box::new(work));
         Ok(())
     }
 

@@ -22,12 +22,12 @@ pub(crate) fn launching() -> bool {
 
 /// Marks the thread for as long as it lives, panics included. Closures that run at the call may launch
 /// others.
-struct Launching {
+pub(crate) struct Launching {
     outer: bool,
 }
 
 impl Launching {
-    fn enter() -> Self {
+    pub(crate) fn enter() -> Self {
         Self { outer: LAUNCHING.replace(true) }
     }
 }
@@ -149,9 +149,9 @@ pub struct StreamAccess<'s, D: Device> {
 /// Part of an allocation, held by a queue.
 #[doc(hidden)]
 pub struct Held<B: Backend> {
-    allocation: Arc<Allocation<B>>,
-    offset: usize,
-    len: usize,
+    pub(crate) allocation: Arc<Allocation<B>>,
+    pub(crate) offset: usize,
+    pub(crate) len: usize,
 }
 
 impl<B: Backend> Held<B> {
@@ -161,8 +161,12 @@ impl<B: Backend> Held<B> {
     }
 }
 
-impl<D: Device> StreamAccess<'_, D> {
-    fn take<A: Readable<D>>(&self, operand: &A) -> Result<Held<D::Backend>> {
+impl<'s, D: Device> StreamAccess<'s, D> {
+    pub(crate) fn new(core: &'s StreamCore<D::Backend>, site: Site) -> Self {
+        Self { core, site }
+    }
+
+    pub(crate) fn take<A: Readable<D>>(&self, operand: &A) -> Result<Held<D::Backend>> {
         let span = operand.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
         let allocation = span.allocation();
         if allocation.ordinal() != self.core.ordinal() {
@@ -409,7 +413,7 @@ pub(crate) fn hold<D: Device, A: OperandsOn<D>>(
     operands: &A,
     site: Site,
 ) -> Result<A::Held> {
-    operands.hold(&StreamAccess { core: &stream.core, site })
+    operands.hold(&StreamAccess::new(&stream.core, site))
 }
 
 /// Hands memory to a closure, in stream order.

@@ -14,7 +14,7 @@ pub use timed::TimedMark;
 
 pub(crate) use convert::convert_on;
 pub(crate) use core::{Awaited, StreamCore, StreamShared, User};
-pub(crate) use launch::{StreamAccess, hold, launching, run};
+pub(crate) use launch::{Held, Launching, StreamAccess, hold, launching, run};
 
 use std::fmt;
 

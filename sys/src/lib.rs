@@ -74,6 +74,8 @@ pub use loader::{ENVIRONMENT, Origin};
 pub use memory::*;
 pub use p2p::*;
 pub use params::*;
+#[doc(hidden)]
+pub use pip::site_packages;
 pub use properties::*;
 pub use reduction::*;
 pub use requirements::*;

@@ -9,15 +9,18 @@ use std::path::{Path, PathBuf};
 /// The folders in which a wheel's library lies or would lie, the active environment's first.
 pub(crate) fn folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    for prefix in prefixes() {
-        for packages in packages(&prefix) {
-            let folder = packages.join("nvidia/nccl/lib");
-            if !folders.contains(&folder) {
-                folders.push(folder);
-            }
+    for packages in site_packages() {
+        let folder = packages.join("nvidia/nccl/lib");
+        if !folders.contains(&folder) {
+            folders.push(folder);
         }
     }
     folders
+}
+
+/// The folders in which pip puts packages, the active environment's first.
+pub fn site_packages() -> Vec<PathBuf> {
+    prefixes().iter().flat_map(|prefix| packages(prefix)).collect()
 }
 
 /// Where Pythons are installed, the likeliest first.

@@ -34,6 +34,8 @@ mod graphs;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod groups;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod kernels;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod memory;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod opening;

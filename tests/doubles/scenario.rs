@@ -147,7 +147,9 @@ fn apart(name: &str, machine: &Machine, label: &str, words: &[&str]) -> Result<(
     match machine.driver {
         Driver::Double => {
             let (folder, file) = driver();
-            command.env("LD_LIBRARY_PATH", folder).env(CUDA, file);
+            command.env("LD_LIBRARY_PATH", folder).env(CUDA, file).env("TYPED_NCCL_NVRTC", file);
+            // Each scenario compiles what it asks for.
+            command.env("TYPED_NCCL_CACHE", "");
         }
         Driver::Own => {}
         Driver::Broken => {

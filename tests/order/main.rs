@@ -8,6 +8,7 @@ mod buffers;
 mod copies;
 mod gate;
 mod handed_over;
+mod kernels;
 mod marks;
 #[path = "../collectives/own_process.rs"]
 mod own_process;

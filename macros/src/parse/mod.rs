@@ -4,7 +4,7 @@ mod attr;
 mod block;
 mod broken;
 mod collective;
-mod cursor;
+pub(crate) mod cursor;
 mod declare;
 mod expr;
 mod header;

@@ -94,7 +94,7 @@ impl<T> Place<T> {
 }
 
 impl Place<*mut c_void> {
-    /// The numbers at so many places, of 4 or 8 bytes.
+    /// The numbers at so many places, of 1 to 8 bytes.
     ///
     /// # Safety
     ///
@@ -110,6 +110,10 @@ impl Place<*mut c_void> {
             let place = unsafe { place.read() };
             match size {
                 // SAFETY: the number there has so many bytes, by the caller's promise.
+                1 => Ok(unsafe { place.cast::<u8>().read() }.into()),
+                // SAFETY: as above.
+                2 => Ok(unsafe { place.cast::<u16>().read_unaligned() }.into()),
+                // SAFETY: as above.
                 4 => Ok(unsafe { place.cast::<u32>().read_unaligned() }.into()),
                 // SAFETY: as above.
                 8 => Ok(unsafe { place.cast::<u64>().read_unaligned() }),

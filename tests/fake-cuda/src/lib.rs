@@ -38,6 +38,8 @@
 //!
 //! Kernels are PTX of a few instructions, which are done one by one in their stream's turn: see `ptx`.
 //!
+//! It is a double of NVRTC too, which compiles no C++: see `exports::nvrtc`.
+//!
 //! Deliberately not here: other kernels, and speed. Memory that this library did not allocate, such as
 //! NCCL's, is taken for what its owner says it is.
 

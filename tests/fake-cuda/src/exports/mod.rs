@@ -8,10 +8,11 @@ mod graph;
 mod kernel;
 mod mapping;
 mod memory;
+mod nvrtc;
 mod stream;
 mod text;
 
-const FILES: [&[&str]; 9] = [
+const FILES: [&[&str]; 10] = [
     context::NAMES,
     device::NAMES,
     event::NAMES,
@@ -19,6 +20,7 @@ const FILES: [&[&str]; 9] = [
     kernel::NAMES,
     mapping::NAMES,
     memory::NAMES,
+    nvrtc::NAMES,
     stream::NAMES,
     text::NAMES,
 ];

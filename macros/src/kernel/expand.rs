@@ -1,0 +1,264 @@
+//! The function of a kernel, and the kernel as data.
+
+use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote};
+
+use super::{Argument, Kernel, Source, SourceKind, Type, words};
+
+pub(super) fn expand(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
+    let Kernel { attributes, visibility, name, types, .. } = kernel;
+    let function = function(krate, kernel);
+    let (generics, names) = generics(krate, kernel);
+    let declared = declared(krate, kernel);
+    let marker = match types.is_empty() {
+        true => quote!(struct #name {}),
+        false => quote! {
+            struct #name<#generics> {
+                types: ::core::marker::PhantomData<fn() -> (#(#names,)*)>,
+            }
+        },
+    };
+    let runs = runs(krate, kernel);
+    quote! {
+        #attributes
+        #function
+
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code, missing_debug_implementations)]
+        #visibility #marker
+
+        const _: () = {
+            #declared
+            #runs
+        };
+    }
+}
+
+/// `T: ::typed_nccl::Float,` and `T`.
+fn generics(krate: &TokenStream, kernel: &Kernel) -> (TokenStream, Vec<Ident>) {
+    let params = kernel.types.iter().map(|param| {
+        let (name, bound) = (&param.name, &param.bound);
+        quote!(#name: #krate::#bound,)
+    });
+    (params.collect(), kernel.types.iter().map(|param| param.name.clone()).collect())
+}
+
+/// The kernel with its types: `axpy<T>`.
+fn itself(kernel: &Kernel) -> TokenStream {
+    let (name, names) = (&kernel.name, kernel.types.iter().map(|param| &param.name));
+    match kernel.types.is_empty() {
+        true => quote!(#name),
+        false => quote!(#name<#(#names),*>),
+    }
+}
+
+/// An element type as the program's paths have it.
+fn element(krate: &TokenStream, ty: &TokenStream) -> TokenStream {
+    let mut tokens = ty.clone().into_iter();
+    match (tokens.next(), tokens.next()) {
+        (Some(TokenTree::Ident(word)), None) => {
+            words::element(krate, &word).unwrap_or_else(|| ty.clone())
+        }
+        _ => ty.clone(),
+    }
+}
+
+fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
+    let Kernel { visibility, name, arguments, .. } = kernel;
+    let (generics, _) = generics(krate, kernel);
+    let is_memory = |argument: &Argument| !matches!(argument.ty, Type::Scalar(_));
+    let lifetime = arguments.iter().any(is_memory).then(|| quote!('a,));
+    let memory = arguments.iter().enumerate().filter(|(_, argument)| is_memory(argument));
+    let memories = memory.map(|(nth, _)| format_ident!("M{nth}")).collect::<Vec<_>>();
+    let (mut params, mut held, mut made, mut bounds) = (vec![], vec![], vec![], vec![]);
+    for (nth, Argument { name, ty }) in arguments.iter().enumerate() {
+        let memory = format_ident!("M{nth}");
+        match ty {
+            Type::Scalar(ty) => {
+                let ty = element(krate, ty);
+                params.push(quote!(#name: #ty));
+                held.push(quote!(#krate::kernel::Value<#ty>));
+                made.push(quote!(#krate::kernel::value(#name)));
+            }
+            Type::Read(ty) => {
+                let ty = element(krate, ty);
+                params.push(quote!(#name: &'a #memory));
+                held.push(quote!(#krate::kernel::Read<'a, #ty, #memory>));
+                made.push(quote!(#krate::kernel::read(#name)));
+                bounds.push(holds(krate, kernel, &memory, &ty));
+            }
+            Type::Write(ty) => {
+                let ty = element(krate, ty);
+                params.push(quote!(#name: &'a mut #memory));
+                held.push(quote!(#krate::kernel::Write<'a, #ty, #memory>));
+                made.push(quote!(#krate::kernel::write(#name)));
+                bounds.push(holds(krate, kernel, &memory, &ty));
+            }
+        }
+    }
+    let itself = itself(kernel);
+    quote! {
+        #[allow(clippy::too_many_arguments)]
+        #visibility fn #name<#lifetime #generics #(#memories),*>(
+            #(#params),*
+        ) -> #krate::kernel::Launch<#itself, (#(#held,)*)>
+        where
+            #(#bounds,)*
+        {
+            #krate::kernel::Launch::new((#(#made,)*))
+        }
+    }
+}
+
+/// That memory holds elements of a type; one of the two is known where the kernel is called.
+fn holds(krate: &TokenStream, kernel: &Kernel, memory: &Ident, ty: &TokenStream) -> TokenStream {
+    let name = ty.to_string();
+    match kernel.types.iter().any(|param| param.name == name) {
+        true => quote!(#memory: #krate::Elements<Elem: #krate::kernel::TakenAs<#ty>>),
+        false => quote!(#memory: #krate::Elements, #ty: #krate::kernel::Takes<#memory::Elem>),
+    }
+}
+
+/// The kernel as data.
+fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
+    let Kernel { name, types, arguments, launch, .. } = kernel;
+    let (generics, names) = generics(krate, kernel);
+    let text = name.to_string();
+    let parameters = arguments.iter().map(|Argument { name, ty }| {
+        let name = name.to_string();
+        match ty {
+            Type::Scalar(ty) => {
+                let ty = element(krate, ty);
+                quote!(#krate::kernel::Parameter::scalar::<#ty>(#name))
+            }
+            Type::Read(ty) => {
+                let ty = element(krate, ty);
+                quote!(#krate::kernel::Parameter::read::<#ty>(#name))
+            }
+            Type::Write(ty) => {
+                let ty = element(krate, ty);
+                quote!(#krate::kernel::Parameter::write::<#ty>(#name))
+            }
+        }
+    });
+    let type_names = types.iter().map(|param| param.name.to_string());
+    let cuda = option(kernel.cuda.as_ref().map(|source| self::source(krate, source)));
+    let host = option(kernel.host.as_ref().map(|body| {
+        let body = body.stream();
+        shim(krate, kernel, &quote!(Views), &quote!(), &body)
+    }));
+    let blocks = option(
+        launch
+            .blocks
+            .as_ref()
+            .map(|body| shim(krate, kernel, &quote!(Extents), &quote!(-> usize), body)),
+    );
+    let threads = launch.threads.clone().unwrap_or_else(|| quote!(256));
+    let needs = launch.needs.unwrap_or(0);
+    let itself = itself(kernel);
+    quote! {
+        impl<#generics> #krate::kernel::Declared for #itself {
+            const KERNEL: &'static #krate::kernel::Kernel = &#krate::kernel::Kernel {
+                name: #text,
+                parameters: &[#(#parameters),*],
+                types: &[#((#type_names, <#names as #krate::Element>::DTYPE)),*],
+                cuda: #cuda,
+                host: #host,
+                threads: #threads,
+                blocks: #blocks,
+                needs: #needs,
+            };
+        }
+    }
+}
+
+fn option(value: Option<TokenStream>) -> TokenStream {
+    match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+fn source(krate: &TokenStream, source: &Source) -> TokenStream {
+    let Source { kind, text, line } = source;
+    let (kind, is_file) = match kind {
+        SourceKind::Body => (quote!(Body), false),
+        SourceKind::File => (quote!(Unit), true),
+        SourceKind::Ptx => (quote!(Ptx), false),
+        SourceKind::PtxFile => (quote!(Ptx), true),
+    };
+    let (text, file, line) = match is_file {
+        true => (quote!(::core::include_str!(#text)), quote!(#text), Literal::u32_suffixed(1)),
+        false => {
+            let line = u32::try_from(*line).unwrap_or(1).max(1);
+            (text.clone(), quote!(::core::file!()), Literal::u32_suffixed(line))
+        }
+    };
+    quote! {
+        #krate::kernel::Source {
+            text: #text,
+            kind: #krate::kernel::SourceKind::#kind,
+            file: #file,
+            line: #line,
+        }
+    }
+}
+
+/// A function that takes the arguments one by one, and does what the body says.
+fn shim(
+    krate: &TokenStream,
+    kernel: &Kernel,
+    takes: &TokenStream,
+    gives: &TokenStream,
+    body: &TokenStream,
+) -> TokenStream {
+    let (generics, names) = generics(krate, kernel);
+    let from = Ident::new("arguments", Span::mixed_site());
+    let lines = kernel.arguments.iter().map(|Argument { name, ty }| {
+        let value = match ty {
+            Type::Scalar(ty) => {
+                let ty = element(krate, ty);
+                quote!(#from.scalar::<#ty>())
+            }
+            Type::Read(_) | Type::Write(_) if takes.to_string() == "Extents" => {
+                quote!(#from.memory())
+            }
+            Type::Read(ty) => {
+                let ty = element(krate, ty);
+                quote!(#from.read::<#ty>())
+            }
+            Type::Write(ty) => {
+                let ty = element(krate, ty);
+                quote!(#from.write::<#ty>())
+            }
+        };
+        quote! {
+            #[allow(unused_variables)]
+            let #name = #value;
+        }
+    });
+    quote! {{
+        #[allow(unused_mut, unused_variables)]
+        fn __body<#generics>(mut #from: #krate::kernel::#takes<'_>) #gives {
+            #(#lines)*
+            #body
+        }
+        __body::<#(#names),*>
+    }}
+}
+
+/// Which devices it runs on.
+fn runs(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
+    let (generics, _) = generics(krate, kernel);
+    let itself = itself(kernel);
+    let device = Ident::new("OnDevice", Span::mixed_site());
+    let on = match (&kernel.cuda, &kernel.host) {
+        (Some(_), None) => quote!(#krate::kernel::Gpu<#device>),
+        (None, Some(_)) => quote!(#krate::Host<#device>),
+        // After a mistake, too: it is told already.
+        _ => quote!(#device),
+    };
+    quote! {
+        impl<#generics #device> #krate::kernel::RunsOn<#on> for #itself where #on: #krate::Device {}
+    }
+}

@@ -1,0 +1,393 @@
+//! From tokens to a kernel. A mistake in one part does not hide those in others.
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::quote;
+
+use super::{Argument, Kernel, Launch, Source, SourceKind, Type, TypeParam, words};
+use crate::fault::{Fault, Parsed};
+use crate::nearest::nearest;
+use crate::parse::cursor::{self, Cursor};
+
+const EXAMPLE: &str = "as in `pub fn axpy(a: f32, x: &[f32], y: &mut [f32]);`";
+
+pub(super) fn kernel(tokens: TokenStream, faults: &mut Vec<Fault>) -> Option<Kernel> {
+    let here = Span::call_site();
+    let mut cursor = Cursor::new(tokens, here, here);
+    let mut kernel = match head(&mut cursor, faults) {
+        Ok(kernel) => kernel,
+        Err(fault) => {
+            faults.push(fault);
+            return None;
+        }
+    };
+    while !cursor.is_empty() {
+        if let Err(fault) = body(&mut cursor, &mut kernel) {
+            faults.push(fault);
+            break;
+        }
+    }
+    if faults.is_empty() && kernel.cuda.is_none() && kernel.host.is_none() {
+        let title = format!("the kernel `{}` has no body", kernel.name);
+        let help = "write `unsafe cuda r#\"..\"#;` for GPUs, `host { .. }` for the host, or both, which runs everywhere";
+        faults.push(Fault::new(kernel.name.span(), title).help(help));
+    }
+    Some(kernel)
+}
+
+/// `#[launch(threads = 256)] pub fn axpy<T: Float>(a: T, x: &[T], y: &mut [T]);`
+fn head(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Kernel> {
+    let (attributes, launch) = attributes(cursor, faults);
+    let mut visibility = TokenStream::new();
+    if cursor.is_word(0, "pub") {
+        visibility.extend(cursor.next());
+        if cursor.is_group(0, Delimiter::Parenthesis) {
+            visibility.extend(cursor.next());
+        }
+    }
+    cursor.word("fn", &format!("and the kernel's name, {EXAMPLE}"))?;
+    let name = cursor.name(&format!("the kernel's name, {EXAMPLE}"))?;
+    let types = types(cursor, faults)?;
+    let what = format!("`(` and the kernel's arguments, {EXAMPLE}");
+    let mut inside = cursor.group(Delimiter::Parenthesis, &what)?;
+    let arguments = arguments(&mut inside, &types, faults);
+    if cursor.is_punct(0, "->") {
+        let fault = Fault::new(cursor.span(), "a kernel returns nothing");
+        faults.push(fault.help("let it write what it finds: take a `&mut [T]`"));
+        cursor.skip_to(|cursor| cursor.is_punct(0, ";") || cursor.is_group(0, Delimiter::Brace));
+    }
+    if cursor.is_group(0, Delimiter::Brace) {
+        let fault = cursor.expected("`;` after the kernel's arguments");
+        faults.push(fault.help("its bodies follow: `unsafe cuda r#\"..\"#;` and `host { .. }`"));
+        cursor.next();
+    } else {
+        cursor.punct(";", "after the kernel's arguments")?;
+    }
+    let (cuda, host) = (None, None);
+    Ok(Kernel { attributes, launch, visibility, name, types, arguments, cuda, host })
+}
+
+fn attributes(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> (TokenStream, Launch) {
+    let (mut others, mut launch) = (TokenStream::new(), Launch::default());
+    while cursor.is_punct(0, "#") && cursor.is_group(1, Delimiter::Bracket) {
+        let sign = cursor.next();
+        let Some(TokenTree::Group(group)) = cursor.next() else { break };
+        let mut inside = Cursor::of(&group);
+        if !inside.is_word(0, "launch") {
+            others.extend(sign);
+            others.extend([TokenTree::Group(group)]);
+            continue;
+        }
+        inside.next();
+        let what = "`(..)`, as in `#[launch(threads = 256)]`";
+        let parsed = inside
+            .group(Delimiter::Parenthesis, what)
+            .and_then(|mut settings| self::launch(&mut settings, &mut launch));
+        faults.extend(parsed.err());
+    }
+    (others, launch)
+}
+
+fn launch(cursor: &mut Cursor, launch: &mut Launch) -> Parsed<()> {
+    const KEYS: [&str; 3] = ["threads", "blocks", "needs"];
+    while !cursor.is_empty() {
+        let key = cursor.name("`threads`, `blocks` or `needs`")?;
+        let name = key.to_string();
+        if !KEYS.contains(&name.as_str()) {
+            let near =
+                nearest(&name, KEYS.into_iter()).map(|near| format!("did you mean `{near}`?"));
+            let help =
+                near.unwrap_or_else(|| "there are `threads`, `blocks` and `needs`".to_owned());
+            let title = format!("a kernel's launch has no `{name}`");
+            return Err(Fault::new(key.span(), title).help(help));
+        }
+        cursor.punct("=", &format!("and a value, after `{name}`"))?;
+        let from = cursor.clone();
+        cursor.skip_to(|cursor| cursor.is_punct(0, ","));
+        let value: TokenStream = cursor.after(&from).iter().cloned().collect();
+        let area = from.span();
+        if value.is_empty() {
+            return Err(cursor.expected(&format!("a value of `{name}`")));
+        }
+        match name.as_str() {
+            "threads" => launch.threads = Some(threads(value, area)?),
+            "blocks" => launch.blocks = Some(value),
+            _ => launch.needs = Some(needs(&value, area)?),
+        }
+        cursor.take_punct(",");
+    }
+    Ok(())
+}
+
+/// A number that is known here is checked here; of others the compiler says what is wrong.
+fn threads(value: TokenStream, span: Span) -> Parsed<TokenStream> {
+    let mut tokens = value.clone().into_iter();
+    if let (Some(TokenTree::Literal(literal)), None) = (tokens.next(), tokens.next()) {
+        let number = cursor::int(&literal).ok().filter(|number| (1..=1024).contains(number));
+        if number.is_none() {
+            return Err(Fault::new(span, "a block has 1 to 1024 threads")
+                .help("256 suits most; a multiple of 32 leaves no lane of a warp idle"));
+        }
+    }
+    Ok(value)
+}
+
+/// `sm_90`
+fn needs(value: &TokenStream, span: Span) -> Parsed<u32> {
+    let text = value.to_string();
+    let number = text.strip_prefix("sm_").and_then(|number| number.parse().ok());
+    number.ok_or_else(|| {
+        Fault::new(span, format!("expected an architecture, found `{text}`"))
+            .help("write `needs = sm_90` for GPUs of compute capability 9.0 and newer")
+    })
+}
+
+/// `<T: Float>`
+fn types(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Vec<TypeParam>> {
+    let mut types = Vec::new();
+    if !cursor.take_punct("<") {
+        return Ok(types);
+    }
+    while !cursor.is_punct(0, ">") {
+        let name = cursor.name("a type parameter, as in `T: Float`")?;
+        let bound = bound(cursor, &name).unwrap_or_else(|fault| {
+            faults.push(fault);
+            cursor.skip_to(|cursor| cursor.is_punct(0, ",") || cursor.is_punct(0, ">"));
+            Ident::new("Element", name.span())
+        });
+        if words::is_taken(&name.to_string()) {
+            faults.push(taken(&name));
+        }
+        types.push(TypeParam { name, bound });
+        if !cursor.take_punct(",") {
+            break;
+        }
+    }
+    cursor.punct(">", "after the type parameters")?;
+    Ok(types)
+}
+
+fn bound(cursor: &mut Cursor, name: &Ident) -> Parsed<Ident> {
+    if !cursor.take_punct(":") {
+        let title = format!("the type parameter `{name}` says nothing of its elements");
+        let help = format!("write `{name}: Element`, `{name}: Numeric` or `{name}: Float`");
+        return Err(Fault::new(name.span(), title).help(help));
+    }
+    let bound = cursor.name("`Element`, `Numeric` or `Float`")?;
+    if words::BOUNDS.iter().any(|known| bound == known) {
+        return Ok(bound);
+    }
+    let title = format!("`{bound}` is not a bound for a kernel's elements");
+    Err(Fault::new(bound.span(), title).help("write `Element`, `Numeric` or `Float`"))
+}
+
+fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) -> Vec<Argument> {
+    let mut arguments: Vec<Argument> = Vec::new();
+    while !inside.is_empty() {
+        match argument(inside, types) {
+            Ok(argument) => {
+                faults.extend(clash(&arguments, &argument.name));
+                arguments.push(argument);
+            }
+            Err(fault) => {
+                faults.push(fault);
+                inside.skip_to(|inside| inside.is_punct(0, ","));
+            }
+        }
+        if !inside.is_empty() && !inside.take_punct(",") {
+            faults.push(inside.expected("`,` between arguments"));
+            inside.skip_to(|inside| inside.is_punct(0, ","));
+            inside.take_punct(",");
+        }
+    }
+    if let Some(late) = arguments.get(12) {
+        let fault = Fault::new(late.name.span(), "a kernel has at most 12 arguments");
+        faults.push(fault.help("put small numbers that go together into one slice"));
+        arguments.truncate(12);
+    }
+    arguments
+}
+
+/// What is wrong with a name in C++.
+fn clash(before: &[Argument], name: &Ident) -> Option<Fault> {
+    let text = name.to_string();
+    if words::is_taken(&text) {
+        return Some(taken(name));
+    }
+    for other in before {
+        let (earlier, length) = (other.name.to_string(), |of: &str| format!("{of}_len"));
+        if earlier == text {
+            return Some(Fault::new(name.span(), format!("a second argument is called `{text}`")));
+        }
+        if text == length(&earlier) || earlier == length(&text) {
+            let long = if text.len() > earlier.len() { &text } else { &earlier };
+            let title = format!("the body in CUDA has a length called `{long}` already");
+            return Some(Fault::new(name.span(), title).help("give the argument another name"));
+        }
+    }
+    None
+}
+
+fn taken(name: &Ident) -> Fault {
+    Fault::new(
+        name.span(),
+        format!("`{name}` is a word of C++ or CUDA, and the kernel is written in it"),
+    )
+    .help("give it another name")
+}
+
+/// `y: &mut [f32]`
+fn argument(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Argument> {
+    let name = inside.name(&format!("an argument, {EXAMPLE}"))?;
+    if name == "mut" || name == "self" {
+        let title = format!("an argument of a kernel begins with its name, not with `{name}`");
+        return Err(Fault::new(name.span(), title));
+    }
+    inside.punct(":", &format!("and the type of `{name}`"))?;
+    let ty = ty(inside, types)?;
+    Ok(Argument { name, ty })
+}
+
+fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
+    let first = inside.span();
+    if !inside.take_punct("&") {
+        if inside.is_group(0, Delimiter::Bracket) {
+            let fault = Fault::new(first, "a kernel takes memory by reference");
+            return Err(
+                fault.help("write `&[f32]` for what it reads, `&mut [f32]` for what it writes")
+            );
+        }
+        return element(inside, types, true).map(Type::Scalar);
+    }
+    let is_written = inside.take_word("mut");
+    if !inside.is_group(0, Delimiter::Bracket) {
+        let fault = inside.expected("`[` and an element type");
+        return Err(fault
+            .help("memory is `&[f32]` or `&mut [f32]`; a scalar is taken by value, as `a: f32`"));
+    }
+    let mut list = inside.group(Delimiter::Bracket, "`[` and an element type")?;
+    let of = element(&mut list, types, false)?;
+    if list.is_punct(0, ";") {
+        let fault = Fault::new(list.span(), "a kernel takes slices, of any length");
+        return Err(fault.help("write `&[f32]`; the body in CUDA is given the length"));
+    }
+    list.end("`]` after the element type")?;
+    Ok(if is_written { Type::Write(of) } else { Type::Read(of) })
+}
+
+/// The tokens of an element type: a word, or a path that ends with one.
+fn element(cursor: &mut Cursor, types: &[TypeParam], by_value: bool) -> Parsed<TokenStream> {
+    let mut name = cursor.name("an element type, as `f32`")?;
+    let mut path = quote!(#name);
+    while cursor.is_punct(0, "::") {
+        path.extend(cursor.next());
+        path.extend(cursor.next());
+        name = cursor.name("an element type, as `f16`")?;
+        path.extend(quote!(#name));
+    }
+    let is_path = path.clone().into_iter().count() > 1;
+    if types.iter().any(|known| name == known.name) || is_path {
+        return Ok(path);
+    }
+    // The macro's crate has no name yet: `expand` gives it one.
+    let known = words::element(&TokenStream::new(), &name).is_some();
+    if known || by_value && words::is_value(&name) {
+        return Ok(path);
+    }
+    if words::is_value(&name) {
+        let fault = Fault::new(name.span(), format!("device memory does not hold `{name}`"));
+        return Err(
+            fault.help("it holds NCCL's data types: `u64` is as wide as `usize`, `u8` as `bool`")
+        );
+    }
+    let near =
+        nearest(&name.to_string(), words::types()).map(|near| format!("did you mean `{near}`?"));
+    let help = near.unwrap_or_else(|| {
+        "memory is `&[f32]` or `&mut [f32]`, a scalar `f32`; the types are i8, u8, i32, u32, i64, u64, f16, bf16, f32, f64, F8E4M3 and F8E5M2, by value also usize and bool".to_owned()
+    });
+    Err(Fault::new(name.span(), format!("a kernel does not take `{name}`")).help(help))
+}
+
+/// One of the bodies.
+fn body(cursor: &mut Cursor, kernel: &mut Kernel) -> Parsed<()> {
+    const WHAT: &str = "`unsafe cuda`, `unsafe ptx` or `host` and a body";
+    let start = cursor.span();
+    if cursor.take_word("host") {
+        let Some(TokenTree::Group(group)) = cursor.peek(0).cloned() else {
+            return Err(cursor.expected("`{` and the body in Rust"));
+        };
+        cursor.group(Delimiter::Brace, "`{` and the body in Rust")?;
+        return match kernel.host.replace(group) {
+            Some(_) => Err(Fault::new(start, "a second body for the host")),
+            None => Ok(()),
+        };
+    }
+    if cursor.is_word(0, "cuda") || cursor.is_word(0, "ptx") {
+        let title = "a body in CUDA is `unsafe`: nobody checks that it stays within its slices";
+        let word = cursor.peek(0).map(ToString::to_string).unwrap_or_default();
+        return Err(Fault::new(start, title).help(format!("if it does, write `unsafe {word}`")));
+    }
+    if !cursor.take_word("unsafe") {
+        return Err(cursor.expected(WHAT));
+    }
+    let is_ptx = match cursor.name("`cuda` or `ptx`")? {
+        word if word == "cuda" => false,
+        word if word == "ptx" => true,
+        word if word == "host" => {
+            return Err(Fault::new(
+                word.span(),
+                "the body for the host is plain Rust, and not `unsafe`",
+            )
+            .help("write `host { .. }`"));
+        }
+        word => {
+            return Err(Fault::new(
+                word.span(),
+                format!("expected `cuda` or `ptx`, found `{word}`"),
+            ));
+        }
+    };
+    let is_file = cursor.take_word("file");
+    let line = cursor.span().start().line;
+    let from = cursor.clone();
+    match is_file {
+        true => cursor.skip_to(|cursor| cursor.is_punct(0, ";")),
+        false => string(cursor, is_ptx)?,
+    }
+    let text: TokenStream = cursor.after(&from).iter().cloned().collect();
+    if text.is_empty() {
+        return Err(cursor.expected("the name of a file, as in `file \"kernels/axpy.cu\"`"));
+    }
+    cursor.punct(";", "after the body")?;
+    let kind = match (is_ptx, is_file) {
+        (false, false) => SourceKind::Body,
+        (false, true) => SourceKind::File,
+        (true, false) => SourceKind::Ptx,
+        (true, true) => SourceKind::PtxFile,
+    };
+    match kernel.cuda.replace(Source { kind, text, line }) {
+        Some(_) => Err(Fault::new(start, "a second body for GPUs")),
+        None => Ok(()),
+    }
+}
+
+/// A string that stands next.
+fn string(cursor: &mut Cursor, is_ptx: bool) -> Parsed<()> {
+    let language = if is_ptx { "PTX" } else { "CUDA C++" };
+    let is_string = matches!(cursor.peek(0), Some(TokenTree::Literal(literal))
+        if literal.to_string().starts_with(['"', 'r']));
+    if !is_string {
+        let help = match cursor.peek(0) {
+            Some(TokenTree::Group(group)) if is_brace(group) => {
+                "C++ is no Rust: write the body as a string, `r#\"..\"#`"
+            }
+            _ => "write `r#\"..\"#`, or `file \"name\"` for one in a file of its own",
+        };
+        return Err(cursor.expected(&format!("the body in {language}, as a string")).help(help));
+    }
+    cursor.next();
+    Ok(())
+}
+
+fn is_brace(group: &Group) -> bool {
+    group.delimiter() == Delimiter::Brace
+}

@@ -1,0 +1,105 @@
+//! Words that a kernel may use, and words that it may not.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::quote;
+
+/// The bounds of a type parameter.
+pub(super) const BOUNDS: [&str; 3] = ["Element", "Numeric", "Float"];
+
+/// Element types that every program has.
+const PLAIN: [&str; 8] = ["f32", "f64", "i8", "u8", "i32", "u32", "i64", "u64"];
+
+/// Element types of the crate.
+const OURS: [&str; 4] = ["f16", "bf16", "F8E4M3", "F8E5M2"];
+
+/// Values that are no elements.
+const VALUES: [&str; 2] = ["usize", "bool"];
+
+/// Every type that an argument can be or hold.
+pub(super) fn types() -> impl Iterator<Item = &'static str> {
+    PLAIN.into_iter().chain(OURS).chain(VALUES)
+}
+
+/// The path of an element type.
+pub(super) fn element(krate: &TokenStream, name: &Ident) -> Option<TokenStream> {
+    if PLAIN.iter().any(|known| name == known) {
+        return Some(quote!(#name));
+    }
+    OURS.iter().any(|known| name == known).then(|| quote!(#krate::#name))
+}
+
+/// Whether it is taken by value only.
+pub(super) fn is_value(name: &Ident) -> bool {
+    VALUES.iter().any(|known| name == known)
+}
+
+/// Words of C++ that Rust takes for names.
+const TAKEN: [&str; 62] = [
+    "alignas",
+    "alignof",
+    "and",
+    "asm",
+    "auto",
+    "bool",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "compl",
+    "constexpr",
+    "decltype",
+    "default",
+    "delete",
+    "double",
+    "explicit",
+    "export",
+    "float",
+    "friend",
+    "goto",
+    "inline",
+    "int",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "nullptr",
+    "operator",
+    "or",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "short",
+    "signed",
+    "sizeof",
+    "switch",
+    "template",
+    "this",
+    "throw",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "void",
+    "volatile",
+    "wchar_t",
+    "xor",
+    "thread_local",
+    "static_assert",
+    "reinterpret_cast",
+    "threadIdx",
+    "blockIdx",
+    "blockDim",
+    "gridDim",
+    "warpSize",
+    "size_t",
+];
+
+/// Whether C++ or CUDA means something by it.
+pub(super) fn is_taken(name: &str) -> bool {
+    TAKEN.contains(&name)
+}

@@ -1,0 +1,86 @@
+//! Compiled kernels, kept in files from one process to the next.
+//!
+//! `TYPED_NCCL_CACHE` names the folder, else it is `typed-nccl` in the user's folder for caches; empty, it
+//! turns this off. A file is named by all that went into it and begins with a digest of its contents, so
+//! that one which was cut or changed is compiled anew. It is written under another name and renamed: a
+//! process sees a whole file or none. What fails here costs time, nothing else.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::process;
+
+use sha2::{Digest, Sha256};
+
+const ENVIRONMENT: &str = "TYPED_NCCL_CACHE";
+
+/// What the first bytes say, and the form of what follows.
+const MAGIC: &[u8; 8] = b"tnccl\0\x01\n";
+
+/// All that makes a difference to the code, as a name.
+pub(super) struct Key(String);
+
+impl Key {
+    pub(super) fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut digest = Sha256::new();
+        for part in parts {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        Self(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        Some(folder()?.join(&self.0))
+    }
+
+    /// What was kept under it.
+    pub(super) fn read(&self) -> Option<Vec<u8>> {
+        let file = fs::read(self.file()?).ok()?;
+        let rest = file.strip_prefix(MAGIC)?;
+        let (digest, code) = rest.split_at_checked(32)?;
+        let is_whole = Sha256::digest(code)[..] == *digest;
+        if !is_whole {
+            log::warn!(
+                "a compiled kernel in the cache is damaged, and is compiled again: {}",
+                self.0
+            );
+        }
+        is_whole.then(|| code.to_vec())
+    }
+
+    /// Keeps what was compiled.
+    pub(super) fn write(&self, code: &[u8]) {
+        let Some(path) = self.file() else { return };
+        let new =
+            path.with_extension(format!("{}.{:?}", process::id(), std::thread::current().id()));
+        let file = [MAGIC, &Sha256::digest(code)[..], code].concat();
+        let written = make_folder(&path)
+            .and_then(|()| fs::write(&new, file))
+            .and_then(|()| fs::rename(&new, &path));
+        if let Err(error) = written {
+            log::debug!("a compiled kernel is not kept in {}: {error}", path.display());
+            let _ = fs::remove_file(&new);
+        }
+    }
+}
+
+fn make_folder(path: &std::path::Path) -> io::Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    // Who may write there chooses what GPUs run.
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+fn folder() -> Option<PathBuf> {
+    if let Some(named) = env::var_os(ENVIRONMENT) {
+        return (!named.is_empty()).then(|| named.into());
+    }
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    Some(caches?.join("typed-nccl"))
+}

@@ -1,0 +1,250 @@
+//! Kernels that programs declare: compiled when they first run, loaded once for each GPU.
+
+mod cache;
+mod include;
+mod nvrtc;
+mod text;
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::ptr;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use cudarc::driver::sys;
+
+use super::{CudaBackend, CudaStream, Gpu, driver};
+use crate::Result;
+use crate::error::{BadKernel, Error, KernelFault, Site};
+use crate::kernel::{Extents, Grid, HeldArguments, Kernel, Shown, SourceKind, View};
+use cache::Key;
+use nvrtc::Nvrtc;
+
+/// The kernels that a GPU has loaded, by their declarations; never unloaded.
+#[derive(Default)]
+pub(super) struct DeclaredKernels(Mutex<HashMap<usize, Loaded>>);
+
+/// A kernel of a loaded module.
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded(sys::CUfunction);
+
+// SAFETY: a kernel's handle may be used from any thread.
+unsafe impl Send for Loaded {}
+// SAFETY: as above; it is only copied.
+unsafe impl Sync for Loaded {}
+
+/// The kernel on a stream's GPU: compiles and loads it the first time.
+pub(super) fn load(stream: &CudaStream, kernel: &'static Kernel, site: Site) -> Result<Loaded> {
+    let gpu = stream.gpu();
+    let mut loaded = gpu.declared.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = ptr::from_ref(kernel).addr();
+    if let Some(kernel) = loaded.get(&known) {
+        return Ok(*kernel);
+    }
+    let bad = |fault| Error::BadKernel(Box::new(BadKernel { kernel: kernel.name, fault, site }));
+    let new = code(gpu, kernel).and_then(|code| module(gpu, kernel, &code)).map_err(bad)?;
+    loaded.insert(known, new);
+    Ok(new)
+}
+
+/// What the driver loads: machine code or PTX, with a zero at its end.
+fn code(gpu: &Gpu, kernel: &Kernel) -> Result<Arc<Vec<u8>>, KernelFault> {
+    let found = gpu.architecture();
+    if kernel.needs > found {
+        let (needs, found) = (format!("sm_{}", kernel.needs), format!("sm_{found}"));
+        return Err(KernelFault::Architecture { needs, found });
+    }
+    match &kernel.cuda {
+        Some(source) if source.kind == SourceKind::Ptx => Ok(Arc::new(ended(source.text.into()))),
+        Some(source) => compiled(found, kernel, &text::whole(kernel, source)),
+        // A kernel without one does not compile where it is run.
+        None => Ok(Arc::default()),
+    }
+}
+
+/// Code that was compiled now, by this process, or by another one before.
+fn compiled(found: u32, kernel: &Kernel, text: &str) -> Result<Arc<Vec<u8>>, KernelFault> {
+    /// By text and architecture: GPUs of a process that are alike have one compilation.
+    static COMPILED: LazyLock<Mutex<HashMap<(String, u32), Arc<Vec<u8>>>>> =
+        LazyLock::new(Mutex::default);
+
+    // One at a time: threads that ask for the same one wait for the first.
+    let mut all = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = (text.to_owned(), found);
+    if let Some(code) = all.get(&known) {
+        return Ok(code.clone());
+    }
+    let nvrtc = Nvrtc::load().map_err(|tried| KernelFault::NoCompiler { tried })?;
+    let architecture = architecture(nvrtc, found)?;
+    let mut options = vec![format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned()];
+    let folders = include::cuda(nvrtc);
+    options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));
+    let compiler = nvrtc.name();
+    let inputs = options.iter().map(String::as_bytes);
+    let key = Key::of(inputs.chain([compiler.as_bytes(), text.as_bytes()]));
+    let code = match key.read() {
+        Some(code) => code,
+        None => {
+            let name = format!("{}.cu", kernel.name);
+            let code = nvrtc
+                .compile((&name, text), &[], &options)
+                .map_err(|log| KernelFault::DoesNotCompile { compiler, architecture, log })?;
+            key.write(&code);
+            code
+        }
+    };
+    Ok(all.entry(known).or_insert_with(|| Arc::new(ended(code))).clone())
+}
+
+/// The architecture to compile for: the GPU's own, else the newest before it, whose PTX the driver compiles.
+fn architecture(nvrtc: &Nvrtc, found: u32) -> Result<String, KernelFault> {
+    let known = &nvrtc.architectures;
+    if known.is_empty() || known.contains(&found) {
+        return Ok(format!("sm_{found}"));
+    }
+    let before = known.iter().filter(|known| **known < found).max();
+    before.map(|before| format!("compute_{before}")).ok_or_else(|| {
+        let oldest = known.iter().min().copied().unwrap_or_default();
+        let (compiler, oldest) = (nvrtc.name(), format!("sm_{oldest}"));
+        KernelFault::CompilerArchitecture { compiler, oldest, found: format!("sm_{found}") }
+    })
+}
+
+fn ended(mut code: Vec<u8>) -> Vec<u8> {
+    code.push(0);
+    code
+}
+
+/// Loads code, and finds the kernel in it.
+fn module(gpu: &Gpu, kernel: &Kernel, code: &[u8]) -> Result<Loaded, KernelFault> {
+    let failed = |error| {
+        let (name, says) = driver::text(error);
+        KernelFault::NotLoaded { name, says }
+    };
+    gpu.context().bind_to_thread().map_err(failed)?;
+    let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: `module` is a place for a handle; the image is machine code or PTX, and ends with a zero.
+    let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, code.as_ptr().cast()) };
+    loaded.result().map_err(failed)?;
+    // A name in Rust has no zero in it.
+    let name = CString::new(kernel.name).unwrap_or_default();
+    // SAFETY: `function` is a place for a handle; the module is loaded, and the name ends with a zero.
+    let found = unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) };
+    found.result().map_err(failed)?;
+    Ok(Loaded(function))
+}
+
+/// Two for each argument that a kernel can have.
+const PLACES: usize = 24;
+
+/// What a launch passes to a kernel: each parameter is a place.
+struct Places<'v> {
+    /// Parameters that lie elsewhere; else their numbers are here.
+    outside: [*const u8; PLACES],
+    numbers: [u64; PLACES],
+    count: usize,
+    longest: usize,
+    held: std::marker::PhantomData<&'v ()>,
+}
+
+impl<'v> Places<'v> {
+    fn new() -> Self {
+        let (outside, numbers) = ([ptr::null(); PLACES], [0; PLACES]);
+        Self { outside, numbers, count: 0, longest: 0, held: std::marker::PhantomData }
+    }
+
+    fn push(&mut self, shown: Shown<'v, CudaBackend>) {
+        match shown {
+            Shown::Scalar { bytes, .. } => {
+                self.outside[self.count] = bytes.as_ptr();
+                self.count += 1;
+            }
+            Shown::Memory { block, offset, len, .. } => {
+                self.numbers[self.count] = block.at(offset).addr() as u64;
+                self.numbers[self.count + 1] = len as u64;
+                self.count += 2;
+                self.longest = self.longest.max(len);
+            }
+        }
+    }
+
+    fn pointers(&mut self) -> [*mut c_void; PLACES] {
+        let mut pointers = [ptr::null_mut(); PLACES];
+        for (at, pointer) in pointers.iter_mut().enumerate().take(self.count) {
+            *pointer = match self.outside[at] {
+                start if start.is_null() => (&raw mut self.numbers[at]).cast(),
+                start => start.cast_mut().cast(),
+            };
+        }
+        pointers
+    }
+}
+
+/// Enqueues a kernel.
+///
+/// # Safety
+/// As of [`Launches::run`](crate::backend::Launches::run).
+pub(super) unsafe fn run(
+    stream: &CudaStream,
+    site: Site,
+    (kernel, Loaded(function)): (&'static Kernel, Loaded),
+    grid: Grid,
+    arguments: &impl HeldArguments<CudaBackend>,
+) -> Result<()> {
+    let gpu = stream.gpu();
+    let mut places = Places::new();
+    arguments.each(|shown| places.push(shown));
+    let (blocks, threads) = match (grid.size, kernel.blocks) {
+        (Some((blocks, threads)), _) => (blocks as usize, threads),
+        (None, Some(blocks)) => (blocks(extents(arguments)), kernel.threads),
+        // Enough for the longest slice, one element for each thread.
+        (None, None) => (places.longest.div_ceil(kernel.threads as usize).max(1), kernel.threads),
+    };
+    let count = u32::try_from(blocks).ok().filter(|blocks| (1..=MOST).contains(blocks));
+    let Some(count) = count.filter(|_| (1..=1024).contains(&threads)) else {
+        let fault = KernelFault::Grid { blocks, threads };
+        return Err(Error::BadKernel(Box::new(BadKernel { kernel: kernel.name, fault, site })));
+    };
+    gpu.bind()?;
+    if grid.shared > 48 << 10 {
+        driver::allow_shared(function, grid.shared).map_err(|error| {
+            driver::failed("giving a kernel shared memory", gpu.ordinal(), error)
+        })?;
+    }
+    let mut pointers = places.pointers();
+    let (parameters, extra) = (pointers.as_mut_ptr(), ptr::null_mut());
+    // SAFETY: the parameters are those that the kernel declares, and lie in `places` and in the arguments,
+    // which outlive the call; the rest is the caller's promise, and that of who wrote the kernel.
+    let launched = unsafe {
+        sys::cuLaunchKernel(
+            function,
+            count,
+            1,
+            1,
+            threads,
+            1,
+            1,
+            grid.shared,
+            stream.raw(),
+            parameters,
+            extra,
+        )
+    };
+    launched.result().map_err(|error| driver::failed("running a kernel", gpu.ordinal(), error))
+}
+
+/// The most blocks of a grid.
+const MOST: u32 = i32::MAX.unsigned_abs();
+
+/// The arguments, as a kernel's `blocks` sees them.
+fn extents<'v>(arguments: &'v impl HeldArguments<CudaBackend>) -> Extents<'v> {
+    let mut list = Vec::new();
+    arguments.each(|shown| {
+        list.push(match shown {
+            Shown::Scalar { bytes, cuda } => View::Scalar { bytes, cuda },
+            Shown::Memory { len, dtype, write, .. } => {
+                View::Memory { start: ptr::null_mut(), len, dtype, write }
+            }
+        });
+    });
+    Extents::new(list)
+}

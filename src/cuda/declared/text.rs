@@ -1,0 +1,63 @@
+//! The text that is compiled: a kernel's body in its function.
+
+use std::fmt::Write;
+
+use crate::DType;
+use crate::kernel::{Kernel, Source, SourceKind, Type, cuda_name};
+
+/// The whole source of a kernel, and what the compiler calls it.
+pub(super) fn whole(kernel: &Kernel, source: &Source) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = match source.kind {
+        SourceKind::Body => types(kernel, &mut text).and_then(|()| body(kernel, source, &mut text)),
+        SourceKind::Unit => types(kernel, &mut text)
+            .and_then(|()| write!(text, "#line 1 {:?}\n{}", source.file, source.text)),
+        SourceKind::Ptx => text.write_str(source.text),
+    };
+    text
+}
+
+/// The elements that C++ does not have by itself, and the types that the kernel is for.
+fn types(kernel: &Kernel, text: &mut String) -> std::fmt::Result {
+    let dtypes = || {
+        let parameters = kernel.parameters.iter().filter_map(|parameter| match parameter.ty {
+            Type::Scalar(_, dtype) => dtype,
+            Type::Read(dtype) | Type::Write(dtype) => Some(dtype),
+        });
+        parameters.chain(kernel.types.iter().map(|(_, dtype)| *dtype))
+    };
+    for (header, of) in HEADERS {
+        if dtypes().any(|dtype| of.contains(&dtype)) {
+            writeln!(text, "#include <{header}>")?;
+        }
+    }
+    for (name, dtype) in kernel.types {
+        writeln!(text, "typedef {} {name};", cuda_name(*dtype))?;
+    }
+    Ok(())
+}
+
+fn body(kernel: &Kernel, source: &Source, text: &mut String) -> std::fmt::Result {
+    write!(text, "extern \"C\" __global__ void {}(", kernel.name)?;
+    for (nth, parameter) in kernel.parameters.iter().enumerate() {
+        let name = parameter.name;
+        text.write_str(if nth == 0 { "" } else { ", " })?;
+        match parameter.ty {
+            Type::Scalar(cuda, _) => write!(text, "{cuda} {name}")?,
+            Type::Read(dtype) => {
+                write!(text, "const {}* {name}, size_t {name}_len", cuda_name(dtype))?;
+            }
+            Type::Write(dtype) => write!(text, "{}* {name}, size_t {name}_len", cuda_name(dtype))?,
+        }
+    }
+    // Errors have the lines of the user's file.
+    writeln!(text, ")\n{{\n#line {} {:?}\n{}\n}}", source.line, source.file, source.text)
+}
+
+/// CUDA's headers that define elements which C++ does not have.
+const HEADERS: [(&str, &[DType]); 3] = [
+    ("cuda_fp16.h", &[DType::F16]),
+    ("cuda_bf16.h", &[DType::Bf16]),
+    ("cuda_fp8.h", &[DType::F8E4M3, DType::F8E5M2]),
+];

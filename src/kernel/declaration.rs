@@ -1,0 +1,142 @@
+//! A kernel as data: what [`kernel!`](crate::kernel!) makes of its tokens.
+
+use super::{Extents, Views};
+use crate::{DType, Element};
+
+/// What one `kernel!` declares, for one choice of its types.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Its name, in Rust and in CUDA.
+    pub name: &'static str,
+    /// Its arguments, in their order.
+    pub parameters: &'static [Parameter],
+    /// Types that the source goes by, as `T`.
+    pub types: &'static [(&'static str, DType)],
+    /// What GPUs run.
+    pub cuda: Option<Source>,
+    /// What the host runs.
+    pub host: Option<fn(Views<'_>)>,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Blocks of a grid; else enough for the longest slice.
+    pub blocks: Option<fn(Extents<'_>) -> usize>,
+    /// The oldest architecture that the source fits, as 90 for compute capability 9.0.
+    pub needs: u32,
+}
+
+/// The text of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// The text.
+    pub text: &'static str,
+    /// What it is.
+    pub kind: SourceKind,
+    /// The file that it stands in, or that declares it.
+    pub file: &'static str,
+    /// The line where it begins.
+    pub line: u32,
+}
+
+/// What a source is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SourceKind {
+    /// The body of the kernel's function, in CUDA C++.
+    Body,
+    /// A whole translation unit of CUDA C++.
+    Unit,
+    /// PTX, which the driver compiles.
+    Ptx,
+}
+
+/// One argument.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub ty: Type,
+}
+
+/// What an argument is to a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Type {
+    /// A value: its name in C++, and its element type if it has one.
+    Scalar(&'static str, Option<DType>),
+    /// `const T*`, and a length.
+    Read(DType),
+    /// `T*`, and a length.
+    Write(DType),
+}
+
+impl Parameter {
+    /// A value.
+    pub const fn scalar<T: Scalar>(name: &'static str) -> Self {
+        Self { name, ty: Type::Scalar(T::CUDA, T::ELEMENT) }
+    }
+
+    /// A slice that is read.
+    pub const fn read<T: Element>(name: &'static str) -> Self {
+        Self { name, ty: Type::Read(T::DTYPE) }
+    }
+
+    /// A slice that is written.
+    pub const fn write<T: Element>(name: &'static str) -> Self {
+        Self { name, ty: Type::Write(T::DTYPE) }
+    }
+}
+
+/// A value that a kernel takes: an [`Element`], `bool` or `usize`.
+///
+/// # Safety
+/// `CUDA` names a type of C++ of the same size, for which the bytes of a value are a value.
+#[diagnostic::on_unimplemented(
+    message = "a kernel cannot take a `{Self}` by value",
+    label = "not a number that CUDA and Rust both have",
+    note = "scalars of a kernel are the element types, `bool` and `usize`; memory is taken as `&[T]` or `&mut [T]`"
+)]
+pub unsafe trait Scalar: Copy + Send + Sync + 'static {
+    /// What it is called in CUDA C++.
+    #[doc(hidden)]
+    const CUDA: &'static str;
+
+    /// Its element type, if it has one.
+    #[doc(hidden)]
+    const ELEMENT: Option<DType>;
+}
+
+// SAFETY: the types of one name and one size on both sides.
+#[diagnostic::do_not_recommend]
+unsafe impl<T: Element> Scalar for T {
+    const CUDA: &'static str = cuda_name(T::DTYPE);
+    const ELEMENT: Option<DType> = Some(T::DTYPE);
+}
+
+// SAFETY: one byte, 0 or 1, on both sides.
+unsafe impl Scalar for bool {
+    const CUDA: &'static str = "bool";
+    const ELEMENT: Option<DType> = None;
+}
+
+// SAFETY: as wide as a pointer on both sides: CUDA's addresses are those of the host's width.
+unsafe impl Scalar for usize {
+    const CUDA: &'static str = "size_t";
+    const ELEMENT: Option<DType> = None;
+}
+
+/// What an element type is called in CUDA C++.
+pub(crate) const fn cuda_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::I8 => "signed char",
+        DType::U8 => "unsigned char",
+        DType::I32 => "int",
+        DType::U32 => "unsigned int",
+        DType::I64 => "long long",
+        DType::U64 => "unsigned long long",
+        DType::F16 => "__half",
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::Bf16 => "__nv_bfloat16",
+        DType::F8E4M3 => "__nv_fp8_e4m3",
+        DType::F8E5M2 => "__nv_fp8_e5m2",
+    }
+}

@@ -1,0 +1,215 @@
+//! Kernels: computation that is declared once and runs on every device.
+//!
+//! [`kernel!`](crate::kernel!) declares one: its arguments, a body in CUDA C++ for GPUs, a body in Rust for
+//! the host. It is called like a function, which gives a [`Launch`]; a stream runs it in its order:
+//! [`Stream::run`].
+//!
+//! In the types: the device and the element type of each argument, what is read and what is written, and
+//! which devices a kernel has a body for. *Not* in the types: what the body in CUDA does, which is `unsafe`
+//! for that; lengths, which a body is given.
+
+mod argument;
+mod declaration;
+mod views;
+
+#[doc(hidden)]
+pub use argument::{
+    ArgumentOn, ArgumentsOn, HeldArgument, HeldArguments, HeldMemory, KernelReads, KernelWrites,
+    Read, Shown, TakenAs, Takes, Value, Write, read, value, write,
+};
+pub use declaration::Scalar;
+#[cfg(feature = "cuda")]
+pub(crate) use declaration::cuda_name;
+#[doc(hidden)]
+pub use declaration::{Kernel, Parameter, Source, SourceKind, Type};
+pub(crate) use views::View;
+#[doc(hidden)]
+pub use views::{Extent, Extents, Views};
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::backend::{Launches, Streams};
+use crate::error::Site;
+use crate::memory::{Allocation, Booking, Order, Uses};
+use crate::stream::StreamAccess;
+use crate::{Capture, Device, Result, Stream, World};
+
+/// Declares a kernel, for every device or for some.
+///
+#[doc = include_str!("language.md")]
+#[macro_export]
+macro_rules! kernel {
+    // The crate's own name goes along, whatever the program calls it.
+    ($($tokens:tt)*) => { $crate::__private::kernel! { ($crate) $($tokens)* } };
+}
+
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+pub use crate::Cuda as Gpu;
+
+/// GPUs, in a build without them.
+#[cfg(not(feature = "cuda"))]
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Gpu<T>(PhantomData<T>);
+
+/// What [`kernel!`](crate::kernel!) declares.
+#[doc(hidden)]
+pub trait Declared {
+    /// The kernel.
+    const KERNEL: &'static Kernel;
+}
+
+/// A kernel that has a body for `D`.
+#[diagnostic::on_unimplemented(
+    message = "the kernel `{Self}` has no body for `{D}`",
+    label = "this stream is on a device that the kernel is not written for",
+    note = "`host {{ .. }}` in its `kernel!` is the body for `Host`, `unsafe cuda r#\"..\"#;` the one for `Cuda`; a function generic over the device needs both"
+)]
+pub trait RunsOn<D: Device>: Declared {}
+
+/// How many blocks of how many threads, and what they share.
+#[doc(hidden)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Grid {
+    /// Blocks and threads, if they are not as the kernel declares.
+    pub size: Option<(u32, u32)>,
+    /// Bytes of dynamic shared memory of a block.
+    pub shared: u32,
+}
+
+/// A kernel with its arguments, which a stream [runs](Stream::run).
+#[must_use = "a kernel runs when a stream runs it: `stream.run(..)`"]
+pub struct Launch<K, A> {
+    arguments: A,
+    grid: Grid,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<K: Declared, A> Launch<K, A> {
+    #[doc(hidden)]
+    pub fn new(arguments: A) -> Self {
+        Self { arguments, grid: Grid::default(), kernel: PhantomData }
+    }
+
+    /// On GPUs: so many blocks of so many threads, instead of what the kernel declares.
+    pub fn grid(mut self, blocks: u32, threads: u32) -> Self {
+        self.grid.size = Some((blocks, threads));
+        self
+    }
+
+    /// On GPUs: so many bytes of dynamic shared memory for each block (`extern __shared__`).
+    pub fn shared_memory(mut self, bytes: u32) -> Self {
+        self.grid.shared = bytes;
+        self
+    }
+}
+
+impl<K: Declared, A> std::fmt::Debug for Launch<K, A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a launch of `{}`", K::KERNEL.name)
+    }
+}
+
+/// Arguments, as the memory that a launch uses.
+struct Used<'a, D, A>(&'a A, PhantomData<D>);
+
+impl<D: Device, A: ArgumentsOn<D>> Uses<D::Backend> for Used<'_, D, A> {
+    fn each(&self, mut each: impl FnMut(&Order<D::Backend>, bool) -> Result<()>) -> Result<()> {
+        self.0.used(|(allocation, write)| each(&allocation.order, write))
+    }
+}
+
+impl<D: Device> Stream<D> {
+    /// Enqueues a kernel in stream order, after the earlier uses of its memory; the host does not wait.
+    ///
+    /// ```
+    /// use typed_nccl::{Buffer, Device, Host, Result, Stream, kernel};
+    ///
+    /// kernel! {
+    ///     /// `y += a * x`, element by element.
+    ///     pub fn axpy(a: f32, x: &[f32], y: &mut [f32]);
+    ///     unsafe cuda r#"
+    ///         size_t stride = (size_t) gridDim.x * blockDim.x;
+    ///         for (size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x; i < y_len; i += stride)
+    ///             y[i] += a * x[i];
+    ///     "#;
+    ///     host {
+    ///         for (y, x) in y.iter_mut().zip(x) {
+    ///             *y += a * x;
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// fn twice<D: Device>(stream: &Stream<D>, x: &Buffer<f32, D>, y: &mut Buffer<f32, D>) -> Result<()> {
+    ///     stream.run(axpy(1.0, x, y))?;
+    ///     stream.run(axpy(1.0, x, y))
+    /// }
+    ///
+    /// # fn main() -> Result<()> {
+    /// let host = Host::local()?;
+    /// let (x, mut y) = (host.from_slice(&[1.0, 2.0])?, host.from_slice(&[0.5, 0.5])?);
+    /// twice(&host.stream()?, &x, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [2.5, 4.5]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// On a GPU the first run of a kernel compiles it, which takes a part of a second the first time, and
+    /// loads it, for which CUDA may wait for work of that GPU: where that work waits for this thread, run it
+    /// once before. On the host its body runs later, on another thread; it may not wait for a stream or a
+    /// communicator, and a panic in it surfaces at the next host wait as
+    /// [`Error::Panicked`](crate::Error::Panicked).
+    ///
+    /// # Errors
+    /// [`Error::BadKernel`](crate::Error::BadKernel): it does not compile, does not fit the GPU, or nothing
+    /// here compiles it; nothing is enqueued then. An argument on another device, a view past the end of its
+    /// buffer; CUDA reports one.
+    #[track_caller]
+    pub fn run<K: RunsOn<D>, A: ArgumentsOn<D>>(&self, launch: Launch<K, A>) -> Result<()> {
+        let site = Site::caller();
+        let (raw, kernel) = (self.core.raw(), K::KERNEL);
+        let Launch { arguments, grid, .. } = launch;
+        let held = arguments.hold(&StreamAccess::new(&self.core, site))?;
+        let loaded = <D::Backend as Launches>::load(raw, kernel, site)?;
+        let _booking = Booking::new(&self.core, Used(&arguments, PhantomData))?;
+        // SAFETY: the arguments were checked, and their uses are ordered.
+        unsafe { <D::Backend as Launches>::run(raw, site, (kernel, loaded), grid, held) }
+    }
+}
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+type Memory<W> = Arc<Allocation<Back<W>>>;
+
+impl<W: World> Capture<'_, W> {
+    /// Records a kernel, as [`Stream::run`] enqueues one: each launch of the graph runs it on the same
+    /// memory, with the values that it was recorded with.
+    ///
+    /// # Errors
+    /// As there. There is no graph then.
+    #[track_caller]
+    pub fn run<K: RunsOn<W::Device>, A: ArgumentsOn<W::Device>>(
+        &self,
+        launch: Launch<K, A>,
+    ) -> Result<()> {
+        let site = Site::caller();
+        let (core, kernel) = (&self.stream.core, K::KERNEL);
+        let Launch { arguments, grid, .. } = launch;
+        let held = self.checked(arguments.hold(&StreamAccess::new(core, site)))?;
+        let loaded = self.checked(<Back<W> as Launches>::load(core.raw(), kernel, site))?;
+        let mut uses: Vec<(Memory<W>, bool)> = Vec::new();
+        let _ = arguments.used(|(allocation, write)| {
+            uses.push((allocation.clone(), write));
+            Ok(())
+        });
+        let held = Arc::new(held);
+        let enqueue = move |stream: &<Back<W> as Streams>::Stream| {
+            // SAFETY: the arguments were checked; each launch orders their uses.
+            unsafe {
+                <Back<W> as Launches>::run(stream, site, (kernel, loaded), grid, held.clone())
+            }
+        };
+        self.record("run", uses, Box::new(enqueue), site)
+    }
+}

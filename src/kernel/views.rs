@@ -1,0 +1,131 @@
+//! What a host body gets: arguments, one after the other.
+
+use std::slice;
+use std::vec::IntoIter;
+
+use super::declaration::Scalar;
+use crate::{DType, Element};
+
+/// One argument of a kernel that is about to run.
+pub(crate) enum View<'v> {
+    Scalar { bytes: &'v [u8], cuda: &'static str },
+    Memory { start: *mut u8, len: usize, dtype: DType, write: bool },
+}
+
+impl View<'_> {
+    fn scalar<T: Scalar>(&self) -> Option<T> {
+        match *self {
+            Self::Scalar { bytes, cuda } if cuda == T::CUDA && bytes.len() == size_of::<T>() => {
+                // SAFETY: the bytes are of a `T`: `held` says so by its name in C++.
+                Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The arguments of a host body. Only what [`kernel!`](crate::kernel!) writes takes them.
+pub struct Views<'v> {
+    list: IntoIter<View<'v>>,
+}
+
+/// What `kernel!` writes takes the arguments as it has declared them.
+const DECLARED: &str = "a kernel's arguments are as it declares them";
+
+impl<'v> Views<'v> {
+    /// # Safety
+    /// Memory that is listed is there, aligned, and as long as it says for `'v`; what is written is nobody
+    /// else's, and what is read nobody writes.
+    pub(crate) unsafe fn new(list: Vec<View<'v>>) -> Self {
+        Self { list: list.into_iter() }
+    }
+
+    /// The next argument, a value.
+    pub fn scalar<T: Scalar>(&mut self) -> T {
+        match self.list.next().and_then(|view| view.scalar()) {
+            Some(value) => value,
+            None => unreachable!("{DECLARED}"),
+        }
+    }
+
+    /// The next argument, memory that is read.
+    pub fn read<T: Element>(&mut self) -> &'v [T] {
+        match self.list.next() {
+            Some(View::Memory { start, len, dtype, write: false }) if dtype == T::DTYPE => {
+                // SAFETY: `new` was promised so much memory of that type, which nobody writes.
+                unsafe { slice::from_raw_parts(start.cast(), len) }
+            }
+            _ => unreachable!("{DECLARED}"),
+        }
+    }
+
+    /// The next argument, memory that is written.
+    pub fn write<T: Element>(&mut self) -> &'v mut [T] {
+        match self.list.next() {
+            Some(View::Memory { start, len, dtype, write: true }) if dtype == T::DTYPE => {
+                // SAFETY: `new` was promised so much memory of that type, which is nobody else's; it is
+                // given out once.
+                unsafe { slice::from_raw_parts_mut(start.cast(), len) }
+            }
+            _ => unreachable!("{DECLARED}"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Views<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} arguments", self.list.len())
+    }
+}
+
+/// How long a slice is that a launch is given: in `blocks = x.len().div_ceil(256)`, `x` is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    len: usize,
+}
+
+impl Extent {
+    /// How many elements.
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The arguments as `blocks = ..` sees them: values, and lengths.
+pub struct Extents<'v> {
+    list: IntoIter<View<'v>>,
+}
+
+impl<'v> Extents<'v> {
+    #[cfg(feature = "cuda")]
+    pub(crate) fn new(list: Vec<View<'v>>) -> Self {
+        Self { list: list.into_iter() }
+    }
+
+    /// The next argument, a value.
+    pub fn scalar<T: Scalar>(&mut self) -> T {
+        match self.list.next().and_then(|view| view.scalar()) {
+            Some(value) => value,
+            None => unreachable!("{DECLARED}"),
+        }
+    }
+
+    /// The next argument, memory.
+    pub fn memory(&mut self) -> Extent {
+        match self.list.next() {
+            Some(View::Memory { len, .. }) => Extent { len },
+            _ => unreachable!("{DECLARED}"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Extents<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} arguments", self.list.len())
+    }
+}

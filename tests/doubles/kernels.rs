@@ -1,0 +1,261 @@
+//! Kernels on GPUs: compiled once, loaded once for each GPU, launched with their arguments in stream order.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::thread;
+
+use typed_nccl::error::KernelFault;
+use typed_nccl::{AnyDevice, Cuda, Device, Error, Result, Stream, kernel};
+
+use crate::common::alone;
+use crate::scenario::{NEWEST, cuda, on, release};
+
+type Gpu = Cuda<AnyDevice>;
+
+kernel! {
+    /// `y += a * x`, element by element.
+    #[launch(threads = 32)]
+    fn axpy(a: f32, x: &[f32], y: &mut [f32]);
+    unsafe cuda r#"
+        size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < y_len) y[i] += a * x[i];
+        /* ptx
+        .visible .entry axpy(.param .f32 a, .param .u64 x, .param .u64 x_len, .param .u64 y, .param .u64 y_len)
+        {
+            mov.u32 %i, %ctaid.x;
+            mad.lo.u32 %i, %i, %ntid.x, %tid.x;
+            cvt.u64.u32 %i, %i;
+            ld.param.u64 %n, [y_len];
+            setp.ge.u64 %p, %i, %n;
+            @%p bra END;
+            mul.lo.u64 %o, %i, 4;
+            ld.param.u64 %x, [x];
+            add.u64 %x, %x, %o;
+            ld.global.u32 %v, [%x];
+            ld.param.u32 %a, [a];
+            mul.rn.f32 %v, %v, %a;
+            ld.param.u64 %y, [y];
+            add.u64 %y, %y, %o;
+            ld.global.u32 %w, [%y];
+            add.rn.f32 %w, %w, %v;
+            st.global.u32 [%y], %w;
+        END:
+            ret;
+        }
+        */
+    "#;
+    host {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y += a * x;
+        }
+    }
+}
+
+kernel! {
+    /// Every width of scalars, and one block for each element.
+    #[launch(threads = 1, blocks = y.len() + n)]
+    fn widths(is: bool, a: u8, n: usize, b: u32, c: u64, y: &mut [u32]);
+    unsafe ptx r#"
+        .visible .entry widths(
+            .param .u8 is, .param .u8 a, .param .u64 n, .param .u32 b, .param .u64 c,
+            .param .u64 y, .param .u64 y_len
+        )
+        {
+            mov.u32 %i, %ctaid.x;
+            ld.param.u64 %n, [y_len];
+            cvt.u64.u32 %i, %i;
+            setp.ge.u64 %p, %i, %n;
+            @%p bra END;
+            ld.param.u32 %v, [is];
+            ld.param.u32 %w, [a];
+            mul.lo.u32 %w, %w, 10;
+            add.u32 %v, %v, %w;
+            ld.param.u32 %w, [b];
+            add.u32 %v, %v, %w;
+            ld.param.u64 %w, [c];
+            add.u32 %v, %v, %w;
+            mov.u32 %w, %nctaid.x;
+            mul.lo.u32 %w, %w, 1000000;
+            add.u32 %v, %v, %w;
+            mul.lo.u64 %o, %i, 4;
+            ld.param.u64 %y, [y];
+            add.u64 %y, %y, %o;
+            st.global.u32 [%y], %v;
+        END:
+            ret;
+        }
+    "#;
+}
+
+kernel! {
+    fn broken(y: &mut [f32]);
+    unsafe cuda r#"
+        y[0] = 1;
+        #error as it was told
+    "#;
+}
+const ERROR: u32 = line!() - 3;
+
+kernel! {
+    #[launch(needs = sm_100)]
+    fn newer(y: &mut [f32]);
+    unsafe cuda "y[0] = 1;";
+}
+
+kernel! {
+    fn misnamed(y: &mut [f32]);
+    unsafe ptx ".visible .entry other(.param .u64 y, .param .u64 y_len) { ret; }";
+}
+
+/// The same for every device.
+fn twice<D: Device>(device: &D, stream: &Stream<D>) -> Result<()> {
+    let x = device.from_slice(&(0..100).map(|at| at as f32).collect::<Vec<_>>())?;
+    let mut y = device.from_slice(&[1.0; 100])?;
+    stream.run(axpy(2.0, &x, &mut y))?;
+    device.stream()?.run(axpy(0.5, &x.slice(50..60), &mut y.slice_mut(0..10)))?;
+    let expected = (0..100)
+        .map(|at| 1.0 + 2.0 * at as f32 + if at < 10 { (50 + at) as f32 / 2.0 } else { 0.0 });
+    assert_eq!(y.to_vec()?, expected.collect::<Vec<_>>());
+    Ok(())
+}
+
+fn called(function: &str) -> usize {
+    cuda().called().iter().filter(|name| **name == function).count()
+}
+
+#[test]
+fn one_source_for_both_devices() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        twice(comm.device(), comm.stream())?;
+        let host = typed_nccl::Host::local()?;
+        twice(&host, &host.stream()?)?;
+        // As many blocks as cover the longest slice.
+        let launches = cuda().log().into_iter().filter(|call| call.function == "cuLaunchKernel");
+        let blocks: Vec<_> = launches.map(|call| call.argument("gridDimX")).collect();
+        assert_eq!(blocks, [4, 1]);
+        assert_eq!([called("nvrtcCompileProgram"), called("cuModuleLoadData")], [1, 1]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn arguments_of_every_width() {
+    on(NEWEST, || {
+        let device = Gpu::any(0)?;
+        let (stream, mut y) = (device.stream()?, device.zeros::<u32>(3)?);
+        stream.run(widths(true, 2, 1, 300, 4000, &mut y))?;
+        assert_eq!(y.to_vec()?, [4_004_321; 3]);
+        stream.run(widths(false, 0, 0, 1, 0, &mut y).grid(7, 1))?;
+        assert_eq!(y.to_vec()?, [7_000_001; 3]);
+        assert_eq!(called("nvrtcCompileProgram"), 0, "the driver compiles PTX");
+        Ok(())
+    });
+}
+
+#[test]
+fn compiled_once_for_many_gpus_and_threads() {
+    on(NEWEST, || {
+        let start = Barrier::new(4);
+        thread::scope(|scope| {
+            for ordinal in [0, 1, 0, 1] {
+                let start = &start;
+                scope.spawn(move || {
+                    let device = Gpu::any(ordinal).expect("a GPU");
+                    let stream = device.stream().expect("a stream");
+                    start.wait();
+                    twice(&device, &stream).expect("it runs");
+                });
+            }
+        });
+        assert_eq!([called("nvrtcCompileProgram"), called("cuModuleLoadData")], [1, 2]);
+        Ok(())
+    });
+}
+
+/// What `run` is refused with; nothing was enqueued.
+fn fault(refused: Result<()>) -> (KernelFault, String) {
+    assert_eq!(called("cuLaunchKernel"), 0);
+    let told = refused.expect_err("it cannot run");
+    assert!(told.is_refusal());
+    match &told {
+        Error::BadKernel(bad) => (bad.fault.clone(), told.to_string()),
+        other => panic!("{other} instead of a bad kernel"),
+    }
+}
+
+#[test]
+fn what_does_not_compile_is_told_with_its_line() {
+    on(NEWEST, || {
+        let device = Gpu::any(0)?;
+        let (stream, mut y) = (device.stream()?, device.zeros::<f32>(3)?);
+        for _ in 0..2 {
+            let (fault, text) = fault(stream.run(broken(&mut y)));
+            assert!(matches!(fault, KernelFault::DoesNotCompile { .. }), "{text}");
+            let place = format!("tests/doubles/kernels.rs({ERROR}): error: #error as it was told");
+            for part in ["`broken`", "NVRTC 13.0", "sm_90", &place] {
+                assert!(text.contains(part), "`{part}` is missing in: {text}");
+            }
+        }
+        // The stream goes on.
+        twice(&device, &stream)
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_told() {
+    on(NEWEST, || {
+        let device = Gpu::any(0)?;
+        let (stream, mut y) = (device.stream()?, device.zeros::<f32>(3)?);
+        let (found, text) = fault(stream.run(newer(&mut y)));
+        assert!(matches!(found, KernelFault::Architecture { .. }), "{text}");
+        assert!(text.contains("sm_100") && text.contains("sm_90"), "{text}");
+        let (found, text) = fault(stream.run(misnamed(&mut y)));
+        assert!(matches!(found, KernelFault::NotLoaded { .. }), "{text}");
+        assert!(text.contains("CUDA_ERROR_NOT_FOUND"), "{text}");
+        let mut x = device.zeros::<f32>(3)?;
+        for (blocks, threads) in [(0, 32), (1, 0), (1, 1025), (u32::MAX, 32)] {
+            let (found, text) = fault(stream.run(axpy(1.0, &y, &mut x).grid(blocks, threads)));
+            assert!(matches!(found, KernelFault::Grid { .. }), "{text}");
+        }
+        Ok(())
+    });
+}
+
+/// The cache of the scenarios of one run of a test.
+fn cache() -> PathBuf {
+    let run = std::os::unix::process::parent_id();
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("doubles/cache.{run}"))
+}
+
+fn keeps(compiles: usize) -> Result<PathBuf> {
+    // SAFETY: no other thread of this process looks at the environment now.
+    unsafe { std::env::set_var("TYPED_NCCL_CACHE", cache()) };
+    let device = Gpu::any(0)?;
+    twice(&device, &device.stream()?)?;
+    assert_eq!(called("nvrtcCompileProgram"), compiles);
+    let files: Vec<_> = fs::read_dir(cache()).expect("a folder").flatten().collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    Ok(files[0].path())
+}
+
+#[test]
+fn kept_from_one_process_to_the_next() {
+    on(NEWEST, || keeps(1).map(drop));
+    on(release("2.31.1"), || {
+        let file = keeps(0)?;
+        let mut bytes = fs::read(&file).expect("a file");
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&file, bytes).expect("written");
+        Ok(())
+    });
+    // It was damaged.
+    on(release("2.30.3"), || keeps(1).map(drop));
+    on(release("2.29.7"), || {
+        keeps(0)?;
+        fs::remove_dir_all(cache()).expect("removed");
+        Ok(())
+    });
+}
