@@ -3,6 +3,8 @@
 mod cache;
 mod include;
 mod nvrtc;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::collections::HashMap;

@@ -1,0 +1,63 @@
+//! Sources as the released compiler takes them: where the machine has NVRTC.
+
+use super::{include, nvrtc::Nvrtc, text};
+use crate::kernel::Declared;
+use crate::{Element, Float, bf16, f16, kernel};
+
+kernel! {
+    /// All that has a type of its own.
+    fn everything<T: Float>(by: T, is: bool, n: usize, a: i8, b: u64, x: &[T], y: &mut [F8E5M2]);
+    unsafe cuda r#"
+        size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x;
+        T sum = by + x[x_len - 1];
+        if (is && i < n && i < y_len) y[i] = __nv_fp8_e5m2((float) sum + a + b);
+    "#;
+}
+
+kernel! {
+    fn broken(y: &mut [f32]);
+    unsafe cuda r#"
+        y[0] = nothing;
+    "#;
+}
+const ERROR: u32 = line!() - 3;
+
+/// The compiler, where there is one; the test says that it was skipped where there is none.
+fn nvrtc() -> Option<&'static Nvrtc> {
+    Nvrtc::load().inspect_err(|tried| println!("SKIPPED: no NVRTC: {tried}")).ok()
+}
+
+fn compiled<K: Declared>(nvrtc: &Nvrtc) -> Result<Vec<u8>, String> {
+    let kernel = K::KERNEL;
+    let source = kernel.cuda.as_ref().expect("a source");
+    let text = text::whole(kernel, source);
+    let mut options = vec!["--gpu-architecture=sm_90".to_owned(), "--std=c++17".to_owned()];
+    options
+        .extend(include::cuda(nvrtc).iter().map(|at| format!("--include-path={}", at.display())));
+    nvrtc.compile((kernel.name, &text), &[], &options)
+}
+
+#[test]
+fn each_type_of_element_compiles() {
+    fn of<T: Element + Float>(nvrtc: &Nvrtc) {
+        let code = compiled::<everything<T>>(nvrtc).expect("it compiles");
+        assert!(code.starts_with(b"\x7fELF"), "machine code of {}", T::DTYPE);
+    }
+    let Some(nvrtc) = nvrtc() else { return };
+    of::<f32>(nvrtc);
+    of::<f64>(nvrtc);
+    if include::cuda(nvrtc).iter().any(|folder| folder.join("cuda_fp16.h").exists()) {
+        of::<f16>(nvrtc);
+        of::<bf16>(nvrtc);
+    } else {
+        println!("SKIPPED: no headers of CUDA's for 16-bit floats");
+    }
+}
+
+#[test]
+fn an_error_has_the_line_of_the_file() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let log = compiled::<broken>(nvrtc).expect_err("nothing of that name");
+    let place = format!("src/cuda/declared/tests.rs({ERROR}): error: identifier \"nothing\"");
+    assert!(log.contains(&place), "{log}");
+}
