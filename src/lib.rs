@@ -66,8 +66,8 @@ pub mod plans;
 
 pub use cart::Cart;
 pub use clique::{
-    Clique, IndexedByNumber, Lane, LaneOp, LaneWindow, Lanes, OfLane, OfRank, OneRankPerThread,
-    PerRank,
+    Clique, ConfiguredClique, IndexedByNumber, Lane, LaneOp, LaneWindow, Lanes, OfLane, OfRank,
+    OneRankPerThread, PerRank,
 };
 pub use collectives::Root;
 pub use communicator::{

@@ -2,8 +2,8 @@
 //! communicator stays usable.
 
 use typed_nccl::{
-    AnyDevice, Buffer, CommConfig, Communicator, CtaPolicy, Ctas, Error, Host, Multicast, Network,
-    Rank, Result, Root, Seat, Sum, spmd, tag,
+    AnyDevice, Buffer, CallConfig, CommConfig, Communicator, CtaPolicy, Ctas, Error, Host,
+    Multicast, Network, Rank, Result, Root, Seat, Sum, spmd, tag,
 };
 
 /// Runs `refused` on rank 1 and `fine` on the others, checks that all are told, and that the
@@ -343,6 +343,23 @@ fn options_of_children_are_compared_too() -> Result<()> {
         let bad = CommConfig::builder().ctas(Ctas::at_most(0)).build();
         let error = comm.split_with::<Half>(0, 0, bad).expect_err("out of range");
         says(&error, &["asks for what no NCCL has", "`Ctas::between(1, 0)`"]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn configurations_of_calls_that_differ_are_reported_on_every_rank() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let tagged = CallConfig::builder().profiler_tag(7).build();
+        match comm.rank().index() {
+            0 => comm.all_reduce_in_place(&mut x, Sum)?,
+            _ => comm.with(&tagged).all_reduce_in_place(&mut x, Sum)?,
+        }
+        let error = comm.sync(comm.stream()).expect_err("one has a configuration");
+        says(&error, &["the `CallConfig` of collective #0 on World differs", "rank 1 called"]);
+        comm.with(&tagged).all_reduce_in_place(&mut x, Sum)?;
         comm.finish()
     })
 }

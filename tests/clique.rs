@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use typed_nccl::{
-    Avg, Clique, CommConfig, DeviceFamily, Error, Host, LocalOnly, Max, Numeric, ReduceOp, Result,
-    Root, Seat, Signals, Sum, Symmetric, World, tag,
+    Avg, CallConfig, Clique, CommConfig, Ctas, DeviceFamily, Error, Host, LocalOnly, Max, Numeric,
+    ReduceOp, Result, Root, Seat, Signals, Sum, Symmetric, World, tag,
 };
 
 tag!(Pair);
@@ -100,6 +100,23 @@ fn every_collective_of_a_clique() -> Result<()> {
     clique.reduce_in_place(&mut all, Max, 1)?;
     clique.barrier()?;
     clique.wait()?;
+    clique.finish()
+}
+
+/// Each collective with a configuration, in one call and lane by lane.
+#[test]
+fn collectives_of_a_clique_are_configured() -> Result<()> {
+    let mut clique = Clique::init(Host::open_each(&[4, 0, 7])?)?;
+    let one = clique.per_rank(|rank, d| d.from_slice(&[rank.index() as u64; 2]))?;
+    let mut sum = clique.alloc::<u64>(2)?;
+    let config = CallConfig::builder().ctas(Ctas::at_most(2)).profiler_tag(7).build();
+    clique.with(&config).all_reduce(&one, &mut sum, Sum)?;
+    assert_eq!(clique.to_host(&sum)?, [[3, 3]; 3]);
+    clique.group(&mut sum, |lane, sum| lane.with(&config).all_reduce_in_place(sum, Max))?;
+    assert_eq!(clique.to_host(&sum)?, [[3, 3]; 3]);
+    let wide = CallConfig::builder().ctas(Ctas::between(2, 1)).build();
+    let refused = clique.with(&wide).broadcast_in_place(&mut sum, 0).expect_err("out of range");
+    says(&refused, &["broadcast with a `CallConfig` (at", "clique.rs:", "`Ctas::between(2, 1)`"]);
     clique.finish()
 }
 

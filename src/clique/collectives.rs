@@ -5,174 +5,24 @@ use super::{Clique, PerRank};
 use crate::error::Site;
 use crate::group::{Group, Refuse, issue_all};
 use crate::memory::SameDtype;
-use crate::{AsRank, Readable, ReduceOp, Result, World, Writable};
+use crate::{AsRank, CallConfig, Readable, ReduceOp, Result, World, Writable};
 
 impl<W: World> Clique<W> {
-    /// [`Communicator::all_reduce`](crate::Communicator::all_reduce) on every rank.
+    /// The clique with its collectives configured for one call, or for some. In a [`group`](Self::group) each
+    /// lane has [`with`](Group::with) of its own.
     ///
-    /// # Errors
-    /// As there, from whatever rank; a [`PerRank`] of another clique. Nothing is sent then.
-    #[track_caller]
-    pub fn all_reduce<A, B>(
-        &self,
-        send: &PerRank<A>,
-        recv: &mut PerRank<B>,
-        op: impl ReduceOp<A::Elem, W> + Copy,
-    ) -> Result<()>
-    where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
-    {
-        let mut all = self.all(&[send.clique(), recv.clique()], Site::caller())?;
-        for ((g, send), recv) in all.iter_mut().zip(send.items()).zip(recv.items_mut()) {
-            g.all_reduce(send, recv, op)?;
-        }
-        issue(all)
-    }
-
-    /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place) on every
-    /// rank.
-    ///
-    /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
-    #[track_caller]
-    pub fn all_reduce_in_place<B: Writable<W::Device>>(
-        &self,
-        buf: &mut PerRank<B>,
-        op: impl ReduceOp<B::Elem, W> + Copy,
-    ) -> Result<()> {
-        let mut all = self.all(&[buf.clique()], Site::caller())?;
-        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
-            g.all_reduce_in_place(buf, op)?;
-        }
-        issue(all)
-    }
-
-    /// [`Communicator::broadcast_in_place`](crate::Communicator::broadcast_in_place) on every rank.
-    ///
-    /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
-    #[track_caller]
-    pub fn broadcast_in_place<B: Writable<W::Device>>(
-        &self,
-        buf: &mut PerRank<B>,
-        root: impl AsRank,
-    ) -> Result<()> {
-        let mut all = self.all(&[buf.clique()], Site::caller())?;
-        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
-            g.broadcast_in_place(buf, root)?;
-        }
-        issue(all)
-    }
-
-    /// [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place) on every rank.
-    ///
-    /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
-    #[track_caller]
-    pub fn reduce_in_place<B: Writable<W::Device>>(
-        &self,
-        buf: &mut PerRank<B>,
-        op: impl ReduceOp<B::Elem, W> + Copy,
-        root: impl AsRank,
-    ) -> Result<()> {
-        let mut all = self.all(&[buf.clique()], Site::caller())?;
-        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
-            g.reduce_in_place(buf, op, root)?;
-        }
-        issue(all)
-    }
-
-    /// [`Communicator::all_gather`](crate::Communicator::all_gather) on every rank.
-    ///
-    /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
-    #[track_caller]
-    pub fn all_gather<A, B>(&self, send: &PerRank<A>, recv: &mut PerRank<B>) -> Result<()>
-    where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
-    {
-        let mut all = self.all(&[send.clique(), recv.clique()], Site::caller())?;
-        for ((g, send), recv) in all.iter_mut().zip(send.items()).zip(recv.items_mut()) {
-            g.all_gather(send, recv)?;
-        }
-        issue(all)
-    }
-
-    /// [`Communicator::all_gather_in_place`](crate::Communicator::all_gather_in_place) on every
-    /// rank.
-    ///
-    /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
-    #[track_caller]
-    pub fn all_gather_in_place<B: Writable<W::Device>>(&self, buf: &mut PerRank<B>) -> Result<()> {
-        let mut all = self.all(&[buf.clique()], Site::caller())?;
-        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
-            g.all_gather_in_place(buf)?;
-        }
-        issue(all)
-    }
-
-    /// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter) on every rank.
-    ///
-    /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
-    #[track_caller]
-    pub fn reduce_scatter<A, B>(
-        &self,
-        send: &PerRank<A>,
-        recv: &mut PerRank<B>,
-        op: impl ReduceOp<A::Elem, W> + Copy,
-    ) -> Result<()>
-    where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
-    {
-        let mut all = self.all(&[send.clique(), recv.clique()], Site::caller())?;
-        for ((g, send), recv) in all.iter_mut().zip(send.items()).zip(recv.items_mut()) {
-            g.reduce_scatter(send, recv, op)?;
-        }
-        issue(all)
-    }
-
-    /// [`Communicator::reduce_scatter_in_place`](crate::Communicator::reduce_scatter_in_place) on
-    /// every rank.
-    ///
-    /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
-    #[track_caller]
-    pub fn reduce_scatter_in_place<B: Writable<W::Device>>(
-        &self,
-        buf: &mut PerRank<B>,
-        op: impl ReduceOp<B::Elem, W> + Copy,
-    ) -> Result<()> {
-        let mut all = self.all(&[buf.clique()], Site::caller())?;
-        for (g, buf) in all.iter_mut().zip(buf.items_mut()) {
-            g.reduce_scatter_in_place(buf, op)?;
-        }
-        issue(all)
-    }
-
-    /// [`Communicator::all_to_all`](crate::Communicator::all_to_all) on every rank.
-    ///
-    /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
-    #[track_caller]
-    pub fn all_to_all<A, B>(&self, send: &PerRank<A>, recv: &mut PerRank<B>) -> Result<()>
-    where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
-    {
-        let mut all = self.all(&[send.clique(), recv.clique()], Site::caller())?;
-        for ((g, send), recv) in all.iter_mut().zip(send.items()).zip(recv.items_mut()) {
-            g.all_to_all(send, recv)?;
-        }
-        issue(all)
+    /// ```
+    /// # use typed_nccl::{CallConfig, Clique, Ctas, Host, Result, Sum};
+    /// # fn main() -> Result<()> {
+    /// let clique = Clique::init(Host::open_each(&[0, 1])?)?;
+    /// let mut x = clique.alloc::<f32>(8)?;
+    /// let quietly = CallConfig::builder().ctas(Ctas::at_most(2)).build();
+    /// clique.with(&quietly).all_reduce_in_place(&mut x, Sum)?;
+    /// clique.finish()
+    /// # }
+    /// ```
+    pub fn with<'q>(&'q self, config: &'q CallConfig) -> ConfiguredClique<'q, W> {
+        ConfiguredClique { clique: self, config }
     }
 
     /// A group for each rank, by rank.
@@ -182,7 +32,149 @@ impl<W: World> Clique<W> {
     }
 }
 
+/// A clique whose collectives are configured for the call: [`Clique::with`] gives it.
+#[must_use = "the configuration is that of the collectives that are called through this"]
+#[derive(Clone, Copy, Debug)]
+pub struct ConfiguredClique<'q, W: World> {
+    clique: &'q Clique<W>,
+    config: &'q CallConfig,
+}
+
 fn issue<W: World>(all: Vec<Group<'_, W>>) -> Result<()> {
     let parts: Vec<_> = all.into_iter().map(Group::into_part).collect();
     issue_all(parts, Refuse::EveryRank)
+}
+
+/// Collectives of every rank, as the communicators are configured or for the call. Their loops are no
+/// closures, which would be where a refusal says that the call was.
+macro_rules! collectives {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident[$($generic:tt)+]($(&$send:ident: $From:ident,)? mut $recv:ident: $To:ident $(, $arg:ident: $Arg:ty)*);
+    )+) => {
+        impl<W: World> Clique<W> { $(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name<$($generic)+>(
+                &self,
+                $($send: &PerRank<$From>,)?
+                $recv: &mut PerRank<$To>,
+                $($arg: $Arg,)*
+            ) -> Result<()> {
+                let mut all = self.all(&[$($send.clique(),)? $recv.clique()], Site::caller())?;
+                $(let mut $send = $send.items().iter();)?
+                for (g, $recv) in all.iter_mut().zip($recv.items_mut()) {
+                    $(let Some($send) = $send.next() else { break };)?
+                    g.$name($($send,)? $recv, $($arg),*)?;
+                }
+                issue(all)
+            }
+        )+ }
+
+        impl<W: World> ConfiguredClique<'_, W> { $(
+            #[doc = concat!("See [`Clique::", stringify!($name), "`].")]
+            ///
+            /// # Errors
+            /// As there; a configuration that NCCL would not take.
+            #[track_caller]
+            pub fn $name<$($generic)+>(
+                &self,
+                $($send: &PerRank<$From>,)?
+                $recv: &mut PerRank<$To>,
+                $($arg: $Arg,)*
+            ) -> Result<()> {
+                let Self { clique, config } = self;
+                let mut all = clique.all(&[$($send.clique(),)? $recv.clique()], Site::caller())?;
+                $(let mut $send = $send.items().iter();)?
+                for (g, $recv) in all.iter_mut().zip($recv.items_mut()) {
+                    $(let Some($send) = $send.next() else { break };)?
+                    g.with(config).$name($($send,)? $recv, $($arg),*)?;
+                }
+                issue(all)
+            }
+        )+ }
+    };
+}
+
+collectives! {
+    /// [`Communicator::all_reduce`](crate::Communicator::all_reduce) on every rank.
+    ///
+    /// # Errors
+    /// As there, from whatever rank; a [`PerRank`] of another clique. Nothing is sent then.
+    all_reduce[A: Readable<W::Device>, B: Writable<W::Device, Elem: SameDtype<A::Elem>>](
+        &send: A,
+        mut recv: B,
+        op: impl ReduceOp<A::Elem, W> + Copy
+    );
+
+    /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place) on every
+    /// rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    all_reduce_in_place[B: Writable<W::Device>](
+        mut buf: B,
+        op: impl ReduceOp<B::Elem, W> + Copy
+    );
+
+    /// [`Communicator::broadcast_in_place`](crate::Communicator::broadcast_in_place) on every rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    broadcast_in_place[B: Writable<W::Device>](mut buf: B, root: impl AsRank);
+
+    /// [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place) on every rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    reduce_in_place[B: Writable<W::Device>](
+        mut buf: B,
+        op: impl ReduceOp<B::Elem, W> + Copy,
+        root: impl AsRank
+    );
+
+    /// [`Communicator::all_gather`](crate::Communicator::all_gather) on every rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    all_gather[A: Readable<W::Device>, B: Writable<W::Device, Elem: SameDtype<A::Elem>>](
+        &send: A,
+        mut recv: B
+    );
+
+    /// [`Communicator::all_gather_in_place`](crate::Communicator::all_gather_in_place) on every
+    /// rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    all_gather_in_place[B: Writable<W::Device>](mut buf: B);
+
+    /// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter) on every rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    reduce_scatter[A: Readable<W::Device>, B: Writable<W::Device, Elem: SameDtype<A::Elem>>](
+        &send: A,
+        mut recv: B,
+        op: impl ReduceOp<A::Elem, W> + Copy
+    );
+
+    /// [`Communicator::reduce_scatter_in_place`](crate::Communicator::reduce_scatter_in_place) on
+    /// every rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    reduce_scatter_in_place[B: Writable<W::Device>](
+        mut buf: B,
+        op: impl ReduceOp<B::Elem, W> + Copy
+    );
+
+    /// [`Communicator::all_to_all`](crate::Communicator::all_to_all) on every rank.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    all_to_all[A: Readable<W::Device>, B: Writable<W::Device, Elem: SameDtype<A::Elem>>](
+        &send: A,
+        mut recv: B
+    );
 }

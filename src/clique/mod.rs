@@ -14,6 +14,7 @@ mod management;
 mod per_rank;
 mod views;
 
+pub use collectives::ConfiguredClique;
 pub use lane::{Lane, OfLane, OneRankPerThread};
 pub use lanes::{Lanes, OfRank};
 pub use per_rank::{IndexedByNumber, PerRank};

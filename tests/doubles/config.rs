@@ -134,11 +134,18 @@ fn every_option_arrives() {
 #[test]
 fn every_option_arrives_by_several_ids() {
     on(NEWEST, || {
-        let ids = [UniqueId::new()?];
-        connect(Seat::with_ids(&ids, 0, 1)?, all())?.finish()?;
-        let all = [calls(ncclCommInitRankConfig), calls(ncclCommInitRankScalable)].concat();
-        assert_eq!(all.len(), 1);
-        has_all(&all[0], &[]);
+        let ids = [UniqueId::new()?, UniqueId::new()?];
+        thread::scope(|scope| {
+            let join = |rank| connect(Seat::with_ids(&ids, rank, 2)?, all())?.finish();
+            let ranks = [0, 1].map(|rank| scope.spawn(move || join(rank)));
+            ranks.into_iter().try_for_each(|rank| rank.join().expect("no panic"))
+        })?;
+        let calls = calls(ncclCommInitRankScalable);
+        assert_eq!((calls.len(), count(ncclCommInitRankConfig)), (2, 0));
+        for call in &calls {
+            assert_eq!(call.int("nId"), 2);
+            has_all(call, &[]);
+        }
         Ok(())
     });
 }

@@ -11,8 +11,8 @@ use nccl_sys::Function::{
 };
 use nccl_sys::{Function, NCCL_CONFIG_UNDEF_INT, ncclCollConfig_t};
 use typed_nccl::{
-    Algorithm, Algorithms, AnyDevice, CallConfig, Communicator, CtaPolicy, Ctas, Cuda, Error,
-    Protocol, Result, Root, Sum,
+    Algorithm, Algorithms, AnyDevice, CallConfig, Clique, Communicator, CtaPolicy, Ctas, Cuda,
+    Error, Protocol, Result, Root, Sum,
 };
 
 use crate::common::{alone, calls, clear, connect, count, handle, says};
@@ -142,6 +142,39 @@ fn every_option_arrives_in_a_group() {
         }
         assert_eq!((count(ncclAllReduce), count(ncclGroupEnd)), (1, 1));
         comm.finish()
+    });
+}
+
+#[test]
+fn every_option_arrives_on_every_rank_of_a_clique() {
+    on(NEWEST, || {
+        let clique = Clique::init(Cuda::open_each(&[3, 0, 2])?)?;
+        let (x, mut y) = (clique.alloc::<f32>(12)?, clique.alloc::<f32>(12)?);
+        let mut z = clique.alloc::<f32>(36)?;
+        let config = all();
+        clear();
+        let configured = clique.with(&config);
+        configured.all_reduce(&x, &mut y, Sum)?;
+        configured.broadcast_in_place(&mut y, 0)?;
+        configured.reduce_in_place(&mut y, Sum, 1)?;
+        configured.all_gather(&x, &mut z)?;
+        configured.reduce_scatter(&z, &mut y, Sum)?;
+        configured.all_to_all(&x, &mut y)?;
+        let functions = [
+            ncclAllReduceConfig,
+            ncclBroadcastConfig,
+            ncclReduceConfig,
+            ncclAllGatherConfig,
+            ncclReduceScatterConfig,
+            ncclAlltoAllConfig,
+        ];
+        for function in functions {
+            let calls = calls(function);
+            assert_eq!(calls.len(), 3, "{function}");
+            calls.iter().for_each(has_all);
+        }
+        assert_eq!((count(ncclAllReduce), count(ncclGroupEnd)), (0, 6));
+        clique.finish()
     });
 }
 

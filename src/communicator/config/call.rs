@@ -270,7 +270,6 @@ impl CallConfig {
     }
 
     /// A number from 1 to 63 that is mostly another one for another configuration.
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     pub(crate) fn digest(&self) -> u8 {
         let mut hasher = SipHasher13::new();
         (self.ctas, &self.algorithms, self.profiler_tag, self.has_event()).hash(&mut hasher);

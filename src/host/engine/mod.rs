@@ -47,6 +47,7 @@ use stream::{Closure, Task};
 use super::moves::{Entry, Held};
 use super::{HostBackend, hazards};
 use crate::backend::{Blame, Departure, Half, Join, Op, Refusal, WindowId};
+use crate::communicator::CallConfig;
 use crate::error::{Error, Panicked, Site, Surplus};
 use crate::memory::Allocation;
 use crate::unwind;
@@ -361,6 +362,7 @@ impl CommState {
                 let entry = Entry {
                     name: c.name,
                     call: c.call,
+                    config: c.config.map_or(0, CallConfig::digest),
                     reduction: c.reduction.as_ref().map(Into::into),
                     send: c.send.as_ref().map(|span| Held::of(span, c.call.dtype)),
                     recv: c.recv.as_ref().map(|span| Held::of(span, c.call.dtype)),

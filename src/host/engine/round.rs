@@ -32,17 +32,20 @@ enum Arrival {
     /// Its group has reached the collective: operation `at` of it.
     Here {
         at: usize,
-        call: Call,
+        call: Configured,
     },
     /// It moves nothing and went on at once (NCCL drops a collective of no elements).
     Empty {
-        call: Call,
+        call: Configured,
     },
     /// It refused its call.
     Refused {
         reason: Error,
     },
 }
+
+/// A call, and a number for how it is configured.
+type Configured = (Call, u8);
 
 impl Round {
     fn new(size: usize) -> Self {
@@ -86,10 +89,14 @@ impl Round {
         self.arrived == self.parts.len()
     }
 
-    /// Whether the ranks' calls are not one collective.
-    fn differs(&self) -> bool {
-        let mut calls = self.parts.iter().filter_map(Arrival::call);
-        calls.next().is_some_and(|first| calls.any(|call| !call.matches(&first)))
+    /// What of it differs, if the ranks' calls are not one collective.
+    fn differs(&self) -> Option<&'static str> {
+        let calls = || self.parts.iter().filter_map(Arrival::configured);
+        let (first, config) = calls().next()?;
+        if calls().any(|(call, _)| !call.matches(&first)) {
+            return Some("");
+        }
+        calls().any(|(_, other)| other != config).then_some("the `CallConfig` of ")
     }
 
     fn calls(&self) -> Vec<(Rank, Call)> {
@@ -107,6 +114,10 @@ impl Round {
 
 impl Arrival {
     fn call(&self) -> Option<Call> {
+        self.configured().map(|(call, _)| call)
+    }
+
+    fn configured(&self) -> Option<Configured> {
         match self {
             Self::Here { call, .. } | Self::Empty { call } => Some(*call),
             _ => None,
@@ -164,8 +175,8 @@ impl State {
         let Some(comm) = self.comm(place) else { return };
         let Some(flight) = comm.members[place.rank].flight.as_mut() else { return };
         let HostOp::Collective { index, entry: Some(entry) } = &flight.ops[at] else { return };
-        let (index, call) = (*index, entry.call);
-        if call.count == 0 {
+        let (index, call) = (*index, (entry.call, entry.config));
+        if entry.call.count == 0 {
             comm.set_part(place.rank, index, Arrival::Empty { call });
             self.op_over(place);
         } else {
@@ -197,9 +208,9 @@ impl State {
             let error = |call| refused(name, by, call, reason.clone());
             return self.void_round(place, index, &error);
         }
-        if round.differs() {
+        if let Some(part) = round.differs() {
             let calls = round.calls();
-            let what = format!("collective #{index}");
+            let what = format!("{part}collective #{index}");
             let error = |_| mismatch(name, what.clone(), calls.clone());
             return self.void_round(place, index, &error);
         }

@@ -87,6 +87,8 @@ impl From<&Reduction<HostBackend>> for Combine {
 pub(super) struct Entry {
     pub(super) name: CollectiveName,
     pub(super) call: Call,
+    /// How it is configured, as a number.
+    pub(super) config: u8,
     pub(super) reduction: Option<Combine>,
     pub(super) send: Option<Held>,
     pub(super) recv: Option<Held>,
