@@ -1,15 +1,21 @@
 //! NCCL's own variables: done, or refused by name before NCCL is called.
 
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
+
+use nccl_sys::Api;
 use nccl_sys::Function::{
     ncclCommInitRankConfig, ncclCommSuspend, ncclCommWindowRegister, ncclPutSignal,
 };
+use nccl_sys::{ncclResult_t, ncclUniqueId};
 use typed_nccl::{
     AnyDevice, CaptureOrder, CommConfig, Communicator, Cuda, GraphUse, LaunchOrder, Result, Seat,
     Sum, Transfers,
 };
 
 use crate::common::{alone, count};
-use crate::scenario::{Machine, NEWEST, nccl, on};
+use crate::scenario::{Machine, NEWEST, Nccl, nccl, on, real, released};
 
 type Variables = &'static [(&'static str, &'static str)];
 
@@ -89,10 +95,10 @@ fn what_only_tunes_is_left_to_nccl() {
     on(with(variables), || connect(CommConfig::builder().contexts(2).build())?.finish());
 }
 
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doubles/nccl.conf");
+
 #[test]
 fn a_file_of_nccls_is_read_too() {
-    // The folder of this crate, wherever the test runs.
-    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doubles/nccl.conf");
     on(with(&[("NCCL_CONF_FILE", FILE)]), || {
         let found = format!("NCCL_COMM_BLOCKING=0 is set in {FILE}: take it out");
         assert_error!(alone(), Unsupported, found);
@@ -100,7 +106,44 @@ fn a_file_of_nccls_is_read_too() {
         Ok(())
     });
     // The process's own variables come first.
-    on(with(&[("NCCL_CONF_FILE", FILE), ("NCCL_COMM_BLOCKING", "1")]), || alone()?.finish());
+    on(with(&[("NCCL_CONF_FILE", FILE), ("NCCL_COMM_BLOCKING", "1")]), || {
+        let found = format!("NCCL_COMM_ID=127.0.0.1:7 is set in {FILE}: take it out");
+        assert_error!(alone(), Unsupported, found);
+        Ok(())
+    });
+}
+
+/// The files of which this library makes so much are those of the released one, which needs no GPU for
+/// an id.
+#[test]
+fn the_release_reads_the_file() {
+    let Some(machine) = real("2.32.3") else { return };
+    on(Machine { variables: &[("NCCL_CONF_FILE", FILE)], ..machine }, || {
+        // SAFETY: the scenario's machine has a released library.
+        let api = unsafe { Api::load() }.expect("it is there");
+        let mut id = ncclUniqueId::from_bytes([0; 128]);
+        // SAFETY: `id` is a place for one.
+        let result = unsafe { api.ncclGetUniqueId().expect("it is there")(&raw mut id) };
+        assert_eq!(result, ncclResult_t::ncclSuccess);
+        // A socket's address, behind a number of NCCL's: IPv4, port 7, 127.0.0.1.
+        assert_eq!(id.to_bytes()[8..16], [2, 0, 0, 7, 127, 0, 0, 1]);
+        Ok(())
+    });
+}
+
+/// What the documents name is what the released library looks for.
+#[test]
+fn the_release_has_the_variables() {
+    let Some(Machine { nccl: Nccl::Released(version), .. }) = real("2.32.3") else { return };
+    // Its texts come before its kernels, which are most of it.
+    let (mut library, file) = (Vec::new(), File::open(released(version)).expect("it was fetched"));
+    file.take(8 << 20).read_to_end(&mut library).expect("it can be read");
+    let texts: HashSet<_> = library.split(|byte| *byte == 0).collect();
+    let table = include_str!("../../docs/environment.md");
+    let names = table.split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+    for name in names.filter(|name| name.starts_with("NCCL_")) {
+        assert!(texts.contains(name.as_bytes()), "NCCL {version} has no {name}");
+    }
 }
 
 #[test]

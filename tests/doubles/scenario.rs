@@ -228,7 +228,7 @@ pub(crate) fn real(text: &str) -> Option<Machine> {
     None
 }
 
-fn released(version: Version) -> PathBuf {
+pub(crate) fn released(version: Version) -> PathBuf {
     // Below the target folder, in which this test's own is.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../nccl");
     target.join(version.to_string()).join("nvidia/nccl/lib/libnccl.so.2")
