@@ -109,7 +109,10 @@ pub use memory::{
 pub use nccl::{library, params};
 pub use p2p::{Blocks, Splits};
 pub use rank::{AsRank, Rank};
-pub use reduce::{Avg, Max, Min, PreMulSum, Prod, ReduceOp, ReductionName, Sum};
+pub use reduce::{
+    Avg, FixedScalar, Max, Min, PreMulSum, Prod, ReduceOp, ReductionName, ScalarInMemory,
+    SettableScalar, Sum,
+};
 pub use rma::{SignalSlot, Signals};
 pub use seat::Seat;
 pub use stream::{Mark, Operand, OperandOn, Operands, OperandsOn, Stream, TimedMark};

@@ -1,11 +1,15 @@
 //! Issuing: the one way from a validated operation into the backend.
 
 use std::slice;
+use std::sync::Arc;
 
 use super::{CallConfig, Core, On, PerCall, Transfers};
-use crate::backend::{AllocKind, Backend, Half, Op, Operations, RankOps, Refusal, Span, Transfer};
+use crate::backend::{
+    AllocKind, Backend, Collective, Half, Op, Operations, RankOps, Reduction, Refusal, Span,
+    Transfer,
+};
 use crate::error::{Call, Error, NotRegistered, OtherDevice, SelfTransfer, Site};
-use crate::memory::{Booking, Order, Uses};
+use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::stream::StreamCore;
 use crate::{AsRank, Buffer, Device, Element, Rank, Result, World, trace};
 
@@ -40,7 +44,9 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
             let known = |span: &Option<Span<'_, Back<W>>>| {
                 span.is_none_or(|span| span.allocation().order.is_alone(stream))
             };
-            if known(&collective.send) && known(&collective.recv) {
+            let scalar = collective.scalar();
+            let known_scalar = scalar.is_none_or(|scalar| scalar.order.is_alone(stream));
+            if known(&collective.send) && known(&collective.recv) && known_scalar {
                 let owned = stream.owned();
                 // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by
                 // bound plans, whose checks have and whose memory was compared; this stream made
@@ -54,6 +60,9 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
                 }
                 if let Some(span) = collective.recv {
                     span.allocation().order.write_again(number);
+                }
+                if let Some(scalar) = scalar {
+                    scalar.order.read_again(number);
                 }
                 return issued;
             }
@@ -290,6 +299,9 @@ impl<B: Backend> Uses<B> for &[Op<'_, B>] {
                     if let Some(span) = &collective.recv {
                         each(&span.allocation().order, true)?;
                     }
+                    if let Some(scalar) = collective.scalar() {
+                        each(&scalar.order, false)?;
+                    }
                 }
                 Op::Transfer(transfer) => {
                     let writes = transfer.half == Half::RecvFrom;
@@ -300,6 +312,17 @@ impl<B: Backend> Uses<B> for &[Op<'_, B>] {
             }
         }
         Ok(())
+    }
+}
+
+impl<B: Backend> Collective<'_, B> {
+    /// What it scales by, where that is in memory.
+    #[inline]
+    pub(crate) fn scalar(&self) -> Option<&Arc<Allocation<B>>> {
+        match &self.reduction {
+            Some(Reduction::Made(operator)) => B::scalar(operator),
+            _ => None,
+        }
     }
 }
 

@@ -29,6 +29,7 @@ mod issue;
 mod late;
 mod leaving;
 mod lifecycle;
+mod operators;
 mod ordered;
 mod properties;
 #[cfg(feature = "cuda")]

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::lifecycle::Finish;
 use super::{
-    AbortHandle, AsConfigured, CallConfig, CanEnqueue, Communicator, Core, HasAbortHandle, Made,
-    Scalar, Standing, State,
+    AbortHandle, AsConfigured, CallConfig, CanEnqueue, Communicator, Core, HasAbortHandle,
+    Standing, State,
 };
-use crate::backend::{Backend, Lifecycle};
-use crate::error::{BadLength, Error, NoSuchRank, OtherDevice, Site};
+use crate::backend::Backend;
+use crate::error::{Error, NoSuchRank, Site};
 use crate::stream::{Awaited, StreamCore};
-use crate::{Buffer, Device, Mark, Numeric, PreMulSum, Rank, Result, Stream, World, element, wait};
+use crate::{Device, Mark, Rank, Result, Stream, World, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -157,65 +157,6 @@ impl<W: World, S: State> Communicator<W, S> {
     /// neighbour.
     pub fn ring(&self, offset: isize) -> Rank {
         self.rank().ring(offset, self.size())
-    }
-
-    /// Makes a reduction that multiplies this rank's elements by `scalar` and adds
-    /// (`ncclRedOpCreatePreMulSum`). Local; each rank may choose its own scalar.
-    ///
-    /// # Errors
-    /// A poisoned communicator.
-    pub fn pre_mul_sum<T: Numeric>(&mut self, scalar: T) -> Result<PreMulSum<T, W>>
-    where
-        S: CanEnqueue,
-    {
-        let core = &mut S::live_mut(&mut self.body).core;
-        let (dtype, bytes) = (T::DTYPE, element::bytes(scalar));
-        let operator = Back::<W>::pre_mul_sum(core.comm()?, dtype, bytes)?;
-        let made = Made { operator, dtype, scalar: Scalar::Host(bytes) };
-        Ok(PreMulSum::new(core.add_operator(made)?))
-    }
-
-    /// [`pre_mul_sum`](Self::pre_mul_sum) with a scalar in device memory: the first element of
-    /// `scalar`, which the operator owns from now on. The host waits for what was enqueued to write
-    /// it.
-    ///
-    /// # Errors
-    /// [`Error::BadLength`]: no element; [`Error::OtherDevice`]; what went wrong in the scalar's
-    /// making; a poisoned communicator.
-    #[track_caller]
-    pub fn pre_mul_sum_device<T: Numeric, M>(
-        &mut self,
-        scalar: Buffer<T, W::Device, M>,
-    ) -> Result<PreMulSum<T, W>>
-    where
-        S: CanEnqueue,
-    {
-        let site = Site::caller();
-        let core = &mut S::live_mut(&mut self.body).core;
-        let allocation = scalar.allocation();
-        let (operation, kind) = ("pre_mul_sum_device", W::Device::KIND);
-        if scalar.is_empty() {
-            return Err(Error::BadLength(Box::new(BadLength {
-                operation,
-                buffer: "scalar's",
-                dtype: T::DTYPE,
-                found: 0,
-                needed: 1,
-                because: "a scalar".to_owned(),
-                site,
-                collective: false,
-            })));
-        }
-        if allocation.ordinal() != core.ordinal {
-            let (what, found, needed) = ("scalar", allocation.ordinal(), core.ordinal);
-            let other = OtherDevice { operation, what, kind, found, needed, site };
-            return Err(Error::OtherDevice(Box::new(other)));
-        }
-        wait::until(&allocation.order.points(true)?, Some(core.within()), operation, site)?;
-        let dtype = T::DTYPE;
-        let operator = Back::<W>::pre_mul_sum_device(core.comm()?, dtype, allocation)?;
-        let made = Made { operator, dtype, scalar: Scalar::Device(allocation.clone()) };
-        Ok(PreMulSum::new(core.add_operator(made)?))
     }
 
     /// The device.

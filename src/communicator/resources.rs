@@ -430,6 +430,14 @@ impl<B: Backend> Resources<B> {
         }
     }
 
+    /// The memory of its scalar.
+    pub(crate) fn scalar(&self, key: &Key) -> Result<Arc<Allocation<B>>> {
+        match self.get(key, "PreMulSum")? {
+            Resource::Operator(Made { scalar: Scalar::Device(scalar), .. }) => Ok(scalar.clone()),
+            _ => Err(self.wrong_key(key, "PreMulSum")),
+        }
+    }
+
     fn get(&self, key: &Key, what: &'static str) -> Result<&Resource<B>> {
         match self.slots.get(key.slot as usize) {
             Some(slot) if key.lineage == self.stamp.lineage => Ok(&slot.resource),

@@ -241,7 +241,11 @@ impl<B: Backend> Tape<B> {
         for op in ops {
             let call = op.call();
             let memory = spans(op).map(|(span, write)| (span.allocation(), write));
-            for (allocation, write) in memory.chain(scalar(op).map(|scalar| (scalar, false))) {
+            let scalar = match op {
+                Op::Collective(collective) => collective.scalar(),
+                _ => None,
+            };
+            for (allocation, write) in memory.chain(scalar.map(|scalar| (scalar, false))) {
                 if let Err(fault) = self.leases.add(comm, allocation, write) {
                     return Err(self.not_capturable(call.operation.name(), fault, call.site));
                 }
@@ -277,16 +281,6 @@ impl<B: Backend> Tape<B> {
         site: Site,
     ) -> Error {
         self.fail(Error::NotCapturable(Box::new(NotCapturable { operation, fault, site })))
-    }
-}
-
-/// What an operation scales by, where that is on the device.
-fn scalar<'o, B: Backend>(op: &'o Op<'_, B>) -> Option<&'o Arc<Allocation<B>>> {
-    match op {
-        Op::Collective(Collective { reduction: Some(Reduction::Made(operator)), .. }) => {
-            B::scalar(operator)
-        }
-        _ => None,
     }
 }
 

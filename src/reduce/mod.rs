@@ -2,7 +2,7 @@
 
 mod pre_mul_sum;
 
-pub use pre_mul_sum::PreMulSum;
+pub use pre_mul_sum::{FixedScalar, PreMulSum, ScalarInMemory, SettableScalar};
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ pub trait ReduceOp<T, W: World>: sealed::Sealed {
 
 pub(crate) mod sealed {
     pub trait Sealed {}
-    impl<T, W: crate::World> Sealed for super::PreMulSum<T, W> {}
+    impl<T, W: crate::World, S> Sealed for super::PreMulSum<T, W, S> {}
 }
 
 macro_rules! built_in {

@@ -11,20 +11,43 @@ use crate::{Device, Numeric, Result, World};
 /// Multiplies each rank's elements by that rank's scalar, then adds (`ncclRedOpCreatePreMulSum`).
 ///
 /// Made by [`Communicator::pre_mul_sum`](crate::Communicator::pre_mul_sum), owned by the program,
-/// and usable with the communicator that made it. Dropping it is enough to destroy it.
-pub struct PreMulSum<T, W: World> {
+/// and usable with the communicator that made it. Dropping it is enough to destroy it. `S` says whether its
+/// scalar can be set: [`FixedScalar`] or [`ScalarInMemory`].
+pub struct PreMulSum<T, W: World, S = FixedScalar> {
     key: Key,
-    types: PhantomData<fn() -> (T, W)>,
+    types: PhantomData<fn() -> (T, W, S)>,
 }
 
-impl<T: Numeric, W: World> PreMulSum<T, W> {
+/// The scalar of an operator that was given a value: it is the same in each operation, and in each launch of
+/// a graph.
+pub enum FixedScalar {}
+
+/// The scalar of an operator of
+/// [`pre_mul_sum_device`](crate::Communicator::pre_mul_sum_device): operations read it when they run.
+pub enum ScalarInMemory {}
+
+/// Scalars that [`Communicator::set_scalar`](crate::Communicator::set_scalar) sets.
+#[diagnostic::on_unimplemented(
+    message = "the scalar of this operator is fixed",
+    label = "made with a value, which NCCL has copied",
+    note = "make it with `comm.pre_mul_sum_device(scalar)`, where `scalar` is a buffer of one element: operations read that when they run"
+)]
+pub trait SettableScalar {}
+
+impl SettableScalar for ScalarInMemory {}
+
+impl<T: Numeric, W: World, S> PreMulSum<T, W, S> {
     pub(crate) fn new(key: Key) -> Self {
         Self { key, types: PhantomData }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Numeric, W: World> ReduceOp<T, W> for PreMulSum<T, W> {
+impl<T: Numeric, W: World, S> ReduceOp<T, W> for PreMulSum<T, W, S> {
     fn resolve(
         &self,
         resources: &Resources<<W::Device as Device>::Backend>,
@@ -34,7 +57,7 @@ impl<T: Numeric, W: World> ReduceOp<T, W> for PreMulSum<T, W> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Numeric, W: World> ReduceOp<T, W> for &PreMulSum<T, W> {
+impl<T: Numeric, W: World, S> ReduceOp<T, W> for &PreMulSum<T, W, S> {
     fn resolve(
         &self,
         resources: &Resources<<W::Device as Device>::Backend>,
@@ -43,9 +66,9 @@ impl<T: Numeric, W: World> ReduceOp<T, W> for &PreMulSum<T, W> {
     }
 }
 
-impl<T, W: World> super::sealed::Sealed for &PreMulSum<T, W> {}
+impl<T, W: World, S> super::sealed::Sealed for &PreMulSum<T, W, S> {}
 
-impl<T: Numeric, W: World> fmt::Debug for PreMulSum<T, W> {
+impl<T: Numeric, W: World, S> fmt::Debug for PreMulSum<T, W, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PreMulSum of {} on {}", T::DTYPE, W::NAME)
     }

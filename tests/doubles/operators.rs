@@ -98,6 +98,38 @@ fn scalars_on_the_device_are_addresses() {
     });
 }
 
+/// A scalar is set after what reads it, on whatever stream, and before what will.
+#[test]
+fn scalars_are_set_in_stream_order() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let scalar = comm.device().from_slice(&[2.0_f32])?;
+        let at = address(comm.stream(), &scalar)?;
+        let operator = comm.pre_mul_sum_device(scalar)?;
+        let (mut x, stream) = (comm.device().zeros::<f32>(3)?, comm.device().stream()?);
+        let between = |what: &str| {
+            let waits = ["cuEventRecord", "cuStreamWaitEvent"];
+            let called: Vec<_> = cuda().called();
+            let found = waits.map(|name| called.iter().filter(|call| **call == name).count());
+            assert_eq!(found, [1, 1], "{what}: {called:?}");
+        };
+        comm.set_scalar(&operator, 3.0)?;
+        clear();
+        comm.on(&stream).all_reduce_in_place(&mut x, &operator)?;
+        between("a call on another stream");
+        clear();
+        comm.set_scalar(&operator, 4.0)?;
+        between("a scalar that was read on another stream");
+        let log = cuda().log();
+        let set = log.iter().find(|call| call.function == "cuMemsetD32Async");
+        let set = set.expect("it is set");
+        assert_eq!((set.argument("dstDevice"), set.argument("N")), (at, 1));
+        assert_eq!(set.argument("ui"), u64::from(4.0_f32.to_bits()));
+        assert_eq!(count(ncclRedOpCreatePreMulSum), 0);
+        comm.finish()
+    });
+}
+
 /// A program that makes an operator a step.
 #[test]
 fn scalars_do_not_add_up() {

@@ -34,6 +34,10 @@ pub(crate) fn operators() -> Result<()> {
     Cuda::spmd(ranks()?, |place| body::operators(connect(place, 60)?)).map(drop)
 }
 
+pub(crate) fn scalars() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| body::scalars(connect(place, 60)?)).map(drop)
+}
+
 pub(crate) fn stale() -> Result<()> {
     Cuda::spmd(ranks()?, |place| body::stale(connect(place, 60)?)).map(drop)
 }

@@ -99,6 +99,7 @@ const TESTS: &[Test] = tests! {
     graphs::a_kernel_in_a_graph: 1, 60;
     graphs::puts_and_waits: 2, 60;
     graphs::operators: 1, 60;
+    graphs::scalars: 1, 60;
     graphs::stale: 2, 60;
     graphs::finish_with_graphs: 1, 60;
     graphs::abort_with_graphs: 1, 60;

@@ -1,6 +1,6 @@
 //! Graphs, on any device: captured, launched, and gone.
 
-use typed_nccl::{Communicator, Device, Error, Result, Signals, Sum, World};
+use typed_nccl::{Buffer, Communicator, Device, Error, Result, Signals, SliceMut, Sum, World};
 
 /// A sequence of operations on the same memory is launched again and again; what the program does between
 /// is ordered with it.
@@ -171,6 +171,38 @@ pub(crate) fn operators<W: World>(mut comm: Communicator<W>) -> Result<()> {
         x.copy_from(&[1; 100])?;
         graph.launch(&comm)?;
         assert_eq!((y.to_vec()?, x.to_vec()?), (vec![3 * n; 100], vec![5 * n; 100]));
+    }
+    comm.finish()
+}
+
+/// A scalar in memory is set between launches; the host waits for none of them.
+pub(crate) fn scalars<W: World>(mut comm: Communicator<W>) -> Result<()> {
+    const ROUNDS: usize = 20;
+    let (n, own) = (comm.size() as u64, comm.rank().index() as u64);
+    let one = comm.device().from_slice(&[1_u64])?;
+    let scaled = comm.pre_mul_sum_device(one)?;
+    let x = comm.device().from_slice(&[1_u64; 1000])?;
+    let mut sums = comm.device().zeros::<u64>(1000)?;
+    let mut all = comm.device().zeros::<u64>(1000 * 2 * ROUNDS)?;
+    let mut graph = comm.capture(|g| g.all_reduce(&x, &mut sums, &scaled))?;
+    let beside = comm.device().stream()?;
+    fn part<D: Device>(all: &mut Buffer<u64, D>, at: usize) -> SliceMut<'_, u64, D> {
+        all.slice_mut(1000 * at..1000 * (at + 1))
+    }
+    for round in 0..ROUNDS {
+        comm.set_scalar(&scaled, own + round as u64)?;
+        graph.launch(&comm)?;
+        comm.stream().copy(&sums, &mut part(&mut all, 2 * round))?;
+        // A call of its own reads the same scalar, on another stream.
+        comm.set_scalar(&scaled, own + 100 + round as u64)?;
+        comm.on(&beside).all_reduce(&x, &mut sums, &scaled)?;
+        comm.stream().copy(&sums, &mut part(&mut all, 2 * round + 1))?;
+    }
+    let ranks = n * (n - 1) / 2;
+    for (round, found) in all.to_vec()?.chunks(2000).enumerate() {
+        let of = |first: u64| ranks + n * (first + round as u64);
+        assert_eq!((found[0], found[999]), (of(0), of(0)), "launch {round}");
+        assert_eq!((found[1000], found[1999]), (of(100), of(100)), "call {round}");
     }
     comm.finish()
 }

@@ -92,6 +92,11 @@ fn operators_and_their_scalars_are_the_graphs_too() -> Result<()> {
 }
 
 #[test]
+fn scalars_are_set_between_launches() -> Result<()> {
+    [1, 3].into_iter().try_for_each(|n| spmd::<Host>(n, |place| body::scalars(place.init()?)))
+}
+
+#[test]
 fn a_graph_and_its_memory_are_on_two_threads() -> Result<()> {
     spmd::<Host>(2, |place| {
         let mut comm = place.init()?;

@@ -109,7 +109,7 @@ fn scalar<T: Arith>(scale: &Scale) -> T {
         Scale::Device(allocation) => {
             // SAFETY: the memory holds at least one element.
             let at = unsafe { allocation.block().at(0) };
-            // SAFETY: aligned and initialised; the operator owns the memory, so nobody writes it.
+            // SAFETY: aligned and initialised; who writes it does so in stream order, before or after.
             unsafe { at.cast::<T>().read() }
         }
     }

@@ -33,8 +33,9 @@
 //! enqueued, which is how the double of NCCL works.
 //!
 //! Streams capture graphs: what is captured is done at each launch, in an order that its streams and events
-//! allow, and not the one in which it was enqueued where they allow another. What breaks a capture breaks it here: a wait for what is outside of it, a question to its streams, memory
-//! that its thread allocates. [`Fake::live`] counts the graphs; NCCL's double asks which of them live.
+//! allow, and not the one in which it was enqueued where they allow another. What breaks a capture breaks
+//! it here: a wait for what is outside of it, a question to its streams, memory that its thread allocates.
+//! [`Fake::live`] counts the graphs; NCCL's double asks which of them live.
 //!
 //! Kernels are PTX of a few instructions, which are done one by one in their stream's turn: see `ptx`.
 //!

@@ -1,0 +1,119 @@
+//! Operators that a program makes: their scalars, fixed or in memory.
+
+use super::{CanEnqueue, Communicator, Made, Scalar, State};
+use crate::backend::{Copies, Lifecycle};
+use crate::error::{BadLength, Error, OtherDevice, Site};
+use crate::memory::Booking;
+use crate::reduce::{PreMulSum, ScalarInMemory, SettableScalar};
+use crate::{Buffer, Device, Numeric, Result, World, element, wait};
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Makes a reduction that multiplies this rank's elements by `scalar` and adds
+    /// (`ncclRedOpCreatePreMulSum`). Local; each rank may choose its own scalar.
+    ///
+    /// # Errors
+    /// A poisoned communicator.
+    pub fn pre_mul_sum<T: Numeric>(&mut self, scalar: T) -> Result<PreMulSum<T, W>>
+    where
+        S: CanEnqueue,
+    {
+        let core = &mut S::live_mut(&mut self.body).core;
+        let (dtype, bytes) = (T::DTYPE, element::bytes(scalar));
+        let operator = Back::<W>::pre_mul_sum(core.comm()?, dtype, bytes)?;
+        let made = Made { operator, dtype, scalar: Scalar::Host(bytes) };
+        Ok(PreMulSum::new(core.add_operator(made)?))
+    }
+
+    /// [`pre_mul_sum`](Self::pre_mul_sum) with a scalar in device memory: the first element of
+    /// `scalar`, which the operator owns from now on. Operations read it when they run, each launch of a
+    /// graph too; [`set_scalar`](Self::set_scalar) writes it. The host waits for what was enqueued to write
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::BadLength`]: no element; [`Error::OtherDevice`]; what went wrong in the scalar's
+    /// making; a poisoned communicator.
+    #[track_caller]
+    pub fn pre_mul_sum_device<T: Numeric, M>(
+        &mut self,
+        scalar: Buffer<T, W::Device, M>,
+    ) -> Result<PreMulSum<T, W, ScalarInMemory>>
+    where
+        S: CanEnqueue,
+    {
+        let site = Site::caller();
+        let core = &mut S::live_mut(&mut self.body).core;
+        let allocation = scalar.allocation();
+        let (operation, kind) = ("pre_mul_sum_device", W::Device::KIND);
+        if scalar.is_empty() {
+            return Err(Error::BadLength(Box::new(BadLength {
+                operation,
+                buffer: "scalar's",
+                dtype: T::DTYPE,
+                found: 0,
+                needed: 1,
+                because: "a scalar".to_owned(),
+                site,
+                collective: false,
+            })));
+        }
+        if allocation.ordinal() != core.ordinal {
+            let (what, found, needed) = ("scalar", allocation.ordinal(), core.ordinal);
+            let other = OtherDevice { operation, what, kind, found, needed, site };
+            return Err(Error::OtherDevice(Box::new(other)));
+        }
+        wait::until(&allocation.order.points(true)?, Some(core.within()), operation, site)?;
+        let dtype = T::DTYPE;
+        let operator = Back::<W>::pre_mul_sum_device(core.comm()?, dtype, allocation)?;
+        let made = Made { operator, dtype, scalar: Scalar::Device(allocation.clone()) };
+        Ok(PreMulSum::new(core.add_operator(made)?))
+    }
+
+    /// Sets this rank's scalar of an operator, in stream order on the communicator's own stream: what was
+    /// enqueued before has the old one, what is enqueued later has this one, launches of graphs too. Local;
+    /// the host does not wait.
+    ///
+    /// ```
+    /// use typed_nccl::{Host, spmd};
+    ///
+    /// # fn main() -> typed_nccl::Result<()> {
+    /// spmd::<Host>(2, |place| {
+    ///     let mut comm = place.init()?;
+    ///     let one = comm.device().from_slice(&[1.0_f32])?;
+    ///     let scaled = comm.pre_mul_sum_device(one)?;
+    ///     let x = comm.device().from_slice(&[1.0_f32; 4])?;
+    ///     let mut sums = comm.device().zeros(4)?;
+    ///     let mut graph = comm.capture(|g| g.all_reduce(&x, &mut sums, &scaled))?;
+    ///     for scale in [0.5, 0.25] {
+    ///         comm.set_scalar(&scaled, scale)?;
+    ///         graph.launch(&comm)?;
+    ///         assert_eq!(sums.to_vec()?, [2.0 * scale; 4]);
+    ///     }
+    ///     comm.finish()
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::WrongCommunicator`]; a poisoned communicator; the device reports one.
+    #[track_caller]
+    pub fn set_scalar<T: Numeric, I: SettableScalar>(
+        &self,
+        operator: &PreMulSum<T, W, I>,
+        scalar: T,
+    ) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
+        let live = S::live(&self.body);
+        let (core, stream) = (&live.core, &live.stream.core);
+        core.comm()?;
+        let to = core.resources.scalar(operator.key())?;
+        let _booking = Booking::new(stream, (&to.order, true))?;
+        let (bytes, width, site) = (element::bytes(scalar), size_of::<T>(), Site::caller());
+        // SAFETY: the memory has an element of this type at its start, since an operator of `T` was made of
+        // it; the use is ordered.
+        unsafe { <Back<W> as Copies>::fill(stream.raw(), (&to, 0), bytes, width, 1, site) }
+    }
+}
