@@ -30,6 +30,8 @@ pub enum CaptureFault {
         /// How many.
         count: u32,
     },
+    /// It has a launch event (`CallConfig::launched`).
+    LaunchEvent,
 }
 
 impl fmt::Display for NotCapturable {
@@ -43,6 +45,9 @@ impl fmt::Display for NotCapturable {
             CaptureFault::SeveralSignals { peer, count } => write!(
                 f,
                 "it waits for {count} signals of rank {peer} at once, and in a graph a rank raises its next signal only when the last one was awaited; wait for each by itself, after each put"
+            ),
+            CaptureFault::LaunchEvent => f.write_str(
+                "it has a launch event, which CUDA records at no launch of a graph; leave `CallConfig::launched` out",
             ),
         }
     }

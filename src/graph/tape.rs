@@ -227,13 +227,17 @@ impl<B: Backend> Tape<B> {
         refusals: &[Refusal],
     ) -> Result<()> {
         for op in ops {
+            let fault = match op {
+                Op::Wait(Wait { count, peer, .. }) if *count > 1 => {
+                    CaptureFault::SeveralSignals { peer: *peer, count: *count }
+                }
+                Op::Collective(Collective { config: Some(config), .. }) if config.has_event() => {
+                    CaptureFault::LaunchEvent
+                }
+                _ => continue,
+            };
             let call = op.call();
-            if let Op::Wait(wait) = op
-                && wait.count > 1
-            {
-                let fault = CaptureFault::SeveralSignals { peer: wait.peer, count: wait.count };
-                return Err(self.not_capturable(call.operation.name(), fault, call.site));
-            }
+            return Err(self.not_capturable(call.operation.name(), fault, call.site));
         }
         if let Some(error) = ops.iter().find_map(|op| B::can_capture(comm, op).err()) {
             return Err(self.fail(error));

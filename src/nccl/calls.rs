@@ -99,7 +99,7 @@ impl Comm {
         }
     }
 
-    /// Keeps what NCCL records when a kernel has been launched: a graph does so again and again.
+    /// Keeps what NCCL records when a kernel has been launched: that may be after the call has returned.
     fn keep_launched(&self, config: &CallConfig) {
         let Some(event) = &config.launched else { return };
         let mut kept = self.launched.borrow_mut();

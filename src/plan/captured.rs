@@ -101,7 +101,9 @@ impl<'a, W: World> Run<'a, W> {
     /// All of the plan's memory, if every rank's is of the same kind: NCCL chooses its way by it.
     fn agreed(&self) -> Result<Leases<Back<W>>> {
         let (core, site) = (self.on.core, self.site);
-        core.may_wait("run", site)?;
+        // The ranks of each of them are told.
+        let may: Vec<_> = self.cores().iter().map(|core| core.may_wait("run", site)).collect();
+        may.into_iter().collect::<Result<()>>()?;
         let mut leases = self.leases();
         // The parts first: what one of them finds all ranks hear.
         for (among, child) in self.fixed.children.iter().enumerate() {

@@ -287,6 +287,20 @@ fn a_launch_event_is_recorded_and_waited_for() {
     });
 }
 
+/// CUDA records it at no launch of a graph.
+#[test]
+fn a_launch_event_is_not_captured() {
+    on(NEWEST, || {
+        let mut comm: Comm = alone()?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let config = CallConfig::builder().launched(&comm.device().launch_event()?).build();
+        let refused = comm.capture(|g| g.with(&config).all_reduce_in_place(&mut x, Sum));
+        assert_error!(refused, NotCapturable, "all_reduce", "a launch event", "leave");
+        assert_eq!(count(ncclAllReduceConfig), 0);
+        comm.finish()
+    });
+}
+
 #[test]
 fn an_older_release_has_none() {
     on(release("2.30.7"), || {

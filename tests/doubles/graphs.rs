@@ -359,3 +359,33 @@ fn a_captured_plan_of_memory_that_differs_is_refused() {
         })
     });
 }
+
+/// A run of a captured plan waits for the other ranks, so a capture has none. (Of the communicator that
+/// captures it does not compile.)
+#[test]
+fn a_captured_plan_does_not_run_in_a_capture() {
+    on(NEWEST, || {
+        use typed_nccl::plan::{self, Values, build::PlanBuilder};
+
+        let (mut comm, mut other) = (alone()?, alone()?);
+        let mut declared = PlanBuilder::new("sum");
+        declared.ranks(1..);
+        declared.captured();
+        let x = declared.in_out::<f32>("x", 64);
+        let net = declared.stream("net");
+        declared.on(net).all_reduce_in_place(x, Sum);
+        let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+        let mut plan = plan::bind(&mut other, checked.plan(), &Values::new())?;
+        let (mut x, mut y) = (comm.device().zeros::<f32>(64)?, comm.device().zeros::<f32>(64)?);
+        let refused = comm.capture(|g| {
+            g.all_reduce_in_place(&mut y, Sum)?;
+            plan.on(&other).write("x", &mut x).run(&mut ())
+        });
+        assert_error!(refused, WaitInCapture, "run waits on the host", "only records");
+        // Neither is harmed.
+        plan.on(&other).write("x", &mut x).run(&mut ())?;
+        comm.capture(|g| g.all_reduce_in_place(&mut y, Sum))?.launch(&comm)?;
+        other.finish()?;
+        comm.finish()
+    });
+}

@@ -38,6 +38,10 @@ pub(crate) fn scalars() -> Result<()> {
     Cuda::spmd(ranks()?, |place| body::scalars(connect(place, 60)?)).map(drop)
 }
 
+pub(crate) fn registered() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| body::registered(connect(place, 60)?)).map(drop)
+}
+
 pub(crate) fn stale() -> Result<()> {
     Cuda::spmd(ranks()?, |place| body::stale(connect(place, 60)?)).map(drop)
 }

@@ -100,6 +100,7 @@ const TESTS: &[Test] = tests! {
     graphs::puts_and_waits: 2, 60;
     graphs::operators: 1, 60;
     graphs::scalars: 1, 60;
+    graphs::registered: 1, 60;
     graphs::stale: 2, 60;
     graphs::finish_with_graphs: 1, 60;
     graphs::abort_with_graphs: 1, 60;

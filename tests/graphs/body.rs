@@ -207,6 +207,27 @@ pub(crate) fn scalars<W: World>(mut comm: Communicator<W>) -> Result<()> {
     comm.finish()
 }
 
+/// What a graph has captured stays registered as long as the graph.
+pub(crate) fn registered<W: World>(mut comm: Communicator<W>) -> Result<()> {
+    let mut x = comm.device().nccl_zeros::<u32>(1000)?;
+    let registration = comm.register_buffer(&x)?;
+    let mut graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+    let error = comm.deregister_buffer(registration).expect_err("a graph has captured it");
+    assert!(matches!(error, Error::NotAdoptable(_)), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("deregister_buffer") && text.contains("a graph that captured it"),
+        "{text}"
+    );
+    x.copy_from(&[1; 1000])?;
+    graph.launch(&comm)?;
+    assert_eq!(x.to_vec()?, vec![comm.size() as u32; 1000]);
+    drop(graph);
+    let registration = comm.register_buffer(&x)?;
+    comm.deregister_buffer(registration)?;
+    comm.finish()
+}
+
 /// Communicators end while there are graphs of theirs, which may outlive them.
 pub(crate) fn ends<W: World>(mut comm: Communicator<W>, how: &str) -> Result<()> {
     let mut x = comm.device().from_slice(&[1_u32; 100])?;

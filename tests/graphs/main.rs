@@ -97,6 +97,11 @@ fn scalars_are_set_between_launches() -> Result<()> {
 }
 
 #[test]
+fn what_is_captured_stays_registered() -> Result<()> {
+    spmd::<Host>(2, |place| body::registered(place.init()?))
+}
+
+#[test]
 fn a_graph_and_its_memory_are_on_two_threads() -> Result<()> {
     spmd::<Host>(2, |place| {
         let mut comm = place.init()?;

@@ -55,7 +55,7 @@ pub struct CallConfig {
     #[builder(default)]
     pub profiler_tag: u64,
     /// What is recorded when its kernel has been launched: each rank gives one of its own, or none does.
-    /// A group has one at most. NCCL: `launchCompletionEvent`, 2.32.
+    /// A group has one at most, and a graph none. NCCL: `launchCompletionEvent`, 2.32.
     #[cfg(feature = "cuda")]
     #[builder(default, setter(transform = |event: &LaunchEvent| Some(event.clone())))]
     pub launched: Option<LaunchEvent>,
@@ -231,7 +231,7 @@ impl CallConfig {
         })))
     }
 
-    fn has_event(&self) -> bool {
+    pub(crate) fn has_event(&self) -> bool {
         #[cfg(feature = "cuda")]
         return self.launched.is_some();
         #[cfg(not(feature = "cuda"))]
