@@ -39,9 +39,9 @@ use crate::{Communicator, Device, Health, Result, Stream, World};
 /// poisoned by. Then nothing is issued on any of them, and the other ranks of all of them are told.
 /// [`Error::Unsupported`]: communicators that another library made are not grouped with others.
 #[track_caller]
-pub fn group<'e, C: Grouped<'e>, R, E: From<Error>>(
+pub fn group<'e, C: Grouped<'e, Groups = G>, G, R, E: From<Error>>(
     comms: C,
-    record: impl FnOnce(&mut C::Groups) -> Result<R, E>,
+    record: impl FnOnce(&mut G) -> Result<R, E>,
 ) -> Result<R, E> {
     let (site, mut groups) = (Site::caller(), comms.groups());
     let mut opened = Vec::new();

@@ -18,7 +18,7 @@ use crate::{DType, Device, DynSlice, DynSliceMut, Element, Host, Result, Stream,
 #[diagnostic::on_unimplemented(
     message = "`{D}` cannot be lent `{Self}`",
     label = "no borrowed memory of that device",
-    note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both an `interop::Tensor`, and pairs of these"
+    note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both `&tensor` and `&mut tensor` of another library, and pairs of these"
 )]
 pub trait Lend<D: Device>: sealed::Sealed {
     /// What the closure gets: a view that operations take.
@@ -271,6 +271,7 @@ mod sealed {
     impl<T> Sealed for &mut Vec<T> {}
     impl<A, B> Sealed for (A, B) {}
     impl<L> Sealed for Vec<L> {}
+    impl<O> Sealed for crate::interop::Tensor<O> {}
     impl<O> Sealed for &crate::interop::Tensor<O> {}
     impl<O> Sealed for &mut crate::interop::Tensor<O> {}
     #[cfg(feature = "candle")]

@@ -11,7 +11,7 @@ use crate::{AnyElem, Buffer, DType, Device, Element, Slice, SliceMut};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not device memory",
     label = "neither a buffer nor a view of one",
-    note = "host values are copied to a device with `device.from_slice`"
+    note = "host values are copied to a device with `device.from_slice`; a `SharedWindow` has the memory of the window that it was made of: name that one"
 )]
 pub trait Elements: sealed::Sealed {
     /// The element type.
@@ -26,7 +26,7 @@ pub trait Elements: sealed::Sealed {
     message = "a communicator on `{D}` cannot read `{Self}`",
     label = "this lives on another device, or is no device memory",
     note = "NCCL does not check this: it would read the other device's memory, or hang",
-    note = "allocate with `comm.device()`, which is the communicator's own; host values are copied there with `from_slice`"
+    note = "allocate with `comm.device()`, which is the communicator's own; host values are copied there with `from_slice`; the memory of a `SharedWindow` is that of the window that it was made of: name that one"
 )]
 pub trait Readable<D: Device>: Elements<Device = D> {
     /// The data type, as a value.

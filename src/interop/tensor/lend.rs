@@ -1,5 +1,7 @@
 //! Tensors for the time of a closure.
 
+use std::convert::Infallible;
+
 use super::{Tensor, Used};
 use crate::error::Site;
 use crate::interop::Claim;
@@ -66,5 +68,31 @@ impl<D: Device, O> Lend<D> for &mut Tensor<O> {
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {
         loan.dyn_slice_mut()
+    }
+}
+
+/// What a tensor is not, so that it is lent by reference: its owner frees it when it is dropped.
+#[doc(hidden)]
+pub trait LentByValue {
+    /// There is none.
+    const NEVER: Infallible;
+}
+
+// For the words of compilers alone: with it a tensor by value is one error, and not two.
+#[doc(hidden)]
+#[diagnostic::do_not_recommend]
+impl<D: Device, O> Lend<D> for Tensor<O>
+where
+    Self: LentByValue,
+{
+    type View<'v> = DynSliceMut<'v, D>;
+    type Loan = Lent<D, Theirs<D>>;
+
+    unsafe fn lend(self, _: &D, _: Site) -> Result<Self::Loan> {
+        match Self::NEVER {}
+    }
+
+    fn view(_: &Self::Loan) -> Self::View<'_> {
+        match Self::NEVER {}
     }
 }
