@@ -86,9 +86,11 @@ pub use cuda::{DeviceView, DeviceViewMut, LaunchEvent, RawStream};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
 pub use device::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Host, Local, Scoped};
+#[cfg(feature = "cuda")]
+pub use device_api::DevCommView;
 pub use device_api::{
-    AllToAll, Barrier, Connection, Counted, DevComm, DevCommView, DeviceApi, DeviceRange, EveryNth,
-    EveryRank, Gin, GinBarriers, Hybrid, Lsa, LsaBarriers, Multimem, OfRail, OfWorld, ReachesAll,
+    AllToAll, Barrier, Connection, Counted, DevComm, DeviceApi, DeviceRange, EveryNth, EveryRank,
+    Gin, GinBarriers, Hybrid, Lsa, LsaBarriers, Multimem, OfRail, OfWorld, Peers, ReachesAll,
     Requirements, SameRail,
 };
 pub use dynamic::{
@@ -101,6 +103,7 @@ pub use float8::{F8E4M3, F8E5M2};
 pub use graph::{Capture, Graph, NeverInACapture};
 pub use group::{Group, Grouped, WithConfig, group};
 pub use half::{bf16, f16};
+pub use host::mirror::{HostBarrier, HostDevComm, HostPart, HostWindow};
 pub use memory::{
     Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, Lend, MemoryKind, NcclMem,
     Pinned, Readable, RecordRead, RecordWrite, SameDtype, Slice, SliceMut, WindowMemory, Writable,

@@ -2,6 +2,8 @@
 
 #[path = "windows/device.rs"]
 mod device;
+#[path = "windows/mirror.rs"]
+mod mirror;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -13,9 +13,9 @@ use std::time::Duration;
 use typed_nccl::error::Site;
 
 use typed_nccl::backend::{
-    AllocKind, Allocation, Blame, Collective, Copies, Departer, DeviceComms, Graphs, Join, Kernels,
-    Launches, Lifecycle, Memory, Op, Operations, Reduction, Refusal, Seen, Streams, Timing,
-    WindowId, Windows,
+    AllocKind, Allocation, Blame, Collective, Copies, Departer, DeviceComms, DeviceShared, Graphs,
+    Join, Kernels, Launches, Lifecycle, Memory, Op, Operations, Reduction, Refusal, Seen, Streams,
+    Timing, WindowId, Windows,
 };
 use typed_nccl::error::{Aborted, CollectiveName, Error};
 use typed_nccl::kernel::{Grid, HeldArguments, Kernel};
@@ -430,7 +430,11 @@ unsafe impl Windows for NullBackend {
 }
 
 // SAFETY: it makes none.
-unsafe impl DeviceComms for NullBackend {}
+unsafe impl DeviceComms for NullBackend {
+    type DevComm<'v> = ();
+
+    fn view_of(_: &DeviceShared<Self>) {}
+}
 
 // SAFETY: a launch makes the captured calls again.
 unsafe impl Graphs for NullBackend {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Backend, WindowId, Windows};
 use crate::device_api::{Requirements, Shared};
 use crate::error::{Error, NcclVersion, Unsupported};
+use crate::host::mirror::Mirror;
 use crate::{Properties, Result};
 
 /// Device communicators.
@@ -14,6 +15,14 @@ use crate::{Properties, Result};
 /// What [`make`](Self::make) gives is a device communicator of `comm`'s until it is
 /// [unmade](Self::unmake) or the communicator ends. Neither happens while a use of it is on a stream.
 pub unsafe trait DeviceComms: Windows {
+    /// What a closure gets of one.
+    type DevComm<'v>;
+
+    /// The view.
+    fn view_of(shared: &Shared<Self>) -> Self::DevComm<'_>
+    where
+        Self: Backend;
+
     /// Whether the backend has what is asked for, whatever the machine has.
     ///
     /// # Errors
@@ -50,6 +59,11 @@ pub unsafe trait DeviceComms: Windows {
         let _ = (comm, shared);
     }
 
+    /// The next launch of this thread is given this device communicator.
+    fn announce(bytes: &DeviceBytes) {
+        let _ = bytes;
+    }
+
     /// The end of a device communicator: nothing uses it any more on any rank.
     fn unmake(comm: &Self::Comm, id: WindowId) {
         let _ = (comm, id);
@@ -58,6 +72,7 @@ pub unsafe trait DeviceComms: Windows {
 
 /// A device communicator, as kernels take it, and what was made for it.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct DeviceBytes {
     /// Its bytes, and perhaps more.
     pub words: Box<[u64]>,
@@ -69,6 +84,8 @@ pub struct DeviceBytes {
     pub lsa_multimem: Option<NonNull<u8>>,
     /// How many contexts for the network there are.
     pub gin_contexts: Option<u32>,
+    /// What closures of the host have instead.
+    pub(crate) mirror: Option<Mirror>,
     /// What NCCL gave for each requirement that it gives something for, in their order.
     pub placed: Vec<Placed>,
 }

@@ -49,6 +49,22 @@ pub(crate) struct Key {
     _alive: Arc<()>,
 }
 
+impl Key {
+    /// Refuses a window of another communicator than the device communicator's.
+    pub(crate) fn is_of(&self, dev: &Self, name: &'static str) -> Result<()> {
+        if self.lineage == dev.lineage {
+            return Ok(());
+        }
+        Err(Error::WrongCommunicator(Box::new(WrongCommunicator {
+            what: "window",
+            maker: name,
+            name,
+            made_by: self.lineage,
+            used_on: dev.lineage,
+        })))
+    }
+}
+
 /// The table of one communicator.
 #[doc(hidden)]
 pub struct Resources<B: Backend> {

@@ -104,8 +104,8 @@ impl<W: World> DevComm<W> {
     /// [`Error::NotRequired`]: it was not made with so many.
     #[track_caller]
     pub fn lsa_barrier(&self, index: u32) -> Result<Barrier<'_, W>> {
-        let has = self.requirements().lsa_barriers;
-        self.barrier_of("LSA barrier", "Requirements::lsa_barriers", index, has, Site::caller())
+        let index = self.shared.lsa_barrier(index, Site::caller())?;
+        Ok(Barrier { dev: self, index, kind: PhantomData })
     }
 
     /// Barrier `index` of all ranks.
@@ -278,7 +278,7 @@ impl<W: World> DevComm<W> {
     }
 }
 
-fn numbered(
+pub(super) fn numbered(
     what: &'static str,
     option: &'static str,
     index: u32,

@@ -12,6 +12,7 @@ mod gin;
 mod handles;
 mod make;
 mod operand;
+mod peers;
 mod requirements;
 mod shared;
 
@@ -21,7 +22,9 @@ pub use handles::{
     OfWorld,
 };
 pub use make::DeviceApi;
+#[cfg(feature = "cuda")]
 pub use operand::DevCommView;
+pub use peers::Peers;
 pub use requirements::{Counted, Requirements};
 pub use shared::Shared;
 

@@ -1,10 +1,13 @@
 //! A device communicator as an operand of a launch: the launch is a use of it, in stream order.
 
+#[cfg(feature = "cuda")]
 use std::fmt;
 use std::sync::Arc;
 
 use super::{Alive, DevComm, Shared};
-use crate::backend::Seen;
+#[cfg(feature = "cuda")]
+use crate::backend::Backend;
+use crate::backend::{DeviceComms, Seen};
 use crate::error::{Error, OtherDevice};
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
@@ -12,41 +15,54 @@ use crate::{Device, Operand, OperandOn, Operands, OperandsOn, Rank, Result, Worl
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// What a closure gets of a device communicator.
-pub struct DevCommView<'v, W: World>(&'v Shared<Back<W>>);
+/// A device communicator, as a closure on a GPU has it, to hand it to a kernel by hand.
+#[cfg(feature = "cuda")]
+#[derive(Clone, Copy)]
+pub struct DevCommView<'v> {
+    rank: Rank,
+    size: usize,
+    bytes: &'v [u8],
+}
 
-impl<'v, W: World> DevCommView<'v, W> {
+#[cfg(feature = "cuda")]
+impl<'v> DevCommView<'v> {
+    pub(crate) fn new<B: Backend>(shared: &'v Shared<B>) -> Self {
+        Self { rank: shared.rank, size: shared.size, bytes: shared.bytes() }
+    }
+
     /// This rank.
     pub fn rank(&self) -> Rank {
-        self.0.rank
+        self.rank
     }
 
     /// How many ranks there are.
     pub fn size(&self) -> usize {
-        self.0.size
+        self.size
     }
 
     /// Its bytes, as a kernel takes it by value: see [`DevComm::bytes`].
     pub fn bytes(&self) -> &'v [u8] {
-        self.0.bytes()
+        self.bytes
     }
 }
 
-impl<W: World> fmt::Debug for DevCommView<'_, W> {
+#[cfg(feature = "cuda")]
+impl fmt::Debug for DevCommView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        let Self { rank, size, bytes } = self;
+        write!(f, "DevCommView of rank {rank} of {size}, {} bytes", bytes.len())
     }
 }
 
 impl<W: World> Operand for &DevComm<W> {
     type Backend = Back<W>;
-    type View<'v> = DevCommView<'v, W>;
+    type View<'v> = <Back<W> as DeviceComms>::DevComm<'v>;
     type Held = Arc<Shared<Back<W>>>;
 
     fn seen<'v>(_: &'v Self::Held, _: &mut Vec<Seen<'v, Self::Backend>>) {}
 
     unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
-        DevCommView(held)
+        Back::<W>::view_of(held)
     }
 }
 
@@ -70,6 +86,10 @@ impl<D: Device, W: World<Device = D>> OperandOn<D> for &DevComm<W> {
         alive.push(self.shared.enter(stream.core)?);
         Ok(())
     }
+
+    fn announce(held: &Self::Held) {
+        held.announce();
+    }
 }
 
 impl<W: World> Operands for &DevComm<W> {
@@ -77,7 +97,7 @@ impl<W: World> Operands for &DevComm<W> {
     type Held = <Self as Operand>::Held;
 
     unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
-        DevCommView(held)
+        Back::<W>::view_of(held)
     }
 }
 
@@ -96,6 +116,10 @@ impl<D: Device, W: World<Device = D>> OperandsOn<D> for &DevComm<W> {
 
     fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
         OperandOn::enter(self, stream, alive)
+    }
+
+    fn announce(held: &Self::Held) {
+        <Self as OperandOn<D>>::announce(held);
     }
 
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {

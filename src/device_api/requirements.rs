@@ -17,7 +17,7 @@ use crate::{Properties, Team};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use = "it is what `comm.dev_comm(&api, &requirements)` makes a device communicator for"]
 pub struct Requirements {
-    pub(super) lsa_barriers: u32,
+    pub(crate) lsa_barriers: u32,
     pub(super) lsa_multimem: bool,
     all_to_all: Option<(u32, u32)>,
     pub(super) gin: Option<GinParts>,

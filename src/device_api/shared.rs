@@ -5,9 +5,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use super::Requirements;
+use super::handles::numbered;
 use crate::backend::{Backend, DeviceBytes, WindowId};
-use crate::communicator::Health;
-use crate::error::{Error, Stale};
+use crate::communicator::{Health, ended};
+use crate::error::{Error, Site, Stale};
+use crate::host::mirror::Mirror;
 use crate::memory::Allocation;
 use crate::stream::StreamCore;
 use crate::{Rank, Result};
@@ -17,8 +19,8 @@ pub struct Shared<B: Backend> {
     pub(crate) id: WindowId,
     pub(super) bytes: DeviceBytes,
     pub(super) requirements: Requirements,
-    pub(super) rank: Rank,
-    pub(super) size: usize,
+    pub(crate) rank: Rank,
+    pub(crate) size: usize,
     pub(super) lsa_size: usize,
     /// Memory that stands for it where its uses are booked, by whatever thread.
     pub(crate) allocation: Arc<Allocation<B>>,
@@ -62,6 +64,27 @@ impl<B: Backend> Shared<B> {
             std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(&**words))
         };
         &bytes[..self.bytes.len.min(bytes.len())]
+    }
+
+    /// What closures of the host have of it.
+    pub(crate) fn mirror(&self) -> Option<&Mirror> {
+        self.bytes.mirror.as_ref()
+    }
+
+    /// The next launch of this thread is given it: called right before it is enqueued.
+    pub(crate) fn announce(&self) {
+        B::announce(&self.bytes);
+    }
+
+    /// The barrier of this number, if it was required.
+    pub(crate) fn lsa_barrier(&self, index: u32, site: Site) -> Result<u32> {
+        let has = self.requirements.lsa_barriers;
+        numbered("LSA barrier", "Requirements::lsa_barriers", index, has, site)
+    }
+
+    /// Its communicator is over.
+    pub(crate) fn ended(&self) -> Error {
+        self.health.check().err().unwrap_or_else(|| ended(&self.health))
     }
 
     /// Notes that `stream` is about to carry a kernel that takes it, which waits for other ranks.

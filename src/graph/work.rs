@@ -35,6 +35,7 @@ impl<W: World> Capture<'_, W> {
         let shared = Arc::new((held, work));
         let enqueue = move |stream: &<Back<W> as Streams>::Stream| {
             let shared = shared.clone();
+            A::announce(&shared.0);
             <Back<W> as Launches>::launch(stream, site, move |raw| {
                 stream::run::<W::Device, A>(&shared.0, site, |views| (shared.1)(views, raw));
             })

@@ -9,6 +9,7 @@ mod block;
 mod engine;
 mod hazards;
 mod kernels;
+pub(crate) mod mirror;
 mod moves;
 mod ranges;
 
@@ -18,12 +19,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use block::{Block, Touch};
-use engine::{ENGINE, Member, Point, StreamToken};
+use engine::{Brings, ENGINE, Member, Point, StreamToken};
+use mirror::{HostDevComm, Mirror};
 
 use crate::backend::{
-    AllocKind, Blame, Copies, Departer, Departure, DeviceBytes, DeviceComms, Graphs, HostWait,
-    Join, Kernels, Launches, Lifecycle, Memory, Op, Operations, Pace, Refusal, Seen, Streams,
-    Timing, Watcher, WindowId, Windows,
+    AllocKind, Blame, Copies, Departer, Departure, DeviceBytes, DeviceComms, DeviceShared, Graphs,
+    HostWait, Join, Kernels, Launches, Lifecycle, Memory, Op, Operations, Pace, Refusal, Seen,
+    Streams, Timing, Watcher, WindowId, Windows,
 };
 use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
 use crate::kernel::{Grid, HeldArguments, Kernel};
@@ -518,6 +520,12 @@ unsafe impl Kernels for HostBackend {}
 
 // SAFETY: a device communicator of the host has no memory.
 unsafe impl DeviceComms for HostBackend {
+    type DevComm<'v> = HostDevComm<'v>;
+
+    fn view_of(shared: &DeviceShared<Self>) -> HostDevComm<'_> {
+        HostDevComm::new(shared)
+    }
+
     fn has_for(_: &Member, requirements: &Requirements) -> Result<()> {
         let Some(option) = requirements.for_kernels() else { return Ok(()) };
         Err(Error::Unsupported(Box::new(Unsupported {
@@ -527,7 +535,23 @@ unsafe impl DeviceComms for HostBackend {
         })))
     }
 
-    fn make(_: &Member, _: WindowId, _: &Requirements, _: &Properties) -> Result<DeviceBytes> {
-        Ok(DeviceBytes::default())
+    fn make(
+        comm: &Member,
+        id: WindowId,
+        requirements: &Requirements,
+        _: &Properties,
+    ) -> Result<DeviceBytes> {
+        let mirror = Some(Mirror::new(comm.place(), id, requirements.lsa_barriers));
+        Ok(DeviceBytes { mirror, ..DeviceBytes::default() })
+    }
+
+    fn unmake(comm: &Member, id: WindowId) {
+        ENGINE.unmake_device_comm(Brings::new(comm.place(), id));
+    }
+
+    fn announce(bytes: &DeviceBytes) {
+        if let Some(mirror) = &bytes.mirror {
+            mirror.announce();
+        }
     }
 }

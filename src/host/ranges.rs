@@ -189,6 +189,22 @@ impl<'b> Touch<'b> {
         self.ranges().map(|ranges| ranges.take(self.held(None)))
     }
 
+    /// Takes the range for a closure that has its peers' memory, and may meet them there: nothing is told
+    /// of it. An error if a closure is in the way, which may have it for ever.
+    pub(super) fn take_beside(self) -> Result<Option<Guard<'b>>, InUse> {
+        let Some(ranges) = self.ranges() else { return Ok(None) };
+        let held = self.held(None);
+        let mut taken = ranges.taken();
+        while taken.in_the_way(&held).is_some() {
+            if taken.closure_in_the_way(&held).is_some() {
+                return Err(InUse);
+            }
+            taken = ranges.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        taken.held.push(held);
+        Ok(Some(Guard { ranges, held }))
+    }
+
     /// Takes the range for a move; an error if a closure is in the way.
     fn try_take(self) -> Result<Option<Guard<'b>>, InUse> {
         let Some(ranges) = self.ranges() else { return Ok(None) };

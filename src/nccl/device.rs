@@ -19,7 +19,7 @@ use super::comm::Comm;
 use super::config::{has, put};
 use crate::backend::{DeviceBytes, DeviceComms, DeviceShared, Placed, WindowId};
 use crate::cuda::CudaBackend;
-use crate::device_api::{Listed, Requirements};
+use crate::device_api::{DevCommView, Listed, Requirements};
 use crate::{Properties, Result, Team};
 
 /// A device communicator that NCCL made.
@@ -32,6 +32,12 @@ pub(super) struct DeviceComm {
 
 // SAFETY: a device communicator is destroyed when its uses are over, or with its communicator.
 unsafe impl DeviceComms for CudaBackend {
+    type DevComm<'v> = DevCommView<'v>;
+
+    fn view_of(shared: &DeviceShared<Self>) -> DevCommView<'_> {
+        DevCommView::new(shared)
+    }
+
     fn has_for(comm: &Comm, requirements: &Requirements) -> Result<()> {
         let missing = |missing| unsupported("a device communicator", missing);
         comm.nccl.api.ncclDevCommCreate().map_err(missing)?;
@@ -260,6 +266,7 @@ impl Slot {
             lsa_multimem: NonNull::new(ptr::with_exposed_provenance_mut(multimem as usize)),
             gin_contexts: contexts.and_then(|count| u32::try_from(count).ok()),
             placed: self.outs.iter().map(|(listed, out)| placed(listed, out)).collect(),
+            mirror: None,
             words: self.words.into(),
         }
     }

@@ -85,6 +85,12 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
         let _ = (stream, alive);
         Ok(())
     }
+
+    /// The next launch of this thread is given it.
+    #[doc(hidden)]
+    fn announce(held: &Self::Held) {
+        let _ = held;
+    }
 }
 
 /// The operands of [`Stream::launch`]: one, or a tuple of up to six.
@@ -132,6 +138,12 @@ pub trait OperandsOn<D: Device>: Operands {
     fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
         let _ = (stream, alive);
         Ok(())
+    }
+
+    /// See [`OperandOn`].
+    #[doc(hidden)]
+    fn announce(held: &Self::Held) {
+        let _ = held;
     }
 
     /// See [`Operand`].
@@ -363,6 +375,10 @@ macro_rules! tuples {
                 Ok(())
             }
 
+            fn announce(held: &Self::Held) {
+                $(<$operand as OperandOn<D>>::announce(&held.$index);)+
+            }
+
             fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
                 $(<$operand as Operand>::seen(&held.$index, seen);)+
             }
@@ -402,6 +418,7 @@ where
     let mut alive = Vec::new();
     operands.enter(&StreamAccess { core: &stream.core, site }, &mut alive)?;
     let _booking = Booking::new(&stream.core, Used(&operands, PhantomData))?;
+    A::announce(&held);
     <D::Backend as Launches>::launch(stream.core.raw(), site, move |raw| {
         run::<D, A>(&held, site, |views| work(views, raw));
     })
@@ -435,4 +452,5 @@ mod sealed {
     pub trait Sealed {}
     impl<A> Sealed for &A {}
     impl<A> Sealed for &mut A {}
+    impl<T, W: crate::World, K> Sealed for crate::Peers<'_, T, W, K> {}
 }

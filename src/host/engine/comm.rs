@@ -6,6 +6,7 @@ use std::thread::ThreadId;
 use std::time::Instant;
 
 use super::ENGINE;
+use super::barrier::DeviceComm;
 use super::flight::Flight;
 use super::pair::Pairs;
 use super::round::Round;
@@ -75,6 +76,7 @@ pub(super) struct CommState {
     /// Signals, by receiver, sender and slot.
     pub(super) signals: Signals,
     pub(super) windows: HashMap<WindowId, Window>,
+    pub(super) device_comms: HashMap<WindowId, DeviceComm>,
     /// Its clocks, where the order of uses is checked.
     pub(super) order: Option<Box<CommOrder>>,
     /// How many ranks are gone.
@@ -159,6 +161,7 @@ impl CommState {
             pairs: Sparse::new(size * size),
             signals: Signals::new(size, join.config.slots()),
             windows: HashMap::new(),
+            device_comms: HashMap::new(),
             order: CommOrder::open(),
             gone: 0,
             broken: false,
@@ -275,6 +278,9 @@ impl State {
 
     pub(super) fn is_idle(&mut self, place: Place) -> bool {
         let is_idle = self.member(place).is_none_or(|member| member.is_idle());
+        let has_device_comms =
+            self.seen_comm(place).is_some_and(|comm| !comm.device_comms.is_empty());
+        let is_idle = is_idle && !(has_device_comms && self.has_kernels(place));
         if is_idle {
             self.order_idle(place);
         }

@@ -57,6 +57,8 @@ pub(super) enum Why {
     Key { place: Place, peer: usize },
     /// A request waits for the one that its own rank is issuing.
     Request { place: Place },
+    /// A closure waits at a barrier for another rank's.
+    Barrier { place: Place, index: usize, peer: usize },
 }
 
 impl State {
@@ -89,6 +91,7 @@ impl State {
         let Some(stream) = self.streams.get(key) else { return Vec::new() };
         match (&stream.current, stream.queue.front()) {
             (Some(Current::Group { place }), _) => self.flight_needs(*place, all_wait),
+            (Some(Current::Launch { at: Some(at), .. }), _) => self.barrier_needs(at, all_wait),
             (None, Some(Task::Wait(point))) if !point.reached() => {
                 vec![Need { on: Some(Node::Stream(point.stream().key)), why: Why::Stream }]
             }
@@ -247,7 +250,7 @@ impl State {
     }
 
     /// Who would make a rank's next call: none if somebody may.
-    fn caller(&self, place: Place, all_wait: bool) -> Option<Node> {
+    pub(super) fn caller(&self, place: Place, all_wait: bool) -> Option<Node> {
         let member = self.seen_member(place)?;
         let health = member.health.as_ref().filter(|health| health.is_well())?;
         if member.gone.is_some() {

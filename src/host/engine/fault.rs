@@ -81,6 +81,7 @@ impl State {
             self.check_pair(place, peer, place.rank, out);
             self.check_wait(place.of(peer), out);
         }
+        self.check_barriers(place, out);
     }
 
     pub(super) fn check_round(&mut self, place: Place, index: u64, out: &mut Out) {
@@ -132,7 +133,7 @@ impl State {
         }
     }
 
-    fn lose(&mut self, place: Place, lost: Vec<usize>, during: &str, out: &mut Out) {
+    pub(super) fn lose(&mut self, place: Place, lost: Vec<usize>, during: &str, out: &mut Out) {
         if !lost.is_empty() {
             self.break_up(place, lost, &|_| Some(during), out);
         }
@@ -187,6 +188,7 @@ impl State {
                 out.poisoned(health.clone());
             }
         }
+        self.leave_barriers(place, out);
         self.void_waiting(place);
         let Self { comms, todo, .. } = self;
         let Some(comm) = comms.get_mut(place.comm) else { return };

@@ -8,6 +8,7 @@
 //! arrive), else on workers and on threads that wait anyway; those spin for a moment before they park. A helping thread moves data; it never
 //! runs another stream's closure.
 
+mod barrier;
 mod comm;
 mod crowd;
 mod deadlock;
@@ -27,16 +28,18 @@ mod wait;
 mod window;
 mod worker;
 
-pub(super) use comm::Member;
+pub(super) use barrier::{Brings, announce};
+pub(super) use comm::{Member, Place};
 pub(super) use job::Parked;
 pub(super) use stream::{Point, Progress, StreamToken};
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use comm::{CommState, Place};
+use comm::CommState;
 use crowd::Crowd;
 use flight::HostOp;
 use job::Job;
@@ -44,6 +47,7 @@ use pair::Side;
 use state::{Out, State, Work};
 use stream::{Closure, Task};
 
+use super::mirror::Ended;
 use super::moves::{Entry, Held};
 use super::{HostBackend, hazards};
 use crate::backend::{Blame, Departure, Half, Join, Op, Refusal, WindowId};
@@ -95,7 +99,8 @@ impl Engine {
     }
 
     pub(super) fn enqueue_launch(&self, stream: &StreamToken, site: Site, work: Closure) {
-        self.enqueue(stream, Task::Launch { work, site });
+        let brings = barrier::announced();
+        self.enqueue(stream, Task::Launch { work, site, brings });
     }
 
     fn enqueue(&self, stream: &StreamToken, task: Task) {
@@ -331,23 +336,35 @@ impl Engine {
             }
             Work::Run { stream, work, site } => {
                 let outcome = hazards::in_task(&stream, || {
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+                    let work = std::panic::AssertUnwindSafe(work);
+                    barrier::in_closure(stream.key, || std::panic::catch_unwind(work))
                 });
                 if let Err(panic) = outcome {
-                    let message = unwind::message(&*panic);
-                    stream.leave_error(Error::Panicked(Box::new(Panicked { message, site })));
-                    // What was thrown may panic when it is dropped; that is nobody's business here.
-                    let dropped = std::panic::AssertUnwindSafe(move || drop(panic));
-                    std::mem::forget(std::panic::catch_unwind(dropped));
+                    stream.leave_error(left_by(panic, site));
                 }
                 let mut out = Out::take();
                 let mut state = self.lock();
                 state.in_closures -= 1;
+                let brought = state.brought(stream.key);
                 state.task_over(stream.key, &mut out);
+                brought.iter().for_each(|brings| state.check_barriers(brings.place, &mut out));
                 self.finish(state, out, false);
             }
         }
     }
+}
+
+/// What a closure leaves that did not come to its end.
+fn left_by(panic: Box<dyn Any + Send>, site: Site) -> Error {
+    let panic = match panic.downcast::<Ended>() {
+        Ok(ended) => return ended.0,
+        Err(panic) => panic,
+    };
+    let message = unwind::message(&*panic);
+    // What was thrown may panic when it is dropped; that is nobody's business here.
+    let dropped = std::panic::AssertUnwindSafe(move || drop(panic));
+    std::mem::forget(std::panic::catch_unwind(dropped));
+    Error::Panicked(Box::new(Panicked { message, site }))
 }
 
 impl CommState {

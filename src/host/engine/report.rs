@@ -21,7 +21,12 @@ impl State {
                     let place = *place;
                     return self.blame_flight(place);
                 }
-                (Some(Current::Launch { site }), _) => {
+                (Some(Current::Launch { site, at: Some(at), .. }), _) => {
+                    let report = self.tell_barrier(at, *site)?;
+                    let health = self.seen_member(at.of.place)?.health.as_ref()?;
+                    return Some(Blame { culprit: Culprit::Known(health.id()), report });
+                }
+                (Some(Current::Launch { site, .. }), _) => {
                     // No communicator's fault: its closure is this program's own.
                     let report = format!("the closure launched at {} is not over", site);
                     return Some(Blame { culprit: Culprit::Program, report });

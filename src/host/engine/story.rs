@@ -6,7 +6,7 @@ use super::comm::Place;
 use super::deadlock::{Need, Node, Why};
 use super::flight::HostOp;
 use super::state::{Out, State};
-use super::stream::Task;
+use super::stream::{Current, Task};
 use super::wait::{On, Wait};
 use crate::Rank;
 use crate::error::{Call, Deadlock, Error, Operation, PeerFailed};
@@ -26,6 +26,8 @@ const CONNECT: &str = "all ranks must connect, and before what they wait for can
 const KEYS: &str = "all ranks must submit the same keys";
 const INSIDE: &str = "a request must not wait for another one of its rank: make its calls with the \
                       communicator that the closure is given";
+const BARRIERS: &str =
+    "all ranks must launch the same closures, and come to the same barriers in one order";
 const CALLS: &str = "all ranks must make the same calls in the same order";
 
 /// Where a rank's part of an operation is enqueued.
@@ -47,6 +49,7 @@ impl State {
             let (place, peer) = match need.why {
                 Why::Peer { place, peer, .. }
                 | Why::Exchange { place, peer }
+                | Why::Barrier { place, peer, .. }
                 | Why::Key { place, peer } => (place, peer),
                 Why::Turn { place } | Why::Request { place } => (place, place.rank),
                 Why::Seat { rank, peer } => {
@@ -105,6 +108,7 @@ impl State {
             () if any(|why| matches!(why, Why::Seat { .. })) => CONNECT,
             () if any(|why| matches!(why, Why::Request { .. })) => INSIDE,
             () if any(|why| matches!(why, Why::Key { .. })) => KEYS,
+            () if any(|why| matches!(why, Why::Barrier { .. })) => BARRIERS,
             () if communicators > 1 => COMMUNICATORS,
             () if !enqueued => CALLS,
             () if calls.iter().all(transfers) => GROUP,
@@ -115,9 +119,10 @@ impl State {
     fn story(&self, path: &Path) -> Vec<String> {
         // The lowest rank begins.
         let rank = |at: &usize| match path[*at].1.why {
-            Why::Peer { place, .. } | Why::Exchange { place, .. } | Why::Key { place, .. } => {
-                place.rank
-            }
+            Why::Peer { place, .. }
+            | Why::Exchange { place, .. }
+            | Why::Barrier { place, .. }
+            | Why::Key { place, .. } => place.rank,
             _ => usize::MAX,
         };
         let is_circle = path.last().is_some_and(|(_, need)| need.on != Some(Node::Nobody));
@@ -183,6 +188,16 @@ impl State {
             Why::Stream => lines.push(
                 "one of its streams waits for another: `wait_for`, or memory that both use".to_owned(),
             ),
+            Why::Barrier { place, index, peer } => {
+                let Node::Stream(key) = node else { return };
+                let current = self.streams.get(key).and_then(|stream| stream.current.as_ref());
+                let Some(Current::Launch { site, .. }) = current else { return };
+                lines.push(format!(
+                    "{site}: rank {}'s closure waits at LSA barrier {index} for that of rank {peer}{}",
+                    place.rank,
+                    nobody(need)
+                ));
+            }
             Why::Turn { place } => lines.push(format!(
                 "rank {}'s next call of the communicator waits for its earlier one, on another stream",
                 place.rank

@@ -7,6 +7,7 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use super::ENGINE;
+use super::barrier::{At, Brings};
 use super::comm::Place;
 use super::flight::HostOp;
 use super::state::{Out, State, Step, Work};
@@ -200,8 +201,8 @@ impl Point {
 pub(super) enum Task {
     /// A group of a communicator's operations.
     Group { place: Place, unit: u64, ops: Vec<HostOp> },
-    /// User compute.
-    Launch { work: Closure, site: Site },
+    /// User compute, and the device communicators that it is given.
+    Launch { work: Closure, site: Site, brings: Vec<Brings> },
     /// Waits for another stream.
     Wait(Point),
     /// Notes the time.
@@ -212,8 +213,8 @@ pub(super) enum Task {
 pub(super) enum Current {
     /// A group, waiting for the other ranks or moving data.
     Group { place: Place },
-    /// A closure, waiting for a thread or running.
-    Launch { site: Site },
+    /// A closure, waiting for a thread, running, or at a barrier.
+    Launch { site: Site, brings: Vec<Brings>, at: Option<At> },
 }
 
 pub(super) struct StreamState {
@@ -329,8 +330,8 @@ impl State {
                 self.task_over(key, out);
                 true
             }
-            Some(Task::Launch { work, site }) => {
-                stream.current = Some(Current::Launch { site });
+            Some(Task::Launch { work, site, brings }) => {
+                stream.current = Some(Current::Launch { site, brings, at: None });
                 let stream = stream.progress.clone();
                 out.closures.push(Work::Run { stream, work, site });
                 false

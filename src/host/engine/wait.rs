@@ -177,9 +177,10 @@ impl State {
 
     /// Whether every thread of the process waits, and nothing goes on in the background.
     fn is_quiet(&self) -> Option<Still> {
-        let still =
-            self.ready.is_empty() && self.todo.is_empty() && self.idle_workers == self.workers;
-        let known = self.waits.iter().map(|(_, wait)| wait.number);
+        let at_barriers = self.threads_at_barriers();
+        let resting = self.idle_workers + at_barriers.len();
+        let still = self.ready.is_empty() && self.todo.is_empty() && resting == self.workers;
+        let known = self.waits.iter().map(|(_, wait)| wait.number).chain(at_barriers);
         still.then(|| quiet::all_wait(known))?
     }
 }

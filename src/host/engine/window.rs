@@ -28,6 +28,11 @@ impl Window {
         self.parts[rank].as_ref()?.block().ranges()?.closure_at(offset, bytes)
     }
 
+    /// Every rank's part.
+    pub(super) fn all(&self) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
+        self.parts.iter().cloned().collect()
+    }
+
     pub(super) fn address(&self, rank: usize) -> Option<*mut u8> {
         Some(self.parts[rank].as_ref()?.block().start())
     }

@@ -198,6 +198,23 @@ pub(in crate::host) fn collective(
     }
 }
 
+/// What those know who have come to a barrier. What comes later is added too, which hides mistakes and
+/// invents none.
+#[derive(Default)]
+pub(in crate::host) struct Gathered(Clock);
+
+impl Gathered {
+    /// A stream's closure comes.
+    pub(in crate::host) fn gather(&mut self, stream: &StreamOrder) {
+        stream.clock(|own| self.0.join_arrived(own));
+    }
+
+    /// It goes on.
+    pub(in crate::host) fn hand_on(&self, stream: &StreamOrder) {
+        stream.clock(|own| own.join(&self.0));
+    }
+}
+
 /// A message: what its sender knows, its receiver knows.
 pub(in crate::host) fn message(from: &StreamOrder, to: &StreamOrder) {
     let clock = from.clock(|own| own.clone());

@@ -17,7 +17,7 @@ mod known;
 mod stream;
 mod uses;
 
-pub(super) use comm::{CommOrder, PutBy, collective, message, operates};
+pub(super) use comm::{CommOrder, Gathered, PutBy, collective, message, operates};
 pub(super) use stream::StreamOrder;
 pub(super) use uses::Uses;
 

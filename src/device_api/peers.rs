@@ -1,0 +1,101 @@
+//! Every rank's part of a window, as an operand of a launch on the host.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::{Alive, DevComm, Shared};
+use crate::backend::Seen;
+use crate::host::HostBackend;
+use crate::host::mirror::HostWindow;
+use crate::memory::Allocation;
+use crate::stream::StreamAccess;
+use crate::window::WindowKind;
+use crate::{Device, Element, Host, LsaPointers, Operand, OperandOn, Result, Window, World};
+
+/// Every rank's part of a window, as [`DevComm::peers`] gives it to a closure on the host: what a kernel has
+/// of an `ncclWindow_t`. The launch is a use of this rank's part, in stream order.
+#[must_use = "it is an operand of `stream.launch`"]
+pub struct Peers<'d, T, W: World, K> {
+    dev: &'d DevComm<W>,
+    window: &'d Window<T, W, K>,
+}
+
+impl<T, W: World, K> Clone for Peers<'_, T, W, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, W: World, K> Copy for Peers<'_, T, W, K> {}
+
+impl<T: Element, W: World, K: WindowKind> fmt::Debug for Peers<'_, T, W, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peers of {:?}", self.window)
+    }
+}
+
+impl<Tag, W: World<Device = Host<Tag>>> DevComm<W> {
+    /// Every rank's part of a window, for a closure on the host; the closure is given the device
+    /// communicator too: `stream.launch((&dev, dev.peers(&window)), |(dev, window), ()| ..)`. A launch with a
+    /// window of another communicator is refused.
+    pub fn peers<'d, T: Element, K: LsaPointers>(
+        &'d self,
+        window: &'d Window<T, W, K>,
+    ) -> Peers<'d, T, W, K> {
+        Peers { dev: self, window }
+    }
+}
+
+/// What a queue holds of it.
+#[doc(hidden)]
+pub struct HeldPeers<T> {
+    shared: Arc<Shared<HostBackend>>,
+    parts: Vec<Arc<Allocation<HostBackend>>>,
+    lens: Vec<usize>,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T: Element, W: World<Device: Device<Backend = HostBackend>>, K: LsaPointers> Operand
+    for Peers<'_, T, W, K>
+{
+    type Backend = HostBackend;
+    type View<'v> = HostWindow<'v, T>;
+    type Held = HeldPeers<T>;
+
+    fn seen<'v>(_: &'v Self::Held, _: &mut Vec<Seen<'v, HostBackend>>) {}
+
+    unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
+        HostWindow::new(&held.shared, &held.parts, &held.lens)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D, T, W, K> OperandOn<D> for Peers<'_, T, W, K>
+where
+    D: Device<Backend = HostBackend>,
+    T: Element,
+    W: World<Device = D>,
+    K: LsaPointers,
+{
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        let shared = OperandOn::hold(&self.dev, stream)?;
+        self.window.key.is_of(&self.dev.key, W::NAME)?;
+        let parts = shared.mirror().and_then(|mirror| mirror.parts(self.window.registered().1));
+        let parts = parts.ok_or_else(|| shared.ended())?;
+        let lens = (0..parts.len()).map(|rank| self.window.len_at(rank)).collect();
+        Ok(HeldPeers { shared, parts, lens, elements: PhantomData })
+    }
+
+    fn used(&self) -> (&Arc<Allocation<HostBackend>>, bool) {
+        (self.window.registered().0, true)
+    }
+
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+        OperandOn::enter(&self.dev, stream, alive)
+    }
+
+    fn announce(held: &Self::Held) {
+        held.shared.announce();
+    }
+}

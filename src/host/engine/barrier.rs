@@ -1,0 +1,371 @@
+//! Barriers of device communicators: where closures of all ranks wait for each other.
+//!
+//! A closure that waits has its worker to itself, as every closure has, and says so: its stream is at the
+//! barrier, so who waits for the stream is told of a deadlock, and a deadline names who has not come.
+//! Launches say which device communicators they bring, so that a rank whose closure is on its way is not
+//! taken for one that never comes.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
+
+use super::Engine;
+use super::comm::{CommState, Place};
+use super::deadlock::{Need, Node, Why};
+use super::state::{Out, State};
+use super::stream::{Current, StreamState, Task};
+use crate::backend::WindowId;
+use crate::communicator::ended;
+use crate::error::{Error, Site};
+use crate::host::{HostBackend, hazards};
+use crate::memory::Allocation;
+use crate::quiet;
+use crate::{Rank, Result};
+
+/// How long a closure rests before it looks at its communicator again.
+const REST: Duration = Duration::from_millis(2);
+
+/// How long it spins before it rests.
+const SPIN: Duration = Duration::from_micros(20);
+
+/// A device communicator of one rank's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::host) struct Brings {
+    pub(super) place: Place,
+    pub(super) dev: WindowId,
+}
+
+impl Brings {
+    pub(in crate::host) fn new(place: Place, dev: WindowId) -> Self {
+        Self { place, dev }
+    }
+}
+
+/// A barrier that a stream's closure is at.
+#[derive(Clone, Debug)]
+pub(super) struct At {
+    pub(super) of: Brings,
+    pub(super) index: usize,
+    /// Which time it is.
+    turn: u64,
+    /// The number of its thread in the system.
+    thread: Option<u32>,
+}
+
+/// One barrier.
+#[derive(Default)]
+pub(super) struct Bar {
+    /// How often each rank has come.
+    arrived: Vec<u64>,
+    /// How often all of them have.
+    passed: Arc<AtomicU64>,
+    waiting: Vec<Thread>,
+    /// What those who came know, where the order of uses is checked.
+    order: hazards::Gathered,
+}
+
+/// What the ranks of a device communicator share.
+pub(super) struct DeviceComm {
+    pub(super) bars: Vec<Bar>,
+}
+
+thread_local! {
+    /// What the next launch of this thread brings.
+    static NEXT: RefCell<Vec<Brings>> = const { RefCell::new(Vec::new()) };
+    /// The stream whose closure this thread runs.
+    static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The next launch of this thread brings a device communicator.
+pub(in crate::host) fn announce(brings: Brings) {
+    NEXT.with_borrow_mut(|next| next.push(brings));
+}
+
+/// What was announced of this launch.
+pub(super) fn announced() -> Vec<Brings> {
+    NEXT.take()
+}
+
+/// Runs a stream's closure.
+pub(super) fn in_closure<T>(stream: usize, run: impl FnOnce() -> T) -> T {
+    let outer = CURRENT.replace(Some(stream));
+    let outcome = run();
+    CURRENT.set(outer);
+    outcome
+}
+
+impl Engine {
+    /// A rank makes a device communicator with so many barriers.
+    pub(in crate::host) fn make_device_comm(&self, of: Brings, barriers: usize) {
+        let mut state = self.lock();
+        let Some(comm) = state.comm(of.place) else { return };
+        let size = comm.size();
+        let bar = || Bar { arrived: vec![0; size], ..Bar::default() };
+        let made = || DeviceComm { bars: (0..barriers).map(|_| bar()).collect() };
+        comm.device_comms.entry(of.dev).or_insert_with(made);
+    }
+
+    /// Nobody uses a device communicator any more.
+    pub(in crate::host) fn unmake_device_comm(&self, of: Brings) {
+        let mut state = self.lock();
+        let gone = state.comm(of.place).and_then(|comm| comm.device_comms.remove(&of.dev));
+        drop(state);
+        drop(gone);
+    }
+
+    /// Whether a communicator is.
+    pub(in crate::host) fn is_well(&self, place: Place) -> Result<()> {
+        let mut state = self.lock();
+        match state.comm(place) {
+            Some(comm) if !comm.broken => Ok(()),
+            _ => Err(state.fault_of(place)),
+        }
+    }
+
+    /// Every rank's part of a window.
+    pub(in crate::host) fn parts(
+        &self,
+        place: Place,
+        window: WindowId,
+    ) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
+        let mut state = self.lock();
+        state.comm(place)?.windows.get(&window)?.all()
+    }
+
+    /// A closure comes to a barrier, and waits for those of all other ranks.
+    pub(in crate::host) fn sync(&self, of: Brings, index: usize) -> Result<()> {
+        let mut out = Out::take();
+        let mut state = self.lock();
+        let stream = CURRENT.get();
+        let Some((turn, passed)) = state.arrive(of, index, stream, &mut out) else {
+            let fault = state.fault_of(of.place);
+            self.finish(state, out, false);
+            return Err(fault);
+        };
+        let is_over = || passed.load(Ordering::Acquire) >= turn;
+        if is_over() {
+            state.pass(of, index, stream);
+            self.finish(state, out, false);
+            return Ok(());
+        }
+        let at = At { of, index, turn, thread: quiet::this_thread() };
+        state.set_at(stream, Some(at));
+        state.check_barriers(of.place, &mut out);
+        self.finish(state, out, false);
+        let outcome = self.stand(of, index, is_over);
+        let mut state = self.lock();
+        state.set_at(stream, None);
+        if outcome.is_ok() {
+            state.pass(of, index, stream);
+        }
+        self.go_on(state, false);
+        outcome
+    }
+
+    fn stand(&self, of: Brings, index: usize, is_over: impl Fn() -> bool) -> Result<()> {
+        if self.crowd.spin(SPIN, &is_over) {
+            return Ok(());
+        }
+        while !is_over() {
+            let mut state = self.lock();
+            match state.comm(of.place) {
+                Some(comm) if !comm.broken => {
+                    if let Some(bar) = comm.bar(of.dev, index)
+                        && !is_over()
+                    {
+                        let me = std::thread::current();
+                        if !bar.waiting.iter().any(|known| known.id() == me.id()) {
+                            bar.waiting.push(me);
+                        }
+                    }
+                }
+                _ => return Err(state.fault_of(of.place)),
+            }
+            drop(state);
+            std::thread::park_timeout(REST);
+        }
+        Ok(())
+    }
+}
+
+impl CommState {
+    fn bar(&mut self, dev: WindowId, index: usize) -> Option<&mut Bar> {
+        self.device_comms.get_mut(&dev)?.bars.get_mut(index)
+    }
+
+    /// Who has not come to a barrier for the `turn`-th time.
+    fn missing(&self, at: &At) -> Vec<usize> {
+        let bar = self.device_comms.get(&at.of.dev).and_then(|dev| dev.bars.get(at.index));
+        let late = |(_, arrived): &(usize, &u64)| **arrived < at.turn;
+        let late =
+            |bar: &Bar| bar.arrived.iter().enumerate().filter(late).map(|(rank, _)| rank).collect();
+        bar.map_or_else(Vec::new, late)
+    }
+}
+
+impl StreamState {
+    /// Whether a closure that is not over brings a device communicator.
+    fn brings(&self, of: Brings) -> bool {
+        let queued =
+            |task: &Task| matches!(task, Task::Launch { brings, .. } if brings.contains(&of));
+        let running =
+            matches!(&self.current, Some(Current::Launch { brings, .. }) if brings.contains(&of));
+        running || self.queue.iter().any(queued)
+    }
+}
+
+impl State {
+    /// A rank comes to a barrier: for which time, and how often all of them have.
+    fn arrive(
+        &mut self,
+        of: Brings,
+        index: usize,
+        stream: Option<usize>,
+        out: &mut Out,
+    ) -> Option<(u64, Arc<AtomicU64>)> {
+        let own = stream.and_then(|key| self.streams.get(key)).map(|own| own.progress.clone());
+        let comm = self.comm(of.place).filter(|comm| !comm.broken)?;
+        let bar = comm.bar(of.dev, index)?;
+        bar.arrived[of.place.rank] += 1;
+        if let Some(own) = own.as_ref().and_then(|own| own.order()) {
+            bar.order.gather(own);
+        }
+        let turn = bar.arrived[of.place.rank];
+        let all = bar.arrived.iter().copied().min().unwrap_or(0);
+        if all > bar.passed.load(Ordering::Relaxed) {
+            // Pairs with the acquire of those who wait: what was done before is done for them.
+            bar.passed.store(all, Ordering::Release);
+            bar.waiting.drain(..).for_each(|thread| out.unpark(thread));
+        }
+        Some((turn, bar.passed.clone()))
+    }
+
+    /// A rank passes a barrier: what the others did before it is before what this one does now.
+    fn pass(&mut self, of: Brings, index: usize, stream: Option<usize>) {
+        let own = stream.and_then(|key| self.streams.get(key)).map(|own| own.progress.clone());
+        let bar = self.comm(of.place).and_then(|comm| comm.bar(of.dev, index));
+        if let (Some(bar), Some(own)) = (bar, own.as_ref().and_then(|own| own.order())) {
+            bar.order.hand_on(own);
+        }
+    }
+
+    /// Why nobody comes to a rank's barriers any more.
+    fn fault_of(&self, place: Place) -> Error {
+        let member = self.seen_member(place);
+        let health = member.and_then(|member| member.health.as_ref());
+        let own = health.and_then(|health| health.check().err());
+        let fault = own.or_else(|| member.and_then(|member| member.fault.clone()));
+        fault.or_else(|| Some(ended(health?))).unwrap_or_else(|| {
+            Error::other("a barrier of a communicator that has ended".to_owned())
+        })
+    }
+
+    fn set_at(&mut self, stream: Option<usize>, to: Option<At>) {
+        if let Some(Current::Launch { at, .. }) =
+            stream.and_then(|key| self.streams.get_mut(key)?.current.as_mut())
+        {
+            *at = to;
+        }
+    }
+
+    /// What the closure that a stream is at was given.
+    pub(super) fn brought(&mut self, stream: usize) -> Vec<Brings> {
+        match self.streams.get_mut(stream).and_then(|stream| stream.current.as_mut()) {
+            Some(Current::Launch { brings, .. }) => std::mem::take(brings),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The closures that wait at barriers.
+    pub(super) fn at_barriers(&self) -> impl Iterator<Item = &At> {
+        self.streams.iter().filter_map(|(_, stream)| match &stream.current {
+            Some(Current::Launch { at, .. }) => at.as_ref(),
+            _ => None,
+        })
+    }
+
+    /// The numbers of their threads.
+    pub(super) fn threads_at_barriers(&self) -> Vec<Option<u32>> {
+        self.at_barriers().map(|at| at.thread).collect()
+    }
+
+    /// Whether closures that bring a device communicator of this rank's are not over.
+    pub(super) fn has_kernels(&self, place: Place) -> bool {
+        let is_own = |brings: &[Brings]| brings.iter().any(|brings| brings.place == place);
+        self.streams.iter().any(|(_, stream)| {
+            let queued =
+                |task: &Task| matches!(task, Task::Launch { brings, .. } if is_own(brings));
+            let running =
+                matches!(&stream.current, Some(Current::Launch { brings, .. }) if is_own(brings));
+            running || stream.queue.iter().any(queued)
+        })
+    }
+
+    /// Wakes who waits at barriers of a communicator that is over.
+    pub(super) fn leave_barriers(&mut self, place: Place, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let bars = comm.device_comms.values_mut().flat_map(|dev| &mut dev.bars);
+        bars.flat_map(|bar| bar.waiting.drain(..)).for_each(|thread| out.unpark(thread));
+    }
+
+    /// Ends the communicator if a closure waits for a rank that left, and that has no closure on its way.
+    pub(super) fn check_barriers(&mut self, place: Place, out: &mut Out) {
+        let lost = self.at_barriers().filter(|at| at.of.place.id == place.id).find_map(|at| {
+            let comm = self.seen_comm(place)?;
+            let lost = |rank: &usize| {
+                let of = Brings { place: place.of(*rank), ..at.of };
+                comm.members[*rank].gone.is_some()
+                    && !self.streams.iter().any(|(_, stream)| stream.brings(of))
+            };
+            let lost: Vec<usize> = comm.missing(at).into_iter().filter(lost).collect();
+            (!lost.is_empty()).then_some((lost, at.index))
+        });
+        if let Some((lost, index)) = lost {
+            self.lose(place, lost, &format!("LSA barrier {index} of a device communicator"), out);
+        }
+    }
+
+    /// What a closure at a barrier cannot go on without.
+    pub(super) fn barrier_needs(&self, at: &At, all_wait: bool) -> Vec<Need> {
+        let place = at.of.place;
+        let Some(comm) = self.seen_comm(place).filter(|comm| !comm.broken) else {
+            return Vec::new();
+        };
+        let need = |peer: usize| {
+            let of = Brings { place: place.of(peer), ..at.of };
+            let mut coming = self.streams.iter().filter(|(_, stream)| stream.brings(of));
+            let on = match (coming.next(), coming.next()) {
+                (Some((key, _)), None) => Some(Node::Stream(key)),
+                // One of them may be free.
+                (Some(_), Some(_)) => None,
+                (None, _) => self.caller(of.place, all_wait),
+            };
+            Need { on, why: Why::Barrier { place, index: at.index, peer } }
+        };
+        comm.missing(at).into_iter().map(need).collect()
+    }
+
+    /// What a closure at a barrier waits for, in words.
+    pub(super) fn tell_barrier(&self, at: &At, site: Site) -> Option<String> {
+        let comm = self.seen_comm(at.of.place)?;
+        let (name, index, missing) = (comm.name, at.index, comm.missing(at));
+        let mut words = format!(
+            "the closure launched at {site} waits at LSA barrier {index} of a device communicator of {name}; arrived:"
+        );
+        for rank in (0..comm.size()).filter(|rank| !missing.contains(rank)) {
+            words += &format!(" {rank}");
+        }
+        for rank in missing {
+            let of = Brings { place: at.of.place.of(rank), ..at.of };
+            words += &match self.streams.iter().any(|(_, stream)| stream.brings(of)) {
+                true => format!("; rank {} has a closure that has not come to it", Rank::at(rank)),
+                false => {
+                    format!("; rank {} has launched no closure that comes to it", Rank::at(rank))
+                }
+            };
+        }
+        Some(words)
+    }
+}

@@ -1,0 +1,293 @@
+//! The device API for closures: barriers and peers' memory, so that what is written for kernels runs, and is
+//! tested, without a GPU.
+//!
+//! A kernel has no errors to give back, and neither has what stands here: what cannot go on ends the
+//! closure, and the host wait for its stream tells why, as it tells a panic.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::HostBackend;
+use super::block::Touch;
+use super::engine::{Brings, ENGINE, Place, announce};
+use crate::backend::{DeviceShared, WindowId};
+use crate::error::{BadRange, Error, NoSuchRank, Site};
+use crate::memory::Allocation;
+use crate::{AsRank, Element, Rank};
+
+/// How long a closure rests whose memory another one has.
+const REST: Duration = Duration::from_micros(200);
+
+/// Why a closure that has ended has ended.
+pub(super) struct Ended(pub(super) Error);
+
+/// Ends the closure that this thread runs. No panic hook hears of it: the host wait tells it.
+fn end(error: Error) -> ! {
+    std::panic::resume_unwind(Box::new(Ended(error)))
+}
+
+/// One rank's part of a device communicator on the host.
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    brings: Brings,
+    place: Place,
+}
+
+impl Mirror {
+    pub(super) fn new(place: Place, id: WindowId, barriers: u32) -> Self {
+        let brings = Brings::new(place, id);
+        ENGINE.make_device_comm(brings, barriers as usize);
+        Self { brings, place }
+    }
+
+    /// The next launch of this thread is given it.
+    pub(super) fn announce(&self) {
+        announce(self.brings);
+    }
+
+    /// Every rank's part of a window; none if it is not registered.
+    pub(crate) fn parts(&self, window: WindowId) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
+        ENGINE.parts(self.place, window)
+    }
+}
+
+/// A device communicator, as a closure on the host has it: what a kernel has of an `ncclDevComm`.
+///
+/// ```
+/// use typed_nccl::{Host, Requirements, Result};
+///
+/// fn main() -> Result<()> {
+///     Host::spmd(4, |place| {
+///         let mut comm = place.init()?;
+///         let api = comm.device_api()?;
+///         let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(1))?;
+///         let window = comm.window::<f32>(1)?;
+///         let rank = comm.rank().index();
+///         comm.stream().launch((&dev, dev.peers(&window)), move |(dev, window), ()| {
+///             // To my right neighbour, by its address.
+///             let right = window.peer((rank + 1) % dev.size());
+///             right.set(0, rank as f32);
+///             dev.lsa_barrier(0).sync();
+///         })?;
+///         assert_eq!(window.to_vec()?, [((rank + 3) % 4) as f32]);
+///         comm.close_dev_comm(dev)?;
+///         comm.finish()
+///     })
+///     .map(drop)
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct HostDevComm<'v>(&'v DeviceShared<HostBackend>);
+
+impl<'v> HostDevComm<'v> {
+    pub(crate) fn new(shared: &'v DeviceShared<HostBackend>) -> Self {
+        Self(shared)
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.0.rank
+    }
+
+    /// How many ranks there are, all of which reach each other's memory.
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// Barrier `index`. One that was not required ends the closure with [`Error::NotRequired`].
+    #[track_caller]
+    pub fn lsa_barrier(&self, index: u32) -> HostBarrier<'v> {
+        let site = Site::caller();
+        match (self.0.lsa_barrier(index, site), self.0.mirror()) {
+            (Ok(index), Some(mirror)) => HostBarrier { mirror, index },
+            (Err(error), _) => end(error),
+            // Each of the host's has one.
+            (Ok(_), None) => end(self.0.ended()),
+        }
+    }
+}
+
+impl fmt::Debug for HostDevComm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostDevComm of rank {} of {}", self.rank(), self.size())
+    }
+}
+
+/// A barrier of closures: all ranks' closures that are given one device communicator come to it.
+#[derive(Clone, Copy)]
+#[must_use = "`sync()` waits at it"]
+pub struct HostBarrier<'v> {
+    mirror: &'v Mirror,
+    index: u32,
+}
+
+impl HostBarrier<'_> {
+    /// Waits until every rank's closure has come here as often as this one. What they did before is done.
+    /// One closure of a rank uses a barrier at a time.
+    ///
+    /// Ranks that never come are a deadlock where that is certain, and a passed deadline of whoever waits
+    /// for the stream; a rank that is lost ends the wait. Then the closure ends here, and the host wait
+    /// tells why.
+    pub fn sync(&self) {
+        if let Err(error) = ENGINE.sync(self.mirror.brings, self.index as usize) {
+            end(error);
+        }
+    }
+}
+
+impl fmt::Debug for HostBarrier<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostBarrier {}", self.index)
+    }
+}
+
+/// A window, as a closure on the host has it: every rank's part, by its address.
+///
+/// Nothing orders what the ranks do with it but barriers, as on a GPU. What meets is never torn: each read
+/// and each write has its elements to itself while it lasts.
+#[derive(Clone, Copy)]
+pub struct HostWindow<'v, T> {
+    shared: &'v DeviceShared<HostBackend>,
+    parts: &'v [Arc<Allocation<HostBackend>>],
+    lens: &'v [usize],
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<'v, T: Element> HostWindow<'v, T> {
+    pub(crate) fn new(
+        shared: &'v DeviceShared<HostBackend>,
+        parts: &'v [Arc<Allocation<HostBackend>>],
+        lens: &'v [usize],
+    ) -> Self {
+        Self { shared, parts, lens, elements: PhantomData }
+    }
+
+    /// A rank's part, as its address: this rank's too. A rank that the communicator has not ends the
+    /// closure with [`Error::NoSuchRank`].
+    #[track_caller]
+    pub fn peer(&self, rank: impl AsRank) -> HostPart<'v, T> {
+        let (asked, size) = (rank.index(), self.parts.len());
+        let (Some(part), Some(len)) = (self.parts.get(asked), self.lens.get(asked)) else {
+            let (operation, site, collective) = ("peer", Site::caller(), false);
+            let no_such = NoSuchRank { operation, asked, size, site, collective };
+            end(Error::NoSuchRank(Box::new(no_such)));
+        };
+        HostPart { shared: self.shared, part, len: *len, elements: PhantomData }
+    }
+
+    /// This rank's part.
+    #[track_caller]
+    pub fn own(&self) -> HostPart<'v, T> {
+        self.peer(self.shared.rank)
+    }
+}
+
+impl<T> fmt::Debug for HostWindow<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostWindow of {} ranks", self.parts.len())
+    }
+}
+
+/// One rank's part of a window. A range past its end ends the closure with [`Error::BadRange`].
+#[derive(Clone, Copy)]
+pub struct HostPart<'v, T> {
+    shared: &'v DeviceShared<HostBackend>,
+    part: &'v Arc<Allocation<HostBackend>>,
+    len: usize,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T: Element> HostPart<'_, T> {
+    /// How many elements it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies the elements from `start` on.
+    #[track_caller]
+    pub fn read(&self, start: usize, to: &mut [T]) {
+        let touch = self.touch(start..start.saturating_add(to.len()), false, Site::caller());
+        let _guard = self.take(touch);
+        // SAFETY: the range lies within the part, whose bytes are all initialised.
+        let from = unsafe { touch.block.at(touch.start) };
+        // SAFETY: as above; the guard keeps who writes away, `to` is the caller's own, and every bit
+        // pattern is a `T`.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr().cast(), touch.bytes) };
+    }
+
+    /// Overwrites the elements from `start` on.
+    #[track_caller]
+    pub fn write(&self, start: usize, from: &[T]) {
+        let touch = self.touch(start..start.saturating_add(from.len()), true, Site::caller());
+        let _guard = self.take(touch);
+        // SAFETY: the range lies within the part.
+        let to = unsafe { touch.block.at(touch.start) };
+        // SAFETY: as above; the guard keeps every other use away.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr().cast(), to, touch.bytes) };
+    }
+
+    /// Copies a range of elements.
+    #[track_caller]
+    pub fn to_vec(&self, range: Range<usize>) -> Vec<T> {
+        // A range that does not fit is refused before there is memory for it.
+        let _ = self.touch(range.clone(), false, Site::caller());
+        let mut values = vec![T::default(); range.len()];
+        self.read(range.start, &mut values);
+        values
+    }
+
+    /// Element `index`.
+    #[track_caller]
+    pub fn get(&self, index: usize) -> T {
+        let mut value = [T::default()];
+        self.read(index, &mut value);
+        value[0]
+    }
+
+    /// Overwrites element `index`.
+    #[track_caller]
+    pub fn set(&self, index: usize, value: T) {
+        self.write(index, &[value]);
+    }
+
+    fn touch(&self, range: Range<usize>, write: bool, site: Site) -> Touch<'_> {
+        let Range { start, end: last } = range;
+        if start > last || last > self.len {
+            let range = BadRange { start, end: last, len: self.len, site };
+            end(Error::BadRange(Box::new(range)));
+        }
+        let size = size_of::<T>();
+        let (start, bytes) = (start * size, (last - start) * size);
+        Touch { block: self.part.block(), start, bytes, write }
+    }
+
+    /// Waits until nobody else has the range. A closure that has it may wait for this one: then the
+    /// communicator's end ends this one too.
+    fn take<'b>(&self, touch: Touch<'b>) -> Option<super::ranges::Guard<'b>> {
+        loop {
+            if let Ok(guard) = touch.take_beside() {
+                return guard;
+            }
+            if let Some(Err(error)) =
+                self.shared.mirror().map(|mirror| ENGINE.is_well(mirror.place))
+            {
+                end(error);
+            }
+            std::thread::sleep(REST);
+        }
+    }
+}
+
+impl<T> fmt::Debug for HostPart<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostPart of {} elements", self.len)
+    }
+}

@@ -1,0 +1,272 @@
+//! The device API for closures on the host: an algorithm of barriers and peers' addresses runs without a GPU.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::time::Duration;
+
+use typed_nccl::{
+    CommConfig, Communicator, DevComm, Error, Host, HostDevComm, HostWindow, Place, Requirements,
+    Result, Scoped, Seat, Sum,
+};
+
+type Both<T> = (Communicator<Host<T>>, DevComm<Host<T>>);
+
+fn with_dev<T>(place: Place<Host<T>>, barriers: u32) -> Result<Both<T>> {
+    let config = CommConfig::builder().deadline(Duration::from_secs(20)).build();
+    let (seat, device) = place.into_parts();
+    let mut comm =
+        Communicator::builder().seat(seat).device(device).config(config).build().connect()?;
+    let api = comm.device_api()?;
+    let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(barriers))?;
+    Ok((comm, dev))
+}
+
+/// As a kernel does it: every rank sums its share of all parts, and writes it to all.
+fn all_reduce(dev: &HostDevComm<'_>, window: &HostWindow<'_, f32>) {
+    let (rank, size, len) = (dev.rank().index(), dev.size(), window.own().len());
+    dev.lsa_barrier(0).sync();
+    let share = len.div_ceil(size);
+    let (from, to) = ((rank * share).min(len), ((rank + 1) * share).min(len));
+    let mut sums = vec![0.0; to - from];
+    for peer in 0..size {
+        let theirs = window.peer(peer).to_vec(from..to);
+        sums.iter_mut().zip(theirs).for_each(|(sum, x)| *sum += x);
+    }
+    dev.lsa_barrier(1).sync();
+    for peer in 0..size {
+        window.peer(peer).write(from, &sums);
+    }
+    dev.lsa_barrier(0).sync();
+}
+
+#[test]
+fn an_all_reduce_written_by_hand_is_all_reduce() -> Result<()> {
+    for size in 2..=8 {
+        Host::spmd(size, |place| {
+            let (mut comm, dev) = with_dev(place, 2)?;
+            for len in [1, 7, 1000] {
+                let rank = comm.rank().index();
+                let values: Vec<f32> = (0..len).map(|i| (i * (rank + 1)) as f32 / 3.0).collect();
+                let mut window = comm.window::<f32>(len)?;
+                for round in 0..3 {
+                    window.copy_from(&values)?;
+                    comm.stream().launch((&dev, dev.peers(&window)), |(dev, window), ()| {
+                        all_reduce(&dev, &window);
+                    })?;
+                    let mut theirs = comm.device().from_slice(&values)?;
+                    comm.all_reduce_in_place(&mut theirs, Sum)?;
+                    assert_eq!(window.to_vec()?, theirs.to_vec()?, "{size}, {len}, {round}");
+                }
+                comm.close(window)?;
+            }
+            comm.close_dev_comm(dev)?;
+            comm.finish()
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn elements_of_peers_are_read_and_written() -> Result<()> {
+    Host::spmd(4, |place| {
+        let (mut comm, dev) = with_dev(place, 1)?;
+        let window = comm.window_uneven::<u64>(2 + comm.rank().index())?;
+        comm.stream().launch((&dev, dev.peers(&window)), |(dev, window), ()| {
+            let rank = dev.rank().index();
+            for peer in 0..dev.size() {
+                let part = window.peer(peer);
+                assert_eq!((part.len(), part.is_empty()), (2 + peer, false));
+                if peer + 1 == dev.size() {
+                    part.set(rank, rank as u64 + 10);
+                }
+            }
+            dev.lsa_barrier(0).sync();
+            assert_eq!(window.peer(3).get(rank), rank as u64 + 10);
+        })?;
+        let mine = window.to_vec()?;
+        if comm.rank().index() == 3 {
+            assert_eq!(mine, [10, 11, 12, 13, 0]);
+        }
+        comm.close(window)?;
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
+}
+
+/// A flag in a peer's memory is seen while both closures run.
+#[test]
+fn closures_see_each_others_flags() -> Result<()> {
+    Host::spmd(2, |place| {
+        let (mut comm, dev) = with_dev(place, 0)?;
+        let window = comm.window::<u32>(1)?;
+        comm.stream().launch((&dev, dev.peers(&window)), |(dev, window), ()| {
+            let other = 1 - dev.rank().index();
+            window.peer(other).set(0, 7);
+            while window.own().get(0) != 7 {
+                std::thread::yield_now();
+            }
+        })?;
+        assert_eq!(window.to_vec()?, [7]);
+        comm.close(window)?;
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
+}
+
+#[test]
+fn what_is_not_there_ends_the_closure() -> Result<()> {
+    Host::spmd(2, |place| {
+        let (mut comm, dev) = with_dev(place, 2)?;
+        let window = comm.window::<u32>(4)?;
+        let stream = comm.stream();
+        type Wrong = fn(HostDevComm<'_>, HostWindow<'_, u32>);
+        let wrongs: [(Wrong, &str); 4] = [
+            (|dev, _| dev.lsa_barrier(2).sync(), "was not made with LSA barrier 2"),
+            (|_, window| window.peer(2).set(0, 1), "peer: there is no rank 2"),
+            (|_, window| window.own().set(4, 1), "the range 4..5 reaches past"),
+            (|_, window| window.own().read(3, &mut [0; 2]), "the range 3..5 reaches past"),
+        ];
+        for (wrong, words) in wrongs {
+            stream.launch((&dev, dev.peers(&window)), move |(dev, window), ()| {
+                wrong(dev, window);
+                unreachable!("it has ended");
+            })?;
+            let Err(error) = comm.sync(stream) else { panic!("no error: {words}") };
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        // The communicator is unharmed.
+        stream.launch((&dev,), |(dev,), ()| dev.lsa_barrier(0).sync())?;
+        comm.sync(stream)?;
+        comm.close(window)?;
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
+}
+
+#[test]
+fn a_window_of_another_communicator_is_refused() -> Result<()> {
+    let alone = || Seat::local(1).remove(0).init(Host::any(0)?);
+    let (mut comm, mut other) = (alone()?, alone()?);
+    let api = comm.device_api()?;
+    let dev = comm.dev_comm(&api, &Requirements::new())?;
+    let theirs = other.window::<u32>(4)?;
+    let outcome = comm.stream().launch((dev.peers(&theirs),), |_, ()| {});
+    let Err(Error::WrongCommunicator(wrong)) = &outcome else { panic!("{outcome:?}") };
+    assert!(wrong.to_string().contains("a window of World#"), "{wrong}");
+    other.finish()?;
+    comm.finish()
+}
+
+/// What each rank of `size` gets when rank `size - 1` does not come to the barrier.
+fn without_the_last<F>(size: usize, deadline: Duration, last: F) -> Vec<String>
+where
+    F: for<'id> Fn(&mut Communicator<Host<Scoped<'id>>>, &DevComm<Host<Scoped<'id>>>) -> Result<()>
+        + Sync,
+{
+    let (all_have_one, errors) = (Barrier::new(size), Mutex::new(vec![String::new(); size]));
+    let outcome = Host::spmd(size, |place| {
+        let (seat, device) = place.into_parts();
+        let config = CommConfig::builder().deadline(deadline).build();
+        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        let mut comm = comm.connect()?;
+        let api = comm.device_api()?;
+        let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(2))?;
+        all_have_one.wait();
+        let rank = comm.rank().index();
+        let outcome = match rank + 1 == size {
+            true => last(&mut comm, &dev),
+            false => comm
+                .stream()
+                .launch((&dev,), |(dev,), ()| dev.lsa_barrier(1).sync())
+                .and_then(|()| comm.sync(comm.stream())),
+        };
+        errors.lock().expect("nobody panics")[rank] =
+            outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        outcome
+    });
+    assert!(outcome.is_err());
+    errors.into_inner().expect("nobody panics")
+}
+
+#[test]
+fn a_rank_that_never_launches_is_named_after_the_deadline() {
+    let looked = AtomicUsize::new(0);
+    let errors = without_the_last(3, Duration::from_millis(300), |comm, _| {
+        // It is busy with something else, until the others have given up.
+        while comm.health().is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+            if looked.fetch_add(1, Ordering::Relaxed) > 4000 {
+                break;
+            }
+        }
+        Ok(())
+    });
+    let error =
+        errors.iter().find(|error| error.contains("LSA barrier 1")).expect("somebody is told");
+    assert!(
+        error.contains("arrived: 0 1; rank 2 has launched no closure that comes to it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_rank_that_waits_for_something_else_is_a_deadlock() {
+    let errors = without_the_last(2, Duration::from_secs(60), |comm, _| {
+        let mut x = comm.device().from_slice(&[1_f32])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        comm.sync(comm.stream())
+    });
+    assert!(errors.iter().all(|error| error.contains("LSA barrier 1")), "{errors:#?}");
+    assert!(errors.iter().any(|error| error.contains("come to the same barriers")), "{errors:#?}");
+}
+
+#[test]
+fn closures_at_two_barriers_wait_in_a_circle() {
+    let errors = without_the_last(2, Duration::from_secs(60), |comm, dev| {
+        comm.stream().launch((dev,), |(dev,), ()| dev.lsa_barrier(0).sync())?;
+        comm.sync(comm.stream())
+    });
+    for error in &errors {
+        assert!(error.contains("rank 0 and rank 1 wait for each other"), "{error}");
+        assert!(
+            error.contains("rank 0's closure waits at LSA barrier 1 for that of rank 1"),
+            "{error}"
+        );
+        assert!(
+            error.contains("rank 1's closure waits at LSA barrier 0 for that of rank 0"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_rank_that_leaves_is_told_at_the_barrier() {
+    let errors = without_the_last(3, Duration::from_secs(60), |_, _| Err(Error::other("I am off")));
+    for error in &errors[..2] {
+        assert!(error.contains("rank 2"), "{error}");
+    }
+}
+
+/// More closures wait at once than the machine has cores, and behind each other on streams of their own.
+#[test]
+fn every_closure_at_a_barrier_has_a_worker() -> Result<()> {
+    Host::spmd(8, |place| {
+        let (mut comm, dev) = with_dev(place, 8)?;
+        let streams = (0..8).map(|_| comm.device().stream()).collect::<Result<Vec<_>>>()?;
+        // Each rank launches them in another order: they wait for each other, not for a turn.
+        let rank = comm.rank().index();
+        for step in 0..8 {
+            let at = (rank + step) % 8;
+            streams[at].launch((&dev,), move |(dev,), ()| dev.lsa_barrier(at as u32).sync())?;
+        }
+        for stream in &streams {
+            comm.sync(stream)?;
+        }
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
+}
