@@ -10,6 +10,7 @@
 //! * `pictures`: draws the plans of the library, for `docs/plans` and for their documentation.
 //! * `plans [seed] [count] [plans]`: random plans, the checker beside a simulator: so many instances, and so many plans
 //!   at all their sizes.
+//! * `ptx [check]`: PTX of the kernels, from their source; or whether what is there is of it.
 //! * `ranks count`: how long so many ranks take to meet, to wait for each other, and to lose rank 0.
 //! * `sanitize [address|thread [arguments]]`: the test suite under AddressSanitizer and
 //!   ThreadSanitizer; `arguments` choose tests as they do for `cargo test`.
@@ -43,6 +44,7 @@ mod kills;
 mod parity;
 mod pictures;
 mod plans;
+mod ptx;
 mod ranks;
 #[cfg(test)]
 mod releases;
@@ -57,7 +59,7 @@ use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | deaths [seed] [count] | fetch-nccl | \
      fuzz seed seconds [kind | frames] | kills count [seed] | parity | pictures | plans [seed] [count] [plans] | \
-     ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
+     ptx [check] | ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -79,6 +81,8 @@ fn main() -> ExitCode {
         ["parity"] => parity::run(),
         ["pictures"] => pictures::run(),
         ["plans", ref arguments @ ..] if arguments.len() <= 3 => plans::run(arguments),
+        ["ptx"] => ptx::run(false),
+        ["ptx", "check"] => ptx::run(true),
         ["ranks", count] => ranks::run(count),
         ["sanitize"] => sanitize::run(&sanitize::ALL, &[]),
         ["sanitize", "address", ref what @ ..] => sanitize::run(&[sanitize::ADDRESS], what),

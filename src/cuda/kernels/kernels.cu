@@ -4,11 +4,11 @@
 // A line is eight bytes of data and an eight-byte flag, stored at once: who sees the flag sees the data, so nothing is
 // fenced. Thread t of block b writes into slots of its own in each peer's staging memory, and reads what thread t of
 // block b of each peer wrote into its own. The flag is how many batches the block has run so far, in this communicator's
-// life. Its last bit chooses one half of the slots, in every kernel alike, so a slot is written again two batches later.
-// By then the peer has read it: in the batch between, or in an earlier launch that is over on this rank, this thread
-// received what the peer sent after that. So a thread takes part in a batch with all lines up to the last one of a group
-// of 32, zeros past the end of memory, and never in a later batch after it left out one. `exchange`, where a rank may
-// send to another and receive nothing from it, has slots of its own and asks.
+// life. Its last bit chooses one half of the slots, so a slot is written again two batches later. By then the peer has
+// read it: in the batch between, this block heard from it, or from one that had heard from it, what it sent after all of
+// its block had read the batch before. So a block meets itself between batches, and counts none in which it has no line;
+// a thread takes part in a batch with all lines up to the last one of a group of 32, zeros past the end of memory.
+// `exchange`, where a rank may send to another and receive nothing from it, has slots of its own and asks.
 //
 // Launches of one communicator are ordered on each rank, and are the same on all of them.
 
@@ -48,7 +48,11 @@ struct Args {
 };
 
 // T is the element, A what it is reduced in, U the same without a sign, so that integers wrap.
-#if ELEMENT == 2
+#if ELEMENT == 0
+typedef signed char T; typedef signed char A; typedef u8 U;
+#elif ELEMENT == 1
+typedef u8 T; typedef u8 A; typedef u8 U;
+#elif ELEMENT == 2
 typedef int T; typedef int A; typedef u32 U;
 #elif ELEMENT == 3
 typedef u32 T; typedef u32 A; typedef u32 U;
@@ -294,7 +298,8 @@ __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)
 extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_constant__ Args a) {
     u64 batch = a.batches[blockIdx.x];
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
-    for (u32 base = 0; base < a.groups * 32; base += stride * BATCH) {
+    for (u32 base = 0; base + blockIdx.x * THREADS < a.groups * 32; base += stride * BATCH) {
+        if (base > 0) __syncthreads();
         batch++;
         u32 half = (batch & 1) * 2 * BATCH;
         Place places[BATCH];
@@ -327,7 +332,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_cons
     const Op& op = a.ops[0];
     auto at = [&](u32 rank, u32 line) { return (rank * part + line) * 8; };
     auto is_in = [&](u32 rank, u32 line) { return line < part && (u64)(rank * (u64)part + line) * 8 < op.bytes; };
-    for (u32 base = thread; base < part + thread; base += stride * BATCH) {
+    for (u32 base = thread; base - threadIdx.x < part; base += stride * BATCH) {
+        if (base > thread) __syncthreads();
         batch++;
         u32 half = (batch & 1) * 2 * BATCH;
         for (u32 p = 1; p < a.ranks; p++) {
@@ -503,6 +509,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         u8* target = op.target + (u64)row * bytes;
         A square = 0;
         for (u32 base = 0; base < lines; base += THREADS * BATCH) {
+            if (base > 0) __syncthreads();
             batch++;
             u32 half = (batch & 1) * 2 * BATCH;
             bool is[BATCH];
