@@ -1,10 +1,12 @@
 //! Kernels of this library's own: several small operations in one launch, without NCCL.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::Operations;
-use crate::error::{Call, Error, Unsupported};
-use crate::{ReductionName, Result};
+use super::{Allocation, Backend, Operations};
+use crate::error::{Call, Error, Site, Unsupported};
+use crate::{DType, ReductionName, Result};
 
 /// Nobody: the end of an open line, from which nothing comes and to which nothing goes.
 pub const NOBODY: u16 = u16::MAX;
@@ -65,6 +67,29 @@ pub struct Piece {
     pub from: u16,
 }
 
+// SAFETY: addresses on a device, which the host does not follow.
+unsafe impl Send for Piece {}
+// SAFETY: as above.
+unsafe impl Send for KernelWork {}
+
+/// Rows that are normed where they are.
+pub struct Rows<'a, B: Backend> {
+    /// The first, from this byte on.
+    pub rows: (&'a Arc<Allocation<B>>, usize),
+    /// What each row is multiplied with.
+    pub weight: (&'a Arc<Allocation<B>>, usize),
+    /// The element type: a float of 16 bits or more.
+    pub dtype: DType,
+    /// Elements of a row, not 0.
+    pub width: usize,
+    /// Elements of all of them.
+    pub count: usize,
+    /// Added to the mean of the squares.
+    pub epsilon: f32,
+    /// Where the program asked for it.
+    pub site: Site,
+}
+
 /// Kernels of this library's own.
 ///
 /// # Safety
@@ -109,10 +134,30 @@ pub unsafe trait Kernels: Operations {
         pieces: &[Piece],
     ) -> Result<()> {
         let _ = (comm, stream, work, pieces);
-        Err(Error::Unsupported(Box::new(Unsupported {
-            what: format!("a kernel for {call}"),
-            needs: "GPUs".to_owned(),
-            found: format!("this is the {} backend", Self::KIND),
-        })))
+        Err(no_kernel(&call.to_string(), Self::KIND))
     }
+
+    /// Enqueues norming rows where they are, where there are no kernels that do it beside their sum.
+    ///
+    /// # Errors
+    /// The backend cannot.
+    ///
+    /// # Safety
+    /// The ranges are inside and aligned; the allocations' earlier uses are ordered before.
+    unsafe fn rms_norm(stream: &Self::Stream, rows: Rows<'_, Self>) -> Result<()>
+    where
+        Self: Backend,
+    {
+        let _ = (stream, rows);
+        Err(no_kernel("an RMSNorm", Self::KIND))
+    }
+}
+
+#[cold]
+fn no_kernel(what: &str, kind: &str) -> Error {
+    Error::Unsupported(Box::new(Unsupported {
+        what: format!("a kernel for {what}"),
+        needs: "GPUs".to_owned(),
+        found: format!("this is the {kind} backend"),
+    }))
 }

@@ -29,7 +29,7 @@ pub use copies::Copies;
 pub use device::{DeviceBytes, DeviceComms, Placed};
 pub use graphs::Graphs;
 pub use join::{ChildPlace, Departer, Departure, Join, Part, Watch};
-pub use kernels::{KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece};
+pub use kernels::{KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece, Rows};
 pub use launches::{Launches, Seen};
 pub use lifecycle::Lifecycle;
 pub use memory::{AllocKind, Memory};

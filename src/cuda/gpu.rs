@@ -10,6 +10,7 @@ use super::copy::PinnedPool;
 use super::declared::DeclaredKernels;
 use super::event::EventPool;
 use super::graph::GraphPool;
+use super::kernels::Kernels;
 use super::pool::BlockPool;
 use super::stream::StreamPool;
 use super::{driver, event};
@@ -26,6 +27,7 @@ pub(crate) struct Gpu {
     pub(super) blocks: BlockPool,
     pub(super) pinned: PinnedPool,
     pub(super) conversions: Conversions,
+    pub(super) kernels: Kernels,
     pub(super) graphs: GraphPool,
     pub(super) declared: DeclaredKernels,
     /// As 90 for compute capability 9.0.
@@ -61,6 +63,7 @@ impl Gpu {
             blocks: BlockPool::default(),
             pinned: PinnedPool::default(),
             conversions: Conversions::default(),
+            kernels: Kernels::default(),
             graphs: GraphPool::default(),
             declared: DeclaredKernels::default(),
             architecture,

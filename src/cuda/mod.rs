@@ -16,6 +16,7 @@ mod driver;
 mod event;
 mod gpu;
 mod graph;
+pub(crate) mod kernels;
 mod launch;
 mod pool;
 mod stream;

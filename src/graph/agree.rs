@@ -8,9 +8,11 @@ use std::collections::{HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::tape::{Kept, Step};
-use crate::backend::{Backend, Collective, Half, Op, Put, Slot, Transfer, WindowId};
-use crate::error::Call;
+use super::tape::{Kept, Kernel, Step};
+use crate::backend::{
+    Backend, Collective, Half, KernelWork, NOBODY, Op, Put, Slot, Transfer, WindowId,
+};
+use crate::error::{Call, Operation};
 use crate::{Rank, ReductionName};
 
 /// What a rank says that it recorded, or why it could not.
@@ -44,7 +46,14 @@ impl Said {
     ) -> Self {
         let mut said = Self { windows, ..Self::default() };
         for step in steps {
-            let Step::Operations(kept, _) = step else { continue };
+            let kept = match step {
+                Step::Operations(kept, _) => kept,
+                Step::Kernel(kernel) => {
+                    said.add_kernel(kernel);
+                    continue;
+                }
+                Step::Work(_) => continue,
+            };
             // One-sided operations of a group come first.
             let (first, rest): (Vec<_>, Vec<_>) =
                 kept.iter().map(Kept::op).partition(Op::is_one_sided);
@@ -77,6 +86,29 @@ impl Said {
         self.moves.push(one);
     }
 
+    /// A kernel counts as the collective that it is, or as messages of its pieces.
+    fn add_kernel<B: Backend>(&mut self, kernel: &Kernel<B>) {
+        let Kernel { call, work, pieces, .. } = kernel;
+        let what = |call: &Call| essence(call) + ", by a kernel of this library";
+        if !matches!(call.operation, Operation::SendTo) {
+            let how = match work {
+                KernelWork::AllReduce(_, way) => format!(" ({way:?})"),
+                KernelWork::AllReduceRmsNorm { width, .. } => format!(" (RMSNorm of {width})"),
+                KernelWork::Messages => String::new(),
+            };
+            return self.collectives.push(what(call) + &how);
+        }
+        for piece in pieces {
+            let what = || what(&Call { count: piece.count, ..*call });
+            if piece.to != NOBODY {
+                self.moves.push(Move::Send { to: piece.to.into(), what: what() });
+            }
+            if piece.from != NOBODY {
+                self.moves.push(Move::Recv { from: piece.from.into(), what: what() });
+            }
+        }
+    }
+
     /// What it says, for who compares it with the others.
     fn text(&self, differ: usize) -> String {
         if let Some(why) = &self.refused {
@@ -92,7 +124,7 @@ impl Said {
 fn essence(call: &Call) -> String {
     let Call { operation, dtype, count, reduction, root, .. } = call;
     let what = match operation {
-        crate::error::Operation::SendTo | crate::error::Operation::RecvFrom => String::new(),
+        Operation::SendTo | Operation::RecvFrom => String::new(),
         other => format!("{other} of "),
     };
     let reduction =

@@ -167,6 +167,10 @@ fn again<B: Backend>(core: &Core<B>, stream: &StreamCore<B>, step: &Step<B>) -> 
             core.keep_lists(lists);
             issued
         }
+        Step::Kernel(kernel) => {
+            let _booking = Booking::new(stream, kernel)?;
+            step.enqueue(core.comm()?, stream.raw())
+        }
         Step::Work(work) => {
             let _booking = Booking::new(stream, work)?;
             (work.enqueue)(stream.raw())

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use crate::Rank;
 use crate::Result;
 use crate::backend::{
-    Backend, Collective, Half, Op, Put, Reduction, Refusal, Signal, Slot, Span, Transfer, Wait,
-    WindowId,
+    Backend, Collective, Half, KernelWork, Op, Piece, Put, Reduction, Refusal, Signal, Slot, Span,
+    Transfer, Wait, WindowId,
 };
 use crate::communicator::CallConfig;
 use crate::error::{Call, CaptureFault, CollectiveName, Error, NotCapturable, Site};
+use crate::kernels::Launch;
 use crate::memory::{Allocation, Order, Uses};
 
 /// A recording in the making.
@@ -27,6 +28,16 @@ pub(super) enum Step<B: Backend> {
     Operations(Vec<Kept<B>>, Vec<Refusal>),
     /// Work of the program's own, and copies.
     Work(Work<B>),
+    /// A kernel of this library's own.
+    Kernel(Kernel<B>),
+}
+
+/// A launch that holds its memory.
+pub(super) struct Kernel<B: Backend> {
+    pub(super) call: Call,
+    pub(super) work: KernelWork,
+    pub(super) pieces: Vec<Piece>,
+    uses: Vec<(Arc<Allocation<B>>, bool)>,
 }
 
 /// Work without a communicator.
@@ -36,7 +47,7 @@ pub(super) struct Work<B: Backend> {
 }
 
 /// Enqueues it once more.
-pub(super) type Enqueue<B> =
+pub(crate) type Enqueue<B> =
     Box<dyn Fn(&<B as crate::backend::Streams>::Stream) -> Result<()> + Send>;
 
 /// An operation that holds its memory.
@@ -208,6 +219,12 @@ impl<B: Backend> Uses<B> for &Work<B> {
     }
 }
 
+impl<B: Backend> Uses<B> for &Kernel<B> {
+    fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
+        self.uses.iter().try_for_each(|(allocation, write)| each(&allocation.order, *write))
+    }
+}
+
 impl<B: Backend> Tape<B> {
     pub(super) fn new() -> Self {
         Self { steps: Vec::new(), leases: Leases::default(), error: None }
@@ -261,7 +278,7 @@ impl<B: Backend> Tape<B> {
     }
 
     /// Records work without a communicator.
-    pub(super) fn work(
+    pub(crate) fn work(
         &mut self,
         comm: &B::Comm,
         operation: &'static str,
@@ -275,6 +292,20 @@ impl<B: Backend> Tape<B> {
             }
         }
         self.steps.push(Step::Work(Work { uses, enqueue }));
+        Ok(())
+    }
+
+    /// Records a kernel.
+    pub(crate) fn kernel(&mut self, comm: &B::Comm, launch: &Launch<'_, B>) -> Result<()> {
+        let Launch { call, work, pieces, uses, .. } = launch;
+        for (allocation, write) in *uses {
+            if let Err(fault) = self.leases.add(comm, allocation, *write) {
+                return Err(self.not_capturable(call.operation.name(), fault, call.site));
+            }
+        }
+        let uses = uses.iter().map(|(allocation, write)| ((*allocation).clone(), *write)).collect();
+        let kernel = Kernel { call: *call, work: *work, pieces: pieces.to_vec(), uses };
+        self.steps.push(Step::Kernel(kernel));
         Ok(())
     }
 

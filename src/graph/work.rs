@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::capture::Capture;
-use super::tape::{Enqueue, Kept, Step};
+use super::tape::{Enqueue, Kept, Kernel, Step};
 use crate::backend::{Backend, Copies, Launches, Streams};
 use crate::error::Site;
 use crate::memory::Allocation;
@@ -160,6 +160,11 @@ impl<B: Backend> Step<B> {
                 unsafe { B::issue(comm, stream, &ops) }
             }
             Self::Work(work) => (work.enqueue)(stream),
+            Self::Kernel(kernel) => {
+                let Kernel { call, work, pieces, .. } = kernel;
+                // SAFETY: it was validated when it was recorded; the rest as above.
+                unsafe { B::enqueue(comm, stream, call, *work, pieces) }
+            }
         }
     }
 
@@ -167,7 +172,7 @@ impl<B: Backend> Step<B> {
     pub(super) fn waits(&self) -> bool {
         match self {
             Self::Operations(kept, _) => kept.iter().any(|kept| matches!(kept, Kept::Wait(_))),
-            Self::Work(_) => false,
+            Self::Work(_) | Self::Kernel(_) => false,
         }
     }
 }

@@ -11,6 +11,7 @@ mod hazards;
 mod kernels;
 pub(crate) mod mirror;
 mod moves;
+mod norm;
 mod ranges;
 
 use std::convert::Infallible;
@@ -24,8 +25,8 @@ use mirror::{HostDevComm, Mirror};
 
 use crate::backend::{
     AllocKind, Blame, Copies, Departer, Departure, DeviceBytes, DeviceComms, DeviceShared, Graphs,
-    HostWait, Join, Kernels, Launches, Lifecycle, Memory, Op, Operations, Pace, Refusal, Seen,
-    Streams, Timing, Watcher, WindowId, Windows,
+    HostWait, Join, Launches, Lifecycle, Memory, Op, Operations, Pace, Refusal, Seen, Streams,
+    Timing, Watcher, WindowId, Windows,
 };
 use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
 use crate::kernel::{Grid, HeldArguments, Kernel};
@@ -514,9 +515,6 @@ unsafe impl Windows for HostBackend {
         Ok(())
     }
 }
-
-// SAFETY: it has none.
-unsafe impl Kernels for HostBackend {}
 
 // SAFETY: a device communicator of the host has no memory.
 unsafe impl DeviceComms for HostBackend {

@@ -2,48 +2,120 @@
 //!
 //! NCCL's collectives are made for any machine and any size; between GPUs that reach each other's memory, a
 //! small one takes three times as long as its data takes to travel. [`Kernels`] has all_reduce, alone or with
-//! what commonly follows it, small all-to-alls and halo exchanges as single kernels over such memory. On the
-//! host they are the collectives of the same names.
+//! the RMSNorm that commonly follows it, small all-to-alls and halo exchanges as single kernels. They take any
+//! device memory: what travels goes through memory of the communicator's own. On the host they are the
+//! collectives and transfers of the same names.
+//!
+//! A kernel is an operation of its communicator like any other: every rank calls it, in one order with the
+//! others; it is compared, counted, captured in graphs, and ended when the communicator is aborted. Kernels of
+//! a communicator run one after the other whatever their streams; NCCL's operations run beside them where
+//! streams and memory do not order them.
+//!
+//! ```
+//! use typed_nccl::{Communicator, Device, Result, Sum, World, launch};
+//!
+//! fn body<W: World>(mut comm: Communicator<W>) -> Result<()> {
+//!     let kernels = comm.kernels()?;
+//!     let x = comm.device().from_slice(&[1.0_f32; 256])?;
+//!     let mut y = comm.device().zeros::<f32>(256)?;
+//!     kernels.all_reduce(&comm, &x, &mut y, Sum)?;
+//!     assert_eq!(y.to_vec()?[0], comm.size() as f32);
+//!
+//!     // On another stream, and in a graph.
+//!     let side = comm.device().stream()?;
+//!     kernels.all_reduce_in_place(&comm.on(&side), &mut y, Sum)?;
+//!     let mut graph = comm.capture(|g| kernels.all_reduce(g, &x, &mut y, Sum))?;
+//!     graph.launch(&comm)?;
+//!     assert_eq!(y.to_vec()?[0], comm.size() as f32);
+//!     comm.finish()
+//! }
+//!
+//! fn main() -> Result<()> {
+//!     launch!(body)
+//! }
+//! ```
 
+mod all_reduce;
+mod call;
+mod choice;
 mod kit;
+mod messages;
+mod rms_norm;
+
+pub(crate) use call::Launch;
+pub use messages::Exchange;
+
+/// How an all_reduce of [`Kernels`] goes, if it is not chosen by size: [`Kernels::always`].
+pub use crate::backend::KernelWay as Way;
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::communicator::{CanEnqueue, Maker, State};
+use crate::communicator::{CanEnqueue, Core, Maker, On, State};
 use crate::error::Site;
-use crate::{Communicator, Result, World};
+use crate::{Capture, Communicator, Device, Result, World};
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// A communicator's kernels: made by [`Communicator::kernels`], used with it.
 ///
 /// They have memory of their own in the communicator, which ends with it; this is a key to them.
 pub struct Kernels<W: World> {
     maker: Maker,
+    /// Whether they are kernels, and not what the device has instead.
+    are_kernels: bool,
+    way: Option<Way>,
     world: PhantomData<fn() -> W>,
 }
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Makes what this library's own kernels need on the communicator, if it is not there yet. All ranks call
-    /// it; the host waits for them. NCCL: `ncclCommWindowRegister` and `ncclGetPeerDevicePointer`, 2.29.
+    /// it; the host waits for them. The first time in a process the driver compiles the kernels, which takes
+    /// a second or two. NCCL: `ncclCommWindowRegister` and `ncclGetPeerDevicePointer`, 2.29.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported), on all ranks, with what one of them lacks: GPUs that
-    /// reach each other's memory, a release of NCCL or a driver that is new enough. The communicator is
-    /// unharmed then. A lost peer; a passed deadline.
+    /// all reach each other's memory (of compute capability 7.0 or later, 32 at most), a release of NCCL that
+    /// gives addresses, a driver of CUDA 12.4 or later. The communicator is unharmed then. A lost peer; a
+    /// passed deadline.
     #[track_caller]
     pub fn kernels(&self) -> Result<Kernels<W>>
     where
         S: CanEnqueue,
     {
         let core = &S::live(&self.body).core;
-        core.kit("kernels", Site::caller())?;
-        Ok(Kernels { maker: core.resources.maker(), world: PhantomData })
+        let are_kernels = core.kit("kernels", Site::caller())?.is_some();
+        let maker = core.resources.maker();
+        Ok(Kernels { maker, are_kernels, way: None, world: PhantomData })
     }
 }
 
+impl<W: World> Kernels<W> {
+    /// The same kernels, whose [`all_reduce`](Self::all_reduce) always goes this way and never by NCCL. The
+    /// same on all ranks.
+    pub fn always(&self, way: Way) -> Self {
+        Self { way: Some(way), ..self.clone() }
+    }
+
+    /// Fails on another communicator, and on one that went on with other ranks.
+    fn of(&self, core: &Core<Back<W>>) -> Result<()> {
+        core.resources.made(self.maker, WHAT)?;
+        match core.kit.get() {
+            Some(_) => Ok(()),
+            None => {
+                let why = "the communicator went on with other ranks: call `comm.kernels()` again";
+                Err(core.resources.stale(WHAT, why.to_owned()))
+            }
+        }
+    }
+}
+
+/// What messages call them.
+const WHAT: &str = "kernels";
+
 impl<W: World> Clone for Kernels<W> {
     fn clone(&self) -> Self {
-        Self { maker: self.maker, world: PhantomData }
+        Self { ..*self }
     }
 }
 
@@ -51,4 +123,44 @@ impl<W: World> fmt::Debug for Kernels<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Kernels of {}", W::NAME)
     }
+}
+
+/// Where a kernel goes: a communicator, for its own stream; `comm.on(&stream)`; a capture. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no place for a kernel of `{W}`",
+    label = "expected `&comm`, `&comm.on(&stream)` or a capture, of the communicator that made the kernels",
+    note = "kernels are used with the communicator that made them: `let kernels = comm.kernels()?`"
+)]
+pub trait Issues<W: World>: sealed::Sealed {
+    #[doc(hidden)]
+    fn on(&self) -> On<'_, W>;
+}
+
+impl<W: World, S: State + CanEnqueue> Issues<W> for Communicator<W, S> {
+    fn on(&self) -> On<'_, W> {
+        self.here()
+    }
+}
+
+impl<W: World> Issues<W> for On<'_, W> {
+    fn on(&self) -> On<'_, W> {
+        *self
+    }
+}
+
+impl<W: World> Issues<W> for Capture<'_, W> {
+    fn on(&self) -> On<'_, W> {
+        **self
+    }
+}
+
+mod sealed {
+    use crate::communicator::{CanEnqueue, On, State};
+    use crate::{Capture, Communicator, World};
+
+    pub trait Sealed {}
+
+    impl<W: World, S: State + CanEnqueue> Sealed for Communicator<W, S> {}
+    impl<W: World> Sealed for On<'_, W> {}
+    impl<W: World> Sealed for Capture<'_, W> {}
 }

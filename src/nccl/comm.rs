@@ -1,9 +1,9 @@
 //! One rank's communicator.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ptr;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use nccl_sys::ncclComm_t;
@@ -13,6 +13,7 @@ use super::compare::Compared;
 use super::device::DeviceComm;
 use super::handle::Handle;
 use super::join::Rest;
+use super::kit::Kit;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::watch;
@@ -45,6 +46,8 @@ pub struct Comm {
     pub(super) held: RefCell<Vec<(Option<u64>, Arc<Allocation<CudaBackend>>)>>,
     /// Events that NCCL records when kernels have been launched.
     pub(super) launched: RefCell<Vec<LaunchEvent>>,
+    /// For kernels of this library's own.
+    pub(super) kit: OnceCell<Kit>,
     pub(super) gpu: &'static Gpu,
     pub(super) size: u32,
     pub(super) config: CommConfig,
@@ -71,6 +74,7 @@ impl Comm {
             revoking: Mutex::default(),
             dividing: Mutex::default(),
             revoked: AtomicBool::new(false),
+            stop: OnceLock::new(),
             family,
             rank,
             id: join.health.id(),
@@ -91,6 +95,7 @@ impl Comm {
             one_sided: Cell::new(None),
             held: RefCell::default(),
             launched: RefCell::default(),
+            kit: OnceCell::new(),
             gpu,
             size: join.size,
             config: join.config,
@@ -165,7 +170,8 @@ impl Comm {
         let handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let windows = self.windows.take().into_iter().map(|window| window.allocation);
         let held = self.held.take().into_iter().map(|(_, allocation)| allocation);
-        self.shared.family.park(windows.chain(held), self.streams.take());
+        let kit = self.kit.take().into_iter().flat_map(Kit::into_memory);
+        self.shared.family.park(windows.chain(held).chain(kit), self.streams.take());
         handle
     }
 }

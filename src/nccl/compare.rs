@@ -6,6 +6,9 @@ use super::family::Family;
 use crate::Rank;
 use crate::error::{Call, Error, Mismatch};
 
+/// From here on, what would be the digest of a configuration says which kernel of this library it is.
+pub(super) const KERNELS: u8 = 56;
+
 /// How far one rank's calls were compared with another's.
 #[derive(Clone, Default)]
 pub(super) struct Compared {
@@ -40,7 +43,12 @@ impl Family {
             let (here, mine) = (here & 3, here >> 2);
             let (there, their) = (there & 3, there >> 2);
             if mine != their {
-                let what = format!("the `CallConfig` of collective #{number}");
+                let what = match mine.max(their) >= KERNELS {
+                    true => format!(
+                        "what carries out collective #{number}, a kernel of this library or not,"
+                    ),
+                    false => format!("the `CallConfig` of collective #{number}"),
+                };
                 return Some(self.collective_mismatch(what, number));
             }
             if here != there {

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::family;
 use super::watch;
+use crate::cuda::kernels::Stop;
 
 /// How long what ends by itself may take.
 const BY_ITSELF: Duration = Duration::from_secs(1);
@@ -132,6 +133,8 @@ fn settle() -> bool {
     if until(BY_ITSELF, || is_over(false)) {
         state().ending = true;
     }
+    // Who waits in a kernel waits for a rank that this process may be the last to have.
+    Stop::set_all();
     let families = family::all();
     for family in &families {
         family.process_ends();

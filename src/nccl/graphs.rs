@@ -9,12 +9,16 @@ use super::recorder::Recorder;
 use super::values::Operator;
 use crate::backend::{Allocation, Graphs, Op, RankOps, Slot, Wait};
 use crate::cuda::{CudaBackend, CudaGraph, CudaStream};
-use crate::error::{Call, Error};
+use crate::error::{Call, Error, Operation};
 use crate::{Rank, Result};
 
 /// What each launch of a graph calls, for who compares the ranks' calls.
 #[derive(Default)]
-pub(crate) struct Captured(Vec<Entry>);
+pub(crate) struct Captured {
+    entries: Vec<Entry>,
+    /// Where the last kernel of a communicator was captured, by the driver's handle.
+    last: Vec<(u64, usize)>,
+}
 
 struct Entry {
     recorder: Arc<Recorder>,
@@ -76,7 +80,7 @@ pub(super) fn capture(
 ) -> Result<()> {
     ops.iter().try_for_each(|op| possible(comm, op))?;
     stream.captures(|captured| {
-        captured.0.extend(ops.iter().map(|op| Entry {
+        captured.entries.extend(ops.iter().map(|op| Entry {
             recorder: comm.recorder.clone(),
             family: comm.shared.family.clone(),
             rank: comm.shared.rank,
@@ -85,6 +89,38 @@ pub(super) fn capture(
     });
     let part = RankOps { comm, stream, ops };
     comm.inside(|| call(&part, std::slice::from_ref(&part)))
+}
+
+/// Notes a kernel that is captured, and orders it after the last one of its communicator.
+pub(super) fn capture_kernel(
+    comm: &Comm,
+    stream: &Arc<CudaStream>,
+    calls: &[(Call, u8)],
+) -> Result<()> {
+    let (id, here) = (comm.health.id(), stream.handle().addr());
+    let mut last = None;
+    stream.captures(|captured| {
+        captured.entries.extend(calls.iter().map(|(call, memory)| Entry {
+            recorder: comm.recorder.clone(),
+            family: comm.shared.family.clone(),
+            rank: comm.shared.rank,
+            what: match call.operation {
+                Operation::Collective(_) => What::Collective(*call, *memory),
+                _ => What::Transfer(*call),
+            },
+        }));
+        last = match captured.last.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, last)) => Some(std::mem::replace(last, here)),
+            None => {
+                captured.last.push((id, here));
+                None
+            }
+        };
+    });
+    match last.filter(|last| *last != here) {
+        Some(last) => stream.after(std::ptr::with_exposed_provenance_mut(last)),
+        None => Ok(()),
+    }
 }
 
 // SAFETY: what a graph has captured are calls of NCCL's and of closures, which touch what they were given.
@@ -136,11 +172,15 @@ unsafe impl Graphs for CudaBackend {
         stream: &Arc<CudaStream>,
         graph: &CudaGraph,
     ) -> Result<()> {
-        let Captured(calls) = &graph.calls;
+        let calls = &graph.calls.entries;
         if calls.iter().any(|entry| entry.what.is_one_sided()) {
             comms[0].one_after_the_other(stream)?;
         }
         comms.iter().for_each(|comm| comm.note(stream));
+        let kits = comms.iter().filter_map(|comm| comm.kit.get());
+        kits.map(|kit| kit.order(stream))
+            .collect::<Result<()>>()
+            .map_err(|error| comms[0].poison(error))?;
         calls.iter().for_each(Entry::count);
         // As for operations by themselves: a peer that ended before it could see the waits.
         if calls.iter().any(|entry| matches!(entry.what, What::Await(_))) {

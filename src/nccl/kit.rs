@@ -1,7 +1,314 @@
-//! Kernels of this library's own, and what a communicator has for them.
+//! What a communicator has for this library's own kernels, and their launches.
+//!
+//! Each rank has memory that the others write, in a window of its own that is not the program's. Launches of
+//! a communicator run one after the other, whatever their streams. Kernels wait for other ranks: before
+//! anything waits for them in turn, at the end of a communicator or when it is revoked, they are told to stop.
 
-use crate::backend::Kernels;
-use crate::cuda::CudaBackend;
+use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
 
-// SAFETY: it has none.
-unsafe impl Kernels for CudaBackend {}
+use nccl_sys::NCCL_WIN_COLL_SYMMETRIC;
+
+use super::api::unsupported;
+use super::comm::Comm;
+use super::graphs;
+use crate::backend::{
+    AllocKind, Allocation, KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece,
+    Windows,
+};
+use crate::cuda::kernels::{self, Arguments, Function, Norm, Op, Stop};
+use crate::cuda::{CudaBackend, CudaStream};
+use crate::error::{Call, Error, Operation, Unsupported};
+use crate::{DType, Rank, ReductionName, Result, Team};
+
+/// What a communicator has for kernels.
+pub(super) struct Kit {
+    /// What the other ranks write.
+    staging: Arc<Allocation<CudaBackend>>,
+    /// How many batches each block has run.
+    counts: Arc<Allocation<CudaBackend>>,
+    stop: Stop,
+    made: OnceCell<Made>,
+    /// Where the last launch went.
+    last: RefCell<Option<Arc<CudaStream>>>,
+}
+
+/// What only all ranks can make.
+struct Made {
+    /// What every launch is given, without its operations.
+    arguments: Arguments,
+    /// The most blocks of a launch.
+    blocks: u32,
+}
+
+impl Kit {
+    fn new(comm: &Comm) -> Result<Self> {
+        let (ordinal, size) = (comm.gpu.ordinal(), comm.size as usize);
+        // Memory is zeroed, which is the flag of no batch.
+        let staging = Allocation::new(ordinal, kernels::staging(size), AllocKind::Nccl)?;
+        let counts = Allocation::new(ordinal, kernels::COUNTS, AllocKind::Device)?;
+        let (made, last) = (OnceCell::new(), RefCell::default());
+        Ok(Self { staging, counts, stop: Stop::new(comm.gpu)?, made, last })
+    }
+
+    /// What the others may write until they have ended.
+    pub(super) fn into_memory(self) -> [Arc<Allocation<CudaBackend>>; 2] {
+        [self.staging, self.counts]
+    }
+
+    /// The next launch, on `stream`, comes after the last one.
+    pub(super) fn order(&self, stream: &Arc<CudaStream>) -> Result<()> {
+        let last = self.last.replace(Some(stream.clone()));
+        match last {
+            Some(last) if !Arc::ptr_eq(&last, stream) => stream.after(last.handle().cast()),
+            _ => Ok(()),
+        }
+    }
+}
+
+// SAFETY: a kernel touches what its arguments name: the pieces, this communicator's memory on all ranks, and
+// its words. That memory is held until all ranks of the process have ended, and a kernel is over before, as
+// the communicator's streams are.
+unsafe impl Kernels for CudaBackend {
+    fn offer_kernels(comm: &Comm) -> Result<Option<KernelOffer>> {
+        can(comm)?;
+        comm.gpu.kernels()?;
+        if comm.kit.get().is_none() {
+            let kit = Kit::new(comm)?;
+            comm.shared.stop.get_or_init(|| kit.stop);
+            let _ = comm.kit.set(kit);
+        }
+        Ok(Some(KernelOffer { blocks: comm.gpu.multiprocessors() }))
+    }
+
+    fn make_kernels(comm: &Comm, agreed: KernelOffer) -> Result<()> {
+        let Some(kit) = comm.kit.get() else { return Err(not_made()) };
+        if kit.made.get().is_some() {
+            return Ok(());
+        }
+        let (size, flags) = (comm.size as usize, NCCL_WIN_COLL_SYMMETRIC.cast_unsigned());
+        let window = comm.register(&kit.staging, kernels::staging(size), flags)?;
+        let mut staging = [0; kernels::RANKS];
+        for (rank, place) in staging.iter_mut().enumerate().take(size) {
+            let Some(address) = comm.peer_address(window, Rank::at(rank)) else {
+                let found = format!("NCCL gives no address of rank {rank}'s");
+                return Err(comm.poison(missing("memory that all ranks reach", found)));
+            };
+            *place = address.expose_provenance() as u64;
+        }
+        let (rank, ranks) = (comm.shared.rank as u32, comm.size);
+        let none = Op { source: 0, target: 0, bytes: 0, to: NOBODY, from: NOBODY };
+        let arguments = Arguments {
+            staging,
+            batches: kit.counts.block().address().expose_provenance() as u64,
+            stop: kit.stop.address(),
+            rank,
+            ranks,
+            count: 0,
+            groups: 0,
+            reduction: 0,
+            divisor: 1,
+            starts: [0; MOST_PIECES],
+            ops: [none; MOST_PIECES],
+        };
+        let _ = kit.made.set(Made { arguments, blocks: agreed.blocks.max(1) });
+        Ok(())
+    }
+
+    unsafe fn enqueue(
+        comm: &Comm,
+        stream: &Arc<CudaStream>,
+        call: &Call,
+        work: KernelWork,
+        pieces: &[Piece],
+    ) -> Result<()> {
+        let Some(kit) = comm.kit.get() else { return Err(not_made()) };
+        let Some(made) = kit.made.get() else { return Err(not_made()) };
+        if stream.is_capturing() {
+            graphs::capture_kernel(comm, stream, &calls(call, work, pieces))?;
+        } else {
+            comm.note(stream);
+            kit.order(stream).map_err(|error| comm.poison(error))?;
+            match work {
+                KernelWork::Messages if !is_collective(call) => {
+                    messages(call, pieces).for_each(|call| comm.recorder.other(&call));
+                }
+                _ => comm.recorder.collective(call, code(work)),
+            }
+        }
+        let launch = Launch::of(made, call.dtype, work, pieces);
+        // A thread that launches more than the driver holds waits for the device.
+        let launched = comm.inside(|| {
+            let Launch { function, dtype, blocks, arguments, norm } = &launch;
+            // SAFETY: the caller's promise; launches are ordered by `order`, or in their graph.
+            unsafe { kernels::launch(stream, (*function, *dtype), *blocks, arguments, *norm) }
+        });
+        launched.map_err(|error| comm.poison(error))
+    }
+}
+
+/// Fails where the communicator cannot have kernels.
+fn can(comm: &Comm) -> Result<()> {
+    comm.nccl.api.ncclGetPeerDevicePointer().map_err(|missing| unsupported(WHAT, missing))?;
+    comm.nccl.api.ncclTeamLsa().map_err(|missing| unsupported(WHAT, missing))?;
+    let size = comm.size as usize;
+    if size > kernels::RANKS {
+        let needs = format!("{} ranks at most", kernels::RANKS);
+        return Err(missing(&needs, format!("the communicator has {size}")));
+    }
+    let driver = kernels::driver_version();
+    if driver < kernels::DRIVER {
+        let found = format!("this one is of CUDA {}.{}", driver / 1000, driver % 1000 / 10);
+        return Err(missing("a driver of CUDA 12.4 or later", found));
+    }
+    let generation = comm.gpu.generation();
+    if generation < 7 {
+        let found = format!("this one is of generation {generation}");
+        return Err(missing("a GPU of compute capability 7.0 or later", found));
+    }
+    let world = Team { rank: comm.shared.rank, size, first: 0, stride: 1, zero: Rank::at(0) };
+    let near = CudaBackend::lsa_team(comm, world).size;
+    match near == size {
+        true => Ok(()),
+        false => Err(missing(
+            "GPUs that all reach each other's memory",
+            format!("rank {} reaches {near} of {size}", comm.shared.rank),
+        )),
+    }
+}
+
+const WHAT: &str = "kernels of this library";
+
+#[cold]
+fn missing(needs: &str, found: String) -> Error {
+    let (what, needs) = (WHAT.to_owned(), needs.to_owned());
+    Error::Unsupported(Box::new(Unsupported { what, needs, found }))
+}
+
+#[cold]
+fn not_made() -> Error {
+    missing("`comm.kernels()`, which makes what they take", "it was not called".to_owned())
+}
+
+/// How a collective that goes by a kernel is noted, for who compares it with one that does not, or not by
+/// the same.
+fn code(work: KernelWork) -> u8 {
+    let way = match work {
+        KernelWork::AllReduce(_, KernelWay::OneShot) => 0,
+        KernelWork::AllReduce(_, KernelWay::OneShotInBlocks) => 1,
+        KernelWork::AllReduce(_, KernelWay::TwoShot) => 2,
+        KernelWork::AllReduceRmsNorm { .. } => 3,
+        KernelWork::Messages => 4,
+    };
+    (super::compare::KERNELS + way) << 2
+}
+
+fn is_collective(call: &Call) -> bool {
+    matches!(call.operation, Operation::Collective(_))
+}
+
+/// A launch of messages, as the transfers that it is.
+fn messages(call: &Call, pieces: &[Piece]) -> impl Iterator<Item = Call> {
+    pieces
+        .iter()
+        .flat_map(|piece| {
+            let one = |operation, peer: u16| {
+                let peer = (peer != NOBODY).then(|| Rank::at(peer.into()))?;
+                Some(Call { operation, count: piece.count, peer: Some(peer), ..*call })
+            };
+            [one(Operation::SendTo, piece.to), one(Operation::RecvFrom, piece.from)]
+        })
+        .flatten()
+}
+
+/// What a launch counts as, with how it is noted.
+fn calls(call: &Call, work: KernelWork, pieces: &[Piece]) -> Vec<(Call, u8)> {
+    match work {
+        KernelWork::Messages if !is_collective(call) => {
+            messages(call, pieces).map(|call| (call, 0)).collect()
+        }
+        _ => vec![(*call, code(work))],
+    }
+}
+
+/// A launch, as the kernel takes it.
+struct Launch {
+    function: Function,
+    dtype: DType,
+    blocks: u32,
+    arguments: Arguments,
+    norm: Norm,
+}
+
+impl Launch {
+    fn of(made: &Made, dtype: DType, work: KernelWork, pieces: &[Piece]) -> Self {
+        let mut arguments = made.arguments;
+        let size = dtype.size();
+        let function = match work {
+            KernelWork::AllReduce(_, KernelWay::OneShot) => Function::OneShot,
+            KernelWork::AllReduce(_, KernelWay::OneShotInBlocks) => Function::Push,
+            KernelWork::AllReduce(_, KernelWay::TwoShot) => Function::TwoShot,
+            KernelWork::AllReduceRmsNorm { .. } => Function::RmsNorm,
+            KernelWork::Messages => Function::Exchange,
+        };
+        // A group is 32 lines: of 8 bytes, or of 16 where they have no flags; of a rank's part in two shots.
+        let (line, parts) = match function {
+            Function::Push => (16, 1),
+            Function::TwoShot => (8, made.arguments.ranks as usize),
+            _ => (8, 1),
+        };
+        let mut groups = 0;
+        let places = arguments.ops.iter_mut().zip(&mut arguments.starts);
+        for ((op, start), piece) in places.zip(pieces) {
+            let bytes = piece.count * size;
+            let (source, target) =
+                (piece.source.expose_provenance() as u64, piece.target.expose_provenance() as u64);
+            let (to, from) = (piece.to, piece.from);
+            *op = Op { source, target, bytes: bytes as u32, to, from };
+            *start = groups;
+            groups += bytes.div_ceil(line * 32 * parts) as u32;
+        }
+        arguments.count = pieces.len() as u32;
+        arguments.groups = groups;
+        let mut norm = Norm { weight: 0, width: 0, rows: 0, epsilon: 0.0 };
+        let mut blocks = (groups * 32).div_ceil(kernels::THREADS as u32).max(1);
+        match work {
+            KernelWork::AllReduce(reduction, _) => {
+                (arguments.reduction, arguments.divisor) = reduced(reduction, arguments.ranks);
+            }
+            KernelWork::AllReduceRmsNorm { weight, width, epsilon } => {
+                let rows = pieces.first().map_or(0, |piece| piece.count / width.max(1)) as u32;
+                let weight = weight.expose_provenance() as u64;
+                norm = Norm { weight, width: width as u32, rows, epsilon };
+                blocks = rows.max(1);
+            }
+            KernelWork::Messages => {}
+        }
+        let most = match function {
+            Function::Push => kernels::PUSHES,
+            // More only get into each other's way.
+            Function::OneShot | Function::TwoShot if groups * 32 <= FEW => 16,
+            _ => kernels::BLOCKS,
+        };
+        let dtype = match work {
+            KernelWork::Messages => kernels::moves(dtype),
+            _ => dtype,
+        };
+        let blocks = blocks.min(most as u32).min(made.blocks);
+        Self { function, dtype, blocks, arguments, norm }
+    }
+}
+
+/// So many lines, 256 KiB, go as fast with half of the blocks.
+const FEW: u32 = 32 * 1024;
+
+/// A reduction's number, and what the result is divided by.
+fn reduced(reduction: ReductionName, ranks: u32) -> (u32, u32) {
+    match reduction {
+        ReductionName::Multiply => (1, 1),
+        ReductionName::Least => (2, 1),
+        ReductionName::Greatest => (3, 1),
+        ReductionName::Mean => (0, ranks),
+        ReductionName::Add | ReductionName::ScaledAdd => (0, 1),
+    }
+}

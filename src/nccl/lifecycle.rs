@@ -177,6 +177,7 @@ unsafe impl Lifecycle for CudaBackend {
     }
 
     fn abort(mut comm: Comm, why: &str) {
+        comm.shared.stop_kernels();
         comm.shared.family.depart(comm.shared.rank, why, Departure::AtOnce);
         comm.release_waits();
         let owing = comm.shared.family.owing(comm.shared.rank);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t, ncclResult_t};
@@ -14,6 +14,7 @@ use super::family::{Family, Owing};
 use super::handle::{Handle, PATIENCE};
 use crate::communicator::Health;
 use crate::cuda::CudaStream;
+use crate::cuda::kernels::Stop;
 use crate::error::Error;
 
 /// How much longer an abort is waited for where a stream may wait for a signal that never comes.
@@ -29,6 +30,8 @@ pub(super) struct Shared {
     /// Held by a thread that divides it: the end comes after.
     pub(super) dividing: Mutex<()>,
     pub(super) revoked: AtomicBool,
+    /// What this library's own kernels look at, if there are any.
+    pub(super) stop: OnceLock<Stop>,
     pub(super) family: Arc<Family>,
     pub(super) rank: usize,
     /// Of this rank's communicator, in this process.
@@ -49,6 +52,7 @@ impl Shared {
     /// Aborts a communicator, after a stream that others are about to free. Until NCCL is done with
     /// it, what is parked stays so. Where they are gone or do not free it, nobody waits for it any more.
     pub(super) fn abort(self: &Arc<Self>, handle: Handle, waits: Option<Waits>) {
+        self.stop_kernels();
         let (shared, family) = (self.clone(), self.family.clone());
         // What NCCL does not let go is not waited for.
         let usual = if exit::is_lost(self.id) { SOON } else { PATIENCE };
@@ -82,6 +86,7 @@ impl Shared {
     /// half a second, or for ever where a stream waits for a signal, so a thread of its own does it.
     /// False where the loaded NCCL cannot.
     pub(super) fn revoke(self: &Arc<Self>) -> bool {
+        self.stop_kernels();
         if self.nccl.api.ncclCommRevoke().is_err() {
             return false;
         }
@@ -98,8 +103,16 @@ impl Shared {
         thread.spawn(work).is_ok()
     }
 
+    /// Ends this library's own kernels, which wait for other ranks: before anything waits for them.
+    pub(super) fn stop_kernels(&self) {
+        if let Some(stop) = self.stop.get() {
+            stop.set();
+        }
+    }
+
     /// Revokes it, if it is there and the loaded NCCL can. Once: NCCL refuses to do it again.
     fn free(&self, comm: impl FnOnce() -> Option<ncclComm_t>) {
+        self.stop_kernels();
         let Ok(revoke) = self.nccl.api.ncclCommRevoke() else { return };
         let mut is_done = self.revoking.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(raw), false) = (comm(), *is_done) else { return };

@@ -69,6 +69,61 @@ pub(super) fn no_one_sided(what: &str, asked: bool) -> Error {
     }))
 }
 
+impl Comm {
+    /// Registers memory as a window, on all ranks.
+    pub(super) fn register(
+        &self,
+        allocation: &Arc<Allocation<CudaBackend>>,
+        bytes: usize,
+        flags: u32,
+    ) -> Result<ncclWindow_t> {
+        let missing = |missing| unsupported("a window", missing);
+        let register = self.nccl.api.ncclCommWindowRegister().map_err(missing)?;
+        let flags = flags.cast_signed();
+        self.gpu.bind()?;
+        // NCCL may write it after a call has returned.
+        let place: *mut ncclWindow_t = Box::into_raw(Box::new(ptr::null_mut()));
+        let start = allocation.block().address();
+        let result = self.inside(|| {
+            // SAFETY: `place` is one for a handle; the memory is NCCL's own, whole, on the
+            // communicator's device, and held until it is deregistered. No length of 0 is allowed,
+            // and every block has more.
+            let result = unsafe { register(self.handle, start, bytes.max(1), place, flags) };
+            self.over(result)
+        });
+        let made = self.check("ncclCommWindowRegister", result);
+        // One that does not block may be at it still when it has failed, and writes there later.
+        let window = (made.is_ok() || !self.is_adopted).then(|| {
+            // SAFETY: it was made above, and NCCL is done with it.
+            *unsafe { Box::from_raw(place) }
+        });
+        made.map_err(|error| self.poison(error))?;
+        let window = window.unwrap_or(ptr::null_mut());
+        if window.is_null() {
+            return Err(Error::Unsupported(Box::new(Unsupported {
+                what: "a window".to_owned(),
+                needs:
+                    "GPUs that reach each other's memory, or a network that NCCL's kernels can use"
+                        .to_owned(),
+                found: "NCCL registered none on this communicator".to_owned(),
+            })));
+        }
+        Ok(window)
+    }
+
+    /// The address here of a peer's part of a window, if it has one.
+    pub(super) fn peer_address(&self, window: ncclWindow_t, peer: Rank) -> Option<*mut u8> {
+        let find = self.nccl.api.ncclGetPeerDevicePointer().ok()?;
+        let peer = i32::try_from(peer.0).ok()?;
+        let mut address: *mut c_void = ptr::null_mut();
+        self.gpu.bind().ok()?;
+        // SAFETY: `address` is a place for an address; the window is this communicator's.
+        let result = unsafe { find(window, 0, peer, &raw mut address) };
+        self.nccl.check("ncclGetPeerDevicePointer", None, result).ok()?;
+        (!address.is_null()).then_some(address.cast())
+    }
+}
+
 // SAFETY: the communicator holds the allocation until the window is deregistered, and afterwards its
 // family until every rank of the process has ended; puts stay inside, by the typed layer's checks.
 unsafe impl Windows for CudaBackend {
@@ -98,40 +153,10 @@ unsafe impl Windows for CudaBackend {
         bytes: usize,
         flags: u32,
     ) -> Result<RegisteredWindow> {
-        let missing = |missing| unsupported("a window", missing);
-        let register = comm.nccl.api.ncclCommWindowRegister().map_err(missing)?;
-        let flags = flags.cast_signed();
-        comm.gpu.bind()?;
-        // NCCL may write it after a call has returned.
-        let place: *mut ncclWindow_t = Box::into_raw(Box::new(ptr::null_mut()));
-        let start = allocation.block().address();
-        let result = comm.inside(|| {
-            // SAFETY: `place` is one for a handle; the memory is NCCL's own, whole, on the
-            // communicator's device, and held until it is deregistered. No length of 0 is allowed,
-            // and every block has more.
-            let result = unsafe { register(comm.handle, start, bytes.max(1), place, flags) };
-            comm.over(result)
-        });
-        let made = comm.check("ncclCommWindowRegister", result);
-        // One that does not block may be at it still when it has failed, and writes there later.
-        let window = (made.is_ok() || !comm.is_adopted).then(|| {
-            // SAFETY: it was made above, and NCCL is done with it.
-            *unsafe { Box::from_raw(place) }
-        });
-        made.map_err(|error| comm.poison(error))?;
-        let window = window.unwrap_or(ptr::null_mut());
-        if window.is_null() {
-            return Err(Error::Unsupported(Box::new(Unsupported {
-                what: "a window".to_owned(),
-                needs:
-                    "GPUs that reach each other's memory, or a network that NCCL's kernels can use"
-                        .to_owned(),
-                found: "NCCL registered none on this communicator".to_owned(),
-            })));
-        }
+        let window = comm.register(allocation, bytes, flags)?;
         let allocation = allocation.clone();
         comm.windows.borrow_mut().push(Windowed { id, window, allocation });
-        if flags & NCCL_WIN_COLL_SYMMETRIC != 0 && comm.one_sided.get().is_none() {
+        if flags.cast_signed() & NCCL_WIN_COLL_SYMMETRIC != 0 && comm.one_sided.get().is_none() {
             let supported = comm.set_up_one_sided().map_err(|error| comm.poison(error))?;
             comm.one_sided.set(Some(supported));
         }
@@ -168,15 +193,7 @@ unsafe impl Windows for CudaBackend {
     }
 
     fn peer_address(comm: &Comm, id: WindowId, peer: Rank) -> Option<*mut u8> {
-        let window = comm.window(id).ok()?;
-        let find = comm.nccl.api.ncclGetPeerDevicePointer().ok()?;
-        let peer = i32::try_from(peer.0).ok()?;
-        let mut address: *mut c_void = ptr::null_mut();
-        comm.gpu.bind().ok()?;
-        // SAFETY: `address` is a place for an address; the window is this communicator's.
-        let result = unsafe { find(window, 0, peer, &raw mut address) };
-        comm.nccl.check("ncclGetPeerDevicePointer", None, result).ok()?;
-        (!address.is_null()).then_some(address.cast())
+        comm.peer_address(comm.window(id).ok()?, peer)
     }
 
     fn multimem_address(comm: &Comm, id: WindowId) -> Option<*mut u8> {

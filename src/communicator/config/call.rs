@@ -269,11 +269,11 @@ impl CallConfig {
         }
     }
 
-    /// A number from 1 to 63 that is mostly another one for another configuration.
+    /// A number from 1 to 55 that is mostly another one for another configuration.
     pub(crate) fn digest(&self) -> u8 {
         let mut hasher = SipHasher13::new();
         (self.ctas, &self.algorithms, self.profiler_tag, self.has_event()).hash(&mut hasher);
-        (hasher.finish() % 63) as u8 + 1
+        (hasher.finish() % 55) as u8 + 1
     }
 }
 

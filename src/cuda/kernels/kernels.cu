@@ -450,14 +450,30 @@ __device__ __forceinline__ void meet(const Args& a, u64 batch) {
     __syncthreads();
 }
 
-// One all_reduce as `one_shot` does it, of memory that is aligned to 16 bytes: data without flags, one flag a block and
-// batch. Groups are of lines of 16 bytes.
+struct alignas(16) Pair {
+    u64 low, high;
+};
+
+__device__ __forceinline__ Pair load_pair(const u8* from, u32 at, u32 bytes) {
+    if (at + 16 <= bytes && ((u64)(from + at) & 15) == 0) return *(const Pair*)(from + at);
+    return {load(from, at, bytes), load(from, at + 8, bytes)};
+}
+
+__device__ __forceinline__ void store_pair(u8* to, u32 at, u32 bytes, Pair pair) {
+    if (at + 16 <= bytes && ((u64)(to + at) & 15) == 0) {
+        *(Pair*)(to + at) = pair;
+    } else {
+        store(to, at, bytes, pair.low);
+        store(to, at + 8, bytes, pair.high);
+    }
+}
+
+// One all_reduce as `one_shot` does it: data without flags, one flag a block and batch. Groups are of lines of 16 bytes.
 extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant__ Args a) {
-    struct alignas(16) Pair { u64 low, high; };
     u64 batch = a.batches[2 * BLOCKS + blockIdx.x];
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     const Op& op = a.ops[0];
-    u32 whole = op.bytes / 16;
+    u32 whole = (op.bytes + 15) / 16;
     for (u32 base = 0; base < whole; base += stride * BATCH) {
         batch++;
         u32 half = (batch & 1) * BATCH;
@@ -465,7 +481,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
 #pragma unroll
         for (u32 k = 0; k < BATCH; k++) {
             u32 line = base + k * stride + thread;
-            if (line < whole) own[k] = ((const Pair*)op.source)[line];
+            if (line < whole) own[k] = load_pair(op.source, line * 16, op.bytes);
         }
         for (u32 p = 1; p < a.ranks; p++) {
 #pragma unroll
@@ -488,7 +504,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
                 if (r == 0) begin(low, pair.low), begin(high, pair.high);
                 else add(low, pair.low, a.reduction), add(high, pair.high, a.reduction);
             }
-            ((Pair*)op.target)[line] = {end(low, a.divisor), end(high, a.divisor)};
+            store_pair(op.target, line * 16, op.bytes, {end(low, a.divisor), end(high, a.divisor)});
         }
     }
     __syncthreads();

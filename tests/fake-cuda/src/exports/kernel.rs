@@ -1,6 +1,6 @@
 //! Kernels.
 
-use std::ffi::{c_char, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
 use crate::code::Code;
@@ -39,6 +39,15 @@ exports! {
         library.functions.insert(handle, kernel);
         library.gives(handle);
         hfunc.put(handle)
+    };
+
+    fn cuFuncGetAttribute(pi: *mut c_int, attrib: c_int, hfunc: *mut c_void) = |library| {
+        let kernel = library.functions.get(&hfunc.address());
+        kernel.ok_or_else(|| Refusal::Misuse(
+            Code::INVALID_HANDLE,
+            format!("{:#x} is no kernel of this library", hfunc.address()),
+        ))?;
+        pi.put(32)
     };
 
     fn cuLaunchKernel(

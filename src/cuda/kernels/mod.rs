@@ -1,0 +1,279 @@
+//! This library's own kernels: their PTX, what the host says to them, and launches.
+//!
+//! The source is `kernels.cu`; the structures and numbers here are its. All kernels of a GPU are loaded at
+//! once, before any of them runs: loading can wait for what runs, which may wait for a rank that loads.
+
+mod stop;
+
+pub(crate) use stop::Stop;
+
+use std::ffi::{CStr, CString, c_void};
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use cudarc::driver::{DriverError, result, sys};
+
+use super::{CudaStream, Gpu, driver};
+use crate::backend::MOST_PIECES;
+use crate::{DType, Result};
+
+/// The most ranks.
+pub(crate) const RANKS: usize = 32;
+
+/// Threads of a block.
+pub(crate) const THREADS: usize = 512;
+
+/// The most blocks that send lines.
+pub(crate) const BLOCKS: usize = 32;
+
+/// The most blocks of [`Function::Push`].
+pub(crate) const PUSHES: usize = 64;
+
+/// Lines of a thread at a time.
+const BATCH: usize = 4;
+
+/// The oldest driver that takes the PTX: CUDA 12.4.
+pub(crate) const DRIVER: i32 = 12040;
+
+/// How much memory a rank has for what the others send.
+pub(crate) const fn staging(ranks: usize) -> usize {
+    let slots = (BLOCKS * 6 + PUSHES * 2) * BATCH * THREADS * 16;
+    (slots + (BLOCKS + PUSHES) * 8) * ranks
+}
+
+/// How much memory the counts of batches take.
+pub(crate) const COUNTS: usize = (2 * BLOCKS + PUSHES) * 8;
+
+/// An operation.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Op {
+    pub(crate) source: u64,
+    pub(crate) target: u64,
+    pub(crate) bytes: u32,
+    pub(crate) to: u16,
+    pub(crate) from: u16,
+}
+
+/// What a launch is given.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Arguments {
+    /// Each rank's, as this one addresses it.
+    pub(crate) staging: [u64; RANKS],
+    pub(crate) batches: u64,
+    /// A word of the host's.
+    pub(crate) stop: u64,
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+    /// Of operations.
+    pub(crate) count: u32,
+    /// Of 32 lines, of all operations.
+    pub(crate) groups: u32,
+    /// 0 sum, 1 product, 2 least, 3 greatest.
+    pub(crate) reduction: u32,
+    /// Of the result.
+    pub(crate) divisor: u32,
+    /// The first group of each operation.
+    pub(crate) starts: [u32; MOST_PIECES],
+    pub(crate) ops: [Op; MOST_PIECES],
+}
+
+const _: () = assert!(size_of::<Op>() == 24 && size_of::<Arguments>() == 2984);
+
+/// What a launch of [`Function::RmsNorm`] is given beside.
+#[derive(Clone, Copy)]
+pub(crate) struct Norm {
+    pub(crate) weight: u64,
+    pub(crate) width: u32,
+    pub(crate) rows: u32,
+    pub(crate) epsilon: f32,
+}
+
+/// A kernel, of any element type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Function {
+    OneShot,
+    TwoShot,
+    Push,
+    Exchange,
+    RmsNorm,
+}
+
+impl Function {
+    const ALL: [Self; 5] =
+        [Self::OneShot, Self::TwoShot, Self::Push, Self::Exchange, Self::RmsNorm];
+
+    const fn name(self) -> &'static CStr {
+        match self {
+            Self::OneShot => c"one_shot",
+            Self::TwoShot => c"two_shot",
+            Self::Push => c"push",
+            Self::Exchange => c"exchange",
+            Self::RmsNorm => c"rms_norm",
+        }
+    }
+
+    fn is_of(self, dtype: DType) -> bool {
+        self != Self::RmsNorm || dtype.is_float()
+    }
+}
+
+/// The PTX of each element type, by its number.
+const PTX: [(DType, &str); 10] = [
+    (DType::I8, include_str!("ptx/i8.ptx")),
+    (DType::U8, include_str!("ptx/u8.ptx")),
+    (DType::I32, include_str!("ptx/i32.ptx")),
+    (DType::U32, include_str!("ptx/u32.ptx")),
+    (DType::I64, include_str!("ptx/i64.ptx")),
+    (DType::U64, include_str!("ptx/u64.ptx")),
+    (DType::F16, include_str!("ptx/f16.ptx")),
+    (DType::F32, include_str!("ptx/f32.ptx")),
+    (DType::F64, include_str!("ptx/f64.ptx")),
+    (DType::Bf16, include_str!("ptx/bf16.ptx")),
+];
+
+/// A type of the same size, which there are kernels for.
+pub(crate) fn moves(dtype: DType) -> DType {
+    match dtype.size() {
+        1 => DType::U8,
+        2 => DType::F16,
+        4 => DType::F32,
+        _ => DType::F64,
+    }
+}
+
+/// The kernels of a GPU; never unloaded.
+#[derive(Default)]
+pub(super) struct Kernels {
+    all: OnceLock<Loaded>,
+    loading: Mutex<()>,
+}
+
+/// By element type and function.
+pub(crate) struct Loaded([[Option<Handle>; 5]; PTX.len()]);
+
+#[derive(Clone, Copy)]
+struct Handle(sys::CUfunction);
+
+// SAFETY: a kernel's handle may be used from any thread.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Gpu {
+    /// This library's kernels, loaded.
+    pub(crate) fn kernels(&'static self) -> Result<&'static Loaded> {
+        let Kernels { all, loading } = &self.kernels;
+        if let Some(loaded) = all.get() {
+            return Ok(loaded);
+        }
+        let _loading = loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = all.get() {
+            return Ok(loaded);
+        }
+        // The driver compiles them, which takes it a while: each on a thread of its own.
+        let modules = thread::scope(|threads| {
+            let load = |(dtype, text)| threads.spawn(move || load(self, dtype, text));
+            let loading: Vec<_> = PTX.map(load).into();
+            let joined = loading.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.collect::<Result<Vec<_>>>()
+        })?;
+        let mut loaded = [[None; 5]; PTX.len()];
+        loaded.iter_mut().zip(modules).for_each(|(place, module)| *place = module);
+        Ok(all.get_or_init(|| Loaded(loaded)))
+    }
+
+    /// How many multiprocessors it has.
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        let number = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        self.context().attribute(number).ok().and_then(|n| n.try_into().ok()).unwrap_or(0)
+    }
+
+    /// Its compute capability's first number.
+    pub(crate) fn generation(&self) -> i32 {
+        let major = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR;
+        self.context().attribute(major).unwrap_or(0)
+    }
+}
+
+/// The newest CUDA that the driver knows: 12040 is 12.4.
+pub(crate) fn driver_version() -> i32 {
+    let mut version = 0;
+    // SAFETY: `version` is a place for a number.
+    let told = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    if told == sys::CUresult::CUDA_SUCCESS { version } else { 0 }
+}
+
+fn load(gpu: &'static Gpu, dtype: DType, text: &str) -> Result<[Option<Handle>; 5]> {
+    gpu.bind()?;
+    let failed = |error| driver::failed("loading kernels", gpu.ordinal(), error);
+    // The text has no zero in it.
+    let text = CString::new(text).unwrap_or_default();
+    let mut module = ptr::null_mut();
+    // SAFETY: `module` is a place for a handle; the image is PTX and ends with a zero.
+    let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
+    loaded.result().map_err(failed)?;
+    let mut functions = [None; 5];
+    for (place, function) in functions.iter_mut().zip(Function::ALL) {
+        if !function.is_of(dtype) {
+            continue;
+        }
+        let mut handle = ptr::null_mut();
+        let name = function.name().as_ptr();
+        // SAFETY: `handle` is a place for one; the module is loaded, and the name ends with a zero.
+        let found = unsafe { sys::cuModuleGetFunction(&raw mut handle, module, name) };
+        found.result().map_err(failed)?;
+        let registers = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
+        let mut used = 0;
+        // A driver that loads late loads it now.
+        // SAFETY: `used` is a place for a number; the kernel is there.
+        let asked = unsafe { sys::cuFuncGetAttribute(&raw mut used, registers, handle) };
+        asked.result().map_err(failed)?;
+        *place = Some(Handle(handle));
+    }
+    Ok(functions)
+}
+
+impl Loaded {
+    fn handle(&self, function: Function, dtype: DType) -> Option<Handle> {
+        let of = PTX.iter().position(|(known, _)| *known == dtype)?;
+        self.0[of][function as usize]
+    }
+}
+
+/// Enqueues a launch of so many blocks.
+///
+/// # Safety
+/// The arguments are the kernel's: their memory is there until the launch is over, other uses are ordered
+/// before and after, and the other ranks make the same launch.
+pub(crate) unsafe fn launch(
+    stream: &Arc<CudaStream>,
+    (function, dtype): (Function, DType),
+    blocks: u32,
+    arguments: &Arguments,
+    norm: Norm,
+) -> Result<()> {
+    let gpu = stream.gpu();
+    gpu.bind()?;
+    let failed = |error| driver::failed("launching a kernel", gpu.ordinal(), error);
+    let Some(Handle(kernel)) = gpu.kernels()?.handle(function, dtype) else {
+        return Err(failed(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)));
+    };
+    let Norm { weight, width, rows, epsilon } = &norm;
+    // Those after the first are of one kernel only: the others do not look at them.
+    let mut all: [*mut c_void; 5] = [
+        ptr::from_ref(arguments).cast_mut().cast(),
+        ptr::from_ref(weight).cast_mut().cast(),
+        ptr::from_ref(width).cast_mut().cast(),
+        ptr::from_ref(rows).cast_mut().cast(),
+        ptr::from_ref(epsilon).cast_mut().cast(),
+    ];
+    let (grid, block) = ((blocks, 1, 1), (THREADS as u32, 1, 1));
+    // SAFETY: the driver reads as many arguments as the kernel has, which outlive the call; the rest is the
+    // caller's promise.
+    unsafe { result::launch_kernel(kernel, grid, block, 0, stream.raw(), &mut all) }.map_err(failed)
+}

@@ -1,0 +1,70 @@
+//! The way from a validated launch into the backend.
+
+use std::sync::Arc;
+
+use crate::Result;
+use crate::backend::{Backend, KernelWork, Piece, Refusal, Span};
+use crate::communicator::Core;
+use crate::error::{Call, Error, OtherDevice};
+use crate::memory::{Allocation, Booking, Order, Uses};
+use crate::stream::StreamCore;
+
+/// A launch that has passed validation.
+pub(crate) struct Launch<'a, B: Backend> {
+    pub(crate) call: Call,
+    pub(crate) work: KernelWork,
+    pub(crate) pieces: &'a [Piece],
+    /// The memory, and whether it is written.
+    pub(crate) uses: &'a [(&'a Arc<Allocation<B>>, bool)],
+    /// What the others are told if it is refused.
+    pub(crate) refusals: &'a [Refusal],
+}
+
+impl<B: Backend> Uses<B> for &Launch<'_, B> {
+    fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
+        self.uses.iter().try_for_each(|(allocation, write)| each(&allocation.order, *write))
+    }
+}
+
+impl<B: Backend> Core<B> {
+    /// Compares devices, orders memory between streams, launches.
+    pub(super) fn launch(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Result<()> {
+        let comm = self.comm()?;
+        if let Some(error) = self.elsewhere(stream, launch) {
+            return Err(self.refuse(launch.refusals, error));
+        }
+        if stream.records() {
+            return match &mut *self.tape.borrow_mut() {
+                Some(tape) => tape.kernel(comm, launch),
+                None => Ok(()),
+            };
+        }
+        // The device failed; the other ranks would wait for this one.
+        let booking = Booking::new(stream, launch);
+        let booking = booking.inspect_err(|error| self.health.fail(error.clone()))?;
+        self.note(stream);
+        let Launch { call, work, pieces, .. } = launch;
+        // SAFETY: there is a kit, which a `Kernels` of this communicator says. The spans that the pieces are
+        // of were checked, and are borrowed as they are used; the stream waits for their earlier uses.
+        let launched = unsafe { B::enqueue(comm, stream.raw(), call, *work, pieces) };
+        drop(booking);
+        launched
+    }
+
+    /// Memory or a stream of another device, where the type does not tell.
+    fn elsewhere(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Option<Error> {
+        let stream = ("stream", stream.ordinal());
+        let memory = launch.uses.iter().map(|(allocation, _)| ("buffer", allocation.ordinal()));
+        let mut all = std::iter::once(stream).chain(memory);
+        let (what, found) = all.find(|(_, ordinal)| *ordinal != self.ordinal)?;
+        let (operation, site) = (launch.call.operation.name(), launch.call.site);
+        let (kind, needed) = (B::KIND, self.ordinal);
+        let other = OtherDevice { operation, what, kind, found, needed, site };
+        Some(Error::OtherDevice(Box::new(other)))
+    }
+}
+
+/// Where a span starts.
+pub(super) fn start<B: Backend>(span: &Span<'_, B>) -> *mut u8 {
+    span.allocation().address().wrapping_byte_add(span.offset())
+}

@@ -1,0 +1,72 @@
+//! Which operations go by a kernel of this library, and which way. All ranks choose the same from what is
+//! the same on all of them: sizes, types, how many they are.
+//!
+//! Measured between two H200s (docs/measurements.md): a flag beside each word wins up to 256 KiB, one flag a
+//! block up to 4 MiB, and NCCL beyond. Who sends everything to everybody sends more with each rank.
+
+use crate::DType;
+use crate::backend::KernelWay;
+
+/// Up to so many bytes sent to all others, a flag beside each word is best.
+const IN_WORDS: usize = 384 << 10;
+
+/// Up to so many, one flag a block, or two shots, still beat NCCL.
+const IN_BLOCKS: usize = 4 << 20;
+
+/// Messages of so many bytes in all, to each rank, are sent by a kernel.
+const MESSAGES: usize = 512 << 10;
+
+/// The most that a kernel takes.
+const MOST: usize = 1 << 30;
+
+/// Whether kernels compute with elements of a type.
+pub(super) fn computes(dtype: DType) -> bool {
+    !matches!(dtype, DType::F8E4M3 | DType::F8E5M2)
+}
+
+/// Which way an all_reduce of so many bytes goes; none where NCCL's is better, or the only one.
+pub(super) fn all_reduce(
+    bytes: usize,
+    dtype: DType,
+    ranks: usize,
+    asked: Option<KernelWay>,
+) -> Option<KernelWay> {
+    if !computes(dtype) || bytes > MOST {
+        return None;
+    }
+    let sent = bytes.saturating_mul(ranks.saturating_sub(1));
+    asked.or(match ranks {
+        _ if sent <= IN_WORDS => Some(KernelWay::OneShot),
+        0..=2 if sent <= IN_BLOCKS => Some(KernelWay::OneShotInBlocks),
+        3.. if sent <= IN_BLOCKS => Some(KernelWay::TwoShot),
+        _ => None,
+    })
+}
+
+/// Whether messages of so many bytes in all, of a rank, go by a kernel.
+pub(super) fn messages(bytes: usize) -> bool {
+    bytes <= MESSAGES
+}
+
+/// Whether the sum of rows of so many bytes fits.
+pub(super) fn rms_norm(bytes: usize) -> bool {
+    bytes <= MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KernelWay, all_reduce};
+    use crate::DType;
+
+    #[test]
+    fn small_ones_go_in_words_large_ones_by_nccl() {
+        let way = |bytes, ranks| all_reduce(bytes, DType::F32, ranks, None);
+        assert_eq!(way(1024, 2), Some(KernelWay::OneShot));
+        assert_eq!(way(1 << 20, 2), Some(KernelWay::OneShotInBlocks));
+        assert_eq!(way(1 << 20, 4), Some(KernelWay::TwoShot));
+        assert_eq!((way(8 << 20, 2), way(1 << 20, 8)), (None, None));
+        let asked = Some(KernelWay::TwoShot);
+        assert_eq!(all_reduce(8, DType::F32, 2, asked), asked);
+        assert_eq!(all_reduce(8, DType::F8E5M2, 2, asked), None);
+    }
+}

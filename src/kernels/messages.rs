@@ -1,0 +1,261 @@
+//! Messages in one kernel: small all-to-alls, and exchanges with neighbours.
+
+use std::sync::Arc;
+
+use super::call::{Launch, start};
+use super::{Back, Issues, Kernels, choice};
+use crate::backend::{
+    Backend, Collective, Half, KernelWork, MOST_PIECES, NOBODY, Op, Piece, Refusal, Span, Transfer,
+};
+use crate::collectives::Draft;
+use crate::communicator::On;
+use crate::error::{BadLength, Error, Operation, Site};
+use crate::memory::{Allocation, Recorded, SameDtype};
+use crate::{DType, Rank, Readable, RecordRead, RecordWrite, Result, World, Writable};
+
+impl<W: World> Kernels<W> {
+    /// Sends block `r` of `send` to rank `r`, whose block goes to this rank's place in `recv`, as
+    /// [`all_to_all`](crate::Communicator::all_to_all) of a communicator does. Every rank calls it; both
+    /// buffers have one block of equal length for each rank. The host does not wait. Beyond 512 KiB it is
+    /// NCCL's `ncclAlltoAll`.
+    ///
+    /// # Errors
+    /// Refusals, as there; kernels of another communicator; a poisoned communicator.
+    #[track_caller]
+    pub fn all_to_all<A, B>(&self, on: &impl Issues<W>, send: &A, recv: &mut B) -> Result<()>
+    where
+        A: Readable<W::Device>,
+        B: Writable<W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let on = on.on();
+        let draft = Draft::new(on.core, send.dtype(), Site::caller());
+        let draft = draft.against(Some(recv.dtype()));
+        let op = self.of(on.core).and_then(|()| draft.all_to_all(send.span(), recv.span()));
+        let Ok(Op::Collective(Collective { call, send: Some(send), recv: Some(recv), .. })) = &op
+        else {
+            return on.run(Refusal::Collective, op);
+        };
+        let (size, rank, block) = (on.core.size, on.core.rank.index(), call.bytes());
+        if !self.are_kernels || !choice::messages(block * size) {
+            return on.run(Refusal::Collective, op);
+        }
+        // Every rank's k-th piece goes k places on.
+        let pieces: Vec<Piece> = (0..size)
+            .map(|shift| {
+                let (to, from) = ((rank + shift) % size, (rank + size - shift) % size);
+                Piece {
+                    source: start(send).wrapping_byte_add(to * block),
+                    target: start(recv).wrapping_byte_add(from * block),
+                    count: call.count,
+                    to: to as u16,
+                    from: from as u16,
+                }
+            })
+            .collect();
+        let launch = Launch {
+            call: *call,
+            work: KernelWork::Messages,
+            pieces: &pieces,
+            uses: &[(send.allocation(), false), (recv.allocation(), true)],
+            refusals: &[Refusal::Collective],
+        };
+        on.core.launch(on.stream, &launch)
+    }
+
+    /// Begins an exchange: several messages of this rank, in one kernel. Give it its legs, then
+    /// [`run`](Exchange::run) it.
+    ///
+    /// ```
+    /// use typed_nccl::{Communicator, Device, Result, World, launch};
+    ///
+    /// // Each rank has a row of cells, with one of each neighbour's at its ends.
+    /// fn body<W: World>(comm: Communicator<W>) -> Result<()> {
+    ///     let kernels = comm.kernels()?;
+    ///     let (rank, last) = (comm.rank().index(), comm.size() - 1);
+    ///     let cells = comm.device().from_slice(&[rank as f32; 8])?;
+    ///     let mut low = comm.device().from_slice(&[-1.0_f32])?;
+    ///     let mut high = comm.device().from_slice(&[-1.0_f32])?;
+    ///     // Nobody is beyond the ends.
+    ///     let before = (rank > 0).then(|| comm.ring(-1));
+    ///     let after = (rank < last).then(|| comm.ring(1));
+    ///     kernels
+    ///         .exchange(&comm)
+    ///         .leg(&cells.slice(7..8), after, &mut low, before)
+    ///         .leg(&cells.slice(0..1), before, &mut high, after)
+    ///         .run()?;
+    ///     assert_eq!(low.to_vec()?[0], rank as f32 - 1.0);
+    ///     let beyond = if rank < last { rank as f32 + 1.0 } else { -1.0 };
+    ///     assert_eq!(high.to_vec()?[0], beyond);
+    ///     comm.finish()
+    /// }
+    ///
+    /// fn main() -> Result<()> {
+    ///     launch!(body)
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn exchange<'e>(&'e self, on: &'e impl Issues<W>) -> Exchange<'e, W> {
+        let on = on.on();
+        let failed = self.of(on.core).err();
+        Exchange { kernels: self, on, legs: Vec::new(), failed, site: Site::caller() }
+    }
+}
+
+/// Messages that are sent and received together; [`Kernels::exchange`] begins one.
+#[must_use = "nothing is sent before `run`"]
+pub struct Exchange<'e, W: World> {
+    kernels: &'e Kernels<W>,
+    on: On<'e, W>,
+    legs: Vec<Leg<'e, Back<W>>>,
+    failed: Option<Error>,
+    site: Site,
+}
+
+/// A message of this rank, and one to it.
+struct Leg<'e, B: Backend> {
+    send: Span<'e, B>,
+    recv: Span<'e, B>,
+    dtype: DType,
+    to: Option<Rank>,
+    from: Option<Rank>,
+}
+
+impl<'e, W: World> Exchange<'e, W> {
+    /// Sends `send` to a rank and receives as much from one into `recv`; `None` is nobody, and that side is
+    /// left alone. The k-th leg is the same on all ranks: the same length and type, and who is sent something
+    /// receives it in that leg.
+    #[track_caller]
+    pub fn leg<A, B>(
+        mut self,
+        send: A,
+        to: impl Into<Option<Rank>>,
+        recv: B,
+        from: impl Into<Option<Rank>>,
+    ) -> Self
+    where
+        A: RecordRead<'e, W::Device>,
+        B: RecordWrite<'e, W::Device>,
+        B::Elem: SameDtype<A::Elem>,
+    {
+        let (send, recv) = (send.recorded(), recv.recorded());
+        match self.checked(&send, &recv, (to.into(), from.into()), Site::caller()) {
+            Ok(leg) => self.legs.push(leg),
+            Err(error) => drop(self.failed.get_or_insert(error)),
+        }
+        self
+    }
+
+    /// Enqueues it; the host does not wait. Every rank runs it. What is more than 512 KiB, or has more than 96
+    /// legs, is a group of NCCL's transfers.
+    ///
+    /// # Errors
+    /// Refusals: views past their buffers, lengths that differ, ranks that the communicator does not have;
+    /// kernels of another communicator; a poisoned communicator.
+    pub fn run(self) -> Result<()> {
+        let Self { kernels, on, legs, failed, site } = self;
+        let refusals: Vec<Refusal> = legs
+            .iter()
+            .flat_map(|leg| [leg.to.map(Refusal::SendTo), leg.from.map(Refusal::RecvFrom)])
+            .flatten()
+            .collect();
+        if let Some(error) = failed {
+            return Err(on.core.refuse(&refusals, error));
+        }
+        let bytes = legs.iter().map(|leg| leg.send.len() * leg.dtype.size()).sum();
+        let one_type = legs.windows(2).all(|two| two[0].dtype.size() == two[1].dtype.size());
+        let few = legs.len() <= MOST_PIECES && one_type;
+        match legs.first() {
+            None => Ok(()),
+            Some(first) if kernels.are_kernels && few && choice::messages(bytes) => {
+                let pieces: Vec<Piece> = legs.iter().map(Leg::piece).collect();
+                let uses: Vec<_> = legs.iter().flat_map(Leg::uses).collect();
+                let draft = Draft::new(on.core, first.dtype, site);
+                let call = draft.call(Operation::SendTo, 0);
+                let (work, pieces, uses) = (KernelWork::Messages, &*pieces, &*uses);
+                let launch = Launch { call, work, pieces, uses, refusals: &refusals };
+                on.core.launch(on.stream, &launch)
+            }
+            // Leg by leg, as the kernel pairs them.
+            Some(_) => legs.iter().try_for_each(|leg| leg.issue(on, site)),
+        }
+    }
+
+    fn checked(
+        &self,
+        send: &Recorded<'e, Back<W>>,
+        recv: &Recorded<'e, Back<W>>,
+        (to, from): (Option<Rank>, Option<Rank>),
+        site: Site,
+    ) -> Result<Leg<'e, Back<W>>> {
+        let core = self.on.core;
+        let draft = Draft::new(core, send.dtype(), site).against(Some(recv.dtype()));
+        let dtype = send.dtype();
+        let (send, recv) = (draft.view(send.span())?, draft.view(recv.span())?);
+        if send.len() != recv.len() {
+            return Err(Error::BadLength(Box::new(BadLength {
+                operation: "exchange",
+                buffer: "receive",
+                dtype,
+                found: recv.len(),
+                needed: send.len(),
+                because: "the leg's other side's elements".to_owned(),
+                site,
+                collective: true,
+            })));
+        }
+        let number = |rank: Option<Rank>| match rank {
+            None => Ok(None),
+            Some(rank) => match core.number(rank) {
+                Some(number) => Ok(Some(Rank::at(number))),
+                None => Err(core.no_rank("exchange", rank, true, site)),
+            },
+        };
+        Ok(Leg { send, recv, dtype, to: number(to)?, from: number(from)? })
+    }
+}
+
+impl<B: Backend> Leg<'_, B> {
+    fn piece(&self) -> Piece {
+        let number = |rank: Option<Rank>| rank.map_or(NOBODY, |rank| rank.index() as u16);
+        Piece {
+            source: start(&self.send),
+            target: start(&self.recv),
+            count: self.send.len(),
+            to: number(self.to),
+            from: number(self.from),
+        }
+    }
+
+    fn uses(&self) -> impl Iterator<Item = (&Arc<Allocation<B>>, bool)> {
+        let read = self.to.map(|_| (self.send.allocation(), false));
+        let written = self.from.map(|_| (self.recv.allocation(), true));
+        read.into_iter().chain(written)
+    }
+
+    /// Issues it as transfers.
+    fn issue<W: World<Device: crate::Device<Backend = B>>>(
+        &self,
+        on: On<'_, W>,
+        site: Site,
+    ) -> Result<()> {
+        let one = |half: Half, peer: Option<Rank>, span| {
+            let peer = peer?;
+            let mut call =
+                Draft::new(on.core, self.dtype, site).call(half.operation(), self.send.len());
+            call.peer = Some(peer);
+            Some(Op::Transfer(Transfer { half, call, peer, span }))
+        };
+        let send = one(Half::SendTo, self.to, self.send);
+        let recv = one(Half::RecvFrom, self.from, self.recv);
+        let mut ops: Vec<_> = send.into_iter().chain(recv).collect();
+        let refusals: Vec<_> = [self.to.map(Refusal::SendTo), self.from.map(Refusal::RecvFrom)]
+            .into_iter()
+            .flatten()
+            .collect();
+        if ops.is_empty() {
+            return Ok(());
+        }
+        on.issue(&mut ops, &refusals)
+    }
+}
