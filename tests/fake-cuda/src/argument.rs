@@ -94,7 +94,7 @@ impl<T> Place<T> {
 }
 
 impl Place<*mut c_void> {
-    /// The numbers at so many places, of 1 to 8 bytes.
+    /// The numbers at so many places, of 1 to 8 bytes, and structures as words of 8.
     ///
     /// # Safety
     ///
@@ -120,7 +120,25 @@ impl Place<*mut c_void> {
                 size => Err(Refusal::value(format!("a parameter of {size} bytes"))),
             }
         };
-        sizes.iter().enumerate().map(number).collect()
+        let mut numbers = Vec::new();
+        for (at, size) in sizes.iter().enumerate() {
+            if *size <= 8 {
+                numbers.push(number((at, size))?);
+                continue;
+            }
+            // SAFETY: there are as many places, by the caller's promise.
+            let place = unsafe { self.0.add(at) };
+            // SAFETY: as above.
+            let words = unsafe { place.read() }.cast::<u64>();
+            // SAFETY: what is there has so many bytes, which are words.
+            numbers.extend((0..size / 8).map(|word| {
+                // It stays inside.
+                let word = words.wrapping_add(word);
+                // SAFETY: as above.
+                unsafe { word.read_unaligned() }
+            }));
+        }
+        Ok(numbers)
     }
 }
 

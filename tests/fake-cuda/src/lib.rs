@@ -41,6 +41,8 @@
 //!
 //! It is a double of NVRTC too, which compiles no C++: see `exports::nvrtc`.
 //!
+//! The kernels of typed-nccl itself are done in Rust, with the memory of other ranks: see `ours`.
+//!
 //! Deliberately not here: other kernels, and speed. Memory that this library did not allocate, such as
 //! NCCL's, is taken for what its owner says it is.
 
@@ -57,6 +59,7 @@ mod gpus;
 mod graph;
 mod mapping;
 mod memory;
+mod ours;
 mod ptx;
 mod queue;
 mod state;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ptr;
 
 use crate::compute::computes;
+use crate::ours;
 
 /// A kernel.
 pub(crate) struct Kernel {
@@ -13,6 +14,8 @@ pub(crate) struct Kernel {
     pub(crate) parameters: Vec<usize>,
     registers: usize,
     steps: Vec<Step>,
+    /// The element type of one of typed-nccl's own, which has no steps.
+    ours: Option<u32>,
 }
 
 /// An instruction, and the register that must be set for it.
@@ -59,12 +62,20 @@ struct At {
 
 /// The kernels of a text.
 pub(crate) fn kernels(text: &str) -> Result<Vec<Kernel>, String> {
+    if let Some(ours) = ours::kernels(text) {
+        return Ok(ours);
+    }
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     let text: Vec<&str> = lines.collect();
     text.join("\n").split(".entry").skip(1).map(Kernel::read).collect()
 }
 
 impl Kernel {
+    /// One of typed-nccl's own.
+    pub(crate) fn ours(name: String, parameters: Vec<usize>, element: u32) -> Self {
+        Self { name, parameters, registers: 0, steps: Vec::new(), ours: Some(element) }
+    }
+
     fn read(text: &str) -> Result<Self, String> {
         let parts = || {
             let (name, rest) = text.split_once('(')?;
@@ -95,7 +106,7 @@ impl Kernel {
         }
         let steps = lines.iter().map(|line| reader.step(line)).collect::<Result<_, _>>()?;
         let registers = reader.registers.len();
-        Ok(Self { name: name.to_owned(), parameters: sizes, registers, steps })
+        Ok(Self { name: name.to_owned(), parameters: sizes, registers, steps, ours: None })
     }
 
     /// Does what the kernel does, on a grid of one dimension.
@@ -104,6 +115,10 @@ impl Kernel {
     ///
     /// The arguments are the kernel's, and memory that it names by them is there and nobody else's.
     pub(crate) unsafe fn run(&self, (blocks, threads): (u32, u32), arguments: &[u64]) {
+        if let Some(element) = self.ours {
+            // SAFETY: the caller's promise.
+            return unsafe { ours::run(&self.name, element, blocks, arguments) };
+        }
         let mut registers = vec![0; self.registers];
         for block in 0..blocks {
             for thread in 0..threads {

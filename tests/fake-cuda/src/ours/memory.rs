@@ -1,0 +1,237 @@
+//! What the kernels touch: their arguments, the ranks' memory, and flags.
+
+use std::hint;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::element::Element;
+
+pub(super) const THREADS: usize = 512;
+pub(super) const BATCH: usize = 4;
+const BLOCKS: usize = 32;
+const PUSHES: usize = 64;
+const NOBODY: u64 = 0xffff;
+
+/// How long a rank may not know that it is over.
+const SOON: Duration = Duration::from_secs(2);
+
+/// What a launch is given, in words of eight bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Arguments<'a>(pub(super) &'a [u64]);
+
+/// One block of a launch.
+pub(super) struct Block<'a> {
+    pub(super) arguments: Arguments<'a>,
+    pub(super) element: Element,
+    pub(super) block: usize,
+    pub(super) blocks: usize,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Op {
+    source: u64,
+    target: u64,
+    pub(super) bytes: usize,
+    pub(super) to: Option<usize>,
+    pub(super) from: Option<usize>,
+}
+
+impl Arguments<'_> {
+    fn half(&self, at: usize) -> u32 {
+        let word = self.0[at / 2];
+        if at.is_multiple_of(2) { word as u32 } else { (word >> 32) as u32 }
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.half(68) as usize
+    }
+
+    pub(super) fn ranks(&self) -> usize {
+        self.half(69) as usize
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.half(70) as usize
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        self.half(71) as usize
+    }
+
+    pub(super) fn reduction(&self) -> u32 {
+        self.half(72)
+    }
+
+    pub(super) fn divisor(&self) -> u32 {
+        self.half(73)
+    }
+
+    pub(super) fn start(&self, op: usize) -> usize {
+        self.half(74 + op) as usize
+    }
+
+    pub(super) fn op(&self, op: usize) -> Op {
+        let [source, target, rest] = [0, 1, 2].map(|at| self.0[85 + 3 * op + at]);
+        let peer = |number: u64| (number != NOBODY).then_some(number as usize);
+        let (bytes, to, from) = (rest as u32 as usize, rest >> 32 & 0xffff, rest >> 48);
+        Op { source, target, bytes, to: peer(to), from: peer(from) }
+    }
+
+    /// What the norm is given beside.
+    pub(super) fn norm(&self) -> [u64; 4] {
+        [0, 1, 2, 3].map(|at| self.0[373 + at])
+    }
+
+    /// All ranks but this one.
+    pub(super) fn peers(&self) -> impl Iterator<Item = usize> + use<> {
+        let rank = self.rank();
+        (0..self.ranks()).filter(move |peer| *peer != rank)
+    }
+}
+
+impl Op {
+    /// The same from this byte on.
+    pub(super) fn part(self, at: usize, bytes: usize) -> Self {
+        let (source, target) = (self.source + at as u64, self.target + at as u64);
+        Self { source, target, bytes, ..self }
+    }
+
+    /// As much that is read from elsewhere.
+    pub(super) fn reading(self, source: u64) -> Self {
+        Self { source, ..self }
+    }
+
+    /// The line at a byte; what is past the end is 0.
+    pub(super) fn load(&self, at: usize) -> u64 {
+        self.bits(self.source, at)
+    }
+
+    /// The line that was stored there.
+    pub(super) fn stored(&self, at: usize) -> u64 {
+        self.bits(self.target, at)
+    }
+
+    fn bits(&self, memory: u64, at: usize) -> u64 {
+        let (mut line, there) = ([0_u8; 8], self.bytes.saturating_sub(at).min(8));
+        if there > 0 {
+            let from = ptr::with_exposed_provenance::<u8>(memory as usize + at);
+            // SAFETY: the operation has so many bytes there, by the promise of who launched it.
+            unsafe { ptr::copy_nonoverlapping(from, line.as_mut_ptr(), there) };
+        }
+        u64::from_ne_bytes(line)
+    }
+
+    pub(super) fn store(&self, at: usize, bits: u64) {
+        let there = self.bytes.saturating_sub(at).min(8);
+        if there > 0 {
+            let to = ptr::with_exposed_provenance_mut::<u8>(self.target as usize + at);
+            // SAFETY: as in `bits`.
+            unsafe { ptr::copy_nonoverlapping(bits.to_ne_bytes().as_ptr(), to, there) };
+        }
+    }
+}
+
+impl Block<'_> {
+    fn word(&self, address: u64) -> &AtomicU64 {
+        let place = ptr::with_exposed_provenance_mut::<u64>(address as usize);
+        // SAFETY: it is a word of the ranks' memory for kernels, which only they use, and only so.
+        unsafe { AtomicU64::from_ptr(place) }
+    }
+
+    fn is_stopped(&self) -> bool {
+        let place = ptr::with_exposed_provenance_mut::<u32>(self.arguments.0[33] as usize);
+        // SAFETY: it is a word of the host's, which is never freed and written so only.
+        unsafe { AtomicU32::from_ptr(place) }.load(Acquire) != 0
+    }
+
+    fn staging(&self, at: usize) -> u64 {
+        self.arguments.0[at]
+    }
+
+    fn pushed(&self, at: usize) -> u64 {
+        self.staging(at) + (BLOCKS * 6 * BATCH * self.arguments.ranks() * THREADS * 16) as u64
+    }
+
+    pub(super) fn slot(&self, at: usize, number: usize, from: usize, thread: usize) -> u64 {
+        let of = (self.block * 6 * BATCH + number) * self.arguments.ranks() + from;
+        self.staging(at) + ((of * THREADS + thread) * 16) as u64
+    }
+
+    pub(super) fn pair(&self, at: usize, number: usize, from: usize, thread: usize) -> u64 {
+        let of = (self.block * 2 * BATCH + number) * self.arguments.ranks() + from;
+        self.pushed(at) + ((of * THREADS + thread) * 16) as u64
+    }
+
+    pub(super) fn flag(&self, at: usize, from: usize, first: usize) -> u64 {
+        let ranks = self.arguments.ranks();
+        let pairs = PUSHES * 2 * BATCH * THREADS * 16 * ranks;
+        self.pushed(at) + (pairs + ((self.block + first) * ranks + from) * 8) as u64
+    }
+
+    /// How many batches this block has run: of lines, of `exchange`, of `push`.
+    pub(super) fn batches(&self, of: usize) -> u64 {
+        self.count(of).load(Relaxed)
+    }
+
+    pub(super) fn set_batches(&self, of: usize, batches: u64) {
+        self.count(of).store(batches, Relaxed);
+    }
+
+    fn count(&self, of: usize) -> &AtomicU64 {
+        self.word(self.arguments.0[32] + ((of * BLOCKS + self.block) * 8) as u64)
+    }
+
+    pub(super) fn put(&self, slot: u64, data: u64, batch: u64) {
+        self.word(slot).store(data, Relaxed);
+        self.word(slot + 8).store(batch, Release);
+    }
+
+    pub(super) fn take(&self, slot: u64, batch: u64) -> u64 {
+        let (mut turns, mut late) = (0, None);
+        loop {
+            let flag = self.word(slot + 8).load(Acquire);
+            if flag == batch {
+                return self.word(slot).load(Relaxed);
+            }
+            // A rank whose communicator is over goes on without the others, which are told soon.
+            if flag > batch && *late.get_or_insert_with(Instant::now) + SOON < Instant::now() {
+                eprintln!("a slot of batch {batch} has what was sent in batch {flag}");
+                std::process::abort();
+            }
+            if self.is_stopped() {
+                return 0;
+            }
+            wait(&mut turns);
+        }
+    }
+
+    pub(super) fn put_pair(&self, place: u64, [low, high]: [u64; 2]) {
+        self.word(place).store(low, Relaxed);
+        self.word(place + 8).store(high, Relaxed);
+    }
+
+    pub(super) fn take_pair(&self, place: u64) -> [u64; 2] {
+        [self.word(place).load(Relaxed), self.word(place + 8).load(Relaxed)]
+    }
+
+    pub(super) fn say(&self, flag: u64, batch: u64) {
+        self.word(flag).store(batch, Release);
+    }
+
+    pub(super) fn hear(&self, flag: u64, batch: u64) {
+        let mut turns = 0;
+        while self.word(flag).load(Acquire) < batch && !self.is_stopped() {
+            wait(&mut turns);
+        }
+    }
+}
+
+/// A while, then longer: the other ranks need the processors too.
+fn wait(turns: &mut u32) {
+    *turns += 1;
+    if *turns < 100 { hint::spin_loop() } else { thread::yield_now() }
+}

@@ -1,0 +1,257 @@
+//! The kernels of typed-nccl itself (src/cuda/kernels/kernels.cu), whose PTX has more instructions than the
+//! double knows: the same in Rust, block by block. In a batch all threads of a block send, then all receive,
+//! which is what the slots and their numbers are for. A slot that is written again before it was read ends
+//! the process.
+
+mod element;
+mod memory;
+
+use element::{Element, Sum};
+use memory::{Arguments, BATCH, Block, Op, THREADS};
+
+use crate::ptx::Kernel;
+
+/// Bytes of what all of them are given.
+const GIVEN: usize = 2984;
+
+/// The kernels of a text, if it is one of typed-nccl's.
+pub(crate) fn kernels(text: &str) -> Option<Vec<Kernel>> {
+    let (element, _) = text.strip_prefix("// Made of kernels.cu")?.split_once(".\n//")?;
+    let element: u32 = element.rsplit_once("Element ")?.1.parse().ok()?;
+    let name = |part: &str| part.split_once('(').map(|(name, _)| name.trim().to_owned());
+    let names = text.split(".entry").skip(1).filter_map(name);
+    let kernel = |name: String| {
+        let parameters = match &*name {
+            "rms_norm" => vec![GIVEN, 8, 4, 4, 4],
+            _ => vec![GIVEN],
+        };
+        Kernel::ours(name, parameters, element)
+    };
+    Some(names.map(kernel).collect())
+}
+
+/// Does what the kernel of this name does.
+///
+/// # Safety
+///
+/// The arguments are the kernel's, and memory that it names by them is there and nobody else's, but for what
+/// kernels of other ranks write.
+pub(crate) unsafe fn run(name: &str, element: u32, blocks: u32, words: &[u64]) {
+    let (element, arguments) = (Element(element), Arguments(words));
+    for block in 0..blocks as usize {
+        let block = Block { arguments, element, block, blocks: blocks as usize };
+        match name {
+            "one_shot" => block.one_shot(),
+            "two_shot" => block.two_shot(),
+            "exchange" => block.exchange(),
+            "push" => block.push(),
+            _ => block.rms_norm(),
+        }
+    }
+}
+
+impl Block<'_> {
+    /// Reduces what all ranks sent, in the order of ranks.
+    fn reduced(&self, number: usize, thread: usize, own: u64, batch: u64, reduction: u32) -> Sum {
+        let one = |rank| match rank == self.arguments.rank() {
+            true => own,
+            false => self.take(self.slot(self.arguments.rank(), number, rank, thread), batch),
+        };
+        let mut sum = self.element.begin(one(0));
+        (1..self.arguments.ranks())
+            .for_each(|rank| self.element.add(&mut sum, one(rank), reduction));
+        sum
+    }
+
+    /// Sends a line to all peers.
+    fn tell(&self, number: usize, thread: usize, data: u64, batch: u64) {
+        for peer in self.arguments.peers() {
+            self.put(self.slot(peer, number, self.arguments.rank(), thread), data, batch);
+        }
+    }
+
+    /// The lines of this block in a batch: which of a thread's, the thread, and the line.
+    fn lines(
+        &self,
+        base: usize,
+        past: usize,
+    ) -> impl Iterator<Item = (usize, usize, usize)> + use<> {
+        let (block, stride) = (self.block, self.blocks * THREADS);
+        let line =
+            move |k: usize, thread| (k, thread, base + k * stride + block * THREADS + thread);
+        let all = (0..BATCH).flat_map(move |k| (0..THREADS).map(move |thread| line(k, thread)));
+        all.filter(move |(_, _, line)| *line < past)
+    }
+
+    /// The operation of a line, and where in it.
+    fn place(&self, line: usize) -> (Op, usize) {
+        let count = self.arguments.count();
+        let op = (0..count).rfind(|op| self.arguments.start(*op) <= line / 32).unwrap_or(0);
+        (self.arguments.op(op), (line - self.arguments.start(op) * 32) * 8)
+    }
+
+    fn one_shot(&self) {
+        let (mut batch, past) = (self.batches(0), self.arguments.groups() * 32);
+        let stride = self.blocks * THREADS;
+        for base in (0..).step_by(stride * BATCH) {
+            if base + self.block * THREADS >= past {
+                break;
+            }
+            batch += 1;
+            let half = (batch as usize & 1) * 2 * BATCH;
+            let mut own = vec![0; BATCH * THREADS];
+            for (k, thread, line) in self.lines(base, past) {
+                let (op, at) = self.place(line);
+                own[k * THREADS + thread] = op.load(at);
+                self.tell(half + k, thread, own[k * THREADS + thread], batch);
+            }
+            for (k, thread, line) in self.lines(base, past) {
+                let (op, at) = self.place(line);
+                let own = own[k * THREADS + thread];
+                let sum = self.reduced(half + k, thread, own, batch, self.arguments.reduction());
+                op.store(at, self.element.end(&sum, self.arguments.divisor()));
+            }
+        }
+        self.set_batches(0, batch);
+    }
+
+    fn two_shot(&self) {
+        let (mut batch, part) = (self.batches(0), self.arguments.groups() * 32);
+        let (op, rank) = (self.arguments.op(0), self.arguments.rank());
+        let at = |rank: usize, line: usize| (rank * part + line) * 8;
+        let is_in = |rank, line| line < part && at(rank, line) < op.bytes;
+        for base in (0..).step_by(self.blocks * THREADS * BATCH) {
+            if base + self.block * THREADS >= part {
+                break;
+            }
+            batch += 1;
+            let half = (batch as usize & 1) * 2 * BATCH;
+            for (k, thread, line) in self.lines(base, part) {
+                for to in self.arguments.peers().filter(|to| is_in(*to, line)) {
+                    self.put(self.slot(to, half + k, rank, thread), op.load(at(to, line)), batch);
+                }
+            }
+            for (k, thread, line) in self.lines(base, part).filter(|(.., line)| is_in(rank, *line))
+            {
+                let own = op.load(at(rank, line));
+                let sum = self.reduced(half + k, thread, own, batch, self.arguments.reduction());
+                let result = self.element.end(&sum, self.arguments.divisor());
+                op.store(at(rank, line), result);
+                self.tell(half + BATCH + k, thread, result, batch);
+            }
+            for (k, thread, line) in self.lines(base, part) {
+                for from in self.arguments.peers().filter(|from| is_in(*from, line)) {
+                    let data = self.take(self.slot(rank, half + BATCH + k, from, thread), batch);
+                    op.store(at(from, line), data);
+                }
+            }
+        }
+        self.set_batches(0, batch);
+    }
+
+    fn exchange(&self) {
+        let (mut batch, past) = (self.batches(1), self.arguments.groups() * 32);
+        let rank = self.arguments.rank();
+        for base in (0..past).step_by(self.blocks * THREADS * BATCH) {
+            batch += 1;
+            let half = 4 * BATCH + (batch as usize & 1) * BATCH;
+            if batch > 2 {
+                self.arguments
+                    .peers()
+                    .for_each(|peer| self.hear(self.flag(rank, peer, 0), batch - 2));
+            }
+            let mut own = vec![0; BATCH * THREADS];
+            for (k, thread, line) in self.lines(base, past) {
+                let (op, at) = self.place(line);
+                let Some(to) = op.to else { continue };
+                own[k * THREADS + thread] = op.load(at);
+                if to != rank {
+                    let slot = self.slot(to, half + k, rank, thread);
+                    self.put(slot, own[k * THREADS + thread], batch);
+                }
+            }
+            for (k, thread, line) in self.lines(base, past) {
+                let (op, at) = self.place(line);
+                let Some(from) = op.from else { continue };
+                let data = match from == rank {
+                    true => own[k * THREADS + thread],
+                    false => self.take(self.slot(rank, half + k, from, thread), batch),
+                };
+                op.store(at, data);
+            }
+            self.arguments.peers().for_each(|peer| self.say(self.flag(peer, rank, 0), batch));
+        }
+        self.set_batches(1, batch);
+    }
+
+    fn push(&self) {
+        let (mut batch, op) = (self.batches(2), self.arguments.op(0));
+        let (rank, past) = (self.arguments.rank(), op.bytes.div_ceil(16));
+        for base in (0..past).step_by(self.blocks * THREADS * BATCH) {
+            batch += 1;
+            let half = (batch as usize & 1) * BATCH;
+            let mut own = vec![[0; 2]; BATCH * THREADS];
+            for (k, thread, line) in self.lines(base, past) {
+                let pair = [op.load(line * 16), op.load(line * 16 + 8)];
+                own[k * THREADS + thread] = pair;
+                for peer in self.arguments.peers() {
+                    self.put_pair(self.pair(peer, half + k, rank, thread), pair);
+                }
+            }
+            self.arguments.peers().for_each(|peer| self.say(self.flag(peer, rank, 32), batch));
+            self.arguments.peers().for_each(|peer| self.hear(self.flag(rank, peer, 32), batch));
+            for (k, thread, line) in self.lines(base, past) {
+                let one = |from: usize| match from == rank {
+                    true => own[k * THREADS + thread],
+                    false => self.take_pair(self.pair(rank, half + k, from, thread)),
+                };
+                let mut sums = one(0).map(|bits| self.element.begin(bits));
+                for from in 1..self.arguments.ranks() {
+                    for (sum, bits) in sums.iter_mut().zip(one(from)) {
+                        self.element.add(sum, bits, self.arguments.reduction());
+                    }
+                }
+                for (sum, at) in sums.iter().zip([line * 16, line * 16 + 8]) {
+                    op.store(at, self.element.end(sum, self.arguments.divisor()));
+                }
+            }
+        }
+        self.set_batches(2, batch);
+    }
+
+    fn rms_norm(&self) {
+        let [weight, width, rows, epsilon] = self.arguments.norm();
+        let (width, epsilon) = (width as usize, f64::from(f32::from_bits(epsilon as u32)));
+        let (mut batch, all) = (self.batches(0), self.arguments.op(0));
+        let bytes = width * self.element.size();
+        let lines = bytes.div_ceil(8);
+        for row in (self.block..rows as usize).step_by(self.blocks) {
+            let op = all.part(row * bytes, bytes);
+            let mut square = 0.0;
+            for base in (0..lines).step_by(THREADS * BATCH) {
+                batch += 1;
+                let half = (batch as usize & 1) * 2 * BATCH;
+                let here = || {
+                    let past = lines.next_multiple_of(32);
+                    let line = |k| {
+                        (0..THREADS).map(move |thread| (k, thread, base + k * THREADS + thread))
+                    };
+                    (0..BATCH).flat_map(line).filter(move |(.., line)| *line < past)
+                };
+                let mut own = vec![0; BATCH * THREADS];
+                for (k, thread, line) in here() {
+                    own[k * THREADS + thread] = op.load(line * 8);
+                    self.tell(half + k, thread, own[k * THREADS + thread], batch);
+                }
+                for (k, thread, line) in here() {
+                    let sum = self.reduced(half + k, thread, own[k * THREADS + thread], batch, 0);
+                    square += sum.squares();
+                    op.store(line * 8, self.element.end(&sum, 1));
+                }
+            }
+            let scale = 1.0 / (square / width as f64 + epsilon).sqrt();
+            self.element.scale(&op, width, scale, weight);
+        }
+        self.set_batches(0, batch);
+    }
+}
