@@ -74,7 +74,7 @@ impl Comm {
             revoking: Mutex::default(),
             dividing: Mutex::default(),
             revoked: AtomicBool::new(false),
-            stop: OnceLock::new(),
+            brake: OnceLock::new(),
             family,
             rank,
             id: join.health.id(),

@@ -177,10 +177,8 @@ unsafe impl Graphs for CudaBackend {
             comms[0].one_after_the_other(stream)?;
         }
         comms.iter().for_each(|comm| comm.note(stream));
-        let kits = comms.iter().filter_map(|comm| comm.kit.get());
-        kits.map(|kit| kit.order(stream))
-            .collect::<Result<()>>()
-            .map_err(|error| comms[0].poison(error))?;
+        let mut kits = comms.iter().filter_map(|comm| comm.kit.get());
+        kits.try_for_each(|kit| kit.order(stream)).map_err(|error| comms[0].poison(error))?;
         calls.iter().for_each(Entry::count);
         // As for operations by themselves: a peer that ended before it could see the waits.
         if calls.iter().any(|entry| matches!(entry.what, What::Await(_))) {

@@ -5,7 +5,9 @@
 //! anything waits for them in turn, at the end of a communicator or when it is revoked, they are told to stop.
 
 use std::cell::{OnceCell, RefCell};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nccl_sys::NCCL_WIN_COLL_SYMMETRIC;
 
@@ -17,7 +19,7 @@ use crate::backend::{
     Windows,
 };
 use crate::cuda::kernels::{self, Arguments, Function, Norm, Op, Stop};
-use crate::cuda::{CudaBackend, CudaStream};
+use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::{Call, Error, Operation, Unsupported};
 use crate::{DType, Rank, ReductionName, Result, Team};
 
@@ -27,11 +29,48 @@ pub(super) struct Kit {
     staging: Arc<Allocation<CudaBackend>>,
     /// How many batches each block has run.
     counts: Arc<Allocation<CudaBackend>>,
-    stop: Stop,
+    brake: Arc<Brake>,
     made: OnceCell<Made>,
     /// Where the last launch went.
     last: RefCell<Option<Arc<CudaStream>>>,
 }
+
+/// Ends a communicator's kernels from any thread.
+pub(super) struct Brake {
+    stop: Stop,
+    counts: Arc<Allocation<CudaBackend>>,
+    gpu: &'static Gpu,
+    /// Where the last launch went.
+    last: Mutex<Option<Arc<CudaStream>>>,
+}
+
+impl Brake {
+    /// Kernels that wait for other ranks end soon.
+    pub(super) fn pull(&self) {
+        self.stop.set();
+    }
+
+    /// Once this returns, no kernel touches memory of the other ranks: one that begins later ends at once, and
+    /// what runs had its time. What a kernel is enqueued behind may be what the caller is about to end.
+    pub(super) fn hold(&self) {
+        self.pull();
+        let Some(last) = self.last.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        let counts = self.counts.block().address().expose_provenance() as u64;
+        // SAFETY: the counts are held here.
+        if let Err(error) = unsafe { self.gpu.end_kernels(counts) } {
+            log::warn!("{error}");
+        }
+        let started = Instant::now();
+        while !last.is_idle() && started.elapsed() < RUNNING {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// How long a kernel that no longer waits may run.
+const RUNNING: Duration = Duration::from_millis(100);
 
 /// What only all ranks can make.
 struct Made {
@@ -48,7 +87,9 @@ impl Kit {
         let staging = Allocation::new(ordinal, kernels::staging(size), AllocKind::Nccl)?;
         let counts = Allocation::new(ordinal, kernels::COUNTS, AllocKind::Device)?;
         let (made, last) = (OnceCell::new(), RefCell::default());
-        Ok(Self { staging, counts, stop: Stop::new(comm.gpu)?, made, last })
+        let (stop, gpu) = (Stop::new(comm.gpu)?, comm.gpu);
+        let brake = Arc::new(Brake { stop, counts: counts.clone(), gpu, last: Mutex::default() });
+        Ok(Self { staging, counts, brake, made, last })
     }
 
     /// What the others may write until they have ended.
@@ -58,10 +99,13 @@ impl Kit {
 
     /// The next launch, on `stream`, comes after the last one.
     pub(super) fn order(&self, stream: &Arc<CudaStream>) -> Result<()> {
-        let last = self.last.replace(Some(stream.clone()));
-        match last {
-            Some(last) if !Arc::ptr_eq(&last, stream) => stream.after(last.handle().cast()),
-            _ => Ok(()),
+        if self.last.borrow().as_ref().is_some_and(|last| Arc::ptr_eq(last, stream)) {
+            return Ok(());
+        }
+        *self.brake.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream.clone());
+        match self.last.replace(Some(stream.clone())) {
+            Some(last) => stream.after(last.handle().cast()),
+            None => Ok(()),
         }
     }
 }
@@ -75,7 +119,7 @@ unsafe impl Kernels for CudaBackend {
         comm.gpu.kernels()?;
         if comm.kit.get().is_none() {
             let kit = Kit::new(comm)?;
-            comm.shared.stop.get_or_init(|| kit.stop);
+            comm.shared.brake.get_or_init(|| kit.brake.clone());
             let _ = comm.kit.set(kit);
         }
         Ok(Some(KernelOffer { blocks: comm.gpu.multiprocessors() }))
@@ -101,7 +145,7 @@ unsafe impl Kernels for CudaBackend {
         let arguments = Arguments {
             staging,
             batches: kit.counts.block().address().expose_provenance() as u64,
-            stop: kit.stop.address(),
+            stop: kit.brake.stop.address(),
             rank,
             ranks,
             count: 0,

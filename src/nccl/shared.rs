@@ -12,9 +12,9 @@ use super::compare::Compared;
 use super::exit;
 use super::family::{Family, Owing};
 use super::handle::{Handle, PATIENCE};
+use super::kit::Brake;
 use crate::communicator::Health;
 use crate::cuda::CudaStream;
-use crate::cuda::kernels::Stop;
 use crate::error::Error;
 
 /// How much longer an abort is waited for where a stream may wait for a signal that never comes.
@@ -30,8 +30,8 @@ pub(super) struct Shared {
     /// Held by a thread that divides it: the end comes after.
     pub(super) dividing: Mutex<()>,
     pub(super) revoked: AtomicBool,
-    /// What this library's own kernels look at, if there are any.
-    pub(super) stop: OnceLock<Stop>,
+    /// Ends this library's own kernels, if there are any.
+    pub(super) brake: OnceLock<Arc<Brake>>,
     pub(super) family: Arc<Family>,
     pub(super) rank: usize,
     /// Of this rank's communicator, in this process.
@@ -68,6 +68,10 @@ impl Shared {
             }
             drop(shared.revoking.lock());
             drop(shared.dividing.lock());
+            // NCCL takes the other ranks' memory away.
+            if let Some(brake) = shared.brake.get() {
+                brake.hold();
+            }
         };
         // SAFETY: the rank's thread ends the communicator, and whoever asks it for errors, revokes or
         // divides it takes the handle from the lock: it is no longer there. A revocation or a division
@@ -105,8 +109,8 @@ impl Shared {
 
     /// Ends this library's own kernels, which wait for other ranks: before anything waits for them.
     pub(super) fn stop_kernels(&self) {
-        if let Some(stop) = self.stop.get() {
-            stop.set();
+        if let Some(brake) = self.brake.get() {
+            brake.pull();
         }
     }
 

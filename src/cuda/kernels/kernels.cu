@@ -36,8 +36,9 @@ struct Op {
 
 struct Args {
     u64 staging[RANKS];  // of each rank, as this one addresses it
-    u64* batches;        // of each block, so far: of lines, of `exchange`, of `push`
-    volatile u32* stop;  // of the host: not 0 when the communicator is over
+    u64* batches;        // of each block, so far: of lines, of `exchange`, of `push`; then what is not 0 when the
+                         // communicator is over: a kernel that begins then touches nothing
+    volatile u32* stop;  // of the host: not 0 when the communicator is over: a kernel that waits ends
     u32 rank, ranks;
     u32 count;           // of operations
     u32 groups;          // of 32 lines, of all operations
@@ -164,9 +165,14 @@ __device__ __forceinline__ void put(u64 slot, u64 data, u64 flag) {
                  :: "l"(slot), "l"(data), "l"(flag) : "memory");
 }
 
-// Waits for up to four lines at once.
+// Whether the communicator was over before this kernel began.
+__device__ __forceinline__ bool is_over(const Args& a) {
+    return *(volatile u64*)&a.batches[2 * BLOCKS + PUSHES] != 0;
+}
+
+// Waits for up to four lines at once; for nothing more once it is `over`.
 __device__ __forceinline__ void take(const u64 (&slots)[BATCH], const bool (&wanted)[BATCH], u64 expected,
-                                     volatile u32* stop, u64 (&data)[BATCH]) {
+                                     volatile u32* stop, bool& over, u64 (&data)[BATCH]) {
     late();
     for (u32 turns = 1;; turns++) {
         bool all = true;
@@ -178,7 +184,8 @@ __device__ __forceinline__ void take(const u64 (&slots)[BATCH], const bool (&wan
                          : "=l"(data[k]), "=l"(flag) : "l"(slots[k]) : "memory");
             all &= flag == expected;
         }
-        if (all || (turns % 4096 == 0 && *stop)) return;
+        if (turns % 4096 == 0 && *stop) over = true;
+        if (all || over) return;
     }
 }
 
@@ -259,7 +266,8 @@ __device__ __forceinline__ void tell(const Args& a, u32 half, const bool (&is)[B
 
 // Reduces all ranks' lines, in the order of ranks. `single`: a thread has one line at most, the first.
 __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)[BATCH], const u64 (&own)[BATCH],
-                                       u64 batch, bool single, u32 reduction, Sum (&sums)[BATCH]) {
+                                       u64 batch, bool single, u32 reduction, bool& over,
+                                       Sum (&sums)[BATCH]) {
     u64 slots[BATCH], data[BATCH];
     bool wanted[BATCH];
     if (single) {
@@ -269,7 +277,7 @@ __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)
                 wanted[i] = is[0] && base + i < a.ranks && base + i != a.rank;
                 slots[i] = slot(a, a.rank, half, base + i);
             }
-            take(slots, wanted, batch, a.stop, data);
+            take(slots, wanted, batch, a.stop, over, data);
 #pragma unroll
             for (u32 i = 0; i < BATCH; i++) {
                 if (!is[0] || base + i >= a.ranks) continue;
@@ -283,7 +291,7 @@ __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)
     for (u32 r = 0; r < a.ranks; r++) {
 #pragma unroll
         for (u32 k = 0; k < BATCH; k++) wanted[k] = is[k] && r != a.rank, slots[k] = slot(a, a.rank, half + k, r);
-        take(slots, wanted, batch, a.stop, data);
+        take(slots, wanted, batch, a.stop, over, data);
 #pragma unroll
         for (u32 k = 0; k < BATCH; k++) {
             if (!is[k]) continue;
@@ -297,6 +305,8 @@ __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)
 // Each operation is an all_reduce: every rank sends its lines to all others, and reduces theirs.
 extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_constant__ Args a) {
     u64 batch = a.batches[blockIdx.x];
+    if (is_over(a)) return;
+    bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     for (u32 base = 0; base + blockIdx.x * THREADS < a.groups * 32; base += stride * BATCH) {
         if (base > 0) __syncthreads();
@@ -314,7 +324,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_cons
         }
         tell(a, half, is, own, batch);
         Sum sums[BATCH];
-        reduce(a, half, is, own, batch, a.groups * 32 - base <= stride, a.reduction, sums);
+        reduce(a, half, is, own, batch, a.groups * 32 - base <= stride, a.reduction, over, sums);
 #pragma unroll
         for (u32 k = 0; k < BATCH; k++) {
             const Op& op = a.ops[places[k].op];
@@ -328,6 +338,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_cons
 // One all_reduce: each rank reduces one part and sends the result to all others. Groups are those of a part.
 extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_constant__ Args a) {
     u64 batch = a.batches[blockIdx.x];
+    if (is_over(a)) return;
+    bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS, part = a.groups * 32;
     const Op& op = a.ops[0];
     auto at = [&](u32 rank, u32 line) { return (rank * part + line) * 8; };
@@ -352,7 +364,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_cons
             is[k] = is_in(a.rank, base + k * stride);
             if (is[k]) own[k] = load(op.source, at(a.rank, base + k * stride), op.bytes);
         }
-        reduce(a, half, is, own, batch, part - (base - thread) <= stride, a.reduction, sums);
+        reduce(a, half, is, own, batch, part - (base - thread) <= stride, a.reduction, over, sums);
 #pragma unroll
         for (u32 k = 0; k < BATCH; k++) {
             if (!is[k]) continue;
@@ -367,7 +379,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_cons
                 is[k] = is_in(from, base + k * stride);
                 slots[k] = slot(a, a.rank, half + BATCH + k, from);
             }
-            take(slots, is, batch, a.stop, data);
+            take(slots, is, batch, a.stop, over, data);
 #pragma unroll
             for (u32 k = 0; k < BATCH; k++)
                 if (is[k]) store(op.target, at(from, base + k * stride), op.bytes, data[k]);
@@ -396,23 +408,26 @@ __device__ __forceinline__ void say(u64 flag, u64 batch) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" :: "l"(flag), "l"(batch) : "memory");
 }
 
-__device__ __forceinline__ void hear(u64 flag, u64 batch, volatile u32* stop) {
-    for (u32 turns = 1;; turns++) {
+__device__ __forceinline__ void hear(u64 flag, u64 batch, volatile u32* stop, bool& over) {
+    for (u32 turns = 1; !over; turns++) {
         u64 seen;
         asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(seen) : "l"(flag) : "memory");
-        if (seen >= batch || (turns % 4096 == 0 && *stop)) return;
+        if (turns % 4096 == 0 && *stop) over = true;
+        if (seen >= batch) return;
     }
 }
 
 // Each operation sends its lines to `to` and receives as many from `from`.
 extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_constant__ Args a) {
     u64 batch = a.batches[BLOCKS + blockIdx.x];
+    if (is_over(a)) return;
+    bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     bool speaks = threadIdx.x < a.ranks && threadIdx.x != a.rank;
     for (u32 base = 0; base < a.groups * 32; base += stride * BATCH) {
         batch++;
         u32 half = 4 * BATCH + (batch & 1) * BATCH;
-        if (speaks && batch > 2) hear(flag(a, a.rank, threadIdx.x, false), batch - 2, a.stop);
+        if (speaks && batch > 2) hear(flag(a, a.rank, threadIdx.x, false), batch - 2, a.stop, over);
         __syncthreads();
         Place places[BATCH];
         bool wanted[BATCH];
@@ -427,7 +442,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_cons
             own[k] = load(op.source, places[k].at, op.bytes);
             if (op.to != a.rank) put(slot(a, op.to, half + k, a.rank), own[k], batch);
         }
-        take(slots, wanted, batch, a.stop, data);
+        take(slots, wanted, batch, a.stop, over, data);
 #pragma unroll
         for (u32 k = 0; k < BATCH; k++) {
             const Op& op = a.ops[places[k].op];
@@ -441,11 +456,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_cons
 }
 
 // Says to the same block of all peers that what this one wrote is there; waits until they have said so.
-__device__ __forceinline__ void meet(const Args& a, u64 batch) {
+__device__ __forceinline__ void meet(const Args& a, u64 batch, bool& over) {
     __syncthreads();
     if (threadIdx.x < a.ranks && threadIdx.x != a.rank) {
         say(flag(a, threadIdx.x, a.rank, true), batch);
-        hear(flag(a, a.rank, threadIdx.x, true), batch, a.stop);
+        hear(flag(a, a.rank, threadIdx.x, true), batch, a.stop, over);
     }
     __syncthreads();
 }
@@ -471,6 +486,8 @@ __device__ __forceinline__ void store_pair(u8* to, u32 at, u32 bytes, Pair pair)
 // One all_reduce as `one_shot` does it: data without flags, one flag a block and batch. Groups are of lines of 16 bytes.
 extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant__ Args a) {
     u64 batch = a.batches[2 * BLOCKS + blockIdx.x];
+    if (is_over(a)) return;
+    bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     const Op& op = a.ops[0];
     u32 whole = (op.bytes + 15) / 16;
@@ -490,7 +507,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
                 if (line < whole) *(Pair*)pair_of(a, peer(a, p), half + k, a.rank) = own[k];
             }
         }
-        meet(a, batch);
+        meet(a, batch, over);
 #pragma unroll
         for (u32 k = 0; k < BATCH; k++) {
             u32 line = base + k * stride + thread;
@@ -518,6 +535,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     rms_norm(const __grid_constant__ Args a, const T* weight, u32 width, u32 rows, float epsilon) {
     __shared__ A squares[THREADS / 32];
     u64 batch = a.batches[blockIdx.x];
+    if (is_over(a)) return;
+    bool over = false;
     const Op& op = a.ops[0];
     u32 bytes = width * sizeof(T), lines = (bytes + 7) / 8;
     for (u32 row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -538,7 +557,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
             tell(a, half, is, own, batch);
             Sum sums[BATCH];
-            reduce(a, half, is, own, batch, lines - base <= THREADS, 0, sums);
+            reduce(a, half, is, own, batch, lines - base <= THREADS, 0, over, sums);
 #pragma unroll
             for (u32 k = 0; k < BATCH; k++) {
                 if (!is[k]) continue;

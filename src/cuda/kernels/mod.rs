@@ -43,7 +43,10 @@ pub(crate) const fn staging(ranks: usize) -> usize {
 }
 
 /// How much memory the counts of batches take.
-pub(crate) const COUNTS: usize = (2 * BLOCKS + PUSHES) * 8;
+pub(crate) const COUNTS: usize = (2 * BLOCKS + PUSHES + 1) * 8;
+
+/// Where among them a kernel that begins looks whether the communicator is over.
+const OVER: u64 = (2 * BLOCKS + PUSHES) as u64 * 8;
 
 /// An operation.
 #[derive(Clone, Copy)]
@@ -81,6 +84,21 @@ pub(crate) struct Arguments {
 }
 
 const _: () = assert!(size_of::<Op>() == 24 && size_of::<Arguments>() == 2984);
+
+impl Gpu {
+    /// Kernels with these counts that begin later touch nothing.
+    ///
+    /// # Safety
+    /// The counts are there.
+    pub(crate) unsafe fn end_kernels(&'static self, counts: u64) -> Result<()> {
+        let over = 1_u64;
+        self.now("ending kernels", |stream| {
+            let from = ptr::from_ref(&over).cast();
+            // SAFETY: the caller's promise; `now` waits until `over` was read.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(counts + OVER, from, 8, stream) }.result()
+        })
+    }
+}
 
 /// What a launch of [`Function::RmsNorm`] is given beside.
 #[derive(Clone, Copy)]

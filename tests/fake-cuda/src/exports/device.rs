@@ -7,6 +7,8 @@ use crate::export::exports;
 use crate::gpus;
 use crate::state::Refusal;
 
+/// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`
+const MULTIPROCESSORS: c_int = 16;
 /// `CU_DEVICE_ATTRIBUTE_PCI_BUS_ID`
 const BUS: c_int = 33;
 /// `CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID`
@@ -25,6 +27,11 @@ exports! {
         }
         library.started = true;
         Ok(())
+    };
+
+    fn cuDriverGetVersion(driverVersion: *mut c_int) = |_library| {
+        // CUDA 12.8.
+        driverVersion.put(12080)
     };
 
     fn cuDeviceGetCount(count: *mut c_int) = |library| {
@@ -47,6 +54,7 @@ exports! {
             BUS => bus,
             ON_THE_BUS => device,
             DOMAIN => domain,
+            MULTIPROCESSORS => 132,
             // Those that reduce 8-bit floats.
             GENERATION => 9,
             // Memory is freed in stream order.

@@ -46,6 +46,14 @@ impl Arguments<'_> {
         if at.is_multiple_of(2) { word as u32 } else { (word >> 32) as u32 }
     }
 
+    /// Whether the communicator was over before the kernel began.
+    pub(super) fn is_over(&self) -> bool {
+        let place = self.0[32] as usize + (2 * BLOCKS + PUSHES) * 8;
+        let place = ptr::with_exposed_provenance_mut::<u64>(place);
+        // SAFETY: the counts are there, and one word more.
+        unsafe { place.read_volatile() != 0 }
+    }
+
     pub(super) fn rank(&self) -> usize {
         self.half(68) as usize
     }

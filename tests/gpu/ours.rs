@@ -1,0 +1,121 @@
+//! The library's own kernels, on GPUs.
+
+use std::time::Instant;
+
+use typed_nccl::kernels::Way;
+use typed_nccl::{Communicator, Cuda, Error, Result, Sum, World};
+
+use crate::common::{busy, connect, ranks, says, seconds, soon};
+
+#[path = "../kernels/body.rs"]
+mod body;
+
+/// Whether the machine has them; says so where it has not.
+fn there<W: World>(comm: &Communicator<W>) -> Result<bool> {
+    match comm.kernels() {
+        Ok(_) => Ok(true),
+        Err(Error::Unsupported(why)) => {
+            println!("SKIPPED: {why}");
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// On all GPUs, where there are kernels.
+macro_rules! on_all {
+    (|$comm:ident| $body:expr) => {
+        Cuda::spmd(ranks()?, |place| {
+            let $comm = connect(place, 60)?;
+            if !there(&$comm)? {
+                return $comm.finish();
+            }
+            $body
+        })
+        .map(drop)
+    };
+}
+
+pub(crate) fn every_type() -> Result<()> {
+    on_all!(|comm| body::every_type(comm))
+}
+
+pub(crate) fn every_size() -> Result<()> {
+    on_all!(|comm| body::every_size(comm, busy(2 << 20, 32)))
+}
+
+pub(crate) fn streams_and_graphs() -> Result<()> {
+    on_all!(|comm| body::streams_and_graphs(comm, busy(2000, 100) as u32))
+}
+
+pub(crate) fn messages() -> Result<()> {
+    on_all!(|comm| body::messages(comm, busy(300, 20)))
+}
+
+pub(crate) fn rms_norm() -> Result<()> {
+    on_all!(|comm| body::rms_norm(comm))
+}
+
+/// A kernel waits for a rank that never launches: its communicator's abort ends it, at once, and the GPU goes
+/// on.
+pub(crate) fn an_abort_ends_a_kernel_that_waits() -> Result<()> {
+    on_all!(|comm| {
+        let kernels = comm.kernels()?;
+        let (device, rank) = (comm.device().clone(), comm.rank().index());
+        if rank == 0 {
+            std::thread::sleep(seconds(1) / 2);
+            comm.abort();
+            return Ok(());
+        }
+        let mut x = typed_nccl::Device::from_slice(&device, &[1.0_f32; 70_000])?;
+        for way in [Way::OneShot, Way::TwoShot, Way::OneShotInBlocks] {
+            kernels.always(way).all_reduce_in_place(&comm, &mut x, Sum)?;
+        }
+        let started = Instant::now();
+        let told = comm.sync(comm.stream());
+        says(&told.expect_err("rank 0 has aborted"), &["rank 0"]);
+        drop(comm);
+        soon(started);
+        // The GPU is free again.
+        let y = typed_nccl::Device::from_slice(&device, &[2.0_f32; 8])?;
+        assert_eq!(y.to_vec()?, [2.0; 8]);
+        Ok(())
+    })
+}
+
+/// Ranks that launch what differs are told so, and neither hangs.
+pub(crate) fn launches_that_differ() -> Result<()> {
+    on_all!(|comm| {
+        let kernels = comm.kernels()?;
+        let is_first = comm.rank().index() == 0;
+        let mut x = typed_nccl::Device::zeros::<f32>(comm.device(), 4096)?;
+        let started = Instant::now();
+        let called = match is_first {
+            true => kernels.all_reduce_in_place(&comm, &mut x.slice_mut(0..64), Sum),
+            false => kernels.all_reduce_in_place(&comm, &mut x, Sum),
+        };
+        let told = called.and_then(|()| comm.sync(comm.stream()));
+        says(&told.expect_err("they differ"), &["all_reduce of 64 f32", "all_reduce of 4096 f32"]);
+        drop(comm);
+        soon(started);
+        Ok(())
+    })
+}
+
+/// One rank takes a kernel, another NCCL's collective.
+pub(crate) fn a_kernel_beside_nccls() -> Result<()> {
+    on_all!(|comm| {
+        let kernels = comm.kernels()?;
+        let mut x = typed_nccl::Device::zeros::<f32>(comm.device(), 64)?;
+        let started = Instant::now();
+        let called = match comm.rank().index() {
+            0 => kernels.all_reduce_in_place(&comm, &mut x, Sum),
+            _ => comm.all_reduce_in_place(&mut x, Sum),
+        };
+        let told = called.and_then(|()| comm.sync(comm.stream()));
+        says(&told.expect_err("they differ"), &["a kernel of this library or not"]);
+        drop(comm);
+        soon(started);
+        Ok(())
+    })
+}
