@@ -28,6 +28,7 @@ pub(crate) struct Plan {
 pub(crate) struct Settings {
     pub(crate) captured: bool,
     pub(crate) once: bool,
+    pub(crate) without_kernels: bool,
     pub(crate) target: Option<ir::Version>,
     pub(crate) implicit_order: bool,
     pub(crate) checks: Vec<Check>,

@@ -10,7 +10,7 @@ use crate::ast::{Check, Settings};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
-const OURS: [&str; 5] = ["capture", "once", "target", "order", "check"];
+const OURS: [&str; 6] = ["capture", "once", "kernels", "target", "order", "check"];
 
 /// The attributes of a plan.
 #[derive(Default)]
@@ -31,6 +31,9 @@ pub(super) fn of_plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Attribute
         } else if is("once") {
             found.settings.once = true;
             inside.end("nothing after `once`")
+        } else if is("kernels") {
+            found.settings.without_kernels = true;
+            kernels(&mut inside)
         } else if is("target") {
             version(&mut inside).map(|version| found.settings.target = Some(version))
         } else if is("order") {
@@ -138,6 +141,16 @@ fn check(inside: &mut Cursor) -> Parsed<Check> {
     }
     inside.end("`,` or the end")?;
     Ok(Check { area, sizes })
+}
+
+fn kernels(inside: &mut Cursor) -> Parsed<()> {
+    let form = "`#[kernels(off)]`, which leaves everything to NCCL";
+    let mut which = inside.group(Delimiter::Parenthesis, form)?;
+    if which.take_word("off") && which.is_empty() {
+        Ok(())
+    } else {
+        Err(which.expected(&format!("`off`: the attribute is {form}")))
+    }
 }
 
 fn order(inside: &mut Cursor) -> Parsed<()> {

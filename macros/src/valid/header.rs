@@ -26,6 +26,7 @@ pub(super) fn empty(plan: &Plan) -> Valid {
             counters: Vec::new(),
             steps: Vec::new(),
             launch: if settings.captured { Launch::Captured } else { Launch::Eager },
+            kernels: !settings.without_kernels,
             replayed: !settings.once,
             target: settings.target.unwrap_or_default(),
             order: if settings.implicit_order { Order::Implicit } else { Order::Declared },

@@ -11,6 +11,12 @@ impl PlanBuilder<Open> {
         self.plan.launch = Launch::Captured;
     }
 
+    /// NCCL does everything: no kernel of this library's own, which would take less time for small operations
+    /// between GPUs that reach each other's memory.
+    pub fn without_kernels(&mut self) {
+        self.plan.kernels = false;
+    }
+
     /// The plan runs once: one run is not checked against the next.
     pub fn once(&mut self) {
         self.plan.replayed = false;

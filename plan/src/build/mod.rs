@@ -113,6 +113,7 @@ impl PlanBuilder<Open> {
             counters: Vec::new(),
             steps: Vec::new(),
             launch: Launch::default(),
+            kernels: true,
             replayed: true,
             target: Version::default(),
             order: Order::default(),

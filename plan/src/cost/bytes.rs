@@ -16,7 +16,7 @@ struct Traffic {
 }
 
 /// What groups take, with how the communicators lie on nodes.
-pub(super) struct Groups<'a> {
+pub(crate) struct Groups<'a> {
     plan: &'a Plan,
     topology: &'a Topology,
     links: &'a Links<'a>,
@@ -24,12 +24,12 @@ pub(super) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    pub(super) fn new(plan: &'a Plan, topology: &'a Topology, links: &'a Links<'a>) -> Self {
+    pub(crate) fn new(plan: &'a Plan, topology: &'a Topology, links: &'a Links<'a>) -> Self {
         Self { plan, topology, links, shapes: HashMap::new() }
     }
 
     /// Seconds of a group of a rank, once the other ranks are there.
-    pub(super) fn takes(&mut self, rank: u32, operations: &[Operation]) -> f64 {
+    pub(crate) fn takes(&mut self, rank: u32, operations: &[Operation]) -> f64 {
         let Self { plan, topology, links, shapes } = self;
         let (mut latency, mut collective) = (0.0_f64, 0.0_f64);
         let mut traffic = Traffic::default();
@@ -76,6 +76,24 @@ impl<'a> Groups<'a> {
         let members = topology.member * operations.len() as f64;
         topology.launch + members + latency + collective + messages
     }
+}
+
+impl Groups<'_> {
+    /// Seconds of a kernel of this library's own that does these all_reduces; none if it takes no so many bytes.
+    pub(crate) fn kernel(&self, rank: u32, operations: &[Operation]) -> Option<f64> {
+        let ranks = operations.first().map_or(1, |one| self.links.members(one.among(), rank).len());
+        let (times, bytes) = (&self.topology.kernels, kernel_bytes(self.plan, operations));
+        times.all_reduce(ranks, operations.len(), bytes).map(|(_, seconds)| seconds)
+    }
+}
+
+/// Bytes that a rank gives to a kernel.
+fn kernel_bytes(plan: &Plan, operations: &[Operation]) -> f64 {
+    let sent = operations.iter().filter_map(|operation| match operation {
+        Operation::Collective { send: Some(send), .. } => Some(bytes(plan, send)),
+        _ => None,
+    });
+    sent.sum()
 }
 
 /// Bytes of a part; elements of a buffer that the plan does not have count as four.

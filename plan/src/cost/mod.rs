@@ -11,8 +11,11 @@
 mod bytes;
 mod collectives;
 mod estimate;
+mod kernels;
 mod show;
 mod topology;
 
+pub(crate) use bytes::Groups;
 pub use estimate::{Busy, Computes, CriticalCall, Estimate, estimate, estimate_with};
+pub use kernels::{AllReduceBy, KernelTimes};
 pub use topology::{Link, Topology};

@@ -1,5 +1,6 @@
 //! The machine: links, launches, and what NCCL adds.
 
+use super::kernels::KernelTimes;
 use crate::ir::CollectiveKind;
 
 /// A link between two ranks, as alpha and beta.
@@ -45,6 +46,8 @@ pub struct Topology {
     pub wait: f64,
     /// Seconds that a wait takes longer in a captured graph.
     pub captured_wait: f64,
+    /// What this library's own kernels take.
+    pub kernels: KernelTimes,
 }
 
 impl Topology {
@@ -67,6 +70,7 @@ impl Topology {
             signal: 0.0,
             wait: 0.0,
             captured_wait: 0.0,
+            kernels: KernelTimes::FREE,
         }
     }
 
@@ -85,6 +89,8 @@ impl Topology {
     /// * `put`, `signal`, `wait`: so that put and wait take the measured 17.5 us, signal and wait 13.5 us. How
     ///   the time is divided between signal and wait was not measured: half and half.
     /// * `captured_wait`: 23.7 us, so that a captured put and wait take the measured 41.2 us.
+    ///
+    /// * `kernels`: see [`KernelTimes`].
     ///
     /// Not measured: the network. `between` is a nominal 400 Gb/s for each GPU and 5 us; `hop_between` is the
     /// same 5 us.
@@ -105,6 +111,7 @@ impl Topology {
             signal: 0.6875e-6,
             wait: 0.6875e-6,
             captured_wait: 23.7e-6,
+            kernels: KernelTimes::H200,
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::ir::{CommunicatorId, Plan};
-use crate::lower::{Call, Operation, Schedule, Work};
+use crate::lower::{Call, Operation, Schedule};
 use crate::program::Layout;
 
 /// A schedule's calls, numbered rank by rank, and what ties them together.
@@ -74,10 +74,7 @@ impl<'a> Links<'a> {
     }
 
     pub(crate) fn operations(&self, call: u32) -> &'a [Operation] {
-        match &self.calls[call as usize].call.work {
-            Work::Group(operations) => operations,
-            Work::Compute { .. } => &[],
-        }
+        self.calls[call as usize].call.work.operations()
     }
 
     /// The ranks of a rank's communicator, in order.

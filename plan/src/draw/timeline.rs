@@ -144,7 +144,9 @@ fn lines(operation: &Operation) -> usize {
 }
 
 fn kind(work: &Work) -> BarKind {
-    let Work::Group(operations) = work else { return BarKind::Compute };
+    let (Work::Group(operations) | Work::Kernel(operations)) = work else {
+        return BarKind::Compute;
+    };
     let kinds = operations.iter().map(|operation| match operation {
         Operation::Collective { .. } => BarKind::Collective,
         Operation::Send { .. } | Operation::Receive { .. } => BarKind::Message,

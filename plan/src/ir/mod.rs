@@ -63,6 +63,9 @@ pub struct Plan {
     /// How it is launched.
     #[serde(default)]
     pub launch: Launch,
+    /// Whether kernels of this library may do what NCCL does slower.
+    #[serde(default = "yes")]
+    pub kernels: bool,
     /// Whether it is run again and again (then one run is also checked against the next).
     #[serde(default = "yes")]
     pub replayed: bool,

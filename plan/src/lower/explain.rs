@@ -44,6 +44,9 @@ impl Schedule {
                 wait.why
             ));
         }
+        for one in &self.why_kernels {
+            line(format!("{}: {}", at(one.at), one.why));
+        }
         for one in &self.warm_ups {
             let name = |id: crate::ir::CommunicatorId| {
                 plan.communicators.get(id.index()).map_or("?", |one| &one.name)

@@ -14,6 +14,9 @@
 //! other stream. A schedule waits for the very call that used the memory, if the plan passes the checks so as
 //! well: a backward step then runs beside the all-reduce of the bucket before it, in every run.
 //!
+//! On ranks that reach each other's memory, [`Schedule::with_kernels`] then gives small all_reduces to kernels of
+//! this library's own.
+//!
 //! All ranks make their calls in the order of the plan's statements; a group stands at the place of its
 //! first one.
 
@@ -22,6 +25,7 @@ mod events;
 mod explain;
 mod greedy;
 mod joined;
+mod kernels;
 mod last;
 mod schedule;
 mod settle;
@@ -31,8 +35,10 @@ mod warm_ups;
 mod why;
 mod words;
 
+pub use kernels::{MOST_IN_A_KERNEL, MOST_RANKS_OF_A_KERNEL};
 pub use schedule::{
-    Call, Elements, Event, Operation, RankSchedule, Reason, Schedule, WarmUp, WhyWait, Work,
+    Call, Elements, Event, Operation, RankSchedule, Reason, Schedule, WarmUp, WhyKernel, WhyWait,
+    Work,
 };
 
 use std::hash::{Hash, Hasher};
@@ -132,6 +138,7 @@ impl<'a> Instance<'a> {
             warm_ups: warm_ups::warm_ups(&joined.program),
             reasons: decided.reasons.clone(),
             why_waits: why.finish(),
+            why_kernels: Vec::new(),
         }
     }
 }
@@ -139,6 +146,7 @@ impl<'a> Instance<'a> {
 impl Hash for Instance<'_> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Program { objects, units, ops, .. } = &self.program;
+        self.plan.kernels.hash(hasher);
         self.sizes.extents.hash(hasher);
         self.sizes.params.hash(hasher);
         for object in &objects.all {

@@ -20,7 +20,7 @@ use crate::verdict::Sizes;
 /// whatever stream. A captured plan carries nothing, as one graph launch follows another whole; whoever
 /// captures it forks all its streams from one and joins them again.
 ///
-/// In serialized form, `carried` and `why_waits` may be missing: then they are empty.
+/// In serialized form, `carried`, `why_waits` and `why_kernels` may be missing: then they are empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     /// The plan's name.
@@ -36,6 +36,9 @@ pub struct Schedule {
     /// Why streams wait for each other.
     #[serde(default)]
     pub why_waits: Vec<WhyWait>,
+    /// Why operations are a kernel's, or NCCL's, where kernels were thought of.
+    #[serde(default)]
+    pub why_kernels: Vec<WhyKernel>,
 }
 
 /// One rank's calls, in the order of its host.
@@ -92,6 +95,19 @@ pub enum Work {
     },
     /// Operations that NCCL launches as one; one alone needs no group.
     Group(Vec<Operation>),
+    /// Operations of one kind that one kernel of this library does: the same on all ranks of the communicator.
+    /// Only [`Schedule::with_kernels`] makes them.
+    Kernel(Vec<Operation>),
+}
+
+impl Work {
+    /// Its operations; none of a compute step.
+    pub fn operations(&self) -> &[Operation] {
+        match self {
+            Self::Group(operations) | Self::Kernel(operations) => operations,
+            Self::Compute { .. } => &[],
+        }
+    }
 }
 
 /// Elements of one buffer of this rank.
@@ -218,6 +234,17 @@ pub struct WhyWait {
     pub other: StreamId,
     /// Whether the event is the run before's.
     pub carried: bool,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// Why all_reduces that were launched together are a kernel of this library's own, or NCCL's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhyKernel {
+    /// The first of them.
+    pub at: Location,
+    /// Whether it is a kernel.
+    pub chosen: bool,
     /// Why, in one sentence.
     pub why: String,
 }

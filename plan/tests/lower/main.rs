@@ -4,6 +4,7 @@ mod apart;
 mod every_plan;
 mod joined;
 mod kept_apart;
+mod kernels;
 mod operations;
 #[path = "../plans/mod.rs"]
 mod plans;

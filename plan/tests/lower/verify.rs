@@ -54,7 +54,7 @@ fn order(schedule: &Schedule, rank: usize) -> Order<'_> {
         match &call.work {
             Work::Compute { name, .. } if name == apart::NAME => {}
             Work::Compute { .. } => tell(format!("{:?}", call.work)),
-            Work::Group(ops) => {
+            Work::Group(ops) | Work::Kernel(ops) => {
                 for op in ops {
                     among.entry(communicator(op).0).or_insert_with(Vec::new).push(op);
                     tell(format!("{op:?}"));

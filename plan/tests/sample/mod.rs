@@ -211,6 +211,7 @@ pub(crate) fn plan() -> Plan {
         counters: vec![named("i", 28)],
         steps,
         launch: Launch::Captured,
+        kernels: true,
         replayed: true,
         target: Version(2, 31, 0),
         order: Order::Implicit,

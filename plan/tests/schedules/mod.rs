@@ -29,8 +29,10 @@ impl Sketch {
         };
         let ranks = vec![RankSchedule::default(); extents.iter().product::<i64>() as usize];
         let (warm_ups, reasons) = (Vec::new(), Vec::new());
-        let (plan_name, why_waits) = (plan.name.clone(), Vec::new());
-        let schedule = Schedule { plan: plan_name, sizes, ranks, warm_ups, reasons, why_waits };
+        let plan_name = plan.name.clone();
+        let (why_waits, why_kernels) = Default::default();
+        let schedule =
+            Schedule { plan: plan_name, sizes, ranks, warm_ups, reasons, why_waits, why_kernels };
         Self { plan, schedule }
     }
 

@@ -25,6 +25,7 @@ pub fn plan(ranks: Values) -> Plan {
         counters: Vec::new(),
         steps: Vec::new(),
         launch: Launch::Eager,
+        kernels: true,
         replayed: false,
         target: Version::default(),
         order: Order::Declared,

@@ -21,7 +21,7 @@ impl Machine<'_> {
                 writes.extend(parts);
                 vec![Doing::Nothing]
             }
-            Work::Group(ops) => {
+            Work::Group(ops) | Work::Kernel(ops) => {
                 let mut doing = Vec::new();
                 for op in ops {
                     doing.push(self.begin(op, rank, run, &mut writes));
