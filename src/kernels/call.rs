@@ -28,7 +28,7 @@ impl<B: Backend> Uses<B> for &Launch<'_, B> {
 
 impl<B: Backend> Core<B> {
     /// Compares devices, orders memory between streams, launches.
-    pub(super) fn launch(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Result<()> {
+    pub(crate) fn launch(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Result<()> {
         let comm = self.comm()?;
         if let Some(error) = self.elsewhere(stream, launch) {
             return Err(self.refuse(launch.refusals, error));

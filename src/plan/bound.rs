@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::cost::{Estimate, Topology, estimate};
 use typed_nccl_plan::ir::{self, ElementType, Plan, Role};
-use typed_nccl_plan::lower::{Decided, Instance, Schedule};
+use typed_nccl_plan::lower::Schedule;
 use typed_nccl_plan::verdict::Sizes;
 
 use super::agree::{Said, Unbound, agree, hash, hash_of};
@@ -16,6 +16,7 @@ use super::argument::{Back, Place};
 use super::asked::Asked;
 use super::captured::Captured;
 use super::declaration::Declaration;
+use super::kernels::{OwnKernels, Use};
 use super::local::Local;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::same::{Names, Same};
@@ -23,7 +24,7 @@ use super::timing::Timing;
 use super::told::Told;
 use super::values::Values;
 use super::warm_up::warm_up;
-use crate::backend::WindowId;
+use crate::backend::{Piece, WindowId};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{BindFault, Site};
 use crate::stream::StreamShared;
@@ -103,6 +104,9 @@ pub(super) struct Moving<W: World> {
     pub(super) flipped: bool,
     /// Memory of the last run's table.
     pub(super) places: Vec<Place<'static, W>>,
+    /// Memory of the last launch's lists.
+    pub(super) pieces: Vec<Piece>,
+    pub(super) uses: Vec<Use<'static, Back<W>>>,
     /// How many runs there were, refused ones among them.
     pub(super) runs: u64,
     /// Memory of the last run's list of windows.
@@ -200,7 +204,9 @@ impl<W: World> Bound<W> {
             Ok(((asked, instance), Said { sizes, hash, found }))
         });
         let ((asked, instance), decided) = agree(comm, name, own, site)?;
-        let own = Draft::new(comm, (asked, instance, decided), sites, values, site);
+        let lowered = decided.map(|decided| instance.lower(&decided));
+        let kernels = OwnKernels::of(comm, asked.plan(), lowered.as_ref(), site)?;
+        let own = Draft::new(comm, (asked, lowered, &kernels), sites, values, site);
         let own = own.map(|draft| {
             let (sizes, hash) = (draft.sizes.text.clone(), draft.hash);
             (draft, Said { sizes, hash, found: None })
@@ -273,18 +279,18 @@ struct Draft<W: World> {
 impl<W: World> Draft<W> {
     fn new<S: State + CanEnqueue>(
         comm: &Communicator<W, S>,
-        (asked, instance, decided): (&Asked, Instance<'_>, Option<Decided>),
+        (asked, lowered, kernels): (&Asked, Option<Schedule>, &OwnKernels),
         sites: &[Site],
         values: &Values,
         site: Site,
     ) -> Result<Self, Unbound> {
         let (plan, sizes) = (asked.plan().clone(), asked.sizes.clone());
         let &Asked { signals, one_signal, .. } = asked;
-        let decided = decided
+        let lowered = lowered
             .ok_or_else(|| BindFault::Unreadable { why: "no rank has checked it".to_owned() })?;
         let dtypes = dtypes(&plan, values)?;
         let lengths = plan.lengths(&sizes)?;
-        let schedule = instance.lower(&decided);
+        let schedule = kernels.choose(&plan, &dtypes, lowered);
         let (objects, first) = objects(&plan, &lengths, &dtypes);
         let preparing = Preparing {
             plan: &plan,
@@ -304,7 +310,7 @@ impl<W: World> Draft<W> {
         let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
         let streams = (0..plan.streams.len()).map(stream).collect::<Result<_>>();
         let streams = streams.map_err(Unbound::Error)?;
-        let checked = asked.checked();
+        let checked = asked.checked() + &kernels.told();
         Ok(Self { plan, sizes, checked, schedule, steps, objects, first, locals, streams, hash })
     }
 
@@ -334,7 +340,7 @@ impl<W: World> Draft<W> {
             .collect();
         let written = steps.iter().map(|step| match &step.work {
             Prepared::Compute(compute) => compute.writes.len(),
-            Prepared::Group { .. } => 0,
+            Prepared::Group { .. } | Prepared::Kernel(_) => 0,
         });
         // Windows were made last; they have their places among the others.
         locals.sort_by_key(|local| local.object);
@@ -353,6 +359,8 @@ impl<W: World> Draft<W> {
                 events: vec![None; events],
                 flipped: false,
                 places: Vec::new(),
+                pieces: Vec::new(),
+                uses: Vec::new(),
                 runs: 0,
                 windows: Vec::new(),
                 given: vec![None; given.len()],

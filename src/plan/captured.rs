@@ -147,7 +147,7 @@ impl<'a, W: World> Run<'a, W> {
             Prepared::Group { operations, .. } => {
                 operations.iter().any(|one| matches!(one.kind, TemplateKind::Wait { .. }))
             }
-            Prepared::Compute(_) => false,
+            Prepared::Compute(_) | Prepared::Kernel(_) => false,
         })
     }
 }

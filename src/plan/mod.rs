@@ -12,6 +12,7 @@ pub mod build;
 mod call;
 mod captured;
 mod declaration;
+mod kernels;
 mod local;
 mod prepare;
 mod run;

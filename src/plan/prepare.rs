@@ -6,6 +6,7 @@
 use typed_nccl_plan::ir::{self, CollectiveKind, Role};
 use typed_nccl_plan::lower::{self, Operation as Lowered, Schedule, Work};
 
+use super::kernels::Kernel;
 use crate::backend::{Half, Refusal, Slot};
 use crate::error::{BindFault, Call, CollectiveName, Operation, Site};
 use crate::{DType, Rank, ReductionName};
@@ -46,6 +47,7 @@ pub(super) struct Step {
 pub(super) enum Prepared {
     Compute(Computes),
     Group { among: usize, operations: Vec<Template>, refusals: Vec<Refusal> },
+    Kernel(Kernel),
 }
 
 /// A compute step.
@@ -139,6 +141,10 @@ impl Preparing<'_> {
                     let work = Prepared::Compute(compute);
                     steps.push(Step { stream, waits, records, work });
                 }
+                Work::Kernel(operations) => {
+                    let work = Prepared::Kernel(self.kernel(operations, site)?);
+                    steps.push(Step { stream, waits, records, work });
+                }
                 Work::Group(operations) => {
                     // NCCL's groups may span communicators, ours do not: one after the other, in the
                     // plan's order of communicators, which is the same on all ranks.
@@ -168,7 +174,7 @@ impl Preparing<'_> {
         self.sites.iter().find(here).copied().unwrap_or(self.site)
     }
 
-    fn spot(&self, part: &lower::Elements) -> Spot {
+    pub(super) fn spot(&self, part: &lower::Elements) -> Spot {
         let first = self.first[part.buffer as usize];
         let copies = self.objects[first].copies;
         let object = first + part.index as usize * copies + usize::from(part.next);
@@ -283,7 +289,7 @@ impl Preparing<'_> {
         Ok(())
     }
 
-    fn collective(
+    pub(super) fn collective(
         &self,
         kind: &CollectiveKind<u32>,
         send: Option<Spot>,
@@ -335,7 +341,7 @@ impl Preparing<'_> {
     }
 
     /// How many ranks a communicator of the plan has.
-    fn size_of(&self, among: usize) -> usize {
+    pub(super) fn size_of(&self, among: usize) -> usize {
         let axes = self.plan.communicators[among].axes.iter();
         axes.map(|axis| self.extents[axis.index()] as usize).product()
     }

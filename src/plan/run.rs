@@ -12,7 +12,9 @@ use super::argument::{Place, Places, PlanMemory};
 use super::bound::{Bound, Child, Fixed, Given, Moving};
 use super::call::{Call, Steps};
 use super::prepare::{Object, Prepared, Spot, Step, Template, TemplateKind};
-use crate::backend::{Collective, Op, Put, Reduction, Signal, Span, Transfer, Wait, WindowId};
+use crate::backend::{
+    Collective, Op, Put, Reduction, Refusal, Signal, Span, Transfer, Wait, WindowId,
+};
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, RanAlready, Site};
 use crate::unwind::{self, Panic};
@@ -324,6 +326,11 @@ impl<'a, W: World> Run<'a, W> {
                     Stop::Panicked(call.bad(why), panic)
                 })??;
             }
+            Prepared::Kernel(kernel) => {
+                let on = On::new(self.on.core, &stream.core);
+                let lists = (&mut self.moving.pieces, &mut self.moving.uses);
+                kernel.launch(&on, &self.places, lists).map_err(Stop::Told)?;
+            }
             Prepared::Group { among, operations, refusals } => {
                 let issued = match &self.fixed.children[*among] {
                     Child::Whole => {
@@ -348,12 +355,14 @@ impl<'a, W: World> Run<'a, W> {
     #[cold]
     fn refuse(&self, from: usize, mut error: Error) -> Error {
         for step in &self.fixed.steps[from..] {
-            if let Prepared::Group { among, refusals, .. } = &step.work {
-                error = match &self.fixed.children[*among] {
+            error = match &step.work {
+                Prepared::Compute(_) => error,
+                Prepared::Kernel(_) => self.on.core.refuse_one(Refusal::Collective, error),
+                Prepared::Group { among, refusals, .. } => match &self.fixed.children[*among] {
                     Child::Whole => self.on.core.refuse(refusals, error),
                     Child::Part(child) => child.here().core.refuse(refusals, error),
-                };
-            }
+                },
+            };
         }
         error
     }
@@ -399,7 +408,7 @@ fn misfit<W: World>(place: &Place<'_, W>, object: &Object) -> ArgumentFault {
 fn issue<W: World, V: World<Device = W::Device>>(
     on: &On<'_, V>,
     templates: &[Template],
-    refusals: &[crate::backend::Refusal],
+    refusals: &[Refusal],
     places: &[Place<'_, W>],
 ) -> Result<()> {
     if let ([only], [refusal]) = (templates, refusals) {
