@@ -1,11 +1,15 @@
 //! What a plan's fusion is worth, on GPUs: `cargo bench --bench gpu_plan`.
 //!
-//! 64 independent all_reduces of 1 KiB: declared one after another in a plan, which makes one group of them;
+//! 64 independent all_reduces of 1 KiB: written as 64 statements of a plan, which makes one kernel of this library's
+//! own of them, where the GPUs reach each other's memory; as a loop over an array; without such kernels, which is one
+//! group;
 //! called one at a time; recorded into one group by hand; as C does it, by the functions of the
 //! same library, with a communicator of its own on the same GPUs and streams; and as graphs: the plan captured,
 //! and graphs of the calls one at a time and of one group. All in turn, in one run; the best
-//! of several rounds, microseconds for all 64 and the host's share of it. Then small plans beside the calls by hand.
+//! of several rounds, microseconds for all 64 and the host's share of it. Then small plans beside the calls by hand, and
+//! single all_reduces of 1 KiB to 4 MiB with kernels and without.
 
+mod single;
 mod small;
 
 use std::ffi::{c_char, c_int, c_void};
@@ -23,14 +27,18 @@ use typed_nccl::{Buffer, Communicator, Cuda, Device, Result, Scoped, Stream, Sum
 const COUNT: usize = 256;
 const BUFFERS: usize = 64;
 const ROUNDS: usize = 15;
-const WAYS: [&str; 7] = [
-    "plan",
+const WAYS: [&str; 11] = [
+    "plan, kernels off",
     "one at a time",
     "one group by hand",
     "one group from C",
-    "captured plan",
+    "captured, kernels off",
     "graph, one at a time",
     "graph of one group",
+    "64 statements",
+    "64 captured statements",
+    "plan of an array",
+    "captured, of an array",
 ];
 
 fn main() -> Result<()> {
@@ -44,9 +52,11 @@ fn main() -> Result<()> {
         let ranks = Cuda::spmd(n, |place| -> Result<_> {
             let mut comm = place.init()?;
             let small = small::measure(&mut comm, runs)?;
-            Ok((measure(comm, runs)?, small))
+            let single = single::measure(&mut comm, runs)?;
+            Ok((measure(comm, runs)?, (small, single)))
         })?;
-        let (ranks, small): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
+        let (ranks, others): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
+        let (small, single): (Vec<_>, Vec<_>) = others.into_iter().unzip();
         let slowest = |way: usize| ranks.iter().map(|rank| rank[way].0).fold(0.0, f64::max);
         let host = |way: usize| ranks.iter().map(|rank| rank[way].1).fold(0.0, f64::max);
         println!(
@@ -64,6 +74,9 @@ fn main() -> Result<()> {
         println!("  captured plan / plan       {:8.3}", slowest(4) / slowest(0));
         println!("  one at a time / captured   {:8.2}", slowest(1) / slowest(4));
         println!("  captured / graph of group  {:8.3}", slowest(4) / slowest(6));
+        println!("  kernels off / 64 statements{:8.2}", slowest(0) / slowest(7));
+        println!("  the same, captured         {:8.2}", slowest(4) / slowest(8));
+        single::print(&single);
         for (shape, name) in small::SHAPES.iter().enumerate() {
             let most = |way: usize, pick: fn((f64, f64)) -> f64| {
                 small.iter().map(|rank| pick(rank[shape][way])).fold(0.0, f64::max)
@@ -93,7 +106,12 @@ fn measure<W: World<Device: OnGpu>>(
     mut comm: Communicator<W>,
     runs: u32,
 ) -> Result<[(f64, f64); WAYS.len()]> {
-    let (mut plan, mut captured) = (many(&mut comm, false)?, many(&mut comm, true)?);
+    let (mut plan, mut captured) = (many(&mut comm, false, false)?, many(&mut comm, true, false)?);
+    let (mut kernels, mut captured_kernels) =
+        (many(&mut comm, false, true)?, many(&mut comm, true, true)?);
+    let (mut written, mut captured_written) =
+        (written(&mut comm, false)?, written(&mut comm, true)?);
+    let names = names();
     let mut buffers = Vec::new();
     for _ in 0..BUFFERS {
         buffers.push(comm.device().zeros::<f32>(COUNT)?);
@@ -117,7 +135,14 @@ fn measure<W: World<Device: OnGpu>>(
                 }
                 4 => captured.on(comm).write("g", &mut buffers).run(&mut ()),
                 5 => one_at_a_time.launch(comm),
-                _ => one_group.launch(comm),
+                6 => one_group.launch(comm),
+                7 | 8 => {
+                    let plan = if way == 7 { &mut written } else { &mut captured_written };
+                    let all = names.iter().zip(&mut buffers);
+                    all.fold(plan.on(comm), |run, (name, x)| run.write(name, x)).run(&mut ())
+                }
+                9 => kernels.on(comm).write("g", &mut buffers).run(&mut ()),
+                _ => captured_kernels.on(comm).write("g", &mut buffers).run(&mut ()),
             })?;
             *best = (best.0.min(all), best.1.min(host));
         }
@@ -127,17 +152,40 @@ fn measure<W: World<Device: OnGpu>>(
 }
 
 /// The plan of all of them.
-fn many<W: World>(comm: &mut Communicator<W>, captured: bool) -> Result<Bound<W>> {
+fn many<W: World>(comm: &mut Communicator<W>, captured: bool, kernels: bool) -> Result<Bound<W>> {
     let mut declared = PlanBuilder::new("many");
     declared.ranks(1..);
     if captured {
         declared.captured();
+    }
+    if !kernels {
+        declared.without_kernels();
     }
     let g = declared.array(BUFFERS as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
     let net = declared.stream("net");
     declared.for_each("i", ..BUFFERS as i64, |plan, i| {
         plan.on(net).all_reduce_in_place(g.at(i), Sum);
     });
+    let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+    plan::bind(comm, checked.plan(), &Values::new())
+}
+
+fn names() -> Vec<String> {
+    (0..BUFFERS).map(|i| format!("x{i}")).collect()
+}
+
+/// The same as so many statements.
+fn written<W: World>(comm: &mut Communicator<W>, captured: bool) -> Result<Bound<W>> {
+    let mut declared = PlanBuilder::new("written");
+    declared.ranks(1..);
+    if captured {
+        declared.captured();
+    }
+    let net = declared.stream("net");
+    for name in names() {
+        let x = declared.in_out::<f32>(&name, COUNT as i64);
+        declared.on(net).all_reduce_in_place(x, Sum);
+    }
     let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
     plan::bind(comm, checked.plan(), &Values::new())
 }

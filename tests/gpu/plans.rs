@@ -3,8 +3,9 @@
 use std::ffi::c_void;
 
 use typed_nccl::error::{BindFault, WrongBecause};
+use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Swapped, Values};
-use typed_nccl::{CommConfig, Cuda, Error, Result};
+use typed_nccl::{CommConfig, Cuda, Error, Max, Min, Result, Sum};
 
 use crate::common::{connect, ranks, seconds};
 use crate::declared::{grad_sync, halo, quiet_put, steps_of};
@@ -148,5 +149,121 @@ pub(crate) fn a_put_without_a_signal() -> Result<()> {
             Ok(())
         }
         outcome => outcome.map(drop),
+    }
+}
+
+/// Small all_reduces, of several types and reductions, by kernels of this library's own and by NCCL: the same bits
+/// from whole numbers, run after run, call by call and captured.
+pub(crate) fn small_all_reduces_by_kernels() -> Result<()> {
+    let n = ranks()?;
+    for seed in 0..6_u64 {
+        let drawn = Drawn::new(seed);
+        let told = Cuda::spmd(n, |place| -> Result<_> {
+            let mut comm = connect(place, 60)?;
+            let mut told = Vec::new();
+            for (kernels, captured) in [(true, false), (false, false), (true, true)] {
+                let plan = drawn.plan(kernels, captured);
+                let lens: Vec<usize> = drawn.all.iter().map(|&(len, _)| len).collect();
+                let values = Values::new().list("len", &lens);
+                let mut bound = plan::bind(&mut comm, plan.plan(), &values)?;
+                let found = bound.schedule().why_kernels.iter().filter(|why| why.chosen).count();
+                assert!(kernels || found == 0, "{}", bound.describe());
+                told.push(found);
+                let rank = comm.rank().index();
+                let mut memory = Vec::new();
+                for &(len, _) in &drawn.all {
+                    let of = |at: usize| ((at + len + rank) % 7) as f32;
+                    memory.push(comm.device().from_slice(&(0..len).map(of).collect::<Vec<_>>())?);
+                }
+                for _ in 0..3 {
+                    bound.on(&comm).write("x", &mut memory).run(&mut ())?;
+                }
+                for (x, &(len, by)) in memory.iter().zip(&drawn.all) {
+                    let expected: Vec<f32> =
+                        (0..len).map(|at| drawn.thrice(by, at + len, n)).collect();
+                    assert_eq!(
+                        x.to_vec()?,
+                        expected,
+                        "seed {seed}, {by:?} of {len}, kernels {kernels}"
+                    );
+                }
+            }
+            comm.finish()?;
+            Ok(told)
+        })?;
+        if told.iter().any(|told| told[0] == 0) {
+            println!("SKIPPED: no kernels of this library here");
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Sum,
+    Max,
+    Min,
+}
+
+/// All_reduces of a plan, drawn from a seed.
+struct Drawn {
+    /// Their lengths and reductions.
+    all: Vec<(usize, By)>,
+}
+
+impl Drawn {
+    fn new(seed: u64) -> Self {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
+        let mut below = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % most
+        };
+        let many = 1 + below(120);
+        let one = |_| {
+            let len = match below(4) {
+                0 => 1 + below(3),
+                1 => 1 + below(64),
+                2 => 256,
+                _ => 1 + below(3000),
+            };
+            let by = [By::Sum, By::Sum, By::Max, By::Min];
+            (len as usize, by[below(4) as usize])
+        };
+        Self { all: (0..many).map(one).collect() }
+    }
+
+    fn plan(&self, kernels: bool, captured: bool) -> PlanBuilder<Checked> {
+        let mut plan = PlanBuilder::new("drawn");
+        plan.ranks(1..);
+        if captured {
+            plan.captured();
+        }
+        if !kernels {
+            plan.without_kernels();
+        }
+        let count = self.all.len() as i64;
+        let len = plan.list("len", count, 1..);
+        let x = plan.array(count).in_out::<f32>("x", |i| len.at(i));
+        let net = plan.stream("net");
+        for (at, &(_, by)) in self.all.iter().enumerate() {
+            let (x, mut plan) = (x.at(at as i64), plan.on(net));
+            match by {
+                By::Sum => plan.all_reduce_in_place(x, Sum),
+                By::Max => plan.all_reduce_in_place(x, Max),
+                By::Min => plan.all_reduce_in_place(x, Min),
+            };
+        }
+        plan.check().unwrap_or_else(|refused| panic!("{refused}"))
+    }
+
+    /// An element after three runs, on `n` ranks.
+    fn thrice(&self, by: By, at: usize, n: usize) -> f32 {
+        let of = |rank: usize| ((at + rank) % 7) as f32;
+        let all = (0..n).map(of);
+        match by {
+            By::Sum => all.sum::<f32>() * (n * n) as f32,
+            By::Max => all.fold(0.0, f32::max),
+            By::Min => all.fold(7.0, f32::min),
+        }
     }
 }
