@@ -14,7 +14,7 @@ use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{BindFault, Call, Error, Site};
 use crate::kernels::Launch;
 use crate::memory::Allocation;
-use crate::{Communicator, DType, ReductionName, Result, World};
+use crate::{AnyDevice, Communicator, DType, Device, Host, ReductionName, Result, World};
 
 /// Memory of a launch, and whether it is written.
 pub(super) type Use<'a, B> = (&'a Arc<Allocation<B>>, bool);
@@ -37,6 +37,10 @@ impl OwnKernels {
         lowered: Option<&Schedule>,
         site: Site,
     ) -> Result<Self> {
+        // The host has none, and need not ask the others.
+        if W::Device::KIND == Host::<AnyDevice>::KIND {
+            return Ok(Self::Not);
+        }
         // The ranks have compared no element types yet, so they do not count here.
         let has_use = lowered.is_some_and(|lowered| {
             let chosen = lowered.clone().with_kernels(plan, &Topology::h200_node());
