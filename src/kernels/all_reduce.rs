@@ -1,13 +1,15 @@
 //! all_reduce in one kernel.
 
 use super::call::{Launch, start};
-use super::{Back, Issues, Kernels, choice};
-use crate::backend::{Collective, KernelWork, NOBODY, Op, Piece, Reduction, Refusal};
+use super::{Back, Issues, Kernels, Way, choice};
+use crate::backend::{
+    Collective, KernelWork, MOST_PIECES, NOBODY, Op, Piece, Reduction, Refusal, Span,
+};
 use crate::collectives::Draft;
 use crate::communicator::On;
-use crate::error::Site;
+use crate::error::{Call, Site};
 use crate::memory::SameDtype;
-use crate::{Readable, ReduceOp, Result, World, Writable};
+use crate::{Readable, ReduceOp, ReductionName, Result, World, Writable};
 
 impl<W: World> Kernels<W> {
     /// Reduces the ranks' `send` elementwise into `recv` on every rank, as
@@ -56,6 +58,62 @@ impl<W: World> Kernels<W> {
         let draft = Draft::new(on.core, buf.dtype(), Site::caller());
         let op = draft.all_reduce_in_place(buf.span(), op.resolve(&on.core.resources));
         self.reduce(on, op)
+    }
+
+    /// [`all_reduce_in_place`](Self::all_reduce_in_place) of several buffers, each by itself: one launch for up
+    /// to 96 small ones. Every rank gives as many, whose lengths are the same on all ranks.
+    ///
+    /// # Errors
+    /// As there. Buffers before the one at fault may have been reduced.
+    #[track_caller]
+    pub fn all_reduce_each_in_place<B: Writable<W::Device>>(
+        &self,
+        on: &impl Issues<W>,
+        bufs: &mut [B],
+        op: impl ReduceOp<B::Elem, W> + Copy,
+    ) -> Result<()> {
+        let (on, site) = (on.on(), Site::caller());
+        for bufs in bufs.chunks_mut(MOST_PIECES) {
+            let mut all = Vec::with_capacity(bufs.len());
+            for buf in &*bufs {
+                let draft = Draft::new(on.core, buf.dtype(), site);
+                let op = draft.all_reduce_in_place(buf.span(), op.resolve(&on.core.resources));
+                match self.of(on.core).and(op) {
+                    Ok(op) => all.push(op),
+                    Err(error) => return Err(on.core.refuse_one(Refusal::Collective, error)),
+                }
+            }
+            self.reduce_together(on, all)?;
+        }
+        Ok(())
+    }
+
+    /// Operations of one type and reduction.
+    fn reduce_together(&self, on: On<'_, W>, all: Vec<Op<'_, Back<W>>>) -> Result<()> {
+        let total = all.iter().map(|op| op.call().count).sum();
+        let first = all.first().map(Op::call);
+        let one = first.and_then(|call| Some((Call { count: total, ..call }, call.reduction?)));
+        let Some((call, name)) = one.filter(|(call, name)| {
+            let way = choice::all_reduce(call.bytes(), call.dtype, on.core.size, None);
+            let is_built_in = *name != ReductionName::ScaledAdd;
+            self.are_kernels && way == Some(Way::OneShot) && is_built_in
+        }) else {
+            return all.into_iter().try_for_each(|op| self.reduce(on, Ok(op)));
+        };
+        let spans = || {
+            all.iter().filter_map(|op| match op {
+                Op::Collective(collective) => collective.recv,
+                _ => None,
+            })
+        };
+        let piece = |span: Span<'_, Back<W>>| {
+            let (source, target, count) = (start(&span), start(&span), span.len());
+            Piece { source, target, count, to: NOBODY, from: NOBODY }
+        };
+        let pieces: Vec<Piece> = spans().map(piece).collect();
+        let uses: Vec<_> = spans().map(|span| (span.allocation(), true)).collect();
+        let (work, refusals) = (KernelWork::AllReduce(name, Way::OneShot), &[Refusal::Collective]);
+        on.core.launch(on.stream, &Launch { call, work, pieces: &pieces, uses: &uses, refusals })
     }
 
     fn reduce(&self, on: On<'_, W>, op: Result<Op<'_, Back<W>>>) -> Result<()> {

@@ -81,8 +81,8 @@ impl<W: World> Kernels<W> {
     ///     let after = (rank < last).then(|| comm.ring(1));
     ///     kernels
     ///         .exchange(&comm)
-    ///         .leg(&cells.slice(7..8), after, &mut low, before)
-    ///         .leg(&cells.slice(0..1), before, &mut high, after)
+    ///         .leg(cells.slice(7..8), after, &mut low, before)
+    ///         .leg(cells.slice(0..1), before, &mut high, after)
     ///         .run()?;
     ///     assert_eq!(low.to_vec()?[0], rank as f32 - 1.0);
     ///     let beyond = if rank < last { rank as f32 + 1.0 } else { -1.0 };

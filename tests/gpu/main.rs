@@ -159,6 +159,7 @@ const TESTS: &[Test] = tests! {
     ours::every_type: 1, 60;
     ours::every_size: 1, 60;
     ours::streams_and_graphs: 1, 60;
+    ours::many_at_once: 1, 60;
     ours::messages: 1, 60;
     ours::rms_norm: 1, 60;
     ours::an_abort_ends_a_kernel_that_waits: 2, 60;

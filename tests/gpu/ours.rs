@@ -48,6 +48,10 @@ pub(crate) fn streams_and_graphs() -> Result<()> {
     on_all!(|comm| body::streams_and_graphs(comm, busy(2000, 100) as u32))
 }
 
+pub(crate) fn many_at_once() -> Result<()> {
+    on_all!(|comm| body::many_at_once(comm))
+}
+
 pub(crate) fn messages() -> Result<()> {
     on_all!(|comm| body::messages(comm, busy(300, 20)))
 }

@@ -1,6 +1,8 @@
 //! Graphs, on threads; `tests/gpu` has the same for GPUs.
 
 mod body;
+#[path = "../kernels/body.rs"]
+mod kernels;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -350,4 +352,51 @@ fn a_communicator_that_goes_on_forgets_its_graphs() -> Result<()> {
         graph.launch(&comm)?;
         comm.finish()
     })
+}
+
+/// The library's own kernels are the collectives and transfers of the same names on the host.
+#[test]
+fn kernels_of_every_type_and_size() -> Result<()> {
+    [1, 3].into_iter().try_for_each(|n| {
+        spmd::<Host>(n, |place| kernels::every_type(place.init()?))?;
+        spmd::<Host>(n, |place| kernels::every_size(place.init()?, 5000))?;
+        spmd::<Host>(n, |place| kernels::many_at_once(place.init()?))
+    })
+}
+
+#[test]
+fn kernels_in_graphs_and_messages() -> Result<()> {
+    [1, 2, 4].into_iter().try_for_each(|n| {
+        spmd::<Host>(n, |place| kernels::streams_and_graphs(place.init()?, 5))?;
+        spmd::<Host>(n, |place| kernels::messages(place.init()?, 6))
+    })
+}
+
+#[test]
+fn kernels_with_a_norm() -> Result<()> {
+    [1, 3].into_iter().try_for_each(|n| spmd::<Host>(n, |place| kernels::rms_norm(place.init()?)))
+}
+
+#[test]
+fn kernels_that_do_not_fit_are_refused_by_name() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let kernels = comm.kernels()?;
+        let x = comm.device().from_slice(&[1.0_f32; 10])?;
+        let weight = comm.device().from_slice(&[1.0_f32; 4])?;
+        let mut y = comm.device().zeros::<f32>(10)?;
+        let told = kernels.all_reduce_rms_norm(&comm, &x, &weight, 1e-5, &mut y);
+        says(&told.expect_err("no whole rows"), &["10 f32", "whole rows, of 4"]);
+        let leg = kernels.exchange(&comm).leg(x.slice(0..3), None, y.slice_mut(0..2), None);
+        says(&leg.run().expect_err("lengths differ"), &["exchange", "holds 2 f32"]);
+        comm.barrier()?;
+        comm.finish()
+    })?;
+    let alone = || typed_nccl::Seat::local(1).remove(0).init(Host::any(0)?);
+    let (one, other) = (alone()?, alone()?);
+    let mut x = typed_nccl::Device::zeros::<f32>(one.device(), 1)?;
+    let told = one.kernels()?.all_reduce_in_place(&other, &mut x, Sum);
+    says(&told.expect_err("of another one"), &["kernels"]);
+    one.finish()?;
+    other.finish()
 }

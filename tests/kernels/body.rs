@@ -169,6 +169,23 @@ pub(crate) fn streams_and_graphs<W: World>(mut comm: Communicator<W>, rounds: u3
     comm.finish()
 }
 
+/// Many small buffers in one launch: of lengths that are no lines, and more of them than a launch takes.
+pub(crate) fn many_at_once<W: World>(comm: Communicator<W>) -> Result<()> {
+    let kernels = comm.kernels()?;
+    let (rank, n) = (comm.rank().index() as u64, comm.size() as u64);
+    for many in [1, 64, 200] {
+        let one = |i: usize| comm.device().from_slice(&vec![rank + i as u64; 1 + i * 5 % 128]);
+        let mut all = (0..many).map(one).collect::<Result<Vec<_>>>()?;
+        kernels.all_reduce_each_in_place(&comm, &mut all, Sum)?;
+        kernels.all_reduce_each_in_place(&comm, &mut all, Max)?;
+        for (i, one) in all.iter().enumerate() {
+            let sum = n * (n - 1) / 2 + n * i as u64;
+            assert_eq!(one.to_vec()?, vec![sum; one.len()], "buffer {i} of {many}");
+        }
+    }
+    comm.finish()
+}
+
 /// Exchanges along a line whose ends are open, all-to-alls, and all_reduces between them. One rank is late
 /// now and then: the others must not go on past what it has not read.
 pub(crate) fn messages<W: World>(comm: Communicator<W>, rounds: usize) -> Result<()> {
@@ -185,7 +202,7 @@ pub(crate) fn messages<W: World>(comm: Communicator<W>, rounds: usize) -> Result
         kernels
             .exchange(&comm)
             .leg(&own, after, &mut low, before)
-            .leg(&own.slice(0..7), before, &mut high, after)
+            .leg(own.slice(0..7), before, &mut high, after)
             .run()?;
         if round % 5 == rank % 5 {
             low.to_vec()?;
