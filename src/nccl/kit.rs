@@ -70,7 +70,7 @@ impl Brake {
 }
 
 /// How long a kernel that no longer waits may run.
-const RUNNING: Duration = Duration::from_millis(100);
+const RUNNING: Duration = Duration::from_secs(1);
 
 /// What only all ranks can make.
 struct Made {
