@@ -67,7 +67,7 @@ pub mod plans;
 pub use cart::Cart;
 pub use clique::{
     Clique, ConfiguredClique, IndexedByNumber, Lane, LaneOp, LaneWindow, Lanes, OfLane, OfRank,
-    OneRankPerThread, PerRank,
+    OneRankPerThread, PerRank, SuspendedClique,
 };
 pub use collectives::Root;
 pub use communicator::{

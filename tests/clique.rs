@@ -120,6 +120,41 @@ fn collectives_of_a_clique_are_configured() -> Result<()> {
     clique.finish()
 }
 
+/// What belongs to a clique is used again when it is resumed.
+#[test]
+fn a_clique_is_suspended() -> Result<()> {
+    let clique = Clique::init(Host::open_each(&[4, 0, 7])?)?;
+    let mut x = clique.per_rank(|rank, d| d.from_slice(&[rank.index() as u64; 2]))?;
+    clique.all_reduce_in_place(&mut x, Sum)?;
+    let clique = clique.suspend()?;
+    assert_eq!(clique.memory_stats()?.into_vec().len(), 3);
+    let clique = clique.resume()?;
+    clique.all_reduce_in_place(&mut x, Sum)?;
+    assert_eq!(clique.to_host(&x)?, [[9, 9]; 3]);
+    drop(clique.suspend()?);
+    Ok(())
+}
+
+#[test]
+fn an_estimate_of_a_clique_on_the_host() -> Result<()> {
+    let mut clique = Clique::init(Host::open_each(&[4, 0])?)?;
+    let (x, mut y) = (clique.alloc::<f32>(2)?, clique.alloc::<f32>(2)?);
+    let refused = clique.estimate(&mut y, |lane, y| lane.all_reduce_in_place(y, Sum));
+    says(&refused.expect_err("it knows no times"), &["an estimate of a group needs NCCL on GPUs"]);
+    let refused = clique.estimate((&x, &mut y), |lane, (x, y)| {
+        lane.send(x, lane.ring(1))?;
+        lane.recv(y, lane.ring(-1))
+    });
+    says(&refused.expect_err("not collectives"), &["collectives alone", "it has send of 2 f32"]);
+    let refused = clique.estimate(&mut y, |lane, y| match lane.index() {
+        0 => lane.all_reduce_in_place(y, Sum),
+        _ => lane.all_reduce_in_place(y, Max),
+    });
+    assert!(matches!(refused, Err(Error::LanesDiffer(_))), "{refused:?}");
+    clique.all_reduce_in_place(&mut y, Sum)?;
+    clique.finish()
+}
+
 /// What stands on a group stands on its lanes: windows, operators, lengths and roots, on any stream.
 #[test]
 fn lanes_record_all_that_groups_do() -> Result<()> {

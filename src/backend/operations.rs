@@ -44,22 +44,19 @@ pub unsafe trait Operations: Lifecycle {
     }
 
     /// How long a group of collectives of a communicator of several ranks takes, as far as the backend
-    /// can tell; nothing of it is enqueued. The other ranks ask the same.
+    /// can tell; nothing of it is enqueued. These are one of its ranks, or all of them; each has the same
+    /// collectives, and the other ranks ask the same.
     ///
     /// # Errors
     /// It cannot tell.
     ///
     /// # Safety
     /// As [`issue`](Self::issue).
-    unsafe fn estimate(
-        comm: &Self::Comm,
-        stream: &Self::Stream,
-        ops: &[Op<'_, Self>],
-    ) -> Result<Duration>
+    unsafe fn estimate(parts: &[RankOps<'_, '_, Self>]) -> Result<Duration>
     where
         Self: Backend,
     {
-        let _ = (comm, stream, ops);
+        let _ = parts;
         Err(Error::Unsupported(Box::new(Unsupported {
             what: "an estimate of a group".to_owned(),
             needs: "NCCL on GPUs".to_owned(),

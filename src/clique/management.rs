@@ -8,9 +8,9 @@ use std::thread::{Builder, scope};
 use super::{Clique, PerRank};
 use crate::error::{Aborted, Error, Failed, Site};
 use crate::{
-    Blocks, Buffer, Communicator, Device, Element, Label, NcclMem, Numeric, PreMulSum, Rank,
-    Readable, Registration, Result, SignalSlot, Splits, Window, WindowKind, WindowMemory, World,
-    wait,
+    AbortHandle, Blocks, Buffer, Communicator, Device, Element, Label, NcclMem, Numeric, PreMulSum,
+    Rank, Readable, Registration, Result, SignalSlot, Splits, Window, WindowKind, WindowMemory,
+    World, wait,
 };
 
 impl<W: World> Clique<W> {
@@ -235,25 +235,39 @@ impl<W: World> Clique<W> {
         values: impl IntoIterator<Item = X>,
         call: impl Fn(&mut Communicator<W>, X) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        wait::allowed(operation, site)?;
-        let call = &call;
-        let outcomes: Vec<Result<R>> = scope(|scope| {
-            let calls = self.members.iter_mut().zip(values).map(|(member, value)| {
-                let (rank, stop) = (member.rank(), member.abort_handle());
-                let thread = Builder::new().name(format!("rank {rank}: {operation}"));
-                thread.spawn_scoped(scope, move || call(member, value)).map_err(|error| {
-                    // The others wait for it.
-                    let why = format!("{operation}: there was no thread ({error})");
-                    stop.abort(&why);
-                    Error::Aborted(Box::new(Aborted { why, by: rank, at: site }))
-                })
-            });
-            let calls: Vec<_> = calls.collect();
-            let ended = calls.into_iter().map(|call| {
-                call.and_then(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
-            });
-            ended.collect()
-        });
-        outcomes.into_iter().collect()
+        let members = self
+            .members
+            .iter_mut()
+            .zip(values)
+            .map(|(member, value)| (member.rank(), member.abort_handle(), (member, value)));
+        at_once(operation, site, members, |(member, value)| call(member, value))
     }
+}
+
+/// Has every rank make a call that waits for the others, with what it is given.
+pub(super) fn at_once<X: Send, R: Send>(
+    operation: &'static str,
+    site: Site,
+    members: impl IntoIterator<Item = (Rank, AbortHandle, X)>,
+    call: impl Fn(X) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    wait::allowed(operation, site)?;
+    let call = &call;
+    let outcomes: Vec<Result<R>> = scope(|scope| {
+        let calls = members.into_iter().map(|(rank, stop, value)| {
+            let thread = Builder::new().name(format!("rank {rank}: {operation}"));
+            thread.spawn_scoped(scope, move || call(value)).map_err(|error| {
+                // The others wait for it.
+                let why = format!("{operation}: there was no thread ({error})");
+                stop.abort(&why);
+                Error::Aborted(Box::new(Aborted { why, by: rank, at: site }))
+            })
+        });
+        let calls: Vec<_> = calls.collect();
+        let ended = calls.into_iter().map(|call| {
+            call.and_then(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        ended.collect()
+    });
+    outcomes.into_iter().collect()
 }

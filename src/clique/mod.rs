@@ -12,22 +12,25 @@ mod lane;
 mod lanes;
 mod management;
 mod per_rank;
+mod suspended;
 mod views;
 
 pub use collectives::ConfiguredClique;
 pub use lane::{Lane, OfLane, OneRankPerThread};
 pub use lanes::{Lanes, OfRank};
 pub use per_rank::{IndexedByNumber, PerRank};
+pub use suspended::SuspendedClique;
 pub use views::{LaneOp, LaneWindow};
 
 use complete::complete;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::communicator::{Limit, On};
 use crate::error::{Deadline, Error, OtherClique, Site};
-use crate::group::{Group, Refuse, issue_all};
+use crate::group::{Group, Part, Refuse, estimate_all, issue_all};
 use crate::{
     Buffer, CommConfig, Communicator, Device, DeviceFamily, Element, Label, Rank, Readable, Result,
     Seat, Stream, World,
@@ -190,7 +193,7 @@ impl<W: World> Clique<W> {
         let site = Site::caller();
         self.same_clique(args.clique(), site)?;
         let streams = self.members.iter().map(Communicator::stream);
-        record_all(&self.members, streams, args, record, site)
+        issue_all(recorded(&self.members, streams, args, record, site)?, Refuse::EveryRank)
     }
 
     /// [`group`](Self::group) on other streams, one for each rank:
@@ -211,7 +214,28 @@ impl<W: World> Clique<W> {
         let site = Site::caller();
         self.same_clique(Some(streams.clique()), site)?;
         self.same_clique(args.clique(), site)?;
-        record_all(&self.members, streams.items().iter(), args, record, site)
+        let streams = streams.items().iter();
+        issue_all(recorded(&self.members, streams, args, record, site)?, Refuse::EveryRank)
+    }
+
+    /// How long a [`group`](Self::group) of collectives would take; see [`Communicator::estimate`]. Nothing of
+    /// it is issued. NCCL: `ncclGroupSimulateEnd`, 2.22.3.
+    ///
+    /// # Errors
+    /// As there; as of [`group`](Self::group).
+    #[track_caller]
+    pub fn estimate<'e, A: Lanes<'e, W::Device>>(
+        &'e mut self,
+        args: A,
+        record: impl for<'g, 'id> FnMut(&'g mut Group<'e, OfLane<'id, W>>, A::At<'id>) -> Result<()>,
+    ) -> Result<Duration>
+    where
+        W::Device: DeviceFamily,
+    {
+        let site = Site::caller();
+        self.same_clique(args.clique(), site)?;
+        let streams = self.members.iter().map(Communicator::stream);
+        estimate_all(recorded(&self.members, streams, args, record, site)?)
     }
 
     /// Waits on the host for everything enqueued on every rank, within the deadline.
@@ -272,14 +296,14 @@ impl<W: World> fmt::Debug for Clique<W> {
     }
 }
 
-/// Has every rank's lane record its part, and issues all of it, or nothing.
-fn record_all<'e, W: World<Device: DeviceFamily>, A: Lanes<'e, W::Device>>(
+/// Has every rank's lane record its part of what comes to its end by itself.
+fn recorded<'e, W: World<Device: DeviceFamily>, A: Lanes<'e, W::Device>>(
     members: &'e [Communicator<W>],
     streams: impl Iterator<Item = &'e Stream<W::Device>>,
     args: A,
     mut record: impl for<'g, 'id> FnMut(&'g mut Group<'e, OfLane<'id, W>>, A::At<'id>) -> Result<()>,
     site: Site,
-) -> Result<()> {
+) -> Result<Vec<Part<'e, <W::Device as Device>::Backend>>> {
     let mut lanes = args.parts();
     let mut parts = Vec::with_capacity(members.len());
     for (member, stream) in members.iter().zip(streams) {
@@ -291,5 +315,5 @@ fn record_all<'e, W: World<Device: DeviceFamily>, A: Lanes<'e, W::Device>>(
         parts.push(group.into_part());
     }
     complete(&parts, site)?;
-    issue_all(parts, Refuse::EveryRank)
+    Ok(parts)
 }

@@ -74,6 +74,7 @@ pub use state::{
     Suspended, Uninit,
 };
 pub use suspend::MemoryStats;
+pub(crate) use suspend::given_up;
 pub use transfers::Transfers;
 pub use values::Agreed;
 pub use within::{Limit, Limits, Within};

@@ -73,7 +73,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanSuspend,
     {
-        self.try_suspend().map_err(ended)
+        self.try_suspend().map_err(given_up)
     }
 
     /// [`suspend`](Self::suspend) that gives the communicator back when it fails: as it was if it is
@@ -82,11 +82,21 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn try_suspend(mut self) -> Result<Communicator<W, Suspended>, Failed<Self>>
+    pub fn try_suspend(self) -> Result<Communicator<W, Suspended>, Failed<Self>>
     where
         S: CanSuspend,
     {
-        match S::held(&mut self.body).suspend(Site::caller()) {
+        self.suspend_at(Site::caller())
+    }
+
+    pub(crate) fn suspend_at(
+        mut self,
+        site: Site,
+    ) -> Result<Communicator<W, Suspended>, Failed<Self>>
+    where
+        S: CanSuspend,
+    {
+        match S::held(&mut self.body).suspend(site) {
             Ok(()) => Ok(Communicator::of(S::into_live(self.body))),
             Err(error) => Err(Failed { error, value: self }),
         }
@@ -104,7 +114,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanResume,
     {
-        self.try_resume().map_err(ended)
+        self.try_resume().map_err(given_up)
     }
 
     /// [`resume`](Self::resume) that gives the communicator back when it fails, still suspended:
@@ -113,11 +123,18 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn try_resume(mut self) -> Result<Communicator<W>, Failed<Self>>
+    pub fn try_resume(self) -> Result<Communicator<W>, Failed<Self>>
     where
         S: CanResume,
     {
-        match S::held(&mut self.body).resume(Site::caller()) {
+        self.resume_at(Site::caller())
+    }
+
+    pub(crate) fn resume_at(mut self, site: Site) -> Result<Communicator<W>, Failed<Self>>
+    where
+        S: CanResume,
+    {
+        match S::held(&mut self.body).resume(site) {
             Ok(()) => Ok(Communicator::of(S::into_live(self.body))),
             Err(error) => Err(Failed { error, value: self }),
         }
@@ -135,7 +152,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-fn ended<W: World, S: State>(failed: Failed<Communicator<W, S>>) -> Error {
+pub(crate) fn given_up<W: World, S: State>(failed: Failed<Communicator<W, S>>) -> Error {
     let Failed { error, value } = failed;
     value.abort_because(&error.to_string());
     error

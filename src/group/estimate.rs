@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Group;
-use crate::backend::{Op, Operations};
+use super::{Group, Part};
+use crate::backend::{Backend, Op, Operations, RankOps};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{Error, Site, Unsupported, ValueMismatch};
 use crate::{Communicator, Device, Result, World, unwind};
@@ -64,15 +64,28 @@ impl<W: World, S: State> Communicator<W, S> {
             return Ok(Duration::ZERO);
         }
         let (on, ops) = (group.on, &group.lists.ops);
+        let part = RankOps { comm: on.core.comm()?, stream: on.stream.raw(), ops };
         // SAFETY: as in `Core::issue`; all ranks are here, with the same calls.
-        unsafe {
-            <<W::Device as Device>::Backend as Operations>::estimate(
-                on.core.comm()?,
-                on.stream.raw(),
-                ops,
-            )
-        }
+        unsafe { <<W::Device as Device>::Backend as Operations>::estimate(&[part]) }
     }
+}
+
+/// The same of all ranks, whose calls were compared.
+pub(crate) fn estimate_all<B: Backend>(mut parts: Vec<Part<'_, B>>) -> Result<Duration> {
+    for part in &mut parts {
+        part.check()?;
+        part.ops().iter().try_for_each(|op| essence(op).map(drop))?;
+    }
+    if parts.len() < 2 || parts[0].ops().is_empty() {
+        return Ok(Duration::ZERO);
+    }
+    let part = |part| {
+        let Part { core, stream, lists, .. }: &Part<'_, _> = part;
+        Ok(RankOps { comm: core.comm()?, stream: stream.raw(), ops: &lists.ops })
+    };
+    let ready = parts.iter().map(part).collect::<Result<Vec<_>>>()?;
+    // SAFETY: as in `Core::issue`; these are all ranks, with the same calls.
+    unsafe { B::estimate(&ready) }
 }
 
 fn mismatch(rank: crate::Rank, found: String) -> Error {
@@ -83,21 +96,25 @@ impl<W: World> Group<'_, W> {
     /// What was recorded, in words that are the same on all ranks: collectives, and nothing else.
     fn collectives(&mut self) -> Result<Vec<String>> {
         self.check()?;
-        let essence = |op: &Op<'_, _>| match op {
-            Op::Collective(collective) => {
-                let call = &collective.call;
-                let root = call.root.map(|root| root.index());
-                Ok(format!(
-                    "{} of {} {}, {:?}, root {root:?}",
-                    call.operation, call.count, call.dtype, call.reduction
-                ))
-            }
-            other => Err(Error::Unsupported(Box::new(Unsupported {
-                what: "an estimate of a group".to_owned(),
-                needs: "collectives alone".to_owned(),
-                found: format!("it has {}", other.call()),
-            }))),
-        };
         self.lists.ops.iter().map(essence).collect()
+    }
+}
+
+/// A collective in words; what is none is refused.
+fn essence<B: Backend>(op: &Op<'_, B>) -> Result<String> {
+    match op {
+        Op::Collective(collective) => {
+            let call = &collective.call;
+            let root = call.root.map(|root| root.index());
+            Ok(format!(
+                "{} of {} {}, {:?}, root {root:?}",
+                call.operation, call.count, call.dtype, call.reduction
+            ))
+        }
+        other => Err(Error::Unsupported(Box::new(Unsupported {
+            what: "an estimate of a group".to_owned(),
+            needs: "collectives alone".to_owned(),
+            found: format!("it has {}", other.call()),
+        }))),
     }
 }

@@ -15,6 +15,7 @@ mod several;
 
 pub use several::{Grouped, group};
 
+pub(crate) use estimate::estimate_all;
 pub(crate) use several::{Part, Refuse, issue_all};
 
 use std::ops::{Deref, DerefMut};

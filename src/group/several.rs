@@ -129,7 +129,7 @@ fn refuse_all<B: Backend>(parts: &[Part<'_, B>], wrong: usize, error: Error) -> 
 
 impl<'e, B: Backend> Part<'e, B> {
     /// Why it cannot be issued, if it cannot.
-    fn check(&mut self) -> Result<()> {
+    pub(super) fn check(&mut self) -> Result<()> {
         match self.error.take() {
             Some(error) => Err(error),
             None if self.lists.ops.is_empty() => Ok(()),

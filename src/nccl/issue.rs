@@ -64,12 +64,8 @@ unsafe impl Operations for CudaBackend {
         together(parts)
     }
 
-    unsafe fn estimate(
-        comm: &Comm,
-        stream: &Arc<CudaStream>,
-        ops: &[Op<'_, Self>],
-    ) -> Result<Duration> {
-        simulate(comm, stream, ops)
+    unsafe fn estimate(parts: &[RankOps<'_, '_, Self>]) -> Result<Duration> {
+        simulate(parts)
     }
 
     fn refuse(comm: &Comm, ops: &[Refusal], reason: &Error) {
@@ -146,7 +142,7 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
 /// One failure drops a whole group, on every communicator in it. All have booked it, so none is in step
 /// with its other ranks. Gives the first cause.
 #[cold]
-fn poison_all(parts: &[RankOps<'_, '_, CudaBackend>], error: Error) -> Error {
+pub(super) fn poison_all(parts: &[RankOps<'_, '_, CudaBackend>], error: Error) -> Error {
     let causes: Vec<_> = parts.iter().map(|part| part.comm.poison(error.clone())).collect();
     causes.into_iter().next().unwrap_or(error)
 }

@@ -396,6 +396,20 @@ fn a_group_that_is_estimated() {
     on(release("2.21.5"), || simulates(false));
 }
 
+/// Nothing of it is issued, and all ranks' parts are one group.
+#[test]
+fn a_group_of_a_clique_that_is_estimated() {
+    on(NEWEST, || {
+        let mut clique = clique(&[3, 0])?;
+        let mut x = clique.alloc::<f32>(8)?;
+        clear();
+        clique.estimate(&mut x, |lane, x| lane.all_reduce_in_place(x, Sum))?;
+        let group = [ncclGroupStart, ncclAllReduce, ncclAllReduce, Function::ncclGroupSimulateEnd];
+        assert_eq!(nccl().called(), group);
+        clique.finish()
+    });
+}
+
 fn simulates(does: bool) -> Result<()> {
     Cuda::spmd(2, |place| {
         let mut comm = connect(place, 20_000)?;

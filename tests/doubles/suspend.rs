@@ -2,9 +2,9 @@
 
 use nccl_sys::Function::{ncclCommMemStats, ncclCommResume, ncclCommSuspend};
 use nccl_sys::ncclResult_t;
-use typed_nccl::{CommConfig, Communicator, Cuda, Error, Seat, Sum};
+use typed_nccl::{Clique, CommConfig, Communicator, Cuda, Error, Seat, Sum};
 
-use crate::common::{alone, calls, count, says};
+use crate::common::{alone, calls, clear, count, says};
 use crate::scenario::{NEWEST, nccl, on, release};
 
 #[test]
@@ -25,6 +25,20 @@ fn suspend_and_resume_are_those_of_nccl() {
         let mut x = comm.device().from_slice(&[1_f32; 4])?;
         comm.all_reduce_in_place(&mut x, Sum)?;
         comm.finish()
+    });
+}
+
+#[test]
+fn a_clique_calls_on_every_rank() {
+    on(NEWEST, || {
+        let clique = Clique::init(Cuda::open_each(&[3, 0, 2])?)?;
+        clear();
+        let clique = clique.suspend()?;
+        assert_eq!(count(ncclCommSuspend), 3);
+        assert_eq!(clique.memory_stats()?.into_vec().len(), 3);
+        let clique = clique.resume()?;
+        assert_eq!(count(ncclCommResume), 3);
+        clique.finish()
     });
 }
 

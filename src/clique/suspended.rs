@@ -1,0 +1,78 @@
+//! Cliques that gave their devices' memory back for a while.
+
+use super::management::at_once;
+use super::{Clique, PerRank};
+use crate::communicator::{HasAbortHandle, HasMemory, Suspended, given_up};
+use crate::error::Site;
+use crate::{AbortHandle, Communicator, MemoryStats, Rank, Result, State, World};
+
+/// A clique that gave device memory back: [`Clique::suspend`] gives it, [`resume`](Self::resume) takes it.
+#[must_use = "dropping it ends all of its ranks: `resume()` gives the clique back"]
+#[derive(Debug)]
+pub struct SuspendedClique<W: World> {
+    members: Vec<Communicator<W, Suspended>>,
+    id: u64,
+}
+
+impl<W: World> Clique<W> {
+    /// Gives back the device memory that every rank need not keep; see [`Communicator::suspend`]. The host
+    /// waits for all work of the ranks.
+    ///
+    /// # Errors
+    /// As there. The clique has ended then; what it would say first is
+    /// [`Error::Unsupported`](crate::Error::Unsupported).
+    #[track_caller]
+    pub fn suspend(self) -> Result<SuspendedClique<W>> {
+        let (site, id) = (Site::caller(), self.id);
+        let members = at_once("suspend", site, with_handles(self.members), |member| {
+            member.suspend_at(site).map_err(given_up)
+        })?;
+        Ok(SuspendedClique { members, id })
+    }
+
+    /// What every rank has of its device's memory; see [`Communicator::memory_stats`]. Local.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn memory_stats(&self) -> Result<PerRank<MemoryStats>> {
+        stats(&self.members, self.id)
+    }
+}
+
+impl<W: World> SuspendedClique<W> {
+    /// Takes the memory again on every rank; see [`Communicator::resume`]. What belongs to the clique is
+    /// used again.
+    ///
+    /// # Errors
+    /// As there. The clique has ended then.
+    #[track_caller]
+    pub fn resume(self) -> Result<Clique<W>> {
+        let (site, id) = (Site::caller(), self.id);
+        let members = at_once("resume", site, with_handles(self.members), |member| {
+            member.resume_at(site).map_err(given_up)
+        })?;
+        Ok(Clique { members, id })
+    }
+
+    /// See [`Clique::memory_stats`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn memory_stats(&self) -> Result<PerRank<MemoryStats>> {
+        stats(&self.members, self.id)
+    }
+}
+
+fn with_handles<W: World, S: State + HasAbortHandle>(
+    members: Vec<Communicator<W, S>>,
+) -> impl Iterator<Item = (Rank, AbortHandle, Communicator<W, S>)> {
+    members.into_iter().map(|member| (member.rank(), member.abort_handle(), member))
+}
+
+fn stats<W: World, S: State + HasMemory>(
+    members: &[Communicator<W, S>],
+    id: u64,
+) -> Result<PerRank<MemoryStats>> {
+    let all = members.iter().map(Communicator::memory_stats).collect::<Result<_>>()?;
+    Ok(PerRank::new(all, id))
+}
