@@ -8,7 +8,7 @@ use typed_nccl_plan::lower::lower;
 use typed_nccl_plan::verdict::Sizes;
 
 use crate::plans;
-use crate::verify::verify;
+use crate::verify::{no_time, verify};
 use crate::words::joined;
 
 /// How many random plans are lowered, each for several sizes.
@@ -43,7 +43,7 @@ fn good_plans() {
 #[test]
 fn random_plans() {
     let mut random = plan_simulator::Random::new(5);
-    let (mut good, mut fused, mut carried, mut waits) = (0, 0, 0, 0);
+    let (mut good, mut fused, mut carried, mut waits, mut kernels) = (0, 0, 0, 0, 0);
     for _ in 0..CASES {
         let (plan, all) = plan_simulator::case(&mut random);
         for sizes in all {
@@ -57,15 +57,18 @@ fn random_plans() {
             };
             let calls = || schedule.ranks.iter().flat_map(|rank| &rank.calls);
             good += 1;
+            let with = schedule.clone().with_kernels(&plan, &no_time());
+            kernels += usize::from(with.ranks != schedule.ranks);
             fused += usize::from(joined(&schedule) > 0);
             carried += usize::from(calls().any(|call| !call.carried.is_empty()));
             waits += usize::from(calls().any(|call| !call.waits.is_empty()));
         }
     }
     println!(
-        "{good} instances: {fused} with groups joined, {waits} with waits, {carried} across runs"
+        "{good} instances: {fused} with groups joined, {waits} with waits, {carried} across runs, \
+         {kernels} with kernels"
     );
-    assert!(good > 500 && fused > 100 && carried > 25 && waits > 100);
+    assert!(good > 500 && fused > 100 && carried > 25 && waits > 100 && kernels > 25);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plan_simulator::schedule::{communicator, run_schedule};
+use typed_nccl_plan::cost::Topology;
 use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::lower::{Operation, Schedule, Work, lower};
 use typed_nccl_plan::verdict::Sizes;
@@ -34,7 +35,58 @@ pub(crate) fn verify(plan: &Plan, sizes: &Sizes) -> Schedule {
         let left = run_schedule(plan, &schedule, runs, seed);
         assert!(left == reference, "other memory, {}", sizes.text);
     }
+    with_kernels(plan, &plain_plan, (&schedule, &plain), runs);
     schedule
+}
+
+/// With kernels it does the same as without, and leaves the same memory. They take no time here, so that whatever
+/// they can do they do.
+#[track_caller]
+fn with_kernels(
+    plan: &Plan,
+    plain_plan: &Plan,
+    (schedule, plain): (&Schedule, &Schedule),
+    runs: usize,
+) {
+    let kernels = schedule.clone().with_kernels(plan, &no_time());
+    if kernels.ranks == schedule.ranks {
+        return;
+    }
+    for rank in 0..schedule.ranks.len() {
+        let (one, other) = (order(&kernels, rank), order(schedule, rank));
+        assert!(same_but_for_kinds(&one, &other), "rank {rank}");
+    }
+    let reference = run_schedule(plain_plan, plain, runs, 1);
+    for seed in 0..4 {
+        assert!(run_schedule(plan, &kernels, runs, seed) == reference, "other memory by kernels");
+    }
+}
+
+/// A machine on which kernels win.
+pub(crate) fn no_time() -> Topology {
+    Topology { launch: 1.0, ..Topology::free() }
+}
+
+/// Whether each communicator and each stream does the same, whatever the order within what is launched together.
+fn same_but_for_kinds(one: &Order<'_>, other: &Order<'_>) -> bool {
+    let sorted = |(among, on): &Order<'_>| {
+        let tell = |ops: &Vec<&Operation>| {
+            let mut told: Vec<String> = ops.iter().map(|op| format!("{op:?}")).collect();
+            told.sort();
+            told
+        };
+        let among: Vec<_> = among.values().map(tell).collect();
+        let on: Vec<Vec<String>> = on
+            .values()
+            .cloned()
+            .map(|mut told| {
+                told.sort();
+                told
+            })
+            .collect();
+        (among, on)
+    };
+    sorted(one) == sorted(other)
 }
 
 #[track_caller]
