@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use super::{Alive, DevComm, Shared};
 #[cfg(feature = "cuda")]
+use crate::Rank;
+#[cfg(feature = "cuda")]
 use crate::backend::Backend;
 use crate::backend::{DeviceComms, Seen};
 use crate::error::{Error, OtherDevice};
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
-use crate::{Device, Operand, OperandOn, Operands, OperandsOn, Rank, Result, World};
+use crate::{Device, Operand, OperandOn, Operands, OperandsOn, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 

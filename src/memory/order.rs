@@ -253,6 +253,7 @@ impl<B: Streams> Order<B> {
     }
 
     /// The streams whose work may still use what several threads book.
+    #[cfg(feature = "cuda")]
     pub(crate) fn carriers(&self) -> Vec<B::Stream> {
         let mut spread = self.spread();
         spread.uses.retain(|earlier| !earlier.stream.is_past(earlier.used));

@@ -23,6 +23,7 @@ mod config;
 mod convert;
 #[path = "../plans/declared.rs"]
 mod declared;
+mod device;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod errors;
@@ -80,6 +81,12 @@ const TESTS: &[Test] = tests! {
     basics::memory_of_another_gpu: 2, 60;
     #[cfg(feature = "dlpack")]
     dlpack::a_tensor_that_its_library_goes_on_with: 1, 60;
+    device::made_and_ended_again_and_again: 1, 60;
+    device::all_that_the_machine_has: 1, 60;
+    device::over_the_network: 1, 60;
+    device::left_to_the_communicators_end: 1, 60;
+    device::used_by_what_is_launched: 1, 60;
+    device::how_long_it_takes: 1, 60;
     errors::lengths_that_differ: 2, 60;
     errors::reductions_that_differ: 2, 60;
     errors::roots_that_differ: 2, 60;

@@ -8,7 +8,7 @@ mod ours;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nccl_sys::{BOUND, Function, Version};
+use nccl_sys::{BOUND, DevCommShape, Function, Version};
 
 use crate::wheels::Wheel;
 use crate::{Check, Failure};
@@ -94,6 +94,7 @@ pub(crate) fn run(versions: &[Version]) -> Check {
 
         let mut report = Report { version: wheel.version, ..Report::default() };
         report.structs(&header);
+        report.device_communicator(&header);
         report.values(&header);
         report.functions(&header, &signatures);
         if wheel.version == BOUND {
@@ -205,6 +206,31 @@ impl Report {
                     "{name} lacks {newer} fields ({end} of {size} bytes are used)"
                 ));
             }
+        }
+    }
+
+    /// What the host reads of a device communicator, in whatever layout.
+    fn device_communicator(&mut self, header: &Header) {
+        let (ours, theirs) = (DevCommShape::of(self.version), header.find("ncclDevComm_t"));
+        let (Some(ours), Some(theirs)) = (ours, theirs) else {
+            return self.same(
+                "whether there are device communicators",
+                ours.is_some(),
+                theirs.is_some(),
+            );
+        };
+        let offset = |name: &str| {
+            theirs.fields.iter().find(|(theirs, _)| theirs == name).map(|(_, offset)| *offset)
+        };
+        self.same("size of ncclDevComm_t", ours.size, theirs.size);
+        for (name, at) in [
+            ("lsaMultimem", Some(ours.lsaMultimem)),
+            ("lsaBarrier", Some(ours.lsaBarrier)),
+            ("ginContextCount", ours.ginContextCount.map(|(at, _)| at)),
+        ] {
+            let shown =
+                |at: Option<usize>| at.map_or_else(|| "none".to_owned(), |at| at.to_string());
+            self.same(&format!("ncclDevComm_t.{name}"), shown(at), shown(offset(name)));
         }
     }
 

@@ -114,7 +114,7 @@ impl State {
             has_windows: true,
             has_rma: false,
             has_counted: false,
-            has_device_api: false,
+            has_device_api: moves::are_on(),
             device_comms: BTreeMap::new(),
             asked: HashMap::new(),
             told: HashMap::new(),
