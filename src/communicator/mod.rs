@@ -25,6 +25,7 @@ mod config;
 mod core;
 mod grow;
 mod health;
+mod hello;
 mod issue;
 mod late;
 mod leaving;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::config::Alike;
-use super::starting::too_many;
+use super::hello::too_many;
 use super::{CommConfig, Transfers};
 use crate::Rank;
 use crate::Result;

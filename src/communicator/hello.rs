@@ -1,0 +1,186 @@
+//! What ranks that connect say of themselves, and whether they can be one communicator.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::brought::{Says, misfit};
+use super::config::Alike;
+use super::{CommConfig, Transfers};
+use crate::backend::Lifecycle;
+use crate::control::{self, Parts};
+use crate::error::{Error, InitFailed};
+use crate::{Device, Rank, Result, World};
+
+/// How many signals a communicator has at most, from each rank to each: a gigabyte of them.
+const MOST_SIGNALS: usize = 1 << 26;
+
+/// What each rank says of itself.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Hello {
+    kind: String,
+    /// The process whose ordinals it counts by; 0 where all ranks share one.
+    process: u64,
+    /// Where the device is, for people, and a number of its host: what two processes may count
+    /// differently. None where ordinals tell.
+    place: Option<(String, u64)>,
+    /// What the backend runs on, where the ranks may differ in it.
+    release: String,
+    ordinal: u32,
+    name: String,
+    slots: (u32, u32),
+    split_share: bool,
+    transfers: Transfers,
+    /// What else all ranks must have alike.
+    alike: Alike,
+    /// What is wrong with its configuration.
+    fault: Option<String>,
+    /// Those that the program gave, if it gave several: how many, and what tells lists apart.
+    ids: Option<(u32, u64)>,
+    /// What the communicator says of itself that the rank brings, if it brings one.
+    raw: Option<Says>,
+}
+
+impl Hello {
+    /// A rank's, which gave these ids and brings this communicator, as bytes.
+    pub(super) fn of<W: World>(
+        ordinal: u32,
+        config: &CommConfig,
+        is_remote: bool,
+        (ids, raw): (Option<(u32, u64)>, Option<Says>),
+    ) -> Vec<u8> {
+        let hello = Self {
+            kind: W::Device::KIND.to_owned(),
+            // A process that has no number of its own has not come this far.
+            process: if is_remote { control::process().unwrap_or_default() } else { 0 },
+            place: if is_remote { place::<W>(ordinal) } else { None },
+            release: if is_remote { Back::<W>::release() } else { String::new() },
+            ordinal,
+            name: W::NAME.to_owned(),
+            slots: (config.slots().context, config.slots().index),
+            split_share: config.split_share,
+            transfers: config.transfers,
+            alike: config.alike(),
+            fault: config.fault(),
+            ids,
+            raw,
+        };
+        // Strings and numbers always encode.
+        postcard::to_stdvec(&hello).unwrap_or_default()
+    }
+}
+
+type Back<W> = <<W as World>::Device as Device>::Backend;
+
+/// Where a device is, among those of all processes.
+fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
+    let (host, number) = control::host();
+    let place = Back::<W>::place(ordinal)?;
+    Some((format!("the {} device at {place} of {host}", W::Device::KIND), *number))
+}
+
+/// What two ranks of one communicator have that may not differ; none if nothing does.
+fn differ(first: &Hello, hello: &Hello) -> Option<String> {
+    if hello.kind != first.kind {
+        let why = format!(
+            "are on different kinds of device, {} and {}; one communicator spans one kind",
+            first.kind, hello.kind
+        );
+        return Some(why);
+    }
+    if hello.name != first.name {
+        let why = format!(
+            "name the communicator differently, {} and {}; give the same label on all ranks",
+            first.name, hello.name
+        );
+        return Some(why);
+    }
+    if hello.slots != first.slots {
+        let why = format!(
+            "are configured with {:?} and {:?} contexts and signals; configure all ranks alike",
+            first.slots, hello.slots
+        );
+        return Some(why);
+    }
+    if hello.split_share != first.split_share {
+        let why = "are configured with `split_share` and without; configure all ranks alike";
+        return Some(why.to_owned());
+    }
+    if hello.transfers != first.transfers {
+        let (one, two) = (first.transfers, hello.transfers);
+        let why = format!(
+            "are configured with `Transfers::{one:?}` and `Transfers::{two:?}`; configure all ranks alike"
+        );
+        return Some(why);
+    }
+    if let Some(how) = first.alike.differs(&hello.alike) {
+        return Some(format!("configure {how}; configure all ranks alike"));
+    }
+    if hello.ids != first.ids {
+        let why = "give other ids; give all ranks the same ids, in the same order";
+        return Some(why.to_owned());
+    }
+    if hello.release != first.release {
+        let why = format!(
+            "run {} and {}; run one release on all ranks, with one environment of NCCL's",
+            first.release, hello.release
+        );
+        return Some(why);
+    }
+    None
+}
+
+/// Whether the ranks can be one communicator. All of them see the same parts, so all of them come
+/// to the same answer.
+pub(super) fn agree(parts: &Parts) -> Result<()> {
+    let size = parts.len();
+    let fail = |ranks: Vec<usize>, why: String| {
+        let ranks = ranks.into_iter().map(Rank::at).collect();
+        Err(Error::InitFailed(Box::new(InitFailed { size, ranks, why })))
+    };
+    let mut hellos = Vec::with_capacity(size);
+    for (rank, part) in parts.iter().enumerate() {
+        match postcard::from_bytes::<Hello>(part) {
+            Ok(hello) => hellos.push(hello),
+            Err(_) => {
+                return fail(vec![rank], "sent no greeting that this version reads".into());
+            }
+        }
+    }
+    if let Some((ranks, why)) = misfit(hellos.iter().map(|hello| (&hello.raw, hello.ordinal))) {
+        return fail(ranks, why);
+    }
+    let mut devices = HashMap::new();
+    for (rank, hello) in hellos.iter().enumerate() {
+        let first = &hellos[0];
+        if let Some(why) = differ(first, hello) {
+            return fail(vec![0, rank], why);
+        }
+        if let Some(fault) = &hello.fault {
+            return fail(vec![rank], format!("asks for what no NCCL has: {fault}"));
+        }
+        let (key, name) = match &hello.place {
+            Some((place, host)) => ((*host, place.clone()), place.clone()),
+            None => {
+                let name = format!("{}:{}", hello.kind, hello.ordinal);
+                ((hello.process, name.clone()), name)
+            }
+        };
+        if let Some(other) = devices.insert(key, rank) {
+            let why = format!(
+                "are both on {name}; each rank of a communicator needs a device of its own"
+            );
+            return fail(vec![other, rank], why);
+        }
+    }
+    too_many(size, hellos[0].slots).map_or(Ok(()), |why| fail(Vec::new(), why))
+}
+
+/// What is wrong with so many contexts and signals.
+pub(super) fn too_many(size: usize, (contexts, signals): (u32, u32)) -> Option<String> {
+    let each = [size, size, contexts as usize, signals as usize];
+    let all = each.into_iter().try_fold(1_usize, usize::checked_mul);
+    all.is_none_or(|all| all > MOST_SIGNALS).then(|| format!(
+        "{contexts} contexts of {signals} signals, from each rank to each, are more than the {MOST_SIGNALS} that a communicator can have: configure fewer with `CommConfig::builder().contexts(..).signals(..)`"
+    ))
+}
