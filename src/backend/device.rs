@@ -1,7 +1,8 @@
 //! Device communicators: what kernels communicate with.
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Backend, WindowId, Windows};
 use crate::device_api::{Requirements, Shared};
@@ -88,6 +89,28 @@ pub struct DeviceBytes {
     pub(crate) mirror: Option<Mirror>,
     /// What NCCL gave for each requirement that it gives something for, in their order.
     pub placed: Vec<Placed>,
+    /// What kernels are given of the communicator's windows.
+    pub windows: WindowHandles,
+}
+
+/// The library's handles of the windows that a communicator has now, for kernels of whatever thread.
+#[derive(Clone, Debug, Default)]
+pub struct WindowHandles(Arc<Mutex<HashMap<WindowId, u64>>>);
+
+impl WindowHandles {
+    /// A window's handle, while it is registered.
+    pub fn get(&self, id: WindowId) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied()
+    }
+
+    /// A window was registered, or is not any more.
+    pub fn set(&self, id: WindowId, handle: Option<u64>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match handle {
+            Some(handle) => all.insert(id, handle),
+            None => all.remove(&id),
+        };
+    }
 }
 
 // SAFETY: the address is of the device's: nobody reads from it here.

@@ -1,6 +1,6 @@
 //! Closures in stream order.
 
-use super::{Memory, Streams};
+use super::{Backend, Memory, Streams};
 use crate::Result;
 use crate::error::Site;
 use crate::kernel::{Grid, HeldArguments, Kernel};
@@ -71,7 +71,9 @@ pub unsafe trait Launches: Streams {
         kernel: (&'static Kernel, Self::Loaded),
         grid: Grid,
         arguments: impl HeldArguments<Self>,
-    ) -> Result<()>;
+    ) -> Result<()>
+    where
+        Self: Backend;
 
     /// A shared view of part of a block.
     ///

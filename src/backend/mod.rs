@@ -26,7 +26,7 @@ mod windows;
 mod wire;
 
 pub use copies::Copies;
-pub use device::{DeviceBytes, DeviceComms, Placed};
+pub use device::{DeviceBytes, DeviceComms, Placed, WindowHandles};
 pub use graphs::Graphs;
 pub use join::{ChildPlace, Departer, Departure, Join, Part, Watch};
 pub use kernels::{KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece, Rows};

@@ -42,6 +42,7 @@ pub(crate) struct Maker {
 }
 
 /// A resource's place in the table of the communicator that made it.
+#[derive(Debug)]
 pub(crate) struct Key {
     lineage: u32,
     slot: u32,

@@ -99,6 +99,11 @@ impl<B: Backend> Shared<B> {
         Ok(Alive(over))
     }
 
+    /// What kernels are given of a window of its communicator, as long as it has it.
+    pub(crate) fn window(&self, id: WindowId) -> Option<u64> {
+        self.bytes.windows.get(id)
+    }
+
     /// No kernel takes it any more.
     pub(crate) fn end(&self, why: &str) {
         self.over

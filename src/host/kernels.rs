@@ -6,6 +6,15 @@ use crate::error::Site;
 use crate::kernel::{HeldArguments, Kernel, Shown, View, Views};
 use crate::stream::Launching;
 
+/// Says which device communicators the next launch of this thread brings.
+pub(super) fn announce(arguments: &impl HeldArguments<HostBackend>) {
+    arguments.each(|shown| {
+        if let Shown::DevComm(shared) = shown {
+            shared.announce();
+        }
+    });
+}
+
 /// Runs a kernel's body, in its stream's turn.
 ///
 /// # Safety
@@ -28,6 +37,9 @@ pub(super) unsafe fn run(
                 let start = unsafe { block.at(offset) };
                 View::Memory { start, len, dtype, write }
             }
+            Shown::DevComm(shared) => View::DevComm(shared),
+            // Its closure waits for nobody's range: it reads and writes element by element.
+            Shown::Window(window) => View::Window(window),
         });
     });
     let _guard = HostBackend::guard(&seen, site);

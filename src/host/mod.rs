@@ -329,6 +329,7 @@ unsafe impl Launches for HostBackend {
         _: Grid,
         arguments: impl HeldArguments<Self>,
     ) -> Result<()> {
+        kernels::announce(&arguments);
         // SAFETY: the caller's promise.
         let work = move || unsafe { kernels::run(kernel, &arguments, site) };
         ENGINE.enqueue_launch(stream, site, Box::new(work));

@@ -4,31 +4,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::declaration::{Scalar, cuda_name};
-use crate::backend::{Backend, Memory};
+use super::peers::HeldWindow;
+use crate::backend::Backend;
+use crate::device_api::{Alive, Shared};
 use crate::memory::Allocation;
 use crate::stream::{Held, StreamAccess};
 use crate::{DType, Device, Element, Elements, Readable, Result, Writable};
-
-/// A kernel that takes `Self` is given memory that holds `T`: the same type. This way round, memory whose
-/// type is not known yet is what the kernel takes.
-#[diagnostic::on_unimplemented(
-    message = "the kernel takes `{Self}` here, and this memory holds `{T}`",
-    label = "memory of another element type",
-    note = "a kernel takes memory of the element types that it declares; `stream.convert(&from, &mut to)` converts"
-)]
-pub trait Takes<T> {}
-
-impl<T> Takes<T> for T {}
-
-/// The same for a type parameter of a kernel, which is what its memory holds.
-#[diagnostic::on_unimplemented(
-    message = "the kernel takes `{T}` here, and this memory holds `{Self}`",
-    label = "memory of another element type",
-    note = "a kernel takes memory of the element types that it declares; `stream.convert(&from, &mut to)` converts"
-)]
-pub trait TakenAs<T> {}
-
-impl<T> TakenAs<T> for T {}
 
 /// A value among the arguments of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +35,12 @@ pub fn value<T: Scalar>(value: T) -> Value<T> {
 }
 
 /// Memory that is read.
-pub fn read<T: Element, A: Elements>(from: &A) -> Read<'_, T, A> {
+pub fn read<T: Element, A: Elements<Elem = T>>(from: &A) -> Read<'_, T, A> {
     Read { from, elements: PhantomData }
 }
 
 /// Memory that is written.
-pub fn write<T: Element, A: Elements>(to: &mut A) -> Write<'_, T, A> {
+pub fn write<T: Element, A: Elements<Elem = T>>(to: &mut A) -> Write<'_, T, A> {
     Write { to, elements: PhantomData }
 }
 
@@ -87,7 +68,7 @@ impl<D: Device, A: Writable<D>> KernelWrites<D> for A {}
 
 /// What a launch shows of one argument when it runs.
 #[derive(Debug)]
-pub enum Shown<'v, B: Memory> {
+pub enum Shown<'v, B: Backend> {
     /// A value.
     Scalar {
         /// Its bytes.
@@ -108,16 +89,20 @@ pub enum Shown<'v, B: Memory> {
         /// Whether they are written.
         write: bool,
     },
+    /// A device communicator.
+    DevComm(&'v Shared<B>),
+    /// A window.
+    Window(&'v HeldWindow<B>),
 }
 
 /// Arguments, held by a queue.
-pub trait HeldArguments<B: Memory>: Send + Sync + 'static {
+pub trait HeldArguments<B: Backend>: Send + Sync + 'static {
     /// Shows each.
     fn each<'v>(&'v self, each: impl FnMut(Shown<'v, B>));
 }
 
 /// One argument, held by a queue.
-pub trait HeldArgument<B: Memory>: Send + Sync + 'static {
+pub trait HeldArgument<B: Backend>: Send + Sync + 'static {
     /// Shows it.
     fn show(&self) -> Shown<'_, B>;
 }
@@ -132,6 +117,12 @@ pub trait ArgumentOn<D: Device> {
 
     /// The memory, and whether it is written.
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)>;
+
+    /// Keeps what could end on another thread from ending until the launch is booked.
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+        let _ = (stream, alive);
+        Ok(())
+    }
 }
 
 /// All arguments of a launch on `D`.
@@ -147,9 +138,12 @@ pub trait ArgumentsOn<D: Device> {
         &self,
         each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
     ) -> Result<()>;
+
+    /// See [`ArgumentOn`].
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()>;
 }
 
-impl<T: Scalar, B: Memory> HeldArgument<B> for Value<T> {
+impl<T: Scalar, B: Backend> HeldArgument<B> for Value<T> {
     fn show(&self) -> Shown<'_, B> {
         let start = std::ptr::from_ref(&self.0).cast();
         // SAFETY: numbers have no padding, so all bytes of one are initialised.
@@ -191,7 +185,6 @@ impl<B: Backend> HeldArgument<B> for HeldMemory<B> {
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<D: Device, T: Element, A: KernelReads<D>> ArgumentOn<D> for Read<'_, T, A> {
     type Held = HeldMemory<D::Backend>;
 
@@ -204,7 +197,6 @@ impl<D: Device, T: Element, A: KernelReads<D>> ArgumentOn<D> for Read<'_, T, A> 
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<D: Device, T: Element, A: KernelWrites<D>> ArgumentOn<D> for Write<'_, T, A> {
     type Held = HeldMemory<D::Backend>;
 
@@ -218,7 +210,7 @@ impl<D: Device, T: Element, A: KernelWrites<D>> ArgumentOn<D> for Write<'_, T, A
 }
 
 /// What a graph holds is shown at each launch of it.
-impl<B: Memory, H: HeldArguments<B>> HeldArguments<B> for Arc<H> {
+impl<B: Backend, H: HeldArguments<B>> HeldArguments<B> for Arc<H> {
     fn each<'v>(&'v self, each: impl FnMut(Shown<'v, B>)) {
         H::each(self, each);
     }
@@ -226,7 +218,7 @@ impl<B: Memory, H: HeldArguments<B>> HeldArguments<B> for Arc<H> {
 
 macro_rules! tuples {
     ($(($($argument:ident $index:tt),*)),+ $(,)?) => { $(
-        impl<B: Memory, $($argument: HeldArgument<B>),*> HeldArguments<B> for ($($argument,)*) {
+        impl<B: Backend, $($argument: HeldArgument<B>),*> HeldArguments<B> for ($($argument,)*) {
             #[allow(unused_mut, unused_variables, reason = "there may be no arguments")]
             fn each<'v>(&'v self, mut each: impl FnMut(Shown<'v, B>)) {
                 $(each(self.$index.show());)*
@@ -247,6 +239,16 @@ macro_rules! tuples {
                 mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
             ) -> Result<()> {
                 $(if let Some(used) = self.$index.used() { each(used)?; })*
+                Ok(())
+            }
+
+            #[allow(unused_variables, reason = "there may be no arguments")]
+            fn enter<'a>(
+                &'a self,
+                stream: &StreamAccess<'_, D>,
+                alive: &mut Vec<Alive<'a>>,
+            ) -> Result<()> {
+                $(self.$index.enter(stream, alive)?;)*
                 Ok(())
             }
         }

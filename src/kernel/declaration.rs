@@ -66,6 +66,10 @@ pub enum Type {
     Read(DType),
     /// `T*`, and a length.
     Write(DType),
+    /// `ncclDevComm`, by value.
+    DevComm,
+    /// `ncclWindow_t`, and a length.
+    Window(DType),
 }
 
 impl Parameter {
@@ -82,6 +86,16 @@ impl Parameter {
     /// A slice that is written.
     pub const fn write<T: Element>(name: &'static str) -> Self {
         Self { name, ty: Type::Write(T::DTYPE) }
+    }
+
+    /// A device communicator.
+    pub const fn dev_comm(name: &'static str) -> Self {
+        Self { name, ty: Type::DevComm }
+    }
+
+    /// A window.
+    pub const fn window<T: Element>(name: &'static str) -> Self {
+        Self { name, ty: Type::Window(T::DTYPE) }
     }
 }
 

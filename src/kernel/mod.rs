@@ -10,18 +10,21 @@
 
 mod argument;
 mod declaration;
+mod peers;
 mod views;
 
 #[doc(hidden)]
 pub use argument::{
     ArgumentOn, ArgumentsOn, HeldArgument, HeldArguments, HeldMemory, KernelReads, KernelWrites,
-    Read, Shown, TakenAs, Takes, Value, Write, read, value, write,
+    Read, Shown, Value, Write, read, value, write,
 };
 pub use declaration::Scalar;
 #[cfg(feature = "cuda")]
 pub(crate) use declaration::cuda_name;
 #[doc(hidden)]
 pub use declaration::{Kernel, Parameter, Source, SourceKind, Type};
+#[doc(hidden)]
+pub use peers::{Dev, HeldDev, HeldWindow, Peers, WindowOf, WorldOn, dev_comm, window, window_mut};
 pub(crate) use views::View;
 #[doc(hidden)]
 pub use views::{Extent, Extents, Views};
@@ -171,7 +174,10 @@ impl<D: Device> Stream<D> {
         let site = Site::caller();
         let (raw, kernel) = (self.core.raw(), K::KERNEL);
         let Launch { arguments, grid, .. } = launch;
-        let held = arguments.hold(&StreamAccess::new(&self.core, site))?;
+        let access = StreamAccess::new(&self.core, site);
+        let mut alive = Vec::new();
+        arguments.enter(&access, &mut alive)?;
+        let held = arguments.hold(&access)?;
         let loaded = <D::Backend as Launches>::load(raw, kernel, site)?;
         let _booking = Booking::new(&self.core, Used(&arguments, PhantomData))?;
         // SAFETY: the arguments were checked, and their uses are ordered.
@@ -196,7 +202,10 @@ impl<W: World> Capture<'_, W> {
         let site = Site::caller();
         let (core, kernel) = (&self.stream.core, K::KERNEL);
         let Launch { arguments, grid, .. } = launch;
-        let held = self.checked(arguments.hold(&StreamAccess::new(core, site)))?;
+        let access = StreamAccess::new(core, site);
+        let mut alive = Vec::new();
+        self.checked(arguments.enter(&access, &mut alive))?;
+        let held = self.checked(arguments.hold(&access))?;
         let loaded = self.checked(<Back<W> as Launches>::load(core.raw(), kernel, site))?;
         let mut uses: Vec<(Memory<W>, bool)> = Vec::new();
         let _ = arguments.used(|(allocation, write)| {

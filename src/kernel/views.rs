@@ -4,12 +4,28 @@ use std::slice;
 use std::vec::IntoIter;
 
 use super::declaration::Scalar;
-use crate::{DType, Element};
+use super::peers::HeldWindow;
+use crate::device_api::Shared;
+use crate::host::HostBackend;
+use crate::{DType, Element, HostDevComm, HostWindow};
 
 /// One argument of a kernel that is about to run.
 pub(crate) enum View<'v> {
-    Scalar { bytes: &'v [u8], cuda: &'static str },
-    Memory { start: *mut u8, len: usize, dtype: DType, write: bool },
+    Scalar {
+        bytes: &'v [u8],
+        cuda: &'static str,
+    },
+    Memory {
+        start: *mut u8,
+        len: usize,
+        dtype: DType,
+        write: bool,
+    },
+    DevComm(&'v Shared<HostBackend>),
+    Window(&'v HeldWindow<HostBackend>),
+    /// What has neither a value nor a length.
+    #[cfg(feature = "cuda")]
+    Nothing,
 }
 
 impl View<'_> {
@@ -72,6 +88,26 @@ impl<'v> Views<'v> {
     }
 }
 
+impl<'v> Views<'v> {
+    /// The next argument, a device communicator.
+    pub fn dev_comm(&mut self) -> HostDevComm<'v> {
+        match self.list.next() {
+            Some(View::DevComm(shared)) => HostDevComm::new(shared),
+            _ => unreachable!("{DECLARED}"),
+        }
+    }
+
+    /// The next argument, a window.
+    pub fn window<T: Element>(&mut self) -> HostWindow<'v, T> {
+        match self.list.next() {
+            Some(View::Window(window)) if window.dtype == T::DTYPE => {
+                HostWindow::new(&window.shared, &window.parts, &window.lens)
+            }
+            _ => unreachable!("{DECLARED}"),
+        }
+    }
+}
+
 impl std::fmt::Debug for Views<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} arguments", self.list.len())
@@ -113,6 +149,11 @@ impl<'v> Extents<'v> {
             Some(value) => value,
             None => unreachable!("{DECLARED}"),
         }
+    }
+
+    /// The next argument, a device communicator.
+    pub fn dev_comm(&mut self) {
+        let _ = self.list.next();
     }
 
     /// The next argument, memory.

@@ -19,7 +19,7 @@ use super::shared::Shared;
 use super::watch;
 use super::window::Windowed;
 use crate::Result;
-use crate::backend::{Allocation, Departure, Streams};
+use crate::backend::{Allocation, Departure, Streams, WindowHandles};
 use crate::communicator::{CommConfig, Health};
 use crate::cuda::{CudaBackend, CudaStream, Gpu, LaunchEvent};
 use crate::error::Error;
@@ -36,6 +36,7 @@ pub struct Comm {
     last_stream: Cell<*const CudaStream>,
     pub(super) streams: RefCell<Vec<Arc<CudaStream>>>,
     pub(super) windows: RefCell<Vec<Windowed>>,
+    pub(super) window_handles: WindowHandles,
     /// Device communicators, in the order in which they were made.
     pub(super) device_comms: RefCell<Vec<DeviceComm>>,
     /// Where the last one-sided operation went.
@@ -90,6 +91,7 @@ impl Comm {
             last_stream: Cell::new(ptr::null()),
             streams: RefCell::default(),
             windows: RefCell::default(),
+            window_handles: WindowHandles::default(),
             device_comms: RefCell::default(),
             last_one_sided: RefCell::default(),
             one_sided: Cell::new(None),

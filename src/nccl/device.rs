@@ -17,7 +17,7 @@ use typed_nccl_plan::releases;
 use super::api::unsupported;
 use super::comm::Comm;
 use super::config::{has, put};
-use crate::backend::{DeviceBytes, DeviceComms, DeviceShared, Placed, WindowId};
+use crate::backend::{DeviceBytes, DeviceComms, DeviceShared, Placed, WindowHandles, WindowId};
 use crate::cuda::CudaBackend;
 use crate::device_api::{DevCommView, Listed, Requirements};
 use crate::{Properties, Result, Team};
@@ -89,7 +89,7 @@ unsafe impl DeviceComms for CudaBackend {
             words: slot.words.clone().into(),
             shared: None,
         });
-        Ok(slot.read(loaded))
+        Ok(DeviceBytes { windows: comm.window_handles.clone(), ..slot.read(loaded) })
     }
 
     fn keep_device_comm(comm: &Comm, shared: &Arc<DeviceShared<Self>>) {
@@ -268,6 +268,7 @@ impl Slot {
             placed: self.outs.iter().map(|(listed, out)| placed(listed, out)).collect(),
             mirror: None,
             words: self.words.into(),
+            windows: WindowHandles::default(),
         }
     }
 }

@@ -155,6 +155,7 @@ unsafe impl Windows for CudaBackend {
     ) -> Result<RegisteredWindow> {
         let window = comm.register(allocation, bytes, flags)?;
         let allocation = allocation.clone();
+        comm.window_handles.set(id, Some(window.expose_provenance() as u64));
         comm.windows.borrow_mut().push(Windowed { id, window, allocation });
         if flags.cast_signed() & NCCL_WIN_COLL_SYMMETRIC != 0 && comm.one_sided.get().is_none() {
             let supported = comm.set_up_one_sided().map_err(|error| comm.poison(error))?;
@@ -167,6 +168,7 @@ unsafe impl Windows for CudaBackend {
         let mut windows = comm.windows.borrow_mut();
         let Some(index) = windows.iter().position(|window| window.id == id) else { return };
         let Windowed { window, allocation, .. } = windows.remove(index);
+        comm.window_handles.set(id, None);
         drop(windows);
         comm.gpu.end_graphs();
         let _ = comm.gpu.bind();

@@ -65,13 +65,13 @@ unsafe impl<T, W: World, K> Sync for Window<T, W, K> where (): SharedBetweenThre
 
 /// How many elements each rank's part has.
 #[derive(Clone, Debug)]
-enum Lens {
+pub(crate) enum Lens {
     Even(usize),
     Uneven { own: usize, all: SharedLens },
 }
 
 impl Lens {
-    fn own(&self) -> usize {
+    pub(crate) fn own(&self) -> usize {
         match self {
             Self::Even(len) => *len,
             Self::Uneven { own, .. } => *own,
@@ -79,7 +79,7 @@ impl Lens {
     }
 
     /// Of the rank of this number.
-    fn of(&self, number: usize) -> usize {
+    pub(crate) fn of(&self, number: usize) -> usize {
         match self {
             Self::Even(len) => *len,
             Self::Uneven { all, .. } => all.get().1.get(number).copied().unwrap_or(0),
@@ -132,6 +132,10 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
         &self,
     ) -> (&Arc<Allocation<<W::Device as Device>::Backend>>, WindowId) {
         (&self.allocation, self.id)
+    }
+
+    pub(crate) fn lens(&self) -> &Lens {
+        &self.lens
     }
 
     /// Whether every rank's part has this length.

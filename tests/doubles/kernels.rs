@@ -6,10 +6,10 @@ use std::sync::Barrier;
 use std::thread;
 
 use typed_nccl::error::KernelFault;
-use typed_nccl::{AnyDevice, Cuda, Device, Error, Result, Stream, kernel};
+use typed_nccl::{AnyDevice, Cuda, Device, Error, Requirements, Result, Stream, kernel};
 
 use crate::common::alone;
-use crate::scenario::{NEWEST, cuda, on, release};
+use crate::scenario::{NEWEST, cuda, nccl, on, release};
 
 type Gpu = Cuda<AnyDevice>;
 
@@ -108,6 +108,29 @@ kernel! {
     unsafe ptx ".visible .entry other(.param .u64 y, .param .u64 y_len) { ret; }";
 }
 
+kernel! {
+    /// What a kernel is given of a device communicator and of a window.
+    #[launch(threads = 1, blocks = 1)]
+    fn given(dev: &DevComm, from: &mut Window<f64>, to: &mut [u64]);
+    unsafe ptx r#"
+        .visible .entry given(
+            .param .align 8 .b8 dev[248], .param .u64 from, .param .u64 from_len, .param .u64 to, .param .u64 to_len
+        )
+        {
+            ld.param.u64 %y, [to];
+            ld.param.u64 %v, [dev];
+            st.global.u64 [%y], %v;
+            add.u64 %y, %y, 8;
+            ld.param.u64 %v, [from];
+            st.global.u64 [%y], %v;
+            add.u64 %y, %y, 8;
+            ld.param.u64 %v, [from_len];
+            st.global.u64 [%y], %v;
+            ret;
+        }
+    "#;
+}
+
 /// The same for every device.
 fn twice<D: Device>(device: &D, stream: &Stream<D>) -> Result<()> {
     let x = device.from_slice(&(0..100).map(|at| at as f32).collect::<Vec<_>>())?;
@@ -194,7 +217,7 @@ fn what_does_not_compile_is_told_with_its_line() {
             let (fault, text) = fault(stream.run(broken(&mut y)));
             assert!(matches!(fault, KernelFault::DoesNotCompile { .. }), "{text}");
             let place = format!("tests/doubles/kernels.rs({ERROR}): error: #error as it was told");
-            for part in ["`broken`", "NVRTC 13.0", "sm_90", &place] {
+            for part in ["`broken`", "NVRTC 12.8", "sm_90", &place] {
                 assert!(text.contains(part), "`{part}` is missing in: {text}");
             }
         }
@@ -256,6 +279,45 @@ fn kept_from_one_process_to_the_next() {
     on(release("2.29.7"), || {
         keeps(0)?;
         fs::remove_dir_all(cache()).expect("removed");
+        Ok(())
+    });
+}
+
+#[test]
+fn device_communicators_and_windows_are_arguments() {
+    on(NEWEST, || {
+        nccl().set_device_api(true);
+        let (mut comm, mut other) = (alone()?, alone()?);
+        let api = comm.device_api()?;
+        let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(1))?;
+        let (mut window, mut far) = (comm.window::<f64>(100)?, other.window::<f64>(100)?);
+        let mut to = comm.device().zeros::<u64>(3)?;
+        comm.stream().run(given(&dev, &mut window, &mut to))?;
+        let first = u64::from_ne_bytes(dev.bytes()[..8].try_into().expect("eight bytes"));
+        let handle = comm.window_handle(&window)?.expect("NCCL has one");
+        assert_eq!(to.to_vec()?, [first, handle.as_ptr().addr() as u64, 100]);
+
+        let refused = comm.stream().run(given(&dev, &mut far, &mut to)).expect_err("another's");
+        assert!(matches!(&refused, Error::WrongCommunicator(_)), "{refused}");
+        comm.close(window)?;
+        comm.close_dev_comm(dev)?;
+        comm.finish()?;
+        other.finish()
+    });
+}
+
+#[test]
+fn a_device_communicator_that_has_ended_is_refused() {
+    on(NEWEST, || {
+        nccl().set_device_api(true);
+        let mut comm = alone()?;
+        let api = comm.device_api()?;
+        let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(1))?;
+        let (mut window, mut to) = (comm.window::<f64>(100)?, comm.device().zeros::<u64>(3)?);
+        let stream = comm.device().stream()?;
+        comm.finish()?;
+        let refused = stream.run(given(&dev, &mut window, &mut to)).expect_err("it has ended");
+        assert!(matches!(&refused, Error::Stale(_)), "{refused}");
         Ok(())
     });
 }

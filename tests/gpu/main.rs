@@ -30,6 +30,7 @@ mod errors;
 mod graphs;
 mod groups;
 mod kernel;
+mod kernels;
 mod late;
 mod launched;
 mod lifecycle;
@@ -68,6 +69,7 @@ macro_rules! tests {
     };
 }
 
+const NVRTC: &str = "the double of NVRTC compiles no C++";
 const LARGE: &str = "it takes hundreds of gigabytes";
 
 const TESTS: &[Test] = tests! {
@@ -124,6 +126,11 @@ const TESTS: &[Test] = tests! {
     groups::several_communicators: 1, 60;
     groups::estimates: 2, 60;
     groups::what_one_refuses_all_refuse: 2, 60;
+    kernels::one_source_for_both_devices: 1, 60;
+    kernels::in_a_plan: 1, 60;
+    kernels::in_a_graph: 1, 60;
+    kernels::that_do_not_fit: 1, 60;
+    kernels::that_communicate: 1, 60, NVRTC;
     convert::every_pair: 1, 60;
     convert::many_elements: 1, 60;
     raw::of_another_library_and_back: 2, 60;

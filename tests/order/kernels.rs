@@ -161,3 +161,22 @@ fn a_launch_reads_as_what_it_is() -> Result<()> {
     assert_eq!(format!("{:?}", axpy(1.0, &x, &mut y)), "a launch of `axpy`");
     Ok(())
 }
+
+#[test]
+fn a_graph_runs_kernels() {
+    spmd::<Host>(3, |place| {
+        let mut comm: Communicator<_> = place.init()?;
+        let x = comm.device().from_slice(&[1.0; 10])?;
+        let mut y = comm.device().zeros(10)?;
+        let mut graph = comm.capture(|g| {
+            g.run(axpy(0.5, &x, &mut y))?;
+            g.all_reduce_in_place(&mut y, Sum)?;
+            g.run(axpy(-1.0, &x, &mut y))
+        })?;
+        assert_eq!(y.to_vec()?, [0.0; 10], "nothing has run");
+        (0..3).try_for_each(|_| graph.launch(&comm))?;
+        assert_eq!(y.to_vec()?, [6.5; 10]);
+        comm.finish()
+    })
+    .expect("every rank computes");
+}

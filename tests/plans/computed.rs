@@ -1,7 +1,7 @@
 //! Steps that say what they compute: a ring all-reduce, checked against what it claims, and run.
 
 use typed_nccl::{
-    Communicator, Device, Element, Host, Result, Slice, SliceMut, Stream, plan, spmd,
+    Communicator, Device, Element, Host, Result, Slice, SliceMut, Stream, kernel, plan, spmd,
 };
 
 plan! {
@@ -51,29 +51,37 @@ plan! {
 
 struct Adds;
 
-impl<Tag> by_doubling::Steps<Host<Tag>> for Adds {
+impl<D: Device> by_doubling::Steps<D> for Adds {
     fn add(
         &mut self,
-        other: Slice<'_, f32, Host<Tag>>,
-        x: SliceMut<'_, f32, Host<Tag>>,
-        stream: &Stream<Host<Tag>>,
+        other: Slice<'_, f32, D>,
+        mut x: SliceMut<'_, f32, D>,
+        stream: &Stream<D>,
     ) -> Result<()> {
-        ring_all_reduce::Steps::add(self, other, x, stream)
+        stream.run(add(&other, &mut x))
     }
 }
 
-impl<Tag> ring_all_reduce::Steps<Host<Tag>> for Adds {
+kernel! {
+    /// `x += got`
+    fn add(got: &[f32], x: &mut [f32]);
+    unsafe cuda "for (size_t i = threadIdx.x; i < x_len; i += blockDim.x) x[i] += got[i];";
+    host {
+        for (to, of) in x.iter_mut().zip(got) {
+            *to += of;
+        }
+    }
+}
+
+/// On every device.
+impl<D: Device> ring_all_reduce::Steps<D> for Adds {
     fn add(
         &mut self,
-        got: Slice<'_, f32, Host<Tag>>,
-        mut x: SliceMut<'_, f32, Host<Tag>>,
-        stream: &Stream<Host<Tag>>,
+        got: Slice<'_, f32, D>,
+        mut x: SliceMut<'_, f32, D>,
+        stream: &Stream<D>,
     ) -> Result<()> {
-        stream.launch((&got, &mut x), |(got, x), ()| {
-            for (to, of) in x.iter_mut().zip(got) {
-                *to += of;
-            }
-        })
+        stream.run(add(&got, &mut x))
     }
 }
 

@@ -37,6 +37,8 @@ impl Stage {
             command.env_remove(variable);
         }
         command.env("LD_LIBRARY_PATH", driver).env(ENVIRONMENT, nccl);
+        // It is a double of NVRTC too.
+        command.env("TYPED_NCCL_NVRTC", driver.join("libcuda.so.1")).env("TYPED_NCCL_CACHE", "");
         command.env("FAKE_CUDA_DEVICES", gpus.to_string()).env("FAKE_NCCL_MOVES", &self.folder);
     }
 }

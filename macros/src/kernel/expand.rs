@@ -67,8 +67,15 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let Kernel { visibility, name, arguments, .. } = kernel;
     let (generics, _) = generics(krate, kernel);
     let is_memory = |argument: &Argument| !matches!(argument.ty, Type::Scalar(_));
-    let lifetime = arguments.iter().any(is_memory).then(|| quote!('a,));
-    let memory = arguments.iter().enumerate().filter(|(_, argument)| is_memory(argument));
+    let is_borrowed = |argument: &Argument| !matches!(argument.ty, Type::Scalar(_) | Type::Unknown);
+    let lifetime = arguments.iter().any(is_borrowed).then(|| quote!('a,));
+    let world = Ident::new("OfWorld", Span::mixed_site());
+    let dev = arguments.iter().find(|argument| matches!(argument.ty, Type::DevComm));
+    let dev = dev.map(|dev| dev.name.clone());
+    let of_world = dev.is_some().then(|| quote!(#world: #krate::World,));
+    let is_typed =
+        |argument: &Argument| is_memory(argument) && !matches!(argument.ty, Type::DevComm);
+    let memory = arguments.iter().enumerate().filter(|(_, argument)| is_typed(argument));
     let memories = memory.map(|(nth, _)| format_ident!("M{nth}")).collect::<Vec<_>>();
     let (mut params, mut held, mut made, mut bounds) = (vec![], vec![], vec![], vec![]);
     for (nth, Argument { name, ty }) in arguments.iter().enumerate() {
@@ -85,37 +92,45 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
                 params.push(quote!(#name: &'a #memory));
                 held.push(quote!(#krate::kernel::Read<'a, #ty, #memory>));
                 made.push(quote!(#krate::kernel::read(#name)));
-                bounds.push(holds(krate, kernel, &memory, &ty));
+                bounds.push(quote!(#memory: #krate::Elements<Elem = #ty>));
             }
             Type::Write(ty) => {
                 let ty = element(krate, ty);
                 params.push(quote!(#name: &'a mut #memory));
                 held.push(quote!(#krate::kernel::Write<'a, #ty, #memory>));
                 made.push(quote!(#krate::kernel::write(#name)));
-                bounds.push(holds(krate, kernel, &memory, &ty));
+                bounds.push(quote!(#memory: #krate::Elements<Elem = #ty>));
+            }
+            Type::Unknown => params.push(quote!(#name: #memory)),
+            Type::DevComm => {
+                params.push(quote!(#name: &'a #krate::DevComm<#world>));
+                held.push(quote!(#krate::kernel::Dev<'a, #world>));
+                made.push(quote!(#krate::kernel::dev_comm(#name)));
+            }
+            Type::Window { of, is_written } => {
+                let (of, mutable) = (element(krate, of), is_written.then(|| quote!(mut)));
+                let make = if *is_written { quote!(window_mut) } else { quote!(window) };
+                params.push(quote!(#name: &'a #mutable #memory));
+                held.push(quote!(#krate::kernel::Peers<'a, #world>));
+                made.push(quote!(#krate::kernel::#make::<#of, #world, #memory>(#name, #dev)));
+                bounds.push(quote!(#memory: #krate::kernel::WindowOf<#of, #world>));
             }
         }
     }
+    let is_unknown = |argument: &&Argument| matches!(argument.ty, Type::Unknown);
+    let unknown = arguments.iter().filter(is_unknown).map(|argument| &argument.name);
     let itself = itself(kernel);
     quote! {
         #[allow(clippy::too_many_arguments)]
-        #visibility fn #name<#lifetime #generics #(#memories),*>(
+        #visibility fn #name<#lifetime #generics #of_world #(#memories),*>(
             #(#params),*
         ) -> #krate::kernel::Launch<#itself, (#(#held,)*)>
         where
             #(#bounds,)*
         {
+            #(let _ = #unknown;)*
             #krate::kernel::Launch::new((#(#made,)*))
         }
-    }
-}
-
-/// That memory holds elements of a type; one of the two is known where the kernel is called.
-fn holds(krate: &TokenStream, kernel: &Kernel, memory: &Ident, ty: &TokenStream) -> TokenStream {
-    let name = ty.to_string();
-    match kernel.types.iter().any(|param| param.name == name) {
-        true => quote!(#memory: #krate::Elements<Elem: #krate::kernel::TakenAs<#ty>>),
-        false => quote!(#memory: #krate::Elements, #ty: #krate::kernel::Takes<#memory::Elem>),
     }
 }
 
@@ -127,6 +142,7 @@ fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let parameters = arguments.iter().map(|Argument { name, ty }| {
         let name = name.to_string();
         match ty {
+            Type::Unknown => quote!(#krate::kernel::Parameter::dev_comm(#name)),
             Type::Scalar(ty) => {
                 let ty = element(krate, ty);
                 quote!(#krate::kernel::Parameter::scalar::<#ty>(#name))
@@ -138,6 +154,11 @@ fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
             Type::Write(ty) => {
                 let ty = element(krate, ty);
                 quote!(#krate::kernel::Parameter::write::<#ty>(#name))
+            }
+            Type::DevComm => quote!(#krate::kernel::Parameter::dev_comm(#name)),
+            Type::Window { of, .. } => {
+                let ty = element(krate, of);
+                quote!(#krate::kernel::Parameter::window::<#ty>(#name))
             }
         }
     });
@@ -220,7 +241,10 @@ fn shim(
                 let ty = element(krate, ty);
                 quote!(#from.scalar::<#ty>())
             }
-            Type::Read(_) | Type::Write(_) if takes.to_string() == "Extents" => {
+            Type::DevComm | Type::Unknown => quote!(#from.dev_comm()),
+            Type::Read(_) | Type::Write(_) | Type::Window { .. }
+                if takes.to_string() == "Extents" =>
+            {
                 quote!(#from.memory())
             }
             Type::Read(ty) => {
@@ -230,6 +254,10 @@ fn shim(
             Type::Write(ty) => {
                 let ty = element(krate, ty);
                 quote!(#from.write::<#ty>())
+            }
+            Type::Window { of, .. } => {
+                let ty = element(krate, of);
+                quote!(#from.window::<#ty>())
             }
         };
         quote! {

@@ -43,6 +43,13 @@ enum Type {
     Scalar(TokenStream),
     Read(TokenStream),
     Write(TokenStream),
+    DevComm,
+    /// What is wrong with it is told.
+    Unknown,
+    Window {
+        of: TokenStream,
+        is_written: bool,
+    },
 }
 
 /// `unsafe cuda r#".."#`, `unsafe cuda file ".."`, `unsafe ptx ..`
@@ -61,6 +68,15 @@ enum SourceKind {
     PtxFile,
 }
 
+/// What is wrong with the kernel that the tokens declare.
+#[cfg(test)]
+pub(crate) fn faults(tokens: TokenStream) -> Vec<crate::fault::Fault> {
+    let mut faults = Vec::new();
+    let _ = parse::kernel(tokens, &mut faults);
+    faults.sort_by_key(|fault| fault.area.start());
+    faults
+}
+
 /// The function of the kernel that the tokens declare, and what is wrong with it. The first token is a group
 /// with the path of the crate.
 pub(crate) fn kernel(tokens: TokenStream) -> TokenStream {
@@ -72,7 +88,11 @@ pub(crate) fn kernel(tokens: TokenStream) -> TokenStream {
         _ => quote!(::typed_nccl),
     };
     let mut faults = Vec::new();
-    let kernel = parse::kernel(tokens.collect(), &mut faults);
+    let mut kernel = parse::kernel(tokens.collect(), &mut faults);
+    if let Some(kernel) = kernel.as_mut().filter(|_| !faults.is_empty()) {
+        // What is wrong in the head would be told again of the bodies.
+        (kernel.cuda, kernel.host, kernel.launch.blocks) = (None, None, None);
+    }
     faults.sort_by_key(|fault| fault.area.start());
     let told: TokenStream = faults.iter().map(crate::fault::Fault::tokens).collect();
     // After a mistake the function is there all the same, so that no second error follows where it is called.

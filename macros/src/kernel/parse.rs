@@ -183,7 +183,7 @@ fn bound(cursor: &mut Cursor, name: &Ident) -> Parsed<Ident> {
 fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) -> Vec<Argument> {
     let mut arguments: Vec<Argument> = Vec::new();
     while !inside.is_empty() {
-        match argument(inside, types) {
+        match argument(inside, types, faults) {
             Ok(argument) => {
                 faults.extend(clash(&arguments, &argument.name));
                 arguments.push(argument);
@@ -198,6 +198,13 @@ fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) 
             inside.skip_to(|inside| inside.is_punct(0, ","));
             inside.take_punct(",");
         }
+    }
+    let is_window = |argument: &&Argument| matches!(argument.ty, Type::Window { .. });
+    let has_dev = arguments.iter().any(|argument| matches!(argument.ty, Type::DevComm));
+    if let Some(window) = arguments.iter().find(is_window).filter(|_| !has_dev) {
+        let title = "a kernel that takes a window takes its device communicator too";
+        let help = "add an argument `dev: &DevComm`, by which the window's peers are known; one that only computes on this rank's part takes `&[f32]`, to which a window can be given";
+        faults.push(Fault::new(window.name.span(), title).help(help));
     }
     if let Some(late) = arguments.get(12) {
         let fault = Fault::new(late.name.span(), "a kernel has at most 12 arguments");
@@ -236,14 +243,18 @@ fn taken(name: &Ident) -> Fault {
 }
 
 /// `y: &mut [f32]`
-fn argument(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Argument> {
+fn argument(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) -> Parsed<Argument> {
     let name = inside.name(&format!("an argument, {EXAMPLE}"))?;
     if name == "mut" || name == "self" {
         let title = format!("an argument of a kernel begins with its name, not with `{name}`");
         return Err(Fault::new(name.span(), title));
     }
     inside.punct(":", &format!("and the type of `{name}`"))?;
-    let ty = ty(inside, types)?;
+    let ty = ty(inside, types).unwrap_or_else(|fault| {
+        faults.push(fault);
+        inside.skip_to(|inside| inside.is_punct(0, ","));
+        Type::Unknown
+    });
     Ok(Argument { name, ty })
 }
 
@@ -259,6 +270,19 @@ fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
         return element(inside, types, true).map(Type::Scalar);
     }
     let is_written = inside.take_word("mut");
+    if inside.take_word("DevComm") {
+        if is_written {
+            let fault = Fault::new(inside.last(), "a kernel takes a device communicator as it is");
+            return Err(fault.help("write `&DevComm`"));
+        }
+        return Ok(Type::DevComm);
+    }
+    if inside.take_word("Window") {
+        inside.punct("<", "and an element type, as in `&Window<f32>`")?;
+        let of = element(inside, types, false)?;
+        inside.punct(">", "after the element type")?;
+        return Ok(Type::Window { of, is_written });
+    }
     if !inside.is_group(0, Delimiter::Bracket) {
         let fault = inside.expected("`[` and an element type");
         return Err(fault

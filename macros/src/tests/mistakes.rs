@@ -8,12 +8,16 @@ use std::{env, fs};
 use super::source;
 
 fn told(file: &str) {
+    told_by(file, "plan", source::messages);
+}
+
+fn told_by(file: &str, of: &str, messages: impl Fn(proc_macro2::TokenStream) -> Vec<String>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/mistakes");
-    let cases = fs::read_to_string(folder.join(format!("{file}.plan"))).expect("cases");
+    let cases = fs::read_to_string(folder.join(format!("{file}.{of}"))).expect("cases");
     let mut all = String::new();
     for case in cases.split("// ---- ").skip(1) {
         let (title, plan) = case.split_once('\n').expect("a title");
-        let messages = source::messages(plan.parse().expect("tokens"));
+        let messages = messages(plan.parse().expect("tokens"));
         assert!(!messages.is_empty(), "nothing is wrong with: {title}");
         all.push_str(&format!("// ---- {title}\n"));
         for (nth, line) in (1..).zip(plan.trim_end().lines()) {
@@ -123,4 +127,12 @@ fn the_documentation_quotes_them() {
     for check in 1..=15 {
         assert!(rows.iter().any(|row| row[1] == format!("A{check}")), "A{check} is not there");
     }
+}
+
+/// Kernels that are written wrongly.
+#[test]
+fn kernels() {
+    told_by("kernels", "kernel", |tokens| {
+        crate::kernel::faults(tokens).iter().map(source::shown).collect()
+    });
 }

@@ -80,7 +80,7 @@ pub(super) fn messages(tokens: TokenStream) -> Vec<String> {
     faults.iter().map(shown).collect()
 }
 
-fn shown(fault: &Fault) -> String {
+pub(super) fn shown(fault: &Fault) -> String {
     let (first, last) = (fault.area.first.start(), fault.area.last.end());
     let message = fault.message.replace('\n', "\n       ");
     let to = if first.line == last.line {

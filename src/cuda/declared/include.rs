@@ -1,9 +1,13 @@
 //! Where the headers lie that a kernel's source includes.
 
 use std::env;
-use std::path::PathBuf;
+use std::ffi::CString;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use super::nvrtc::Nvrtc;
+use super::nvrtc::{Header, Nvrtc};
+use crate::error::KernelFault;
+use crate::nccl::library;
 
 /// The folders with CUDA's own headers.
 pub(super) fn cuda(nvrtc: &Nvrtc) -> Vec<PathBuf> {
@@ -17,10 +21,94 @@ pub(super) fn cuda(nvrtc: &Nvrtc) -> Vec<PathBuf> {
             .map(|include| packages.join(include))
     });
     let mut found: Vec<PathBuf> = Vec::new();
-    for folder in roots.map(|root| root.join("include")).chain(wheels) {
+    let folders = roots.map(|root| root.join("include")).chain(wheels);
+    // CUDA 13 has C++'s own headers in a folder of theirs.
+    for folder in folders.flat_map(|folder| [folder.join("cccl"), folder]) {
         if folder.is_dir() && !found.contains(&folder) {
             found.push(folder);
         }
     }
     found
+}
+
+/// The folder with the headers of the loaded NCCL, whose version is added to what `compiler` says.
+///
+/// # Errors
+/// It is not there, or has those of another release, whose layouts may be others.
+pub(super) fn nccl(compiler: &mut String) -> Result<PathBuf, KernelFault> {
+    let what = |version: &str| format!("the headers of NCCL{version} (`nccl_device.h`)");
+    let loaded = library::version()
+        .map_err(|error| KernelFault::NoHeaders { what: what(""), tried: error.to_string() })?;
+    let beside = library::path().ok().flatten().and_then(|path| path.canonicalize().ok());
+    let beside = beside.and_then(|path| Some(path.parent()?.parent()?.join("include")));
+    let mut tried = Vec::new();
+    for folder in nccls(beside) {
+        match version_of(&folder) {
+            Some(version) if version == loaded.to_string() => {
+                compiler.push_str(&format!(" with NCCL {version}"));
+                return Ok(folder);
+            }
+            Some(version) => tried.push(format!("{} has those of {version}", folder.display())),
+            None => tried.push(format!("{} has none", folder.display())),
+        }
+    }
+    let tried = tried.join("; ");
+    Err(KernelFault::NoHeaders { what: what(&format!(" {loaded}")), tried })
+}
+
+/// The folders in which NCCL's headers may be: named, beside the library, where systems and pip put them.
+pub(super) fn nccls(beside: Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
+    let homes = ["NCCL_HOME", "NCCL_ROOT"].into_iter().filter_map(env::var_os).map(PathBuf::from);
+    let wheels = nccl_sys::site_packages().into_iter().map(|at| at.join("nvidia/nccl"));
+    let roots = ["/usr", "/usr/local/cuda"].map(PathBuf::from).into_iter().chain(wheels);
+    let homes = homes.map(|root| root.join("include"));
+    homes.chain(beside).chain(roots.map(|root| root.join("include")))
+}
+
+/// The release whose headers these are, if NCCL's device API is among them.
+pub(super) fn version_of(folder: &Path) -> Option<String> {
+    if !folder.join("nccl_device").is_dir() {
+        return None;
+    }
+    let header = fs::read_to_string(folder.join("nccl.h")).ok()?;
+    let number = |name: &str| {
+        let line =
+            header.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")))?;
+        line.trim().parse::<u32>().ok()
+    };
+    let [major, minor, patch] = ["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"].map(number);
+    Some(format!("{}.{}.{}", major?, minor?, patch?))
+}
+
+/// Headers of C and C++ that NCCL's ask for, and of which NVRTC needs nothing that CUDA's do not have.
+pub(super) fn stand_ins() -> Vec<Header> {
+    const NAMES: [&str; 22] = [
+        "assert.h",
+        "atomic",
+        "cassert",
+        "climits",
+        "cstddef",
+        "cstdint",
+        "cuda_runtime.h",
+        "errno.h",
+        "float.h",
+        "inttypes.h",
+        "limits.h",
+        "math.h",
+        "memory",
+        "stdarg.h",
+        "stdbool.h",
+        "stddef.h",
+        "stdint.h",
+        "stdio.h",
+        "stdlib.h",
+        "string.h",
+        "type_traits",
+        "utility",
+    ];
+    let header = |name: &str| Header {
+        name: CString::new(name).unwrap_or_default(),
+        text: CString::default(),
+    };
+    NAMES.into_iter().map(header).collect()
 }

@@ -78,9 +78,15 @@ fn compiled(found: u32, kernel: &Kernel, text: &str) -> Result<Arc<Vec<u8>>, Ker
     let nvrtc = Nvrtc::load().map_err(|tried| KernelFault::NoCompiler { tried })?;
     let architecture = architecture(nvrtc, found)?;
     let mut options = vec![format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned()];
-    let folders = include::cuda(nvrtc);
+    let (mut folders, mut headers) = (include::cuda(nvrtc), Vec::new());
+    let mut compiler = nvrtc.name();
+    if text::communicates(kernel) {
+        folders.push(include::nccl(&mut compiler)?);
+        headers = include::stand_ins();
+        // Functions of headers that say nothing are the device's.
+        options.push("--device-as-default-execution-space".to_owned());
+    }
     options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));
-    let compiler = nvrtc.name();
     let inputs = options.iter().map(String::as_bytes);
     let key = Key::of(inputs.chain([compiler.as_bytes(), text.as_bytes()]));
     let code = match key.read() {
@@ -88,7 +94,7 @@ fn compiled(found: u32, kernel: &Kernel, text: &str) -> Result<Arc<Vec<u8>>, Ker
         None => {
             let name = format!("{}.cu", kernel.name);
             let code = nvrtc
-                .compile((&name, text), &[], &options)
+                .compile((&name, text), &headers, &options)
                 .map_err(|log| KernelFault::DoesNotCompile { compiler, architecture, log })?;
             key.write(&code);
             code
@@ -161,12 +167,21 @@ impl<'v> Places<'v> {
                 self.count += 1;
             }
             Shown::Memory { block, offset, len, .. } => {
-                self.numbers[self.count] = block.at(offset).addr() as u64;
-                self.numbers[self.count + 1] = len as u64;
-                self.count += 2;
-                self.longest = self.longest.max(len);
+                self.push_memory(block.at(offset).addr() as u64, len);
             }
+            Shown::DevComm(shared) => {
+                self.outside[self.count] = shared.bytes().as_ptr();
+                self.count += 1;
+            }
+            Shown::Window(window) => self.push_memory(window.handle, window.len),
         }
+    }
+
+    fn push_memory(&mut self, address: u64, len: usize) {
+        self.numbers[self.count] = address;
+        self.numbers[self.count + 1] = len as u64;
+        self.count += 2;
+        self.longest = self.longest.max(len);
     }
 
     fn pointers(&mut self) -> [*mut c_void; PLACES] {
@@ -246,6 +261,13 @@ fn extents<'v>(arguments: &'v impl HeldArguments<CudaBackend>) -> Extents<'v> {
             Shown::Memory { len, dtype, write, .. } => {
                 View::Memory { start: ptr::null_mut(), len, dtype, write }
             }
+            Shown::Window(window) => View::Memory {
+                start: ptr::null_mut(),
+                len: window.len,
+                dtype: window.dtype,
+                write: window.write,
+            },
+            Shown::DevComm(_) => View::Nothing,
         });
     });
     Extents::new(list)

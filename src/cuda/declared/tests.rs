@@ -22,6 +22,26 @@ kernel! {
 }
 const ERROR: u32 = line!() - 3;
 
+kernel! {
+    /// The sum of all ranks' parts, by their addresses.
+    #[launch(threads = 128, blocks = 4)]
+    fn sum_of_peers(dev: &DevComm, from: &Window<f32>, to: &mut [f32]);
+    unsafe cuda r#"
+        ncclCoopCta all;
+        ncclLsaBarrierSession<ncclCoopCta> barrier(all, dev, ncclTeamTagLsa(), blockIdx.x);
+        barrier.sync(all, cuda::memory_order_acquire);
+        ncclTeam team = ncclTeamLsa(dev);
+        size_t stride = (size_t) gridDim.x * blockDim.x;
+        for (size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x; i < to_len; i += stride) {
+            float sum = 0;
+            for (int rank = 0; rank < team.nRanks; rank++)
+                sum += ((const float*) ncclGetLsaPointer(from, 0, rank))[i];
+            to[i] = sum;
+        }
+        barrier.sync(all, cuda::memory_order_release);
+    "#;
+}
+
 /// The compiler, where there is one; the test says that it was skipped where there is none.
 fn nvrtc() -> Option<&'static Nvrtc> {
     Nvrtc::load().inspect_err(|tried| println!("SKIPPED: no NVRTC: {tried}")).ok()
@@ -32,9 +52,14 @@ fn compiled<K: Declared>(nvrtc: &Nvrtc) -> Result<Vec<u8>, String> {
     let source = kernel.cuda.as_ref().expect("a source");
     let text = text::whole(kernel, source);
     let mut options = vec!["--gpu-architecture=sm_90".to_owned(), "--std=c++17".to_owned()];
-    options
-        .extend(include::cuda(nvrtc).iter().map(|at| format!("--include-path={}", at.display())));
-    nvrtc.compile((kernel.name, &text), &[], &options)
+    let (mut folders, mut headers) = (include::cuda(nvrtc), Vec::new());
+    if text::communicates(kernel) {
+        folders.extend(include::nccls(None).find(|at| include::version_of(at).is_some()));
+        headers = include::stand_ins();
+        options.push("--device-as-default-execution-space".to_owned());
+    }
+    options.extend(folders.iter().map(|at| format!("--include-path={}", at.display())));
+    nvrtc.compile((kernel.name, &text), &headers, &options)
 }
 
 #[test]
@@ -60,4 +85,15 @@ fn an_error_has_the_line_of_the_file() {
     let log = compiled::<broken>(nvrtc).expect_err("nothing of that name");
     let place = format!("src/cuda/declared/tests.rs({ERROR}): error: identifier \"nothing\"");
     assert!(log.contains(&place), "{log}");
+}
+
+#[test]
+fn the_device_api_compiles() {
+    let Some(nvrtc) = nvrtc() else { return };
+    if !include::nccls(None).any(|folder| include::version_of(&folder).is_some()) {
+        println!("SKIPPED: no headers of NCCL's device API");
+        return;
+    }
+    let code = compiled::<sum_of_peers>(nvrtc).expect("it compiles");
+    assert!(code.starts_with(b"\x7fELF"));
 }

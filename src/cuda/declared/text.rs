@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::DType;
-use crate::kernel::{Kernel, Source, SourceKind, Type, cuda_name};
+use crate::kernel::{Kernel, Parameter, Source, SourceKind, Type, cuda_name};
 
 /// The whole source of a kernel, and what the compiler calls it.
 pub(super) fn whole(kernel: &Kernel, source: &Source) -> String {
@@ -23,7 +23,8 @@ fn types(kernel: &Kernel, text: &mut String) -> std::fmt::Result {
     let dtypes = || {
         let parameters = kernel.parameters.iter().filter_map(|parameter| match parameter.ty {
             Type::Scalar(_, dtype) => dtype,
-            Type::Read(dtype) | Type::Write(dtype) => Some(dtype),
+            Type::Read(dtype) | Type::Write(dtype) | Type::Window(dtype) => Some(dtype),
+            Type::DevComm => None,
         });
         parameters.chain(kernel.types.iter().map(|(_, dtype)| *dtype))
     };
@@ -31,6 +32,9 @@ fn types(kernel: &Kernel, text: &mut String) -> std::fmt::Result {
         if dtypes().any(|dtype| of.contains(&dtype)) {
             writeln!(text, "#include <{header}>")?;
         }
+    }
+    if communicates(kernel) {
+        text.write_str(DEVICE_API)?;
     }
     for (name, dtype) in kernel.types {
         writeln!(text, "typedef {} {name};", cuda_name(*dtype))?;
@@ -49,11 +53,34 @@ fn body(kernel: &Kernel, source: &Source, text: &mut String) -> std::fmt::Result
                 write!(text, "const {}* {name}, size_t {name}_len", cuda_name(dtype))?;
             }
             Type::Write(dtype) => write!(text, "{}* {name}, size_t {name}_len", cuda_name(dtype))?,
+            Type::DevComm => write!(text, "const __grid_constant__ ncclDevComm {name}")?,
+            Type::Window(_) => write!(text, "ncclWindow_t {name}, size_t {name}_len")?,
         }
     }
     // Errors have the lines of the user's file.
     writeln!(text, ")\n{{\n#line {} {:?}\n{}\n}}", source.line, source.file, source.text)
 }
+
+/// Whether a kernel is given what NCCL's headers define.
+pub(super) fn communicates(kernel: &Kernel) -> bool {
+    let is_nccls = |parameter: &Parameter| matches!(parameter.ty, Type::DevComm | Type::Window(_));
+    kernel.parameters.iter().any(is_nccls)
+}
+
+/// NCCL's device API, as far as NVRTC compiles it: all but GIN, whose packed bit fields it lays out otherwise.
+const DEVICE_API: &str = "\
+#include <cuda/std/cstdint>
+#include <cuda/std/climits>
+#include <cuda/std/type_traits>
+#include <cuda/std/utility>
+#include <cuda/atomic>
+#include <nccl_device/coop.h>
+#include <nccl_device/impl/core__funcs.h>
+#include <nccl_device/impl/ptr__funcs.h>
+#include <nccl_device/impl/comm__funcs.h>
+#include <nccl_device/impl/lsa_barrier__funcs.h>
+#include <nccl_device/impl/ll_a2a__funcs.h>
+";
 
 /// CUDA's headers that define elements which C++ does not have.
 const HEADERS: [(&str, &[DType]); 3] = [

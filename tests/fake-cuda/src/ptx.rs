@@ -86,8 +86,19 @@ impl Kernel {
         let (name, parameters, body) = parts().ok_or("a kernel has parameters and a body")?;
         let (mut names, mut sizes) = (Vec::new(), Vec::new());
         for parameter in parameters.split(',') {
-            let [".param", size, name] = words(parameter)[..] else {
-                return Err(format!("`{}` is no parameter", parameter.trim()));
+            let (size, name) = match words(parameter)[..] {
+                [".param", size, name] => (size, name),
+                // `dev[248]`: so many bytes, given in words, of which the first is its value here.
+                [".param", ".align", _, ".b8", array] => {
+                    let (name, bytes) = array.split_once('[').unwrap_or((array, "]"));
+                    let bytes = bytes.trim_end_matches(']').parse::<usize>();
+                    let bytes = bytes.map_err(|_| format!("`{array}` is no array"))?;
+                    sizes.push(bytes);
+                    names.push(name);
+                    names.extend((1..bytes / 8).map(|_| ""));
+                    continue;
+                }
+                _ => return Err(format!("`{}` is no parameter", parameter.trim())),
             };
             let bits = size.trim_start_matches(|c: char| !c.is_ascii_digit()).parse::<usize>();
             sizes.push(bits.map_err(|_| format!("`{size}` is no type"))? / 8);
