@@ -83,9 +83,9 @@ impl<W: World, S: State> Communicator<W, S> {
     ///     let one = comm.device().from_slice(&[1.0_f32])?;
     ///     let scaled = comm.pre_mul_sum_device(one)?;
     ///     let x = comm.device().from_slice(&[1.0_f32; 4])?;
-    ///     let mut sums = comm.device().zeros(4)?;
+    ///     let mut sums = comm.device().zeros::<f32>(4)?;
     ///     let mut graph = comm.capture(|g| g.all_reduce(&x, &mut sums, &scaled))?;
-    ///     for scale in [0.5, 0.25] {
+    ///     for scale in [0.5_f32, 0.25] {
     ///         comm.set_scalar(&scaled, scale)?;
     ///         graph.launch(&comm)?;
     ///         assert_eq!(sums.to_vec()?, [2.0 * scale; 4]);
