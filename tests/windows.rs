@@ -1,15 +1,17 @@
-//! Windows: registration, puts, signals, waits, closing; what is refused, and how it reads.
+//! Windows: registration, puts, closing; what is refused, and how it reads.
 
 #[path = "windows/device.rs"]
 mod device;
 #[path = "windows/mirror.rs"]
 mod mirror;
+#[path = "windows/signals.rs"]
+mod signals;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use typed_nccl::{
-    CommConfig, Communicator, Device, Error, Host, LocalOnly, Place, Rank, Result, Signals, Sum,
+    CommConfig, Communicator, Device, Error, Host, LocalOnly, Place, Rank, Result, Sum,
     SymmetricStrict, Transfers, Window, spmd, tag,
 };
 
@@ -42,42 +44,6 @@ fn a_put_lands_and_its_signal_says_so() -> Result<()> {
         })?;
     }
     Ok(())
-}
-
-#[test]
-fn signals_count_by_peer_and_slot() -> Result<()> {
-    spmd::<Host>(3, |place| {
-        let (seat, device) = place.into_parts();
-        let config = CommConfig::builder().contexts(2).signals(3).build();
-        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
-        let mut comm = comm.connect()?;
-        let (next, before) = (comm.ring(1), comm.ring(-1));
-        let mut window = comm.window::<f64>(8)?;
-        window.copy_from(&[comm.rank().index() as f64; 8])?;
-        comm.barrier()?;
-        let slot = comm.signal_in(1, 2)?;
-        comm.put_signal(window.slice(0..1), next, window.at(4).raising(slot))?;
-        comm.put_signal(window.slice(0..1), next, window.at(5).raising(slot))?;
-        comm.signal(next)?;
-        let mut all = Signals::new();
-        all.expect_in(before, slot, 2).expect(before);
-        comm.wait_signals(&all)?;
-        assert_eq!(window.to_vec()?[4..6], [before.index() as f64; 2]);
-
-        // A surplus signal stays, and satisfies a later wait.
-        comm.signal_slot(next, slot)?;
-        comm.signal_slot(next, slot)?;
-        for _ in 0..2 {
-            let mut one = Signals::new();
-            one.expect_in(before, slot, 1);
-            comm.wait_signals(&one)?;
-        }
-        comm.wait_signals(&Signals::new())?;
-        comm.stream().sync()?;
-        let missing = comm.signal_in(2, 0).expect_err("two contexts");
-        says(&missing, &["no signal 0 in context 2", "2 contexts of 3 signals", ".contexts("]);
-        comm.finish()
-    })
 }
 
 #[test]
@@ -320,31 +286,6 @@ fn the_ranks_choose_one_kind_of_transfers() -> Result<()> {
 
 tag!(Child);
 
-/// With the communicator, and with those that go on from it.
-#[test]
-fn signals_before_the_first_window() -> Result<()> {
-    spmd::<Host>(2, |place| {
-        let (seat, device) = place.into_parts();
-        let config = CommConfig::builder().early_signals(true).build();
-        let comm = Communicator::builder().seat(seat).device(device).config(config.clone()).build();
-        let mut comm = comm.connect()?;
-        let peer = comm.ring(1);
-        for _ in 0..3 {
-            comm.signal(peer)?;
-            comm.wait_signal(peer)?;
-        }
-        let mut child = comm.split_with::<Child>(0, 0, config)?;
-        child.signal(child.ring(1))?;
-        let _window = child.window::<u8>(1)?;
-        child.wait_signal(child.ring(1))?;
-        let plain = comm.split_with::<Tensor>(0, 0, CommConfig::default())?;
-        assert!(matches!(plain.signal(plain.ring(1)), Err(Error::NoWindow(_))));
-        drop(plain);
-        child.finish()?;
-        comm.finish()
-    })
-}
-
 tag!(Tensor, Data);
 
 /// Two of each: the tensor-parallel neighbour and the data-parallel one put into one memory.
@@ -555,55 +496,6 @@ fn a_put_that_meets_the_owners_work_is_a_hazard_not_undefined() -> Result<()> {
 }
 
 #[test]
-fn signals_that_nobody_awaited_are_said_by_finish() -> Result<()> {
-    spmd::<Host>(3, |place| {
-        let (seat, device) = place.into_parts();
-        let config = CommConfig::builder().contexts(2).signals(2).build();
-        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
-        let mut comm = comm.connect()?;
-        let window = comm.window::<f32>(8)?;
-        let (used, spare) = (comm.signal_in(0, 1)?, comm.signal_in(1, 1)?);
-        match comm.rank().index() {
-            0 => {
-                for _ in 0..2 {
-                    comm.put_signal(window.slice(0..1), 1, window.at(0))?;
-                }
-                comm.signal_slot(1, used)?;
-                // Nobody awaits this one anywhere: that is how puts are written whose signals nobody needs.
-                comm.put_signal(window.slice(0..1), 1, window.at(1).raising(spare))?;
-                comm.finish()
-            }
-            1 => {
-                let gone = comm.try_finish().map(drop).expect_err("three are left");
-                says(&gone.error, &["finish: rank 1 did not await all signals on World:"]);
-                let put = line!() - 10;
-                says(
-                    &gone.error,
-                    &[&format!(" 2 from rank 0, the last raised at tests/windows.rs:{put}")],
-                );
-                let signal = line!() - 13;
-                let left = format!(
-                    "; 1 from rank 0 in context 0, signal 1, the last raised at tests/windows.rs:{signal}"
-                );
-                says(&gone.error, &[&left, "`comm.wait_signal(rank)`", "raising("]);
-                assert!(!gone.error.to_string().contains("context 1"), "{}", gone.error);
-                // It is told once, and stands in nobody's way.
-                gone.value.finish()
-            }
-            _ => {
-                // What was refused is no signal, and what was awaited is none too many.
-                assert!(comm.put_signal(&window, 2, window.at(7)).is_err());
-                comm.signal_slot(2, used)?;
-                let mut one = Signals::new();
-                one.expect_in(2_usize, used, 1);
-                comm.wait_signals(&one)?;
-                comm.finish()
-            }
-        }
-    })
-}
-
-#[test]
 fn a_close_that_is_half_done_is_the_end() -> Result<()> {
     let outcomes = Host::spmd(2, |place| -> Result<Error> {
         let (seat, device) = place.into_parts();
@@ -625,100 +517,4 @@ fn a_close_that_is_half_done_is_the_end() -> Result<()> {
     says(&outcomes[0], &["timeout: close"]);
     says(&outcomes[1], &["rank 0 left", "timeout: close"]);
     Ok(())
-}
-
-#[test]
-fn signals_need_a_window() -> Result<()> {
-    spmd::<Host>(2, |place| {
-        let mut comm = place.init()?;
-        let peer = comm.ring(1);
-        let error = comm.signal(peer).expect_err("no window");
-        says(&error, &["signal (at tests/windows.rs:", "no window yet", "comm.window(len)"]);
-        assert!(error.is_refusal());
-        assert!(matches!(comm.wait_signal(peer), Err(Error::NoWindow(_))));
-        let local = comm.device().nccl_zeros::<f32>(4)?;
-        let _local = comm.register_window_as(local, LocalOnly)?;
-        assert!(matches!(comm.wait_signal(peer), Err(Error::NoWindow(_))));
-        let _window = comm.window::<u8>(1)?;
-        comm.barrier()?;
-        // The wait that takes the refused signal is told.
-        comm.wait_signal(peer)?;
-        match comm.stream().sync() {
-            Err(Error::Refused(refused)) => assert_eq!(refused.by, peer),
-            other => panic!("not told: {other:?}"),
-        }
-        comm.signal(peer)?;
-        comm.wait_signal(peer)?;
-        comm.stream().sync()?;
-        comm.finish()
-    })
-}
-
-/// A wait that is refused with its group has taken its turn: the next one is not for its signal.
-#[test]
-fn a_wait_that_is_refused_leaves_its_signal_to_nobody() -> Result<()> {
-    spmd::<Host>(2, |place| {
-        let mut comm = place.init()?;
-        let (window, mut source) = (comm.window::<f32>(2)?, comm.window::<f32>(2)?);
-        source.copy_from(&[1.0, 2.0])?;
-        let peer = comm.ring(1);
-        if comm.rank().index() == 0 {
-            for at in 0..2 {
-                comm.put_signal(source.slice(at..at + 1), 1, window.at(at))?;
-            }
-            comm.wait_signal(peer)?;
-            assert!(matches!(comm.stream().sync(), Err(Error::Refused(_))));
-        } else {
-            let mut due = Signals::new();
-            due.expect(peer);
-            let refused = comm.group(|g| {
-                g.wait_signals(&due)?;
-                g.put_signal(source.slice(0..1), 0, window.at(2))
-            });
-            assert!(matches!(refused, Err(Error::OutsideWindow(_))), "{refused:?}");
-            comm.wait_signal(peer)?;
-            assert_eq!(window.to_vec()?, [1.0, 2.0]);
-        }
-        // No signal is left over.
-        comm.finish()
-    })
-}
-
-/// Where no wait follows, its signal is no surplus either.
-#[test]
-fn the_signal_of_a_refused_wait_is_not_missed() -> Result<()> {
-    spmd::<Host>(2, |place| {
-        let mut comm = place.init()?;
-        let window = comm.window::<f32>(2)?;
-        if comm.rank().index() == 0 {
-            comm.signal(1)?;
-        } else {
-            let mut due = Signals::new();
-            due.expect(0_usize);
-            let refused = comm.group(|g| {
-                g.wait_signals(&due)?;
-                g.put_signal(window.slice(0..2), 0, window.at(1))
-            });
-            assert!(matches!(refused, Err(Error::OutsideWindow(_))), "{refused:?}");
-        }
-        comm.finish()
-    })
-}
-
-/// NCCL counts signals in a C `int`.
-#[test]
-fn more_signals_than_can_be_counted_are_refused() -> Result<()> {
-    spmd::<Host>(2, |place| {
-        let mut comm = place.init()?;
-        let _window = comm.window::<f32>(1)?;
-        let slot = comm.signal_in(0, 0)?;
-        let mut due = Signals::new();
-        due.expect_in(comm.ring(1), slot, 1 << 30).expect_in(comm.ring(1), slot, 1 << 30);
-        let error = comm.wait_signals(&due).expect_err("2^31");
-        assert!(matches!(error, Error::TooManySignals(_)) && error.is_refusal(), "{error}");
-        says(&error, &["2147483648 signals of rank", "more than the 2147483647", "in several"]);
-        let grouped = comm.group(|g| g.wait_signals(&due));
-        assert!(matches!(grouped, Err(Error::TooManySignals(_))));
-        comm.finish()
-    })
 }

@@ -38,6 +38,8 @@ mod kernels;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod memory;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod one_sided;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod opening;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod operators;
