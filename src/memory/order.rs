@@ -152,9 +152,10 @@ impl<B: Streams> Order<B> {
             }
         }
         // The waits are in the stream: whoever waits for it as far as that waits for all of them.
-        spread.uses.clear();
+        spread.uses.retain(|earlier| earlier.stream.id() == stream.id());
         let seq = stream.last_seq();
-        spread.uses.push(Use { stream: stream.shared(), wrote: seq, used: seq, arrived: false });
+        let own = spread.own(stream);
+        (own.wrote, own.used, own.arrived) = (seq, seq, false);
         self.settle(&mut spread);
         Ok(())
     }

@@ -78,6 +78,9 @@ pub(super) enum Command {
     },
     /// As if the process of a node were killed.
     Kill(NodeKey),
+    /// Before anything else happens.
+    #[cfg(test)]
+    AtOnce(Vec<Command>),
 }
 
 /// See the module.

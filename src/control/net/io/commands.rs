@@ -53,6 +53,8 @@ impl Io {
             }
             Command::Close(key) => self.close(key, false),
             Command::Kill(key) => self.close(key, true),
+            #[cfg(test)]
+            Command::AtOnce(commands) => commands.into_iter().for_each(|one| self.command(one)),
             Command::End(done) => {
                 let why = "its process ended without `finish`";
                 for (_, mut node) in self.nodes.drain() {

@@ -1,5 +1,6 @@
 //! Ranks that die or leave.
 
+use super::super::Leaves;
 use super::*;
 
 /// Kills a rank between exchanges; every survivor is told, by name, soon.
@@ -59,10 +60,10 @@ fn a_rank_that_dies_while_it_looks_for_a_new_way_is_missed() {
     let site = Site::caller();
     left.control.post("barrier", site, vec![]);
     thread::sleep(Duration::from_millis(50));
-    // Both at once, in the order in which they are asked.
-    left.control.depart("it was aborted: enough");
-    hub.send(Command::Close(left.key));
-    last.kill();
+    // Rank 17 hears nothing in between, or it would have found another way.
+    let (node, why) = (left.key, "it was aborted: enough".to_owned());
+    let leave = Command::Leave { node, why, how: Leaves::Gone };
+    hub.send(Command::AtOnce(vec![leave, Command::Close(node), Command::Kill(last.key)]));
     for result in each(&nodes, |_, node| node.exchange("barrier", b"", LIMIT)) {
         let error = result.expect_err("two are gone").to_string();
         assert!(error.contains("it has not come back") && error.contains("17"), "{error}");
