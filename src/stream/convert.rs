@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Stream;
 use super::copy::Both;
 use crate::backend::{Backend, Copies, Span};
-use crate::error::{Error, Site};
+use crate::error::Site;
 use crate::memory::{Allocation, Booking};
 use crate::{DType, Device, Element, Readable, Result, Writable};
 
@@ -79,12 +79,8 @@ impl<D: Device> Stream<D> {
         A: Readable<D, Elem = T>,
         B: Writable<D, Elem = U>,
     {
-        let bad = |bad| Error::BadRange(Box::new(bad));
-        let (from, to) = (from.span().map_err(bad)?, to.span().map_err(bad)?);
         let because = "the elements of what is converted";
-        let found = (to.len(), to.allocation().ordinal());
-        self.fits::<U>("convert", found, from.len(), because, site)?;
-        self.is_here("convert", from.allocation().ordinal(), site)?;
+        let (from, to) = self.both("convert", from, to, because, site)?;
         if T::DTYPE != U::DTYPE {
             <D::Backend as Copies>::can_convert(self.core.raw(), T::DTYPE, U::DTYPE)?;
         }

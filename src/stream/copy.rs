@@ -136,11 +136,23 @@ impl<D: Device> Stream<D> {
         A: Readable<D, Elem = T>,
         B: Writable<D, Elem = T>,
     {
+        self.both("copy", from, to, "the elements of what is copied", site)
+    }
+
+    /// What is read and what is written, of the same length and on this device.
+    pub(super) fn both<'a, A: Readable<D>, B: Writable<D, Elem: Element>>(
+        &self,
+        operation: &'static str,
+        from: &'a A,
+        to: &'a mut B,
+        because: &'static str,
+        site: Site,
+    ) -> Result<(Span<'a, D::Backend>, Span<'a, D::Backend>)> {
         let bad = |bad| Error::BadRange(Box::new(bad));
         let (from, to) = (from.span().map_err(bad)?, to.span().map_err(bad)?);
-        let because = "the elements of what is copied";
-        self.fits::<T>("copy", (to.len(), to.allocation().ordinal()), from.len(), because, site)?;
-        self.is_here("copy", from.allocation().ordinal(), site)?;
+        let found = (to.len(), to.allocation().ordinal());
+        self.fits::<B::Elem>(operation, found, from.len(), because, site)?;
+        self.is_here(operation, from.allocation().ordinal(), site)?;
         Ok((from, to))
     }
 
