@@ -80,7 +80,7 @@ pub(super) enum Command {
     Kill(NodeKey),
     /// Before anything else happens.
     #[cfg(test)]
-    AtOnce(Vec<Command>),
+    AtOnce(Vec<Self>),
 }
 
 /// See the module.
