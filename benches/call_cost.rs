@@ -59,7 +59,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Result<Self, Error> {
-        let comm = Seat::local(1).remove(0).init(Null)?;
+        let comm = Seat::local(1).remove(0).init(Null(0))?;
         let (send, mut recv) = (comm.device().zeros(COUNT)?, comm.device().zeros(COUNT)?);
         // The first use of a buffer notes the stream; the first of a stream, the communicator. Not
         // through `typed_all_reduce`, so that it is not counted there.

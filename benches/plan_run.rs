@@ -51,7 +51,7 @@ fn all(runs: u64) -> Result<Vec<Versus>> {
 }
 
 fn alone() -> Result<Communicator<Null>> {
-    Seat::local(1).remove(0).init(Null)
+    Seat::local(1).remove(0).init(Null(0))
 }
 
 /// Nanoseconds a run: the best of several rounds, the two sides in turn.

@@ -69,7 +69,7 @@ fn allocations(mut call: impl FnMut() -> Result<()>) -> Result<u64> {
 }
 
 fn alone() -> Result<Communicator<Null>> {
-    Seat::local(1).remove(0).init(Null)
+    Seat::local(1).remove(0).init(Null(0))
 }
 
 #[test]
@@ -106,6 +106,41 @@ fn all_reduce_on_a_stream_allocates_nothing() -> Result<()> {
     assert_eq!(allocations(|| comm.on(&stream).all_reduce(&x, &mut y, Sum))?, 0);
     assert_eq!(allocations(|| comm.on(&stream).all_reduce_in_place(&mut y, Sum))?, 0);
     comm.finish()
+}
+
+/// 64 all_reduces that are one kernel.
+#[test]
+fn a_kernel_of_a_plan_allocates_nothing() -> Result<()> {
+    let body = |seat: Seat| -> Result<u64> {
+        let device = Null(seat.rank().index() as u32);
+        let mut comm = seat.init(device)?;
+        let mut declared = PlanBuilder::new("small");
+        declared.ranks(1..);
+        let g = declared.array(64).in_out::<f32>("g", |_| 256.into());
+        let net = declared.stream("net");
+        declared.for_each("i", ..64, |plan, i| {
+            plan.on(net).all_reduce_in_place(g.at(i), Sum);
+        });
+        let checked = declared.check().unwrap_or_else(|refused| panic!("{refused}"));
+        let mut plan = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+        assert!(plan.describe().contains("one kernel for 64 all_reduces"), "{}", plan.describe());
+        let mut g = Vec::new();
+        for _ in 0..64 {
+            g.push(comm.device().zeros::<f32>(256)?);
+        }
+        let found = allocations(|| plan.on(&comm).write("g", &mut g).run(&mut ()))?;
+        comm.finish()?;
+        Ok(found)
+    };
+    let ranks: Vec<_> = std::thread::scope(|threads| {
+        let ranks: Vec<_> =
+            Seat::local(2).into_iter().map(|seat| threads.spawn(move || body(seat))).collect();
+        ranks.into_iter().map(|rank| rank.join().expect("it does not panic")).collect()
+    });
+    for found in ranks {
+        assert_eq!(found?, 0);
+    }
+    Ok(())
 }
 
 /// After its first run a plan allocates nothing: with one stream, with several, with groups and compute steps.

@@ -14,10 +14,10 @@ use typed_nccl::error::Site;
 
 use typed_nccl::backend::{
     AllocKind, Allocation, Blame, Collective, Copies, Departer, DeviceComms, DeviceShared, Graphs,
-    Join, Kernels, Launches, Lifecycle, Memory, Op, Operations, Reduction, Refusal, Seen, Streams,
-    Timing, WindowId, Windows,
+    Join, KernelOffer, KernelWork, Kernels, Launches, Lifecycle, Memory, Op, Operations, Piece,
+    Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
 };
-use typed_nccl::error::{Aborted, CollectiveName, Error};
+use typed_nccl::error::{Aborted, Call, CollectiveName, Error};
 use typed_nccl::kernel::{Grid, HeldArguments, Kernel};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
 
@@ -73,21 +73,21 @@ pub(crate) fn op_number(name: ReductionName) -> i32 {
     }
 }
 
-/// The one null device.
+/// A null device, by its number.
 #[derive(Clone, Debug)]
-pub(crate) struct Null;
+pub(crate) struct Null(pub(crate) u32);
 
 impl World for Null {
     type Device = Self;
 }
 
-// SAFETY: the ordinal is a constant.
+// SAFETY: the ordinal does not change.
 unsafe impl Device for Null {
     type Backend = NullBackend;
     const KIND: &'static str = "null";
 
     fn ordinal(&self) -> u32 {
-        0
+        self.0
     }
 }
 
@@ -451,8 +451,23 @@ unsafe impl Graphs for NullBackend {
     }
 }
 
-// SAFETY: it has none.
-unsafe impl Kernels for NullBackend {}
+// SAFETY: its kernels touch nothing.
+unsafe impl Kernels for NullBackend {
+    fn offer_kernels(_: &NullComm) -> Result<Option<KernelOffer>> {
+        Ok(Some(KernelOffer { blocks: 1 }))
+    }
+
+    unsafe fn enqueue(
+        _: &NullComm,
+        _: &Handle,
+        call: &Call,
+        work: KernelWork,
+        pieces: &[Piece],
+    ) -> Result<()> {
+        black_box((call, work, pieces));
+        Ok(())
+    }
+}
 
 #[cold]
 fn failed(at: Site) -> Error {
