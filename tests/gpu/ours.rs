@@ -93,6 +93,8 @@ pub(crate) fn launches_that_differ() -> Result<()> {
         let kernels = comm.kernels()?;
         let is_first = comm.rank().index() == 0;
         let mut x = typed_nccl::Device::zeros::<f32>(comm.device(), 4096)?;
+        // Who finds it tells all, also one that has not called.
+        comm.barrier()?;
         let started = Instant::now();
         let called = match is_first {
             true => kernels.all_reduce_in_place(&comm, &mut x.slice_mut(0..64), Sum),
@@ -111,6 +113,8 @@ pub(crate) fn a_kernel_beside_nccls() -> Result<()> {
     on_all!(|comm| {
         let kernels = comm.kernels()?;
         let mut x = typed_nccl::Device::zeros::<f32>(comm.device(), 64)?;
+        // Who finds it tells all, also one that has not called.
+        comm.barrier()?;
         let started = Instant::now();
         let called = match comm.rank().index() {
             0 => kernels.all_reduce_in_place(&comm, &mut x, Sum),
