@@ -270,3 +270,26 @@ fn every_closure_at_a_barrier_has_a_worker() -> Result<()> {
     })
     .map(drop)
 }
+
+/// A closure that is on its way to a barrier behind slow work is no deadlock, whatever its rank waits for.
+#[test]
+fn a_closure_on_its_way_is_waited_for() -> Result<()> {
+    Host::spmd(2, |place| {
+        let (mut comm, dev) = with_dev(place, 1)?;
+        let stream = comm.device().stream()?;
+        let mut x = comm.device().from_slice(&[1_f32])?;
+        if comm.rank().index() == 1 {
+            stream.launch((), |(), ()| std::thread::sleep(Duration::from_millis(300)))?;
+        }
+        stream.launch((&dev,), |(dev,), ()| dev.lsa_barrier(0).sync())?;
+        if comm.rank().index() == 0 {
+            comm.sync(&stream)?;
+        }
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(x.to_vec()?, [2.0]);
+        comm.sync(&stream)?;
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
+}
