@@ -89,9 +89,9 @@ pub use device::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Host, Local, Sc
 #[cfg(feature = "cuda")]
 pub use device_api::DevCommView;
 pub use device_api::{
-    AllToAll, Barrier, Connection, Counted, DevComm, DeviceApi, DeviceRange, EveryNth, EveryRank,
-    Gin, GinBarriers, Hybrid, Lsa, LsaBarriers, Multimem, OfRail, OfWorld, Peers, ReachesAll,
-    Requirements, SameRail,
+    AllToAll, AsksForTheNetwork, Barrier, Connection, Counted, DevComm, DeviceApi, DeviceRange,
+    EveryNth, EveryRank, Gin, GinBarriers, Hybrid, Lsa, LsaBarriers, Multimem, OfRail, OfWorld,
+    Peers, ReachesAll, Requirements, SameRail,
 };
 pub use dynamic::{
     DynBuffer, DynReduceOp, DynSlice, DynSliceMut, KnownType, Lifecycle, WindowFlags,
@@ -147,7 +147,7 @@ mod shown {
 
 #[doc(hidden)]
 pub mod __private {
-    pub use typed_nccl_macros::{kernel, plan};
+    pub use typed_nccl_macros::plan;
 
     pub use crate::control::{Simulated, Thrown, simulate, throw};
     pub use crate::entry::launch;

@@ -25,7 +25,7 @@ pub use make::DeviceApi;
 #[cfg(feature = "cuda")]
 pub use operand::DevCommView;
 pub use peers::Peers;
-pub use requirements::{Counted, Requirements};
+pub use requirements::{AsksForTheNetwork, Counted, Requirements};
 pub use shared::Shared;
 
 pub(crate) use requirements::Listed;

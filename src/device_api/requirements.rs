@@ -48,7 +48,31 @@ pub enum Counted {
     Both,
 }
 
+/// Says why there are no signals and counters without a network. Never applies. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "signals and counters of kernels are the network's, and this asks for none",
+    label = "NCCL has them for kernels that put over the network",
+    note = "ask for them with the connections: `Requirements::new().gin(Gin::every_rank().signals(8).counters(2))`"
+)]
+pub trait AsksForTheNetwork: sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
 impl Requirements {
+    /// Not here: signals are asked for with the network, [`Gin::signals`].
+    pub fn signals<N: AsksForTheNetwork>(self, count: N) -> Self {
+        let _ = count;
+        self
+    }
+
+    /// Not here: counters are asked for with the network, [`Gin::counters`].
+    pub fn counters<N: AsksForTheNetwork>(self, count: N) -> Self {
+        let _ = count;
+        self
+    }
+
     /// Nothing but what every device communicator has: the ranks, and the windows.
     pub fn new() -> Self {
         Self::default()

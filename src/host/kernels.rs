@@ -9,7 +9,7 @@ use crate::stream::Launching;
 /// Says which device communicators the next launch of this thread brings.
 pub(super) fn announce(arguments: &impl HeldArguments<HostBackend>) {
     arguments.each(|shown| {
-        if let Shown::DevComm(shared) = shown {
+        if let Shown::Comm(shared) = shown {
             shared.announce();
         }
     });
@@ -37,9 +37,9 @@ pub(super) unsafe fn run(
                 let start = unsafe { block.at(offset) };
                 View::Memory { start, len, dtype, write }
             }
-            Shown::DevComm(shared) => View::DevComm(shared),
+            Shown::Comm(shared) => View::Comm(shared),
             // Its closure waits for nobody's range: it reads and writes element by element.
-            Shown::Window(window) => View::Window(window),
+            Shown::Windowed(window) => View::Windowed(window),
         });
     });
     let _guard = HostBackend::guard(&seen, site);

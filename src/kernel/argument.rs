@@ -90,9 +90,9 @@ pub enum Shown<'v, B: Backend> {
         write: bool,
     },
     /// A device communicator.
-    DevComm(&'v Shared<B>),
+    Comm(&'v Shared<B>),
     /// A window.
-    Window(&'v HeldWindow<B>),
+    Windowed(&'v HeldWindow<B>),
 }
 
 /// Arguments, held by a queue.

@@ -67,9 +67,9 @@ pub enum Type {
     /// `T*`, and a length.
     Write(DType),
     /// `ncclDevComm`, by value.
-    DevComm,
+    Comm,
     /// `ncclWindow_t`, and a length.
-    Window(DType),
+    Windowed(DType),
 }
 
 impl Parameter {
@@ -90,12 +90,12 @@ impl Parameter {
 
     /// A device communicator.
     pub const fn dev_comm(name: &'static str) -> Self {
-        Self { name, ty: Type::DevComm }
+        Self { name, ty: Type::Comm }
     }
 
     /// A window.
     pub const fn window<T: Element>(name: &'static str) -> Self {
-        Self { name, ty: Type::Window(T::DTYPE) }
+        Self { name, ty: Type::Windowed(T::DTYPE) }
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) use declaration::cuda_name;
 pub use declaration::{Kernel, Parameter, Source, SourceKind, Type};
 #[doc(hidden)]
 pub use peers::{Dev, HeldDev, HeldWindow, Peers, WindowOf, WorldOn, dev_comm, window, window_mut};
+#[doc(hidden)]
+pub use typed_nccl_macros::kernel as declare;
 pub(crate) use views::View;
 #[doc(hidden)]
 pub use views::{Extent, Extents, Views};
@@ -44,7 +46,7 @@ use crate::{Capture, Device, Result, Stream, World};
 #[macro_export]
 macro_rules! kernel {
     // The crate's own name goes along, whatever the program calls it.
-    ($($tokens:tt)*) => { $crate::__private::kernel! { ($crate) $($tokens)* } };
+    ($($tokens:tt)*) => { $crate::kernel::declare! { ($crate) $($tokens)* } };
 }
 
 #[cfg(feature = "cuda")]

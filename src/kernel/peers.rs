@@ -95,7 +95,7 @@ pub struct HeldDev<B: Backend>(Arc<Shared<B>>);
 
 impl<B: Backend> HeldArgument<B> for HeldDev<B> {
     fn show(&self) -> Shown<'_, B> {
-        Shown::DevComm(&self.0)
+        Shown::Comm(&self.0)
     }
 }
 
@@ -138,7 +138,7 @@ impl<B: Backend> std::fmt::Debug for HeldWindow<B> {
 
 impl<B: Backend> HeldArgument<B> for HeldWindow<B> {
     fn show(&self) -> Shown<'_, B> {
-        Shown::Window(self)
+        Shown::Windowed(self)
     }
 }
 

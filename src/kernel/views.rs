@@ -21,8 +21,8 @@ pub(crate) enum View<'v> {
         dtype: DType,
         write: bool,
     },
-    DevComm(&'v Shared<HostBackend>),
-    Window(&'v HeldWindow<HostBackend>),
+    Comm(&'v Shared<HostBackend>),
+    Windowed(&'v HeldWindow<HostBackend>),
     /// What has neither a value nor a length.
     #[cfg(feature = "cuda")]
     Nothing,
@@ -92,7 +92,7 @@ impl<'v> Views<'v> {
     /// The next argument, a device communicator.
     pub fn dev_comm(&mut self) -> HostDevComm<'v> {
         match self.list.next() {
-            Some(View::DevComm(shared)) => HostDevComm::new(shared),
+            Some(View::Comm(shared)) => HostDevComm::new(shared),
             _ => unreachable!("{DECLARED}"),
         }
     }
@@ -100,7 +100,7 @@ impl<'v> Views<'v> {
     /// The next argument, a window.
     pub fn window<T: Element>(&mut self) -> HostWindow<'v, T> {
         match self.list.next() {
-            Some(View::Window(window)) if window.dtype == T::DTYPE => {
+            Some(View::Windowed(window)) if window.dtype == T::DTYPE => {
                 HostWindow::new(&window.shared, &window.parts, &window.lens)
             }
             _ => unreachable!("{DECLARED}"),

@@ -1,17 +1,12 @@
 //! Which operations go by a kernel of this library, and which way. All ranks choose the same from what is
 //! the same on all of them: sizes, types, how many they are.
 //!
-//! Measured between two H200s (docs/measurements.md): a flag beside each word wins up to 256 KiB, one flag a
-//! block up to 4 MiB, and NCCL beyond. Who sends everything to everybody sends more with each rank.
+//! The numbers of all_reduces are those by which plans choose too: [`Topology::h200_node`].
+
+use typed_nccl_plan::cost::{AllReduceBy, Topology};
 
 use crate::DType;
 use crate::backend::KernelWay;
-
-/// Up to so many bytes sent to all others, a flag beside each word is best.
-const IN_WORDS: usize = 384 << 10;
-
-/// Up to so many, one flag a block, or two shots, still beat NCCL.
-const IN_BLOCKS: usize = 4 << 20;
 
 /// Messages of so many bytes in all, to each rank, are sent by a kernel.
 const MESSAGES: usize = 512 << 10;
@@ -34,12 +29,13 @@ pub(super) fn all_reduce(
     if !computes(dtype) || bytes > MOST {
         return None;
     }
-    let sent = bytes.saturating_mul(ranks.saturating_sub(1));
-    asked.or(match ranks {
-        _ if sent <= IN_WORDS => Some(KernelWay::OneShot),
-        0..=2 if sent <= IN_BLOCKS => Some(KernelWay::OneShotInBlocks),
-        3.. if sent <= IN_BLOCKS => Some(KernelWay::TwoShot),
-        _ => None,
+    asked.or_else(|| {
+        let (by, _) = Topology::h200_node().kernels.all_reduce(ranks, 1, bytes as f64)?;
+        Some(match by {
+            AllReduceBy::Words => KernelWay::OneShot,
+            AllReduceBy::Blocks => KernelWay::OneShotInBlocks,
+            AllReduceBy::TwoShots => KernelWay::TwoShot,
+        })
     })
 }
 
@@ -63,7 +59,7 @@ mod tests {
         let way = |bytes, ranks| all_reduce(bytes, DType::F32, ranks, None);
         assert_eq!(way(1024, 2), Some(KernelWay::OneShot));
         assert_eq!(way(1 << 20, 2), Some(KernelWay::OneShotInBlocks));
-        assert_eq!(way(1 << 20, 4), Some(KernelWay::TwoShot));
+        assert_eq!(way(256 << 10, 8), Some(KernelWay::TwoShot));
         assert_eq!((way(8 << 20, 2), way(1 << 20, 8)), (None, None));
         let asked = Some(KernelWay::TwoShot);
         assert_eq!(all_reduce(8, DType::F32, 2, asked), asked);

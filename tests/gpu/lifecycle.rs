@@ -73,12 +73,15 @@ pub(crate) fn each_thread_is_told_what_never_came() -> Result<()> {
             comm.abort_because("it has seen enough");
             return Ok(());
         }
+        // Made first: a wait after rank 1 has gone tells so.
+        let mut made = Vec::new();
+        for _ in 0..2 {
+            made.push((comm.device().stream()?, comm.device().from_slice(&[1.0_f32; 1000])?));
+        }
         let mut data = Vec::new();
-        let streams = [comm.device().stream()?, comm.device().stream()?];
-        for stream in &streams {
-            let mut x = comm.device().from_slice(&[1.0_f32; 1000])?;
+        for (stream, mut x) in made {
             // Rank 1 never comes; this one may know by now.
-            if comm.on(stream).all_reduce_in_place(&mut x, Sum).is_ok() {
+            if comm.on(&stream).all_reduce_in_place(&mut x, Sum).is_ok() {
                 data.push(x);
             }
         }

@@ -169,11 +169,11 @@ impl<'v> Places<'v> {
             Shown::Memory { block, offset, len, .. } => {
                 self.push_memory(block.at(offset).addr() as u64, len);
             }
-            Shown::DevComm(shared) => {
+            Shown::Comm(shared) => {
                 self.outside[self.count] = shared.bytes().as_ptr();
                 self.count += 1;
             }
-            Shown::Window(window) => self.push_memory(window.handle, window.len),
+            Shown::Windowed(window) => self.push_memory(window.handle, window.len),
         }
     }
 
@@ -261,13 +261,13 @@ fn extents<'v>(arguments: &'v impl HeldArguments<CudaBackend>) -> Extents<'v> {
             Shown::Memory { len, dtype, write, .. } => {
                 View::Memory { start: ptr::null_mut(), len, dtype, write }
             }
-            Shown::Window(window) => View::Memory {
+            Shown::Windowed(window) => View::Memory {
                 start: ptr::null_mut(),
                 len: window.len,
                 dtype: window.dtype,
                 write: window.write,
             },
-            Shown::DevComm(_) => View::Nothing,
+            Shown::Comm(_) => View::Nothing,
         });
     });
     Extents::new(list)

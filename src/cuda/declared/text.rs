@@ -23,8 +23,8 @@ fn types(kernel: &Kernel, text: &mut String) -> std::fmt::Result {
     let dtypes = || {
         let parameters = kernel.parameters.iter().filter_map(|parameter| match parameter.ty {
             Type::Scalar(_, dtype) => dtype,
-            Type::Read(dtype) | Type::Write(dtype) | Type::Window(dtype) => Some(dtype),
-            Type::DevComm => None,
+            Type::Read(dtype) | Type::Write(dtype) | Type::Windowed(dtype) => Some(dtype),
+            Type::Comm => None,
         });
         parameters.chain(kernel.types.iter().map(|(_, dtype)| *dtype))
     };
@@ -53,8 +53,8 @@ fn body(kernel: &Kernel, source: &Source, text: &mut String) -> std::fmt::Result
                 write!(text, "const {}* {name}, size_t {name}_len", cuda_name(dtype))?;
             }
             Type::Write(dtype) => write!(text, "{}* {name}, size_t {name}_len", cuda_name(dtype))?,
-            Type::DevComm => write!(text, "const __grid_constant__ ncclDevComm {name}")?,
-            Type::Window(_) => write!(text, "ncclWindow_t {name}, size_t {name}_len")?,
+            Type::Comm => write!(text, "const __grid_constant__ ncclDevComm {name}")?,
+            Type::Windowed(_) => write!(text, "ncclWindow_t {name}, size_t {name}_len")?,
         }
     }
     // Errors have the lines of the user's file.
@@ -63,7 +63,7 @@ fn body(kernel: &Kernel, source: &Source, text: &mut String) -> std::fmt::Result
 
 /// Whether a kernel is given what NCCL's headers define.
 pub(super) fn communicates(kernel: &Kernel) -> bool {
-    let is_nccls = |parameter: &Parameter| matches!(parameter.ty, Type::DevComm | Type::Window(_));
+    let is_nccls = |parameter: &Parameter| matches!(parameter.ty, Type::Comm | Type::Windowed(_));
     kernel.parameters.iter().any(is_nccls)
 }
 
