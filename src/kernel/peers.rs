@@ -122,8 +122,10 @@ pub struct HeldWindow<B: Backend> {
     pub(crate) shared: Arc<Shared<B>>,
     pub(crate) len: usize,
     pub(crate) dtype: DType,
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for kernels on GPUs"))]
     pub(crate) write: bool,
     /// The library's handle, where there is one.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for kernels on GPUs"))]
     pub(crate) handle: u64,
     /// On the host: every rank's part, and how many elements each has.
     pub(crate) parts: Vec<Arc<Allocation<HostBackend>>>,
