@@ -157,16 +157,8 @@ impl Comm {
         let (comm, handle) = (self.handle, stream.handle());
         let nccl = self.nccl;
         if let Some(config) = config {
-            let stream = handle;
-            let arguments = Arguments { from, to, count, dtype, op, root, comm, stream };
-            let made = config::of_call(config);
-            // SAFETY: as for `all_reduce` below; texts are kept for good, and an event with the
-            // communicator.
-            let called = unsafe { configured::call(nccl, *name, &arguments, &made) };
-            let missing = |missing| unsupported("a `CallConfig`", missing);
-            let (function, result) = called.map_err(missing)?;
-            self.keep_launched(config);
-            return self.done(function, *call, result);
+            let arguments = Arguments { from, to, count, dtype, op, root, comm, stream: handle };
+            return self.configured(*name, *call, &arguments, config);
         }
         let (function, result) = match name {
             CollectiveName::AllReduce => {
@@ -224,6 +216,23 @@ impl Comm {
             }
         };
         self.done(function, *call, result)
+    }
+
+    /// A collective with a configuration of its own.
+    fn configured(
+        &self,
+        name: CollectiveName,
+        call: Call,
+        arguments: &Arguments,
+        config: &CallConfig,
+    ) -> Result<(), Failure> {
+        let made = config::of_call(config);
+        // SAFETY: as for `all_reduce` above; texts are kept for good, and an event with the communicator.
+        let called = unsafe { configured::call(self.nccl, name, arguments, &made) };
+        let missing = |missing| unsupported("a `CallConfig`", missing);
+        let (function, result) = called.map_err(missing)?;
+        self.keep_launched(config);
+        self.done(function, call, result)
     }
 
     /// `all_to_all`, `gather` and `scatter` where NCCL has none of its own: as transfers

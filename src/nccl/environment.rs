@@ -117,7 +117,43 @@ impl Environment {
 
     /// Whether a communicator of this configuration keeps what it promises.
     pub(super) fn allows(&self, config: &CommConfig, is_lent: bool) -> Result<()> {
-        let ours = |found: Option<_>| found.filter(|_| !is_lent);
+        if !is_lent {
+            self.allows_ours(config)?;
+        }
+        self.allows_configured(config)
+    }
+
+    /// What is so of every communicator that is made here.
+    fn allows_ours(&self, config: &CommConfig) -> Result<()> {
+        let (zero, not_zero) = (|n| n == 0, |n| n != 0);
+        let alone = Some(()).filter(|()| !config.split_share);
+        let rules = [
+            (
+                self.number("NCCL_COMM_BLOCKING", zero),
+                "a communicator",
+                "calls of NCCL that return when they are done",
+            ),
+            (
+                self.find("NCCL_COMM_ID"),
+                "a communicator",
+                "an id of its own: with that variable all of them meet at one address",
+            ),
+            (
+                alone.and_then(|()| self.number("NCCL_COMM_SPLIT_SHARE_RESOURCES", not_zero)),
+                "a communicator whose children can outlive it",
+                "them to have resources of their own (or `CommConfig::split_share`)",
+            ),
+            (
+                self.number("NCCL_COMM_SHRINK_SHARE_RESOURCES", not_zero),
+                "a communicator that can be shrunk",
+                "resources that do not end with the one before",
+            ),
+        ];
+        rules.into_iter().try_for_each(|(found, what, needs)| refuse(found, what, needs))
+    }
+
+    /// What is so of every communicator, and what its configuration asks for.
+    fn allows_configured(&self, config: &CommConfig) -> Result<()> {
         let when = |wanted: bool, found: Option<_>| found.filter(|_| wanted);
         let contexts = i64::from(config.slots().context);
         let registered = config.transfers == Transfers::Registered;
@@ -130,16 +166,6 @@ impl Environment {
         let (early, several) = (config.has_signals(), contexts > 1);
         let rules = [
             (
-                ours(self.number("NCCL_COMM_BLOCKING", zero)),
-                "a communicator",
-                "calls of NCCL that return when they are done",
-            ),
-            (
-                ours(self.find("NCCL_COMM_ID")),
-                "a communicator",
-                "an id of its own: with that variable all of them meet at one address",
-            ),
-            (
                 self.word("NCCL_LAUNCH_MODE", "GROUP"),
                 "a communicator",
                 "operations whose call does not wait for other ranks",
@@ -148,19 +174,6 @@ impl Environment {
                 self.word("NCCL_CHECK_MODE", "DEBUG_GLOBAL"),
                 "a communicator",
                 "operations whose call does not wait for other ranks, as DEBUG_LOCAL leaves them",
-            ),
-            (
-                when(
-                    !config.split_share,
-                    ours(self.number("NCCL_COMM_SPLIT_SHARE_RESOURCES", not_zero)),
-                ),
-                "a communicator whose children can outlive it",
-                "them to have resources of their own (or `CommConfig::split_share`)",
-            ),
-            (
-                ours(self.number("NCCL_COMM_SHRINK_SHARE_RESOURCES", not_zero)),
-                "a communicator that can be shrunk",
-                "resources that do not end with the one before",
             ),
             (
                 when(early || several, self.number("NCCL_NUM_RMA_CTX", fewer)),

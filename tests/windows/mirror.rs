@@ -286,6 +286,8 @@ fn a_closure_on_its_way_is_waited_for() -> Result<()> {
             comm.sync(&stream)?;
         }
         comm.all_reduce_in_place(&mut x, Sum)?;
+        // Rank 1 waits for rank 0, which waits at the barrier, where rank 1's closure will come.
+        comm.sync(comm.stream())?;
         assert_eq!(x.to_vec()?, [2.0]);
         comm.sync(&stream)?;
         comm.close_dev_comm(dev)?;
