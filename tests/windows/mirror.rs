@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use typed_nccl::{
     CommConfig, Communicator, DevComm, Error, Host, HostDevComm, HostWindow, Place, Requirements,
-    Result, Scoped, Seat, Sum,
+    Result, Scoped, Seat, Sum, kernel,
 };
 
 type Both<T> = (Communicator<Host<T>>, DevComm<Host<T>>);
@@ -64,6 +64,33 @@ fn an_all_reduce_written_by_hand_is_all_reduce() -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+kernel! {
+    /// Writes this rank's part, late.
+    fn fill(dev: &DevComm, to: &mut Window<f32>, by: f32);
+    host {
+        std::thread::sleep(Duration::from_millis(200));
+        to.peer(dev.rank()).write(0, &[by; 4]);
+    }
+}
+
+/// What a kernel writes into a window is there for what another stream does later.
+#[test]
+fn a_window_that_a_kernel_writes_is_written() -> Result<()> {
+    Host::spmd(1, |place| {
+        let (mut comm, dev) = with_dev(place, 1)?;
+        let mut window = comm.window::<f32>(4)?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        comm.stream().run(fill(&dev, &mut window, 3.0))?;
+        let other = comm.device().stream()?;
+        other.launch((&window, &mut x), |(window, x), ()| x.copy_from_slice(window))?;
+        assert_eq!(x.to_vec()?, [3.0; 4]);
+        comm.close(window)?;
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
 }
 
 #[test]
