@@ -10,7 +10,6 @@ use crate::Rank;
 #[cfg(feature = "cuda")]
 use crate::backend::Backend;
 use crate::backend::{DeviceComms, Seen};
-use crate::error::{Error, OtherDevice};
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
 use crate::{Device, Operand, OperandOn, Operands, OperandsOn, Result, World};
@@ -71,13 +70,7 @@ impl<W: World> Operand for &DevComm<W> {
 #[diagnostic::do_not_recommend]
 impl<D: Device, W: World<Device = D>> OperandOn<D> for &DevComm<W> {
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        let (found, needed) = (self.shared.allocation.ordinal(), stream.core.ordinal());
-        if found == needed {
-            return Ok(self.shared.clone());
-        }
-        let (operation, what, site) = ("launch", "device communicator", stream.site);
-        let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
-        Err(Error::OtherDevice(Box::new(other)))
+        self.shared.on(stream)
     }
 
     fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool) {

@@ -8,11 +8,11 @@ use super::Requirements;
 use super::handles::numbered;
 use crate::backend::{Backend, DeviceBytes, WindowId};
 use crate::communicator::{Health, ended};
-use crate::error::{Error, Site, Stale};
+use crate::error::{Error, OtherDevice, Site, Stale};
 use crate::host::mirror::Mirror;
 use crate::memory::Allocation;
-use crate::stream::StreamCore;
-use crate::{Rank, Result};
+use crate::stream::{StreamAccess, StreamCore};
+use crate::{Device, Rank, Result};
 
 /// A device communicator, whose kernels are booked here.
 pub struct Shared<B: Backend> {
@@ -69,6 +69,20 @@ impl<B: Backend> Shared<B> {
     /// What closures of the host have of it.
     pub(crate) fn mirror(&self) -> Option<&Mirror> {
         self.bytes.mirror.as_ref()
+    }
+
+    /// It, for a launch on its own device.
+    pub(crate) fn on<D: Device<Backend = B>>(
+        self: &Arc<Self>,
+        stream: &StreamAccess<'_, D>,
+    ) -> Result<Arc<Self>> {
+        let (found, needed) = (self.allocation.ordinal(), stream.core.ordinal());
+        if found == needed {
+            return Ok(self.clone());
+        }
+        let (operation, what, site) = ("launch", "device communicator", stream.site);
+        let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
+        Err(Error::OtherDevice(Box::new(other)))
     }
 
     /// The next launch of this thread is given it: called right before it is enqueued.

@@ -1,6 +1,5 @@
 //! Arguments of a launch: what they are before it is enqueued, and what a queue holds of them.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::declaration::{Scalar, cuda_name};
@@ -9,62 +8,85 @@ use crate::backend::Backend;
 use crate::device_api::{Alive, Shared};
 use crate::memory::Allocation;
 use crate::stream::{Held, StreamAccess};
-use crate::{DType, Device, Element, Elements, Readable, Result, Writable};
+use crate::{DType, Device, Element, Elements, Readable, Result, Slice, SliceMut, Writable};
 
 /// A value among the arguments of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Value<T>(pub(super) T);
-
-/// Memory that a kernel reads.
-#[derive(Debug)]
-pub struct Read<'a, T, A> {
-    from: &'a A,
-    elements: PhantomData<T>,
-}
-
-/// Memory that a kernel writes.
-#[derive(Debug)]
-pub struct Write<'a, T, A> {
-    to: &'a mut A,
-    elements: PhantomData<T>,
-}
 
 /// A value.
 pub fn value<T: Scalar>(value: T) -> Value<T> {
     Value(value)
 }
 
-/// Memory that is read.
-pub fn read<T: Element, A: Elements<Elem = T>>(from: &A) -> Read<'_, T, A> {
-    Read { from, elements: PhantomData }
-}
-
-/// Memory that is written.
-pub fn write<T: Element, A: Elements<Elem = T>>(to: &mut A) -> Write<'_, T, A> {
-    Write { to, elements: PhantomData }
-}
-
-/// Memory that a kernel on `D` may read.
+/// Memory that a kernel reads as `&[T]` on `D`.
 #[diagnostic::on_unimplemented(
-    message = "a kernel on `{D}` cannot read `{Self}`",
-    label = "the kernel is given memory of another device than its stream's, or what is no device memory",
+    message = "a kernel cannot read `{Self}`",
+    label = "no device memory",
     note = "allocate with `stream.device()` or `comm.device()`; host values are copied there with `from_slice`"
 )]
-pub trait KernelReads<D: Device>: Readable<D> {}
+pub trait ReadAs<T, D: Device> {
+    /// It, for an argument.
+    fn read(&self) -> Slice<'_, T, D>;
+}
 
-#[diagnostic::do_not_recommend]
-impl<D: Device, A: Readable<D>> KernelReads<D> for A {}
+impl<T: Element, D, E, F, A> ReadAs<T, D> for A
+where
+    A: Readable<F> + Elements<Elem = E, Device = F>,
+    [E]: SliceOf<T>,
+    F: Device,
+    D: RunsWithMemoryOf<F>,
+{
+    fn read(&self) -> Slice<'_, T, D> {
+        let (allocation, extent) = self.place();
+        Slice::new(allocation, extent)
+    }
+}
 
-/// Memory that a kernel on `D` may write.
+/// Memory that a kernel writes as `&mut [T]` on `D`.
 #[diagnostic::on_unimplemented(
-    message = "a kernel on `{D}` cannot write into `{Self}`",
-    label = "the kernel is given memory of another device than its stream's, a shared view, or what is no device memory",
+    message = "a kernel cannot write into `{Self}`",
+    label = "a shared view, or no device memory",
     note = "allocate with `stream.device()` or `comm.device()`, and take views with `slice_mut`"
 )]
-pub trait KernelWrites<D: Device>: Writable<D> {}
+pub trait WrittenAs<T, D: Device> {
+    /// It, for an argument.
+    fn write(&mut self) -> SliceMut<'_, T, D>;
+}
 
-#[diagnostic::do_not_recommend]
-impl<D: Device, A: Writable<D>> KernelWrites<D> for A {}
+impl<T: Element, D, E, F, A> WrittenAs<T, D> for A
+where
+    A: Writable<F> + Elements<Elem = E, Device = F>,
+    [E]: SliceOf<T>,
+    F: Device,
+    D: RunsWithMemoryOf<F>,
+{
+    fn write(&mut self) -> SliceMut<'_, T, D> {
+        let (allocation, extent) = self.place();
+        SliceMut::new(allocation, extent)
+    }
+}
+
+/// Elements of the type that a kernel declares. Which of both is known first tells the other.
+#[diagnostic::on_unimplemented(
+    message = "the kernel takes `[{T}]` here, and this memory holds `{Self}`",
+    label = "other elements than the kernel declares",
+    note = "the types in `kernel!` are those of its source; a kernel for several is generic: `fn axpy<T: Float>(a: T, x: &[T], y: &mut [T]);`"
+)]
+pub trait SliceOf<T> {}
+
+impl<T> SliceOf<T> for [T] {}
+
+/// The device of a stream, which is that of its kernels' memory. The stream tells it, not the memory: what
+/// is elsewhere is told where it is given.
+#[diagnostic::on_unimplemented(
+    message = "a kernel on `{Self}` cannot work on memory of `{F}`",
+    label = "memory of another device than the stream's",
+    note = "allocate with `stream.device()`, or run the kernel on a stream of the device that has its memory"
+)]
+pub trait RunsWithMemoryOf<F: Device>: Device<Backend = F::Backend> {}
+
+impl<D: Device> RunsWithMemoryOf<D> for D {}
 
 /// What a launch shows of one argument when it runs.
 #[derive(Debug)]
@@ -185,27 +207,27 @@ impl<B: Backend> HeldArgument<B> for HeldMemory<B> {
     }
 }
 
-impl<D: Device, T: Element, A: KernelReads<D>> ArgumentOn<D> for Read<'_, T, A> {
+impl<D: Device, T: Element> ArgumentOn<D> for Slice<'_, T, D> {
     type Held = HeldMemory<D::Backend>;
 
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        Ok(HeldMemory { held: stream.take(self.from)?, dtype: T::DTYPE, write: false })
+        Ok(HeldMemory { held: stream.take(self)?, dtype: T::DTYPE, write: false })
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
-        Some((self.from.place().0, false))
+        Some((self.place().0, false))
     }
 }
 
-impl<D: Device, T: Element, A: KernelWrites<D>> ArgumentOn<D> for Write<'_, T, A> {
+impl<D: Device, T: Element> ArgumentOn<D> for SliceMut<'_, T, D> {
     type Held = HeldMemory<D::Backend>;
 
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        Ok(HeldMemory { held: stream.take(&*self.to)?, dtype: T::DTYPE, write: true })
+        Ok(HeldMemory { held: stream.take(self)?, dtype: T::DTYPE, write: true })
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
-        Some((self.to.place().0, true))
+        Some((self.place().0, true))
     }
 }
 

@@ -15,8 +15,8 @@ mod views;
 
 #[doc(hidden)]
 pub use argument::{
-    ArgumentOn, ArgumentsOn, HeldArgument, HeldArguments, HeldMemory, KernelReads, KernelWrites,
-    Read, Shown, Value, Write, read, value, write,
+    ArgumentOn, ArgumentsOn, HeldArgument, HeldArguments, HeldMemory, ReadAs, RunsWithMemoryOf,
+    Shown, SliceOf, Value, WrittenAs, value,
 };
 pub use declaration::Scalar;
 #[cfg(feature = "cuda")]
@@ -24,7 +24,9 @@ pub(crate) use declaration::cuda_name;
 #[doc(hidden)]
 pub use declaration::{Kernel, Parameter, Source, SourceKind, Type};
 #[doc(hidden)]
-pub use peers::{Dev, HeldDev, HeldWindow, Peers, WindowOf, WorldOn, dev_comm, window, window_mut};
+pub use peers::{
+    CommunicatesFor, Dev, HeldDev, HeldWindow, Peers, WindowOf, dev_comm, window, window_mut,
+};
 #[doc(hidden)]
 pub use typed_nccl_macros::kernel as declare;
 pub(crate) use views::View;
@@ -84,15 +86,15 @@ pub struct Grid {
     pub shared: u32,
 }
 
-/// A kernel with its arguments, which a stream [runs](Stream::run).
+/// A kernel with its arguments on `D`, which a stream [runs](Stream::run).
 #[must_use = "a kernel runs when a stream runs it: `stream.run(..)`"]
-pub struct Launch<K, A> {
+pub struct Launch<K, A, D> {
     arguments: A,
     grid: Grid,
-    kernel: PhantomData<fn() -> K>,
+    kernel: PhantomData<fn() -> (K, D)>,
 }
 
-impl<K: Declared, A> Launch<K, A> {
+impl<K: Declared, A, D> Launch<K, A, D> {
     #[doc(hidden)]
     pub fn new(arguments: A) -> Self {
         Self { arguments, grid: Grid::default(), kernel: PhantomData }
@@ -111,7 +113,7 @@ impl<K: Declared, A> Launch<K, A> {
     }
 }
 
-impl<K: Declared, A> std::fmt::Debug for Launch<K, A> {
+impl<K: Declared, A, D> std::fmt::Debug for Launch<K, A, D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "a launch of `{}`", K::KERNEL.name)
     }
@@ -172,7 +174,7 @@ impl<D: Device> Stream<D> {
     /// here compiles it; nothing is enqueued then. An argument on another device, a view past the end of its
     /// buffer; CUDA reports one.
     #[track_caller]
-    pub fn run<K: RunsOn<D>, A: ArgumentsOn<D>>(&self, launch: Launch<K, A>) -> Result<()> {
+    pub fn run<K: RunsOn<D>, A: ArgumentsOn<D>>(&self, launch: Launch<K, A, D>) -> Result<()> {
         let site = Site::caller();
         let (raw, kernel) = (self.core.raw(), K::KERNEL);
         let Launch { arguments, grid, .. } = launch;
@@ -199,7 +201,7 @@ impl<W: World> Capture<'_, W> {
     #[track_caller]
     pub fn run<K: RunsOn<W::Device>, A: ArgumentsOn<W::Device>>(
         &self,
-        launch: Launch<K, A>,
+        launch: Launch<K, A, W::Device>,
     ) -> Result<()> {
         let site = Site::caller();
         let (core, kernel) = (&self.stream.core, K::KERNEL);

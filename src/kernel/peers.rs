@@ -11,20 +11,19 @@ use crate::host::HostBackend;
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
 use crate::window::Lens;
-use crate::{DType, Device, Element, LsaPointers, OperandOn, Result, Window, World};
+use crate::{DType, Device, Element, LsaPointers, Result, Window, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// A world whose communicators are on `D`.
+/// A device whose kernels may communicate for world `W`: its own.
 #[diagnostic::on_unimplemented(
-    message = "a kernel on `{D}` cannot communicate for `{Self}`",
+    message = "a kernel on `{Self}` cannot communicate for `{W}`",
     label = "the device communicator is of another device than the stream",
-    note = "run it on `comm.stream()` of the communicator that made them, or on another stream of its device"
+    note = "run it on `comm.stream()` of the communicator that made it, or on another stream of its device"
 )]
-pub trait WorldOn<D: Device>: World<Device = D> {}
+pub trait CommunicatesFor<W: World>: Device<Backend = Back<W>> {}
 
-#[diagnostic::do_not_recommend]
-impl<D: Device, W: World<Device = D>> WorldOn<D> for W {}
+impl<D: Device, W: World<Device = D>> CommunicatesFor<W> for D {}
 
 /// A window of world `W` whose elements are `T`, which peers reach by addresses.
 #[diagnostic::on_unimplemented(
@@ -57,18 +56,20 @@ impl<T: Element, W: World, K: LsaPointers> WindowOf<T, W> for Window<T, W, K> {
 
 /// A device communicator among the arguments of a launch.
 #[derive(Debug)]
-pub struct Dev<'a, W: World>(&'a DevComm<W>);
+pub struct Dev<'a, B: Backend>(&'a Arc<Shared<B>>);
 
 /// A device communicator.
-pub fn dev_comm<W: World>(dev: &DevComm<W>) -> Dev<'_, W> {
-    Dev(dev)
+pub fn dev_comm<W: World>(dev: &DevComm<W>) -> Dev<'_, Back<W>> {
+    Dev(&dev.shared)
 }
 
 /// A window among the arguments of a launch, beside the device communicator that reaches it.
 #[allow(missing_debug_implementations, reason = "a part of a launch")]
-pub struct Peers<'a, W: World> {
-    parts: Parts<'a, Back<W>>,
-    dev: &'a DevComm<W>,
+pub struct Peers<'a, B: Backend> {
+    parts: Parts<'a, B>,
+    dev: &'a Arc<Shared<B>>,
+    dev_key: &'a Key,
+    name: &'static str,
     dtype: DType,
     write: bool,
 }
@@ -77,16 +78,24 @@ pub struct Peers<'a, W: World> {
 pub fn window<'a, T: Element, W: World, N: WindowOf<T, W>>(
     window: &'a N,
     dev: &'a DevComm<W>,
-) -> Peers<'a, W> {
-    Peers { parts: window.parts(), dev, dtype: T::DTYPE, write: false }
+) -> Peers<'a, Back<W>> {
+    peers::<T, W>(window.parts(), dev, false)
 }
 
 /// A window that a kernel writes, here or on peers.
 pub fn window_mut<'a, T: Element, W: World, N: WindowOf<T, W>>(
     window: &'a mut N,
     dev: &'a DevComm<W>,
-) -> Peers<'a, W> {
-    Peers { parts: window.parts(), dev, dtype: T::DTYPE, write: true }
+) -> Peers<'a, Back<W>> {
+    peers::<T, W>(window.parts(), dev, true)
+}
+
+fn peers<'a, T: Element, W: World>(
+    parts: Parts<'a, Back<W>>,
+    dev: &'a DevComm<W>,
+    write: bool,
+) -> Peers<'a, Back<W>> {
+    Peers { parts, dev: &dev.shared, dev_key: &dev.key, name: W::NAME, dtype: T::DTYPE, write }
 }
 
 /// A device communicator, held by a queue.
@@ -99,19 +108,19 @@ impl<B: Backend> HeldArgument<B> for HeldDev<B> {
     }
 }
 
-impl<D: Device, W: WorldOn<D>> ArgumentOn<D> for Dev<'_, W> {
-    type Held = HeldDev<D::Backend>;
+impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Dev<'_, B> {
+    type Held = HeldDev<B>;
 
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        OperandOn::hold(&self.0, stream).map(HeldDev)
+        self.0.on(stream).map(HeldDev)
     }
 
-    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
-        Some((&self.0.shared.allocation, false))
+    fn used(&self) -> Option<(&Arc<Allocation<B>>, bool)> {
+        Some((&self.0.allocation, false))
     }
 
     fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
-        alive.push(self.0.shared.enter(stream.core)?);
+        alive.push(self.0.enter(stream.core)?);
         Ok(())
     }
 }
@@ -144,13 +153,14 @@ impl<B: Backend> HeldArgument<B> for HeldWindow<B> {
     }
 }
 
-impl<D: Device, W: WorldOn<D>> ArgumentOn<D> for Peers<'_, W> {
-    type Held = HeldWindow<D::Backend>;
+impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Peers<'_, B> {
+    type Held = HeldWindow<B>;
 
     fn hold(&self, _: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        let Self { parts: Parts { allocation, id, lens, key }, dev, dtype, write } = *self;
-        key.is_of(&dev.key, W::NAME)?;
-        let (allocation, shared, len) = (allocation.clone(), dev.shared.clone(), lens.own());
+        let Self { parts: Parts { allocation, id, lens, key }, dev, dev_key, name, dtype, write } =
+            *self;
+        key.is_of(dev_key, name)?;
+        let (allocation, shared, len) = (allocation.clone(), dev.clone(), lens.own());
         let held = |handle, parts, lens| HeldWindow {
             allocation,
             shared,
@@ -161,19 +171,19 @@ impl<D: Device, W: WorldOn<D>> ArgumentOn<D> for Peers<'_, W> {
             parts,
             lens,
         };
-        if let Some(mirror) = dev.shared.mirror() {
-            let parts = mirror.parts(id).ok_or_else(|| dev.shared.ended())?;
+        if let Some(mirror) = dev.mirror() {
+            let parts = mirror.parts(id).ok_or_else(|| dev.ended())?;
             let lens = (0..parts.len()).map(|rank| lens.of(rank)).collect();
             return Ok(held(0, parts, lens));
         }
-        let handle = dev.shared.window(id).ok_or_else(|| {
+        let handle = dev.window(id).ok_or_else(|| {
             let why = "its communicator went on without it".to_owned();
-            Error::Stale(Box::new(Stale { what: "window", name: W::NAME, why }))
+            Error::Stale(Box::new(Stale { what: "window", name, why }))
         })?;
         Ok(held(handle, Vec::new(), Vec::new()))
     }
 
-    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
+    fn used(&self) -> Option<(&Arc<Allocation<B>>, bool)> {
         Some((self.parts.allocation, self.write))
     }
 }

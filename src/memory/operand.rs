@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::{Allocation, Extent};
 use crate::backend::Span;
 use crate::error::BadRange;
-use crate::{AnyElem, Buffer, DType, Device, Element, Slice, SliceMut};
+use crate::{AnyElem, Buffer, DType, Device, Element, SharedWindow, Slice, SliceMut, World};
 
 /// What holds device memory: buffers, windows and views of them, on whatever device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not device memory",
     label = "neither a buffer nor a view of one",
-    note = "host values are copied to a device with `device.from_slice`; a `SharedWindow` has the memory of the window that it was made of: name that one"
+    note = "host values are copied to a device with `device.from_slice`"
 )]
 pub trait Elements: sealed::Sealed {
     /// The element type.
@@ -156,6 +156,13 @@ impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {}
 
+// It holds memory that another one has. That it is read and written by that one's name is told once so.
+#[diagnostic::do_not_recommend]
+impl<T: Element, W: World, K> Elements for SharedWindow<T, W, K> {
+    type Elem = T;
+    type Device = W::Device;
+}
+
 // A loan holds what its owner holds: what a group takes are loans.
 #[diagnostic::do_not_recommend]
 impl<A: Elements> Elements for &A {
@@ -171,8 +178,8 @@ impl<A: Elements> Elements for &mut A {
 
 mod sealed {
     use crate::{
-        Buffer, Device, DynBuffer, DynSlice, DynSliceMut, Slice, SliceMut, Window, WindowSlice,
-        World,
+        Buffer, Device, DynBuffer, DynSlice, DynSliceMut, SharedWindow, Slice, SliceMut, Window,
+        WindowSlice, World,
     };
 
     pub trait Sealed {}
@@ -182,6 +189,7 @@ mod sealed {
     impl<D: Device> Sealed for DynSlice<'_, D> {}
     impl<D: Device> Sealed for DynSliceMut<'_, D> {}
     impl<T, W: World, K> Sealed for Window<T, W, K> {}
+    impl<T, W: World, K> Sealed for SharedWindow<T, W, K> {}
     impl<T, W: World, K> Sealed for WindowSlice<'_, T, W, K> {}
     impl<T, D: Device, M> Sealed for Buffer<T, D, M> {}
     impl<T, D: Device> Sealed for Slice<'_, T, D> {}

@@ -88,13 +88,16 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     }
 }
 
-impl<'e, W: World> Group<'e, W> {
+impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// Records a [`send`](Communicator::send).
     ///
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn send<A: RecordRead<'e, W::Device>>(&mut self, buf: A, to: impl AsRank) -> Result<()> {
+    pub fn send<A: RecordRead<'e, W::Device>>(&mut self, buf: A, to: impl AsRank) -> Result<()>
+    where
+        C: WithoutConfig,
+    {
         self.transfer(Half::SendTo, buf.recorded(), to, Site::caller())
     }
 
@@ -103,7 +106,10 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn recv<B: RecordWrite<'e, W::Device>>(&mut self, buf: B, from: impl AsRank) -> Result<()> {
+    pub fn recv<B: RecordWrite<'e, W::Device>>(&mut self, buf: B, from: impl AsRank) -> Result<()>
+    where
+        C: WithoutConfig,
+    {
         self.transfer(Half::RecvFrom, buf.recorded(), from, Site::caller())
     }
 

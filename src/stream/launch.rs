@@ -68,7 +68,7 @@ pub trait Operand: sealed::Sealed {
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
     label = "this lives on another device than the stream, or is no device memory",
-    note = "operands are `&buffer` for what is read and `&mut buffer` for what is written, one or a tuple of up to six"
+    note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six"
 )]
 pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
     /// Checks the operand, and takes hold of the memory.
@@ -97,7 +97,7 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
 #[diagnostic::on_unimplemented(
     message = "a stream cannot hand `{Self}` to a closure",
     label = "expected `&buffer` for what is read, `&mut buffer` for what is written",
-    note = "operands are buffers and views on the stream's own device, one or a tuple of up to six"
+    note = "operands are buffers, views and device communicators on the stream's own device, one or a tuple of up to six"
 )]
 pub trait Operands {
     /// What the closure gets.
@@ -119,7 +119,7 @@ pub trait Operands {
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
     label = "this lives on another device than the stream, or is no device memory",
-    note = "operands are `&buffer` for what is read and `&mut buffer` for what is written, one or a tuple of up to six"
+    note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six"
 )]
 pub trait OperandsOn<D: Device>: Operands {
     /// See [`OperandOn`].

@@ -158,8 +158,9 @@ fn a_view_past_its_buffer_is_refused() -> Result<()> {
 fn a_launch_reads_as_what_it_is() -> Result<()> {
     let host = Host::local()?;
     let (x, mut y) = (host.zeros(4)?, host.zeros(4)?);
-    assert_eq!(format!("{:?}", axpy(1.0, &x, &mut y)), "a launch of `axpy`");
-    Ok(())
+    let launch = axpy(1.0, &x, &mut y);
+    assert_eq!(format!("{launch:?}"), "a launch of `axpy`");
+    host.stream()?.run(launch)
 }
 
 #[test]

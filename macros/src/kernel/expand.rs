@@ -1,7 +1,7 @@
 //! The function of a kernel, and the kernel as data.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
-use quote::{format_ident, quote};
+use quote::{quote, quote_spanned};
 
 use super::{Argument, Kernel, Source, SourceKind, Type, words};
 
@@ -10,9 +10,10 @@ pub(super) fn expand(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let function = function(krate, kernel);
     let (generics, names) = generics(krate, kernel);
     let declared = declared(krate, kernel);
+    let here = Span::mixed_site().located_at(name.span());
     let marker = match types.is_empty() {
-        true => quote!(struct #name {}),
-        false => quote! {
+        true => quote_spanned!(here=> struct #name {}),
+        false => quote_spanned! {here=>
             struct #name<#generics> {
                 types: ::core::marker::PhantomData<fn() -> (#(#names,)*)>,
             }
@@ -52,6 +53,13 @@ fn itself(kernel: &Kernel) -> TokenStream {
     }
 }
 
+/// The path of the crate as if it stood at a place in the source.
+fn located(krate: &TokenStream, place: Span) -> TokenStream {
+    let mut moved = krate.clone().into_iter().collect::<Vec<_>>();
+    moved.iter_mut().for_each(|token| token.set_span(token.span().located_at(place)));
+    moved.into_iter().collect()
+}
+
 /// An element type as the program's paths have it.
 fn element(krate: &TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = ty.clone().into_iter();
@@ -66,65 +74,69 @@ fn element(krate: &TokenStream, ty: &TokenStream) -> TokenStream {
 fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let Kernel { visibility, name, arguments, .. } = kernel;
     let (generics, _) = generics(krate, kernel);
-    let is_memory = |argument: &Argument| !matches!(argument.ty, Type::Scalar(_));
     let is_borrowed = |argument: &Argument| !matches!(argument.ty, Type::Scalar(_) | Type::Unknown);
     let lifetime = arguments.iter().any(is_borrowed).then(|| quote!('a,));
+    let device = Ident::new("OnDevice", Span::mixed_site());
     let world = Ident::new("OfWorld", Span::mixed_site());
     let dev = arguments.iter().find(|argument| matches!(argument.ty, Type::DevComm));
     let dev = dev.map(|dev| dev.name.clone());
     let of_world = dev.is_some().then(|| quote!(#world: #krate::World,));
-    let is_typed =
-        |argument: &Argument| is_memory(argument) && !matches!(argument.ty, Type::DevComm);
-    let memory = arguments.iter().enumerate().filter(|(_, argument)| is_typed(argument));
-    let memories = memory.map(|(nth, _)| format_ident!("M{nth}")).collect::<Vec<_>>();
-    let (mut params, mut held, mut made, mut bounds) = (vec![], vec![], vec![], vec![]);
+    let (mut memories, mut params, mut held) = (vec![], vec![], vec![]);
+    let (mut made, mut bounds) = (vec![], vec![]);
     for (nth, Argument { name, ty }) in arguments.iter().enumerate() {
-        let memory = format_ident!("M{nth}");
+        // What is wrong with an argument is told where it is declared, not where the kernel begins.
+        let here = Span::mixed_site().located_at(name.span());
+        let memory = Ident::new(&format!("M{nth}"), here);
+        let its = located(krate, name.span());
         match ty {
             Type::Scalar(ty) => {
                 let ty = element(krate, ty);
                 params.push(quote!(#name: #ty));
                 held.push(quote!(#krate::kernel::Value<#ty>));
                 made.push(quote!(#krate::kernel::value(#name)));
+                continue;
+            }
+            Type::DevComm => {
+                params.push(quote_spanned!(here=> #name: &'a #its::DevComm<#world>));
+                held.push(quote!(#krate::kernel::Dev<'a, <#device as #krate::Device>::Backend>));
+                made.push(quote!(#krate::kernel::dev_comm(#name)));
+                bounds.push(quote_spanned!(here=> #device: #its::kernel::CommunicatesFor<#world>));
+                continue;
             }
             Type::Read(ty) => {
                 let ty = element(krate, ty);
-                params.push(quote!(#name: &'a #memory));
-                held.push(quote!(#krate::kernel::Read<'a, #ty, #memory>));
-                made.push(quote!(#krate::kernel::read(#name)));
-                bounds.push(quote!(#memory: #krate::Elements<Elem = #ty>));
+                params.push(quote_spanned!(here=> #name: &'a #memory));
+                held.push(quote!(#krate::Slice<'a, #ty, #device>));
+                made.push(quote!(#krate::kernel::ReadAs::<#ty, #device>::read(#name)));
+                bounds.push(quote_spanned!(here=> #memory: #its::kernel::ReadAs<#ty, #device>));
             }
             Type::Write(ty) => {
                 let ty = element(krate, ty);
-                params.push(quote!(#name: &'a mut #memory));
-                held.push(quote!(#krate::kernel::Write<'a, #ty, #memory>));
-                made.push(quote!(#krate::kernel::write(#name)));
-                bounds.push(quote!(#memory: #krate::Elements<Elem = #ty>));
+                params.push(quote_spanned!(here=> #name: &'a mut #memory));
+                held.push(quote!(#krate::SliceMut<'a, #ty, #device>));
+                made.push(quote!(#krate::kernel::WrittenAs::<#ty, #device>::write(#name)));
+                bounds.push(quote_spanned!(here=> #memory: #its::kernel::WrittenAs<#ty, #device>));
             }
             Type::Unknown => params.push(quote!(#name: #memory)),
-            Type::DevComm => {
-                params.push(quote!(#name: &'a #krate::DevComm<#world>));
-                held.push(quote!(#krate::kernel::Dev<'a, #world>));
-                made.push(quote!(#krate::kernel::dev_comm(#name)));
-            }
             Type::Window { of, is_written } => {
                 let (of, mutable) = (element(krate, of), is_written.then(|| quote!(mut)));
                 let make = if *is_written { quote!(window_mut) } else { quote!(window) };
-                params.push(quote!(#name: &'a #mutable #memory));
-                held.push(quote!(#krate::kernel::Peers<'a, #world>));
+                params.push(quote_spanned!(here=> #name: &'a #mutable #memory));
+                held.push(quote!(#krate::kernel::Peers<'a, <#device as #krate::Device>::Backend>));
                 made.push(quote!(#krate::kernel::#make::<#of, #world, #memory>(#name, #dev)));
-                bounds.push(quote!(#memory: #krate::kernel::WindowOf<#of, #world>));
+                bounds.push(quote_spanned!(here=> #memory: #its::kernel::WindowOf<#of, #world>));
             }
         }
+        memories.push(memory);
     }
     let is_unknown = |argument: &&Argument| matches!(argument.ty, Type::Unknown);
     let unknown = arguments.iter().filter(is_unknown).map(|argument| &argument.name);
     let itself = itself(kernel);
     quote! {
         #[allow(clippy::too_many_arguments)]
-        #visibility fn #name<#lifetime #generics #of_world #(#memories),*>(
+        #visibility fn #name<#lifetime #generics #device: #krate::Device, #of_world #(#memories),*>(
             #(#params),*
-        ) -> #krate::kernel::Launch<#itself, (#(#held,)*)>
+        ) -> #krate::kernel::Launch<#itself, (#(#held,)*), #device>
         where
             #(#bounds,)*
         {
@@ -286,7 +298,9 @@ fn runs(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
         // After a mistake, too: it is told already.
         _ => quote!(#device),
     };
-    quote! {
-        impl<#generics #device> #krate::kernel::RunsOn<#on> for #itself where #on: #krate::Device {}
+    let here = Span::mixed_site().located_at(kernel.name.span());
+    let its = located(krate, kernel.name.span());
+    quote_spanned! {here=>
+        impl<#generics #device> #its::kernel::RunsOn<#on> for #itself where #on: #krate::Device {}
     }
 }

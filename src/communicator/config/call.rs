@@ -287,7 +287,7 @@ pub trait PerCall<'c>: Copy + sealed::Sealed {
 #[diagnostic::on_unimplemented(
     message = "a send or a receive cannot have a `CallConfig`",
     label = "NCCL configures collectives by the call, not transfers",
-    note = "call it without one: `comm.send(&x, to)`, `comm.recv(&mut x, from)`"
+    note = "call it without one: `comm.send(&x, to)`, in a group `g.send(&x, to)`"
 )]
 pub trait WithoutConfig: sealed::Sealed {}
 
