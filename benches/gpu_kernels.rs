@@ -4,6 +4,7 @@
 //! chooses its way, of each way, of `comm.all_reduce` on plain memory and on symmetric windows. Then 64 of 1 KiB
 //! in one call, and all_reduce with RMSNorm beside the two in turn: the sum by the kernel, then the norm by the
 //! same kernel of a communicator of one rank. The best of three rounds, of the slowest rank.
+//! `-- --ranks 2` on one GPU takes `NCCL_MULTI_RANK_GPU_ENABLE=1`.
 
 use std::time::Instant;
 
@@ -162,7 +163,11 @@ fn in_turn<W: World, A: World<Device = W::Device>>(
 }
 
 fn measured() -> Result<()> {
-    let ranks = Cuda::count()?.min(8);
+    let asked = std::env::args().skip_while(|argument| argument != "--ranks").nth(1);
+    let ranks = match asked.and_then(|asked| asked.parse().ok()) {
+        Some(asked) => asked,
+        None => Cuda::count()?.min(8),
+    };
     Cuda::spmd(ranks, |place| {
         let mut comm = place.init()?;
         match comm.kernels() {

@@ -7,7 +7,8 @@
 //! same library, with a communicator of its own on the same GPUs and streams; and as graphs: the plan captured,
 //! and graphs of the calls one at a time and of one group. All in turn, in one run; the best
 //! of several rounds, microseconds for all 64 and the host's share of it. Then small plans beside the calls by hand, and
-//! single all_reduces of 1 KiB to 4 MiB with kernels and without.
+//! single all_reduces of 1 KiB to 4 MiB with kernels and without. `-- --ranks 2` on one GPU takes
+//! `NCCL_MULTI_RANK_GPU_ENABLE=1`.
 
 mod single;
 mod small;
@@ -48,7 +49,12 @@ fn main() -> Result<()> {
         Err(error) => return skip(&error.to_string()),
     };
     let runs = if std::env::args().any(|argument| argument == "--bench") { 200 } else { 5 };
-    for n in [1, 2, 4, 8].into_iter().filter(|&n| n <= gpus) {
+    let asked = std::env::args().skip_while(|argument| argument != "--ranks").nth(1);
+    let counts = match asked.and_then(|asked| asked.parse().ok()) {
+        Some(asked) => vec![asked],
+        None => [1, 2, 4, 8].into_iter().filter(|&n| n <= gpus).collect(),
+    };
+    for n in counts {
         let ranks = Cuda::spmd(n, |place| -> Result<_> {
             let mut comm = place.init()?;
             let small = small::measure(&mut comm, runs)?;
@@ -60,7 +66,7 @@ fn main() -> Result<()> {
         let slowest = |way: usize| ranks.iter().map(|rank| rank[way].0).fold(0.0, f64::max);
         let host = |way: usize| ranks.iter().map(|rank| rank[way].1).fold(0.0, f64::max);
         println!(
-            "{n} GPUs, NCCL {}, {BUFFERS} all_reduces of {} B",
+            "{n} ranks on {gpus} GPUs, NCCL {}, {BUFFERS} all_reduces of {} B",
             library::version()?,
             4 * COUNT
         );

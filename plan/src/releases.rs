@@ -24,6 +24,9 @@ pub const STRICT_WINDOWS: Version = Version(2, 29, 7);
 /// The last release in which all signals from one rank to another are one.
 pub const ONE_SIGNAL: Version = Version(2, 30, 7);
 
+/// Several ranks of a communicator can share one GPU, where a variable of NCCL's asks for it.
+pub const SHARES_GPUS: Version = Version(2, 30, 3);
+
 /// A communicator can have several contexts and signals, which are told apart.
 pub const SEVERAL_SIGNALS: Version = Version(2, 31, 2);
 

@@ -42,6 +42,11 @@ pub unsafe trait Lifecycle: Launches {
         None
     }
 
+    /// Why ranks of one communicator cannot share a device, for people; none if they can.
+    fn not_shared() -> Option<String> {
+        Some("each rank of a communicator needs a device of its own".to_owned())
+    }
+
     /// Whether there can be communicators that are configured so.
     ///
     /// # Errors

@@ -27,6 +27,8 @@ pub(super) struct Hello {
     /// What the backend runs on, where the ranks may differ in it.
     release: String,
     ordinal: u32,
+    /// Why it cannot share its device with another rank.
+    not_shared: Option<String>,
     name: String,
     slots: (u32, u32),
     split_share: bool,
@@ -56,6 +58,7 @@ impl Hello {
             place: if is_remote { place::<W>(ordinal) } else { None },
             release: if is_remote { Back::<W>::release() } else { String::new() },
             ordinal,
+            not_shared: Back::<W>::not_shared(),
             name: W::NAME.to_owned(),
             slots: (config.slots().context, config.slots().index),
             split_share: config.split_share,
@@ -166,11 +169,10 @@ pub(super) fn agree(parts: &Parts) -> Result<()> {
                 ((hello.process, name.clone()), name)
             }
         };
-        if let Some(other) = devices.insert(key, rank) {
-            let why = format!(
-                "are both on {name}; each rank of a communicator needs a device of its own"
-            );
-            return fail(vec![other, rank], why);
+        if let Some(other) = devices.insert(key, rank)
+            && let Some(why) = &hello.not_shared
+        {
+            return fail(vec![other, rank], format!("are both on {name}; {why}"));
         }
     }
     too_many(size, hellos[0].slots).map_or(Ok(()), |why| fail(Vec::new(), why))

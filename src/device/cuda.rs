@@ -8,6 +8,7 @@ use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim
 use crate::cuda::{CudaBackend, Gpu, LaunchEvent, count};
 use crate::error::{Error, LaunchFault, Launched, NoSuchDevice};
 use crate::launcher::{self, Variables};
+use crate::nccl::shares_gpus;
 use crate::{
     Adopted, Buffer, Element, Failed, ForeignMemory, Lend, NcclMem, Pinned, Result, Stream, World,
 };
@@ -101,16 +102,17 @@ pub(crate) fn own_gpu() -> Result<u32> {
     if let Some(&own) = OWN.get() {
         return Ok(own);
     }
-    let own = chosen(count()?, launcher::find(&Variables::here())?.map(|found| found.launched))?;
+    let found = launcher::find(&Variables::here())?;
+    let own = chosen(count()?, found.map(|found| found.launched), shares_gpus())?;
     Ok(*OWN.get_or_init(|| own))
 }
 
 /// Which of so many GPUs. A process that sees one was given it by the launcher (`--gpus-per-task=1`); if
-/// it was not, and others use it too, connecting says so.
-fn chosen(count: u32, launched: Option<Launched>) -> Result<u32> {
+/// it was not, and others use it too, connecting says so. Where ranks share GPUs they take them in turn.
+fn chosen(count: u32, launched: Option<Launched>, shared: bool) -> Result<u32> {
     match launched {
         Some(launched) if count > 1 => match launched.local_rank {
-            Some(own) if own < count => Ok(own),
+            Some(own) if own < count || shared => Ok(own % count),
             Some(asked) => Err(Error::NoSuchDevice(Box::new(NoSuchDevice { asked, count }))),
             None => Err(LaunchFault::NoLocalRank { launched, gpus: count as usize }.into()),
         },
@@ -233,13 +235,13 @@ impl<Tag> DeviceFamily for Cuda<Tag> {
         Cuda::new(ordinal)
     }
 
-    fn has(n: usize) -> Result<()> {
+    fn ordinals(n: usize) -> Result<Vec<u32>> {
         let count = count()?;
-        if n <= count as usize {
-            return Ok(());
+        if n > count as usize && !(count > 0 && shares_gpus()) {
+            let asked = u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX);
+            return Err(Error::NoSuchDevice(Box::new(NoSuchDevice { asked, count })));
         }
-        let asked = u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX);
-        Err(Error::NoSuchDevice(Box::new(NoSuchDevice { asked, count })))
+        Ok((0..count).cycle().take(n).collect())
     }
 }
 
@@ -274,14 +276,16 @@ mod tests {
                 variables,
             })
         };
-        assert_eq!(chosen(4, launched(Some(3))).unwrap(), 3);
+        assert_eq!(chosen(4, launched(Some(3)), false).unwrap(), 3);
         // It sees its own alone.
-        assert_eq!(chosen(1, launched(Some(3))).unwrap(), 0);
-        assert_eq!(chosen(1, launched(None)).unwrap(), 0);
-        assert_eq!(chosen(4, None).unwrap(), 0);
-        let too_high = chosen(4, launched(Some(4))).unwrap_err().to_string();
+        assert_eq!(chosen(1, launched(Some(3)), false).unwrap(), 0);
+        assert_eq!(chosen(1, launched(None), false).unwrap(), 0);
+        assert_eq!(chosen(4, None, false).unwrap(), 0);
+        // Several ranks share one.
+        assert_eq!(chosen(4, launched(Some(6)), true).unwrap(), 2);
+        let too_high = chosen(4, launched(Some(4)), false).unwrap_err().to_string();
         assert!(too_high.contains("cuda:4") && too_high.contains("4 GPUs"), "{too_high}");
-        let unknown = chosen(4, launched(None)).unwrap_err().to_string();
+        let unknown = chosen(4, launched(None), false).unwrap_err().to_string();
         assert!(unknown.contains("set LOCAL_RANK") && unknown.contains("4 GPUs"), "{unknown}");
     }
 }

@@ -159,10 +159,9 @@ pub trait DeviceFamily: Device {
     #[doc(hidden)]
     fn scoped<'id>(ordinal: u32) -> Self::Scoped<'id>;
 
-    /// Fails unless there are devices 0 to `n` - 1.
+    /// Of `n` ranks of this process, by rank: which device each has.
     #[doc(hidden)]
-    fn has(n: usize) -> Result<()> {
-        let _ = n;
-        Ok(())
+    fn ordinals(n: usize) -> Result<Vec<u32>> {
+        Ok((0..).take(n).collect())
     }
 }

@@ -39,8 +39,7 @@ pub fn spmd<F: DeviceFamily>(
     body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()> + Sync,
 ) -> Result<()> {
     alone("spmd")?;
-    F::has(n)?;
-    run(n, |seat, ordinal| body(Place::new(seat, F::scoped(ordinal)))).map(drop)
+    run(n, F::ordinals, |seat, ordinal| body(Place::new(seat, F::scoped(ordinal)))).map(drop)
 }
 
 impl Host {
@@ -66,7 +65,7 @@ impl Host {
         body: impl for<'id> Fn(Place<<Self as DeviceFamily>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
         alone("Host::spmd")?;
-        run(n, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
+        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
     }
 }
 
@@ -82,8 +81,7 @@ impl crate::Cuda {
         body: impl for<'id> Fn(Place<<Self as DeviceFamily>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
         alone("Cuda::spmd")?;
-        Self::has(n)?;
-        run(n, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
+        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
     }
 }
 
@@ -94,8 +92,7 @@ impl crate::Cuda<AnyDevice> {
         n: usize,
         body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
-        Self::has(n)?;
-        run(n, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
+        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
     }
 }
 
@@ -105,7 +102,7 @@ impl Host<AnyDevice> {
         n: usize,
         body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
-        run(n, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
+        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
     }
 }
 
@@ -146,9 +143,11 @@ impl<E: 'static> Cause<E> {
 
 fn run<R: Send, E: From<Error> + Display + Send + 'static>(
     n: usize,
+    ordinals: fn(usize) -> Result<Vec<u32>>,
     body: impl Fn(Seat, u32) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     seat::fits(n)?;
+    let ordinals = ordinals(n)?;
     let cause: Mutex<Option<Cause<E>>> = Mutex::new(None);
     let blame = |new: Cause<E>| {
         let mut cause = cause.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,11 +161,11 @@ fn run<R: Send, E: From<Error> + Display + Send + 'static>(
     };
     let values: Vec<Option<R>> = std::thread::scope(|scope| {
         let (body, blame) = (&body, &blame);
-        let spawn = |seat: Seat| {
+        let spawn = |(seat, ordinal): (Seat, u32)| {
             let rank = seat.rank();
             let thread = std::thread::Builder::new().name(format!("rank {rank}"));
             let spawned = thread.spawn_scoped(scope, move || {
-                match communicator::body(|| body(seat, rank.0)) {
+                match communicator::body(|| body(seat, ordinal)) {
                     Ok(Ok(value)) => return Some(value),
                     Ok(Err(error)) => blame(Cause::Error(error, was_told())),
                     Err(panic) => blame(Cause::Panic(panic)),
@@ -178,7 +177,7 @@ fn run<R: Send, E: From<Error> + Display + Send + 'static>(
             }
             spawned.ok()
         };
-        let threads: Vec<_> = Seat::local(n).into_iter().map(spawn).collect();
+        let threads: Vec<_> = Seat::local(n).into_iter().zip(ordinals).map(spawn).collect();
         threads.into_iter().map(|thread| thread?.join().ok().flatten()).collect()
     });
     match cause.into_inner().unwrap_or_else(PoisonError::into_inner) {

@@ -74,7 +74,7 @@ mod unix {
 
     pub(super) fn commands(asked: Option<usize>) -> Result<Vec<Command>> {
         let n = asked.map_or_else(Cuda::count, Ok)?.max(1);
-        OnGpu::has(n)?;
+        OnGpu::ordinals(n)?;
         let program = std::env::current_exe().map_err(|error| no_process("this program", error))?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .map_err(|error| no_process("a port", error))?;

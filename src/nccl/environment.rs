@@ -15,7 +15,7 @@ use crate::communicator::{CaptureOrder, CommConfig, GraphUse, LaunchOrder, Trans
 use crate::error::{Error, Unsupported};
 
 /// What is looked at. Those that all ranks must have alike come first.
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 31] = [
     "NCCL_ALGO",
     "NCCL_CGA_CLUSTER_SIZE",
     "NCCL_COLLNET_ENABLE",
@@ -24,6 +24,7 @@ const NAMES: [&str; 30] = [
     "NCCL_LOCAL_REGISTER",
     "NCCL_MAX_CTAS",
     "NCCL_MIN_CTAS",
+    "NCCL_MULTI_RANK_GPU_ENABLE",
     "NCCL_NCHANNELS_PER_NET_PEER",
     "NCCL_NUM_RMA_CTX",
     "NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE",
@@ -49,7 +50,12 @@ const NAMES: [&str; 30] = [
 ];
 
 /// How many all ranks must have alike.
-const ALIKE: usize = 17;
+const ALIKE: usize = 18;
+
+/// Whether several ranks may share one GPU, as far as the environment says.
+pub(crate) fn shares_gpus() -> bool {
+    Environment::read().is_on("NCCL_MULTI_RANK_GPU_ENABLE")
+}
 
 /// The variables that are set.
 pub(super) struct Environment(Vec<Variable>);

@@ -4,9 +4,11 @@ use std::ffi::c_void;
 use std::sync::{Arc, PoisonError};
 
 use nccl_sys::{ncclRedOp_t, ncclScalarResidence_t};
+use typed_nccl_plan::releases::SHARES_GPUS;
 
-use super::api::{Nccl, unsupported};
+use super::api::{Nccl, unsupported, version_of};
 use super::comm::Comm;
+use super::environment::shares_gpus;
 use super::family::Place;
 use super::join::Joining;
 use super::making::Making;
@@ -35,6 +37,20 @@ unsafe impl Lifecycle for CudaBackend {
 
     fn place(ordinal: u32) -> Option<String> {
         Gpu::open(ordinal).ok()?.place()
+    }
+
+    fn not_shared() -> Option<String> {
+        let since = version_of(SHARES_GPUS);
+        if !shares_gpus() {
+            return Some(format!(
+                "give each a GPU of its own, or set NCCL_MULTI_RANK_GPU_ENABLE=1 for all ranks (NCCL {since} and later)"
+            ));
+        }
+        // Without one, joining says why.
+        let is_older = Nccl::load().is_ok_and(|nccl| !nccl.at_least(SHARES_GPUS));
+        is_older.then(|| {
+            format!("each needs a GPU of its own: they can share one with NCCL {since} and later")
+        })
     }
 
     fn offers(config: &CommConfig) -> Result<()> {

@@ -10,12 +10,14 @@ use nccl_sys::Function::{
 };
 use nccl_sys::{ncclResult_t, ncclUniqueId};
 use typed_nccl::{
-    AnyDevice, CaptureOrder, CommConfig, Communicator, Cuda, GraphUse, LaunchOrder, Result, Seat,
-    Sum, Transfers,
+    AnyDevice, CaptureOrder, Clique, CommConfig, Communicator, Cuda, GraphUse, LaunchOrder, Result,
+    Seat, Sum, Transfers, tag,
 };
 
 use crate::common::{alone, count};
-use crate::scenario::{Machine, NEWEST, Nccl, nccl, on, real, released};
+use crate::scenario::{Machine, NEWEST, Nccl, nccl, on, real, release, released};
+
+tag!(Half);
 
 type Variables = &'static [(&'static str, &'static str)];
 
@@ -78,6 +80,41 @@ fn what_breaks_a_promise_is_refused_by_name() {
             Ok(())
         });
     }
+}
+
+const SHARED: Variables = &[("NCCL_MULTI_RANK_GPU_ENABLE", "1")];
+
+/// Eight ranks on the four GPUs of the machine.
+fn eight() -> Result<Vec<u32>> {
+    Cuda::spmd(8, |place| {
+        let mut comm = place.init()?;
+        comm.split::<Half>(0, 0)?.finish()?;
+        let ordinal = comm.device().ordinal();
+        comm.finish()?;
+        Ok(ordinal)
+    })
+}
+
+#[test]
+fn ranks_share_a_gpu_where_nccl_is_told_so() {
+    on(with(SHARED), || {
+        assert_eq!(eight()?, [0, 1, 2, 3, 0, 1, 2, 3]);
+        let twice = || Cuda::<AnyDevice>::open_each(&[2, 2]);
+        Clique::init(twice()?)?.finish()
+    });
+    on(NEWEST, || {
+        assert_error!(eight(), NoSuchDevice, "cuda:7", "sees 4 GPUs");
+        let twice = Clique::init(Cuda::<AnyDevice>::open_each(&[2, 2])?);
+        let remedy = "set NCCL_MULTI_RANK_GPU_ENABLE=1 for all ranks (NCCL 2.30.3 and later)";
+        assert_error!(twice, InitFailed, "ranks 0 and 1 are both on cuda:2; give each", remedy);
+        Ok(())
+    });
+    on(Machine { variables: SHARED, ..release("2.29.7") }, || {
+        let why = "they can share one with NCCL 2.30.3 and later";
+        assert_error!(eight(), InitFailed, "ranks 0 and 4 are both on cuda:0; each needs", why);
+        assert_eq!(count(ncclCommInitRankConfig), 0);
+        Ok(())
+    });
 }
 
 #[test]

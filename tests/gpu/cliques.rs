@@ -2,14 +2,13 @@
 
 use typed_nccl::{AnyDevice, Clique, Cuda, Max, Result, Root, Signals, Sum, tag};
 
-use crate::common::ranks;
+use crate::common::{gpu, ranks};
 use crate::windows::one_sided;
 
 tag!(Alone);
 
 fn all() -> Result<Clique<Cuda<AnyDevice>>> {
-    let ordinals: Vec<u32> = (0..ranks()? as u32).collect();
-    Clique::init(Cuda::open_each(&ordinals)?)
+    Clique::init((0..ranks()?).map(gpu).collect::<Result<_>>()?)
 }
 
 /// First operations connect ranks, which blocks: all of them are called at once.

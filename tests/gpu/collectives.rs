@@ -37,7 +37,7 @@ mod near;
 use std::sync::Once;
 
 use proptest::test_runner::{TestCaseError, TestCaseResult};
-use typed_nccl::{Cuda, DType, Result};
+use typed_nccl::{DType, Result};
 
 use call::{Call, Collective, Count, Op};
 use case::{Case, Step};
@@ -91,7 +91,7 @@ pub(crate) fn large() -> Result<()> {
 
 /// How many ranks there can be. What a case says of each rank is said of eight at most.
 fn most() -> Result<usize> {
-    Ok(Cuda::count()?.min(Scope::ALL.ranks))
+    Ok(crate::common::most()?.min(Scope::ALL.ranks))
 }
 
 fn integers() -> Result<Scope> {

@@ -2,13 +2,32 @@
 
 use std::time::{Duration, Instant};
 
-use typed_nccl::{CommConfig, Communicator, Cuda, Device, Error, Place, Result};
+use typed_nccl::{AnyDevice, CommConfig, Communicator, Cuda, Device, Error, Place, Result};
 
 use crate::runner;
 
-/// How many ranks a test takes: all GPUs, eight at most.
+/// How many ranks there can be.
+pub(crate) fn most() -> Result<usize> {
+    Ok(Cuda::count()? * runner::shared())
+}
+
+/// How many ranks a test takes: as many as there can be, eight at most.
 pub(crate) fn ranks() -> Result<usize> {
-    Ok(Cuda::count()?.min(8))
+    Ok(most()?.min(8))
+}
+
+/// The GPU of a rank.
+pub(crate) fn gpu(rank: usize) -> Result<Cuda<AnyDevice>> {
+    Cuda::any((rank % Cuda::count()?) as u32)
+}
+
+/// Two GPUs, where there are two.
+pub(crate) fn apart() -> Result<Option<[Cuda<AnyDevice>; 2]>> {
+    if Cuda::count()? < 2 {
+        println!("SKIPPED: there is one GPU");
+        return Ok(None);
+    }
+    Ok(Some([Cuda::any(0)?, Cuda::any(1)?]))
 }
 
 /// So many seconds, or ten times as many under a program that slows everything down.

@@ -8,7 +8,8 @@ use typed_nccl::{
     UniqueId, tag,
 };
 
-use crate::common::{connect, ranks, says, seconds, soon};
+use crate::common::{connect, gpu, ranks, says, seconds, soon};
+use crate::runner;
 
 tag!(Rows, Columns, Half, Other);
 
@@ -34,7 +35,7 @@ pub(crate) fn an_id_for_each_rank() -> Result<()> {
     let n = ranks()?;
     let ids = (0..n).map(|_| UniqueId::new()).collect::<Result<Vec<_>>>()?;
     let rank = |rank: usize| -> Result<()> {
-        let comm = Seat::with_ids(&ids, rank, n)?.init(Cuda::any(rank as u32)?)?;
+        let comm = Seat::with_ids(&ids, rank, n)?.init(gpu(rank)?)?;
         let mut x = comm.device().from_slice(&[1_u64])?;
         comm.all_reduce_in_place(&mut x, Sum)?;
         assert_eq!(x.to_vec()?, [n as u64]);
@@ -240,6 +241,9 @@ pub(crate) fn a_seat_that_is_dropped() -> Result<()> {
 }
 
 pub(crate) fn two_ranks_on_one_gpu() -> Result<()> {
+    if runner::shared() > 1 {
+        return two_ranks_share_a_gpu();
+    }
     let outcomes: Vec<_> = thread::scope(|scope| {
         let connect = |seat: Seat| scope.spawn(|| seat.init(Cuda::<AnyDevice>::any(0)?).map(drop));
         let threads: Vec<_> = Seat::local(2).into_iter().map(connect).collect();
@@ -250,6 +254,18 @@ pub(crate) fn two_ranks_on_one_gpu() -> Result<()> {
         says(&error, &["ranks 0 and 1 are both on cuda:0"]);
     }
     Ok(())
+}
+
+fn two_ranks_share_a_gpu() -> Result<()> {
+    Cuda::spmd(2 * Cuda::count()?, |place| -> Result<()> {
+        let comm = place.init()?;
+        let n = comm.size() as u64;
+        let mut x = comm.device().from_slice(&[comm.rank().index() as u64 + 1])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(x.to_vec()?, [n * (n + 1) / 2]);
+        comm.finish()
+    })
+    .map(drop)
 }
 
 pub(crate) fn children_outlive_their_parent() -> Result<()> {
@@ -281,11 +297,10 @@ pub(crate) fn children_outlive_their_parent() -> Result<()> {
 
 pub(crate) fn a_clique_of_all_gpus() -> Result<()> {
     let n = ranks()?;
-    let ordinals: Vec<u32> = (0..n as u32).rev().collect();
     let config = CommConfig::builder().deadline(seconds(30)).build();
     for _ in 0..2 {
-        let mut clique =
-            Clique::init_as::<Half>(Cuda::<AnyDevice>::open_each(&ordinals)?, config.clone())?;
+        let gpus = (0..n).rev().map(gpu).collect::<Result<_>>()?;
+        let mut clique = Clique::init_as::<Half>(gpus, config.clone())?;
         let fill =
             |rank: Rank, device: &Cuda<AnyDevice>| device.from_slice(&[rank.index() as u32; 1000]);
         let (mut x, mut y) = (clique.per_rank(fill)?, clique.alloc::<u32>(1000)?);
@@ -307,7 +322,7 @@ pub(crate) fn a_clique_of_all_gpus() -> Result<()> {
 pub(crate) fn init_in_steps() -> Result<()> {
     let n = ranks()?;
     let seats = Seat::local(n);
-    let start = |(rank, seat): (usize, Seat)| seat.start(Cuda::<AnyDevice>::any(rank as u32)?);
+    let start = |(rank, seat): (usize, Seat)| seat.start(gpu(rank)?);
     let starting = seats.into_iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
     let until = Instant::now() + seconds(30);
     thread::scope(|scope| {
@@ -419,16 +434,16 @@ pub(crate) fn connecting_to_a_rank_that_left() -> Result<()> {
 /// `main` returns while a thread that it does not wait for is inside NCCL.
 pub(crate) fn the_end_while_a_rank_connects() -> Result<()> {
     let (told, hears) = std::sync::mpsc::channel();
-    for (ordinal, seat) in (0..).zip(Seat::local(2)) {
+    for (rank, seat) in Seat::local(2).into_iter().enumerate() {
         let told = told.clone();
         thread::spawn(move || {
             let config = CommConfig::builder().deadline(Duration::from_secs(300)).build();
-            let device = Cuda::any(ordinal)?;
+            let device = gpu(rank)?;
             let comm = Communicator::builder().seat(seat).device(device).config(config);
             let comm = comm.build().connect()?;
             let mut x = comm.device().from_slice(&[1_i32; 10])?;
             let _ = told.send(());
-            if ordinal == 1 {
+            if rank == 1 {
                 thread::sleep(Duration::from_secs(300));
             }
             comm.all_reduce_in_place(&mut x, Sum)

@@ -6,7 +6,8 @@
 //! not reach the next. `cargo test --test gpu -- name` runs the tests whose names contain `name`.
 //! `TYPED_NCCL_GPU_UNDER="compute-sanitizer --report-api-errors no --error-exitcode 9"` runs each under
 //! another program, with ten times as much time (NCCL asks CUDA for what it may not have: hence no API
-//! errors). `TYPED_NCCL_GPU_SECONDS=30` gives every test 30 seconds at most.
+//! errors). Where there is one GPU, two ranks share it, if NCCL can (2.30 and later);
+//! `TYPED_NCCL_GPU_SHARED=4` says how many do. `TYPED_NCCL_GPU_SECONDS=30` gives every test 30 seconds at most.
 
 mod runner;
 #[path = "../processes/stage.rs"]
@@ -53,7 +54,7 @@ use std::process::ExitCode;
 
 use runner::Test;
 
-/// `module::test: GPUs that it needs, seconds that it may take, why it takes real ones;`
+/// `module::test: ranks that it needs, seconds that it may take, why it takes real ones;`
 macro_rules! tests {
     ($(
         $(#[$on:meta])*

@@ -8,11 +8,11 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use typed_nccl::{Cuda, Result, library};
+use typed_nccl::{Cuda, NcclVersion, Result, library};
 
 use crate::stage::Stage;
 
-/// A test: a name, how many GPUs it takes at least, how long it may take, what it does.
+/// A test: a name, how many ranks it takes at least, how long it may take, what it does.
 pub(crate) struct Test {
     pub(crate) name: &'static str,
     pub(crate) gpus: usize,
@@ -34,19 +34,28 @@ const UNDER: &str = "TYPED_NCCL_GPU_UNDER";
 /// How many GPUs the doubles are to have; then they are taken whatever the machine has.
 const DOUBLES: &str = "TYPED_NCCL_GPU_DOUBLES";
 
+/// How many ranks share each GPU.
+const SHARED: &str = "TYPED_NCCL_GPU_SHARED";
+
+/// Since when NCCL lets them.
+const SHARES: NcclVersion = NcclVersion::new(2, 30, 3);
+
 /// How many they have where nothing is said.
 const PRETENDED: usize = 2;
 
 /// What tests run on.
-enum Machine {
-    Gpus(usize),
-    Doubles(usize, Stage),
+struct Machine {
+    gpus: usize,
+    /// How many ranks share each.
+    shared: usize,
+    /// None where the GPUs are real.
+    doubles: Option<Stage>,
 }
 
 impl Machine {
     /// What there is; `Err` says why the tests are skipped.
     fn find() -> Result<Self, String> {
-        let asked = env::var(DOUBLES).ok().and_then(|asked| asked.parse().ok());
+        let asked = said(DOUBLES);
         let gpus = match (asked, Cuda::count()) {
             (Some(asked), _) => return Self::doubles(asked),
             (None, Ok(gpus)) => gpus,
@@ -55,24 +64,26 @@ impl Machine {
                 return Self::doubles(PRETENDED);
             }
         };
-        match library::version() {
-            Ok(version) => println!("{gpus} GPUs, NCCL {version}"),
-            Err(error) => return Err(format!("{gpus} GPUs, but {error}")),
-        }
-        Ok(Self::Gpus(gpus))
+        let version = library::version().map_err(|error| format!("{gpus} GPUs, but {error}"))?;
+        // Much takes two ranks.
+        let can = gpus == 1 && version >= SHARES;
+        let shared = said(SHARED).unwrap_or(if can { 2 } else { 1 });
+        println!("{gpus} GPUs, NCCL {version}, {shared} ranks on each");
+        Ok(Self { gpus, shared, doubles: None })
     }
 
     fn doubles(gpus: usize) -> Result<Self, String> {
         if cfg!(not(target_os = "linux")) {
             return Err("the doubles are for Linux".to_owned());
         }
-        println!("doubles of {gpus} GPUs and of NCCL");
-        Ok(Self::Doubles(gpus, Stage::new()))
+        let shared = said(SHARED).unwrap_or(1);
+        println!("doubles of {gpus} GPUs and of NCCL, {shared} ranks on each");
+        Ok(Self { gpus, shared, doubles: Some(Stage::new()) })
     }
 
     /// Runs tests, those on real GPUs one by one.
     fn run(&self, tests: &[&Test]) -> Vec<(&'static str, How)> {
-        let at_once = if matches!(self, Self::Gpus(_)) { 1 } else { 3 };
+        let at_once = if self.doubles.is_none() { 1 } else { 3 };
         let (left, outcomes) = (Mutex::new(tests.iter()), Mutex::new(Vec::new()));
         let next = || left.lock().expect("nobody panics").next();
         let work = || {
@@ -105,12 +116,36 @@ impl Machine {
 
     /// Why a test is not for this machine.
     fn lacks(&self, test: &Test) -> Option<String> {
-        let (Self::Gpus(gpus) | Self::Doubles(gpus, _)) = self;
-        match (self, test.real) {
-            (Self::Doubles(..), Some(why)) => Some(why.to_owned()),
-            _ => (test.gpus > *gpus).then(|| format!("it needs {} GPUs", test.gpus)),
+        match test.real {
+            Some(why) if self.doubles.is_some() => Some(why.to_owned()),
+            _ => {
+                let too_few = test.gpus > self.gpus * self.shared;
+                too_few.then(|| format!("it needs {} ranks", test.gpus))
+            }
         }
     }
+
+    /// What a test's process has.
+    fn set(&self, command: &mut Command) {
+        if let Some(stage) = &self.doubles {
+            stage.set(command, self.gpus);
+        }
+        command.env(SHARED, self.shared.to_string());
+        if self.shared > 1 {
+            // A kernel that is loaded late, and one that shares a queue, would wait for another rank's.
+            command.env("NCCL_MULTI_RANK_GPU_ENABLE", "1").env("CUDA_MODULE_LOADING", "EAGER");
+            command.env("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+        }
+    }
+}
+
+fn said(variable: &str) -> Option<usize> {
+    env::var(variable).ok()?.parse().ok()
+}
+
+/// How many ranks share each GPU.
+pub(crate) fn shared() -> usize {
+    said(SHARED).unwrap_or(1)
 }
 
 /// How many times longer things may take: whatever a test runs under slows it down.
@@ -179,9 +214,7 @@ fn parent(test: &Test, machine: &Machine) -> Result<(), String> {
         }
         None => Command::new(&this),
     };
-    if let Machine::Doubles(gpus, stage) = machine {
-        stage.set(&mut command, *gpus);
-    }
+    machine.set(&mut command);
     command.env(CHILD, test.name).stdin(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("does not start: {error}"))?;
     let most = env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());

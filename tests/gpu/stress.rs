@@ -46,7 +46,7 @@ use random::Random;
 use step::{CONTEXTS, SIGNALS, Shape, Step};
 
 pub(crate) fn programs() -> Result<()> {
-    let gpus = Cuda::count()?;
+    let gpus = crate::common::most()?;
     for ranks in [1, gpus] {
         match needs(ranks) {
             Err(Error::Unsupported(why)) => {

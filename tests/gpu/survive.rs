@@ -4,7 +4,7 @@ use std::sync::Barrier;
 
 use typed_nccl::{Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum, World};
 
-use crate::common::{busy, ranks};
+use crate::common::{busy, gpu, ranks};
 
 /// Works until a rank is gone.
 fn until_it_fails<W: World>(comm: &Communicator<W>) -> Error {
@@ -128,7 +128,7 @@ pub(crate) fn one_rank_grows_to_all_and_shrinks() -> Result<()> {
                 let join = |k: usize| {
                     let invitation = &invitation;
                     scope.spawn(move || -> Result<()> {
-                        let device = Cuda::any(u32::try_from(k + 1).map_err(Error::other)?)?;
+                        let device = gpu(k + 1)?;
                         let comm = Seat::invited(invitation, k)?.init(device)?;
                         adds_up(&comm)?;
                         comm.barrier()?;
@@ -167,7 +167,7 @@ pub(crate) fn a_process_grows_by_another_one() -> Result<()> {
     if let Ok(text) = std::env::var(BYTES) {
         let bytes: Vec<u8> = serde_json::from_str(&text).map_err(Error::other)?;
         let invitation = Invitation::from_bytes(&bytes)?;
-        let comm = Seat::invited(&invitation, 0)?.init(Cuda::any(1)?)?;
+        let comm = Seat::invited(&invitation, 0)?.init(gpu(1)?)?;
         adds_up(&comm)?;
         return comm.finish();
     }

@@ -12,7 +12,7 @@ pub(crate) type Dev = Cuda<AnyDevice>;
 /// may wait for the GPU, and so for the other ranks. What they do is held against the model.
 pub(crate) fn open(index: usize) -> Result<Dev> {
     const LEN: u32 = 1000;
-    let device = Cuda::any(index as u32)?;
+    let device = crate::common::gpu(index)?;
     let stream = device.stream()?;
     stream.launch((), move |(), _| Kernels::load(index))?;
 

@@ -85,7 +85,8 @@ fn meet(
         return Err(Refusal::usage(format!("the ranks give other ids: {list} and {other}")));
     }
     let distinct: HashSet<&str> = said.iter().copied().collect();
-    if distinct.len() < said.len() {
+    let shared = env::var("NCCL_MULTI_RANK_GPU_ENABLE").is_ok_and(|value| value == "1");
+    if distinct.len() < said.len() && !shared {
         room.leave();
         return Err(Refusal::usage(format!("a device is there twice: {said:?}")));
     }
