@@ -6,6 +6,7 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
 use typed_nccl::{Communicator, Cuda, Result, Stream, Sum, World};
 
 use crate::common::{connect, ranks};
+use crate::runner::shared;
 
 const LEN: usize = 1 << 20;
 
@@ -56,6 +57,10 @@ pub(crate) fn a_slice_that_its_owner_still_writes() -> Result<()> {
 
 /// What cudarc enqueues on a lent slice comes after our uses, a free too.
 pub(crate) fn a_lent_slice_is_used_on_at_once() -> Result<()> {
+    if shared() > 1 {
+        println!("SKIPPED: what one rank frees, CUDA gives to the other and has it wait");
+        return Ok(());
+    }
     Cuda::spmd(ranks()?, |place| {
         let comm = connect(place, 30)?;
         let (stream, other) = theirs(&comm);

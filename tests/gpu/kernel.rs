@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use cudarc::driver::sys;
-use typed_nccl::{DeviceView, DeviceViewMut, RawStream};
+use typed_nccl::{Cuda, Device, DeviceView, DeviceViewMut, RawStream, Result};
 
 /// y\[i\] = a p\[i\] + b q\[i\] + c r\[i\] + d, of u32, wrapping.
 const CODE: &CStr = c"
@@ -71,6 +71,13 @@ fn load() -> sys::CUfunction {
     // SAFETY: the module is loaded, and never unloaded; the name ends in a zero.
     done(unsafe { sys::cuModuleGetFunction(&raw mut function, module, c"combine".as_ptr()) });
     function
+}
+
+/// Loads it for the thread's rank. CUDA may wait for all work of the GPU: before there is any that waits
+/// for another rank of the same GPU.
+pub(crate) fn ready(device: &impl Device<Backend = <Cuda as Device>::Backend>) -> Result<()> {
+    let get = |kernel: &OnceCell<_>| *kernel.get_or_init(load);
+    device.stream()?.launch((), |(), _| KERNEL.with(get)).map(drop)
 }
 
 /// What is added up: memory of at least `y`'s length, or `y` itself, and how often.

@@ -11,7 +11,7 @@ use typed_nccl::{
 };
 
 use crate::common::{ranks, seconds};
-use crate::kernel::combine;
+use crate::kernel::{combine, ready};
 use crate::windows::one_sided;
 
 /// How often a plan runs, with nothing between the runs.
@@ -21,8 +21,9 @@ type Memory<'a, Tag> = Slice<'a, u32, Cuda<Tag>>;
 type MemoryMut<'a, Tag> = SliceMut<'a, u32, Cuda<Tag>>;
 
 /// Connects with as many signals as the plans have.
-fn connect<D: Device>(place: Place<D>) -> Result<Communicator<D>> {
+fn connect<Tag>(place: Place<Cuda<Tag>>) -> Result<Communicator<Cuda<Tag>>> {
     let (seat, device) = place.into_parts();
+    ready(&device)?;
     let signals = if one_sided()? { 4 } else { 1 };
     let config = CommConfig::builder().deadline(seconds(60)).signals(signals).build();
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
