@@ -270,6 +270,14 @@ impl<B: Backend> Resources<B> {
         }
     }
 
+    /// The device communicators that there are.
+    pub(crate) fn device_comms(&self) -> impl Iterator<Item = WindowId> {
+        self.slots.iter().filter_map(|slot| match &slot.resource {
+            Resource::DevComm(shared) => Some(shared.id),
+            _ => None,
+        })
+    }
+
     pub(crate) fn add_device_comm(&mut self, shared: Arc<Shared<B>>) -> Key {
         self.add(Resource::DevComm(shared)).0
     }
@@ -353,16 +361,17 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// The windows that this memory is in.
-    pub(crate) fn windows_over<'m>(
+    /// The windows that this memory is in, and the device communicators that it stands for.
+    pub(crate) fn named_by<'m>(
         &self,
         memory: impl Iterator<Item = &'m Arc<Allocation<B>>>,
     ) -> Vec<WindowId> {
-        let windows = self.slots.iter().filter_map(|slot| match &slot.resource {
+        let named = self.slots.iter().filter_map(|slot| match &slot.resource {
             Resource::Window(window) => Some((Arc::as_ptr(&window.allocation), window.id)),
+            Resource::DevComm(shared) => Some((Arc::as_ptr(&shared.allocation), shared.id)),
             _ => None,
         });
-        let by_memory: HashMap<_, _> = windows.collect();
+        let by_memory: HashMap<_, _> = named.collect();
         memory.filter_map(|memory| by_memory.get(&Arc::as_ptr(memory)).copied()).collect()
     }
 

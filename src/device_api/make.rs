@@ -118,7 +118,8 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// Ends a device communicator. All ranks end the same ones in the same order; the host waits for this
-    /// rank's kernels that take it, and for the others. NCCL: `ncclDevCommDestroy`.
+    /// rank's kernels that take it, and for the others. Graphs that name it on any rank are stale then. NCCL:
+    /// `ncclDevCommDestroy`.
     ///
     /// One that is stale, because the communicator went on without it, is this rank's alone: the others
     /// need not call.
@@ -183,7 +184,8 @@ fn make<W: World>(
     let id = core.control()?.number(ticket);
     let bytes = Back::<W>::make(core.comm()?, id, requirements, &api.has)?;
     let lsa_size = Back::<W>::lsa_team(core.comm()?, world).size;
-    let place = Place { rank: core.own(), size: core.size, lsa_size };
+    let maker = core.resources.maker();
+    let place = Place { rank: core.own(), size: core.size, lsa_size, maker };
     let health = (core.health.clone(), core.config.deadline);
     let shared =
         Arc::new(Shared::new(id, bytes, requirements.clone(), (place, allocation), health));
@@ -246,6 +248,7 @@ fn close<W: World>(core: &mut Core<Back<W>>, dev: &DevComm<W>, site: Site) -> Re
     }
     let Some(shared) = core.resources.take_device_comm(&dev.key)? else { return Ok(()) };
     shared.end("it was closed");
+    core.graphs.lose_naming("device communicator", shared.id, site);
     Back::<W>::unmake(core.comm()?, shared.id);
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Requirements;
 use super::handles::numbered;
 use crate::backend::{Backend, DeviceBytes, WindowId};
-use crate::communicator::{Health, ended};
+use crate::communicator::{Health, Maker, ended};
 use crate::error::{Error, OtherDevice, Site, Stale};
 use crate::host::mirror::Mirror;
 use crate::memory::Allocation;
@@ -22,6 +22,7 @@ pub struct Shared<B: Backend> {
     pub(crate) rank: Rank,
     pub(crate) size: usize,
     pub(super) lsa_size: usize,
+    maker: Maker,
     /// Memory that stands for it where its uses are booked, by whatever thread.
     pub(crate) allocation: Arc<Allocation<B>>,
     health: Arc<Health>,
@@ -32,13 +33,18 @@ pub struct Shared<B: Backend> {
 
 /// A device communicator does not end as long as this lives: until a kernel that takes it is booked.
 #[derive(Debug)]
-pub struct Alive<'d>(#[expect(dead_code, reason = "held")] RwLockReadGuard<'d, Option<String>>);
+pub struct Alive<'d> {
+    _over: RwLockReadGuard<'d, Option<String>>,
+    /// Whose it is.
+    pub(crate) maker: Maker,
+}
 
 /// Of whom and where it is.
 pub(super) struct Place {
     pub(super) rank: Rank,
     pub(super) size: usize,
     pub(super) lsa_size: usize,
+    pub(super) maker: Maker,
 }
 
 impl<B: Backend> Shared<B> {
@@ -49,11 +55,23 @@ impl<B: Backend> Shared<B> {
         (place, allocation): (Place, Arc<Allocation<B>>),
         (health, deadline): (Arc<Health>, Duration),
     ) -> Self {
-        let Place { rank, size, lsa_size } = place;
+        let Place { rank, size, lsa_size, maker } = place;
         // Several threads may launch kernels that take it.
         allocation.order.set_in_window(true);
         let over = RwLock::new(None);
-        Self { id, bytes, requirements, rank, size, lsa_size, allocation, health, deadline, over }
+        Self {
+            id,
+            bytes,
+            requirements,
+            rank,
+            size,
+            lsa_size,
+            maker,
+            allocation,
+            health,
+            deadline,
+            over,
+        }
     }
 
     /// Its bytes, as kernels take it.
@@ -110,7 +128,7 @@ impl<B: Backend> Shared<B> {
         }
         self.health.check()?;
         stream.note(&self.health, self.deadline);
-        Ok(Alive(over))
+        Ok(Alive { _over: over, maker: self.maker })
     }
 
     /// What kernels are given of a window of its communicator, as long as it has it.

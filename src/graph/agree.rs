@@ -21,8 +21,8 @@ pub(crate) struct Said {
     refused: Option<String>,
     collectives: Vec<String>,
     moves: Vec<Move>,
-    /// Those that it names.
-    pub(super) windows: Vec<WindowId>,
+    /// The windows and the device communicators that it names.
+    pub(super) names: Vec<WindowId>,
 }
 
 /// Half of something between two ranks.
@@ -39,12 +39,8 @@ impl Said {
         Self { refused: Some(why), ..Self::default() }
     }
 
-    pub(super) fn of<B: Backend>(
-        comm: &B::Comm,
-        steps: &[Step<B>],
-        windows: Vec<WindowId>,
-    ) -> Self {
-        let mut said = Self { windows, ..Self::default() };
+    pub(super) fn of<B: Backend>(comm: &B::Comm, steps: &[Step<B>], names: Vec<WindowId>) -> Self {
+        let mut said = Self { names, ..Self::default() };
         for step in steps {
             let kept = match step {
                 Step::Operations(kept, _) => kept,
@@ -77,7 +73,7 @@ impl Said {
                 Move::Recv { from: peer.index(), what: essence(call) }
             }
             Op::Put(Put { peer, slot, window, .. }) => {
-                self.windows.push(*window);
+                self.names.push(*window);
                 Move::Raise { to: peer.index(), slot: *slot }
             }
             Op::Signal(signal) => Move::Raise { to: signal.peer.index(), slot: signal.slot },

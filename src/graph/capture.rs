@@ -183,13 +183,13 @@ impl<W: World, S: State> Communicator<W, S> {
             (Ok(Err(error)), None) => Some(error.to_string()),
             (Ok(Ok(())), None) => None,
         };
-        let windows = live.compare(&tape, why, site);
+        let names = live.compare(&tape, why, site);
         let outcome = recorded.unwrap_or_else(|panic| panic.resume());
         outcome?;
         if let Some(error) = tape.error {
             return Err(error);
         }
-        live.graph(tape, windows?, site)
+        live.graph(tape, names?, site)
     }
 }
 
@@ -226,7 +226,8 @@ impl<W: World> Live<W> {
         (core.tape.take().unwrap_or_else(Tape::new), recorded)
     }
 
-    /// Compares this rank's recording with the others': the windows that any of them names.
+    /// Compares this rank's recording with the others': the windows and device communicators that any of
+    /// them names.
     fn compare(
         &self,
         tape: &Tape<Back<W>>,
@@ -237,15 +238,15 @@ impl<W: World> Live<W> {
         let said = match why {
             Some(why) => Said::refuses(why),
             None => {
-                let windows = core.resources.windows_over(tape.leases.allocations());
-                Said::of(core.comm()?, &tape.steps, windows)
+                let names = core.resources.named_by(tape.leases.allocations());
+                Said::of(core.comm()?, &tape.steps, names)
             }
         };
         agree(core, &said, site)
     }
 
     /// The ranks have agreed: makes the graph of a recording.
-    fn graph(&self, tape: Tape<Back<W>>, windows: Vec<WindowId>, site: Site) -> Result<Graph<W>> {
+    fn graph(&self, tape: Tape<Back<W>>, names: Vec<WindowId>, site: Site) -> Result<Graph<W>> {
         let core = &self.core;
         let Tape { steps, leases, .. } = tape;
         let executable = match Back::<W>::ARE_CAPTURED && !steps.is_empty() {
@@ -253,7 +254,7 @@ impl<W: World> Live<W> {
             false => None,
         };
         let has_waits = steps.iter().any(Step::waits);
-        let held = Held::new(&[core], (leases, has_waits), windows, executable);
+        let held = Held::new(&[core], (leases, has_waits), names, executable);
         Ok(Graph { steps, held, maker: core.resources.maker() })
     }
 
@@ -282,7 +283,8 @@ fn exchange<B: Backend, V: Serialize + DeserializeOwned>(
     Ok(parts.iter().map(|part| postcard::from_bytes(part).ok()).collect())
 }
 
-/// Compares what this rank says with what the others say: the windows that any of them names.
+/// Compares what this rank says with what the others say: the windows and device communicators that any of
+/// them names.
 fn agree<B: Backend>(core: &Core<B>, said: &Said, site: Site) -> Result<Vec<WindowId>> {
     let all = exchange(core, said, site)?;
     let all = all.unwrap_or_else(|| vec![Said::refuses("its part does not read".to_owned())]);
@@ -290,10 +292,10 @@ fn agree<B: Backend>(core: &Core<B>, said: &Said, site: Site) -> Result<Vec<Wind
         let differ = CapturesDiffer { name: core.health.name(), parts, site };
         return Err(Error::CapturesDiffer(Box::new(differ)));
     }
-    let mut windows: Vec<_> = all.into_iter().flat_map(|said| said.windows).collect();
-    windows.sort_unstable();
-    windows.dedup();
-    Ok(windows)
+    let mut names: Vec<_> = all.into_iter().flat_map(|said| said.names).collect();
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
 }
 
 /// What this rank has, if all are ready to capture what they say.

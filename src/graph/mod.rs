@@ -65,8 +65,8 @@ impl<W: World> Graph<W> {
     ///
     /// # Errors
     /// [`Error::WrongCommunicator`]; [`Error::Stale`]: it was captured before the communicator went on
-    /// with other ranks or was suspended, or a window that it names was closed; a poisoned communicator.
-    /// Nothing is sent then.
+    /// with other ranks or was suspended, or a window or a device communicator that it names was closed; a
+    /// poisoned communicator. Nothing is sent then.
     #[track_caller]
     pub fn launch<S: State + CanEnqueue>(&mut self, comm: &Communicator<W, S>) -> Result<()> {
         self.launch_in(&comm.here(), Site::caller())
@@ -116,14 +116,14 @@ impl<W: World> Graph<W> {
 }
 
 impl<B: Backend> Held<B> {
-    /// What a device captured, with the windows that it names on any rank.
+    /// What a device captured, with the windows and device communicators that it names on any rank.
     pub(crate) fn new(
         cores: &[&Core<B>],
         (leases, has_waits): (Leases<B>, bool),
-        windows: Vec<WindowId>,
+        names: Vec<WindowId>,
         executable: Option<B::Graph>,
     ) -> Self {
-        let life = Life::new(windows, executable);
+        let life = Life::new(names, executable);
         cores.iter().for_each(|core| core.graphs.add(life.clone()));
         Self { leases, life, has_waits }
     }

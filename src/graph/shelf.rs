@@ -4,14 +4,15 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{Backend, WindowId};
+use crate::error::Site;
 
 /// The graphs that a communicator captured.
 pub(crate) struct Shelf<B: Backend>(RefCell<Vec<Arc<Life<B>>>>);
 
 /// What a graph and its communicator have in common.
 pub(super) struct Life<B: Backend> {
-    /// The windows that it names on any rank.
-    windows: Vec<WindowId>,
+    /// The windows and the device communicators that it names on any rank.
+    names: Vec<WindowId>,
     state: Mutex<State<B>>,
 }
 
@@ -23,8 +24,8 @@ pub(super) struct State<B: Backend> {
 }
 
 impl<B: Backend> Life<B> {
-    pub(super) fn new(windows: Vec<WindowId>, executable: Option<B::Graph>) -> Arc<Self> {
-        Arc::new(Self { windows, state: Mutex::new(State { stale: None, executable }) })
+    pub(super) fn new(names: Vec<WindowId>, executable: Option<B::Graph>) -> Arc<Self> {
+        Arc::new(Self { names, state: Mutex::new(State { stale: None, executable }) })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State<B>> {
@@ -46,9 +47,10 @@ impl<B: Backend> Shelf<B> {
         all.push(life);
     }
 
-    /// A window is about to be closed, on all ranks.
-    pub(crate) fn lose_window(&self, id: WindowId, why: impl Fn() -> String) {
-        self.lose(|life| life.windows.contains(&id), why);
+    /// A window or a device communicator is about to be closed, on all ranks.
+    pub(crate) fn lose_naming(&self, what: &str, id: WindowId, site: Site) {
+        let why = || format!("{what} #{id}, which it names, was closed (at {site})");
+        self.lose(|life| life.names.contains(&id), why);
     }
 
     /// None can be launched any more.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::capture::Capture;
 use super::tape::{Enqueue, Kept, Kernel, Step};
 use crate::backend::{Backend, Copies, Launches, Streams};
+use crate::device_api::Alive;
 use crate::error::Site;
 use crate::memory::Allocation;
+use crate::stream::StreamAccess;
 use crate::{Element, OperandsOn, Readable, Result, World, Writable, element, stream};
 
 type Back<W> = super::Back<W>;
@@ -18,7 +20,8 @@ impl<W: World> Capture<'_, W> {
     /// it enqueues on its stream is what the graph has.
     ///
     /// # Errors
-    /// An operand on another device; a view past the end of its buffer. There is no graph then.
+    /// An operand on another device; a view past the end of its buffer; a device communicator of another
+    /// communicator. There is no graph then.
     #[track_caller]
     pub fn launch<A, F>(&self, operands: A, work: F) -> Result<()>
     where
@@ -27,6 +30,9 @@ impl<W: World> Capture<'_, W> {
     {
         let site = Site::caller();
         let held = self.checked(stream::hold(self.stream, &operands, site))?;
+        let mut alive = Vec::new();
+        let entered = operands.enter(&StreamAccess::new(&self.stream.core, site), &mut alive);
+        self.own(entered, &alive)?;
         let mut uses = Vec::new();
         let _ = operands.used(|(allocation, write)| {
             uses.push((allocation.clone(), write));
@@ -123,6 +129,12 @@ impl<W: World> Capture<'_, W> {
             unsafe { <Back<W> as Copies>::fill(stream, to, value, size_of::<T>(), count, site) }
         };
         self.record("fill", uses, Box::new(enqueue), site)
+    }
+
+    /// Device communicators that are taken: a graph has those of its communicator, with which it ends.
+    pub(crate) fn own(&self, entered: Result<()>, alive: &[Alive<'_>]) -> Result<()> {
+        let made = |alive: &Alive<'_>| self.core.resources.made(alive.maker, "device communicator");
+        self.checked(entered.and_then(|()| alive.iter().try_for_each(made)))
     }
 
     /// What is wrong with a call is wrong with the capture, whatever the closure makes of it.

@@ -197,7 +197,7 @@ impl<W: World> Capture<'_, W> {
     /// memory, with the values that it was recorded with.
     ///
     /// # Errors
-    /// As there. There is no graph then.
+    /// As there; a device communicator of another communicator. There is no graph then.
     #[track_caller]
     pub fn run<K: RunsOn<W::Device>, A: ArgumentsOn<W::Device>>(
         &self,
@@ -208,7 +208,8 @@ impl<W: World> Capture<'_, W> {
         let Launch { arguments, grid, .. } = launch;
         let access = StreamAccess::new(core, site);
         let mut alive = Vec::new();
-        self.checked(arguments.enter(&access, &mut alive))?;
+        let entered = arguments.enter(&access, &mut alive);
+        self.own(entered, &alive)?;
         let held = self.checked(arguments.hold(&access))?;
         let loaded = self.checked(<Back<W> as Launches>::load(core.raw(), kernel, site))?;
         let mut uses: Vec<(Memory<W>, bool)> = Vec::new();

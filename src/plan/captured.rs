@@ -93,8 +93,12 @@ impl<'a, W: World> Run<'a, W> {
         };
         self.moving.events.fill(None);
         let graph = out_of_step(core, captured, self.site)?;
-        let windows = self.places.iter().filter_map(|place| place.window).collect();
-        let held = Held::new(&cores, (leases, self.waits()), windows, Some(graph));
+        let mut names: Vec<_> = self.places.iter().filter_map(|place| place.window).collect();
+        if self.fixed.steps.iter().any(|step| matches!(step.work, Prepared::Compute(_))) {
+            // Nobody knows which of them a step's kernels take.
+            names.extend(cores.iter().flat_map(|core| core.resources.device_comms()));
+        }
+        let held = Held::new(&cores, (leases, self.waits()), names, Some(graph));
         Ok(Captured { memory: self.places.iter().map(memory_of).collect(), held })
     }
 

@@ -94,7 +94,7 @@ pub(super) fn close<W: World, T: Element, K: WindowKind>(
     }
     let registered = core.resources.take_window(&window.key)?;
     let id = registered.id;
-    core.graphs.lose_window(id, || format!("window #{id}, which it names, was closed (at {site})"));
+    core.graphs.lose_naming("window", id, site);
     <<W::Device as Device>::Backend as Windows>::unregister(
         core.comm()?,
         registered.id,

@@ -6,7 +6,9 @@ use std::sync::Barrier;
 use std::thread;
 
 use typed_nccl::error::KernelFault;
-use typed_nccl::{AnyDevice, Cuda, Device, Error, Requirements, Result, Stream, kernel};
+use typed_nccl::{
+    AnyDevice, Cuda, DevComm, Device, Error, Requirements, Result, Stream, kernel, plan,
+};
 
 use crate::common::alone;
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
@@ -303,6 +305,51 @@ fn device_communicators_and_windows_are_arguments() {
         comm.close_dev_comm(dev)?;
         comm.finish()?;
         other.finish()
+    });
+}
+
+plan! {
+    /// Asks what a kernel is given, in a graph.
+    #[capture]
+    asked(n: Ranks) {
+        out to: [u64; 3];
+        run ask(write to);
+    }
+}
+
+/// What a graph has of a device communicator ends before NCCL's does.
+#[test]
+fn graphs_end_with_the_device_communicators_that_their_kernels_take() {
+    on(NEWEST, || {
+        nccl().set_device_api(true);
+        let mut comm = alone()?;
+        let api = comm.device_api()?;
+        let needs = Requirements::new().lsa_barriers(1);
+        let (dev, next) = (comm.dev_comm(&api, &needs)?, comm.dev_comm(&api, &needs)?);
+        let (mut window, mut to) = (comm.window::<f64>(100)?, comm.device().zeros::<u64>(3)?);
+        let mut graph = comm.capture(|g| g.run(given(&dev, &mut window, &mut to)))?;
+        graph.launch(&comm)?;
+        let mut bound = asked::bind(&mut comm)?;
+        let mut run = |comm: &_, to: &mut _, dev: &DevComm<Gpu>| {
+            let mut steps = bound
+                .steps()
+                .ask(|mut to, stream: &Stream<Gpu>| stream.run(given(dev, &mut window, &mut to)));
+            bound.run(comm, asked::Buffers { to }, &mut steps)
+        };
+        run(&comm, &mut to, &dev)?;
+        run(&comm, &mut to, &dev)?;
+        assert_eq!((cuda().live().graphs, called("cuGraphLaunch")), (2, 3));
+        comm.close_dev_comm(dev)?;
+        assert_eq!(cuda().live().graphs, 0);
+        let error = graph.launch(&comm).expect_err("it is closed");
+        assert!(matches!(error, Error::Stale(_)), "{error}");
+        // A plan captures again, with what it is given now.
+        run(&comm, &mut to, &next)?;
+        let first = u64::from_ne_bytes(next.bytes()[..8].try_into().expect("eight bytes"));
+        assert_eq!(to.to_vec()?[0], first);
+        comm.close(window)?;
+        comm.close_dev_comm(next)?;
+        comm.finish()
     });
 }
 

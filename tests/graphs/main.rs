@@ -7,7 +7,9 @@ mod kernels;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use typed_nccl::{CommConfig, Error, GraphUse, Host, Result, Signals, Sum, spmd};
+use typed_nccl::{
+    CommConfig, Communicator, Error, GraphUse, Host, Requirements, Result, Signals, Sum, spmd, tag,
+};
 
 #[track_caller]
 fn says(error: &Error, parts: &[&str]) {
@@ -399,4 +401,43 @@ fn kernels_that_do_not_fit_are_refused_by_name() -> Result<()> {
     says(&told.expect_err("of another one"), &["kernels"]);
     one.finish()?;
     other.finish()
+}
+
+tag!(Other);
+
+/// A kernel would have what NCCL has freed.
+#[test]
+fn a_graph_of_a_closed_device_communicator_is_refused_by_name() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm: Communicator<_> = place.init()?;
+        let (api, needs) = (comm.device_api()?, Requirements::new().lsa_barriers(1));
+        let (dev, apart) = (comm.dev_comm(&api, &needs)?, comm.dev_comm(&api, &needs)?);
+        let mut x = comm.device().zeros::<f32>(10)?;
+        let is_first = comm.rank().index() == 0;
+        // One rank's graph has it; the others' end with it all the same.
+        let mut graph = comm.capture(|g| {
+            if is_first {
+                g.launch(&dev, |dev, ()| assert_eq!(dev.size(), 2))?;
+            }
+            g.all_reduce_in_place(&mut x, Sum)
+        })?;
+        let mut of_apart =
+            comm.capture(|g| g.launch(&apart, |dev, ()| dev.lsa_barrier(0).sync()))?;
+        graph.launch(&comm)?;
+        comm.close_dev_comm(dev)?;
+        for _ in 0..2 {
+            let error = graph.launch(&comm).expect_err("it is closed");
+            assert!(matches!(error, Error::Stale(_)), "{error}");
+            says(&error, &["a graph of", "device communicator #", "was closed", "main.rs"]);
+        }
+        of_apart.launch(&comm)?;
+
+        let mut other = comm.split::<Other>(0, 0)?;
+        let error = other.capture(|g| g.launch(&apart, |_, ()| {})).expect_err("another's");
+        assert!(matches!(error, Error::WrongCommunicator(_)), "{error}");
+        other.finish()?;
+        comm.close_dev_comm(apart)?;
+        comm.finish()
+    })
+    .map(drop)
 }
