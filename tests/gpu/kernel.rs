@@ -76,8 +76,10 @@ fn load() -> sys::CUfunction {
 /// Loads it for the thread's rank. CUDA may wait for all work of the GPU: before there is any that waits
 /// for another rank of the same GPU.
 pub(crate) fn ready(device: &impl Device<Backend = <Cuda as Device>::Backend>) -> Result<()> {
-    let get = |kernel: &OnceCell<_>| *kernel.get_or_init(load);
-    device.stream()?.launch((), |(), _| KERNEL.with(get)).map(drop)
+    let loaded = |kernel: &OnceCell<_>| {
+        kernel.get_or_init(load);
+    };
+    device.stream()?.launch((), move |(), _| KERNEL.with(loaded))
 }
 
 /// What is added up: memory of at least `y`'s length, or `y` itself, and how often.
