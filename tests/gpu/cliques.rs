@@ -1,6 +1,8 @@
 //! Cliques: one thread that drives all GPUs.
 
-use typed_nccl::{AnyDevice, Clique, Cuda, Max, Result, Root, Signals, Sum, tag};
+use typed_nccl::{
+    AnyDevice, CallConfig, Clique, Ctas, Cuda, Error, Max, Result, Root, Signals, Sum, tag,
+};
 
 use crate::common::{gpu, ranks};
 use crate::windows::one_sided;
@@ -92,4 +94,49 @@ pub(crate) fn a_clique_is_split() -> Result<()> {
     assert_eq!(backwards.to_host(&gathered)?, vec![expected; n]);
     singles.into_iter().try_for_each(Clique::finish)?;
     backwards.finish()
+}
+
+/// Collectives that are configured, an estimate, and a pause of all ranks; what the release lacks it says.
+pub(crate) fn tuned_estimated_and_suspended() -> Result<()> {
+    fn offered<R>(outcome: Result<R>) -> Result<Option<R>> {
+        match outcome {
+            Err(Error::Unsupported(lacks)) => {
+                println!("SKIPPED: {lacks}");
+                Ok(None)
+            }
+            outcome => outcome.map(Some),
+        }
+    }
+    let mut clique = all()?;
+    let n = clique.size() as u64;
+    let one = clique.per_rank(|rank, d| d.from_slice(&vec![rank.index() as u64; 1 << 18]))?;
+    let mut sum = clique.alloc::<u64>(1 << 18)?;
+    let sums = |clique: &Clique<_>, sum: &_| -> Result<()> {
+        let expected = n * (n - 1) / 2;
+        let found = clique.to_host(sum)?;
+        assert!(found.len() == n as usize && found.iter().flatten().all(|&x| x == expected));
+        Ok(())
+    };
+    let config = CallConfig::builder().ctas(Ctas::at_most(2)).build();
+    if offered(clique.with(&config).all_reduce(&one, &mut sum, Sum))?.is_some() {
+        sums(&clique, &sum)?;
+    }
+    let estimate = clique.estimate(&mut sum, |lane, sum| lane.all_reduce_in_place(sum, Max));
+    if let Some(time) = offered(estimate)? {
+        println!("estimated: {time:?}");
+        assert!(n == 1 || !time.is_zero());
+    }
+    clique.all_reduce(&one, &mut sum, Sum)?;
+    sums(&clique, &sum)?;
+    if offered(clique.memory_stats())?.is_none() {
+        return clique.finish();
+    }
+    let paused = clique.suspend()?;
+    for stats in paused.memory_stats()?.into_vec() {
+        assert_eq!(stats.held, stats.persistent, "{stats}");
+    }
+    let clique = paused.resume()?;
+    clique.all_reduce(&one, &mut sum, Sum)?;
+    sums(&clique, &sum)?;
+    clique.finish()
 }

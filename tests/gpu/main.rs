@@ -105,6 +105,7 @@ const TESTS: &[Test] = tests! {
     cliques::everything_that_groups_do: 1, 60;
     cliques::windows_of_a_clique: 1, 60;
     cliques::a_clique_is_split: 1, 60;
+    cliques::tuned_estimated_and_suspended: 1, 60;
     graphs::launched_again: 1, 60;
     graphs::in_groups: 1, 60;
     graphs::a_kernel_in_a_graph: 1, 60;
