@@ -4,14 +4,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use typed_nccl_plan::cost::{AllReduceBy, Topology};
-use typed_nccl_plan::ir::{ElementType, Plan};
-use typed_nccl_plan::lower::{Operation, Schedule, Work};
+use typed_nccl_plan::ir::{CommunicatorId, ElementType, Plan};
+use typed_nccl_plan::lower::{Leg, Operation, Schedule, Work};
 
 use super::argument::{Back, Place};
-use super::prepare::{Preparing, Spot, TemplateKind};
+use super::prepare::{Preparing, Spot, Template, TemplateKind};
 use crate::backend::{Backend, KernelWay, KernelWork, NOBODY, Piece, Refusal};
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{BindFault, Call, Error, Site};
+use crate::error::{self, BindFault, Call, CollectiveName, Error, Site};
 use crate::kernels::Launch;
 use crate::memory::Allocation;
 use crate::{AnyDevice, Communicator, DType, Device, Host, ReductionName, Result, World};
@@ -43,9 +43,9 @@ impl OwnKernels {
         }
         // The ranks have compared no element types yet, so they do not count here.
         let has_use = lowered.is_some_and(|lowered| {
-            let chosen = lowered.clone().with_kernels(plan, &Topology::h200_node());
+            let chosen = with_kernels(plan, lowered.clone());
             let mut calls = chosen.ranks.iter().flat_map(|rank| &rank.calls);
-            calls.any(|call| matches!(call.work, Work::Kernel(_)))
+            calls.any(|call| matches!(call.work, Work::Kernel { .. }))
         });
         if !has_use {
             return Ok(Self::Not);
@@ -65,7 +65,7 @@ impl OwnKernels {
         for (buffer, dtype) in plan.buffers.iter_mut().zip(dtypes) {
             buffer.element = element(*dtype);
         }
-        lowered.with_kernels(&plan, &Topology::h200_node())
+        with_kernels(&plan, lowered)
     }
 
     /// What `describe` says of them.
@@ -77,6 +77,13 @@ impl OwnKernels {
         }
         told
     }
+}
+
+/// On the communicator of all ranks.
+fn with_kernels(plan: &Plan, lowered: Schedule) -> Schedule {
+    let is_whole =
+        |among: CommunicatorId| plan.communicators[among.index()].axes.len() == plan.axes.len();
+    lowered.with_kernels_of(plan, &Topology::h200_node(), |among, _| is_whole(among))
 }
 
 fn element(dtype: DType) -> ElementType {
@@ -100,51 +107,123 @@ fn element(dtype: DType) -> ElementType {
 pub(super) struct Kernel {
     call: Call,
     work: KernelWork,
-    /// What each piece reads and writes.
-    pieces: Vec<(Spot, Spot)>,
+    parts: Vec<Part>,
     /// The objects among them, each once, and whether they are written.
     uses: Vec<(usize, bool)>,
+    /// What the others are told if it is refused.
+    pub(super) refusals: Vec<Refusal>,
+}
+
+/// A piece of it: what it reads and writes.
+struct Part {
+    send: Option<Spot>,
+    recv: Option<Spot>,
+    count: usize,
+    to: u16,
+    from: u16,
 }
 
 impl Preparing<'_> {
-    /// A kernel that does these all_reduces.
-    pub(super) fn kernel(&self, operations: &[Operation], site: Site) -> Result<Kernel, BindFault> {
-        let (mut pieces, mut uses) = (Vec::new(), Vec::<(usize, bool)>::new());
-        let mut first: Option<Call> = None;
-        let (mut count, mut ranks) = (0, 1);
-        for operation in operations {
-            let Operation::Collective { kind, send, recv, among, .. } = operation else { continue };
-            let spots = [send, recv].map(|part| part.as_ref().map(|part| self.spot(part)));
-            let [send, recv] = spots;
-            let template = self.collective(kind, send, recv, among.index(), site)?;
-            let TemplateKind::Collective { send: Some(send), recv: Some(recv), .. } = template.kind
-            else {
-                continue;
-            };
-            count += template.call.count;
-            ranks = self.size_of(among.index());
-            first.get_or_insert(template.call);
-            for (object, write) in [(send.object, false), (recv.object, true)] {
-                match uses.iter_mut().find(|(known, _)| *known == object) {
-                    Some((_, written)) => *written |= write,
-                    None => uses.push((object, write)),
-                }
-            }
-            pieces.push((send, recv));
-        }
-        let Some(first) = first else {
+    /// A kernel that does these operations; `legs` are those of messages.
+    pub(super) fn kernel(
+        &self,
+        operations: &[Operation],
+        legs: &[Leg],
+        site: Site,
+    ) -> Result<Kernel, BindFault> {
+        let Some(among) = operations.first().map(|one| one.among().index()) else {
             return Err(BindFault::Unreadable { why: "a kernel that does nothing".to_owned() });
         };
-        let call = Call { count, ..first };
+        let (mut templates, mut refusals) = (Vec::new(), Vec::new());
+        for operation in operations {
+            self.operation(operation, among, site, &mut templates, &mut refusals)?;
+        }
+        if let TemplateKind::Collective { .. } = templates[0].kind {
+            // They count as one, of all their elements.
+            refusals.truncate(1);
+        }
+        let call =
+            Call { count: templates.iter().map(|one| one.call.count).sum(), ..templates[0].call };
+        let (call, work, parts) = match &templates[0].kind {
+            TemplateKind::Collective { name: CollectiveName::AllToAll, .. } => {
+                let (rank, size) = (self.rank_in(among, self.rank), self.size_of(among));
+                let parts = templates.iter().flat_map(|one| to_all(one, rank, size));
+                (call, KernelWork::Messages, parts.collect())
+            }
+            TemplateKind::Collective { .. } => {
+                let parts: Vec<Part> = templates.iter().filter_map(reduced).collect();
+                (call, self.all_reduce(call, among, parts.len()), parts)
+            }
+            _ => {
+                let call =
+                    Call { operation: error::Operation::SendTo, count: 0, peer: None, ..call };
+                let parts = legs.iter().map(|leg| message(leg, &templates)).collect();
+                (call, KernelWork::Messages, parts)
+            }
+        };
+        let uses = uses(&parts);
+        Ok(Kernel { call, work, parts, uses, refusals })
+    }
+
+    fn all_reduce(&self, call: Call, among: usize, many: usize) -> KernelWork {
         let times = Topology::h200_node().kernels;
-        let way = match times.all_reduce(ranks, pieces.len(), call.bytes() as f64) {
+        let way = match times.all_reduce(self.size_of(among), many, call.bytes() as f64) {
             Some((AllReduceBy::Blocks, _)) => KernelWay::OneShotInBlocks,
             Some((AllReduceBy::TwoShots, _)) => KernelWay::TwoShot,
             Some((AllReduceBy::Words, _)) | None => KernelWay::OneShot,
         };
-        let work = KernelWork::AllReduce(first.reduction.unwrap_or(ReductionName::Add), way);
-        Ok(Kernel { call, work, pieces, uses })
+        KernelWork::AllReduce(call.reduction.unwrap_or(ReductionName::Add), way)
     }
+}
+
+/// The piece of an all_reduce.
+fn reduced(template: &Template) -> Option<Part> {
+    let TemplateKind::Collective { send, recv, .. } = &template.kind else { return None };
+    let (send, recv) = (send.clone(), recv.clone());
+    Some(Part { send, recv, count: template.call.count, to: NOBODY, from: NOBODY })
+}
+
+/// The pieces of an all_to_all: every rank's k-th goes k places on.
+fn to_all(template: &Template, rank: usize, size: usize) -> impl Iterator<Item = Part> {
+    let count = template.call.count;
+    let (send, recv) = match &template.kind {
+        TemplateKind::Collective { send, recv, .. } => (send.as_ref(), recv.as_ref()),
+        _ => (None, None),
+    };
+    let block = move |spot: Option<&Spot>, of: usize| {
+        spot.map(|spot| Spot { start: spot.start + of * count, len: count, ..*spot })
+    };
+    (0..size).map(move |shift| {
+        let (to, from) = ((rank + shift) % size, (rank + size - shift) % size);
+        let (send, recv) = (block(send, to), block(recv, from));
+        Part { send, recv, count, to: to as u16, from: from as u16 }
+    })
+}
+
+/// The piece of a leg.
+fn message(leg: &Leg, templates: &[Template]) -> Part {
+    let half = |of: Option<u32>| match &templates[of? as usize].kind {
+        TemplateKind::Transfer { peer, spot, .. } => Some((peer.index() as u16, spot.clone())),
+        _ => None,
+    };
+    let (to, send) = half(leg.send).unzip();
+    let (from, recv) = half(leg.receive).unzip();
+    let [to, from] = [to, from].map(|peer| peer.unwrap_or(NOBODY));
+    Part { send, recv, count: leg.len as usize, to, from }
+}
+
+fn uses(parts: &[Part]) -> Vec<(usize, bool)> {
+    let mut uses = Vec::<(usize, bool)>::new();
+    for Part { send, recv, .. } in parts {
+        for (spot, write) in [(send, false), (recv, true)] {
+            let Some(Spot { object, .. }) = spot else { continue };
+            match uses.iter_mut().find(|(known, _)| known == object) {
+                Some((_, written)) => *written |= write,
+                None => uses.push((*object, write)),
+            }
+        }
+    }
+    uses
 }
 
 impl Kernel {
@@ -156,12 +235,12 @@ impl Kernel {
         (pieces, uses): (&mut Vec<Piece>, &mut Vec<Use<'static, Back<W>>>),
     ) -> Result<()> {
         pieces.clear();
-        pieces.extend(self.pieces.iter().map(|(send, recv)| Piece {
-            source: at(send, places),
-            target: at(recv, places),
-            count: send.len,
-            to: NOBODY,
-            from: NOBODY,
+        pieces.extend(self.parts.iter().map(|part| Piece {
+            source: at(part.send.as_ref(), places),
+            target: at(part.recv.as_ref(), places),
+            count: part.count,
+            to: part.to,
+            from: part.from,
         }));
         let mut used = recycle(std::mem::take(uses));
         let allocation = |&(object, write): &(usize, bool)| {
@@ -169,7 +248,7 @@ impl Kernel {
             (place.allocation, write)
         };
         used.extend(self.uses.iter().map(allocation));
-        let refusals = &[Refusal::Collective];
+        let refusals = &self.refusals;
         let launch = Launch { call: self.call, work: self.work, pieces, uses: &used, refusals };
         let launched = on.core.launch(on.stream, &launch);
         *uses = recycle(used);
@@ -177,8 +256,9 @@ impl Kernel {
     }
 }
 
-/// Where a spot is.
-fn at<W: World>(spot: &Spot, places: &[Place<'_, W>]) -> *mut u8 {
+/// Where a spot is; nowhere, of a side of a message that is nobody's.
+fn at<W: World>(spot: Option<&Spot>, places: &[Place<'_, W>]) -> *mut u8 {
+    let Some(spot) = spot else { return std::ptr::null_mut() };
     let place = &places[spot.object];
     place.allocation.address().wrapping_byte_add(spot.start * place.dtype.size())
 }

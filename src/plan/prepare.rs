@@ -141,8 +141,8 @@ impl Preparing<'_> {
                     let work = Prepared::Compute(compute);
                     steps.push(Step { stream, waits, records, work });
                 }
-                Work::Kernel(operations) => {
-                    let work = Prepared::Kernel(self.kernel(operations, site)?);
+                Work::Kernel { operations, legs } => {
+                    let work = Prepared::Kernel(self.kernel(operations, legs, site)?);
                     steps.push(Step { stream, waits, records, work });
                 }
                 Work::Group(operations) => {
@@ -151,7 +151,7 @@ impl Preparing<'_> {
                     let begin = steps.len();
                     for among in 0..self.plan.communicators.len() {
                         let own: Vec<&Lowered> =
-                            operations.iter().filter(|one| among_of(one) == among).collect();
+                            operations.iter().filter(|one| one.among().index() == among).collect();
                         if own.is_empty() {
                             continue;
                         }
@@ -174,7 +174,7 @@ impl Preparing<'_> {
         self.sites.iter().find(here).copied().unwrap_or(self.site)
     }
 
-    pub(super) fn spot(&self, part: &lower::Elements) -> Spot {
+    fn spot(&self, part: &lower::Elements) -> Spot {
         let first = self.first[part.buffer as usize];
         let copies = self.objects[first].copies;
         let object = first + part.index as usize * copies + usize::from(part.next);
@@ -218,7 +218,7 @@ impl Preparing<'_> {
         Ok(Prepared::Group { among, operations: templates, refusals })
     }
 
-    fn operation(
+    pub(super) fn operation(
         &self,
         operation: &Lowered,
         among: usize,
@@ -289,7 +289,7 @@ impl Preparing<'_> {
         Ok(())
     }
 
-    pub(super) fn collective(
+    fn collective(
         &self,
         kind: &CollectiveKind<u32>,
         send: Option<Spot>,
@@ -347,7 +347,7 @@ impl Preparing<'_> {
     }
 
     /// The number that a rank of the plan has in a communicator.
-    fn rank_in(&self, among: usize, rank: usize) -> usize {
+    pub(super) fn rank_in(&self, among: usize, rank: usize) -> usize {
         rank_in(&self.plan.communicators[among], self.extents, rank)
     }
 }
@@ -371,16 +371,5 @@ fn reduction(reduction: ir::Reduction) -> ReductionName {
         ir::Reduction::Min => ReductionName::Least,
         ir::Reduction::Max => ReductionName::Greatest,
         ir::Reduction::Avg => ReductionName::Mean,
-    }
-}
-
-fn among_of(operation: &Lowered) -> usize {
-    match operation {
-        Lowered::Collective { among, .. }
-        | Lowered::Send { among, .. }
-        | Lowered::Receive { among, .. }
-        | Lowered::Put { among, .. }
-        | Lowered::Signal { among, .. }
-        | Lowered::Wait { among, .. } => among.index(),
     }
 }

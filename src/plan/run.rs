@@ -357,7 +357,7 @@ impl<'a, W: World> Run<'a, W> {
         for step in &self.fixed.steps[from..] {
             error = match &step.work {
                 Prepared::Compute(_) => error,
-                Prepared::Kernel(_) => self.on.core.refuse_one(Refusal::Collective, error),
+                Prepared::Kernel(kernel) => self.on.core.refuse(&kernel.refusals, error),
                 Prepared::Group { among, refusals, .. } => match &self.fixed.children[*among] {
                     Child::Whole => self.on.core.refuse(refusals, error),
                     Child::Part(child) => child.here().core.refuse(refusals, error),

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use super::collectives::{self, Shape};
+use super::kernels::KernelTimes;
 use super::topology::Topology;
 use crate::draw::Links;
 use crate::ir::{CommunicatorId, Launch, Plan};
-use crate::lower::{Elements, Operation};
+use crate::lower::{Elements, Leg, Operation};
 
 /// Bytes that leave and reach a rank by messages and puts, in seconds, for each class of links.
 #[derive(Default)]
@@ -79,21 +80,29 @@ impl<'a> Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// Seconds of a kernel of this library's own that does these all_reduces; none if it takes no so many bytes.
-    pub(crate) fn kernel(&self, rank: u32, operations: &[Operation]) -> Option<f64> {
-        let ranks = operations.first().map_or(1, |one| self.links.members(one.among(), rank).len());
-        let (times, bytes) = (&self.topology.kernels, kernel_bytes(self.plan, operations));
-        times.all_reduce(ranks, operations.len(), bytes).map(|(_, seconds)| seconds)
+    pub(crate) fn kernels(&self) -> &KernelTimes {
+        &self.topology.kernels
     }
-}
 
-/// Bytes that a rank gives to a kernel.
-fn kernel_bytes(plan: &Plan, operations: &[Operation]) -> f64 {
-    let sent = operations.iter().filter_map(|operation| match operation {
-        Operation::Collective { send: Some(send), .. } => Some(bytes(plan, send)),
-        _ => None,
-    });
-    sent.sum()
+    /// Seconds of a kernel of this library's own; none if kernels do no such thing.
+    pub(crate) fn kernel(&self, rank: u32, operations: &[Operation], legs: &[Leg]) -> Option<f64> {
+        match operations.first()? {
+            Operation::Collective { kind, among, .. } => {
+                let sent = operations.iter().filter_map(|operation| match operation {
+                    Operation::Collective { send: Some(send), .. } => Some(bytes(self.plan, send)),
+                    _ => None,
+                });
+                let ranks = self.links.members(*among, rank).len();
+                self.kernels().collectives(kind, ranks, operations.len(), sent.sum())
+            }
+            Operation::Send { from: part, .. } | Operation::Receive { to: part, .. } => {
+                let of =
+                    |leg: &Leg| bytes(self.plan, &Elements { start: 0, end: leg.len, ..*part });
+                self.kernels().messages(legs.len(), legs.iter().map(of).sum())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Bytes of a part; elements of a buffer that the plan does not have count as four.

@@ -80,8 +80,8 @@ pub fn estimate_with(
     let mut groups = Groups::new(plan, topology, &links);
     let seconds = links.calls.iter().map(|placed| match &placed.call.work {
         Work::Group(operations) => groups.takes(placed.rank, operations),
-        Work::Kernel(operations) => {
-            let own = groups.kernel(placed.rank, operations);
+        Work::Kernel { operations, legs } => {
+            let own = groups.kernel(placed.rank, operations, legs);
             own.unwrap_or_else(|| groups.takes(placed.rank, operations))
         }
         Work::Compute { name, arguments, .. } => {

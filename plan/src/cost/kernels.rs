@@ -8,13 +8,15 @@
 //! | a flag beside each word | 2 (n - 1) S | any number |
 //! | a flag for each block of words | (n - 1) S | one |
 //! | two shots, a flag beside each word | 4 (n - 1) / n S | one |
+//! | messages, a flag beside each word | 2 S | any number |
 //!
 //! Measured on two H200s, launches in a row of f32 sums (docs/measurements.md): words 3.4 us for 1 KiB, 4.0 for
 //! 64 KiB, 5.3 to 5.9 for 256 KiB, 14.3 for 1 MiB; 64 of 1 KiB 4.3; blocks 4.7, 5.1, 5.9, 8.7, and 21.4 us for
 //! 4 MiB; two shots 4.1 for 4 KiB, 4.8, 5.9, 13.7. For more ranks nothing is measured: it is derived, by the
-//! bytes that leave a GPU.
+//! bytes that leave a GPU. So are messages, S of them together, which go as words do.
 
 use super::topology::Link;
+use crate::ir::CollectiveKind;
 
 /// What an all_reduce by a kernel takes, each way: `alpha` with its launch, `beta` for each byte that leaves a
 /// GPU.
@@ -44,6 +46,9 @@ pub enum AllReduceBy {
 /// The most bytes that were measured, to all others together, of words and of the other ways: kernels take no
 /// more, whatever the model says.
 const MOST: [f64; 2] = [(1 << 20) as f64, (4 << 20) as f64];
+
+/// The most bytes of a rank's messages.
+const MOST_OF_MESSAGES: f64 = (512 << 10) as f64;
 
 impl KernelTimes {
     /// Nothing takes any time.
@@ -80,5 +85,30 @@ impl KernelTimes {
             (by, link.alpha + link.beta * factor * bytes + self.member * operations as f64)
         };
         ways.map(takes).min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Seconds of a launch of so many messages of a rank, of so many bytes together; none for more than kernels take.
+    pub fn messages(&self, messages: usize, bytes: f64) -> Option<f64> {
+        let Link { alpha, beta } = self.words;
+        let seconds = alpha + beta * 2.0 * bytes + self.member * messages as f64;
+        (bytes <= MOST_OF_MESSAGES).then_some(seconds)
+    }
+
+    /// Seconds of a launch of so many collectives; none if they are no all_reduces or all_to_alls, or of more bytes
+    /// than kernels take.
+    pub(crate) fn collectives(
+        &self,
+        kind: &CollectiveKind<u32>,
+        ranks: usize,
+        many: usize,
+        bytes: f64,
+    ) -> Option<f64> {
+        match kind {
+            CollectiveKind::AllReduce(_) => {
+                self.all_reduce(ranks, many, bytes).map(|(_, seconds)| seconds)
+            }
+            CollectiveKind::AllToAll => self.messages(many * ranks, bytes),
+            _ => None,
+        }
     }
 }

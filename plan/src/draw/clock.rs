@@ -46,7 +46,7 @@ impl Pace for Steps {
 impl Clock {
     pub(crate) fn new(links: &Links<'_>, pace: &dyn Pace) -> Self {
         let calls = links.len();
-        let nodes = 2 * calls as usize + links.meetings.len();
+        let nodes = 2 * calls as usize + links.meetings.len() + links.exchanges.len();
         let mut edges: Vec<Vec<(u32, f64)>> = vec![Vec::new(); nodes];
         let mut missing = vec![0_u32; nodes];
         let mut edge = |from: u32, to: u32, takes: f64| {
@@ -70,7 +70,7 @@ impl Clock {
             let (from, to) = (pair.from.call, pair.to.call);
             edge(start(from), end(to), pace.raises(from) + pace.takes(to));
         }
-        for (hub, meeting) in (2 * calls..).zip(&links.meetings) {
+        for (hub, meeting) in (2 * calls..).zip(links.meetings.iter().chain(&links.exchanges)) {
             for port in meeting {
                 edge(start(port.call), hub, 0.0);
                 edge(hub, end(port.call), pace.takes(port.call));

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::ir::{CommunicatorId, Plan};
-use crate::lower::{Call, Operation, Schedule};
+use crate::lower::{Call, Operation, Schedule, Work};
 use crate::program::Layout;
 
 /// A schedule's calls, numbered rank by rank, and what ties them together.
@@ -21,6 +21,8 @@ pub(crate) struct Links<'a> {
     pub(crate) silent: Vec<(Port, u32)>,
     /// Collectives: a port for every member.
     pub(crate) meetings: Vec<Vec<Port>>,
+    /// Kernels of messages, in which the members meet, too.
+    pub(crate) exchanges: Vec<Vec<Port>>,
     members: Members,
 }
 
@@ -62,6 +64,7 @@ impl<'a> Links<'a> {
             signals: Vec::new(),
             silent: Vec::new(),
             meetings: Vec::new(),
+            exchanges: Vec::new(),
             members: Members::new(plan, schedule),
         };
         links.local();
@@ -75,6 +78,19 @@ impl<'a> Links<'a> {
 
     pub(crate) fn operations(&self, call: u32) -> &'a [Operation] {
         self.calls[call as usize].call.work.operations()
+    }
+
+    /// The number of a rank's call.
+    pub(crate) fn number(&self, rank: u32, nth: usize) -> u32 {
+        let begin = self.calls.partition_point(|placed| placed.rank < rank);
+        (begin + nth) as u32
+    }
+
+    /// The messages that a call sends and that are received, in their order.
+    pub(crate) fn messages_from(&self, call: u32) -> &[Pair] {
+        let begin = self.messages.partition_point(|pair| pair.from.call < call);
+        let own = self.messages[begin..].partition_point(|pair| pair.from.call == call);
+        &self.messages[begin..begin + own]
     }
 
     /// The ranks of a rank's communicator, in order.
@@ -128,8 +144,19 @@ impl<'a> Links<'a> {
         let mut waits: Vec<(_, u32, Port)> = Vec::new();
         let mut places: HashMap<(CommunicatorId, u32), usize> = HashMap::new();
         let mut meetings: HashMap<(CommunicatorId, u32, usize), Vec<Port>> = HashMap::new();
+        let mut exchanges: HashMap<(CommunicatorId, u32, usize), Vec<Port>> = HashMap::new();
+        let mut exchanged: HashMap<(CommunicatorId, u32), usize> = HashMap::new();
         for call in 0..self.len() {
-            let rank = self.calls[call as usize].rank;
+            let Placed { rank, call: of, .. } = self.calls[call as usize];
+            if let Work::Kernel { operations, legs } = &of.work
+                && let (Some(first), false) = (operations.first(), legs.is_empty())
+            {
+                let among = first.among();
+                let place = exchanged.entry((among, rank)).or_default();
+                let key = (among, self.members.first(among, rank), *place);
+                exchanges.entry(key).or_default().push(Port { call, op: 0, entry: 0 });
+                *place += 1;
+            }
             for (op, operation) in (0..).zip(self.operations(call)) {
                 let port = Port { call, op, entry: 0 };
                 match operation {
@@ -169,9 +196,11 @@ impl<'a> Links<'a> {
             self.signals.extend(queue.drain(..many).map(|from| Pair { from, to }));
         }
         self.meetings = meetings.into_values().collect();
+        self.exchanges = exchanges.into_values().collect();
         self.messages.sort_unstable();
         self.signals.sort_unstable();
         self.meetings.sort_unstable();
+        self.exchanges.sort_unstable();
     }
 }
 
@@ -211,20 +240,6 @@ impl Members {
                 (0..layout.members(index)).map(member).collect()
             }
             _ => (0..self.ranks).collect(),
-        }
-    }
-}
-
-impl Operation {
-    /// The communicator that it goes through.
-    pub(crate) fn among(&self) -> CommunicatorId {
-        match self {
-            Self::Collective { among, .. }
-            | Self::Send { among, .. }
-            | Self::Receive { among, .. }
-            | Self::Put { among, .. }
-            | Self::Signal { among, .. }
-            | Self::Wait { among, .. } => *among,
         }
     }
 }

@@ -33,7 +33,7 @@ mod text;
 mod timeline;
 mod width;
 
-pub(crate) use clock::{Clock, Pace};
+pub(crate) use clock::{Clock, Pace, Steps};
 pub(crate) use links::Links;
 
 use crate::ir::Plan;

@@ -56,10 +56,10 @@ impl<'a> Names<'a> {
                 }
                 vec![line]
             }
-            Work::Group(operations) | Work::Kernel(operations) => {
+            Work::Group(operations) | Work::Kernel { operations, .. } => {
                 let lines = operations.iter().flat_map(|one| self.operation(one, detail));
                 let mut lines: Vec<String> = lines.collect();
-                if let (Work::Kernel(_), Some(first)) = (&call.work, lines.first_mut()) {
+                if let (Work::Kernel { .. }, Some(first)) = (&call.work, lines.first_mut()) {
                     let mark = if detail == Detail::Least { "k:" } else { "kernel: " };
                     first.insert_str(0, mark);
                 }

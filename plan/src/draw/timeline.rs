@@ -144,7 +144,7 @@ fn lines(operation: &Operation) -> usize {
 }
 
 fn kind(work: &Work) -> BarKind {
-    let (Work::Group(operations) | Work::Kernel(operations)) = work else {
+    let (Work::Group(operations) | Work::Kernel { operations, .. }) = work else {
         return BarKind::Compute;
     };
     let kinds = operations.iter().map(|operation| match operation {

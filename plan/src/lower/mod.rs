@@ -14,8 +14,8 @@
 //! other stream. A schedule waits for the very call that used the memory, if the plan passes the checks so as
 //! well: a backward step then runs beside the all-reduce of the bucket before it, in every run.
 //!
-//! On ranks that reach each other's memory, [`Schedule::with_kernels`] then gives small all_reduces to kernels of
-//! this library's own.
+//! On ranks that reach each other's memory, [`Schedule::with_kernels`] then gives small collectives and messages to
+//! kernels of this library's own, which also join what NCCL does not fuse.
 //!
 //! All ranks make their calls in the order of the plan's statements; a group stands at the place of its
 //! first one.
@@ -35,7 +35,7 @@ mod warm_ups;
 mod why;
 mod words;
 
-pub use kernels::{MOST_IN_A_KERNEL, MOST_RANKS_OF_A_KERNEL};
+pub use kernels::{Leg, MOST_IN_A_KERNEL, MOST_RANKS_OF_A_KERNEL};
 pub use schedule::{
     Call, Elements, Event, Operation, RankSchedule, Reason, Schedule, WarmUp, WhyKernel, WhyWait,
     Work,

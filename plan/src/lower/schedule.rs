@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ir::{CollectiveKind, CommunicatorId, Location, SignalId, StreamId};
+use crate::lower::Leg;
 use crate::verdict::Sizes;
 
 /// An instance of a plan, ready to run: the same units as the plan's, joined where nothing is lost.
@@ -95,23 +96,28 @@ pub enum Work {
     },
     /// Operations that NCCL launches as one; one alone needs no group.
     Group(Vec<Operation>),
-    /// Operations of one kind that one kernel of this library does: the same on all ranks of the communicator.
-    /// Only [`Schedule::with_kernels`] makes them.
-    Kernel(Vec<Operation>),
+    /// What one kernel of this library does, with all ranks of a communicator. Only [`Schedule::with_kernels`] makes
+    /// them.
+    Kernel {
+        /// This rank's operations: collectives of one kind, or messages.
+        operations: Vec<Operation>,
+        /// Of messages, how they meet; empty for collectives.
+        legs: Vec<Leg>,
+    },
 }
 
 impl Work {
     /// Its operations; none of a compute step.
     pub fn operations(&self) -> &[Operation] {
         match self {
-            Self::Group(operations) | Self::Kernel(operations) => operations,
+            Self::Group(operations) | Self::Kernel { operations, .. } => operations,
             Self::Compute { .. } => &[],
         }
     }
 }
 
 /// Elements of one buffer of this rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Elements {
     /// The buffer, by its place in the plan.
     pub buffer: u32,
@@ -123,6 +129,18 @@ pub struct Elements {
     pub start: u64,
     /// Before which it ends.
     pub end: u64,
+}
+
+impl Elements {
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// The memory that they are of: a buffer, a place in an array, a copy.
+    pub(crate) fn object(&self) -> (u32, u32, bool) {
+        (self.buffer, self.index, self.next)
+    }
 }
 
 /// One of NCCL's operations.
@@ -191,6 +209,20 @@ pub enum Operation {
     },
 }
 
+impl Operation {
+    /// The communicator that it goes through.
+    pub fn among(&self) -> CommunicatorId {
+        match self {
+            Self::Collective { among, .. }
+            | Self::Send { among, .. }
+            | Self::Receive { among, .. }
+            | Self::Put { among, .. }
+            | Self::Signal { among, .. }
+            | Self::Wait { among, .. } => *among,
+        }
+    }
+}
+
 /// What every rank must do once before the first run, in the same order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -238,7 +270,7 @@ pub struct WhyWait {
     pub why: String,
 }
 
-/// Why all_reduces that were launched together are a kernel of this library's own, or NCCL's.
+/// Why operations are a kernel's of this library, or NCCL's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhyKernel {
     /// The first of them.

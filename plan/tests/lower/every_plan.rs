@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use typed_nccl_plan::ir::{Launch, Plan};
-use typed_nccl_plan::lower::lower;
+use typed_nccl_plan::lower::{Work, lower};
 use typed_nccl_plan::verdict::Sizes;
 
 use crate::plans;
@@ -43,7 +43,8 @@ fn good_plans() {
 #[test]
 fn random_plans() {
     let mut random = plan_simulator::Random::new(5);
-    let (mut good, mut fused, mut carried, mut waits, mut kernels) = (0, 0, 0, 0, 0);
+    let (mut good, mut fused, mut carried, mut waits) = (0, 0, 0, 0);
+    let (mut kernels, mut exchanges) = (0, 0);
     for _ in 0..CASES {
         let (plan, all) = plan_simulator::case(&mut random);
         for sizes in all {
@@ -59,6 +60,10 @@ fn random_plans() {
             good += 1;
             let with = schedule.clone().with_kernels(&plan, &no_time());
             kernels += usize::from(with.ranks != schedule.ranks);
+            let has = |is: &dyn Fn(&Work) -> bool| {
+                usize::from(with.ranks[0].calls.iter().any(|call| is(&call.work)))
+            };
+            exchanges += has(&|work| matches!(work, Work::Kernel { legs, .. } if !legs.is_empty()));
             fused += usize::from(joined(&schedule) > 0);
             carried += usize::from(calls().any(|call| !call.carried.is_empty()));
             waits += usize::from(calls().any(|call| !call.waits.is_empty()));
@@ -66,9 +71,10 @@ fn random_plans() {
     }
     println!(
         "{good} instances: {fused} with groups joined, {waits} with waits, {carried} across runs, \
-         {kernels} with kernels"
+         {kernels} with kernels, {exchanges} with messages by kernels"
     );
     assert!(good > 500 && fused > 100 && carried > 25 && waits > 100 && kernels > 25);
+    assert!(exchanges > 25);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod kernels;
 mod operations;
 #[path = "../plans/mod.rs"]
 mod plans;
+mod stretches;
 mod verify;
 mod waits;
 mod words;

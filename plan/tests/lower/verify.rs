@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use plan_simulator::schedule::{communicator, run_schedule};
 use typed_nccl_plan::cost::Topology;
-use typed_nccl_plan::ir::Plan;
-use typed_nccl_plan::lower::{Operation, Schedule, Work, lower};
+use typed_nccl_plan::ir::{CommunicatorId, Plan};
+use typed_nccl_plan::lower::{Leg, Operation, Schedule, Work, lower};
 use typed_nccl_plan::verdict::Sizes;
 
 use crate::apart;
@@ -56,9 +56,54 @@ fn with_kernels(
         let (one, other) = (order(&kernels, rank), order(schedule, rank));
         assert!(same_but_for_kinds(&one, &other), "rank {rank}");
     }
+    legs_meet(&kernels);
     let reference = run_schedule(plain_plan, plain, runs, 1);
     for seed in 0..4 {
         assert!(run_schedule(plan, &kernels, runs, seed) == reference, "other memory by kernels");
+    }
+}
+
+/// A rank's kernels of messages on a communicator: their operations, and their legs.
+fn kernels_of_messages(
+    schedule: &Schedule,
+    rank: u32,
+    among: CommunicatorId,
+) -> Vec<(&[Operation], &[Leg])> {
+    let calls = schedule.ranks[rank as usize].calls.iter();
+    let kernels = calls.filter_map(|call| match &call.work {
+        Work::Kernel { operations, legs } if !legs.is_empty() => Some((&operations[..], &legs[..])),
+        _ => None,
+    });
+    kernels.filter(|(operations, _)| communicator(&operations[0]) == among).collect()
+}
+
+/// Who is sent something in a leg of a kernel receives as much in that leg of its own, and nothing is left out.
+#[track_caller]
+fn legs_meet(schedule: &Schedule) {
+    let all = (0..4).map(CommunicatorId);
+    let pairs =
+        all.flat_map(|among| (0..schedule.ranks.len() as u32).map(move |rank| (among, rank)));
+    for (among, rank) in pairs {
+        let own = kernels_of_messages(schedule, rank, among);
+        for (nth, (operations, legs)) in own.into_iter().enumerate() {
+            let halves = legs.iter().flat_map(|leg| [leg.send, leg.receive]).flatten().count();
+            assert_eq!(halves, operations.len(), "rank {rank}");
+            for (at, leg) in legs.iter().enumerate() {
+                let Some(Operation::Send { from, peer, .. }) =
+                    leg.send.map(|send| &operations[send as usize])
+                else {
+                    assert_eq!(leg.send, None, "rank {rank}: it does not send");
+                    continue;
+                };
+                let (theirs, their_legs) = kernels_of_messages(schedule, *peer, among)[nth];
+                let into = their_legs[at].receive.map(|receive| &theirs[receive as usize]);
+                let Some(Operation::Receive { to, peer, .. }) = into else {
+                    panic!("rank {rank}, leg {at}: nobody receives it")
+                };
+                let lens = [leg.len, their_legs[at].len, to.end - to.start, from.end - from.start];
+                assert_eq!((*peer, lens), (rank, [leg.len; 4]), "rank {rank}, leg {at}");
+            }
+        }
     }
 }
 
@@ -106,7 +151,7 @@ fn order(schedule: &Schedule, rank: usize) -> Order<'_> {
         match &call.work {
             Work::Compute { name, .. } if name == apart::NAME => {}
             Work::Compute { .. } => tell(format!("{:?}", call.work)),
-            Work::Group(ops) | Work::Kernel(ops) => {
+            Work::Group(ops) | Work::Kernel { operations: ops, .. } => {
                 for op in ops {
                     among.entry(communicator(op).0).or_insert_with(Vec::new).push(op);
                     tell(format!("{op:?}"));

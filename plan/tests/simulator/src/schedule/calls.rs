@@ -11,7 +11,7 @@ pub(super) fn call_computes(call: &Call) -> bool {
 pub(super) fn reading(call: &Call, rank: u32) -> Vec<Elements> {
     match &call.work {
         Work::Compute { reads, .. } => reads.clone(),
-        Work::Group(ops) | Work::Kernel(ops) => {
+        Work::Group(ops) | Work::Kernel { operations: ops, .. } => {
             let send = |op: &Operation| match op {
                 Operation::Collective { send, .. } => *send,
                 // What a rank puts where it is already need not be watched.
@@ -40,7 +40,9 @@ pub fn communicator(op: &Operation) -> CommunicatorId {
 pub(super) fn communicators(call: &Call) -> Vec<CommunicatorId> {
     match &call.work {
         Work::Compute { .. } => Vec::new(),
-        Work::Group(ops) | Work::Kernel(ops) => ops.iter().map(communicator).collect(),
+        Work::Group(ops) | Work::Kernel { operations: ops, .. } => {
+            ops.iter().map(communicator).collect()
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! What starting a call and ending it do: to memory, and to those who wait.
 
+use typed_nccl_plan::ir::CommunicatorId;
 use typed_nccl_plan::lower::{Elements, Operation, Work};
 
-use super::calls::{call_computes, overlap, reading};
+use super::calls::{call_computes, communicator, overlap, reading};
 use super::collectives::{members, outcome};
 use super::machine::{Channel, Doing, Id, Machine, Running};
 use super::memory::{Value, computed};
@@ -21,10 +22,13 @@ impl Machine<'_> {
                 writes.extend(parts);
                 vec![Doing::Nothing]
             }
-            Work::Group(ops) | Work::Kernel(ops) => {
+            Work::Group(ops) | Work::Kernel { operations: ops, .. } => {
                 let mut doing = Vec::new();
                 for op in ops {
                     doing.push(self.begin(op, rank, run, &mut writes));
+                }
+                if let Work::Kernel { .. } = &call.work {
+                    doing.push(self.launch(communicator(&ops[0]), rank));
                 }
                 doing
             }
@@ -39,6 +43,15 @@ impl Machine<'_> {
         let inputs = reads.iter().flat_map(|(_, values)| values.iter().copied()).collect();
         let reads = reads.into_iter().filter(kept).collect();
         self.running.insert(id, Running { doing, reads, inputs });
+    }
+
+    /// A kernel waits for the kernels of all ranks, whatever it has to say to them.
+    fn launch(&mut self, among: CommunicatorId, rank: usize) -> Doing {
+        let launched = self.launched.entry((rank, among.0)).or_default();
+        *launched += 1;
+        let turn = *launched;
+        let members = members(self.plan, self.schedule, among.index(), rank);
+        Doing::Launches { among: among.0, members, turn }
     }
 
     fn begin(
@@ -158,7 +171,7 @@ impl Machine<'_> {
                         }
                     }
                 }
-                Doing::Nothing => {}
+                Doing::Launches { .. } | Doing::Nothing => {}
             }
         }
         self.ended[rank][run][at] = true;

@@ -35,6 +35,12 @@ pub(super) enum Doing {
         kind: CollectiveKind<u32>,
         recv: Option<Elements>,
     },
+    /// A kernel, the communicator's so many-th of this rank.
+    Launches {
+        among: u32,
+        members: Vec<usize>,
+        turn: usize,
+    },
     /// Counted signals: of each channel and signal, up to which.
     Awaits(Vec<(Channel, u32, usize)>),
     Nothing,
@@ -62,6 +68,8 @@ pub(super) struct Machine<'a> {
     pub(super) received: HashMap<Channel, usize>,
     /// Of each rank and communicator, what its collectives gave so far.
     pub(super) met: HashMap<(usize, u32), Vec<Vec<u64>>>,
+    /// Of each rank and communicator, how many kernels it launched so far.
+    pub(super) launched: HashMap<(usize, u32), usize>,
     pub(super) raised: HashMap<(Channel, u32), usize>,
     pub(super) consumed: HashMap<(Channel, u32), usize>,
     /// Puts that have started and not arrived: with the signal that will say so, once there is one.
@@ -91,6 +99,7 @@ impl<'a> Machine<'a> {
             sent: HashMap::new(),
             received: HashMap::new(),
             met: HashMap::new(),
+            launched: HashMap::new(),
             raised: HashMap::new(),
             consumed: HashMap::new(),
             puts: HashMap::new(),
@@ -171,6 +180,9 @@ impl<'a> Machine<'a> {
             Doing::Meets { among, members, turn, .. } => members
                 .iter()
                 .all(|&one| self.met.get(&(one, *among)).is_some_and(|met| met.len() > *turn)),
+            Doing::Launches { among, members, turn } => members
+                .iter()
+                .all(|&one| self.launched.get(&(one, *among)).is_some_and(|of| of >= turn)),
             Doing::Awaits(list) => list.iter().all(|(channel, signal, upto)| {
                 self.raised.get(&(*channel, *signal)).is_some_and(|raised| raised >= upto)
             }),

@@ -1,0 +1,94 @@
+//! Which calls can be one kernel that are no group of NCCL's: the rules of [`greedy`](super::super::greedy), of a
+//! schedule. Windows stand alone there, because NCCL does not fuse its kernels for them; ours do not care.
+
+use std::collections::HashMap;
+
+use super::Among;
+use super::stretch::Stretch;
+use crate::check::Ranges;
+use crate::lower::{Call, Elements, Event, Operation, Schedule};
+
+/// A kernel of ours may come from so many operations, as a group of NCCL's may.
+const MOST: usize = 2048;
+
+/// What calls of a rank read and write, by buffer, place in an array, and copy.
+#[derive(Default)]
+pub(super) struct Touched {
+    all: HashMap<(u32, u32, bool), (Ranges, Ranges)>,
+    parts: Vec<(Elements, bool)>,
+}
+
+impl Touched {
+    pub(super) fn of(operations: &[Operation]) -> Self {
+        let mut touched = Self::default();
+        for operation in operations {
+            if let Operation::Collective { send, recv, .. } = operation {
+                send.iter().for_each(|part| touched.add(part, false));
+                recv.iter().for_each(|part| touched.add(part, true));
+            }
+        }
+        touched
+    }
+
+    fn add(&mut self, part: &Elements, write: bool) {
+        let (reads, writes) = self.all.entry(part.object()).or_default();
+        let ranges = if write { writes } else { reads };
+        ranges.add(part.start, part.end);
+        self.parts.push((*part, write));
+    }
+
+    pub(super) fn extend(&mut self, more: &Self) {
+        more.parts.iter().for_each(|(part, write)| self.add(part, *write));
+    }
+
+    /// Whether both touch the same elements, and one of them writes.
+    fn clashes(&self, other: &Self) -> bool {
+        other.parts.iter().any(|(part, write)| {
+            self.all.get(&part.object()).is_some_and(|(reads, writes)| {
+                writes.overlaps(part.start, part.end)
+                    || (*write && reads.overlaps(part.start, part.end))
+            })
+        })
+    }
+}
+
+impl Stretch {
+    /// Whether `next` could be part of it, on every rank; if not, why.
+    pub(super) fn fits(
+        &self,
+        schedule: &Schedule,
+        among: &Among,
+        next: &Self,
+    ) -> Result<(), &'static str> {
+        let mut ranks = among.ranks.iter().enumerate();
+        ranks.try_for_each(|(member, &rank)| {
+            let calls = &schedule.ranks[rank as usize].calls;
+            let (own, more) = (&self.calls[member], &next.calls[member]);
+            if own.len() + more.len() > MOST {
+                return Err("there are enough in it");
+            }
+            if self.touched[member].clashes(&next.touched[member]) {
+                return Err("both touch the same elements, and one writes");
+            }
+            follows(calls, own, more[0])
+        })
+    }
+}
+
+fn follows(calls: &[Call], own: &[usize], next: usize) -> Result<(), &'static str> {
+    let between = || (own[0]..next).filter(|at| !own.contains(at)).map(|at| &calls[at]);
+    let Call { stream, waits, carried, .. } = &calls[next];
+    if !waits.is_empty() || !carried.is_empty() {
+        return Err("the second waits for something that the first need not wait for");
+    }
+    if between().any(|call| call.stream == *stream || !call.work.operations().is_empty()) {
+        return Err("something else is between them");
+    }
+    let ends = own.iter().chain([&next]).filter_map(|&at| calls[at].records);
+    let ends: Vec<Event> = ends.collect();
+    let waits = |call: &Call| call.waits.iter().chain(&call.carried).any(|one| ends.contains(one));
+    if between().any(waits) {
+        return Err("something between them waits for one, and would wait for both");
+    }
+    Ok(())
+}

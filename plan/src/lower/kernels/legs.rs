@@ -1,0 +1,78 @@
+//! How the messages of several ranks are one kernel's.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Among, MOST_IN_A_KERNEL};
+use crate::draw::Links;
+use crate::ir::{ElementType, Plan};
+use crate::lower::{Elements, Operation};
+
+/// One message to and one from each rank at most, all of one length. A kernel has the same legs on all ranks, in
+/// one order: who sends something to a rank in a leg is whom that rank receives from in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leg {
+    /// Elements of each message.
+    pub len: u64,
+    /// Which of the kernel's operations sends, on a rank that sends something.
+    pub send: Option<u32>,
+    /// Which of them receives.
+    pub receive: Option<u32>,
+}
+
+/// Of each rank, the legs of its call; none if the messages of these calls go elsewhere too, are not of one element
+/// type, or are too many.
+pub(super) fn legs(
+    plan: &Plan,
+    links: &Links<'_>,
+    among: &Among,
+    calls: &[usize],
+) -> Option<(ElementType, Vec<Vec<Leg>>)> {
+    let numbers = among.ranks.iter().zip(calls);
+    let numbers: Vec<u32> = numbers.map(|(&rank, &nth)| links.number(rank, nth)).collect();
+    let operation = |call: u32, op: u32| links.operations(call).get(op as usize);
+    let mut element = None;
+    let (mut messages, mut legs) = (0, vec![Vec::<Leg>::new(); numbers.len()]);
+    for (sender, &number) in numbers.iter().enumerate() {
+        for pair in links.messages_from(number) {
+            let receiver = numbers.iter().position(|number| *number == pair.to.call)?;
+            let sent = part(operation(number, pair.from.op)?);
+            let into = part(operation(pair.to.call, pair.to.op)?);
+            for part in [sent, into] {
+                let found = &plan.buffers.get(part.buffer as usize)?.element;
+                if *element.get_or_insert(found) != found {
+                    return None;
+                }
+            }
+            let len = sent.len();
+            if len != into.len() || len == 0 {
+                return None;
+            }
+            messages += 1;
+            let is_free = |&at: &usize| {
+                let (from, to) = (&legs[sender][at], &legs[receiver][at]);
+                from.len == len && from.send.is_none() && to.receive.is_none()
+            };
+            let at = (0..legs[sender].len()).find(is_free).unwrap_or_else(|| {
+                legs.iter_mut().for_each(|of| of.push(Leg { len, ..Leg::default() }));
+                legs[sender].len() - 1
+            });
+            legs[sender][at].send = Some(pair.from.op);
+            legs[receiver][at].receive = Some(pair.to.op);
+        }
+    }
+    // Each has its other half among these calls.
+    let halves: usize = numbers.iter().map(|&number| links.operations(number).len()).sum();
+    if halves != 2 * messages {
+        return None;
+    }
+    (legs[0].len() <= MOST_IN_A_KERNEL).then_some((element?.clone(), legs))
+}
+
+/// What a message carries, or where it goes.
+fn part(operation: &Operation) -> Elements {
+    match operation {
+        Operation::Send { from, .. } => *from,
+        Operation::Receive { to, .. } => *to,
+        _ => Elements::default(),
+    }
+}
