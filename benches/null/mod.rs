@@ -364,7 +364,7 @@ unsafe impl Operations for NullBackend {
         }
         let op = match op {
             Reduction::BuiltIn(name) => op_number(*name),
-            Reduction::Made(operator) => *operator,
+            Reduction::Made(operator) => **operator,
         };
         // SAFETY: the null library's function asks for nothing.
         let status = unsafe {

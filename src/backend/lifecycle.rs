@@ -18,7 +18,7 @@ pub unsafe trait Lifecycle: Launches {
     type Comm: Send + 'static;
 
     /// A reduction operator made at run time.
-    type Operator: Clone + Send + 'static;
+    type Operator: Clone + Send + Sync + 'static;
 
     /// A communicator in the making.
     type Joining: Send + 'static;

@@ -33,7 +33,7 @@ impl<'a, B: Backend> Span<'a, B> {
 
     /// The allocation; clone the `Arc` to hold it.
     #[inline]
-    pub fn allocation(&self) -> &'a Arc<Allocation<B>> {
+    pub fn allocation(self) -> &'a Arc<Allocation<B>> {
         self.allocation
     }
 
@@ -56,37 +56,36 @@ impl<'a, B: Backend> Span<'a, B> {
     }
 }
 
-impl<B: Backend> Clone for Span<'_, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
+/// Plain data: an operation that is copied leaves nothing behind to drop.
+macro_rules! plain {
+    ($($data:ident),+) => { $(
+        impl<B: Backend> Clone for $data<'_, B> {
+            #[inline]
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<B: Backend> Copy for $data<'_, B> {}
+    )+ };
 }
 
-impl<B: Backend> Copy for Span<'_, B> {}
+plain!(Span, Reduction, Op, Collective, Transfer, Put);
 
 /// How elements are combined.
-pub enum Reduction<B: Backend> {
+pub enum Reduction<'a, B: Backend> {
     /// One of NCCL's own.
     BuiltIn(ReductionName),
     /// An operator that this communicator made.
-    Made(B::Operator),
+    Made(&'a B::Operator),
 }
 
-impl<B: Backend> Clone for Reduction<B> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::BuiltIn(name) => Self::BuiltIn(*name),
-            Self::Made(operator) => Self::Made(operator.clone()),
-        }
-    }
-}
-
-impl<B: Backend> Reduction<B> {
+impl<B: Backend> Reduction<'_, B> {
     /// Its name in reports.
     #[inline]
-    pub fn name(&self) -> ReductionName {
+    pub fn name(self) -> ReductionName {
         match self {
-            Self::BuiltIn(name) => *name,
+            Self::BuiltIn(name) => name,
             Self::Made(_) => ReductionName::ScaledAdd,
         }
     }
@@ -128,7 +127,7 @@ pub struct Collective<'a, B: Backend> {
     /// What, how much, and where in the source.
     pub call: Call,
     /// How elements are combined, for the reducing ones.
-    pub reduction: Option<Reduction<B>>,
+    pub reduction: Option<Reduction<'a, B>>,
     /// What is read.
     pub send: Option<Span<'a, B>>,
     /// What is written.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, Lifecycle, Op, Slot};
+use super::{Backend, Collective, Lifecycle, Op, Slot};
 use crate::error::{Call, Error, Unsupported};
 use crate::{Rank, Result};
 
@@ -25,6 +25,27 @@ pub unsafe trait Operations: Lifecycle {
     unsafe fn issue(comm: &Self::Comm, stream: &Self::Stream, ops: &[Op<'_, Self>]) -> Result<()>
     where
         Self: Backend;
+
+    /// Enqueues a collective on the stream that carried the communicator's last operations: what programs
+    /// call most.
+    ///
+    /// # Errors
+    /// As [`issue`](Self::issue).
+    ///
+    /// # Safety
+    /// As [`issue`](Self::issue). The communicator was given operations on this stream before.
+    #[inline]
+    unsafe fn issue_again(
+        comm: &Self::Comm,
+        stream: &Self::Stream,
+        collective: Collective<'_, Self>,
+    ) -> Result<()>
+    where
+        Self: Backend,
+    {
+        // SAFETY: the caller's promise is more than is asked.
+        unsafe { Self::issue(comm, stream, &[Op::Collective(collective)]) }
+    }
 
     /// Enqueues the groups of several ranks of this thread as one.
     ///

@@ -101,7 +101,7 @@ impl<'id, T: Numeric, W: World> ReduceOp<T, OfLane<'id, W>> for LaneOp<'_, 'id, 
 where
     W::Device: DeviceFamily,
 {
-    fn resolve(&self, resources: &Resources<Back<W>>) -> Result<Reduction<Back<W>>> {
+    fn resolve<'r>(&self, resources: &'r Resources<Back<W>>) -> Result<Reduction<'r, Back<W>>> {
         self.op.resolve(resources)
     }
 }

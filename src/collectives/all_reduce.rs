@@ -92,7 +92,7 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     ) -> Result<()> {
         let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         let op = draft.all_reduce_in_place(buf.span(), op.resolve(&self.core.resources));
-        self.run(Refusal::Collective, op)
+        self.run_in_place(Refusal::Collective, op)
     }
 }
 

@@ -47,7 +47,7 @@ impl<'c, B: Backend> Draft<'c, B> {
         self,
         send: View<'a, B>,
         recv: View<'a, B>,
-        op: Result<Reduction<B>>,
+        op: Result<Reduction<'a, B>>,
     ) -> Result<Op<'a, B>> {
         let (send, recv) = (self.view(send)?, self.view(recv)?);
         let call = self.call(CollectiveName::AllReduce, send.len());
@@ -59,7 +59,7 @@ impl<'c, B: Backend> Draft<'c, B> {
     pub(crate) fn all_reduce_in_place<'a>(
         self,
         buf: View<'a, B>,
-        op: Result<Reduction<B>>,
+        op: Result<Reduction<'a, B>>,
     ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
         self.reducing(
@@ -100,7 +100,7 @@ impl<'c, B: Backend> Draft<'c, B> {
         self,
         send: View<'a, B>,
         recv: Option<View<'a, B>>,
-        op: Result<Reduction<B>>,
+        op: Result<Reduction<'a, B>>,
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
         let send = self.view(send)?;
@@ -115,7 +115,7 @@ impl<'c, B: Backend> Draft<'c, B> {
     pub(crate) fn reduce_in_place<'a>(
         self,
         buf: View<'a, B>,
-        op: Result<Reduction<B>>,
+        op: Result<Reduction<'a, B>>,
         root: impl AsRank,
     ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
@@ -156,7 +156,7 @@ impl<'c, B: Backend> Draft<'c, B> {
         self,
         send: View<'a, B>,
         recv: View<'a, B>,
-        op: Result<Reduction<B>>,
+        op: Result<Reduction<'a, B>>,
     ) -> Result<Op<'a, B>> {
         let (send, recv) = (self.view(send)?, self.view(recv)?);
         let call = self.call(CollectiveName::ReduceScatter, recv.len());
@@ -168,7 +168,7 @@ impl<'c, B: Backend> Draft<'c, B> {
     pub(crate) fn reduce_scatter_in_place<'a>(
         self,
         buf: View<'a, B>,
-        op: Result<Reduction<B>>,
+        op: Result<Reduction<'a, B>>,
     ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
         let count = self.block(CollectiveName::ReduceScatter, buf.len())?;
@@ -279,7 +279,7 @@ impl<B: Backend> Draft<'_, B> {
         &self,
         name: CollectiveName,
         mut call: Call,
-        op: Result<Reduction<B>>,
+        op: Result<Reduction<'a, B>>,
         send: Option<Span<'a, B>>,
         recv: Option<Span<'a, B>>,
     ) -> Result<Op<'a, B>> {

@@ -1,7 +1,7 @@
 //! A communicator without its types: the backend's half, the control plane, the table.
 
 use std::any::Any;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) has_signals: bool,
     /// What waits that were refused would have consumed.
     pub(super) unconsumed: Unconsumed,
+    /// The stream that carried its last operations; 0 for none.
+    carrier: Cell<u64>,
     /// Lists for groups, used again and again. It is what makes a core serve one thread at a time.
     lists: RefCell<Lists<'static, B>>,
     /// What is recorded, inside the closure of a capture.
@@ -89,6 +91,7 @@ impl<B: Backend> Core<B> {
             changes,
             has_signals,
             unconsumed: Unconsumed::default(),
+            carrier: Cell::new(0),
             lists: RefCell::new(Lists::new()),
             tape: RefCell::default(),
             graphs: Shelf::default(),
@@ -107,11 +110,19 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// The backend's communicator, if it is well and was the last to use `stream`.
+    /// The backend's communicator, if it is well and `stream` carried its last operations: then the stream
+    /// and the backend have noted each other.
     #[inline]
     pub(crate) fn comm_on(&self, stream: &StreamCore<B>) -> Option<&B::Comm> {
-        let known = self.health.is_well() && stream.last_user() == self.health.id();
-        self.comm.as_ref().filter(|_| known)
+        match &self.comm {
+            Some(comm) if self.carrier.get() == stream.id() && self.health.is_well() => Some(comm),
+            _ => None,
+        }
+    }
+
+    /// The backend was given operations on `stream`, which is not captured.
+    pub(super) fn carried_by(&self, stream: &StreamCore<B>) {
+        self.carrier.set(stream.id());
     }
 
     /// This rank.
@@ -366,6 +377,7 @@ impl<B: Backend> Core<B> {
         self.size = control.size();
         (self.comm, self.control, self.health) = (comm, Some(control), health);
         (self.unconsumed, self.kit) = (Unconsumed::default(), OnceCell::new());
+        self.carrier.set(0);
     }
 
     /// Ends it now, telling the others why. The program knows.

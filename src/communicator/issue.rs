@@ -18,13 +18,32 @@ type Back<W> = <<W as World>::Device as Device>::Backend;
 impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// Issues a collective's draft, or books why not.
     ///
-    /// Most calls repeat earlier ones: the communicator is well and was the last to use the stream,
+    /// Most calls repeat earlier ones: the communicator is well, the stream carried its last operations,
     /// and the stream alone used the buffers. Their devices were compared when that was booked, and
-    /// there is nothing to wait for: what a [`Booking`] does is done here in a few stores. What is new
-    /// goes by value to a function of its own, so that nothing here has to be in memory for the sake
-    /// of what hardly ever happens.
+    /// there is nothing to wait for: what a [`Booking`] does is done here in a few stores. An operation
+    /// goes on by value, also to what hardly ever happens: so it is in registers here, and nowhere in
+    /// memory.
     #[inline]
     pub(crate) fn run(&self, refusal: Refusal, draft: Result<Op<'_, Back<W>>>) -> Result<()> {
+        self.run_where::<false>(refusal, draft)
+    }
+
+    /// [`run`](Self::run) of a collective that writes all that it reads.
+    #[inline]
+    pub(crate) fn run_in_place(
+        &self,
+        refusal: Refusal,
+        draft: Result<Op<'_, Back<W>>>,
+    ) -> Result<()> {
+        self.run_where::<true>(refusal, draft)
+    }
+
+    #[inline]
+    fn run_where<const IN_PLACE: bool>(
+        &self,
+        refusal: Refusal,
+        draft: Result<Op<'_, Back<W>>>,
+    ) -> Result<()> {
         let op = match draft {
             Ok(op) => op,
             Err(error) => return Err(self.core.refuse_one(refusal, error)),
@@ -38,32 +57,24 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
         };
         let (core, stream) = (self.core, self.stream);
         let _span = trace::enqueue(core, slice::from_ref(&op));
-        if let Op::Collective(collective) = &op
+        if let Op::Collective(collective) = op
             && let Some(comm) = core.comm_on(stream)
         {
-            let known = |span: &Option<Span<'_, Back<W>>>| {
-                span.is_none_or(|span| span.allocation().order.is_alone(stream))
-            };
-            let scalar = collective.scalar();
-            let known_scalar = scalar.is_none_or(|scalar| scalar.order.is_alone(stream));
-            if known(&collective.send) && known(&collective.recv) && known_scalar {
+            // What is written is booked as read with that.
+            let read = collective.send.filter(|_| !IN_PLACE).map(Span::allocation);
+            let (written, scalar) = (collective.recv.map(Span::allocation), collective.scalar());
+            let operands = [read, written, scalar];
+            if operands.into_iter().flatten().all(|memory| memory.order.is_alone(stream)) {
                 let owned = stream.owned();
                 // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by
                 // bound plans, whose checks have and whose memory was compared; this stream made
                 // every earlier use of the memory.
-                let issued = unsafe {
-                    <Back<W> as Operations>::issue(comm, owned.raw(), slice::from_ref(&op))
-                };
+                let issued =
+                    unsafe { <Back<W> as Operations>::issue_again(comm, owned.raw(), collective) };
                 let number = owned.number();
-                if let Some(span) = collective.send {
-                    span.allocation().order.read_again(number);
-                }
-                if let Some(span) = collective.recv {
-                    span.allocation().order.write_again(number);
-                }
-                if let Some(scalar) = scalar {
-                    scalar.order.read_again(number);
-                }
+                read.inspect(|memory| memory.order.read_again(number));
+                scalar.inspect(|memory| memory.order.read_again(number));
+                written.inspect(|memory| memory.order.write_again(number));
                 return issued;
             }
         }
@@ -226,9 +237,13 @@ impl<B: Backend> Core<B> {
 
     /// Books what operations that were issued bring about.
     fn issued(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) {
+        if stream.is_captured() {
+            return;
+        }
+        self.carried_by(stream);
         // What a signal says may be about any window. Booked after the wait is in the stream: who
         // sees it booked and waits for this stream waits for the signal.
-        if ops.iter().any(|op| matches!(op, Op::Wait(_))) && !stream.is_captured() {
+        if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
             self.resources.windows_written(stream);
         }
     }
@@ -315,11 +330,11 @@ impl<B: Backend> Uses<B> for &[Op<'_, B>] {
     }
 }
 
-impl<B: Backend> Collective<'_, B> {
+impl<'a, B: Backend> Collective<'a, B> {
     /// What it scales by, where that is in memory.
     #[inline]
-    pub(crate) fn scalar(&self) -> Option<&Arc<Allocation<B>>> {
-        match &self.reduction {
+    pub(crate) fn scalar(&self) -> Option<&'a Arc<Allocation<B>>> {
+        match self.reduction {
             Some(Reduction::Made(operator)) => B::scalar(operator),
             _ => None,
         }

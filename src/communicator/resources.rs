@@ -449,9 +449,9 @@ impl<B: Backend> Resources<B> {
     }
 
     /// The operator behind a key.
-    pub(crate) fn operator(&self, key: &Key) -> Result<B::Operator> {
+    pub(crate) fn operator(&self, key: &Key) -> Result<&B::Operator> {
         match self.get(key, "PreMulSum")? {
-            Resource::Operator(made) => Ok(made.operator.clone()),
+            Resource::Operator(made) => Ok(&made.operator),
             _ => Err(self.wrong_key(key, "PreMulSum")),
         }
     }

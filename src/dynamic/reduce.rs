@@ -37,20 +37,20 @@ impl Sealed for DynReduceOp {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Numeric, W: World> ReduceOp<T, W> for DynReduceOp {
-    fn resolve(
+    fn resolve<'r>(
         &self,
-        _: &Resources<<W::Device as Device>::Backend>,
-    ) -> Result<Reduction<<W::Device as Device>::Backend>> {
+        _: &'r Resources<<W::Device as Device>::Backend>,
+    ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
         Ok(Reduction::BuiltIn(self.name()))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<W: World> ReduceOp<DynElem, W> for DynReduceOp {
-    fn resolve(
+    fn resolve<'r>(
         &self,
-        _: &Resources<<W::Device as Device>::Backend>,
-    ) -> Result<Reduction<<W::Device as Device>::Backend>> {
+        _: &'r Resources<<W::Device as Device>::Backend>,
+    ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
         Ok(Reduction::BuiltIn(self.name()))
     }
 }

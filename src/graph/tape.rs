@@ -55,7 +55,7 @@ pub(super) enum Kept<B: Backend> {
     Collective {
         name: CollectiveName,
         call: Call,
-        reduction: Option<Reduction<B>>,
+        operator: Option<B::Operator>,
         send: Option<Part<B>>,
         recv: Option<Part<B>>,
         config: Option<Box<CallConfig>>,
@@ -102,10 +102,14 @@ impl<B: Backend> Kept<B> {
         let captured = |slot: Slot| Slot { captured: true, ..slot };
         match op {
             Op::Collective(Collective { name, call, reduction, send, recv, config }) => {
+                let operator = match reduction {
+                    Some(Reduction::Made(operator)) => Some((*operator).clone()),
+                    _ => None,
+                };
                 Self::Collective {
                     name: *name,
                     call: *call,
-                    reduction: reduction.clone(),
+                    operator,
                     send: send.as_ref().map(Part::of),
                     recv: recv.as_ref().map(Part::of),
                     config: config.map(|config| Box::new(config.clone())),
@@ -130,11 +134,12 @@ impl<B: Backend> Kept<B> {
     /// The operation again.
     pub(super) fn op(&self) -> Op<'_, B> {
         match self {
-            Self::Collective { name, call, reduction, send, recv, config } => {
+            Self::Collective { name, call, operator, send, recv, config } => {
+                let built_in = call.reduction.map(Reduction::BuiltIn);
                 Op::Collective(Collective {
                     name: *name,
                     call: *call,
-                    reduction: reduction.clone(),
+                    reduction: operator.as_ref().map(Reduction::Made).or(built_in),
                     send: send.as_ref().map(Part::span),
                     recv: recv.as_ref().map(Part::span),
                     config: config.as_deref(),

@@ -24,6 +24,13 @@ pub(super) fn start(span: &Span1<'_>) -> *mut c_void {
     span.as_ref().map_or(ptr::null_mut(), |span| span.allocation().block().at(span.offset()))
 }
 
+/// Whether an operand of a collective is memory of NCCL's allocator: no other is in a window.
+#[inline]
+pub(super) fn is_nccls(collective: &Collective<'_, CudaBackend>) -> bool {
+    let is = |span: &Span1<'_>| span.is_some_and(|span| span.allocation().block().is_nccls());
+    is(&collective.send) || is(&collective.recv)
+}
+
 /// Why an operation was not enqueued.
 pub(super) enum Failure {
     /// Seen before NCCL was called.
@@ -60,19 +67,10 @@ impl Comm {
 
     /// Which operands of a collective are in windows of this communicator, or registered with it. NCCL
     /// chooses its way by it, each rank for itself.
-    #[inline]
     pub(super) fn memory(&self, collective: &Collective<'_, CudaBackend>) -> u8 {
-        let is_nccls = |span: &Span1<'_>| {
-            span.as_ref().is_some_and(|span| span.allocation().block().is_nccls())
-        };
-        match is_nccls(&collective.send) || is_nccls(&collective.recv) {
-            true => self.known_of(collective),
-            false => 0,
+        if !is_nccls(collective) {
+            return 0;
         }
-    }
-
-    #[cold]
-    fn known_of(&self, collective: &Collective<'_, CudaBackend>) -> u8 {
         let of = |span: &Span1<'_>, bit: u8| match span {
             Some(span) if self.is_known(span.allocation()) => bit,
             _ => 0,
@@ -151,7 +149,7 @@ impl Comm {
             Some(_) if self.size == 1 && call.reduction == Some(ReductionName::Mean) => {
                 ncclRedOp_t::ncclSum
             }
-            reduction => values::reduction(reduction.as_ref()),
+            reduction => values::reduction(*reduction),
         };
         let root = call.root.map_or(0, |root| number(root.0));
         let (comm, handle) = (self.handle, stream.handle());

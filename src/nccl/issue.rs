@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use nccl_sys::ncclResult_t;
 
-use super::calls::{Failure, start};
+use super::calls::{Failure, is_nccls, start};
 use super::comm::Comm;
 use super::config;
 use super::graphs;
 use super::simulate::simulate;
 use super::values;
-use crate::backend::{Half, Op, Operations, RankOps, Refusal};
+use crate::backend::{Collective, Half, Op, Operations, RankOps, Refusal};
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{CollectiveName, Error, Unsupported};
 use crate::{ReductionName, Result};
@@ -24,37 +24,32 @@ unsafe impl Operations for CudaBackend {
         if !comm.is_last(stream) {
             return first(comm, stream, ops);
         }
-        if let [Op::Collective(collective)] = ops
-            && collective.name == CollectiveName::AllReduce
-            && collective.config.is_none()
-            && values::always_known(collective.call.dtype)
-        {
-            comm.recorder.collective(&collective.call, comm.memory(collective));
-            comm.recorder.cross();
-            // SAFETY: the spans are on the communicator's device and hold `count` elements each, by
-            // the caller's promise; communicator and stream are alive.
-            let result = unsafe {
-                (comm.nccl.all_reduce)(
-                    start(&collective.send),
-                    start(&collective.recv),
-                    collective.call.count,
-                    values::dtype(collective.call.dtype),
-                    values::reduction(collective.reduction.as_ref()),
-                    comm.handle,
-                    stream.handle(),
-                )
-            };
-            comm.recorder.cross();
-            if result == ncclResult_t::ncclSuccess {
-                return Ok(());
-            }
-            let result = comm.inside(|| comm.over(result));
-            if result == ncclResult_t::ncclSuccess {
-                return Ok(());
-            }
-            return Err(failed(comm, Failure::Nccl("ncclAllReduce", result, collective.call)));
+        match *ops {
+            // SAFETY: the caller's promise, and it is the communicator's last stream.
+            [Op::Collective(collective)] => unsafe { Self::issue_again(comm, stream, collective) },
+            _ => together(&[RankOps { comm, stream, ops }]),
         }
-        together(&[RankOps { comm, stream, ops }])
+    }
+
+    #[inline]
+    unsafe fn issue_again(
+        comm: &Comm,
+        stream: &Arc<CudaStream>,
+        collective: Collective<'_, Self>,
+    ) -> Result<()> {
+        let Collective { name, call, config, .. } = collective;
+        if name != CollectiveName::AllReduce
+            || config.is_some()
+            || !values::always_known(call.dtype)
+        {
+            return alone(comm, stream, collective);
+        }
+        match is_nccls(&collective) {
+            // SAFETY: the caller's promise.
+            true => unsafe { all_reduce_in_window(comm, stream, collective) },
+            // SAFETY: the caller's promise.
+            false => unsafe { all_reduce(comm, stream, collective, 0) },
+        }
     }
 
     unsafe fn issue_together(parts: &[RankOps<'_, '_, Self>]) -> Result<()> {
@@ -70,6 +65,74 @@ unsafe impl Operations for CudaBackend {
 
     fn refuse(comm: &Comm, ops: &[Refusal], reason: &Error) {
         comm.shared.family.refuse(comm.shared.rank, ops, reason);
+    }
+}
+
+/// Issues what is no all_reduce as most are.
+#[inline(never)]
+fn alone(
+    comm: &Comm,
+    stream: &Arc<CudaStream>,
+    collective: Collective<'_, CudaBackend>,
+) -> Result<()> {
+    together(&[RankOps { comm, stream, ops: &[Op::Collective(collective)] }])
+}
+
+/// Issues an all_reduce of what may be in windows.
+///
+/// # Safety
+/// As of [`Operations::issue_again`].
+#[inline(never)]
+unsafe fn all_reduce_in_window(
+    comm: &Comm,
+    stream: &CudaStream,
+    collective: Collective<'_, CudaBackend>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { all_reduce(comm, stream, collective, comm.memory(&collective)) }
+}
+
+/// Issues an all_reduce, with which of its operands are in windows.
+///
+/// # Safety
+/// As of [`Operations::issue_again`].
+#[inline]
+unsafe fn all_reduce(
+    comm: &Comm,
+    stream: &CudaStream,
+    collective: Collective<'_, CudaBackend>,
+    memory: u8,
+) -> Result<()> {
+    let Collective { call, reduction, send, recv, .. } = collective;
+    let recorder = &*comm.recorder;
+    recorder.collective(&call, memory);
+    recorder.cross();
+    // SAFETY: the spans are on the communicator's device and hold `count` elements each, by the caller's
+    // promise; communicator and stream are alive.
+    let result = unsafe {
+        (comm.nccl.all_reduce)(
+            start(&send),
+            start(&recv),
+            call.count,
+            values::dtype(call.dtype),
+            values::reduction(reduction),
+            comm.handle,
+            stream.handle(),
+        )
+    };
+    recorder.cross();
+    match result {
+        ncclResult_t::ncclSuccess => Ok(()),
+        result => not_yet(comm, result),
+    }
+}
+
+/// What an all_reduce comes to, the last call, that has not succeeded at once.
+#[cold]
+fn not_yet(comm: &Comm, result: ncclResult_t) -> Result<()> {
+    match comm.inside(|| comm.over(result)) {
+        ncclResult_t::ncclSuccess => Ok(()),
+        result => Err(comm.poison(comm.nccl.failed("ncclAllReduce", comm.recorder.last(), result))),
     }
 }
 

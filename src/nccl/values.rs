@@ -52,7 +52,7 @@ pub struct Operator {
 
 /// The reduction's number. A collective without one does not look at it.
 #[inline]
-pub(super) fn reduction(reduction: Option<&Reduction<CudaBackend>>) -> ncclRedOp_t {
+pub(super) fn reduction(reduction: Option<Reduction<'_, CudaBackend>>) -> ncclRedOp_t {
     match reduction {
         Some(Reduction::Made(operator)) => operator.number,
         Some(Reduction::BuiltIn(name)) => match name {

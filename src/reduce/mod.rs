@@ -40,10 +40,10 @@ pub struct Avg;
 pub trait ReduceOp<T, W: World>: sealed::Sealed {
     /// The backend's name for it, after comparing stamps.
     #[doc(hidden)]
-    fn resolve(
+    fn resolve<'r>(
         &self,
-        resources: &Resources<<W::Device as Device>::Backend>,
-    ) -> Result<Reduction<<W::Device as Device>::Backend>>;
+        resources: &'r Resources<<W::Device as Device>::Backend>,
+    ) -> Result<Reduction<'r, <W::Device as Device>::Backend>>;
 }
 
 pub(crate) mod sealed {
@@ -57,10 +57,10 @@ macro_rules! built_in {
 
         impl<T: $bound, W: World> ReduceOp<T, W> for $op {
             #[inline]
-            fn resolve(
+            fn resolve<'r>(
                 &self,
-                _: &Resources<<W::Device as Device>::Backend>,
-            ) -> Result<Reduction<<W::Device as Device>::Backend>> {
+                _: &'r Resources<<W::Device as Device>::Backend>,
+            ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
                 Ok(Reduction::BuiltIn(ReductionName::$name))
             }
         }
@@ -69,10 +69,10 @@ macro_rules! built_in {
         #[diagnostic::do_not_recommend]
         impl<W: World> ReduceOp<DynElem, W> for $op {
             #[inline]
-            fn resolve(
+            fn resolve<'r>(
                 &self,
-                _: &Resources<<W::Device as Device>::Backend>,
-            ) -> Result<Reduction<<W::Device as Device>::Backend>> {
+                _: &'r Resources<<W::Device as Device>::Backend>,
+            ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
                 Ok(Reduction::BuiltIn(ReductionName::$name))
             }
         }

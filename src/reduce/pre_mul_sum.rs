@@ -48,20 +48,20 @@ impl<T: Numeric, W: World, S> PreMulSum<T, W, S> {
 
 #[diagnostic::do_not_recommend]
 impl<T: Numeric, W: World, S> ReduceOp<T, W> for PreMulSum<T, W, S> {
-    fn resolve(
+    fn resolve<'r>(
         &self,
-        resources: &Resources<<W::Device as Device>::Backend>,
-    ) -> Result<Reduction<<W::Device as Device>::Backend>> {
+        resources: &'r Resources<<W::Device as Device>::Backend>,
+    ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
         Ok(Reduction::Made(resources.operator(&self.key)?))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Numeric, W: World, S> ReduceOp<T, W> for &PreMulSum<T, W, S> {
-    fn resolve(
+    fn resolve<'r>(
         &self,
-        resources: &Resources<<W::Device as Device>::Backend>,
-    ) -> Result<Reduction<<W::Device as Device>::Backend>> {
+        resources: &'r Resources<<W::Device as Device>::Backend>,
+    ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
         (**self).resolve(resources)
     }
 }

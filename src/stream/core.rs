@@ -192,12 +192,6 @@ impl<B: Streams> StreamCore<B> {
         self.shared.clone()
     }
 
-    /// The communicator that was noted last.
-    #[inline]
-    pub(crate) fn last_user(&self) -> u64 {
-        self.last_user.get()
-    }
-
     /// The number of the last operation; 0 before the first.
     #[inline]
     pub(crate) fn last_seq(&self) -> u64 {

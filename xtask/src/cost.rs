@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{Check, Failure, cargo, output};
 
 /// The most instructions that the types may add to a call.
-const LIMIT: u64 = 60;
+const LIMIT: u64 = 45;
 
 /// Calls in one run; a figure that is not the same in each of them is refused.
 const CALLS: u64 = 1000;

@@ -380,7 +380,7 @@ impl CommState {
                     name: c.name,
                     call: c.call,
                     config: c.config.map_or(0, CallConfig::digest),
-                    reduction: c.reduction.as_ref().map(Into::into),
+                    reduction: c.reduction.map(Into::into),
                     send: c.send.as_ref().map(|span| Held::of(span, c.call.dtype)),
                     recv: c.recv.as_ref().map(|span| Held::of(span, c.call.dtype)),
                 };

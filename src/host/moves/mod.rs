@@ -74,10 +74,10 @@ pub(super) enum Combine {
     Scaled(Scale),
 }
 
-impl From<&Reduction<HostBackend>> for Combine {
-    fn from(reduction: &Reduction<HostBackend>) -> Self {
+impl From<Reduction<'_, HostBackend>> for Combine {
+    fn from(reduction: Reduction<'_, HostBackend>) -> Self {
         match reduction {
-            Reduction::BuiltIn(name) => Self::BuiltIn(*name),
+            Reduction::BuiltIn(name) => Self::BuiltIn(name),
             Reduction::Made(scale) => Self::Scaled(scale.clone()),
         }
     }

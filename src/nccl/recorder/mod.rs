@@ -2,6 +2,7 @@
 //!
 //! Written by the rank's thread at a few plain stores a call, read by whoever waits.
 
+mod others;
 mod ring;
 
 use std::ops::Range;
@@ -11,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use serde::{Deserialize, Serialize};
 
+use others::{Others, ToldOthers};
 pub(super) use ring::Word;
 use ring::{Packed, Ring, Told};
 
@@ -21,7 +23,8 @@ use crate::error::{Call, Called, Operation};
 /// a thread enqueue ahead of its device.
 const KEPT: usize = 1024;
 
-/// One rank's calls.
+/// One rank's calls. What a collective changes in each call lies together.
+#[repr(C)]
 pub(super) struct Recorder {
     /// Odd while the rank's thread is inside NCCL with an operation.
     inside: AtomicU64,
@@ -29,8 +32,8 @@ pub(super) struct Recorder {
     /// By peer.
     sends: Transfers,
     receives: Transfers,
-    /// All calls in their order. Reports tell half of them: the others give who reads some time.
-    all: Ring<{ 2 * Called::LAST }>,
+    /// All calls that are no collectives.
+    others: Others,
 }
 
 impl Recorder {
@@ -40,7 +43,7 @@ impl Recorder {
             collectives: Ring::new(),
             sends: Transfers::new(size),
             receives: Transfers::new(size),
-            all: Ring::new(),
+            others: Others::new(),
         }
     }
 
@@ -59,9 +62,7 @@ impl Recorder {
     /// it receives; the other bits say how it is configured. By the rank's own thread only, as all that notes.
     #[inline]
     pub(super) fn collective(&self, call: &Call, memory: u8) {
-        let packed = Packed::new(call, memory);
-        self.collectives.put(&packed);
-        self.all.put(&packed);
+        self.collectives.put(&Packed::new(call, memory));
     }
 
     /// Notes a call that is no collective.
@@ -78,30 +79,29 @@ impl Recorder {
         if let (Some(transfers), Some(peer)) = (transfers, call.peer) {
             transfers.put(peer.index(), &packed);
         }
-        self.all.put(&packed);
+        self.others.put(&packed, self.issued());
     }
 
     /// Notes a collective that was refused; gives its number.
     pub(super) fn refused(&self) -> u64 {
-        self.all.put(&Packed::REFUSED);
         self.collectives.put(&Packed::REFUSED)
     }
 
     /// Notes a send that was refused; gives its number.
     pub(super) fn refused_send(&self, to: usize) -> u64 {
-        self.all.put(&Packed::REFUSED);
+        self.others.put(&Packed::REFUSED, self.issued());
         self.sends.put(to, &Packed::REFUSED)
     }
 
     /// Notes a receive that was refused; gives its number.
     pub(super) fn refused_recv(&self, from: usize) -> u64 {
-        self.all.put(&Packed::REFUSED);
+        self.others.put(&Packed::REFUSED, self.issued());
         self.receives.put(from, &Packed::REFUSED)
     }
 
     /// Notes a put or a signal that was refused.
     pub(super) fn refused_signal(&self) {
-        self.all.put(&Packed::REFUSED);
+        self.others.put(&Packed::REFUSED, self.issued());
     }
 
     /// How many sends it called.
@@ -156,8 +156,23 @@ impl Recorder {
 
     /// The last call, if it was not refused.
     pub(super) fn last(&self) -> Option<Call> {
-        let (call, _) = self.all.get(self.all.issued().checked_sub(1)?)?;
-        Some(call)
+        self.backwards().next()?
+    }
+
+    /// Its calls, the last one first; none for one that was refused or is not remembered.
+    fn backwards(&self) -> impl Iterator<Item = Option<Call>> {
+        let (mut collectives, mut others) = (self.issued(), self.others.issued());
+        std::iter::from_fn(move || {
+            if let Some(number) = others.checked_sub(1)
+                && let (after, call) = self.others.get(number)
+                && after >= collectives
+            {
+                others = number;
+                return Some(call);
+            }
+            collectives = collectives.checked_sub(1)?;
+            Some(self.call(collectives))
+        })
     }
 
     /// What it called, for other processes: of each kind the last calls, `most` of them at most.
@@ -166,7 +181,7 @@ impl Recorder {
             collectives: self.collectives.tell(most),
             sends: self.sends.tell(most),
             receives: self.receives.tell(most),
-            all: self.all.tell(Called::LAST),
+            others: self.others.tell(),
         }
     }
 
@@ -175,7 +190,7 @@ impl Recorder {
         self.collectives.hear(&calls.collectives);
         self.sends.hear(&calls.sends);
         self.receives.hear(&calls.receives);
-        self.all.hear(&calls.all);
+        self.others.hear(&calls.others);
     }
 
     /// The numbers of collectives among which another process called one that differs.
@@ -200,10 +215,9 @@ impl Recorder {
 
     /// What it called, for reports.
     pub(super) fn called(&self, rank: Rank) -> Called {
-        let until = self.all.issued();
-        let from = until.saturating_sub(Called::LAST as u64);
-        let last = (from..until).map(|number| self.all.get(number).map(|(call, _)| call));
-        Called { rank, collectives: self.issued(), last: last.collect() }
+        let mut last: Vec<_> = self.backwards().take(Called::LAST).collect();
+        last.reverse();
+        Called { rank, collectives: self.issued(), last }
     }
 }
 
@@ -214,7 +228,7 @@ pub(super) struct Calls {
     /// By peer.
     sends: Vec<(u32, Told)>,
     receives: Vec<(u32, Told)>,
-    all: Told,
+    others: ToldOthers,
 }
 
 /// Transfers in one direction, by peer: most pairs of ranks have none.
@@ -369,6 +383,28 @@ mod tests {
         assert!(mirror.call(1).is_none() && mirror.issued() == 2 && mirror.oldest() == 0);
         assert_eq!(mirror.send(2, 0).map(|call| call.count), Some(10));
         assert_eq!(mirror.called(Rank(1)).last.len(), 3);
+    }
+
+    #[test]
+    fn another_process_hears_of_the_last_calls_in_their_order() {
+        let (recorder, mirror) = (Recorder::new(2), Recorder::new(2));
+        for count in 0..5 * Called::LAST {
+            match count % 5 {
+                0 | 1 => recorder.other(&with(Operation::SendTo, 1, count)),
+                2 => recorder.refused_signal(),
+                _ => recorder.collective(&all_reduce(count), 0),
+            }
+            heard(&recorder, &mirror, 64);
+            let counts = |recorder: &Recorder| {
+                let last = recorder.called(Rank(0)).last;
+                last.iter().map(|call| call.map(|call| call.count)).collect::<Vec<_>>()
+            };
+            let expected = (0..=count).map(|count| (count % 5 != 2).then_some(count));
+            let expected: Vec<_> = expected.collect();
+            let expected = &expected[expected.len().saturating_sub(Called::LAST)..];
+            assert_eq!(counts(&recorder), expected);
+            assert_eq!(counts(&mirror), expected);
+        }
     }
 
     #[test]

@@ -15,8 +15,9 @@ use crate::error::{Call, CollectiveName, Operation, Site};
 use crate::{DType, Rank, ReductionName};
 
 /// The last `N` calls of one kind. `N` is a power of two.
+#[repr(C)]
 pub(super) struct Ring<const N: usize> {
-    /// How many there were.
+    /// How many there were. First, for who lays something beside it.
     issued: AtomicU64,
     /// The calls before this one are unknown: they are another process's, which told of later ones.
     unknown: AtomicU64,
@@ -168,6 +169,13 @@ pub(super) struct Told {
     calls: Vec<Option<Word>>,
     /// Digests of blocks of the calls before, which are too many to be told one by one.
     blocks: Vec<(u64, u64)>,
+}
+
+impl Told {
+    /// The numbers of the last ones.
+    pub(super) fn numbers(&self) -> Range<u64> {
+        self.issued.saturating_sub(self.calls.len() as u64)..self.issued
+    }
 }
 
 /// A call on its way to another process.
