@@ -292,12 +292,13 @@ impl Launch {
             KernelWork::AllReduce(_, KernelWay::OneShot) => Function::OneShot,
             KernelWork::AllReduce(_, KernelWay::OneShotInBlocks) => Function::Push,
             KernelWork::AllReduce(_, KernelWay::TwoShot) => Function::TwoShot,
+            KernelWork::AllReduceRmsNorm { .. } if is_much(dtype, pieces) => Function::PushRmsNorm,
             KernelWork::AllReduceRmsNorm { .. } => Function::RmsNorm,
             KernelWork::Messages => Function::Exchange,
         };
         // A group is 32 lines: of 8 bytes, or of 16 where they have no flags; of a rank's part in two shots.
         let (line, parts) = match function {
-            Function::Push => (16, 1),
+            Function::Push | Function::PushRmsNorm => (16, 1),
             Function::TwoShot => (8, made.arguments.ranks as usize),
             _ => (8, 1),
         };
@@ -314,34 +315,50 @@ impl Launch {
         }
         arguments.count = pieces.len() as u32;
         arguments.groups = groups;
-        let mut norm = Norm { weight: 0, width: 0, rows: 0, epsilon: 0.0 };
-        let mut blocks = (groups * 32).div_ceil(kernels::THREADS as u32).max(1);
+        let most = match function {
+            Function::Push | Function::PushRmsNorm => kernels::PUSHES,
+            // More only get into each other's way.
+            Function::OneShot | Function::TwoShot if groups * 32 <= FEW => 16,
+            _ => kernels::BLOCKS,
+        };
+        let most = made.blocks.min(most as u32);
+        let mut norm = Norm::default();
+        let mut blocks = (groups * 32).div_ceil(kernels::THREADS as u32).clamp(1, most);
         match work {
             KernelWork::AllReduce(reduction, _) => {
                 (arguments.reduction, arguments.divisor) = reduced(reduction, arguments.ranks);
             }
             KernelWork::AllReduceRmsNorm { weight, width, epsilon } => {
                 let rows = pieces.first().map_or(0, |piece| piece.count / width.max(1)) as u32;
+                let lines = (width * size).div_ceil(line) as u32;
+                let parts = of_a_row(rows, lines, most);
+                blocks = parts * rows.clamp(1, most / parts);
                 let weight = weight.expose_provenance() as u64;
-                norm = Norm { weight, width: width as u32, rows, epsilon };
-                blocks = rows.max(1);
+                norm = Norm { weight, width: width as u32, rows, parts, epsilon };
             }
             KernelWork::Messages => {}
         }
-        let most = match function {
-            Function::Push => kernels::PUSHES,
-            // More only get into each other's way.
-            Function::OneShot | Function::TwoShot if groups * 32 <= FEW => 16,
-            _ => kernels::BLOCKS,
-        };
         let dtype = match work {
             KernelWork::Messages => kernels::moves(dtype),
             _ => dtype,
         };
-        let blocks = blocks.min(most as u32).min(made.blocks);
         Self { function, dtype, blocks, arguments, norm }
     }
 }
+
+/// How many blocks have a row of so many lines together: as many as there are for it, with a line for each of
+/// their threads.
+fn of_a_row(rows: u32, lines: u32, most: u32) -> u32 {
+    lines.div_ceil(kernels::THREADS as u32).clamp(1, (most / rows.max(1)).max(1))
+}
+
+/// Whether rows are so many bytes that they travel without flags.
+fn is_much(dtype: DType, rows: &[Piece]) -> bool {
+    rows.iter().map(|piece| piece.count * dtype.size()).sum::<usize>() > MUCH
+}
+
+/// 512 KiB.
+const MUCH: usize = 512 << 10;
 
 /// So many lines, 256 KiB, go as fast with half of the blocks.
 const FEW: u32 = 32 * 1024;

@@ -222,10 +222,15 @@ pub(crate) fn messages<W: World>(comm: Communicator<W>, rounds: usize) -> Result
     comm.finish()
 }
 
+/// Rows and their widths: of one block each, of several together, more than there are blocks, and so many bytes
+/// that they travel without flags.
+const ROWS: [(usize, usize); 8] =
+    [(1, 1), (3, 33), (5, 1024), (40, 2048), (2, 9001), (1, 16_384), (20, 8000), (3, 70_001)];
+
 /// all_reduce with RMSNorm, beside its two halves.
 pub(crate) fn rms_norm<W: World>(mut comm: Communicator<W>) -> Result<()> {
     let kernels = comm.kernels()?;
-    for (rows, width) in [(1, 1), (3, 33), (5, 1024), (40, 2048), (2, 9001)] {
+    for (rows, width) in ROWS {
         let x = |rank: usize| {
             let value = move |i: usize| ((i * 31 + rank * 17) % 101) as f32 / 64.0 - 0.7;
             (0..rows * width).map(value).collect::<Vec<f32>>()

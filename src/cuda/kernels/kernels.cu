@@ -25,6 +25,8 @@ constexpr u32 BLOCKS = 32;   // most blocks that send lines
 constexpr u32 PUSHES = 64;   // most blocks of `push`
 constexpr u32 BATCH = 4;     // lines of a thread at a time
 constexpr u32 NOBODY = 0xffff;
+constexpr u32 OVER = 2 * BLOCKS + PUSHES; // of `batches`: whether the communicator is over
+constexpr u32 NORMS = OVER + 2;           // how many rows blocks have normed together; then, of 16 bytes, their sums
 
 // An operation: `bytes` of `source`, reduced into `target`; or sent to `to`, and as many of `from`'s into `target`.
 struct Op {
@@ -37,7 +39,7 @@ struct Op {
 struct Args {
     u64 staging[RANKS];  // of each rank, as this one addresses it
     u64* batches;        // of each block, so far: of lines, of `exchange`, of `push`; then what is not 0 when the
-                         // communicator is over: a kernel that begins then touches nothing
+                         // communicator is over: a kernel that begins then touches nothing; then NORMS
     volatile u32* stop;  // of the host: not 0 when the communicator is over: a kernel that waits ends
     u32 rank, ranks;
     u32 count;           // of operations
@@ -167,7 +169,7 @@ __device__ __forceinline__ void put(u64 slot, u64 data, u64 flag) {
 
 // Whether the communicator was over before this kernel began.
 __device__ __forceinline__ bool is_over(const Args& a) {
-    return *(volatile u64*)&a.batches[2 * BLOCKS + PUSHES] != 0;
+    return *(volatile u64*)&a.batches[OVER] != 0;
 }
 
 // Waits for up to four lines at once; for nothing more once it is `over`.
@@ -483,6 +485,27 @@ __device__ __forceinline__ void store_pair(u8* to, u32 at, u32 bytes, Pair pair)
     }
 }
 
+// Sends a thread's pairs to all peers.
+__device__ __forceinline__ void tell_pairs(const Args& a, u32 half, const bool (&is)[BATCH], const Pair (&own)[BATCH]) {
+    for (u32 p = 1; p < a.ranks; p++) {
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++)
+            if (is[k]) *(Pair*)pair_of(a, peer(a, p), half + k, a.rank) = own[k];
+    }
+}
+
+// Reduces all ranks' pairs of this number, in the order of ranks.
+__device__ __forceinline__ void reduce_pairs(const Args& a, u32 number, Pair own, u32 reduction, Sum& low, Sum& high) {
+    for (u32 r = 0; r < a.ranks; r++) {
+        Pair pair = own;
+        if (r != a.rank)
+            asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                         : "=l"(pair.low), "=l"(pair.high) : "l"(pair_of(a, a.rank, number, r)) : "memory");
+        if (r == 0) begin(low, pair.low), begin(high, pair.high);
+        else add(low, pair.low, reduction), add(high, pair.high, reduction);
+    }
+}
+
 // One all_reduce as `one_shot` does it: data without flags, one flag a block and batch. Groups are of lines of 16 bytes.
 extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant__ Args a) {
     u64 batch = a.batches[2 * BLOCKS + blockIdx.x];
@@ -494,34 +517,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
     for (u32 base = 0; base < whole; base += stride * BATCH) {
         batch++;
         u32 half = (batch & 1) * BATCH;
+        bool is[BATCH];
         Pair own[BATCH];
 #pragma unroll
         for (u32 k = 0; k < BATCH; k++) {
             u32 line = base + k * stride + thread;
-            if (line < whole) own[k] = load_pair(op.source, line * 16, op.bytes);
+            is[k] = line < whole;
+            if (is[k]) own[k] = load_pair(op.source, line * 16, op.bytes);
         }
-        for (u32 p = 1; p < a.ranks; p++) {
-#pragma unroll
-            for (u32 k = 0; k < BATCH; k++) {
-                u32 line = base + k * stride + thread;
-                if (line < whole) *(Pair*)pair_of(a, peer(a, p), half + k, a.rank) = own[k];
-            }
-        }
+        tell_pairs(a, half, is, own);
         meet(a, batch, over);
 #pragma unroll
         for (u32 k = 0; k < BATCH; k++) {
-            u32 line = base + k * stride + thread;
-            if (line >= whole) continue;
+            if (!is[k]) continue;
             Sum low, high;
-            for (u32 r = 0; r < a.ranks; r++) {
-                Pair pair = own[k];
-                if (r != a.rank)
-                    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
-                                 : "=l"(pair.low), "=l"(pair.high) : "l"(pair_of(a, a.rank, half + k, r)) : "memory");
-                if (r == 0) begin(low, pair.low), begin(high, pair.high);
-                else add(low, pair.low, a.reduction), add(high, pair.high, a.reduction);
-            }
-            store_pair(op.target, line * 16, op.bytes, {end(low, a.divisor), end(high, a.divisor)});
+            reduce_pairs(a, half + k, own[k], a.reduction, low, high);
+            Pair result = {end(low, a.divisor), end(high, a.divisor)};
+            store_pair(op.target, (base + k * stride + thread) * 16, op.bytes, result);
         }
     }
     __syncthreads();
@@ -529,64 +541,184 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
 }
 
 #ifdef FLOAT
-// All_reduce of rows of `width` elements, each then divided by the root of its mean square and multiplied by `weight`:
-// blocks have a row at a time. Operation 0 is the rows.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rms_norm(const __grid_constant__ Args a, const T* weight, u32 width, u32 rows, float epsilon) {
-    __shared__ A squares[THREADS / 32];
-    u64 batch = a.batches[blockIdx.x];
+union Number {
+    A value;
+    u64 bits;
+};
+
+// The sum of what all threads of `parts` blocks, from `first` on, have: the same bits in each. Blocks tell each other
+// by lines as ranks do; the flag is how many rows were so summed on this GPU. A block waits for others of its grid, which
+// all have to fit on the GPU at once, beside what else waits for them. They are 64 at most, and no more than it has
+// multiprocessors; what does not wait for them ends, and gives way. So it is between ranks too: a block of a peer may wait
+// for any of these.
+__device__ __forceinline__ A total(const Args& a, A own, u32 first, u32 parts, u64 norm, bool& over) {
+    __shared__ A of_warps[THREADS / 32], of_parts[PUSHES];
+#pragma unroll
+    for (u32 lane = 16; lane > 0; lane /= 2) own += __shfl_xor_sync(0xffffffff, own, lane);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    A all = 0;
+    for (u32 warp = 0; warp < THREADS / 32; warp++) all += of_warps[warp];
+    if (parts == 1) return all;
+    if (threadIdx.x < parts) {
+        u64 lines = (u64)(a.batches + NORMS + PUSHES) + (norm & 1) * PUSHES * 16, block = first + threadIdx.x;
+        Number number;
+        number.bits = 0;
+        number.value = all;
+        if (block == blockIdx.x) put(lines + block * 16, number.bits, norm);
+        const u64 slots[BATCH] = {lines + block * 16};
+        const bool wanted[BATCH] = {true};
+        u64 data[BATCH];
+        take(slots, wanted, norm, a.stop, over, data);
+        number.bits = data[0];
+        of_parts[threadIdx.x] = number.value;
+    }
+    __syncthreads();
+    all = 0;
+    for (u32 part = 0; part < parts; part++) all += of_parts[part];
+    return all;
+}
+
+// What `rms_norm` is given beside.
+struct Norm {
+    const T* weight;
+    u32 width, rows, parts;
+    float epsilon;
+};
+
+// The lines of a thread in a batch: WORDS of eight bytes each.
+template <u32 WORDS>
+struct Lines {
+    u64 bits[BATCH][WORDS];
+
+    __device__ __forceinline__ void get(u32 k, const u8* from, u32 line, u32 bytes) {
+        if constexpr (WORDS == 1) {
+            bits[k][0] = load(from, line * 8, bytes);
+        } else {
+            Pair pair = load_pair(from, line * 16, bytes);
+            bits[k][0] = pair.low, bits[k][1] = pair.high;
+        }
+    }
+
+    __device__ __forceinline__ void set(u32 k, u8* to, u32 line, u32 bytes) const {
+        if constexpr (WORDS == 1) store(to, line * 8, bytes, bits[k][0]);
+        else store_pair(to, line * 16, bytes, {bits[k][0], bits[k][1]});
+    }
+};
+
+// Puts the sums of all ranks' lines in place of this one's; adds their squares.
+template <u32 WORDS>
+__device__ __forceinline__ void sum_lines(const Args& a, u64 batch, const bool (&is)[BATCH], bool single, Lines<WORDS>& own,
+                                          A& square, bool& over) {
+    auto squared = [&](const Sum& sum) {
+#pragma unroll
+        for (u32 i = 0; i < LANES; i++) square += sum.lanes[i] * sum.lanes[i];
+        return end(sum, 1);
+    };
+    if constexpr (WORDS == 1) {
+        u32 half = (batch & 1) * 2 * BATCH;
+        u64 bits[BATCH];
+        Sum sums[BATCH];
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) bits[k] = own.bits[k][0];
+        tell(a, half, is, bits, batch);
+        reduce(a, half, is, bits, batch, single, 0, over, sums);
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++)
+            if (is[k]) own.bits[k][0] = squared(sums[k]);
+    } else {
+        u32 half = (batch & 1) * BATCH;
+        Pair pairs[BATCH];
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) pairs[k] = {own.bits[k][0], own.bits[k][1]};
+        tell_pairs(a, half, is, pairs);
+        meet(a, batch, over);
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+            if (!is[k]) continue;
+            Sum low, high;
+            reduce_pairs(a, half + k, pairs[k], 0, low, high);
+            own.bits[k][0] = squared(low), own.bits[k][1] = squared(high);
+        }
+    }
+}
+
+// All_reduce of rows of `width` elements, each then divided by the root of its mean square and multiplied by `weight`.
+// `parts` blocks have a row at a time, each a share of its lines. Operation 0 is the rows.
+template <u32 WORDS>
+__device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Norm& n) {
+    u64 batch = batches[blockIdx.x], norm = a.batches[NORMS + blockIdx.x];
     if (is_over(a)) return;
     bool over = false;
     const Op& op = a.ops[0];
-    u32 bytes = width * sizeof(T), lines = (bytes + 7) / 8;
-    for (u32 row = blockIdx.x; row < rows; row += gridDim.x) {
+    const u8* weight = (const u8*)n.weight;
+    u32 bytes = n.width * sizeof(T), groups = (bytes + 8 * WORDS * 32 - 1) / (8 * WORDS * 32);
+    u32 part = blockIdx.x % n.parts, teams = gridDim.x / n.parts, share = (groups + n.parts - 1) / n.parts * 32;
+    u32 first = part * share, past = first + share < groups * 32 ? first + share : groups * 32;
+    for (u32 row = blockIdx.x / n.parts; row < n.rows; row += teams) {
         const u8* source = op.source + (u64)row * bytes;
         u8* target = op.target + (u64)row * bytes;
         A square = 0;
-        for (u32 base = 0; base < lines; base += THREADS * BATCH) {
-            if (base > 0) __syncthreads();
+        // What the last batch leaves is not written before it is normed.
+        Lines<WORDS> sums, weights;
+        for (u32 base = first; base < past; base += THREADS * BATCH) {
+            if (base > first) __syncthreads();
             batch++;
-            u32 half = (batch & 1) * 2 * BATCH;
             bool is[BATCH];
-            u64 own[BATCH];
 #pragma unroll
             for (u32 k = 0; k < BATCH; k++) {
                 u32 line = base + k * THREADS + threadIdx.x;
-                is[k] = base + k * THREADS < lines;
-                if (is[k]) own[k] = load(source, line * 8, bytes);
+                is[k] = line < past;
+                if (is[k]) sums.get(k, source, line, bytes);
             }
-            tell(a, half, is, own, batch);
-            Sum sums[BATCH];
-            reduce(a, half, is, own, batch, lines - base <= THREADS, 0, over, sums);
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++)
+                if (is[k]) weights.get(k, weight, base + k * THREADS + threadIdx.x, bytes);
+            sum_lines(a, batch, is, past - base <= THREADS, sums, square, over);
+            if (past - base <= THREADS * BATCH) break;
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++) sums.set(k, target, base + k * THREADS + threadIdx.x, bytes);
+        }
+        A all = total(a, square, blockIdx.x - part, n.parts, ++norm, over);
+        A scale = 1 / sqrt(all / (A)n.width + (A)n.epsilon);
+        for (u32 base = first; base < past; base += THREADS * BATCH) {
+            bool is_last = past - base <= THREADS * BATCH;
 #pragma unroll
             for (u32 k = 0; k < BATCH; k++) {
-                if (!is[k]) continue;
-                // What is past the end of the row is 0 on every rank.
+                u32 line = base + k * THREADS + threadIdx.x;
+                if (line >= past) continue;
+                Lines<WORDS> one = sums, scales = weights;
+                if (!is_last) one.get(k, target, line, bytes), scales.get(k, weight, line, bytes);
 #pragma unroll
-                for (u32 i = 0; i < LANES; i++) square += sums[k].lanes[i] * sums[k].lanes[i];
-                store(target, (base + k * THREADS + threadIdx.x) * 8, bytes, end(sums[k], 1));
+                for (u32 word = 0; word < WORDS; word++) {
+                    Line sum, by;
+                    sum.bits = one.bits[k][word], by.bits = scales.bits[k][word];
+#pragma unroll
+                    for (u32 i = 0; i < LANES; i++)
+                        sum.lanes[i] = narrow(wide(sum.lanes[i]) * scale * wide(by.lanes[i]));
+                    one.bits[k][word] = sum.bits;
+                }
+                one.set(k, target, line, bytes);
             }
-        }
-#pragma unroll
-        for (u32 lane = 16; lane > 0; lane /= 2) square += __shfl_xor_sync(0xffffffff, square, lane);
-        __syncthreads();
-        if (threadIdx.x % 32 == 0) squares[threadIdx.x / 32] = square;
-        __syncthreads();
-        A total = 0;
-        for (u32 warp = 0; warp < THREADS / 32; warp++) total += squares[warp];
-        A scale = 1 / sqrt(total / (A)width + (A)epsilon);
-        for (u32 line = threadIdx.x; line < lines; line += THREADS) {
-            Line sum, result;
-            sum.bits = load(target, line * 8, bytes);
-#pragma unroll
-            for (u32 i = 0; i < LANES; i++) {
-                u32 at = line * LANES + i;
-                result.lanes[i] = at < width ? narrow(wide(sum.lanes[i]) * scale * wide(weight[at])) : 0;
-            }
-            store(target, line * 8, bytes, result.bits);
         }
     }
     __syncthreads();
-    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
+    if (threadIdx.x != 0) return;
+    batches[blockIdx.x] = batch;
+    // All blocks that there may be have the same: the next launch may have more of them.
+    norm = a.batches[NORMS + blockIdx.x] + (n.rows + teams - 1) / teams;
+    for (u32 block = blockIdx.x; block < PUSHES; block += gridDim.x) a.batches[NORMS + block] = norm;
+}
+
+// With flags beside all data, as `one_shot`.
+extern "C" __global__ void __launch_bounds__(THREADS) rms_norm(const __grid_constant__ Args a, const __grid_constant__ Norm n) {
+    norm_rows<1>(a, a.batches, n);
+}
+
+// As `push`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    push_rms_norm(const __grid_constant__ Args a, const __grid_constant__ Norm n) {
+    norm_rows<2>(a, a.batches + 2 * BLOCKS, n);
 }
 #endif

@@ -27,7 +27,7 @@ pub(crate) const THREADS: usize = 512;
 /// The most blocks that send lines.
 pub(crate) const BLOCKS: usize = 32;
 
-/// The most blocks of [`Function::Push`].
+/// The most blocks that send them without flags.
 pub(crate) const PUSHES: usize = 64;
 
 /// Lines of a thread at a time.
@@ -42,11 +42,11 @@ pub(crate) const fn staging(ranks: usize) -> usize {
     (slots + (BLOCKS + PUSHES) * 8) * ranks
 }
 
-/// How much memory the counts of batches take.
-pub(crate) const COUNTS: usize = (2 * BLOCKS + PUSHES + 1) * 8;
+/// Where among the counts a kernel that begins looks whether the communicator is over.
+const OVER: usize = 2 * BLOCKS + PUSHES;
 
-/// Where among them a kernel that begins looks whether the communicator is over.
-const OVER: u64 = (2 * BLOCKS + PUSHES) as u64 * 8;
+/// How much memory the counts take: of batches, and of rows that blocks normed together, with their sums.
+pub(crate) const COUNTS: usize = (OVER + 2 + PUSHES + 4 * PUSHES) * 8;
 
 /// An operation.
 #[derive(Clone, Copy)]
@@ -95,17 +95,20 @@ impl Gpu {
         self.now("ending kernels", |stream| {
             let from = ptr::from_ref(&over).cast();
             // SAFETY: the caller's promise; `now` waits until `over` was read.
-            unsafe { sys::cuMemcpyHtoDAsync_v2(counts + OVER, from, 8, stream) }.result()
+            unsafe { sys::cuMemcpyHtoDAsync_v2(counts + OVER as u64 * 8, from, 8, stream) }.result()
         })
     }
 }
 
-/// What a launch of [`Function::RmsNorm`] is given beside.
-#[derive(Clone, Copy)]
+/// What a launch that norms rows is given beside.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
 pub(crate) struct Norm {
     pub(crate) weight: u64,
     pub(crate) width: u32,
     pub(crate) rows: u32,
+    /// How many blocks have a row together.
+    pub(crate) parts: u32,
     pub(crate) epsilon: f32,
 }
 
@@ -117,11 +120,21 @@ pub(crate) enum Function {
     Push,
     Exchange,
     RmsNorm,
+    PushRmsNorm,
 }
 
+/// How many functions there are.
+const FUNCTIONS: usize = Function::ALL.len();
+
 impl Function {
-    const ALL: [Self; 5] =
-        [Self::OneShot, Self::TwoShot, Self::Push, Self::Exchange, Self::RmsNorm];
+    const ALL: [Self; 6] = [
+        Self::OneShot,
+        Self::TwoShot,
+        Self::Push,
+        Self::Exchange,
+        Self::RmsNorm,
+        Self::PushRmsNorm,
+    ];
 
     const fn name(self) -> &'static CStr {
         match self {
@@ -130,11 +143,12 @@ impl Function {
             Self::Push => c"push",
             Self::Exchange => c"exchange",
             Self::RmsNorm => c"rms_norm",
+            Self::PushRmsNorm => c"push_rms_norm",
         }
     }
 
     fn is_of(self, dtype: DType) -> bool {
-        self != Self::RmsNorm || dtype.is_float()
+        !matches!(self, Self::RmsNorm | Self::PushRmsNorm) || dtype.is_float()
     }
 }
 
@@ -170,7 +184,7 @@ pub(super) struct Kernels {
 }
 
 /// By element type and function.
-pub(crate) struct Loaded([[Option<Handle>; 5]; PTX.len()]);
+pub(crate) struct Loaded([[Option<Handle>; FUNCTIONS]; PTX.len()]);
 
 #[derive(Clone, Copy)]
 struct Handle(sys::CUfunction);
@@ -200,7 +214,7 @@ impl Gpu {
             });
             joined.collect::<Result<Vec<_>>>()
         })?;
-        let mut loaded = [[None; 5]; PTX.len()];
+        let mut loaded = [[None; FUNCTIONS]; PTX.len()];
         loaded.iter_mut().zip(modules).for_each(|(place, module)| *place = module);
         Ok(all.get_or_init(|| Loaded(loaded)))
     }
@@ -226,7 +240,7 @@ pub(crate) fn driver_version() -> i32 {
     if told == sys::CUresult::CUDA_SUCCESS { version } else { 0 }
 }
 
-fn load(gpu: &'static Gpu, dtype: DType, text: &str) -> Result<[Option<Handle>; 5]> {
+fn load(gpu: &'static Gpu, dtype: DType, text: &str) -> Result<[Option<Handle>; FUNCTIONS]> {
     gpu.bind()?;
     let failed = |error| driver::failed("loading kernels", gpu.ordinal(), error);
     // The text has no zero in it.
@@ -235,7 +249,7 @@ fn load(gpu: &'static Gpu, dtype: DType, text: &str) -> Result<[Option<Handle>; 
     // SAFETY: `module` is a place for a handle; the image is PTX and ends with a zero.
     let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
     loaded.result().map_err(failed)?;
-    let mut functions = [None; 5];
+    let mut functions = [None; FUNCTIONS];
     for (place, function) in functions.iter_mut().zip(Function::ALL) {
         if !function.is_of(dtype) {
             continue;
@@ -281,15 +295,9 @@ pub(crate) unsafe fn launch(
     let Some(Handle(kernel)) = gpu.kernels()?.handle(function, dtype) else {
         return Err(failed(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)));
     };
-    let Norm { weight, width, rows, epsilon } = &norm;
-    // Those after the first are of one kernel only: the others do not look at them.
-    let mut all: [*mut c_void; 5] = [
-        ptr::from_ref(arguments).cast_mut().cast(),
-        ptr::from_ref(weight).cast_mut().cast(),
-        ptr::from_ref(width).cast_mut().cast(),
-        ptr::from_ref(rows).cast_mut().cast(),
-        ptr::from_ref(epsilon).cast_mut().cast(),
-    ];
+    // The second is of those only that norm: the others do not look at it.
+    let mut all: [*mut c_void; 2] =
+        [ptr::from_ref(arguments).cast_mut().cast(), ptr::from_ref(&norm).cast_mut().cast()];
     let (grid, block) = ((blocks, 1, 1), (THREADS as u32, 1, 1));
     // SAFETY: the driver reads as many arguments as the kernel has, which outlive the call; the rest is the
     // caller's promise.

@@ -1,5 +1,7 @@
 //! The element types, by NCCL's numbers, and what they are reduced in.
 
+use std::ops::Range;
+
 use half::{bf16, f16};
 
 use super::memory::Op;
@@ -111,11 +113,10 @@ impl Element {
         lanes.fold(0, |line, (at, bits)| line | bits << (8 * self.size() * at))
     }
 
-    /// Multiplies the stored elements of a row with a number and with their weights.
-    pub(super) fn scale(self, row: &Op, width: usize, scale: f64, weight: u64) {
-        let lanes = 8 / self.size();
+    /// Multiplies the elements of a row that are stored in these lines with a number and with their weights.
+    pub(super) fn scale(self, row: &Op, lines: Range<usize>, scale: f64, weight: u64) {
         let weights = row.reading(weight);
-        for line in 0..width.div_ceil(lanes) {
+        for line in lines {
             let (sums, weights) =
                 (self.begin(row.stored(line * 8)), self.begin(weights.load(line * 8)));
             let each = sums.0.iter().zip(weights.0);

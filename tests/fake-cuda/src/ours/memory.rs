@@ -14,6 +14,8 @@ pub(super) const THREADS: usize = 512;
 pub(super) const BATCH: usize = 4;
 const BLOCKS: usize = 32;
 const PUSHES: usize = 64;
+/// Where the counts of rows are, among those of batches.
+const NORMS: usize = 2 * BLOCKS + PUSHES + 2;
 const NOBODY: u64 = 0xffff;
 
 /// How long a rank may not know that it is over.
@@ -38,6 +40,16 @@ pub(super) struct Op {
     pub(super) bytes: usize,
     pub(super) to: Option<usize>,
     pub(super) from: Option<usize>,
+}
+
+/// What a kernel that norms rows is given beside.
+pub(super) struct Norm {
+    pub(super) weight: u64,
+    pub(super) width: usize,
+    pub(super) rows: usize,
+    /// Blocks of a row.
+    pub(super) parts: usize,
+    pub(super) epsilon: f32,
 }
 
 impl Arguments<'_> {
@@ -90,8 +102,11 @@ impl Arguments<'_> {
     }
 
     /// What the norm is given beside.
-    pub(super) fn norm(&self) -> [u64; 4] {
-        [0, 1, 2, 3].map(|at| self.0[373 + at])
+    pub(super) fn norm(&self) -> Norm {
+        let [weight, sizes, rest] = [0, 1, 2].map(|at| self.0[373 + at]);
+        let (width, rows) = (sizes as u32 as usize, (sizes >> 32) as usize);
+        let (parts, epsilon) = (rest as u32 as usize, f32::from_bits((rest >> 32) as u32));
+        Norm { weight, width, rows, parts, epsilon }
     }
 
     /// All ranks but this one.
@@ -191,6 +206,27 @@ impl Block<'_> {
 
     fn count(&self, of: usize) -> &AtomicU64 {
         self.word(self.arguments.0[32] + ((of * BLOCKS + self.block) * 8) as u64)
+    }
+
+    /// How many rows this block has normed together with others.
+    pub(super) fn norms(&self) -> u64 {
+        self.norms_of(self.block).load(Relaxed)
+    }
+
+    /// So many: it, and all blocks that the next launch may have beside this one's.
+    pub(super) fn set_norms(&self, norms: u64) {
+        let all = (self.block..PUSHES).step_by(self.blocks);
+        all.for_each(|block| self.norms_of(block).store(norms, Relaxed));
+    }
+
+    fn norms_of(&self, block: usize) -> &AtomicU64 {
+        self.word(self.arguments.0[32] + ((NORMS + block) * 8) as u64)
+    }
+
+    /// Where a block of this GPU says its share of a row's sum.
+    pub(super) fn share(&self, block: usize, norm: u64) -> u64 {
+        let line = (norm as usize & 1) * PUSHES + block;
+        self.arguments.0[32] + ((NORMS + PUSHES) * 8 + line * 16) as u64
     }
 
     pub(super) fn put(&self, slot: u64, data: u64, batch: u64) {

@@ -5,6 +5,7 @@
 
 mod element;
 mod memory;
+mod norm;
 
 use element::{Element, Sum};
 use memory::{Arguments, BATCH, Block, Op, THREADS};
@@ -22,7 +23,7 @@ pub(crate) fn kernels(text: &str) -> Option<Vec<Kernel>> {
     let names = text.split(".entry").skip(1).filter_map(name);
     let kernel = |name: String| {
         let parameters = match &*name {
-            "rms_norm" => vec![GIVEN, 8, 4, 4, 4],
+            "rms_norm" | "push_rms_norm" => vec![GIVEN, 24],
             _ => vec![GIVEN],
         };
         Kernel::ours(name, parameters, element)
@@ -41,14 +42,17 @@ pub(crate) unsafe fn run(name: &str, element: u32, blocks: u32, words: &[u64]) {
     if arguments.is_over() {
         return;
     }
-    for block in 0..blocks as usize {
-        let block = Block { arguments, element, block, blocks: blocks as usize };
+    let blocks = blocks as usize;
+    let block = |block| Block { arguments, element, block, blocks };
+    if name.ends_with("rms_norm") {
+        return norm::run(name, &(0..blocks).map(block).collect::<Vec<_>>());
+    }
+    for block in (0..blocks).map(block) {
         match name {
             "one_shot" => block.one_shot(),
             "two_shot" => block.two_shot(),
             "exchange" => block.exchange(),
-            "push" => block.push(),
-            _ => block.rms_norm(),
+            _ => block.push(),
         }
     }
 }
@@ -71,6 +75,42 @@ impl Block<'_> {
         for peer in self.arguments.peers() {
             self.put(self.slot(peer, number, self.arguments.rank(), thread), data, batch);
         }
+    }
+
+    /// Sends two lines to all peers, without a flag.
+    fn tell_pair(&self, number: usize, thread: usize, pair: [u64; 2]) {
+        for peer in self.arguments.peers() {
+            self.put_pair(self.pair(peer, number, self.arguments.rank(), thread), pair);
+        }
+    }
+
+    /// Says that what was sent without flags is there, and waits for what the others sent.
+    fn meet(&self, batch: u64) {
+        let rank = self.arguments.rank();
+        self.arguments.peers().for_each(|peer| self.say(self.flag(peer, rank, 32), batch));
+        self.arguments.peers().for_each(|peer| self.hear(self.flag(rank, peer, 32), batch));
+    }
+
+    /// Reduces what all ranks sent without flags, in the order of ranks.
+    fn reduced_pair(
+        &self,
+        number: usize,
+        thread: usize,
+        own: [u64; 2],
+        reduction: u32,
+    ) -> [Sum; 2] {
+        let rank = self.arguments.rank();
+        let one = |from: usize| match from == rank {
+            true => own,
+            false => self.take_pair(self.pair(rank, number, from, thread)),
+        };
+        let mut sums = one(0).map(|bits| self.element.begin(bits));
+        for from in 1..self.arguments.ranks() {
+            for (sum, bits) in sums.iter_mut().zip(one(from)) {
+                self.element.add(sum, bits, reduction);
+            }
+        }
+        sums
     }
 
     /// The lines of this block in a batch: which of a thread's, the thread, and the line.
@@ -189,7 +229,7 @@ impl Block<'_> {
 
     fn push(&self) {
         let (mut batch, op) = (self.batches(2), self.arguments.op(0));
-        let (rank, past) = (self.arguments.rank(), op.bytes.div_ceil(16));
+        let past = op.bytes.div_ceil(16);
         for base in (0..past).step_by(self.blocks * THREADS * BATCH) {
             batch += 1;
             let half = (batch as usize & 1) * BATCH;
@@ -197,64 +237,17 @@ impl Block<'_> {
             for (k, thread, line) in self.lines(base, past) {
                 let pair = [op.load(line * 16), op.load(line * 16 + 8)];
                 own[k * THREADS + thread] = pair;
-                for peer in self.arguments.peers() {
-                    self.put_pair(self.pair(peer, half + k, rank, thread), pair);
-                }
+                self.tell_pair(half + k, thread, pair);
             }
-            self.arguments.peers().for_each(|peer| self.say(self.flag(peer, rank, 32), batch));
-            self.arguments.peers().for_each(|peer| self.hear(self.flag(rank, peer, 32), batch));
+            self.meet(batch);
             for (k, thread, line) in self.lines(base, past) {
-                let one = |from: usize| match from == rank {
-                    true => own[k * THREADS + thread],
-                    false => self.take_pair(self.pair(rank, half + k, from, thread)),
-                };
-                let mut sums = one(0).map(|bits| self.element.begin(bits));
-                for from in 1..self.arguments.ranks() {
-                    for (sum, bits) in sums.iter_mut().zip(one(from)) {
-                        self.element.add(sum, bits, self.arguments.reduction());
-                    }
-                }
+                let own = own[k * THREADS + thread];
+                let sums = self.reduced_pair(half + k, thread, own, self.arguments.reduction());
                 for (sum, at) in sums.iter().zip([line * 16, line * 16 + 8]) {
                     op.store(at, self.element.end(sum, self.arguments.divisor()));
                 }
             }
         }
         self.set_batches(2, batch);
-    }
-
-    fn rms_norm(&self) {
-        let [weight, width, rows, epsilon] = self.arguments.norm();
-        let (width, epsilon) = (width as usize, f64::from(f32::from_bits(epsilon as u32)));
-        let (mut batch, all) = (self.batches(0), self.arguments.op(0));
-        let bytes = width * self.element.size();
-        let lines = bytes.div_ceil(8);
-        for row in (self.block..rows as usize).step_by(self.blocks) {
-            let op = all.part(row * bytes, bytes);
-            let mut square = 0.0;
-            for base in (0..lines).step_by(THREADS * BATCH) {
-                batch += 1;
-                let half = (batch as usize & 1) * 2 * BATCH;
-                let here = || {
-                    let past = lines.next_multiple_of(32);
-                    let line = |k| {
-                        (0..THREADS).map(move |thread| (k, thread, base + k * THREADS + thread))
-                    };
-                    (0..BATCH).flat_map(line).filter(move |(.., line)| *line < past)
-                };
-                let mut own = vec![0; BATCH * THREADS];
-                for (k, thread, line) in here() {
-                    own[k * THREADS + thread] = op.load(line * 8);
-                    self.tell(half + k, thread, own[k * THREADS + thread], batch);
-                }
-                for (k, thread, line) in here() {
-                    let sum = self.reduced(half + k, thread, own[k * THREADS + thread], batch, 0);
-                    square += sum.squares();
-                    op.store(line * 8, self.element.end(&sum, 1));
-                }
-            }
-            let scale = 1.0 / (square / width as f64 + epsilon).sqrt();
-            self.element.scale(&op, width, scale, weight);
-        }
-        self.set_batches(0, batch);
     }
 }
