@@ -34,7 +34,7 @@ impl fmt::Display for Mismatch {
         );
         let rule = match transfer {
             true => {
-                "a rank's sends to another meet that one's receives in their order, of the same type and count"
+                "a rank's sends to another meet that one's receives in their order, of the same type and count, and leg by leg in an exchange"
             }
             false => "all ranks must make the same calls in the same order",
         };

@@ -124,7 +124,7 @@ struct Leg<'e, B: Backend> {
 impl<'e, W: World> Exchange<'e, W> {
     /// Sends `send` to a rank and receives as much from one into `recv`; `None` is nobody, and that side is
     /// left alone. The k-th leg is the same on all ranks: the same length and type, and who is sent something
-    /// receives it in that leg.
+    /// receives it in that leg. Where they differ, the ranks are told which leg it is.
     #[track_caller]
     pub fn leg<A, B>(
         mut self,

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::family::Family;
+use super::recorder::Leg;
 use crate::Rank;
 use crate::error::{Call, Error, Mismatch};
 
@@ -15,6 +16,7 @@ pub(super) struct Compared {
     collectives: u64,
     sent: u64,
     received: u64,
+    legs: u64,
 }
 
 impl Family {
@@ -24,6 +26,7 @@ impl Family {
         let others = compared.iter_mut().enumerate().filter(|(other, _)| *other != rank);
         others.into_iter().find_map(|(other, done)| {
             self.collectives_differ(rank, other, &mut done.collectives)
+                .or_else(|| self.legs_differ(rank, other, &mut done.legs))
                 .or_else(|| self.transfers_differ(rank, other, &mut done.sent))
                 .or_else(|| self.transfers_differ(other, rank, &mut done.received))
         })
@@ -65,19 +68,58 @@ impl Family {
         Some(self.unlike("collectives", rank, other, &unlike, own.call(unlike.start)))
     }
 
+    /// Kernels pair the legs of the ranks' exchanges by number: what one rank sends to another in a leg, that one
+    /// receives in it.
+    fn legs_differ(&self, rank: usize, other: usize, done: &mut u64) -> Option<Error> {
+        // In one order, whoever finds it.
+        let (rank, other) = (rank.min(other), rank.max(other));
+        let (own, theirs) = (self.of(rank), self.of(other));
+        let until = own.legs().min(theirs.legs());
+        let from = (*done).max(own.oldest_leg()).max(theirs.oldest_leg());
+        for number in from..until {
+            let (Some(mine), Some(their)) = (own.leg_of(number), theirs.leg_of(number)) else {
+                continue;
+            };
+            let crossed = || {
+                crossed((rank, &mine), (other, &their))
+                    .or_else(|| crossed((other, &their), (rank, &mine)))
+            };
+            let both = [(rank, mine.send), (other, their.send)];
+            let alike = (mine.send.count, mine.send.dtype) == (their.send.count, their.send.dtype);
+            let place = mine.place;
+            let (what, calls) = if (mine.place, mine.of) != (their.place, their.of) {
+                (format!("how many legs an exchange has, {} or {},", mine.of, their.of), both)
+            } else if let Some((how, calls)) = crossed() {
+                (format!("leg {place} of an exchange, {how},"), calls)
+            } else if !alike {
+                (format!("leg {place} of an exchange"), both)
+            } else {
+                continue;
+            };
+            let calls = calls.map(|(rank, call)| (Rank::at(rank), call)).into();
+            return Some(self.mismatch(what, calls));
+        }
+        *done = until;
+        let unlike = own.unlike_legs(theirs)?;
+        let first = own.leg_of(unlike.start).map(|leg| leg.send);
+        Some(self.unlike("legs of exchanges", rank, other, &unlike, first))
+    }
+
     /// NCCL pairs the sends of one rank to another with that one's receives, in their order.
     fn transfers_differ(&self, from: usize, to: usize, done: &mut u64) -> Option<Error> {
         let (sender, receiver) = (self.of(from), self.of(to));
         let until = sender.sent(to).min(receiver.received(from));
         let first = (*done).max(sender.oldest_send(to)).max(receiver.oldest_receive(from));
         for number in first..until {
-            let pair = (sender.send(to, number), receiver.receive(from, number));
-            let (Some(send), Some(recv)) = pair else { continue };
-            if (send.count, send.dtype) != (recv.count, recv.dtype) {
-                let what = format!("transfer #{number} from rank {from} to rank {to}");
-                let calls = vec![(Rank::at(from), send), (Rank::at(to), recv)];
-                return Some(self.mismatch(what, calls));
-            }
+            let pair = (sender.send_and_how(to, number), receiver.receive_and_how(from, number));
+            let (Some((send, sent)), Some((recv, received))) = pair else { continue };
+            let how = match (send.count, send.dtype) == (recv.count, recv.dtype) {
+                true if sent == received => continue,
+                true => ", by a kernel of this library or not,",
+                false => "",
+            };
+            let what = format!("transfer #{number} from rank {from} to rank {to}{how}");
+            return Some(self.mismatch(what, vec![(Rank::at(from), send), (Rank::at(to), recv)]));
         }
         *done = until;
         if let Some(unlike) = sender.unlike_sends(from, to, receiver) {
@@ -114,6 +156,30 @@ impl Family {
     fn mismatch(&self, what: String, calls: Vec<(Rank, Call)>) -> Error {
         Error::Mismatch(Box::new(Mismatch { name: self.name, what, calls, ended: true }))
     }
+}
+
+/// What one rank sends in a leg, and another does not receive in it from that one, or the other way round; with
+/// both calls.
+fn crossed(
+    (from, Leg { send, .. }): (usize, &Leg),
+    (to, Leg { recv, .. }): (usize, &Leg),
+) -> Option<(String, [(usize, Call); 2])> {
+    let (goes, comes) = (send.peer == Some(Rank::at(to)), recv.peer == Some(Rank::at(from)));
+    let named = |peer: Option<Rank>| {
+        peer.map_or_else(|| "nobody".to_owned(), |peer| format!("rank {peer}"))
+    };
+    let how = match (goes, comes) {
+        (true, false) => {
+            let instead = named(recv.peer);
+            format!("which rank {from} sends to rank {to} and rank {to} expects from {instead}")
+        }
+        (false, true) => {
+            let instead = named(send.peer);
+            format!("which rank {to} expects from rank {from} and rank {from} sends to {instead}")
+        }
+        _ => return None,
+    };
+    Some((how, [(from, *send), (to, *recv)]))
 }
 
 /// Which operands of a rank's call are in windows or registered.

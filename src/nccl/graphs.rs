@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::comm::Comm;
 use super::family::Family;
 use super::issue::{call, possible};
-use super::recorder::Recorder;
+use super::recorder::{Leg, Recorder};
 use super::values::Operator;
 use crate::backend::{Allocation, Graphs, Op, RankOps, Slot, Wait};
 use crate::cuda::{CudaBackend, CudaGraph, CudaStream};
-use crate::error::{Call, Error, Operation};
+use crate::error::{Call, Error};
 use crate::{Rank, Result};
 
 /// What each launch of a graph calls, for who compares the ranks' calls.
@@ -27,10 +27,13 @@ struct Entry {
     what: What,
 }
 
-enum What {
+/// What is counted.
+pub(super) enum What {
     /// With which of its operands are in windows.
     Collective(Call, u8),
     Transfer(Call),
+    /// By a kernel.
+    Leg(Leg),
     Raise(Call, Rank, Slot),
     Await(Wait),
 }
@@ -60,6 +63,7 @@ impl Entry {
         match what {
             What::Collective(call, memory) => recorder.collective(call, *memory),
             What::Transfer(call) => recorder.other(call),
+            What::Leg(leg) => recorder.leg(leg),
             What::Raise(call, peer, slot) => {
                 recorder.other(call);
                 family.signals.raised(*rank, *peer, *slot, call.site);
@@ -95,19 +99,16 @@ pub(super) fn capture(
 pub(super) fn capture_kernel(
     comm: &Comm,
     stream: &Arc<CudaStream>,
-    calls: &[(Call, u8)],
+    calls: Vec<What>,
 ) -> Result<()> {
     let (id, here) = (comm.health.id(), stream.handle().addr());
     let mut last = None;
     stream.captures(|captured| {
-        captured.entries.extend(calls.iter().map(|(call, memory)| Entry {
+        captured.entries.extend(calls.into_iter().map(|what| Entry {
             recorder: comm.recorder.clone(),
             family: comm.shared.family.clone(),
             rank: comm.shared.rank,
-            what: match call.operation {
-                Operation::Collective(_) => What::Collective(*call, *memory),
-                _ => What::Transfer(*call),
-            },
+            what,
         }));
         last = match captured.last.iter_mut().find(|(known, _)| *known == id) {
             Some((_, last)) => Some(std::mem::replace(last, here)),

@@ -13,7 +13,8 @@ use nccl_sys::NCCL_WIN_COLL_SYMMETRIC;
 
 use super::api::unsupported;
 use super::comm::Comm;
-use super::graphs;
+use super::graphs::{self, What};
+use super::recorder::Leg;
 use crate::backend::{
     AllocKind, Allocation, KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece,
     Windows,
@@ -169,13 +170,13 @@ unsafe impl Kernels for CudaBackend {
         let Some(kit) = comm.kit.get() else { return Err(not_made()) };
         let Some(made) = kit.made.get() else { return Err(not_made()) };
         if stream.is_capturing() {
-            graphs::capture_kernel(comm, stream, &calls(call, work, pieces))?;
+            graphs::capture_kernel(comm, stream, calls(call, work, pieces))?;
         } else {
             comm.note(stream);
             kit.order(stream).map_err(|error| comm.poison(error))?;
             match work {
                 KernelWork::Messages if !is_collective(call) => {
-                    messages(call, pieces).for_each(|call| comm.recorder.other(&call));
+                    legs(call, pieces).for_each(|leg| comm.recorder.leg(&leg));
                 }
                 _ => comm.recorder.collective(call, code(work)),
             }
@@ -251,27 +252,25 @@ fn is_collective(call: &Call) -> bool {
     matches!(call.operation, Operation::Collective(_))
 }
 
-/// A launch of messages, as the transfers that it is.
-fn messages(call: &Call, pieces: &[Piece]) -> impl Iterator<Item = Call> {
-    pieces
-        .iter()
-        .flat_map(|piece| {
-            let one = |operation, peer: u16| {
-                let peer = (peer != NOBODY).then(|| Rank::at(peer.into()))?;
-                Some(Call { operation, count: piece.count, peer: Some(peer), ..*call })
-            };
-            [one(Operation::SendTo, piece.to), one(Operation::RecvFrom, piece.from)]
-        })
-        .flatten()
+/// The legs of an exchange.
+fn legs(call: &Call, pieces: &[Piece]) -> impl Iterator<Item = Leg> {
+    // They are few.
+    let of = pieces.len() as u8;
+    pieces.iter().zip(0..).map(move |(piece, place)| {
+        let one = |operation, peer: u16| {
+            let peer = (peer != NOBODY).then(|| Rank::at(peer.into()));
+            Call { operation, count: piece.count, peer, ..*call }
+        };
+        let send = one(Operation::SendTo, piece.to);
+        Leg { place, of, send, recv: one(Operation::RecvFrom, piece.from) }
+    })
 }
 
-/// What a launch counts as, with how it is noted.
-fn calls(call: &Call, work: KernelWork, pieces: &[Piece]) -> Vec<(Call, u8)> {
+/// What a launch counts as.
+fn calls(call: &Call, work: KernelWork, pieces: &[Piece]) -> Vec<What> {
     match work {
-        KernelWork::Messages if !is_collective(call) => {
-            messages(call, pieces).map(|call| (call, 0)).collect()
-        }
-        _ => vec![(*call, code(work))],
+        KernelWork::Messages if !is_collective(call) => legs(call, pieces).map(What::Leg).collect(),
+        _ => vec![What::Collective(*call, code(work))],
     }
 }
 

@@ -108,6 +108,58 @@ pub(crate) fn launches_that_differ() -> Result<()> {
     })
 }
 
+/// The first two ranks exchange what does not fit together, which neither waits for: the leg is named.
+pub(crate) fn legs_that_cross() -> Result<()> {
+    type Leg = (usize, Option<usize>, Option<usize>);
+    let cases: [([&[Leg]; 2], &str); 4] = [
+        (
+            [&[(8, Some(1), None), (8, None, Some(1))], &[(8, Some(0), None), (8, None, Some(0))]],
+            "leg 0 of an exchange, which rank 0 sends to rank 1 and rank 1 expects from nobody,",
+        ),
+        (
+            [&[(8, None, None), (8, Some(1), None)], &[(8, None, Some(0)), (8, None, Some(0))]],
+            "leg 0 of an exchange, which rank 1 expects from rank 0 and rank 0 sends to nobody,",
+        ),
+        (
+            [&[(8, Some(1), None), (70, None, None)], &[(8, None, Some(0)), (7, None, None)]],
+            "leg 1 of an exchange",
+        ),
+        (
+            [&[(8, Some(1), None)], &[(8, None, Some(0)), (8, None, Some(0))]],
+            "how many legs an exchange has",
+        ),
+    ];
+    cases.into_iter().try_for_each(|(legs, told)| {
+        on_all!(|comm| {
+            let (kernels, rank) = (comm.kernels()?, comm.rank().index());
+            let x = typed_nccl::Device::zeros::<f32>(comm.device(), 80)?;
+            let mut all = (0..2)
+                .map(|_| typed_nccl::Device::zeros::<f32>(comm.device(), 80))
+                .collect::<Result<Vec<_>>>()?;
+            // Who finds it tells all, also one that has not called.
+            comm.barrier()?;
+            let started = Instant::now();
+            let mut exchange = kernels.exchange(&comm);
+            for ((len, to, from), y) in legs[rank.min(1)].iter().zip(&mut all) {
+                let peer = |peer: &Option<usize>| {
+                    peer.filter(|_| rank < 2).and_then(|peer| comm.peer(peer).ok())
+                };
+                exchange =
+                    exchange.leg(x.slice(0..*len), peer(to), y.slice_mut(0..*len), peer(from));
+            }
+            // Who waits for nobody is told later.
+            let found = exchange
+                .run()
+                .and_then(|()| comm.sync(comm.stream()))
+                .and_then(|()| comm.barrier());
+            says(&found.expect_err("they differ"), &[told]);
+            drop(comm);
+            soon(started);
+            Ok(())
+        })
+    })
+}
+
 /// One rank takes a kernel, another NCCL's collective.
 pub(crate) fn a_kernel_beside_nccls() -> Result<()> {
     on_all!(|comm| {

@@ -23,6 +23,9 @@ use crate::error::{Call, Called, Operation};
 /// a thread enqueue ahead of its device.
 const KEPT: usize = 1024;
 
+/// How a transfer is noted that a kernel of this library makes.
+const BY_A_KERNEL: u8 = 1;
+
 /// One rank's calls. What a collective changes in each call lies together.
 #[repr(C)]
 pub(super) struct Recorder {
@@ -32,6 +35,8 @@ pub(super) struct Recorder {
     /// By peer.
     sends: Transfers,
     receives: Transfers,
+    /// Of exchanges by kernels: two calls a leg, whose other rank may be nobody.
+    legs: OnceLock<Box<Ring<KEPT>>>,
     /// All calls that are no collectives.
     others: Others,
 }
@@ -43,6 +48,7 @@ impl Recorder {
             collectives: Ring::new(),
             sends: Transfers::new(size),
             receives: Transfers::new(size),
+            legs: OnceLock::new(),
             others: Others::new(),
         }
     }
@@ -67,7 +73,22 @@ impl Recorder {
 
     /// Notes a call that is no collective.
     pub(super) fn other(&self, call: &Call) {
-        let packed = Packed::new(call, 0);
+        self.note(call, 0);
+    }
+
+    /// Notes a leg of an exchange that a kernel makes.
+    pub(super) fn leg(&self, leg: &Leg) {
+        let legs = self.legs.get_or_init(|| Box::new(Ring::new()));
+        for (call, number) in [(&leg.send, leg.place), (&leg.recv, leg.of)] {
+            if call.peer.is_some() {
+                self.note(call, BY_A_KERNEL);
+            }
+            legs.put(&Packed::new(call, number));
+        }
+    }
+
+    fn note(&self, call: &Call, how: u8) {
+        let packed = Packed::new(call, how);
         let transfers = match call.operation {
             Operation::SendTo => Some(&self.sends),
             Operation::RecvFrom => Some(&self.receives),
@@ -134,14 +155,44 @@ impl Recorder {
         self.collectives.get(number)
     }
 
+    /// How many legs its exchanges had.
+    pub(super) fn legs(&self) -> u64 {
+        self.legs.get().map_or(0, |legs| legs.issued() / 2)
+    }
+
+    /// The oldest leg that is remembered for sure.
+    pub(super) fn oldest_leg(&self) -> u64 {
+        self.legs.get().map_or(0, |legs| legs.oldest().div_ceil(2))
+    }
+
+    /// Leg `number`, if it is remembered.
+    pub(super) fn leg_of(&self, number: u64) -> Option<Leg> {
+        let legs = self.legs.get()?;
+        let (send, place) = legs.get(2 * number)?;
+        let (recv, of) = legs.get(2 * number + 1)?;
+        Some(Leg { place, of, send, recv })
+    }
+
     /// Send `number` to a rank, if it is remembered and was not refused.
     pub(super) fn send(&self, to: usize, number: u64) -> Option<Call> {
         self.sends.get(to, number)
     }
 
+    /// The same, and whether a kernel of this library makes it.
+    pub(super) fn send_and_how(&self, to: usize, number: u64) -> Option<(Call, bool)> {
+        let (call, how) = self.sends.of(to)?.get(number)?;
+        Some((call, how == BY_A_KERNEL))
+    }
+
     /// Receive `number` from a rank, if it is remembered and was not refused.
     pub(super) fn receive(&self, from: usize, number: u64) -> Option<Call> {
         self.receives.get(from, number)
+    }
+
+    /// The same, and whether a kernel of this library makes it.
+    pub(super) fn receive_and_how(&self, from: usize, number: u64) -> Option<(Call, bool)> {
+        let (call, how) = self.receives.of(from)?.get(number)?;
+        Some((call, how == BY_A_KERNEL))
     }
 
     /// The oldest send that is remembered for sure.
@@ -181,6 +232,7 @@ impl Recorder {
             collectives: self.collectives.tell(most),
             sends: self.sends.tell(most),
             receives: self.receives.tell(most),
+            legs: self.legs.get().map(|legs| legs.tell(most)).unwrap_or_default(),
             others: self.others.tell(),
         }
     }
@@ -190,12 +242,21 @@ impl Recorder {
         self.collectives.hear(&calls.collectives);
         self.sends.hear(&calls.sends);
         self.receives.hear(&calls.receives);
+        if !calls.legs.is_empty() {
+            self.legs.get_or_init(|| Box::new(Ring::new())).hear(&calls.legs);
+        }
         self.others.hear(&calls.others);
     }
 
     /// The numbers of collectives among which another process called one that differs.
     pub(super) fn unlike_collectives(&self, other: &Self) -> Option<Range<u64>> {
         self.collectives.first_unlike(&other.collectives)
+    }
+
+    /// The numbers of legs among which another process called one that differs.
+    pub(super) fn unlike_legs(&self, other: &Self) -> Option<Range<u64>> {
+        let unlike = self.legs.get()?.first_unlike(other.legs.get()?)?;
+        Some(unlike.start / 2..unlike.end / 2)
     }
 
     /// The numbers of sends to `to` among which its receives, told by another process, differ.
@@ -221,6 +282,16 @@ impl Recorder {
     }
 }
 
+/// A leg of an exchange: two calls, each of which may be with nobody.
+pub(super) struct Leg {
+    /// Its place among the exchange's.
+    pub(super) place: u8,
+    /// How many legs the exchange has.
+    pub(super) of: u8,
+    pub(super) send: Call,
+    pub(super) recv: Call,
+}
+
 /// What a rank called, as another process is told of it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Calls {
@@ -228,6 +299,7 @@ pub(super) struct Calls {
     /// By peer.
     sends: Vec<(u32, Told)>,
     receives: Vec<(u32, Told)>,
+    legs: Told,
     others: ToldOthers,
 }
 

@@ -176,6 +176,10 @@ impl Told {
     pub(super) fn numbers(&self) -> Range<u64> {
         self.issued.saturating_sub(self.calls.len() as u64)..self.issued
     }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.issued == 0
+    }
 }
 
 /// A call on its way to another process.
