@@ -7,6 +7,7 @@ use std::time::Duration;
 use nccl_sys::ncclUniqueId;
 
 use super::super::compare::Compared;
+use super::super::recorder::Leg;
 use super::{Family, Owing, Seen};
 use crate::backend::{Departure, Join, Listener, Refusal, Slot, Wait, Wire};
 use crate::communicator::{CommConfig, Health, Limits};
@@ -166,6 +167,52 @@ fn transfers_are_compared_in_pairs() {
     ranks.families[1].hear_last_words(0, &words);
     let said = ranks.desync(1).expect("they differ").to_string();
     assert!(said.contains("send of 4 f32") && said.contains("recv of 5 f32"), "{said}");
+}
+
+/// What rank 1 says of its first two legs and of rank 0's, which both go from rank 0 to rank 1 in its eyes.
+fn of_legs(second: [(Option<u32>, Option<u32>); 2]) -> Option<String> {
+    let ranks = ranks(4);
+    for (rank, second) in [0, 1].into_iter().zip(second) {
+        let recorder = ranks.families[rank].recorder(rank);
+        let first = if rank == 0 { (Some(1), None) } else { (None, Some(0)) };
+        for (place, (to, from)) in [first, second].into_iter().enumerate() {
+            let with = |operation, peer: Option<u32>| Call {
+                peer: peer.map(Rank),
+                ..transfer(operation, 0, 4)
+            };
+            let (send, recv) = (with(Operation::SendTo, to), with(Operation::RecvFrom, from));
+            recorder.leg(&Leg { place: place as u8, of: 2, send, recv });
+        }
+    }
+    // Rank 0 is of another process.
+    ranks.families[1].hear_last_words(0, &ranks.families[0].last_words());
+    ranks.desync(1).map(|error| error.to_string())
+}
+
+#[test]
+fn legs_of_exchanges_are_compared_by_number() {
+    assert_eq!(of_legs([(Some(1), None), (None, Some(0))]), None);
+    assert_eq!(of_legs([(Some(2), None), (None, Some(3))]), None);
+    let said = of_legs([(Some(1), None), (None, Some(3))]).expect("they differ");
+    let leg = "leg 1 of an exchange, which rank 0 sends to rank 1 and rank 1 expects from rank 3,";
+    assert!(said.contains(leg) && said.contains("recv of 4 f32 from 3"), "{said}");
+    let said = of_legs([(Some(3), None), (None, Some(0))]).expect("they differ");
+    let leg = "leg 1 of an exchange, which rank 1 expects from rank 0 and rank 0 sends to rank 3,";
+    assert!(said.contains(leg) && said.contains("send of 4 f32 to 3"), "{said}");
+}
+
+#[test]
+fn a_leg_is_no_transfer_of_nccls() {
+    let ranks = ranks(2);
+    let (send, recv) = (transfer(Operation::SendTo, 1, 4), transfer(Operation::RecvFrom, 0, 4));
+    let nobody = Call { peer: None, ..recv };
+    let leg = Leg { place: 0, of: 1, send, recv: nobody };
+    ranks.families[0].recorder(0).leg(&leg);
+    ranks.families[1].recorder(1).other(&recv);
+    ranks.families[1].hear_last_words(0, &ranks.families[0].last_words());
+    let said = ranks.desync(1).expect("they differ").to_string();
+    let what = "transfer #0 from rank 0 to rank 1, by a kernel of this library or not,";
+    assert!(said.contains(what), "{said}");
 }
 
 #[test]
