@@ -137,7 +137,17 @@ impl<B: Backend> Held<B> {
     pub(crate) fn launch(&self, cores: &[&Core<B>], stream: &StreamCore<B>) -> Result<()> {
         let state = self.life.state();
         let Some(graph) = &state.executable else { return Ok(()) };
-        let comms = cores.iter().map(|core| core.comm()).collect::<Result<Vec<_>>>()?;
+        let (one, several);
+        let comms = match cores {
+            [core] => {
+                one = [core.comm()?];
+                &one[..]
+            }
+            _ => {
+                several = cores.iter().map(|core| core.comm()).collect::<Result<Vec<_>>>()?;
+                &several
+            }
+        };
         let fail = |error: &Error| cores.iter().for_each(|core| core.health.fail(error.clone()));
         // The device failed; the other ranks would wait for this one.
         let booking = Booking::new(stream, &self.leases).inspect_err(fail)?;
@@ -145,7 +155,7 @@ impl<B: Backend> Held<B> {
         // SAFETY: the communicators on which it was captured live, for their ends take it from `life`; the
         // leases keep its memory, which is released when the streams that used it have passed, and the
         // booking has the stream wait for the earlier uses.
-        let launched = unsafe { B::launch_graph(&comms, stream.raw(), graph) };
+        let launched = unsafe { B::launch_graph(comms, stream.raw(), graph) };
         drop(booking);
         if self.has_waits {
             cores.iter().for_each(|core| core.resources.windows_written(stream));

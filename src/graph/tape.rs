@@ -12,7 +12,7 @@ use crate::backend::{
 use crate::communicator::CallConfig;
 use crate::error::{Call, CaptureFault, CollectiveName, Error, NotCapturable, Site};
 use crate::kernels::Launch;
-use crate::memory::{Allocation, Order, Uses};
+use crate::memory::{Allocation, Lessee, Order, Uses};
 
 /// A recording in the making.
 pub(crate) struct Tape<B: Backend> {
@@ -164,29 +164,29 @@ impl<B: Backend> Kept<B> {
 
 /// The memory that a graph names, each allocation once, and whether it is written.
 pub(crate) struct Leases<B: Backend> {
+    by: Lessee,
     all: Vec<Lease<B>>,
     /// By address.
     known: HashMap<usize, usize>,
 }
 
-impl<B: Backend> Default for Leases<B> {
-    fn default() -> Self {
-        Self { all: Vec::new(), known: HashMap::new() }
-    }
-}
-
 struct Lease<B: Backend> {
+    by: Lessee,
     allocation: Arc<Allocation<B>>,
     write: bool,
 }
 
 impl<B: Backend> Drop for Lease<B> {
     fn drop(&mut self) {
-        self.allocation.order.release();
+        self.allocation.order.release(self.by);
     }
 }
 
 impl<B: Backend> Leases<B> {
+    pub(crate) fn new(by: Lessee) -> Self {
+        Self { by, all: Vec::new(), known: HashMap::new() }
+    }
+
     /// Names memory that the caller has in hand: nobody else books a use of it meanwhile.
     pub(crate) fn add(
         &mut self,
@@ -199,10 +199,10 @@ impl<B: Backend> Leases<B> {
             known.write |= write;
             return Ok(());
         }
-        if !allocation.order.lease() {
+        if !allocation.order.lease(self.by) {
             return Err(CaptureFault::Lent);
         }
-        self.all.push(Lease { allocation: allocation.clone(), write });
+        self.all.push(Lease { by: self.by, allocation: allocation.clone(), write });
         B::lease(comm, allocation);
         Ok(())
     }
@@ -232,7 +232,7 @@ impl<B: Backend> Uses<B> for &Kernel<B> {
 
 impl<B: Backend> Tape<B> {
     pub(super) fn new() -> Self {
-        Self { steps: Vec::new(), leases: Leases::default(), error: None }
+        Self { steps: Vec::new(), leases: Leases::new(Lessee::Graph), error: None }
     }
 
     /// There will be no graph; the first reason counts.

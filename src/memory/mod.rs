@@ -37,7 +37,7 @@ pub(crate) use booking::{Booking, Uses};
 #[cfg(feature = "ndarray")]
 pub(crate) use lent::HostWaits;
 pub(crate) use lent::{Ending, Lent, lend};
-pub(crate) use order::Order;
+pub(crate) use order::{Lessee, Order};
 pub(crate) use record::Recorded;
 pub(crate) use slice::Extent;
 

@@ -8,7 +8,8 @@
 //! The header of a buffer is touched through `&Buffer` and its views only, which are not `Sync`: one
 //! thread at a time. A window's is touched by the thread that has the window and by the one that has
 //! its communicator, whose waits for signals count as uses: all its uses are booked under the lock. So is
-//! what a graph names: the thread that launches it books its uses too.
+//! what a graph names: the thread that launches it books its uses too. A captured plan names memory as well,
+//! but launches with what it is given, which its thread has in hand.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,10 +36,20 @@ struct Spread<B: Streams> {
     uses: Vec<Use<B>>,
     /// How many windows the memory is in.
     windows: u32,
-    /// How many graphs name it.
+    /// How many graphs name it, and how many captured plans.
     graphs: u32,
+    plans: u32,
     /// It is lent to a closure only.
     lent: bool,
+}
+
+/// What names memory for longer than a call.
+#[derive(Clone, Copy)]
+pub(crate) enum Lessee {
+    /// A graph, which is launched by whoever has it, whether or not that one has the memory.
+    Graph,
+    /// A captured plan, which is launched by whoever has the memory in hand.
+    Plan,
 }
 
 struct Use<B: Streams> {
@@ -56,6 +67,13 @@ impl<B: Streams> Spread<B> {
     /// Whether two threads book uses: then there is never a sole stream.
     fn is_shared(&self) -> bool {
         self.windows > 0 || self.graphs > 0
+    }
+
+    fn leases(&mut self, by: Lessee) -> &mut u32 {
+        match by {
+            Lessee::Graph => &mut self.graphs,
+            Lessee::Plan => &mut self.plans,
+        }
     }
 
     /// The uses by a stream.
@@ -80,6 +98,7 @@ impl<B: Streams> Default for Order<B> {
                 uses: Vec::new(),
                 windows: 0,
                 graphs: 0,
+                plans: 0,
                 lent: false,
             }),
         }
@@ -216,23 +235,25 @@ impl<B: Streams> Order<B> {
         self.settle(&mut spread);
     }
 
-    /// A graph names the memory from now on; false if it may not.
-    pub(crate) fn lease(&self) -> bool {
+    /// Something names the memory from now on; false if it may not.
+    pub(crate) fn lease(&self, by: Lessee) -> bool {
         let mut spread = self.spread();
-        spread.graphs += u32::from(!spread.lent);
+        let may = !spread.lent;
+        *spread.leases(by) += u32::from(may);
         self.settle(&mut spread);
-        !spread.lent
+        may
     }
 
-    /// The graph is gone, on whatever thread. The next use that is booked goes back to the fast side:
-    /// only who books uses may.
-    pub(crate) fn release(&self) {
-        self.spread().graphs -= 1;
+    /// It is gone, on whatever thread, which may not be the one that books uses: so what those look at stays
+    /// as it is. After the last graph, the next use that is booked goes back to the fast side.
+    pub(crate) fn release(&self, by: Lessee) {
+        *self.lock().leases(by) -= 1;
     }
 
-    /// Whether a graph names the memory.
+    /// Whether a graph names the memory, or a captured plan.
     pub(crate) fn is_leased(&self) -> bool {
-        self.spread.lock().unwrap_or_else(PoisonError::into_inner).graphs > 0
+        let spread = self.lock();
+        spread.graphs > 0 || spread.plans > 0
     }
 
     /// All uses are over: why data did not come, once.
@@ -286,13 +307,17 @@ impl<B: Streams> Order<B> {
 
     /// Takes the lock with every use in `uses`; `sole` is cleared until [`settle`](Self::settle).
     fn spread(&self) -> MutexGuard<'_, Spread<B>> {
-        let mut spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spread = self.lock();
         self.sole.store(0, Relaxed);
         if let Some(stream) = spread.sole.take() {
             let (wrote, used) = (self.wrote.load(Relaxed), self.used.load(Relaxed));
             spread.uses.push(Use { stream, wrote, used, arrived: false });
         }
         spread
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Spread<B>> {
+        self.spread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Goes back to the fast side when one stream is left.

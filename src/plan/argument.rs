@@ -1,9 +1,9 @@
 //! Memory that a plan is given for a run.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::Swapped;
+use super::table::Filled;
 use crate::backend::WindowId;
 use crate::communicator::Core;
 use crate::error::Error;
@@ -36,8 +36,7 @@ impl<W: World> Copy for Place<'_, W> {}
 #[doc(hidden)]
 pub struct Places<'p, 'a, W: World> {
     pub(super) core: &'p Core<Back<W>>,
-    pub(super) places: &'p mut Vec<Place<'a, W>>,
-    pub(super) flips: &'p mut Vec<&'a AtomicBool>,
+    pub(super) table: &'p mut Filled<'a, W>,
     /// A window of another communicator.
     pub(super) error: &'p mut Option<Error>,
 }
@@ -74,10 +73,11 @@ impl<T: Element, W: World<Device = D>, D: Device, M> OneAllocation<W> for Buffer
 impl<T: Element, W: World> OneAllocation<W> for Window<T, W> {}
 
 impl<T: Element, W: World<Device = D>, D: Device, M> PlanMemory<W> for Buffer<T, D, M> {
+    #[inline]
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         let (allocation, len) = (self.allocation(), self.len());
         let (dtype, window, is_uneven) = (T::DTYPE, None, false);
-        places.places.push(Place { allocation, len, dtype, window, is_uneven });
+        places.table.push(Place { allocation, len, dtype, window, is_uneven });
     }
 }
 
@@ -89,7 +89,7 @@ impl<T: Element, W: World> PlanMemory<W> for Window<T, W> {
         let (allocation, window) = self.registered();
         let (len, dtype, window) = (self.len(), T::DTYPE, Some(window));
         let is_uneven = !self.is_even();
-        places.places.push(Place { allocation, len, dtype, window, is_uneven });
+        places.table.push(Place { allocation, len, dtype, window, is_uneven });
     }
 }
 
@@ -100,7 +100,7 @@ impl<M: OneAllocation<W>, W: World> PlanMemory<W> for Swapped<M> {
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         self.current().places(places);
         self.next().places(places);
-        places.flips.push(self.parity());
+        places.table.flips_by(self.parity());
     }
 }
 

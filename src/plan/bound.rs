@@ -3,7 +3,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::cost::{Estimate, Topology, estimate};
@@ -12,21 +11,23 @@ use typed_nccl_plan::lower::Schedule;
 use typed_nccl_plan::verdict::Sizes;
 
 use super::agree::{Said, Unbound, agree, hash, hash_of};
-use super::argument::{Back, Place};
+use super::argument::Back;
 use super::asked::Asked;
 use super::captured::Captured;
 use super::declaration::Declaration;
+use super::give::Given;
 use super::kernels::{OwnKernels, Use};
 use super::local::Local;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::same::{Names, Same};
+use super::table::Table;
 use super::timing::Timing;
 use super::told::Told;
 use super::values::Values;
 use super::warm_up::warm_up;
 use crate::backend::{Piece, WindowId};
 use crate::communicator::{CanEnqueue, State};
-use crate::error::{BindFault, Site};
+use crate::error::{BindFault, Error, Site};
 use crate::stream::StreamShared;
 use crate::{AnyDevice, Communicator, DType, Device, Host, Label, Result, Stream, World};
 
@@ -60,6 +61,7 @@ pub(super) enum Child<W: World> {
 pub struct Bound<W: World> {
     pub(super) fixed: Fixed<W>,
     pub(super) moving: Moving<W>,
+    pub(super) table: Table<W>,
 }
 
 /// What stays as it is.
@@ -84,14 +86,6 @@ pub(super) struct Fixed<W: World> {
     pub(super) same: Option<Arc<Same>>,
 }
 
-/// Memory that the caller gives.
-pub(super) struct Given {
-    pub(super) buffer: usize,
-    /// Its first object and the one after its last.
-    pub(super) first: usize,
-    pub(super) end: usize,
-}
-
 /// What runs change.
 pub(super) struct Moving<W: World> {
     /// Of captured plans, where a device has graphs.
@@ -102,8 +96,6 @@ pub(super) struct Moving<W: World> {
     pub(super) events: Vec<Option<(Arc<StreamShared<Back<W>>>, u64)>>,
     /// Whether the second copies of local memory are current.
     pub(super) flipped: bool,
-    /// Memory of the last run's table.
-    pub(super) places: Vec<Place<'static, W>>,
     /// Memory of the last launch's lists.
     pub(super) pieces: Vec<Piece>,
     pub(super) uses: Vec<Use<'static, Back<W>>>,
@@ -111,9 +103,16 @@ pub(super) struct Moving<W: World> {
     pub(super) runs: u64,
     /// Memory of the last run's list of windows.
     pub(super) windows: Vec<WindowId>,
-    /// Of each buffer that is given, its first place.
-    pub(super) given: Vec<Option<usize>>,
-    pub(super) flips: Vec<&'static AtomicBool>,
+    /// Where the next buffer that is given is looked for first.
+    pub(super) next: usize,
+    /// Whether memory is given in another order than the plan declares it.
+    pub(super) is_shuffled: bool,
+    /// Then, of each buffer that is given, its first place.
+    pub(super) begins: Vec<Option<usize>>,
+    /// Why no rank may make the run that is in the making.
+    pub(super) refused: Option<Error>,
+    /// What is wrong with what this rank gives.
+    pub(super) error: Option<Error>,
     pub(super) taken: Vec<bool>,
     pub(super) timing: Timing,
 }
@@ -332,10 +331,9 @@ impl<W: World> Draft<W> {
         let given =
             plan.buffers.iter().enumerate().filter(|(_, buffer)| buffer.role != Role::Local);
         let given: Vec<Given> = given
-            .map(|(buffer, _)| {
-                let first = first[buffer];
-                let own = objects[first..].iter().take_while(|object| object.buffer == buffer);
-                Given { buffer, first, end: first + own.count() }
+            .map(|(at, buffer)| {
+                let own = objects[first[at]..].iter().take_while(|object| object.buffer == at);
+                Given::new(buffer, first[at], own.count())
             })
             .collect();
         let written = steps.iter().map(|step| match &step.work {
@@ -353,18 +351,21 @@ impl<W: World> Draft<W> {
         let events = schedule.ranks[rank].events as usize;
         let of = (comm.here().core.health.id(), W::NAME, comm.size());
         Ok(Bound {
+            table: Table::default(),
             moving: Moving {
                 graphs: Vec::new(),
                 streams,
                 events: vec![None; events],
                 flipped: false,
-                places: Vec::new(),
                 pieces: Vec::new(),
                 uses: Vec::new(),
                 runs: 0,
                 windows: Vec::new(),
-                given: vec![None; given.len()],
-                flips: Vec::new(),
+                next: 0,
+                is_shuffled: false,
+                begins: Vec::new(),
+                refused: None,
+                error: None,
                 taken: Vec::new(),
                 timing: Timing::default(),
             },

@@ -11,12 +11,14 @@ use typed_nccl_plan::ir::{Launch, Role};
 use super::argument::{Back, Place};
 use super::bound::Child;
 use super::call::Steps;
+use super::give::Run;
 use super::prepare::{Prepared, TemplateKind};
-use super::run::{Run, Stop, fill};
+use super::run::{Stop, fill};
 use crate::backend::{Graphs, Streams, WindowId};
 use crate::communicator::Core;
 use crate::error::{Error, NotCapturable};
 use crate::graph::{Capturing, Held, Leases, Said, all_ready, out_of_step};
+use crate::memory::Lessee;
 use crate::{Result, Stream, World, unwind};
 
 /// For how many sets of memory a plan keeps graphs.
@@ -44,7 +46,7 @@ impl<'a, W: World> Run<'a, W> {
     pub(super) fn launch(&mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<()> {
         let is_it = |known: &Captured<W>| {
             let memory = known.memory.iter().copied();
-            known.held.is_alive() && memory.eq(self.places.iter().map(memory_of))
+            memory.eq(self.table.places().iter().map(memory_of)) && known.held.is_alive()
         };
         let at = match self.moving.graphs.iter().position(is_it) {
             Some(at) => at,
@@ -59,7 +61,16 @@ impl<'a, W: World> Run<'a, W> {
                 graphs.len() - 1
             }
         };
-        self.moving.graphs[at].held.launch(&self.cores(), &self.own.core)
+        let held = &self.moving.graphs[at].held;
+        match self.has_parts() {
+            true => held.launch(&self.cores(), &self.own.core),
+            false => held.launch(&[self.on.core], &self.own.core),
+        }
+    }
+
+    /// Whether the plan has communicators of its own.
+    fn has_parts(&self) -> bool {
+        self.fixed.children.iter().any(|child| matches!(child, Child::Part(_)))
     }
 
     /// The communicators of the plan, the whole one first.
@@ -93,13 +104,14 @@ impl<'a, W: World> Run<'a, W> {
         };
         self.moving.events.fill(None);
         let graph = out_of_step(core, captured, self.site)?;
-        let mut names: Vec<_> = self.places.iter().filter_map(|place| place.window).collect();
+        let mut names: Vec<_> =
+            self.table.places().iter().filter_map(|place| place.window).collect();
         if self.fixed.steps.iter().any(|step| matches!(step.work, Prepared::Compute(_))) {
             // Nobody knows which of them a step's kernels take.
             names.extend(cores.iter().flat_map(|core| core.resources.device_comms()));
         }
         let held = Held::new(&cores, (leases, self.waits()), names, Some(graph));
-        Ok(Captured { memory: self.places.iter().map(memory_of).collect(), held })
+        Ok(Captured { memory: self.table.places().iter().map(memory_of).collect(), held })
     }
 
     /// All of the plan's memory, if every rank's is of the same kind: NCCL chooses its way by it.
@@ -126,7 +138,7 @@ impl<'a, W: World> Run<'a, W> {
         let (mut said, comm) = (Said::default(), core.comm()?);
         for step in &self.fixed.steps {
             let Prepared::Group { among, operations, .. } = &step.work else { continue };
-            let ops = operations.iter().map(|template| fill(template, &self.places));
+            let ops = operations.iter().map(|template| fill(template, self.table.places()));
             ops.filter(|op| is_of(*among) && !op.is_one_sided()).for_each(|op| said.add(comm, &op));
         }
         Ok(said)
@@ -134,8 +146,8 @@ impl<'a, W: World> Run<'a, W> {
 
     /// All of the plan's memory.
     fn leases(&self) -> Result<Leases<Back<W>>> {
-        let (mut leases, comm) = (Leases::default(), self.on.core.comm()?);
-        for (place, object) in self.places.iter().zip(&self.fixed.objects) {
+        let (mut leases, comm) = (Leases::new(Lessee::Plan), self.on.core.comm()?);
+        for (place, object) in self.table.places().iter().zip(&self.fixed.objects) {
             let write = self.fixed.plan.buffers[object.buffer].role != Role::In;
             leases.add(comm, place.allocation, write).map_err(|fault| {
                 let not = NotCapturable { operation: "run", fault, site: self.site };

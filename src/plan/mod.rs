@@ -12,12 +12,14 @@ pub mod build;
 mod call;
 mod captured;
 mod declaration;
+mod give;
 mod kernels;
 mod local;
 mod prepare;
 mod run;
 mod same;
 mod swapped;
+mod table;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -38,7 +40,7 @@ pub use bound::{Bound, bind};
 pub use call::{Call, Closure, NoClosure, Slices, SlicesMut, Steps};
 #[doc(hidden)]
 pub use declaration::{Declaration, here};
-pub use run::Run;
+pub use give::Run;
 pub use swapped::Swapped;
 pub use timing::Timing;
 pub use values::Values;

@@ -1,0 +1,233 @@
+//! What a run is given: memory by its name in the plan.
+//!
+//! A plan may name many buffers, and every run gives all of them. So what is compared of each lies in one place,
+//! and memory that comes in the order of the plan's declarations is not looked up.
+
+use typed_nccl_plan::ir::{Buffer, Role};
+
+use super::argument::{Place, Places, PlanMemory};
+use super::bound::{Bound, Fixed, Moving};
+use super::prepare::Object;
+use super::table::Filled;
+use crate::communicator::{CanEnqueue, On, State};
+use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, RanAlready, Site};
+use crate::{Communicator, Stream, World};
+
+/// Memory that the caller gives.
+pub(super) struct Given {
+    pub(super) name: Box<str>,
+    /// Its first object and the one after its last.
+    first: usize,
+    end: usize,
+    has_copies: bool,
+    is_only_read: bool,
+}
+
+impl Given {
+    /// What a buffer of a plan needs, whose objects begin with this one.
+    pub(super) fn new(buffer: &Buffer, first: usize, count: usize) -> Self {
+        let (name, end) = (buffer.name.as_str().into(), first + count);
+        let (has_copies, is_only_read) = (buffer.copies == 2, buffer.role == Role::In);
+        Self { name, first, end, has_copies, is_only_read }
+    }
+}
+
+/// A run in the making: takes the plan's memory by name.
+// It is moved for each buffer: what can be kept elsewhere is in `Moving`.
+#[must_use = "runs nothing before `run`"]
+pub struct Run<'a, W: World> {
+    pub(super) fixed: &'a Fixed<W>,
+    pub(super) moving: &'a mut Moving<W>,
+    pub(super) on: On<'a, W>,
+    /// The communicator's own stream.
+    pub(super) own: &'a Stream<W::Device>,
+    /// The memory that was given so far.
+    pub(super) table: Filled<'a, W>,
+    pub(super) site: Site,
+}
+
+impl<W: World> Bound<W> {
+    /// Begins a run: give it the memory that the plan names, then [`run`](Run::run) it.
+    #[track_caller]
+    pub fn on<'a, S: State + CanEnqueue>(&'a mut self, comm: &'a Communicator<W, S>) -> Run<'a, W> {
+        let Self { fixed, moving, table } = self;
+        let (on, own, site) = (comm.here(), comm.stream(), Site::caller());
+        let is_here = on.core.health.id() == fixed.of.0;
+        let may_run = moving.runs == 0 || fixed.plan.replayed;
+        moving.refused = match is_here && may_run {
+            true => None,
+            false => Some(refusal(fixed, is_here, (W::NAME, comm.size()), site)),
+        };
+        (moving.error, moving.next, moving.is_shuffled) = (None, 0, false);
+        Run { fixed, moving, on, own, table: table.begin(), site }
+    }
+}
+
+/// Why no rank may run it so. The other ranks find that for themselves.
+#[cold]
+fn refusal<W: World>(
+    fixed: &Fixed<W>,
+    is_here: bool,
+    found: (&'static str, usize),
+    site: Site,
+) -> Error {
+    let plan = fixed.plan.name.clone();
+    if is_here {
+        return Error::RanAlready(Box::new(RanAlready { plan, site }));
+    }
+    let bound = (fixed.of.1, fixed.of.2);
+    Error::BoundElsewhere(Box::new(BoundElsewhere { plan, bound, found, site }))
+}
+
+impl<'a, W: World> Run<'a, W> {
+    /// Gives memory that the plan only reads.
+    #[inline(always)]
+    pub fn read<M: PlanMemory<W> + ?Sized>(mut self, name: &str, memory: &'a M) -> Self {
+        self.give(name, memory, false);
+        self
+    }
+
+    /// Gives memory that the plan reads and writes.
+    #[inline(always)]
+    pub fn write<M: PlanMemory<W> + ?Sized>(mut self, name: &str, memory: &'a mut M) -> Self {
+        self.give(name, memory, true);
+        self
+    }
+
+    fn give<M: PlanMemory<W> + ?Sized>(&mut self, name: &str, memory: &'a M, is_written: bool) {
+        let (fixed, moving) = (self.fixed, &mut *self.moving);
+        let given = match fixed.given.get(moving.next) {
+            Some(given) if !moving.is_shuffled && *given.name == *name => given,
+            _ => match self.find(name) {
+                Ok(given) => given,
+                Err(why) => return self.fault(name, why),
+            },
+        };
+        let moving = &mut *self.moving;
+        moving.next += 1;
+        let begin = self.table.places().len();
+        let (core, table, error) = (self.on.core, &mut self.table, &mut moving.error);
+        memory.places(&mut Places { core, table, error });
+        let objects = &fixed.objects[given.first..given.end];
+        let places = &self.table.places()[begin..];
+        let fits = given.has_copies == M::SWAPPED
+            && (is_written || given.is_only_read)
+            && places.len() == objects.len()
+            && places.iter().zip(objects).all(|(place, object)| place.fits(object));
+        if !fits {
+            let why = misfit((given, objects), places, is_written, M::SWAPPED);
+            self.fault(name, why);
+        }
+    }
+
+    /// The plan's buffer of this name, in whatever order they are given.
+    #[cold]
+    fn find(&mut self, name: &str) -> Result<&'a Given, ArgumentFault> {
+        let given = &self.fixed.given;
+        let Moving { next, is_shuffled, begins, .. } = &mut *self.moving;
+        if !*is_shuffled {
+            // So far they came in order.
+            begins.clear();
+            begins.extend(given[..*next].iter().map(|given| Some(given.first)));
+            begins.resize(given.len(), None);
+            *is_shuffled = true;
+        }
+        let is = |given: &Given| *given.name == *name;
+        let at = match given.get(*next) {
+            Some(given) if is(given) => Some(*next),
+            _ => given.iter().position(is),
+        };
+        let Some(at) = at else {
+            let known = given.iter().map(|given| given.name.to_string()).collect();
+            return Err(ArgumentFault::Unknown { known });
+        };
+        if begins[at].is_some() {
+            return Err(ArgumentFault::Twice);
+        }
+        begins[at] = Some(self.table.places().len());
+        *next = at;
+        Ok(&given[at])
+    }
+
+    #[cold]
+    pub(super) fn fault(&mut self, buffer: &str, why: ArgumentFault) {
+        let (plan, buffer) = (self.fixed.plan.name.clone(), buffer.to_owned());
+        let bad = BadArgument { plan, buffer, why, site: self.site };
+        self.moving.error.get_or_insert_with(|| Error::BadArgument(Box::new(bad)));
+    }
+
+    /// Notes what is missing.
+    pub(super) fn complete(&mut self) {
+        let fixed = self.fixed;
+        let missing = match self.moving.is_shuffled {
+            true => self.moving.begins.iter().position(Option::is_none),
+            false => Some(self.moving.next).filter(|&next| next < fixed.given.len()),
+        };
+        if let Some(at) = missing {
+            self.fault(&fixed.given[at].name, ArgumentFault::Missing);
+        }
+    }
+
+    /// Brings the places into the order of the plan's objects: what was given, then local memory.
+    pub(super) fn fill(&mut self) {
+        let (given, locals) = (&self.fixed.given, &self.fixed.locals);
+        if self.moving.is_shuffled {
+            let begins = self.moving.begins.iter().map(|begin| begin.unwrap_or(0));
+            let ranges = given.iter().zip(begins);
+            self.table.reorder(ranges.map(|(given, begin)| begin..begin + given.end - given.first));
+        }
+        for (at, local) in locals.iter().enumerate() {
+            let object = &self.fixed.objects[local.object];
+            // The other one of two, in every other run.
+            let twin = match (object.copies, local.is_second) {
+                (2, false) if self.moving.flipped => at + 1,
+                (2, true) if self.moving.flipped => at - 1,
+                _ => at,
+            };
+            self.table.push(locals[twin].place());
+        }
+    }
+}
+
+impl<W: World> Place<'_, W> {
+    #[inline]
+    fn fits(&self, object: &Object) -> bool {
+        self.dtype == object.dtype
+            && self.len == object.len
+            && self.window.is_some() == object.is_window
+            && !self.is_uneven
+    }
+}
+
+/// What of memory is not as the plan says.
+#[cold]
+fn misfit<W: World>(
+    (given, objects): (&Given, &[Object]),
+    places: &[Place<'_, W>],
+    is_written: bool,
+    is_swapped: bool,
+) -> ArgumentFault {
+    if given.has_copies != is_swapped {
+        return ArgumentFault::Copies { needed: given.has_copies };
+    }
+    if !is_written && !given.is_only_read {
+        return ArgumentFault::ReadOnly;
+    }
+    let mut both = places.iter().zip(objects);
+    let unfit = both.find(|(place, object)| !place.fits(object));
+    let Some((place, object)) = unfit.filter(|_| places.len() == objects.len()) else {
+        let copies = if given.has_copies { 2 } else { 1 };
+        let (found, needed) = (places.len() / copies, objects.len() / copies);
+        return ArgumentFault::Count { found, needed };
+    };
+    if place.dtype != object.dtype {
+        return ArgumentFault::DataType { found: place.dtype, needed: object.dtype };
+    }
+    if place.window.is_some() != object.is_window {
+        return ArgumentFault::Registration { needed: object.is_window };
+    }
+    if place.is_uneven {
+        return ArgumentFault::Uneven;
+    }
+    ArgumentFault::Length { index: object.index, found: place.len, needed: object.len }
+}
