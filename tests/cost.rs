@@ -111,11 +111,24 @@ fn all_reduce_on_a_stream_allocates_nothing() -> Result<()> {
 /// 64 all_reduces that are one kernel.
 #[test]
 fn a_kernel_of_a_plan_allocates_nothing() -> Result<()> {
+    kernels_allocate_nothing(false)
+}
+
+/// The same, captured.
+#[test]
+fn a_captured_run_allocates_nothing() -> Result<()> {
+    kernels_allocate_nothing(true)
+}
+
+fn kernels_allocate_nothing(captured: bool) -> Result<()> {
     let body = |seat: Seat| -> Result<u64> {
         let device = Null(seat.rank().index() as u32);
         let mut comm = seat.init(device)?;
         let mut declared = PlanBuilder::new("small");
         declared.ranks(1..);
+        if captured {
+            declared.captured();
+        }
         let g = declared.array(64).in_out::<f32>("g", |_| 256.into());
         let net = declared.stream("net");
         declared.for_each("i", ..64, |plan, i| {

@@ -121,8 +121,9 @@ fn measure<W: World<Device: OnGpu>>(
     let zeros = |comm: &Communicator<W>| -> Result<Vec<_>> {
         (0..BUFFERS).map(|_| comm.device().zeros::<f32>(COUNT)).collect()
     };
-    // What a graph names is booked under a lock: the other ways have memory of their own.
-    let (mut buffers, mut leased) = (zeros(&comm)?, zeros(&comm)?);
+    // What a graph names is booked under a lock: the other ways have memory of their own. So have captured plans,
+    // whose memory never was a graph's.
+    let (mut buffers, mut leased, mut planned) = (zeros(&comm)?, zeros(&comm)?, zeros(&comm)?);
     let direct = Direct::connect(&comm, &mut buffers)?;
     let mut one_at_a_time =
         comm.capture(|g| leased.iter_mut().try_for_each(|one| g.all_reduce_in_place(one, Sum)))?;
@@ -140,19 +141,19 @@ fn measure<W: World<Device: OnGpu>>(
                     direct.group();
                     Ok(())
                 }
-                4 => captured.on(comm).write("g", &mut leased).run(&mut ()),
+                4 => captured.on(comm).write("g", &mut planned).run(&mut ()),
                 5 => one_at_a_time.launch(comm),
                 6 => one_group.launch(comm),
                 7 | 8 => {
                     let (plan, all) = match way {
                         7 => (&mut written, &mut buffers),
-                        _ => (&mut captured_written, &mut leased),
+                        _ => (&mut captured_written, &mut planned),
                     };
                     let all = names.iter().zip(all);
                     all.fold(plan.on(comm), |run, (name, x)| run.write(name, x)).run(&mut ())
                 }
                 9 => kernels.on(comm).write("g", &mut buffers).run(&mut ()),
-                _ => captured_kernels.on(comm).write("g", &mut leased).run(&mut ()),
+                _ => captured_kernels.on(comm).write("g", &mut planned).run(&mut ()),
             })?;
             *best = (best.0.min(all), best.1.min(host));
         }

@@ -333,3 +333,40 @@ impl<B: Streams> Order<B> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Lessee, Order};
+    use crate::Result;
+    use crate::host::HostBackend;
+    use crate::stream::StreamCore;
+
+    /// A captured plan is dropped by a thread that may not have the memory, while another one books its uses.
+    #[test]
+    fn what_a_plan_names_is_booked_as_before() -> Result<()> {
+        let stream = StreamCore::<HostBackend>::open(0)?;
+        let order = Order::<HostBackend>::default();
+        let write = || -> Result<()> {
+            order.wait(&stream, true)?;
+            order.book(&stream, stream.number(), true);
+            Ok(())
+        };
+        write()?;
+        assert!(order.is_alone(&stream));
+        assert!(order.lease(Lessee::Plan));
+        assert!(order.is_alone(&stream) && order.is_leased());
+        order.release(Lessee::Plan);
+        assert!(order.is_alone(&stream) && !order.is_leased());
+
+        // A graph is launched by a thread that may not have the memory.
+        assert!(order.lease(Lessee::Graph));
+        assert!(!order.is_alone(&stream));
+        write()?;
+        assert!(!order.is_alone(&stream));
+        order.release(Lessee::Graph);
+        assert!(!order.is_alone(&stream) && !order.is_leased());
+        write()?;
+        assert!(order.is_alone(&stream));
+        Ok(())
+    }
+}

@@ -279,11 +279,20 @@ fn a_captured_plan_is_one_launch() {
         }
         assert_eq!((count(ncclAllReduce), called("cuGraphLaunch")), (0, 3));
         assert_eq!(all[5].to_vec()?, [5.0; 64]);
+        assert_eq!(called("cuStreamWaitEvent"), 0);
+        // A use on another stream waits for the run, and the next run for that use.
+        let stream = comm.device().stream()?;
+        clear();
+        stream.fill(&mut all[3], 5.0)?;
+        assert_eq!((called("cuEventRecord"), called("cuStreamWaitEvent")), (1, 1));
+        plan.on(&comm).write("g", &mut all).run(&mut steps)?;
+        assert_eq!((called("cuEventRecord"), called("cuStreamWaitEvent")), (2, 2));
+        assert_eq!(all[3].to_vec()?, [3.0; 64]);
         // Other memory is captured once more; both are kept.
         plan.on(&comm).write("g", &mut others).run(&mut steps)?;
         plan.on(&comm).write("g", &mut all).run(&mut steps)?;
         plan.on(&comm).write("g", &mut others).run(&mut steps)?;
-        assert_eq!((called("cuStreamBeginCapture_v2"), called("cuGraphLaunch")), (1, 6));
+        assert_eq!((called("cuStreamBeginCapture_v2"), called("cuGraphLaunch")), (1, 4));
         assert_eq!(others[7].to_vec()?, [7.0; 64]);
         assert_eq!(cuda().live().graphs, 2);
         // A step that fails while it is captured.

@@ -99,6 +99,49 @@ fn memory_in_any_order() {
     .expect("the order does not matter");
 }
 
+/// Every order of four, one of them an array, run after run of one plan.
+#[test]
+fn memory_of_several_in_any_order() {
+    let mut declared = PlanBuilder::new("several");
+    declared.ranks(1..);
+    let [a, b] = ["a", "b"].map(|name| declared.in_out::<u32>(name, 1));
+    let list = declared.array(2).in_out::<u32>("list", |_| 1.into());
+    let (c, net) = (declared.output::<u32>("c", 1), declared.stream("net"));
+    declared.on(net).all_reduce_in_place(a, Sum);
+    declared.on(net).all_reduce_in_place(b, Sum);
+    declared.on(net).all_reduce_in_place(list.at(0), Sum);
+    declared.on(net).all_reduce(list.at(1), c, Sum);
+    let declared = checked(declared);
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut plan = plan::bind(&mut comm, declared.plan(), &Values::new())?;
+        let one = |value: u32| comm.device().from_slice(&[value]);
+        let (mut a, mut b, mut list, mut c) = (one(1)?, one(10)?, [one(100)?, one(1000)?], one(0)?);
+        for order in 0..256 {
+            let order = [order % 4, order / 4 % 4, order / 16 % 4, order / 64];
+            if (0..4).any(|one| !order.contains(&one)) {
+                continue;
+            }
+            for (x, value) in [(&mut a, 1), (&mut b, 10), (&mut list[0], 100), (&mut c, 0)] {
+                x.copy_from(&[value])?;
+            }
+            let mut given = (Some(&mut a), Some(&mut b), Some(&mut list), Some(&mut c));
+            let run = order.into_iter().fold(plan.on(&comm), |run, one| match one {
+                0 => run.write("a", given.0.take().expect("once")),
+                1 => run.write("b", given.1.take().expect("once")),
+                2 => run.write("list", given.2.take().expect("once")),
+                _ => run.write("c", given.3.take().expect("once")),
+            });
+            run.run(&mut ())?;
+            let all = [&a, &b, &list[0], &list[1], &c].map(|one| one.to_vec());
+            let found: Vec<u32> = all.into_iter().collect::<Result<Vec<_>>>()?.concat();
+            assert_eq!(found, [2, 20, 200, 1000, 2000], "{order:?}");
+        }
+        comm.finish()
+    })
+    .expect("the order does not matter");
+}
+
 /// The other ranks do not wait for one that refuses, nor does the communicator suffer.
 #[test]
 fn the_others_are_told_of_a_refusal() {
