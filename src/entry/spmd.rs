@@ -72,7 +72,8 @@ impl Host {
 #[cfg(feature = "cuda")]
 impl crate::Cuda {
     /// [`spmd`] on GPUs 0 to `n` - 1, with a value from each rank, by rank, and an error type of your
-    /// own.
+    /// own. Where `NCCL_MULTI_RANK_GPU_ENABLE=1` is set (NCCL 2.30.3 and later) there may be more ranks than
+    /// GPUs: they take them in turn.
     ///
     /// # Errors
     /// The first cause; [`Error::NoDriver`], [`Error::NoSuchDevice`].
