@@ -16,7 +16,8 @@ use super::asked::Asked;
 use super::captured::Captured;
 use super::declaration::Declaration;
 use super::give::Given;
-use super::kernels::{OwnKernels, Use};
+use super::kernels::Use;
+use super::kits::Kits;
 use super::local::Local;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::same::{Names, Same};
@@ -204,8 +205,10 @@ impl<W: World> Bound<W> {
         });
         let ((asked, instance), decided) = agree(comm, name, own, site)?;
         let lowered = decided.map(|decided| instance.lower(&decided));
-        let kernels = OwnKernels::of(comm, asked.plan(), lowered.as_ref(), site)?;
-        let own = Draft::new(comm, (asked, lowered, &kernels), sites, values, site);
+        let kits = Kits::new(comm, asked.plan(), lowered.as_ref(), site);
+        let own = kits.map_err(Unbound::Error);
+        let own =
+            own.and_then(|kits| Draft::new(comm, (asked, lowered, kits), sites, values, site));
         let own = own.map(|draft| {
             let (sizes, hash) = (draft.sizes.text.clone(), draft.hash);
             (draft, Said { sizes, hash, found: None })
@@ -266,6 +269,8 @@ struct Draft<W: World> {
     plan: Arc<Plan>,
     sizes: Sizes,
     checked: String,
+    /// The plan's communicators, if they were made already.
+    children: Option<Children<W>>,
     schedule: Schedule,
     steps: Vec<Step>,
     objects: Vec<Object>,
@@ -278,7 +283,7 @@ struct Draft<W: World> {
 impl<W: World> Draft<W> {
     fn new<S: State + CanEnqueue>(
         comm: &Communicator<W, S>,
-        (asked, lowered, kernels): (&Asked, Option<Schedule>, &OwnKernels),
+        (asked, lowered, kits): (&Asked, Option<Schedule>, Kits<W>),
         sites: &[Site],
         values: &Values,
         site: Site,
@@ -289,7 +294,7 @@ impl<W: World> Draft<W> {
             .ok_or_else(|| BindFault::Unreadable { why: "no rank has checked it".to_owned() })?;
         let dtypes = dtypes(&plan, values)?;
         let lengths = plan.lengths(&sizes)?;
-        let schedule = kernels.choose(&plan, &dtypes, lowered);
+        let schedule = kits.choose(&plan, &dtypes, lowered);
         let (objects, first) = objects(&plan, &lengths, &dtypes);
         let preparing = Preparing {
             plan: &plan,
@@ -309,8 +314,21 @@ impl<W: World> Draft<W> {
         let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
         let streams = (0..plan.streams.len()).map(stream).collect::<Result<_>>();
         let streams = streams.map_err(Unbound::Error)?;
-        let checked = asked.checked() + &kernels.told();
-        Ok(Self { plan, sizes, checked, schedule, steps, objects, first, locals, streams, hash })
+        let checked = asked.checked() + &kits.told;
+        let children = kits.children;
+        Ok(Self {
+            plan,
+            sizes,
+            checked,
+            children,
+            schedule,
+            steps,
+            objects,
+            first,
+            locals,
+            streams,
+            hash,
+        })
     }
 
     /// The ranks have agreed: what only all of them can make.
@@ -320,11 +338,24 @@ impl<W: World> Draft<W> {
         site: Site,
     ) -> Result<Bound<W>> {
         let Self {
-            plan, sizes, checked, schedule, steps, objects, first, mut locals, streams, ..
+            plan,
+            sizes,
+            checked,
+            children,
+            schedule,
+            steps,
+            objects,
+            first,
+            mut locals,
+            streams,
+            ..
         } = self;
         Local::register(comm, &objects, &mut locals)?;
         let rank = comm.rank().index();
-        let mut children = children(comm, &plan, &sizes.extents)?;
+        let mut children = match children {
+            Some(made) => made,
+            None => self::children(comm, &plan, &sizes.extents)?,
+        };
         warm_up(comm, &mut children, &schedule, |among, rank| {
             rank_in(&plan.communicators[among], &sizes.extents, rank)
         })?;
@@ -409,7 +440,7 @@ fn share_windows<W: World, S: State + CanEnqueue>(
 }
 
 /// The communicators of a plan, some of which are of some of the ranks only.
-fn children<W: World, S: State + CanEnqueue>(
+pub(super) fn children<W: World, S: State + CanEnqueue>(
     comm: &mut Communicator<W, S>,
     plan: &Plan,
     extents: &[i64],

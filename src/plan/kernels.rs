@@ -1,110 +1,26 @@
 //! Launches of a plan that are kernels of this library's own.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use typed_nccl_plan::cost::{AllReduceBy, Topology};
-use typed_nccl_plan::ir::{CommunicatorId, ElementType, Plan};
-use typed_nccl_plan::lower::{Leg, Operation, Schedule, Work};
+use typed_nccl_plan::lower::{Leg, Operation};
 
 use super::argument::{Back, Place};
 use super::prepare::{Preparing, Spot, Template, TemplateKind};
 use crate::backend::{Backend, KernelWay, KernelWork, NOBODY, Piece, Refusal};
-use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{self, BindFault, Call, CollectiveName, Error, Site};
+use crate::communicator::On;
+use crate::error::{self, BindFault, Call, CollectiveName, Site};
 use crate::kernels::Launch;
 use crate::memory::Allocation;
-use crate::{AnyDevice, Communicator, DType, Device, Host, ReductionName, Result, World};
+use crate::{ReductionName, Result, World};
 
 /// Memory of a launch, and whether it is written.
 pub(super) type Use<'a, B> = (&'a Arc<Allocation<B>>, bool);
 
-/// Whether a plan's communicator has kernels: the same on all ranks.
-pub(super) enum OwnKernels {
-    /// It has.
-    Offered,
-    /// The plan has no use for them, or does without; the device has none.
-    Not,
-    /// It lacks something.
-    Lacking(Error),
-}
-
-impl OwnKernels {
-    /// Makes them, if the plan has use for them. All ranks call it, with one plan: the host waits for them.
-    pub(super) fn of<W: World, S: State + CanEnqueue>(
-        comm: &Communicator<W, S>,
-        plan: &Plan,
-        lowered: Option<&Schedule>,
-        site: Site,
-    ) -> Result<Self> {
-        // The host has none, and need not ask the others.
-        if W::Device::KIND == Host::<AnyDevice>::KIND {
-            return Ok(Self::Not);
-        }
-        // The ranks have compared no element types yet, so they do not count here.
-        let has_use = lowered.is_some_and(|lowered| {
-            let chosen = with_kernels(plan, lowered.clone());
-            let mut calls = chosen.ranks.iter().flat_map(|rank| &rank.calls);
-            calls.any(|call| matches!(call.work, Work::Kernel { .. }))
-        });
-        if !has_use {
-            return Ok(Self::Not);
-        }
-        match comm.here().core.kit("bind", site) {
-            Ok(Some(_)) => Ok(Self::Offered),
-            Ok(None) => Ok(Self::Not),
-            Err(error @ Error::Unsupported(_)) => Ok(Self::Lacking(error)),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Which launches they do.
-    pub(super) fn choose(&self, plan: &Plan, dtypes: &[DType], lowered: Schedule) -> Schedule {
-        let Self::Offered = self else { return lowered };
-        let mut plan = plan.clone();
-        for (buffer, dtype) in plan.buffers.iter_mut().zip(dtypes) {
-            buffer.element = element(*dtype);
-        }
-        with_kernels(&plan, lowered)
-    }
-
-    /// What `describe` says of them.
-    pub(super) fn told(&self) -> String {
-        let mut told = String::new();
-        if let Self::Lacking(why) = self {
-            // Writing to a string does not fail.
-            let _ = write!(told, "\nNo kernels of this library: {why}");
-        }
-        told
-    }
-}
-
-/// On the communicator of all ranks.
-fn with_kernels(plan: &Plan, lowered: Schedule) -> Schedule {
-    let is_whole =
-        |among: CommunicatorId| plan.communicators[among.index()].axes.len() == plan.axes.len();
-    lowered.with_kernels_of(plan, &Topology::h200_node(), |among, _| is_whole(among))
-}
-
-fn element(dtype: DType) -> ElementType {
-    match dtype {
-        DType::I8 => ElementType::I8,
-        DType::U8 => ElementType::U8,
-        DType::I32 => ElementType::I32,
-        DType::U32 => ElementType::U32,
-        DType::I64 => ElementType::I64,
-        DType::U64 => ElementType::U64,
-        DType::F16 => ElementType::F16,
-        DType::F32 => ElementType::F32,
-        DType::F64 => ElementType::F64,
-        DType::Bf16 => ElementType::Bf16,
-        DType::F8E4M3 => ElementType::F8E4M3,
-        DType::F8E5M2 => ElementType::F8E5M2,
-    }
-}
-
 /// A launch without its memory.
 pub(super) struct Kernel {
+    /// Its communicator's place in the plan.
+    pub(super) among: usize,
     call: Call,
     work: KernelWork,
     parts: Vec<Part>,
@@ -162,7 +78,7 @@ impl Preparing<'_> {
             }
         };
         let uses = uses(&parts);
-        Ok(Kernel { call, work, parts, uses, refusals })
+        Ok(Kernel { among, call, work, parts, uses, refusals })
     }
 
     fn all_reduce(&self, call: Call, among: usize, many: usize) -> KernelWork {
@@ -228,9 +144,9 @@ fn uses(parts: &[Part]) -> Vec<(usize, bool)> {
 
 impl Kernel {
     /// Fills it with memory and launches it; the lists are those of the last launch.
-    pub(super) fn launch<W: World>(
+    pub(super) fn launch<W: World, V: World<Device = W::Device>>(
         &self,
-        on: &On<'_, W>,
+        on: &On<'_, V>,
         places: &[Place<'_, W>],
         (pieces, uses): (&mut Vec<Piece>, &mut Vec<Use<'static, Back<W>>>),
     ) -> Result<()> {

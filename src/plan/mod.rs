@@ -14,6 +14,7 @@ mod captured;
 mod declaration;
 mod give;
 mod kernels;
+mod kits;
 mod local;
 mod prepare;
 mod run;

@@ -10,6 +10,7 @@ use super::argument::Place;
 use super::bound::Child;
 use super::call::{Call, Steps};
 use super::give::Run;
+use super::kernels::Kernel;
 use super::prepare::{Prepared, Spot, Step, Template, TemplateKind};
 use crate::backend::{
     Collective, Op, Put, Reduction, Refusal, Signal, Span, Transfer, Wait, WindowId,
@@ -134,9 +135,17 @@ impl<W: World> Run<'_, W> {
                 })??;
             }
             Prepared::Kernel(kernel) => {
-                let on = On::new(self.on.core, &stream.core);
                 let lists = (&mut self.moving.pieces, &mut self.moving.uses);
-                kernel.launch(&on, self.table.places(), lists).map_err(Stop::Told)?;
+                let launched = match &self.fixed.children[kernel.among] {
+                    Child::Whole => {
+                        let on: On<'_, W> = On::new(self.on.core, &stream.core);
+                        kernel.launch(&on, self.table.places(), lists)
+                    }
+                    Child::Part(child) => {
+                        kernel.launch(&child.on(stream), self.table.places(), lists)
+                    }
+                };
+                launched.map_err(Stop::Told)?;
             }
             Prepared::Group { among, operations, refusals } => {
                 let issued = match &self.fixed.children[*among] {
@@ -164,8 +173,8 @@ impl<W: World> Run<'_, W> {
         for step in &self.fixed.steps[from..] {
             error = match &step.work {
                 Prepared::Compute(_) => error,
-                Prepared::Kernel(kernel) => self.on.core.refuse(&kernel.refusals, error),
-                Prepared::Group { among, refusals, .. } => match &self.fixed.children[*among] {
+                Prepared::Kernel(Kernel { among, refusals, .. })
+                | Prepared::Group { among, refusals, .. } => match &self.fixed.children[*among] {
                     Child::Whole => self.on.core.refuse(refusals, error),
                     Child::Part(child) => child.here().core.refuse(refusals, error),
                 },

@@ -215,6 +215,7 @@ const TESTS: &[Test] = tests! {
     windows::a_wait_that_nobody_answers_and_the_end: 2, 30;
     plans::small_all_reduces_by_kernels: 2, 120;
     plans::small_messages_by_kernels: 2, 120;
+    plans::kernels_of_some_ranks: 2, 120;
     plans::buckets_beside_backward: 1, 60;
     plans::a_halo_by_puts: 2, 60;
     plans::a_put_without_a_signal: 1, 60;

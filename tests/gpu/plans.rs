@@ -263,6 +263,66 @@ pub(crate) fn small_messages_by_kernels() -> Result<()> {
     Ok(())
 }
 
+/// Kernels on communicators of some of the ranks, beside NCCL and kernels on all of them.
+pub(crate) fn kernels_of_some_ranks() -> Result<()> {
+    let n = ranks()?;
+    if n % 2 == 1 {
+        println!("SKIPPED: rows of two ranks take an even number of them");
+        return Ok(());
+    }
+    let told = Cuda::spmd(n, |place| -> Result<_> {
+        let mut comm = connect(place, 60)?;
+        let (rank, mut told) = (comm.rank().index(), 0);
+        for (kernels, captured) in [(true, false), (false, false), (true, true)] {
+            let plan = rows(kernels, captured);
+            let values = Values::new().axis("rows", n / 2).axis("columns", 2);
+            let mut bound = plan::bind(&mut comm, plan.plan(), &values)?;
+            let found = bound.schedule().why_kernels.iter().filter(|why| why.chosen).count();
+            // Two of rows, one of all.
+            assert!(found == 0 || (kernels && found == 3), "{}", bound.describe());
+            told += found;
+            let mut x = comm.device().from_slice(&[rank as f32; 300])?;
+            let mut y = comm.device().from_slice(&[1.0_f32; 7])?;
+            let mut z = comm.device().zeros::<f32>(300)?;
+            for _ in 0..3 {
+                let run = bound.on(&comm).write("x", &mut x).write("y", &mut y);
+                run.write("z", &mut z).run(&mut ())?;
+            }
+            let row = (rank / 2 * 2) as f32;
+            // The sums of the row, doubled in each run; its other rank had the same.
+            assert_eq!(x.to_vec()?, [(2.0 * row + 1.0) * 4.0; 300], "kernels {kernels}");
+            assert_eq!(z.to_vec()?, x.to_vec()?);
+            assert_eq!(y.to_vec()?, [(2 * n).pow(3) as f32; 7]);
+        }
+        comm.finish()?;
+        Ok(told)
+    })?;
+    if told.contains(&0) {
+        println!("SKIPPED: no kernels of this library here");
+    }
+    Ok(())
+}
+
+/// Each row sums up, passes around what it has, and then all ranks sum up.
+fn rows(kernels: bool, captured: bool) -> PlanBuilder<Checked> {
+    let mut plan = PlanBuilder::new("rows");
+    let (_, columns) = (plan.axis("rows", 1..), plan.axis("columns", 2..));
+    if captured {
+        plan.captured();
+    }
+    if !kernels {
+        plan.without_kernels();
+    }
+    let (x, y) = (plan.in_out::<f32>("x", 300), plan.in_out::<f32>("y", 7));
+    let z = plan.in_out::<f32>("z", 300);
+    let (row, net) = (plan.communicator("row", [columns]), plan.stream("net"));
+    plan.on(net).among(row).all_reduce_in_place(x, Sum);
+    plan.on(net).among(row).all_reduce_in_place(y, Sum);
+    plan.on(net).among(row).transfer(x, columns.ring(1), z);
+    plan.on(net).all_reduce_in_place(y, Sum);
+    plan.check().unwrap_or_else(|refused| panic!("{refused}"))
+}
+
 fn messages(kernels: bool, captured: bool) -> PlanBuilder<Checked> {
     let mut plan = PlanBuilder::new("messages");
     plan.ranks(1..);

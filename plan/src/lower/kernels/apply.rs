@@ -11,8 +11,13 @@ use crate::lower::{Call, Event, Operation, RankSchedule, Reason, Schedule, Work}
 impl Schedule {
     /// The chosen ones in the place of their calls.
     pub(super) fn apply(mut self, all: &[(Among, Stretch)]) -> Self {
-        self.why_kernels =
-            all.iter().map(|(among, one)| told::why(&self, among.ranks[0], one)).collect();
+        for (among, one) in all {
+            // Rows of a mesh do the same, as do the turns of a loop.
+            let why = told::why(&self, among.ranks[0], one);
+            if !self.why_kernels.contains(&why) {
+                self.why_kernels.push(why);
+            }
+        }
         self.reasons = reasons(&self, all);
         let mut of: Vec<Vec<(usize, &Stretch)>> = vec![Vec::new(); self.ranks.len()];
         for (among, one) in all.iter().filter(|(_, one)| one.choice == Choice::Kernel) {

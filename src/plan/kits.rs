@@ -1,0 +1,119 @@
+//! Which of a plan's communicators have kernels of this library.
+
+use std::fmt::Write;
+
+use typed_nccl_plan::cost::Topology;
+use typed_nccl_plan::ir::{ElementType, Plan};
+use typed_nccl_plan::lower::{Schedule, Work};
+
+use super::bound::{Child, Children, children};
+use crate::communicator::{CanEnqueue, State};
+use crate::error::{Error, Site};
+use crate::{AnyDevice, Communicator, DType, Device, Host, Result, World};
+
+/// What kernels need, on the communicators of a plan that have use for it.
+pub(super) struct Kits<W: World> {
+    /// The plan's communicators, if they had to be made for it.
+    pub(super) children: Option<Children<W>>,
+    /// Of each rank, which of its communicators have kernels, by their place in the plan.
+    offered: Vec<Vec<bool>>,
+    /// What `describe` says of those of this rank that have none.
+    pub(super) told: String,
+}
+
+impl<W: World> Kits<W> {
+    /// Makes them, if the plan has use for them. All ranks call it, with one plan: the host waits for them.
+    pub(super) fn new<S: State + CanEnqueue>(
+        comm: &mut Communicator<W, S>,
+        plan: &Plan,
+        lowered: Option<&Schedule>,
+        site: Site,
+    ) -> Result<Self> {
+        let mut kits = Self { children: None, offered: Vec::new(), told: String::new() };
+        // The host has none, and need not ask the others.
+        let lowered = lowered.filter(|_| W::Device::KIND != Host::<AnyDevice>::KIND);
+        let Some(lowered) = lowered else { return Ok(kits) };
+        let uses = uses(plan, lowered);
+        let is_part = |at: usize| plan.communicators[at].axes.len() < plan.axes.len();
+        let of_part = |of: &Vec<bool>| of.iter().enumerate().any(|(at, has)| *has && is_part(at));
+        if uses.iter().any(of_part) {
+            kits.children = Some(children(comm, plan, &lowered.sizes.extents)?);
+        }
+        let mut own = uses[comm.rank().index()].clone();
+        let mut failed = Ok(());
+        for at in (0..own.len()).filter(|&at| uses[comm.rank().index()][at]) {
+            let child = kits.children.as_ref().map(|children| &children[at]);
+            let kit = match child {
+                Some(Child::Part(part)) => part.here().core.kit("bind", site),
+                Some(Child::Whole) | None => comm.here().core.kit("bind", site),
+            };
+            own[at] = matches!(kit, Ok(Some(_)));
+            match kit {
+                Ok(_) => {}
+                Err(error @ Error::Unsupported(_)) => kits.lacks(plan, at, &error),
+                Err(error) => failed = failed.and(Err(error)),
+            }
+        }
+        kits.offered = match &kits.children {
+            Some(_) => comm.gather_as("bind", &own, site)?,
+            None => vec![own; comm.size()],
+        };
+        failed.map(|()| kits)
+    }
+
+    fn lacks(&mut self, plan: &Plan, at: usize, why: &Error) {
+        let of = match &plan.communicators[..] {
+            [_] => String::new(),
+            several => format!(" on `{}`", several[at].name),
+        };
+        // Writing to a string does not fail.
+        let _ = write!(self.told, "\nNo kernels of this library{of}: {why}");
+    }
+
+    /// Which launches they do.
+    pub(super) fn choose(&self, plan: &Plan, dtypes: &[DType], lowered: Schedule) -> Schedule {
+        if !self.offered.iter().flatten().any(|has| *has) {
+            return lowered;
+        }
+        let mut plan = plan.clone();
+        for (buffer, dtype) in plan.buffers.iter_mut().zip(dtypes) {
+            buffer.element = element(*dtype);
+        }
+        lowered.with_kernels_of(&plan, &Topology::h200_node(), |among, first| {
+            self.offered.get(first as usize).is_some_and(|of| of[among.index()])
+        })
+    }
+}
+
+/// Of each rank, on which of the plan's communicators it could have kernels. The ranks have compared no element types
+/// yet, so they do not count here.
+fn uses(plan: &Plan, lowered: &Schedule) -> Vec<Vec<bool>> {
+    let with = lowered.clone().with_kernels(plan, &Topology::h200_node());
+    let of = |rank: &typed_nccl_plan::lower::RankSchedule| {
+        let mut uses = vec![false; plan.communicators.len()];
+        for call in &rank.calls {
+            if let Work::Kernel { operations, .. } = &call.work {
+                operations.iter().for_each(|one| uses[one.among().index()] = true);
+            }
+        }
+        uses
+    };
+    with.ranks.iter().map(of).collect()
+}
+
+fn element(dtype: DType) -> ElementType {
+    match dtype {
+        DType::I8 => ElementType::I8,
+        DType::U8 => ElementType::U8,
+        DType::I32 => ElementType::I32,
+        DType::U32 => ElementType::U32,
+        DType::I64 => ElementType::I64,
+        DType::U64 => ElementType::U64,
+        DType::F16 => ElementType::F16,
+        DType::F32 => ElementType::F32,
+        DType::F64 => ElementType::F64,
+        DType::Bf16 => ElementType::Bf16,
+        DType::F8E4M3 => ElementType::F8E4M3,
+        DType::F8E5M2 => ElementType::F8E5M2,
+    }
+}
