@@ -34,7 +34,11 @@ pub struct Barrier<'d, W: World, K = Lsa> {
     kind: PhantomData<fn() -> K>,
 }
 
-impl<W: World, K> Barrier<'_, W, K> {
+impl<'d, W: World, K> Barrier<'d, W, K> {
+    pub(crate) fn dev(&self) -> &'d DevComm<W> {
+        self.dev
+    }
+
     /// Its number, which the kernel's barrier session takes.
     pub fn index(&self) -> u32 {
         self.index

@@ -80,7 +80,7 @@ where
 {
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
         let shared = OperandOn::hold(&self.dev, stream)?;
-        self.window.key.is_of(&self.dev.key, W::NAME)?;
+        self.window.named.key.is_of(&self.dev.key, W::NAME)?;
         let parts = shared.mirror().and_then(|mirror| mirror.parts(self.window.registered().1));
         let parts = parts.ok_or_else(|| shared.ended())?;
         let lens = (0..parts.len()).map(|rank| self.window.len_at(rank)).collect();

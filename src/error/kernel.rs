@@ -63,6 +63,11 @@ pub enum KernelFault {
         /// What CUDA says about it.
         says: String,
     },
+    /// A barrier of another device communicator than the one beside it.
+    OtherBarrier {
+        /// Its number.
+        index: u32,
+    },
     /// A grid that no GPU has.
     Grid {
         /// Blocks.
@@ -98,6 +103,10 @@ impl fmt::Display for BadKernel {
             KernelFault::NotLoaded { name, says } => write!(
                 f,
                 "CUDA's driver does not take its code: {name} ({says}); `cuobjdump` or `ptxas` says more about PTX, and a driver takes PTX of its own release and older ones"
+            ),
+            KernelFault::OtherBarrier { index } => write!(
+                f,
+                "its barrier {index} is of another device communicator than the one beside it; take it of that one, by `dev.lsa_barrier({index})?`"
             ),
             KernelFault::Grid { blocks, threads } => write!(
                 f,

@@ -38,6 +38,7 @@ pub(super) unsafe fn run(
                 View::Memory { start, len, dtype, write }
             }
             Shown::Comm(shared) => View::Comm(shared),
+            Shown::Barrier { dev, index } => View::Barrier(dev, *index),
             // Its closure waits for nobody's range: it reads and writes element by element.
             Shown::Windowed(window) => View::Windowed(window),
         });

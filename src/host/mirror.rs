@@ -144,7 +144,8 @@ impl fmt::Debug for HostBarrier<'_> {
     }
 }
 
-/// A window, as a closure on the host has it: every rank's part, by its address.
+/// A window, as a closure on the host has it: every rank's part, by its address. Of a
+/// [`WindowSlice`](crate::WindowSlice), the same elements of every rank's part.
 ///
 /// Nothing orders what the ranks do with it but barriers, as on a GPU. What meets is never torn: each read
 /// and each write has its elements to itself while it lasts.
@@ -153,6 +154,9 @@ pub struct HostWindow<'v, T> {
     shared: &'v DeviceShared<HostBackend>,
     parts: &'v [Arc<Allocation<HostBackend>>],
     lens: &'v [usize],
+    /// Where each rank's part begins, and its length at the most.
+    start: usize,
+    most: usize,
     elements: PhantomData<fn() -> T>,
 }
 
@@ -162,7 +166,12 @@ impl<'v, T: Element> HostWindow<'v, T> {
         parts: &'v [Arc<Allocation<HostBackend>>],
         lens: &'v [usize],
     ) -> Self {
-        Self { shared, parts, lens, elements: PhantomData }
+        Self { shared, parts, lens, start: 0, most: usize::MAX, elements: PhantomData }
+    }
+
+    /// The same elements of every rank's part.
+    pub(crate) fn slice(self, start: usize, len: usize) -> Self {
+        Self { start, most: len, ..self }
     }
 
     /// A rank's part, as its address: this rank's too. A rank that the communicator has not ends the
@@ -175,7 +184,8 @@ impl<'v, T: Element> HostWindow<'v, T> {
             let no_such = NoSuchRank { operation, asked, size, site, collective };
             end(Error::NoSuchRank(Box::new(no_such)));
         };
-        HostPart { shared: self.shared, part, len: *len, elements: PhantomData }
+        let (start, len) = (self.start, len.saturating_sub(self.start).min(self.most));
+        HostPart { shared: self.shared, part, start, len, elements: PhantomData }
     }
 
     /// This rank's part.
@@ -196,6 +206,7 @@ impl<T> fmt::Debug for HostWindow<'_, T> {
 pub struct HostPart<'v, T> {
     shared: &'v DeviceShared<HostBackend>,
     part: &'v Arc<Allocation<HostBackend>>,
+    start: usize,
     len: usize,
     elements: PhantomData<fn() -> T>,
 }
@@ -265,7 +276,7 @@ impl<T: Element> HostPart<'_, T> {
             end(Error::BadRange(Box::new(range)));
         }
         let size = size_of::<T>();
-        let (start, bytes) = (start * size, (last - start) * size);
+        let (start, bytes) = ((self.start + start) * size, (last - start) * size);
         Touch { block: self.part.block(), start, bytes, write }
     }
 

@@ -113,7 +113,14 @@ pub enum Shown<'v, B: Backend> {
     },
     /// A device communicator.
     Comm(&'v Shared<B>),
-    /// A window.
+    /// One of its barriers.
+    Barrier {
+        /// Whose.
+        dev: &'v Shared<B>,
+        /// Its number.
+        index: &'v u32,
+    },
+    /// A window, or a part of one.
     Windowed(&'v HeldWindow<B>),
 }
 

@@ -68,8 +68,12 @@ pub enum Type {
     Write(DType),
     /// `ncclDevComm`, by value.
     Comm,
+    /// A number.
+    Barrier,
     /// `ncclWindow_t`, and a length.
     Windowed(DType),
+    /// `ncclWindow_t`, where the part begins, and its length.
+    PartOfWindow(DType),
 }
 
 impl Parameter {
@@ -91,6 +95,16 @@ impl Parameter {
     /// A device communicator.
     pub const fn dev_comm(name: &'static str) -> Self {
         Self { name, ty: Type::Comm }
+    }
+
+    /// A barrier.
+    pub const fn barrier(name: &'static str) -> Self {
+        Self { name, ty: Type::Barrier }
+    }
+
+    /// A part of a window.
+    pub const fn window_slice<T: Element>(name: &'static str) -> Self {
+        Self { name, ty: Type::PartOfWindow(T::DTYPE) }
     }
 
     /// A window.

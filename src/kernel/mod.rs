@@ -23,9 +23,12 @@ pub use declaration::Scalar;
 pub(crate) use declaration::cuda_name;
 #[doc(hidden)]
 pub use declaration::{Kernel, Parameter, Source, SourceKind, Type};
+#[cfg(feature = "cuda")]
+pub(crate) use peers::Reach;
 #[doc(hidden)]
 pub use peers::{
-    CommunicatesFor, Dev, HeldDev, HeldWindow, Peers, WindowOf, dev_comm, window, window_mut,
+    BarrierIn, CommunicatesFor, Dev, HeldBarrier, HeldDev, HeldWindow, PartOf, Peers, WindowOf,
+    barrier, dev_comm, window, window_mut, window_slice,
 };
 #[doc(hidden)]
 pub use typed_nccl_macros::kernel as declare;

@@ -1,17 +1,17 @@
-//! Arguments by which a kernel reaches its peers: a device communicator, windows.
+//! Arguments by which a kernel reaches its peers: a device communicator, its barriers, windows.
 
 use std::sync::Arc;
 
 use super::argument::{ArgumentOn, HeldArgument, Shown};
-use crate::backend::{Backend, WindowId};
+use crate::backend::Backend;
 use crate::communicator::Key;
-use crate::device_api::{Alive, DevComm, Shared};
-use crate::error::{Error, Stale};
+use crate::device_api::{Alive, Barrier, DevComm, Shared};
+use crate::error::{BadKernel, Error, KernelFault, Stale};
 use crate::host::HostBackend;
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Extent};
 use crate::stream::StreamAccess;
-use crate::window::Lens;
-use crate::{DType, Device, Element, LsaPointers, Result, Window, World};
+use crate::window::Named;
+use crate::{DType, Device, Element, LsaPointers, Result, Window, WindowSlice, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -31,26 +31,45 @@ impl<D: Device, W: World<Device = D>> CommunicatesFor<W> for D {}
     label = "no window of the device communicator's world that kernels reach by addresses",
     note = "`comm.window(len)` makes one; its communicator is that of the kernel's `&DevComm`"
 )]
-pub trait WindowOf<T, W: World> {
-    /// Where it is, how long, and in whose table.
+pub trait WindowOf<T, W: World>: PartOf<T, W> {}
+
+/// A window of world `W` whose elements are `T`, or a part of one.
+#[diagnostic::on_unimplemented(
+    message = "the kernel takes a part of a window of `{T}` on `{W}`, and this is `{Self}`",
+    label = "neither a window of the device communicator's world that kernels reach by addresses, nor a part of one",
+    note = "`window.slice(a..b)` is one; its communicator is that of the kernel's `&DevComm`"
+)]
+pub trait PartOf<T, W: World> {
+    /// Which part of which window.
     #[doc(hidden)]
-    fn parts(&self) -> Parts<'_, Back<W>>;
+    fn part(&self) -> Part<'_, Back<W>>;
 }
 
 /// What a launch needs of a window.
 #[allow(missing_debug_implementations, reason = "a part of a launch")]
-pub struct Parts<'w, B: Backend> {
+pub struct Part<'w, B: Backend> {
     allocation: &'w Arc<Allocation<B>>,
-    id: WindowId,
-    lens: &'w Lens,
-    key: &'w Key,
+    /// Which elements: of every rank's part.
+    extent: Extent,
+    named: &'w Named,
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Element, W: World, K: LsaPointers> WindowOf<T, W> for Window<T, W, K> {
-    fn parts(&self) -> Parts<'_, Back<W>> {
-        let (allocation, id) = self.registered();
-        Parts { allocation, id, lens: self.lens(), key: &self.key }
+impl<T: Element, W: World, K: LsaPointers> WindowOf<T, W> for Window<T, W, K> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, W: World, K: LsaPointers> PartOf<T, W> for Window<T, W, K> {
+    fn part(&self) -> Part<'_, Back<W>> {
+        let (allocation, extent) = (self.registered().0, Extent::whole(self.len()));
+        Part { allocation, extent, named: &self.named }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, W: World, K: LsaPointers> PartOf<T, W> for WindowSlice<'_, T, W, K> {
+    fn part(&self) -> Part<'_, Back<W>> {
+        let (allocation, extent, named) = self.registered();
+        Part { allocation, extent, named }
     }
 }
 
@@ -66,12 +85,23 @@ pub fn dev_comm<W: World>(dev: &DevComm<W>) -> Dev<'_, Back<W>> {
 /// A window among the arguments of a launch, beside the device communicator that reaches it.
 #[allow(missing_debug_implementations, reason = "a part of a launch")]
 pub struct Peers<'a, B: Backend> {
-    parts: Parts<'a, B>,
+    part: Part<'a, B>,
     dev: &'a Arc<Shared<B>>,
     dev_key: &'a Key,
     name: &'static str,
     dtype: DType,
-    write: bool,
+    reach: Reach,
+}
+
+/// What a kernel takes of a window, as it declares it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// All of it.
+    Whole,
+    /// All of it, which it writes.
+    Written,
+    /// Some of it: it is told where that begins.
+    Part,
 }
 
 /// A window whose part here a kernel does not write.
@@ -79,7 +109,15 @@ pub fn window<'a, T: Element, W: World, N: WindowOf<T, W>>(
     window: &'a N,
     dev: &'a DevComm<W>,
 ) -> Peers<'a, Back<W>> {
-    peers::<T, W>(window.parts(), dev, false)
+    peers::<T, W>(window.part(), dev, Reach::Whole)
+}
+
+/// A part of a window, which a kernel does not write.
+pub fn window_slice<'a, T: Element, W: World, N: PartOf<T, W>>(
+    slice: &'a N,
+    dev: &'a DevComm<W>,
+) -> Peers<'a, Back<W>> {
+    peers::<T, W>(slice.part(), dev, Reach::Part)
 }
 
 /// A window that a kernel writes, here or on peers.
@@ -87,15 +125,63 @@ pub fn window_mut<'a, T: Element, W: World, N: WindowOf<T, W>>(
     window: &'a mut N,
     dev: &'a DevComm<W>,
 ) -> Peers<'a, Back<W>> {
-    peers::<T, W>(window.parts(), dev, true)
+    peers::<T, W>(window.part(), dev, Reach::Written)
 }
 
 fn peers<'a, T: Element, W: World>(
-    parts: Parts<'a, Back<W>>,
+    part: Part<'a, Back<W>>,
     dev: &'a DevComm<W>,
-    write: bool,
+    reach: Reach,
 ) -> Peers<'a, Back<W>> {
-    Peers { parts, dev: &dev.shared, dev_key: &dev.key, name: W::NAME, dtype: T::DTYPE, write }
+    Peers { part, dev: &dev.shared, dev_key: &dev.key, name: W::NAME, dtype: T::DTYPE, reach }
+}
+
+/// A barrier among the arguments of a launch, beside the device communicator that has it.
+#[derive(Debug)]
+pub struct BarrierIn<'a, B: Backend> {
+    index: u32,
+    of: &'a Arc<Shared<B>>,
+    dev: &'a Arc<Shared<B>>,
+    kernel: &'static str,
+}
+
+/// A barrier of the ranks that reach each other's memory.
+pub fn barrier<'a, W: World>(
+    barrier: Barrier<'a, W>,
+    dev: &'a DevComm<W>,
+    kernel: &'static str,
+) -> BarrierIn<'a, Back<W>> {
+    BarrierIn { index: barrier.index(), of: &barrier.dev().shared, dev: &dev.shared, kernel }
+}
+
+/// A barrier, held by a queue.
+#[derive(Debug)]
+pub struct HeldBarrier<B: Backend> {
+    dev: Arc<Shared<B>>,
+    index: u32,
+}
+
+impl<B: Backend> HeldArgument<B> for HeldBarrier<B> {
+    fn show(&self) -> Shown<'_, B> {
+        Shown::Barrier { dev: &self.dev, index: &self.index }
+    }
+}
+
+impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for BarrierIn<'_, B> {
+    type Held = HeldBarrier<B>;
+
+    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+        let Self { index, of, dev, kernel } = *self;
+        if Arc::ptr_eq(of, dev) {
+            return Ok(HeldBarrier { dev: dev.clone(), index });
+        }
+        let fault = KernelFault::OtherBarrier { index };
+        Err(Error::BadKernel(Box::new(BadKernel { kernel, fault, site: stream.site })))
+    }
+
+    fn used(&self) -> Option<(&Arc<Allocation<B>>, bool)> {
+        None
+    }
 }
 
 /// A device communicator, held by a queue.
@@ -129,10 +215,11 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Dev<'_, B> {
 pub struct HeldWindow<B: Backend> {
     allocation: Arc<Allocation<B>>,
     pub(crate) shared: Arc<Shared<B>>,
+    /// Which elements: of every rank's part.
+    pub(crate) start: usize,
     pub(crate) len: usize,
+    pub(crate) reach: Reach,
     pub(crate) dtype: DType,
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for kernels on GPUs"))]
-    pub(crate) write: bool,
     /// The library's handle, where there is one.
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for kernels on GPUs"))]
     pub(crate) handle: u64,
@@ -157,16 +244,19 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Peers<'_, B> {
     type Held = HeldWindow<B>;
 
     fn hold(&self, _: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        let Self { parts: Parts { allocation, id, lens, key }, dev, dev_key, name, dtype, write } =
-            *self;
+        let Self { part, dev, dev_key, name, dtype, reach } = self;
+        let Named { key, id, lens } = part.named;
         key.is_of(dev_key, name)?;
-        let (allocation, shared, len) = (allocation.clone(), dev.clone(), lens.own());
+        let (start, len) = part.extent.checked().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        let (allocation, shared, id) = (part.allocation.clone(), Arc::clone(dev), *id);
+        let (dtype, reach) = (*dtype, *reach);
         let held = |handle, parts, lens| HeldWindow {
             allocation,
             shared,
+            start,
             len,
+            reach,
             dtype,
-            write,
             handle,
             parts,
             lens,
@@ -184,6 +274,6 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Peers<'_, B> {
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<B>>, bool)> {
-        Some((self.parts.allocation, self.write))
+        Some((self.part.allocation, self.reach == Reach::Written))
     }
 }

@@ -4,10 +4,10 @@ use std::slice;
 use std::vec::IntoIter;
 
 use super::declaration::Scalar;
-use super::peers::HeldWindow;
+use super::peers::{HeldWindow, Reach};
 use crate::device_api::Shared;
 use crate::host::HostBackend;
-use crate::{DType, Element, HostDevComm, HostWindow};
+use crate::{DType, Element, HostBarrier, HostDevComm, HostWindow};
 
 /// One argument of a kernel that is about to run.
 pub(crate) enum View<'v> {
@@ -22,6 +22,7 @@ pub(crate) enum View<'v> {
         write: bool,
     },
     Comm(&'v Shared<HostBackend>),
+    Barrier(&'v Shared<HostBackend>, u32),
     Windowed(&'v HeldWindow<HostBackend>),
     /// What has neither a value nor a length.
     #[cfg(feature = "cuda")]
@@ -97,11 +98,23 @@ impl<'v> Views<'v> {
         }
     }
 
-    /// The next argument, a window.
+    /// The next argument, a barrier.
+    pub fn barrier(&mut self) -> HostBarrier<'v> {
+        match self.list.next() {
+            Some(View::Barrier(shared, index)) => HostDevComm::new(shared).lsa_barrier(index),
+            _ => unreachable!("{DECLARED}"),
+        }
+    }
+
+    /// The next argument, a window or a part of one.
     pub fn window<T: Element>(&mut self) -> HostWindow<'v, T> {
         match self.list.next() {
             Some(View::Windowed(window)) if window.dtype == T::DTYPE => {
-                HostWindow::new(&window.shared, &window.parts, &window.lens)
+                let whole = HostWindow::new(&window.shared, &window.parts, &window.lens);
+                match window.reach {
+                    Reach::Whole | Reach::Written => whole,
+                    Reach::Part => whole.slice(window.start, window.len),
+                }
             }
             _ => unreachable!("{DECLARED}"),
         }
@@ -153,6 +166,11 @@ impl<'v> Extents<'v> {
 
     /// The next argument, a device communicator.
     pub fn dev_comm(&mut self) {
+        let _ = self.list.next();
+    }
+
+    /// The next argument, a barrier.
+    pub fn barrier(&mut self) {
         let _ = self.list.next();
     }
 

@@ -83,7 +83,7 @@ impl<T: Element, W: World<Device = D>, D: Device, M> PlanMemory<W> for Buffer<T,
 
 impl<T: Element, W: World> PlanMemory<W> for Window<T, W> {
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
-        if let Err(error) = places.core.resources.window(&self.key) {
+        if let Err(error) = places.core.resources.window(&self.named.key) {
             places.error.get_or_insert(error);
         }
         let (allocation, window) = self.registered();

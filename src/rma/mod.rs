@@ -33,7 +33,7 @@ impl<'c, W: World> On<'c, W> {
         let draft = Draft::new(self.core, T::DTYPE, site);
         let source = source.source();
         self.core.resources.window(source.key)?;
-        let window = self.core.resources.window(target.key)?;
+        let window = self.core.resources.window(target.key())?;
         let span = draft.view(source.slice.into_span())?;
         let peer = draft.rank(Operation::PutSignal, peer)?;
         let (start, len) = (target.offset, target.len_of(peer.index()));

@@ -57,7 +57,7 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
         let memory = Memory {
             allocation: Some(&self.allocation),
             len: self.len(),
-            uneven: matches!(self.lens, super::Lens::Uneven { .. }),
+            uneven: matches!(self.named.lens, super::Lens::Uneven { .. }),
         };
         register(live, memory, outcome, site).map(SharedWindow)
     }
@@ -95,7 +95,7 @@ impl<T: Element, W: World, K: WindowKind> SharedWindow<T, W, K> {
         window: &'w Window<T, V, J>,
     ) -> Result<WindowSlice<'w, T, W, K>> {
         match Arc::ptr_eq(&self.0.allocation, &window.allocation) {
-            true => Ok(WindowSlice::new(&self.0.key, window.local())),
+            true => Ok(WindowSlice::new(&self.0.named, window.local())),
             false => Err(bad_window(W::NAME, WindowFault::OtherMemory, Site::caller())),
         }
     }

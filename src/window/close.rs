@@ -66,7 +66,7 @@ pub(super) fn close<W: World, T: Element, K: WindowKind>(
     site: Site,
 ) -> Result<()> {
     let core = &mut live.core;
-    if core.resources.is_lost(&window.key) {
+    if core.resources.is_lost(&window.named.key) {
         // It is registered nowhere, and newcomers never had it.
         wait::allowed("close", site)?;
         let points = window.allocation.order.points(true)?;
@@ -74,7 +74,7 @@ pub(super) fn close<W: World, T: Element, K: WindowKind>(
     }
     core.may_wait("close", site)?;
     // What went wrong before is told; the others are told of it too, and nobody's window is closed.
-    let ready = core.resources.window(&window.key).map(|window| window.id).and_then(|id| {
+    let ready = core.resources.window(&window.named.key).map(|window| window.id).and_then(|id| {
         core.drained("close", site)?;
         wait::until(&window.allocation.order.points(true)?, Some(core.within()), "close", site)?;
         Ok(id)
@@ -92,7 +92,7 @@ pub(super) fn close<W: World, T: Element, K: WindowKind>(
         let differ = WindowsDiffer { name, closing, parts, site };
         return Err(Error::WindowsDiffer(Box::new(differ)));
     }
-    let registered = core.resources.take_window(&window.key)?;
+    let registered = core.resources.take_window(&window.named.key)?;
     let id = registered.id;
     core.graphs.lose_naming("window", id, site);
     <<W::Device as Device>::Backend as Windows>::unregister(

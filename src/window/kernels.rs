@@ -63,8 +63,8 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let core = &S::live(&self.body).core;
-        core.resources.window(&window.key)?;
-        let handle = <Back<W> as Windows>::handle(core.comm()?, window.id);
+        core.resources.window(&window.named.key)?;
+        let handle = <Back<W> as Windows>::handle(core.comm()?, window.named.id);
         Ok(handle.and_then(|handle| NonNull::new(handle.cast())))
     }
 
@@ -96,9 +96,10 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let core = &S::live(&self.body).core;
-        core.resources.window(&window.key)?;
+        core.resources.window(&window.named.key)?;
         let mapping = mapping.as_ptr().cast();
-        let address = <Back<W> as Windows>::multimem_address_in(core.comm()?, window.id, mapping);
+        let address =
+            <Back<W> as Windows>::multimem_address_in(core.comm()?, window.named.id, mapping);
         Ok(address.and_then(|address| NonNull::new(address.cast())))
     }
 
@@ -169,7 +170,7 @@ fn endpoint<B: Backend, T: Element, W: World, K: WindowKind>(
     of: EndpointOf,
     site: Site,
 ) -> Result<Option<Endpoint>> {
-    let (offset, id) = (place.offset, core.resources.window(place.key)?.id);
+    let (offset, id) = (place.offset, core.resources.window(place.key())?.id);
     let len = match of {
         EndpointOf::Peer(peer) => place.len_of(peer.index()),
         EndpointOf::Member(team, index) => {

@@ -44,10 +44,16 @@ use crate::{AsRank, Device, Element, Result, Slice, SliceMut, World};
 /// `Sync`.
 pub struct Window<T, W: World, K = Symmetric> {
     allocation: Arc<Allocation<<W::Device as Device>::Backend>>,
-    lens: Lens,
-    id: WindowId,
-    pub(crate) key: Key,
+    pub(crate) named: Named,
     types: PhantomData<fn() -> (T, W, K)>,
+}
+
+/// Which window it is, and how long its parts are.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) key: Key,
+    pub(crate) id: WindowId,
+    pub(crate) lens: Lens,
 }
 
 /// Says why a window `V` is not `Sync`.
@@ -90,7 +96,7 @@ impl Lens {
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     /// How many elements this rank's part has.
     pub fn len(&self) -> usize {
-        self.lens.own()
+        self.named.lens.own()
     }
 
     /// Whether this rank's part has no elements.
@@ -101,7 +107,7 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     /// How many elements `rank`'s part has: where the parts differ, none of a rank that there is not, or
     /// not any more.
     pub fn len_at(&self, rank: impl AsRank) -> usize {
-        match &self.lens {
+        match &self.named.lens {
             Lens::Even(len) => *len,
             Lens::Uneven { all, .. } => {
                 let (generation, lens) = all.get();
@@ -114,12 +120,12 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     /// past the end is refused by the operation that uses it.
     #[track_caller]
     pub fn slice(&self, range: Range<usize>) -> WindowSlice<'_, T, W, K> {
-        WindowSlice::new(&self.key, self.local().slice(range))
+        WindowSlice::new(&self.named, self.local().slice(range))
     }
 
     /// The place `offset` elements into a window: where a put goes, on the peer that it names.
     pub fn at(&self, offset: usize) -> WindowPlace<'_, T, W, K> {
-        WindowPlace::new(&self.key, &self.lens, offset)
+        WindowPlace::new(&self.named, offset)
     }
 
     /// A shared view of this rank's part.
@@ -131,16 +137,12 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     pub(crate) fn registered(
         &self,
     ) -> (&Arc<Allocation<<W::Device as Device>::Backend>>, WindowId) {
-        (&self.allocation, self.id)
-    }
-
-    pub(crate) fn lens(&self) -> &Lens {
-        &self.lens
+        (&self.allocation, self.named.id)
     }
 
     /// Whether every rank's part has this length.
     pub(crate) fn is_even(&self) -> bool {
-        match &self.lens {
+        match &self.named.lens {
             Lens::Even(_) => true,
             Lens::Uneven { own, all } => all.get().1.iter().all(|len| len == own),
         }
@@ -148,7 +150,7 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
 
     /// An exclusive view of this rank's part.
     pub fn local_mut(&mut self) -> SliceMut<'_, T, W::Device> {
-        SliceMut::new(&self.allocation, Extent::whole(self.lens.own()))
+        SliceMut::new(&self.allocation, Extent::whole(self.len()))
     }
 
     /// An exclusive view of `range` of this rank's part.
@@ -178,7 +180,15 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
 
 impl<T: Element, W: World, K: WindowKind> fmt::Debug for Window<T, W, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Window #{} of {} {}, {}, on {}", self.id, self.len(), T::DTYPE, K::NAME, W::NAME)
+        write!(
+            f,
+            "Window #{} of {} {}, {}, on {}",
+            self.named.id,
+            self.len(),
+            T::DTYPE,
+            K::NAME,
+            W::NAME
+        )
     }
 }
 

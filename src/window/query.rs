@@ -75,12 +75,12 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let core = &S::live(&self.body).core;
-        core.resources.window(&window.key)?;
+        core.resources.window(&window.named.key)?;
         let Some(number) = core.number(peer) else {
             return Err(core.no_rank("peer_ptr", peer, false, Site::caller()));
         };
         let peer = Rank::at(number);
-        let address = <Back<W> as Windows>::peer_address(core.comm()?, window.id, peer);
+        let address = <Back<W> as Windows>::peer_address(core.comm()?, window.named.id, peer);
         Ok(address.and_then(|address| NonNull::new(address.cast())))
     }
 
@@ -98,8 +98,8 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let core = &S::live(&self.body).core;
-        core.resources.window(&window.key)?;
-        let address = <Back<W> as Windows>::multimem_address(core.comm()?, window.id);
+        core.resources.window(&window.named.key)?;
+        let address = <Back<W> as Windows>::multimem_address(core.comm()?, window.named.id);
         Ok(address.and_then(|address| NonNull::new(address.cast())))
     }
 

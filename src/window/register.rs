@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lens, Symmetric, Window, WindowKind};
+use super::{Lens, Named, Symmetric, Window, WindowKind};
 use crate::backend::{Backend, Windows};
 use crate::communicator::{CanEnqueue, Live, Registered, SharedLens, State, ended};
 use crate::error::{Error, Failed, OtherDevice, Site, WindowsDiffer};
@@ -230,12 +230,13 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
         Registered { id, allocation: allocation.clone(), handle, len, bytes, flags, lens: shared };
     let key = core.resources.add_window(registered);
     core.has_signals |= K::BITS & Symmetric::BITS != 0;
-    Ok(Window { allocation, lens, id, key, types: std::marker::PhantomData })
+    let named = Named { key, id, lens };
+    Ok(Window { allocation, named, types: std::marker::PhantomData })
 }
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     /// The memory, as a buffer.
     pub(crate) fn into_buffer(self) -> Buffer<T, W::Device, NcclMem> {
-        Buffer::from_allocation(Arc::clone(&self.allocation), self.lens.own())
+        Buffer::from_allocation(Arc::clone(&self.allocation), self.named.lens.own())
     }
 }

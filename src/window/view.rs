@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Lens, RmaSource, Window, WindowKind};
+use super::{Named, RmaSource, Window, WindowKind};
 use crate::communicator::Key;
 use crate::memory::{Allocation, Extent, Recorded};
 use crate::rma::SignalSlot;
@@ -17,21 +17,27 @@ type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// A shared view of part of a window. Stays on its thread.
 pub struct WindowSlice<'w, T, W: World, K> {
-    key: &'w Key,
+    named: &'w Named,
     slice: Slice<'w, T, W::Device>,
     types: PhantomData<fn() -> (W, K)>,
 }
 
 impl<'w, T: Element, W: World, K: WindowKind> WindowSlice<'w, T, W, K> {
-    pub(super) fn new(key: &'w Key, slice: Slice<'w, T, W::Device>) -> Self {
-        Self { key, slice, types: PhantomData }
+    pub(super) fn new(named: &'w Named, slice: Slice<'w, T, W::Device>) -> Self {
+        Self { named, slice, types: PhantomData }
+    }
+
+    /// Where it is, and in which window.
+    pub(crate) fn registered(&self) -> (&'w Arc<Allocation<Back<W>>>, Extent, &'w Named) {
+        let (allocation, extent) = self.slice.into_place();
+        (allocation, extent, self.named)
     }
 
     /// The same view under another name of the same device.
     pub(crate) fn named<V: World<Device: Device<Backend = Back<W>>>>(
         self,
     ) -> WindowSlice<'w, T, V, K> {
-        WindowSlice::new(self.key, self.slice.on())
+        WindowSlice::new(self.named, self.slice.on())
     }
 
     /// How many elements; 0 for a range past the end.
@@ -47,7 +53,7 @@ impl<'w, T: Element, W: World, K: WindowKind> WindowSlice<'w, T, W, K> {
     /// A view of part of this view.
     #[track_caller]
     pub fn slice(&self, range: Range<usize>) -> Self {
-        Self::new(self.key, self.slice.slice(range))
+        Self::new(self.named, self.slice.slice(range))
     }
 
     /// Copies the elements to the host; see [`Buffer::to_vec`](crate::Buffer::to_vec).
@@ -76,29 +82,32 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowSlice<'_, T, W, K
 
 /// A place in a window: where a put goes, on the peer that it names.
 pub struct WindowPlace<'w, T, W: World, K> {
-    pub(crate) key: &'w Key,
-    lens: &'w Lens,
+    named: &'w Named,
     pub(crate) offset: usize,
     pub(crate) slot: SignalSlot,
     types: PhantomData<fn() -> (T, W, K)>,
 }
 
 impl<'w, T: Element, W: World, K: WindowKind> WindowPlace<'w, T, W, K> {
-    pub(super) fn new(key: &'w Key, lens: &'w Lens, offset: usize) -> Self {
-        Self { key, lens, offset, slot: SignalSlot::default(), types: PhantomData }
+    pub(super) fn new(named: &'w Named, offset: usize) -> Self {
+        Self { named, offset, slot: SignalSlot::default(), types: PhantomData }
+    }
+
+    pub(crate) fn key(&self) -> &'w Key {
+        &self.named.key
     }
 
     /// The same place under another name of the same device.
     pub(crate) fn named<V: World<Device: Device<Backend = Back<W>>>>(
         self,
     ) -> WindowPlace<'w, T, V, K> {
-        let Self { key, lens, offset, slot, .. } = self;
-        WindowPlace { key, lens, offset, slot, types: PhantomData }
+        let Self { named, offset, slot, .. } = self;
+        WindowPlace { named, offset, slot, types: PhantomData }
     }
 
     /// How many elements the part of the rank of this number has.
     pub(crate) fn len_of(&self, number: usize) -> usize {
-        self.lens.of(number)
+        self.named.lens.of(number)
     }
 
     /// The same place; the put raises `slot` instead of the first signal of the first context.
@@ -162,7 +171,7 @@ impl<'w, T: Element, W: World, K: RmaSource> PutSource<'w, W> for WindowSlice<'w
     type Elem = T;
 
     fn source(self) -> Source<'w, T, W> {
-        Source { slice: self.slice, key: self.key }
+        Source { slice: self.slice, key: &self.named.key }
     }
 }
 
@@ -170,7 +179,7 @@ impl<'w, T: Element, W: World, K: RmaSource> PutSource<'w, W> for &'w Window<T, 
     type Elem = T;
 
     fn source(self) -> Source<'w, T, W> {
-        Source { slice: self.local(), key: &self.key }
+        Source { slice: self.local(), key: &self.named.key }
     }
 }
 
@@ -190,7 +199,7 @@ impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for
 
     #[inline]
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
-        (&self.allocation, Extent::whole(self.lens.own()))
+        (&self.allocation, Extent::whole(self.named.lens.own()))
     }
 }
 

@@ -133,6 +133,33 @@ kernel! {
     "#;
 }
 
+kernel! {
+    /// What a kernel is given of a barrier and of a part of a window.
+    #[launch(threads = 1, blocks = part.len())]
+    fn parts(dev: &DevComm, at: Barrier, part: &WindowSlice<f64>, to: &mut [u64]);
+    unsafe ptx r#"
+        .visible .entry parts(
+            .param .align 8 .b8 dev[248], .param .u32 at, .param .u64 part, .param .u64 part_start,
+            .param .u64 part_len, .param .u64 to, .param .u64 to_len
+        )
+        {
+            ld.param.u64 %y, [to];
+            ld.param.u32 %v, [at];
+            st.global.u64 [%y], %v;
+            add.u64 %y, %y, 8;
+            ld.param.u64 %v, [part];
+            st.global.u64 [%y], %v;
+            add.u64 %y, %y, 8;
+            ld.param.u64 %v, [part_start];
+            st.global.u64 [%y], %v;
+            add.u64 %y, %y, 8;
+            ld.param.u64 %v, [part_len];
+            st.global.u64 [%y], %v;
+            ret;
+        }
+    "#;
+}
+
 /// The same for every device.
 fn twice<D: Device>(device: &D, stream: &Stream<D>) -> Result<()> {
     let x = device.from_slice(&(0..100).map(|at| at as f32).collect::<Vec<_>>())?;
@@ -305,6 +332,35 @@ fn device_communicators_and_windows_are_arguments() {
         comm.close_dev_comm(dev)?;
         comm.finish()?;
         other.finish()
+    });
+}
+
+#[test]
+fn parts_of_windows_and_barriers_are_arguments() {
+    on(NEWEST, || {
+        nccl().set_device_api(true);
+        let mut comm = alone()?;
+        let api = comm.device_api()?;
+        let needs = Requirements::new().lsa_barriers(4);
+        let (dev, other) = (comm.dev_comm(&api, &needs)?, comm.dev_comm(&api, &needs)?);
+        let (window, mut to) = (comm.window::<f64>(100)?, comm.device().zeros::<u64>(4)?);
+        let at = dev.lsa_barrier(3)?;
+        let handle = comm.window_handle(&window)?.expect("NCCL has one");
+        let handle = handle.as_ptr().addr() as u64;
+        comm.stream().run(parts(&dev, at, &window.slice(10..80), &mut to))?;
+        assert_eq!(to.to_vec()?, [3, handle, 10, 70]);
+        let launch = cuda().log().into_iter().find(|call| call.function == "cuLaunchKernel");
+        assert_eq!(launch.expect("it ran").argument("gridDimX"), 70);
+        comm.stream().run(parts(&dev, at, &window, &mut to))?;
+        assert_eq!(to.to_vec()?, [3, handle, 0, 100]);
+
+        let theirs = other.lsa_barrier(3)?;
+        let refused = comm.stream().run(parts(&dev, theirs, &window, &mut to));
+        let refused = refused.expect_err("another device communicator's");
+        assert!(matches!(&refused, Error::BadKernel(_)) && refused.is_refusal(), "{refused}");
+        comm.close_dev_comm(dev)?;
+        comm.close_dev_comm(other)?;
+        comm.finish()
     });
 }
 

@@ -66,10 +66,10 @@ kernel! {
 kernel! {
     /// Every rank's part of `from`, added up by its address; then a part of my sums goes to my right neighbour.
     #[launch(threads = 128, blocks = 4)]
-    fn sum_of_peers(dev: &DevComm, from: &Window<f32>, to: &mut Window<f32>);
+    fn sum_of_peers(dev: &DevComm, first: Barrier, from: &WindowSlice<f32>, to: &mut Window<f32>);
     unsafe cuda r#"
         ncclCoopCta all;
-        ncclLsaBarrierSession<ncclCoopCta> barrier(all, dev, ncclTeamTagLsa(), blockIdx.x);
+        ncclLsaBarrierSession<ncclCoopCta> barrier(all, dev, ncclTeamTagLsa(), first + blockIdx.x);
         barrier.sync(all, cuda::memory_order_acquire);
         ncclTeam team = ncclTeamLsa(dev);
         float* right = (float*) ncclGetLsaPointer(to, 0, (team.rank + 1) % team.nRanks);
@@ -77,7 +77,7 @@ kernel! {
         for (size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x; i < to_len; i += stride) {
             float sum = 0;
             for (int rank = 0; rank < team.nRanks; rank++)
-                sum += ((const float*) ncclGetLsaPointer(from, 0, rank))[i];
+                sum += ((const float*) ncclGetLsaPointer(from, from_start * sizeof(float), rank))[i];
             right[i] = sum + team.rank;
         }
         barrier.sync(all, cuda::memory_order_release);
@@ -218,14 +218,15 @@ pub(crate) fn that_communicate() -> Result<()> {
         if !compiles(comm.stream(), comm.device())? || comm.lsa_team()?.size != comm.size() {
             return comm.finish();
         }
-        let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(4))?;
+        let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(5))?;
+        let first = dev.lsa_barrier(1)?;
         let (rank, n) = (comm.rank().index(), comm.size());
-        let (mut from, mut to) = (comm.window::<f32>(LEN)?, comm.window::<f32>(LEN)?);
+        let (mut from, mut to) = (comm.window::<f32>(8 + LEN)?, comm.window::<f32>(LEN)?);
         for turn in 0..10 {
-            from.copy_from(
-                &(0..LEN).map(|at| (at % 100 + rank + turn) as f32).collect::<Vec<_>>(),
-            )?;
-            match comm.stream().run(sum_of_peers(&dev, &from, &mut to)) {
+            let values: Vec<_> = (0..LEN).map(|at| (at % 100 + rank + turn) as f32).collect();
+            from.slice_mut(8..8 + LEN).copy_from(&values)?;
+            let part = from.slice(8..8 + LEN);
+            match comm.stream().run(sum_of_peers(&dev, first, &part, &mut to)) {
                 Err(Error::BadKernel(bad))
                     if matches!(bad.fault, KernelFault::NoHeaders { .. }) =>
                 {
@@ -239,7 +240,8 @@ pub(crate) fn that_communicate() -> Result<()> {
             assert_eq!(to.to_vec()?, (0..LEN).map(|at| sum(at) as f32).collect::<Vec<_>>());
             comm.barrier()?;
         }
-        let mut graph = comm.capture(|g| g.run(sum_of_peers(&dev, &from, &mut to)))?;
+        let mut graph =
+            comm.capture(|g| g.run(sum_of_peers(&dev, first, &from.slice(8..8 + LEN), &mut to)))?;
         (0..10).try_for_each(|_| graph.launch(&comm))?;
         comm.sync(comm.stream())?;
         drop(graph);

@@ -75,6 +75,88 @@ kernel! {
     }
 }
 
+kernel! {
+    /// Everyone's elements of one part, to everyone's place in the whole.
+    fn gather(dev: &DevComm, at: Barrier, part: &WindowSlice<f32>, whole: &mut Window<f32>, to: usize);
+    host {
+        at.sync();
+        for rank in 0..dev.size() {
+            let theirs = part.peer(rank);
+            let to = to + rank * theirs.len();
+            whole.own().write(to, &theirs.to_vec(0..theirs.len()));
+        }
+        at.sync();
+    }
+}
+
+/// A kernel is given a part of a window, the same one of every rank, and a barrier that knows whose it is.
+#[test]
+fn parts_of_windows_and_barriers_are_arguments() -> Result<()> {
+    Host::spmd(3, |place| {
+        let (mut comm, dev) = with_dev(place, 3)?;
+        let api = comm.device_api()?;
+        let other = comm.dev_comm(&api, &Requirements::new().lsa_barriers(3))?;
+        let rank = comm.rank().index() as f32;
+        let (mut from, mut to) = (comm.window::<f32>(10)?, comm.window::<f32>(20)?);
+        from.copy_from(&(0..10).map(|at| rank * 100.0 + at as f32).collect::<Vec<_>>())?;
+        let at = dev.lsa_barrier(2)?;
+        let part = from.slice(2..9).slice(1..5);
+        comm.stream().run(gather(&dev, at, &part, &mut to, 8))?;
+        let expected: Vec<_> = (0..20)
+            .map(|at| match at {
+                0..8 => 0.0,
+                at => ((at - 8) / 4 * 100 + (at - 8) % 4 + 3) as f32,
+            })
+            .collect();
+        assert_eq!(to.to_vec()?, expected);
+        // The whole of one is a part.
+        comm.stream().run(gather(&dev, at, &to.slice(0..2), &mut from, 0))?;
+        assert_eq!(from.to_vec()?[..6], [0.0; 6]);
+
+        let past = comm.stream().run(gather(&dev, at, &from.slice(8..11), &mut to, 0));
+        assert!(matches!(past, Err(Error::BadRange(_))), "{past:?}");
+        let theirs = other.lsa_barrier(2)?;
+        let error = comm.stream().run(gather(&dev, theirs, &from.slice(0..1), &mut to, 0));
+        let text = error.expect_err("another device communicator's").to_string();
+        for part in ["`gather`", "barrier 2", "`dev.lsa_barrier(2)?`", "mirror.rs"] {
+            assert!(text.contains(part), "`{part}` is missing in: {text}");
+        }
+        comm.close_dev_comm(other)?;
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
+}
+
+kernel! {
+    /// Everyone's elements of its part of a window of uneven parts.
+    fn lengths(dev: &DevComm, part: &WindowSlice<u32>, to: &mut [u32]);
+    host {
+        for rank in 0..dev.size() {
+            to[rank] = part.peer(rank).len() as u32;
+        }
+    }
+}
+
+/// A rank whose part of the window is shorter has fewer elements of the part of it, or none.
+#[test]
+fn a_part_of_uneven_windows_ends_where_a_rank_s_does() -> Result<()> {
+    Host::spmd(3, |place| {
+        let (mut comm, dev) = with_dev(place, 1)?;
+        let window = comm.window_uneven::<u32>(10 - 4 * comm.rank().index())?;
+        let mut to = comm.device().zeros::<u32>(3)?;
+        let end = window.len();
+        comm.stream().run(lengths(&dev, &window.slice(1..end), &mut to))?;
+        let own = end as u32 - 1;
+        assert_eq!(to.to_vec()?, [9, 5, 1].map(|len: u32| len.min(own)));
+        comm.stream().run(lengths(&dev, &window, &mut to))?;
+        assert_eq!(to.to_vec()?, [10, 6, 2].map(|len: u32| len.min(own + 1)));
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
+}
+
 /// What a kernel writes into a window is there for what another stream does later.
 #[test]
 fn a_window_that_a_kernel_writes_is_written() -> Result<()> {

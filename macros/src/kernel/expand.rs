@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
-use super::{Argument, Kernel, Source, SourceKind, Type, words};
+use super::{Argument, Kernel, Reach, Source, SourceKind, Type, words};
 
 pub(super) fn expand(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let Kernel { attributes, visibility, name, types, .. } = kernel;
@@ -81,6 +81,7 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let dev = arguments.iter().find(|argument| matches!(argument.ty, Type::DevComm));
     let dev = dev.map(|dev| dev.name.clone());
     let of_world = dev.is_some().then(|| quote!(#world: #krate::World,));
+    let text = kernel.name.to_string();
     let (mut memories, mut params, mut held) = (vec![], vec![], vec![]);
     let (mut made, mut bounds) = (vec![], vec![]);
     for (nth, Argument { name, ty }) in arguments.iter().enumerate() {
@@ -118,13 +119,25 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
                 bounds.push(quote_spanned!(here=> #memory: #its::kernel::WrittenAs<#ty, #device>));
             }
             Type::Unknown => params.push(quote!(#name: #memory)),
-            Type::Window { of, is_written } => {
-                let (of, mutable) = (element(krate, of), is_written.then(|| quote!(mut)));
-                let make = if *is_written { quote!(window_mut) } else { quote!(window) };
+            Type::Window(of, reach) => {
+                let of = element(krate, of);
+                let (mutable, make, bound) = match reach {
+                    Reach::Whole => (quote!(), quote!(window), quote!(WindowOf)),
+                    Reach::Written => (quote!(mut), quote!(window_mut), quote!(WindowOf)),
+                    Reach::Part => (quote!(), quote!(window_slice), quote!(PartOf)),
+                };
                 params.push(quote_spanned!(here=> #name: &'a #mutable #memory));
                 held.push(quote!(#krate::kernel::Peers<'a, <#device as #krate::Device>::Backend>));
                 made.push(quote!(#krate::kernel::#make::<#of, #world, #memory>(#name, #dev)));
-                bounds.push(quote_spanned!(here=> #memory: #its::kernel::WindowOf<#of, #world>));
+                bounds.push(quote_spanned!(here=> #memory: #its::kernel::#bound<#of, #world>));
+            }
+            Type::Barrier => {
+                params.push(quote_spanned!(here=> #name: #its::Barrier<'a, #world>));
+                held.push(
+                    quote!(#krate::kernel::BarrierIn<'a, <#device as #krate::Device>::Backend>),
+                );
+                made.push(quote!(#krate::kernel::barrier(#name, #dev, #text)));
+                continue;
             }
         }
         memories.push(memory);
@@ -168,9 +181,14 @@ fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
                 quote!(#krate::kernel::Parameter::write::<#ty>(#name))
             }
             Type::DevComm => quote!(#krate::kernel::Parameter::dev_comm(#name)),
-            Type::Window { of, .. } => {
-                let ty = element(krate, of);
-                quote!(#krate::kernel::Parameter::window::<#ty>(#name))
+            Type::Barrier => quote!(#krate::kernel::Parameter::barrier(#name)),
+            Type::Window(of, reach) => {
+                let of = element(krate, of);
+                let make = match reach {
+                    Reach::Whole | Reach::Written => quote!(window),
+                    Reach::Part => quote!(window_slice),
+                };
+                quote!(#krate::kernel::Parameter::#make::<#of>(#name))
             }
         }
     });
@@ -254,9 +272,8 @@ fn shim(
                 quote!(#from.scalar::<#ty>())
             }
             Type::DevComm | Type::Unknown => quote!(#from.dev_comm()),
-            Type::Read(_) | Type::Write(_) | Type::Window { .. }
-                if takes.to_string() == "Extents" =>
-            {
+            Type::Barrier => quote!(#from.barrier()),
+            Type::Read(_) | Type::Write(_) | Type::Window(..) if takes.to_string() == "Extents" => {
                 quote!(#from.memory())
             }
             Type::Read(ty) => {
@@ -267,7 +284,7 @@ fn shim(
                 let ty = element(krate, ty);
                 quote!(#from.write::<#ty>())
             }
-            Type::Window { of, .. } => {
+            Type::Window(of, _) => {
                 let ty = element(krate, of);
                 quote!(#from.window::<#ty>())
             }

@@ -46,10 +46,16 @@ enum Type {
     DevComm,
     /// What is wrong with it is told.
     Unknown,
-    Window {
-        of: TokenStream,
-        is_written: bool,
-    },
+    Window(TokenStream, Reach),
+    Barrier,
+}
+
+/// What a kernel takes of a window.
+#[derive(Clone, Copy, PartialEq)]
+enum Reach {
+    Whole,
+    Written,
+    Part,
 }
 
 /// `unsafe cuda r#".."#`, `unsafe cuda file ".."`, `unsafe ptx ..`

@@ -3,7 +3,7 @@
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
-use super::{Argument, Kernel, Launch, Source, SourceKind, Type, TypeParam, words};
+use super::{Argument, Kernel, Launch, Reach, Source, SourceKind, Type, TypeParam, words};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 use crate::parse::cursor::{self, Cursor};
@@ -185,7 +185,7 @@ fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) 
     while !inside.is_empty() {
         match argument(inside, types, faults) {
             Ok(argument) => {
-                faults.extend(clash(&arguments, &argument.name));
+                faults.extend(clash(&arguments, &argument));
                 arguments.push(argument);
             }
             Err(fault) => {
@@ -199,12 +199,17 @@ fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) 
             inside.take_punct(",");
         }
     }
-    let is_window = |argument: &&Argument| matches!(argument.ty, Type::Window { .. });
+    let is_window = |argument: &&Argument| matches!(argument.ty, Type::Window(..));
+    let is_barrier = |argument: &&Argument| matches!(argument.ty, Type::Barrier);
     let has_dev = arguments.iter().any(|argument| matches!(argument.ty, Type::DevComm));
     if let Some(window) = arguments.iter().find(is_window).filter(|_| !has_dev) {
         let title = "a kernel that takes a window takes its device communicator too";
         let help = "add an argument `dev: &DevComm`, by which the window's peers are known; one that only computes on this rank's part takes `&[f32]`, to which a window can be given";
         faults.push(Fault::new(window.name.span(), title).help(help));
+    } else if let Some(barrier) = arguments.iter().find(is_barrier).filter(|_| !has_dev) {
+        let title = "a kernel that takes a barrier takes its device communicator too";
+        let help = "add an argument `dev: &DevComm`, of which the barrier is";
+        faults.push(Fault::new(barrier.name.span(), title).help(help));
     }
     if let Some(late) = arguments.get(12) {
         let fault = Fault::new(late.name.span(), "a kernel has at most 12 arguments");
@@ -215,23 +220,34 @@ fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) 
 }
 
 /// What is wrong with a name in C++.
-fn clash(before: &[Argument], name: &Ident) -> Option<Fault> {
+fn clash(before: &[Argument], argument: &Argument) -> Option<Fault> {
+    let name = &argument.name;
     let text = name.to_string();
     if words::is_taken(&text) {
         return Some(taken(name));
     }
     for other in before {
-        let (earlier, length) = (other.name.to_string(), |of: &str| format!("{of}_len"));
-        if earlier == text {
+        if other.name == *name {
             return Some(Fault::new(name.span(), format!("a second argument is called `{text}`")));
         }
-        if text == length(&earlier) || earlier == length(&text) {
-            let long = if text.len() > earlier.len() { &text } else { &earlier };
-            let title = format!("the body in CUDA has a length called `{long}` already");
+        let earlier = other.name.to_string();
+        let known = added(other).find(|known| *known == text);
+        if let Some(known) = known.or_else(|| added(argument).find(|known| *known == earlier)) {
+            let title = format!("the body in CUDA has a number called `{known}` already");
             return Some(Fault::new(name.span(), title).help("give the argument another name"));
         }
     }
     None
+}
+
+/// What a body in CUDA has of an argument beside its name.
+fn added(argument: &Argument) -> impl Iterator<Item = String> {
+    let ends: &[&str] = match argument.ty {
+        Type::Window(_, Reach::Part) => &["start", "len"],
+        Type::Read(_) | Type::Write(_) | Type::Window(..) => &["len"],
+        Type::Scalar(_) | Type::DevComm | Type::Barrier | Type::Unknown => &[],
+    };
+    ends.iter().map(|end| format!("{}_{end}", argument.name))
 }
 
 fn taken(name: &Ident) -> Fault {
@@ -267,6 +283,9 @@ fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
                 fault.help("write `&[f32]` for what it reads, `&mut [f32]` for what it writes")
             );
         }
+        if inside.take_word("Barrier") {
+            return Ok(Type::Barrier);
+        }
         return element(inside, types, true).map(Type::Scalar);
     }
     let is_written = inside.take_word("mut");
@@ -277,11 +296,28 @@ fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
         }
         return Ok(Type::DevComm);
     }
-    if inside.take_word("Window") {
-        inside.punct("<", "and an element type, as in `&Window<f32>`")?;
+    for (word, is_part) in [("Window", false), ("WindowSlice", true)] {
+        if !inside.take_word(word) {
+            continue;
+        }
+        let reach = match (is_part, is_written) {
+            (true, true) => {
+                let fault = Fault::new(inside.last(), "a kernel writes whole windows");
+                let help = "write `&mut Window<f32>`, and take where it writes as a `usize`";
+                return Err(fault.help(help));
+            }
+            (true, false) => Reach::Part,
+            (false, true) => Reach::Written,
+            (false, false) => Reach::Whole,
+        };
+        inside.punct("<", &format!("and an element type, as in `&{word}<f32>`"))?;
         let of = element(inside, types, false)?;
         inside.punct(">", "after the element type")?;
-        return Ok(Type::Window { of, is_written });
+        return Ok(Type::Window(of, reach));
+    }
+    if inside.take_word("Barrier") {
+        let fault = Fault::new(inside.last(), "a kernel takes a barrier by value");
+        return Err(fault.help("write `Barrier`: it is the number of one of the `&DevComm`'s"));
     }
     if !inside.is_group(0, Delimiter::Bracket) {
         let fault = inside.expected("`[` and an element type");

@@ -17,7 +17,7 @@ use cudarc::driver::sys;
 use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
 use crate::error::{BadKernel, Error, KernelFault, Site};
-use crate::kernel::{Extents, Grid, HeldArguments, Kernel, Shown, SourceKind, View};
+use crate::kernel::{Extents, Grid, HeldArguments, Kernel, Reach, Shown, SourceKind, View};
 use cache::Key;
 use nvrtc::Nvrtc;
 
@@ -141,8 +141,8 @@ fn module(gpu: &Gpu, kernel: &Kernel, code: &[u8]) -> Result<Loaded, KernelFault
     Ok(Loaded(function))
 }
 
-/// Two for each argument that a kernel can have.
-const PLACES: usize = 24;
+/// Three for each argument that a kernel can have.
+const PLACES: usize = 36;
 
 /// What a launch passes to a kernel: each parameter is a place.
 struct Places<'v> {
@@ -172,6 +172,15 @@ impl<'v> Places<'v> {
             Shown::Comm(shared) => {
                 self.outside[self.count] = shared.bytes().as_ptr();
                 self.count += 1;
+            }
+            Shown::Barrier { index, .. } => {
+                self.outside[self.count] = ptr::from_ref(index).cast();
+                self.count += 1;
+            }
+            Shown::Windowed(window) if window.reach == Reach::Part => {
+                self.numbers[self.count] = window.handle;
+                self.count += 1;
+                self.push_memory(window.start as u64, window.len);
             }
             Shown::Windowed(window) => self.push_memory(window.handle, window.len),
         }
@@ -265,9 +274,9 @@ fn extents<'v>(arguments: &'v impl HeldArguments<CudaBackend>) -> Extents<'v> {
                 start: ptr::null_mut(),
                 len: window.len,
                 dtype: window.dtype,
-                write: window.write,
+                write: window.reach == Reach::Written,
             },
-            Shown::Comm(_) => View::Nothing,
+            Shown::Comm(_) | Shown::Barrier { .. } => View::Nothing,
         });
     });
     Extents::new(list)

@@ -25,17 +25,17 @@ const ERROR: u32 = line!() - 3;
 kernel! {
     /// The sum of all ranks' parts, by their addresses.
     #[launch(threads = 128, blocks = 4)]
-    fn sum_of_peers(dev: &DevComm, from: &Window<f32>, to: &mut [f32]);
+    fn sum_of_peers(dev: &DevComm, first: Barrier, from: &WindowSlice<f32>, to: &mut [f32]);
     unsafe cuda r#"
         ncclCoopCta all;
-        ncclLsaBarrierSession<ncclCoopCta> barrier(all, dev, ncclTeamTagLsa(), blockIdx.x);
+        ncclLsaBarrierSession<ncclCoopCta> barrier(all, dev, ncclTeamTagLsa(), first + blockIdx.x);
         barrier.sync(all, cuda::memory_order_acquire);
         ncclTeam team = ncclTeamLsa(dev);
         size_t stride = (size_t) gridDim.x * blockDim.x;
         for (size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x; i < to_len; i += stride) {
             float sum = 0;
             for (int rank = 0; rank < team.nRanks; rank++)
-                sum += ((const float*) ncclGetLsaPointer(from, 0, rank))[i];
+                sum += ((const float*) ncclGetLsaPointer(from, from_start * sizeof(float), rank))[i];
             to[i] = sum;
         }
         barrier.sync(all, cuda::memory_order_release);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::DType;
-use crate::kernel::{Kernel, Parameter, Source, SourceKind, Type, cuda_name};
+use crate::kernel::{Kernel, Source, SourceKind, Type, cuda_name};
 
 /// The whole source of a kernel, and what the compiler calls it.
 pub(super) fn whole(kernel: &Kernel, source: &Source) -> String {
@@ -23,8 +23,9 @@ fn types(kernel: &Kernel, text: &mut String) -> std::fmt::Result {
     let dtypes = || {
         let parameters = kernel.parameters.iter().filter_map(|parameter| match parameter.ty {
             Type::Scalar(_, dtype) => dtype,
-            Type::Read(dtype) | Type::Write(dtype) | Type::Windowed(dtype) => Some(dtype),
-            Type::Comm => None,
+            Type::Read(dtype) | Type::Write(dtype) => Some(dtype),
+            Type::Windowed(dtype) | Type::PartOfWindow(dtype) => Some(dtype),
+            Type::Comm | Type::Barrier => None,
         });
         parameters.chain(kernel.types.iter().map(|(_, dtype)| *dtype))
     };
@@ -54,7 +55,11 @@ fn body(kernel: &Kernel, source: &Source, text: &mut String) -> std::fmt::Result
             }
             Type::Write(dtype) => write!(text, "{}* {name}, size_t {name}_len", cuda_name(dtype))?,
             Type::Comm => write!(text, "const __grid_constant__ ncclDevComm {name}")?,
+            Type::Barrier => write!(text, "unsigned int {name}")?,
             Type::Windowed(_) => write!(text, "ncclWindow_t {name}, size_t {name}_len")?,
+            Type::PartOfWindow(_) => {
+                write!(text, "ncclWindow_t {name}, size_t {name}_start, size_t {name}_len")?;
+            }
         }
     }
     // Errors have the lines of the user's file.
@@ -63,8 +68,8 @@ fn body(kernel: &Kernel, source: &Source, text: &mut String) -> std::fmt::Result
 
 /// Whether a kernel is given what NCCL's headers define.
 pub(super) fn communicates(kernel: &Kernel) -> bool {
-    let is_nccls = |parameter: &Parameter| matches!(parameter.ty, Type::Comm | Type::Windowed(_));
-    kernel.parameters.iter().any(is_nccls)
+    // Windows and barriers come with one.
+    kernel.parameters.iter().any(|parameter| matches!(parameter.ty, Type::Comm))
 }
 
 /// NCCL's device API, as far as NVRTC compiles it: all but GIN, whose packed bit fields it lays out otherwise.
