@@ -27,6 +27,7 @@ constexpr u32 BATCH = 4;     // lines of a thread at a time
 constexpr u32 NOBODY = 0xffff;
 constexpr u32 OVER = 2 * BLOCKS + PUSHES; // of `batches`: whether the communicator is over
 constexpr u32 NORMS = OVER + 2;           // how many rows blocks have normed together; then, of 16 bytes, their sums
+constexpr u32 RUNNING = NORMS + 5 * PUSHES; // which blocks run
 
 // An operation: `bytes` of `source`, reduced into `target`; or sent to `to`, and as many of `from`'s into `target`.
 struct Op {
@@ -39,7 +40,7 @@ struct Op {
 struct Args {
     u64 staging[RANKS];  // of each rank, as this one addresses it
     u64* batches;        // of each block, so far: of lines, of `exchange`, of `push`; then what is not 0 when the
-                         // communicator is over: a kernel that begins then touches nothing; then NORMS
+                         // communicator is over: a kernel that begins then touches nothing; then NORMS, RUNNING
     volatile u32* stop;  // of the host: not 0 when the communicator is over: a kernel that waits ends
     u32 rank, ranks;
     u32 count;           // of operations
@@ -167,9 +168,26 @@ __device__ __forceinline__ void put(u64 slot, u64 data, u64 flag) {
                  :: "l"(slot), "l"(data), "l"(flag) : "memory");
 }
 
-// Whether the communicator was over before this kernel began.
-__device__ __forceinline__ bool is_over(const Args& a) {
-    return *(volatile u64*)&a.batches[OVER] != 0;
+// Says that this block runs, from before it touches the other ranks' memory. False where the communicator was over before:
+// then it touches nothing. The host says that it is over, and has that memory taken away once no block runs. Nothing is
+// fenced: the host gives what was stored a millisecond to arrive.
+__device__ __forceinline__ bool enter(const Args& a) {
+    bool over = false;
+    if (threadIdx.x == 0) {
+        volatile u64* running = a.batches + RUNNING + blockIdx.x;
+        *running = 1;
+        over = *(volatile u64*)(a.batches + OVER) != 0;
+        if (over) *running = 0;
+    }
+    return !__syncthreads_or(over);
+}
+
+// Says how many batches this block has run, and that it is done.
+__device__ __forceinline__ void leave(const Args& a, u64* batches, u64 batch) {
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    batches[blockIdx.x] = batch;
+    *(volatile u64*)(a.batches + RUNNING + blockIdx.x) = 0;
 }
 
 // Waits for up to four lines at once; for nothing more once it is `over`.
@@ -307,7 +325,7 @@ __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)
 // Each operation is an all_reduce: every rank sends its lines to all others, and reduces theirs.
 extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_constant__ Args a) {
     u64 batch = a.batches[blockIdx.x];
-    if (is_over(a)) return;
+    if (!enter(a)) return;
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     for (u32 base = 0; base + blockIdx.x * THREADS < a.groups * 32; base += stride * BATCH) {
@@ -333,14 +351,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_cons
             if (is[k]) store(op.target, places[k].at, op.bytes, end(sums[k], a.divisor));
         }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
+    leave(a, a.batches, batch);
 }
 
 // One all_reduce: each rank reduces one part and sends the result to all others. Groups are those of a part.
 extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_constant__ Args a) {
     u64 batch = a.batches[blockIdx.x];
-    if (is_over(a)) return;
+    if (!enter(a)) return;
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS, part = a.groups * 32;
     const Op& op = a.ops[0];
@@ -387,8 +404,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_cons
                 if (is[k]) store(op.target, at(from, base + k * stride), op.bytes, data[k]);
         }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
+    leave(a, a.batches, batch);
 }
 
 // Where `push` has its memory: past that of the lines, which a flag of theirs must never be taken for.
@@ -422,7 +438,7 @@ __device__ __forceinline__ void hear(u64 flag, u64 batch, volatile u32* stop, bo
 // Each operation sends its lines to `to` and receives as many from `from`.
 extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_constant__ Args a) {
     u64 batch = a.batches[BLOCKS + blockIdx.x];
-    if (is_over(a)) return;
+    if (!enter(a)) return;
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     bool speaks = threadIdx.x < a.ranks && threadIdx.x != a.rank;
@@ -454,7 +470,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_cons
         __syncthreads();
         if (speaks) say(flag(a, threadIdx.x, a.rank, false), batch);
     }
-    if (threadIdx.x == 0) a.batches[BLOCKS + blockIdx.x] = batch;
+    leave(a, a.batches + BLOCKS, batch);
 }
 
 // Says to the same block of all peers that what this one wrote is there; waits until they have said so.
@@ -509,7 +525,7 @@ __device__ __forceinline__ void reduce_pairs(const Args& a, u32 number, Pair own
 // One all_reduce as `one_shot` does it: data without flags, one flag a block and batch. Groups are of lines of 16 bytes.
 extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant__ Args a) {
     u64 batch = a.batches[2 * BLOCKS + blockIdx.x];
-    if (is_over(a)) return;
+    if (!enter(a)) return;
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     const Op& op = a.ops[0];
@@ -536,8 +552,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
             store_pair(op.target, (base + k * stride + thread) * 16, op.bytes, result);
         }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) a.batches[2 * BLOCKS + blockIdx.x] = batch;
+    leave(a, a.batches + 2 * BLOCKS, batch);
 }
 
 #ifdef FLOAT
@@ -649,7 +664,7 @@ __device__ __forceinline__ void sum_lines(const Args& a, u64 batch, const bool (
 template <u32 WORDS>
 __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Norm& n) {
     u64 batch = batches[blockIdx.x], norm = a.batches[NORMS + blockIdx.x];
-    if (is_over(a)) return;
+    if (!enter(a)) return;
     bool over = false;
     const Op& op = a.ops[0];
     const u8* weight = (const u8*)n.weight;
@@ -703,12 +718,12 @@ __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Nor
             }
         }
     }
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    batches[blockIdx.x] = batch;
     // All blocks that there may be have the same: the next launch may have more of them.
-    norm = a.batches[NORMS + blockIdx.x] + (n.rows + teams - 1) / teams;
-    for (u32 block = blockIdx.x; block < PUSHES; block += gridDim.x) a.batches[NORMS + block] = norm;
+    if (threadIdx.x == 0) {
+        norm = a.batches[NORMS + blockIdx.x] + (n.rows + teams - 1) / teams;
+        for (u32 block = blockIdx.x; block < PUSHES; block += gridDim.x) a.batches[NORMS + block] = norm;
+    }
+    leave(a, batches, batch);
 }
 
 // With flags beside all data, as `one_shot`.
