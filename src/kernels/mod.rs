@@ -7,9 +7,14 @@
 //! collectives and transfers of the same names.
 //!
 //! A kernel is an operation of its communicator like any other: every rank calls it, in one order with the
-//! others; it is compared, counted, captured in graphs, and ended when the communicator is aborted. Kernels of
-//! a communicator run one after the other whatever their streams; NCCL's operations run beside them where
-//! streams and memory do not order them.
+//! others; it is compared, counted, captured in graphs, and ended when the communicator is aborted, which
+//! waits until none runs: until then nothing that they write is unmapped.
+//!
+//! Kernels of a communicator run one after the other whatever their streams, and so do NCCL's operations among
+//! each other. A kernel and an operation of NCCL's are in order where they have a stream or memory in common,
+//! or a [mark](crate::Stream::mark) is waited for; else they may run at once, each until its own peers are
+//! there, and both have to fit on each GPU at once. So do all blocks of a kernel: 64 of 512 threads at most,
+//! and no more than the GPU has multiprocessors.
 //!
 //! ```
 //! use typed_nccl::{Communicator, Device, Result, Sum, World, launch};

@@ -168,18 +168,21 @@ __device__ __forceinline__ void put(u64 slot, u64 data, u64 flag) {
                  :: "l"(slot), "l"(data), "l"(flag) : "memory");
 }
 
-// Says that this block runs, from before it touches the other ranks' memory. False where the communicator was over before:
-// then it touches nothing. The host says that it is over, and has that memory taken away once no block runs. Nothing is
-// fenced: the host gives what was stored a millisecond to arrive.
-__device__ __forceinline__ bool enter(const Args& a) {
-    bool over = false;
-    if (threadIdx.x == 0) {
-        volatile u64* running = a.batches + RUNNING + blockIdx.x;
-        *running = 1;
-        over = *(volatile u64*)(a.batches + OVER) != 0;
-        if (over) *running = 0;
-    }
-    return !__syncthreads_or(over);
+// Says that this block runs. Gives to `is_over` whether the communicator was over before: that is on its way while what is
+// to be sent is read.
+__device__ __forceinline__ u64 enter(const Args& a) {
+    if (threadIdx.x != 0) return 0;
+    *(volatile u64*)(a.batches + RUNNING + blockIdx.x) = 1;
+    return *(volatile u64*)(a.batches + OVER);
+}
+
+// Whether the communicator was over before this block ran: then it does not touch the other ranks' memory, and is done. The
+// host says that it is over, and has that memory taken away once no block runs. Nothing is fenced: the host gives what was
+// stored a millisecond to arrive.
+__device__ __forceinline__ bool is_over(const Args& a, u64 over) {
+    if (!__syncthreads_or(over != 0)) return false;
+    if (threadIdx.x == 0) *(volatile u64*)(a.batches + RUNNING + blockIdx.x) = 0;
+    return true;
 }
 
 // Says how many batches this block has run, and that it is done.
@@ -324,8 +327,7 @@ __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)
 
 // Each operation is an all_reduce: every rank sends its lines to all others, and reduces theirs.
 extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_constant__ Args a) {
-    u64 batch = a.batches[blockIdx.x];
-    if (!enter(a)) return;
+    u64 batch = a.batches[blockIdx.x], before = enter(a);
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     for (u32 base = 0; base + blockIdx.x * THREADS < a.groups * 32; base += stride * BATCH) {
@@ -342,6 +344,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_cons
             const Op& op = a.ops[places[k].op];
             if (is[k]) own[k] = load(op.source, places[k].at, op.bytes);
         }
+        if (base == 0 && is_over(a, before)) return;
         tell(a, half, is, own, batch);
         Sum sums[BATCH];
         reduce(a, half, is, own, batch, a.groups * 32 - base <= stride, a.reduction, over, sums);
@@ -357,7 +360,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_cons
 // One all_reduce: each rank reduces one part and sends the result to all others. Groups are those of a part.
 extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_constant__ Args a) {
     u64 batch = a.batches[blockIdx.x];
-    if (!enter(a)) return;
+    if (is_over(a, enter(a))) return;
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS, part = a.groups * 32;
     const Op& op = a.ops[0];
@@ -438,7 +441,7 @@ __device__ __forceinline__ void hear(u64 flag, u64 batch, volatile u32* stop, bo
 // Each operation sends its lines to `to` and receives as many from `from`.
 extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_constant__ Args a) {
     u64 batch = a.batches[BLOCKS + blockIdx.x];
-    if (!enter(a)) return;
+    if (is_over(a, enter(a))) return;
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     bool speaks = threadIdx.x < a.ranks && threadIdx.x != a.rank;
@@ -524,8 +527,7 @@ __device__ __forceinline__ void reduce_pairs(const Args& a, u32 number, Pair own
 
 // One all_reduce as `one_shot` does it: data without flags, one flag a block and batch. Groups are of lines of 16 bytes.
 extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant__ Args a) {
-    u64 batch = a.batches[2 * BLOCKS + blockIdx.x];
-    if (!enter(a)) return;
+    u64 batch = a.batches[2 * BLOCKS + blockIdx.x], before = enter(a);
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     const Op& op = a.ops[0];
@@ -541,6 +543,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
             is[k] = line < whole;
             if (is[k]) own[k] = load_pair(op.source, line * 16, op.bytes);
         }
+        if (base == 0 && is_over(a, before)) return;
         tell_pairs(a, half, is, own);
         meet(a, batch, over);
 #pragma unroll
@@ -663,8 +666,7 @@ __device__ __forceinline__ void sum_lines(const Args& a, u64 batch, const bool (
 // `parts` blocks have a row at a time, each a share of its lines. Operation 0 is the rows.
 template <u32 WORDS>
 __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Norm& n) {
-    u64 batch = batches[blockIdx.x], norm = a.batches[NORMS + blockIdx.x];
-    if (!enter(a)) return;
+    u64 batch = batches[blockIdx.x], norm = a.batches[NORMS + blockIdx.x], before = enter(a);
     bool over = false;
     const Op& op = a.ops[0];
     const u8* weight = (const u8*)n.weight;
@@ -690,6 +692,7 @@ __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Nor
 #pragma unroll
             for (u32 k = 0; k < BATCH; k++)
                 if (is[k]) weights.get(k, weight, base + k * THREADS + threadIdx.x, bytes);
+            if (row < teams && base == first && is_over(a, before)) return;
             sum_lines(a, batch, is, past - base <= THREADS, sums, square, over);
             if (past - base <= THREADS * BATCH) break;
 #pragma unroll
