@@ -36,6 +36,8 @@ mod groups;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod kernels;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod lowered;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod memory;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod one_sided;

@@ -1,6 +1,9 @@
-//! Teams. No ranks share memory unless data moves, and then all of them do.
+//! Teams. No ranks share memory unless data moves, and then all of them do; with `FAKE_NCCL_NEAR=2` in the
+//! environment so many neighbours do, of a communicator of more.
 
+use std::env;
 use std::ffi::c_int;
+use std::sync::LazyLock;
 
 use nccl_sys::{Function, ncclCftTeamMode_t, ncclComm, ncclComm_t, ncclTeam_t};
 
@@ -21,7 +24,15 @@ fn everyone(communicator: Communicator) -> ncclTeam_t {
 }
 
 fn near(communicator: Communicator) -> ncclTeam_t {
-    if moves::are_on() { everyone(communicator) } else { ALONE }
+    static NEAR: LazyLock<Option<c_int>> =
+        LazyLock::new(|| env::var("FAKE_NCCL_NEAR").ok()?.parse().ok());
+    match *NEAR {
+        _ if !moves::are_on() => ALONE,
+        Some(near) if near < communicator.count => {
+            ncclTeam_t { nRanks: near, rank: communicator.rank % near, stride: 1 }
+        }
+        _ => everyone(communicator),
+    }
 }
 
 fn found(state: &mut State, function: Function, comm: Place<ncclComm>) -> Option<Communicator> {

@@ -1,0 +1,73 @@
+//! Which communicators of a plan have kernels of this library. Data moves.
+
+use std::path::PathBuf;
+use std::{env, fs, process};
+
+use typed_nccl::plan::build::{Checked, PlanBuilder};
+use typed_nccl::plan::{self, Values};
+use typed_nccl::{Communicator, Cuda, Device, Result, Sum, World};
+use typed_nccl_plan::lower::{Call, Work};
+
+use crate::scenario::{Machine, NEWEST, on};
+
+/// Ranks meet in this folder.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let memory = PathBuf::from("/dev/shm");
+        let place = if memory.is_dir() { memory } else { env::temp_dir() };
+        let folder = place.join(format!("typed-nccl-lowered.{}", process::id()));
+        fs::create_dir_all(&folder).expect("the folder can be made");
+        // SAFETY: no other thread of this process looks at the environment now.
+        unsafe { env::set_var("FAKE_NCCL_MOVES", &folder) };
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Rows of two ranks sum up, then all ranks.
+fn rows() -> PlanBuilder<Checked> {
+    let mut plan = PlanBuilder::new("rows");
+    let (_, columns) = (plan.axis("rows", 1..), plan.axis("columns", 2..));
+    let (x, y) = (plan.in_out::<f32>("x", 300), plan.in_out::<f32>("y", 300));
+    let (row, net) = (plan.communicator("row", [columns]), plan.stream("net"));
+    plan.on(net).among(row).all_reduce_in_place(x, Sum);
+    plan.on(net).among(row).all_reduce_in_place(y, Sum);
+    plan.on(net).all_reduce_in_place(y, Sum);
+    plan.check().unwrap_or_else(|refused| panic!("{refused}"))
+}
+
+fn run_rows<W: World>(mut comm: Communicator<W>) -> Result<()> {
+    let values = Values::new().axis("rows", 2).axis("columns", 2);
+    let mut bound = plan::bind(&mut comm, rows().plan(), &values)?;
+    let told = bound.describe();
+    assert!(told.contains("No kernels of this library on `world`"), "{told}");
+    assert!(told.contains("reaches 2 of 4"), "{told}");
+    assert!(told.contains("one kernel for 2 all_reduces"), "{told}");
+    let calls = &bound.schedule().ranks[comm.rank().index()].calls;
+    let is_kernel = |call: &Call| matches!(call.work, Work::Kernel { .. });
+    assert_eq!(calls.iter().map(is_kernel).collect::<Vec<_>>(), [true, false], "{told}");
+    let rank = comm.rank().index() as f32;
+    let mut x = comm.device().from_slice(&[rank; 300])?;
+    let mut y = comm.device().from_slice(&[1.0_f32; 300])?;
+    bound.on(&comm).write("x", &mut x).write("y", &mut y).run(&mut ())?;
+    let row = if comm.rank().index() < 2 { 1.0 } else { 5.0 };
+    assert_eq!((x.to_vec()?, y.to_vec()?), (vec![row; 300], vec![8.0; 300]));
+    comm.finish()
+}
+
+/// Where two neighbours reach each other's memory, rows of two have kernels, and all four have none.
+#[test]
+fn some_ranks_have_kernels_where_all_have_none() {
+    let near = &[("FAKE_CUDA_DEVICES", "4"), ("FAKE_NCCL_NEAR", "2")];
+    on(Machine { variables: near, ..NEWEST }, || {
+        let _folder = Folder::new();
+        Cuda::spmd(4, |place| run_rows(place.init()?)).map(drop)
+    });
+}
