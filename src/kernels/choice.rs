@@ -1,15 +1,12 @@
 //! Which operations go by a kernel of this library, and which way. All ranks choose the same from what is
 //! the same on all of them: sizes, types, how many they are.
 //!
-//! The numbers of all_reduces are those by which plans choose too: [`Topology::h200_node`].
+//! The numbers are those by which plans choose too: [`Topology::h200_node`].
 
 use typed_nccl_plan::cost::{AllReduceBy, Topology};
 
 use crate::DType;
 use crate::backend::KernelWay;
-
-/// Messages of so many bytes in all, to each rank, are sent by a kernel.
-const MESSAGES: usize = 512 << 10;
 
 /// The most that a kernel takes.
 const MOST: usize = 1 << 30;
@@ -41,7 +38,7 @@ pub(super) fn all_reduce(
 
 /// Whether messages of so many bytes in all, of a rank, go by a kernel.
 pub(super) fn messages(bytes: usize) -> bool {
-    bytes <= MESSAGES
+    Topology::h200_node().kernels.messages(1, bytes as f64).is_some()
 }
 
 /// Whether the sum of rows of so many bytes fits.
@@ -51,7 +48,7 @@ pub(super) fn rms_norm(bytes: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{KernelWay, all_reduce};
+    use super::{KernelWay, all_reduce, messages};
     use crate::DType;
 
     #[test]
@@ -64,5 +61,6 @@ mod tests {
         let asked = Some(KernelWay::TwoShot);
         assert_eq!(all_reduce(8, DType::F32, 2, asked), asked);
         assert_eq!(all_reduce(8, DType::F8E5M2, 2, asked), None);
+        assert!(messages(512 << 10) && !messages((512 << 10) + 1));
     }
 }

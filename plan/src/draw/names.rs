@@ -59,9 +59,12 @@ impl<'a> Names<'a> {
             Work::Group(operations) | Work::Kernel { operations, .. } => {
                 let lines = operations.iter().flat_map(|one| self.operation(one, detail));
                 let mut lines: Vec<String> = lines.collect();
-                if let (Work::Kernel { .. }, Some(first)) = (&call.work, lines.first_mut()) {
+                if let Work::Kernel { legs, .. } = &call.work {
                     let mark = if detail == Detail::Least { "k:" } else { "kernel: " };
-                    first.insert_str(0, mark);
+                    // Where all is said, each message has an arrow of its own.
+                    let each = detail == Detail::Full && !legs.is_empty();
+                    let marked = if each { lines.len() } else { 1 };
+                    lines.iter_mut().take(marked).for_each(|line| line.insert_str(0, mark));
                 }
                 lines
             }

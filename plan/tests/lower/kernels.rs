@@ -333,6 +333,10 @@ fn messages_are_one_kernel() {
             );
             let text = schedule.to_text(plan);
             assert!(text.contains("kernel: ") || text.contains("k:"), "{text}");
+            let picture = schedule.to_mermaid(plan);
+            let arrows = || picture.lines().filter(|line| line.contains("->>"));
+            assert!(arrows().all(|line| line.contains(": kernel: send")), "{picture}");
+            assert!(arrows().count() > 3, "{picture}");
             let estimate = estimate(plan, &schedule, &Topology::h200_node());
             assert!(!estimate.hangs && (3.4e-6..3.7e-6).contains(&estimate.total), "{estimate}");
         }
