@@ -217,6 +217,7 @@ const TESTS: &[Test] = tests! {
     plans::small_all_reduces_by_kernels: 2, 120;
     plans::small_messages_by_kernels: 2, 120;
     plans::kernels_of_some_ranks: 2, 120;
+    plans::a_refused_run_of_kernels: 2, 60;
     plans::buckets_beside_backward: 1, 60;
     plans::a_halo_by_puts: 2, 60;
     plans::a_put_without_a_signal: 1, 60;

@@ -1,6 +1,7 @@
 //! Plans on GPUs: on several streams, with compute steps, in windows.
 
 use std::ffi::c_void;
+use std::time::Instant;
 
 use typed_nccl::error::{BindFault, WrongBecause};
 use typed_nccl::plan::build::{Checked, PlanBuilder, chain, ring};
@@ -8,7 +9,7 @@ use typed_nccl::plan::{self, Swapped, Values};
 use typed_nccl::{CommConfig, Cuda, Error, Max, Min, Result, Sum};
 use typed_nccl_plan::build::Part;
 
-use crate::common::{connect, ranks, seconds};
+use crate::common::{connect, ranks, says, seconds, soon};
 use crate::declared::{grad_sync, halo, quiet_put, steps_of};
 use crate::windows::one_sided;
 
@@ -261,6 +262,34 @@ pub(crate) fn small_messages_by_kernels() -> Result<()> {
         println!("SKIPPED: no kernels of this library here");
     }
     Ok(())
+}
+
+/// A rank refuses its run: the others, whose kernels wait for it, are told so, also those that it sends nothing.
+pub(crate) fn a_refused_run_of_kernels() -> Result<()> {
+    let n = ranks()?;
+    Cuda::spmd(n, |place| {
+        let mut comm = connect(place, 60)?;
+        let (plan, len) = (messages(true, false), 256);
+        let mut bound = plan::bind(&mut comm, plan.plan(), &Values::new().number("len", len))?;
+        let is_first = comm.rank().index() == 0;
+        let a = comm.device().zeros::<f32>(3 * len)?;
+        let mut b = comm.device().zeros::<f32>(3 * len - usize::from(is_first))?;
+        let c = comm.device().zeros::<f32>(n * len)?;
+        let mut d = comm.device().zeros::<f32>(n * len)?;
+        comm.barrier()?;
+        let started = Instant::now();
+        let run = bound.on(&comm).read("a", &a).write("b", &mut b).read("c", &c);
+        let ran = run.write("d", &mut d).run(&mut ());
+        let told = match is_first {
+            true => ran.expect_err("what it gives is too short"),
+            false => ran.and_then(|()| comm.sync(comm.stream())).expect_err("rank 0 is not there"),
+        };
+        says(&told, &["`b`", "767"]);
+        drop(comm);
+        soon(started);
+        Ok(())
+    })
+    .map(drop)
 }
 
 /// Kernels on communicators of some of the ranks, beside NCCL and kernels on all of them.
