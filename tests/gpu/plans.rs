@@ -158,10 +158,10 @@ pub(crate) fn a_put_without_a_signal() -> Result<()> {
 /// from whole numbers, run after run, call by call and captured.
 pub(crate) fn small_all_reduces_by_kernels() -> Result<()> {
     let n = ranks()?;
-    for seed in 0..6_u64 {
+    for seed in 0..4_u64 {
         let drawn = Drawn::new(seed);
         // NCCL does not fuse its kernels for windows; ours are one.
-        let windows = seed % 3 == 2;
+        let windows = seed % 2 == 1;
         let told = Cuda::spmd(n, |place| -> Result<_> {
             let mut comm = connect(place, 60)?;
             let mut told = Vec::new();
