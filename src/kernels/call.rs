@@ -30,17 +30,25 @@ impl<B: Backend> Core<B> {
     /// Compares devices, orders memory between streams, launches.
     pub(crate) fn launch(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Result<()> {
         let comm = self.comm()?;
-        if let Some(error) = self.elsewhere(stream, launch) {
-            return Err(self.refuse(launch.refusals, error));
+        // Most launches repeat earlier ones, whose devices were compared, on the stream that alone used the memory.
+        let is_known = self.comm_on(stream).is_some()
+            && launch.uses.iter().all(|(allocation, _)| allocation.order.is_alone(stream));
+        if !is_known {
+            if let Some(error) = self.elsewhere(stream, launch) {
+                return Err(self.refuse(launch.refusals, error));
+            }
+            if stream.records() {
+                return match &mut *self.tape.borrow_mut() {
+                    Some(tape) => tape.kernel(comm, launch),
+                    None => Ok(()),
+                };
+            }
         }
-        if stream.records() {
-            return match &mut *self.tape.borrow_mut() {
-                Some(tape) => tape.kernel(comm, launch),
-                None => Ok(()),
-            };
-        }
+        let booking = match is_known {
+            true => Ok(Booking::of_known(stream, launch)),
+            false => Booking::new(stream, launch),
+        };
         // The device failed; the other ranks would wait for this one.
-        let booking = Booking::new(stream, launch);
         let booking = booking.inspect_err(|error| self.health.fail(error.clone()))?;
         self.note(stream);
         let Launch { call, work, pieces, .. } = launch;

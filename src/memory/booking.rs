@@ -16,7 +16,8 @@
 //! What a device captures runs when its graph is launched: the launch is booked, and has all of the
 //! memory.
 //!
-//! The one short cut is `On::run`, where the stream is alone in every header: it has no waits to make.
+//! The short cuts are `On::run` and launches of kernels, where the stream is alone in every header: it has no
+//! waits to make.
 
 use super::order::Order;
 use crate::Result;
@@ -51,6 +52,11 @@ impl<'s, B: Streams, U: Uses<B>> Booking<'s, B, U> {
             uses.each(|order, write| order.wait(stream, write))?;
         }
         Ok(Self { stream, uses })
+    }
+
+    /// The same where `stream` is alone in every header: it has no waits to make.
+    pub(crate) fn of_known(stream: &'s StreamCore<B>, uses: U) -> Self {
+        Self { stream, uses }
     }
 }
 

@@ -1,10 +1,11 @@
-//! What a typed call costs: instructions, counted by callgrind, and locked ones, looked for in the
-//! disassembly.
+//! What a typed call and a run of a plan cost: instructions, counted by callgrind, and locked ones, looked
+//! for in the disassembly.
 //!
 //! `benches/call_cost.rs` has one function for a typed call and one for the direct call that it
-//! amounts to, against a device that does nothing. Callgrind collects inside these functions only,
-//! so the figures are theirs and their callees', without the loop around them and without the first
-//! use of anything. Exactly the functions that ran inside are then searched in the disassembly.
+//! amounts to, against a device that does nothing; `benches/run_cost.rs` has functions for runs of plans.
+//! Callgrind collects inside these functions only, so the figures are theirs and their callees', without the
+//! loop around them and without the first use of anything. Exactly the functions that ran inside are then
+//! searched in the disassembly.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +19,16 @@ use crate::{Check, Failure, cargo, output};
 /// The most instructions that the types may add to a call.
 const LIMIT: u64 = 45;
 
+/// Runs of a plan of 64 all_reduces: the bench's name of it, its function, the most instructions, and the most
+/// locked ones in the functions that run. Those are of what is done once a run, or hardly ever: what is done for
+/// each buffer has none.
+const RUNS: [(&str, &str, u64, usize); 4] = [
+    ("names", "run_of_names", 14_200, 5),
+    ("array", "run_of_array", 7_400, 5),
+    ("captured names", "run_of_names", 12_100, 5),
+    ("captured array", "run_of_array", 5_300, 5),
+];
+
 /// Calls in one run; a figure that is not the same in each of them is refused.
 const CALLS: u64 = 1000;
 
@@ -30,8 +41,20 @@ const OBJDUMP: &str = "it disassembles; install the package `binutils`";
 pub(crate) fn run() -> Check {
     output(Command::new("valgrind").arg("--version"), VALGRIND)?;
     output(Command::new("objdump").arg("--version"), OBJDUMP)?;
-    let bench = build()?;
-    let (typed, direct) = (profile(&bench, "typed")?, profile(&bench, "direct")?);
+    calls()?;
+    runs()
+}
+
+fn calls() -> Check {
+    let bench = build("call_cost")?;
+    let [typed, direct] = ["typed", "direct"].map(|side| {
+        let profile = profile(&bench, side, &format!("{side}_all_reduce"))?;
+        if !profile.functions.keys().any(|(_, symbol)| symbol.contains(CALLEE)) {
+            return Err(Failure::Broken(format!("the {side} call never got to {CALLEE}")));
+        }
+        Ok(profile)
+    });
+    let (typed, direct) = (typed?, direct?);
     let added = typed.per_call()?.saturating_sub(direct.per_call()?);
     println!("typed  all_reduce {:4} instructions a call", typed.per_call()?);
     println!("direct all_reduce {:4}", direct.per_call()?);
@@ -48,19 +71,42 @@ pub(crate) fn run() -> Check {
     Ok(())
 }
 
-/// Builds the bench; its executable.
-fn build() -> Check<PathBuf> {
+fn runs() -> Check {
+    let bench = build("run_cost")?;
+    let mut over = Vec::new();
+    for (name, function, most, most_locked) in RUNS {
+        let profile = profile(&bench, name, function)?;
+        let (each, locked) = (profile.instructions / CALLS, locked(&profile)?);
+        println!(
+            "run of 64, {name:14} {each:6} instructions, at most {most}; locked {:2}, at most {most_locked}",
+            locked.len()
+        );
+        if each > most || locked.len() > most_locked {
+            over.push(format!("{name}:\n  {}", locked.join("\n  ")));
+        }
+    }
+    match over.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Broken(format!(
+            "runs that cost more, and what they lock:\n{}",
+            over.join("\n")
+        ))),
+    }
+}
+
+/// Builds a bench; its executable.
+fn build(name: &str) -> Check<PathBuf> {
     let mut build = cargo();
-    build.args(["bench", "--package", "typed-nccl", "--bench", "call_cost", "--no-run"]);
+    build.args(["bench", "--package", "typed-nccl", "--bench", name, "--no-run"]);
     build.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
     let messages = output(&mut build, "it comes with Rust")?.stdout;
     let messages = String::from_utf8_lossy(&messages).into_owned();
     let executable = messages.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
         let path = message["executable"].as_str()?;
-        (message["target"]["name"] == "call_cost").then(|| PathBuf::from(path))
+        (message["target"]["name"] == name).then(|| PathBuf::from(path))
     });
-    executable.ok_or_else(|| Failure::NotMade("cargo names no executable `call_cost`".to_owned()))
+    executable.ok_or_else(|| Failure::NotMade(format!("cargo names no executable `{name}`")))
 }
 
 /// What callgrind saw inside one of the bench's two functions.
@@ -72,23 +118,20 @@ struct Profile {
     functions: BTreeMap<(String, String), u64>,
 }
 
-fn profile(bench: &Path, side: &str) -> Check<Profile> {
-    let out = bench.with_extension(format!("{side}.callgrind"));
+/// What a bench does of this name, inside this function.
+fn profile(bench: &Path, name: &str, function: &str) -> Check<Profile> {
+    let out = bench.with_extension(format!("{}.callgrind", name.replace(' ', "_")));
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--demangle=no", "--compress-strings=no", "--compress-pos=no"])
-        .arg(format!("--toggle-collect={side}_all_reduce"))
+        .arg(format!("--toggle-collect={function}"))
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(bench)
-        .args([side, &CALLS.to_string()]);
+        .args([name, &CALLS.to_string()]);
     output(&mut valgrind, VALGRIND)?;
     let text = fs::read_to_string(&out)
         .map_err(|error| Failure::NotMade(format!("{}: {error}", out.display())))?;
-    let profile = Profile::parse(&text);
-    if !profile.functions.keys().any(|(_, symbol)| symbol.contains(CALLEE)) {
-        return Err(Failure::Broken(format!("the {side} call never got to {CALLEE}")));
-    }
-    Ok(profile)
+    Ok(Profile::parse(&text))
 }
 
 impl Profile {
@@ -130,7 +173,9 @@ impl Profile {
 fn locked(profile: &Profile) -> Check<Vec<String>> {
     let mut found = Vec::new();
     let mut objects = BTreeMap::new();
-    for (object, symbol) in profile.functions.keys() {
+    // The C library has no names of its comparisons and copies, which lock nothing.
+    let is_ours = |symbol: &str| !symbol.starts_with("__mem");
+    for (object, symbol) in profile.functions.keys().filter(|(_, symbol)| is_ours(symbol)) {
         if !objects.contains_key(object) {
             let mut objdump = Command::new("objdump");
             objdump.args(["--disassemble", "--no-show-raw-insn", object]);
