@@ -30,9 +30,13 @@ impl<B: Backend> Core<B> {
     /// Compares devices, orders memory between streams, launches.
     pub(crate) fn launch(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Result<()> {
         let comm = self.comm()?;
-        // Most launches repeat earlier ones, whose devices were compared, on the stream that alone used the memory.
-        let is_known = self.comm_on(stream).is_some()
-            && launch.uses.iter().all(|(allocation, _)| allocation.order.is_alone(stream));
+        // Most launches repeat earlier ones. Memory that this stream alone used is on its device, and the stream
+        // neither records nor is captured.
+        let is_alone =
+            |(allocation, _): &(&Arc<Allocation<B>>, _)| allocation.order.is_alone(stream);
+        let is_known = stream.ordinal() == self.ordinal
+            && !launch.uses.is_empty()
+            && launch.uses.iter().all(is_alone);
         if !is_known {
             if let Some(error) = self.elsewhere(stream, launch) {
                 return Err(self.refuse(launch.refusals, error));

@@ -258,3 +258,26 @@ fn threads_without_a_context() {
         })
     });
 }
+
+/// A kernel of the library's own that repeats earlier ones looks for other streams all the same.
+#[test]
+fn a_kernel_waits_for_other_streams() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let kernels = comm.kernels()?.always(typed_nccl::kernels::Way::OneShot);
+        let x = comm.device().from_slice(&[1.0_f32; 64])?;
+        let mut y = comm.device().zeros::<f32>(64)?;
+        let other = comm.device().stream()?;
+        let (own, side) = (handle(comm.stream())?, handle(&other)?);
+        kernels.all_reduce(&comm, &x, &mut y, Sum)?;
+        clear();
+        kernels.all_reduce(&comm, &x, &mut y, Sum)?;
+        assert_eq!(waits(), []);
+        write(&other, &mut y, 7.0)?;
+        assert_eq!(waits(), [(side, own)]);
+        kernels.all_reduce(&comm, &x, &mut y, Sum)?;
+        assert_eq!(waits(), [(side, own), (own, side)]);
+        assert_eq!(y.to_vec()?, [1.0; 64]);
+        comm.finish()
+    });
+}
