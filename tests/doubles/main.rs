@@ -16,6 +16,9 @@ mod scenario;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod adopt;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+#[path = "../kernels/axpy.rs"]
+mod axpy;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod booking;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod config;

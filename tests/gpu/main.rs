@@ -14,6 +14,8 @@ mod runner;
 mod stage;
 
 mod adopt;
+#[path = "../kernels/axpy.rs"]
+mod axpy;
 mod basics;
 #[path = "../raw/call.rs"]
 mod call;

@@ -5,21 +5,7 @@ use typed_nccl::{
     bf16, f16, kernel, spmd,
 };
 
-kernel! {
-    /// `y += a * x`, element by element.
-    #[launch(threads = 256)]
-    pub(crate) fn axpy(a: f32, x: &[f32], y: &mut [f32]);
-    unsafe cuda r#"
-        size_t stride = (size_t) gridDim.x * blockDim.x;
-        for (size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x; i < y_len; i += stride)
-            y[i] += a * x[i];
-    "#;
-    host {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y += a * x;
-        }
-    }
-}
+use crate::axpy::axpy;
 
 kernel! {
     /// One kernel for each type.

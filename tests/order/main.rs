@@ -4,6 +4,8 @@
 //! closure up at a [`gate::Gate`], so that what must not wait for it is seen not to, and what must
 //! is.
 
+#[path = "../kernels/axpy.rs"]
+mod axpy;
 mod buffers;
 mod copies;
 mod gate;

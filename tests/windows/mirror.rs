@@ -132,8 +132,8 @@ kernel! {
     /// Everyone's elements of its part of a window of uneven parts.
     fn lengths(dev: &DevComm, part: &WindowSlice<u32>, to: &mut [u32]);
     host {
-        for rank in 0..dev.size() {
-            to[rank] = part.peer(rank).len() as u32;
+        for (rank, to) in to.iter_mut().enumerate().take(dev.size()) {
+            *to = part.peer(rank).len() as u32;
         }
     }
 }
