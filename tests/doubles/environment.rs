@@ -33,7 +33,7 @@ fn connect(config: CommConfig) -> Result<Communicator<Cuda<AnyDevice>>> {
 }
 
 /// A configuration that a variable breaks, and what is said of it.
-fn broken() -> [(Variables, CommConfig, &'static str); 12] {
+fn broken() -> [(Variables, CommConfig, &'static str); 13] {
     let of = CommConfig::builder;
     let plain = CommConfig::default;
     [
@@ -49,6 +49,11 @@ fn broken() -> [(Variables, CommConfig, &'static str); 12] {
         (&[("NCCL_RMA_EAGER_INIT", "0")], of().early_signals(true).build(), "to set up signals"),
         (
             &[("NCCL_LOCAL_REGISTER", "0")],
+            of().transfers(Transfers::Registered).build(),
+            "`Transfers::Registered` needs NCCL to register memory",
+        ),
+        (
+            &[("NCCL_P2P_USE_CUDA_MEMCPY", "1")],
             of().transfers(Transfers::Registered).build(),
             "`Transfers::Registered` needs NCCL to register memory",
         ),
@@ -198,15 +203,17 @@ fn windows_that_are_turned_off_are_refused() {
 /// The one context that is there unless set is no reason to refuse a communicator.
 #[test]
 fn one_sided_operations_that_are_turned_off_are_refused() {
-    on(with(&[("NCCL_NUM_RMA_CTX", "0")]), || {
-        let mut comm = alone()?;
-        let window = comm.window::<f32>(8)?;
-        let outcome = comm.put_signal(window.slice(0..4), 0, window.at(4));
-        assert_error!(outcome, Unsupported, "put_signal needs", "NCCL_NUM_RMA_CTX=0 is set");
-        assert_eq!(count(ncclPutSignal), 0);
-        drop(window);
-        comm.finish()
-    });
+    for variables in [&[("NCCL_NUM_RMA_CTX", "0")], &[("NCCL_RMA_DISABLE", "1")]] {
+        on(with(variables), || {
+            let mut comm = alone()?;
+            let window = comm.window::<f32>(8)?;
+            let outcome = comm.put_signal(window.slice(0..4), 0, window.at(4));
+            assert_error!(outcome, Unsupported, "put_signal needs", "NCCL_", " is set: unset it");
+            assert_eq!(count(ncclPutSignal), 0);
+            drop(window);
+            comm.finish()
+        });
+    }
 }
 
 #[test]

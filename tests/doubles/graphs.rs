@@ -161,6 +161,29 @@ fn signals_in_a_graph_are_calls_of_nccl_in_their_order() {
     });
 }
 
+/// A graph that awaits a signal names no memory of what came with it: windows are later than its launch.
+#[test]
+fn what_peers_put_is_there_after_the_launch_that_awaits_it() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        let mut comm = alone()?;
+        let window = comm.window::<f32>(4)?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let mut graph = comm.capture(|g| {
+            g.signal(0)?;
+            g.wait_signal(0)
+        })?;
+        let stream = comm.device().stream()?;
+        stream.copy(&window, &mut x)?;
+        clear();
+        graph.launch(&comm)?;
+        stream.copy(&window, &mut x)?;
+        assert_eq!((called("cuEventRecord"), called("cuStreamWaitEvent")), (1, 1));
+        drop(graph);
+        comm.finish()
+    });
+}
+
 #[test]
 fn a_capture_that_fails_leaves_no_stream_that_captures() {
     on(NEWEST, || {

@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use typed_nccl::{
-    CommConfig, Communicator, Error, GraphUse, Host, Requirements, Result, Signals, Sum, spmd, tag,
+    CallConfig, CommConfig, Communicator, Ctas, Error, GraphUse, Host, Requirements, Result,
+    Signals, Sum, spmd, tag,
 };
 
 #[track_caller]
@@ -179,6 +180,11 @@ fn what_does_not_fit_together_is_no_graph() -> Result<()> {
             })
             .expect_err("they differ in length");
         says(&error, &["sends [\"10 f32\"] to rank 1", "receives [\"9 f32\"] from rank 0"]);
+        let config = CallConfig::builder().ctas(Ctas::at_most(1 + own as u32 / 2)).build();
+        let error = comm
+            .capture(|g| g.with(&config).all_reduce_in_place(&mut x, Sum))
+            .expect_err("one is configured otherwise");
+        says(&error, &["do not fit together", "all_reduce of 10 f32, Sum"]);
         // Nothing has happened.
         comm.all_reduce_in_place(&mut x, Sum)?;
         assert_eq!((x.to_vec()?.len(), n), (10, 3));

@@ -224,6 +224,29 @@ fn closures_see_each_others_flags() -> Result<()> {
     .map(drop)
 }
 
+/// Ranks write one part and read it while others write: each finds what one of them wrote as a whole.
+#[test]
+fn what_meets_in_a_part_is_never_torn() -> Result<()> {
+    const LEN: usize = 1 << 19;
+    Host::spmd(3, |place| {
+        let (mut comm, dev) = with_dev(place, 0)?;
+        let window = comm.window::<u32>(LEN)?;
+        comm.stream().launch((&dev, dev.peers(&window)), |(dev, window), ()| {
+            let (own, shared) = (dev.rank().index() as u32, window.peer(0));
+            for turn in 0..40 {
+                shared.write(0, &vec![own * 1000 + turn; LEN]);
+                let found = shared.to_vec(0..LEN);
+                assert!(found == vec![found[0]; LEN], "torn in turn {turn}");
+            }
+        })?;
+        comm.sync(comm.stream())?;
+        comm.close(window)?;
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
+}
+
 #[test]
 fn what_is_not_there_ends_the_closure() -> Result<()> {
     Host::spmd(2, |place| {
