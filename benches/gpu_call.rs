@@ -3,6 +3,9 @@
 //! One rank, in place: NCCL has nothing to enqueue, so what is left is the call. The direct side calls
 //! the same function of the same library through `nccl-sys`, as C does, with a communicator of its
 //! own on the same GPU and stream. Both sides in turn, the best of several rounds.
+//!
+//! `cargo run -p xtask -- cost` counts the typed side's instructions, against the doubles: it runs
+//! `gpu_call typed N` under callgrind.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -19,8 +22,10 @@ const COUNT: usize = 256;
 const CALLS: u32 = 100_000;
 const ROUNDS: usize = 30;
 
+// SAFETY: nothing else in the program has this name.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn typed(comm: &Communicator<Cuda>, buffer: &mut Buffer<f32, Cuda>) -> Result<(), Error> {
+fn typed_in_place(comm: &Communicator<Cuda>, buffer: &mut Buffer<f32, Cuda>) -> Result<(), Error> {
     comm.all_reduce_in_place(buffer, Sum)
 }
 
@@ -85,13 +90,24 @@ fn main() -> Result<(), Error> {
         println!("SKIPPED: NCCL made no communicator");
         return Ok(());
     };
-    typed(&comm, &mut mine)?;
+    typed_in_place(&comm, &mut mine)?;
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, side, calls] = &arguments[..]
+        && side == "typed"
+    {
+        for _ in 0..calls.parse().unwrap_or(1) {
+            typed_in_place(black_box(&comm), black_box(&mut mine))?;
+        }
+        comm.sync(comm.stream())?;
+        return comm.finish();
+    }
     let (mut ours, mut raw) = (f64::INFINITY, f64::INFINITY);
-    let calls = if std::env::args().any(|a| a == "--bench") { CALLS } else { 1000 };
-    for _ in 0..ROUNDS {
+    let (calls, rounds) =
+        if arguments.iter().any(|a| a == "--bench") { (CALLS, ROUNDS) } else { (1000, 1) };
+    for _ in 0..rounds {
         let start = Instant::now();
         for _ in 0..calls {
-            typed(black_box(&comm), black_box(&mut mine))?;
+            typed_in_place(black_box(&comm), black_box(&mut mine))?;
         }
         ours = ours.min(start.elapsed().as_nanos() as f64 / f64::from(calls));
         let start = Instant::now();

@@ -5,6 +5,9 @@
 //! arguments on the same stream: with a device communicator among them, where there is one, and without.
 //! The direct side does what C++ does: it has the arguments at hand, and passes their places. Both sides in
 //! turn, the best of several rounds.
+//!
+//! `cargo run -p xtask -- cost` counts the typed side's instructions, against the doubles: it runs
+//! `gpu_kernel KERNEL N` under callgrind.
 
 use std::ffi::{CString, c_void};
 use std::hint::black_box;
@@ -104,6 +107,49 @@ impl Direct {
     }
 }
 
+/// A typed launch.
+// SAFETY: nothing else in the program has this name.
+#[unsafe(no_mangle)]
+#[inline(never)]
+fn typed_launch(comm: &Gpu, x: &Buffer<f32, Cuda>, y: &mut Buffer<f32, Cuda>) -> Result<(), Error> {
+    comm.stream().run(without(2.0, x, y))
+}
+
+/// The same with a device communicator.
+// SAFETY: nothing else in the program has this name.
+#[unsafe(no_mangle)]
+#[inline(never)]
+fn typed_launch_with_dev(
+    comm: &Gpu,
+    dev: &DevComm<Cuda>,
+    x: &Buffer<f32, Cuda>,
+    y: &mut Buffer<f32, Cuda>,
+) -> Result<(), Error> {
+    comm.stream().run(with_dev(dev, 2.0, x, y))
+}
+
+/// How many launches of each side, and how often.
+struct Turns {
+    typed: u32,
+    direct: u32,
+    rounds: usize,
+}
+
+impl Turns {
+    /// As the program was asked for a kernel.
+    fn of(kernel: &str) -> Self {
+        let arguments: Vec<String> = std::env::args().collect();
+        match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [_, .., "--bench"] => Self { typed: LAUNCHES, direct: LAUNCHES, rounds: ROUNDS },
+            [_, counted, launches] => {
+                let asked = launches.parse().ok().filter(|_| counted == kernel);
+                Self { typed: asked.unwrap_or(1), direct: 1, rounds: 1 }
+            }
+            _ => Self { typed: 100, direct: 100, rounds: 1 },
+        }
+    }
+}
+
 type Gpu = Communicator<Cuda>;
 
 /// Both sides in turn: nanoseconds of a launch.
@@ -121,21 +167,21 @@ fn compare<K: Declared>(
     let Ok(Some(mut direct)) = receiver.recv() else { return Ok(None) };
     typed(y)?;
     let mut best = [f64::INFINITY; 2];
-    let launches = if std::env::args().any(|a| a == "--bench") { LAUNCHES } else { 100 };
-    for _ in 0..ROUNDS {
+    let turns = Turns::of(K::KERNEL.name);
+    for _ in 0..turns.rounds {
         let start = Instant::now();
-        for _ in 0..launches {
+        for _ in 0..turns.typed {
             typed(black_box(&mut *y))?;
         }
-        best[0] = best[0].min(start.elapsed().as_nanos() as f64 / f64::from(launches));
+        best[0] = best[0].min(start.elapsed().as_nanos() as f64 / f64::from(turns.typed));
         comm.sync(comm.stream())?;
         let start = Instant::now();
-        for _ in 0..launches {
+        for _ in 0..turns.direct {
             if black_box(&mut direct).launch() != sys::CUresult::CUDA_SUCCESS {
                 return Ok(None);
             }
         }
-        best[1] = best[1].min(start.elapsed().as_nanos() as f64 / f64::from(launches));
+        best[1] = best[1].min(start.elapsed().as_nanos() as f64 / f64::from(turns.direct));
         comm.sync(comm.stream())?;
     }
     Ok(Some(best))
@@ -167,13 +213,12 @@ fn main() -> Result<()> {
     }
     let mut comm: Gpu = Seat::local(1).remove(0).init(Cuda::local()?)?;
     let (x, mut y) = (comm.device().zeros::<f32>(1024)?, comm.device().zeros::<f32>(1024)?);
-    let plain =
-        compare::<without>(&comm, (&[], &x, &mut y), |y| comm.stream().run(without(2.0, &x, y)))?;
+    let plain = compare::<without>(&comm, (&[], &x, &mut y), |y| typed_launch(&comm, &x, y))?;
     tell("a launch of two slices and a scalar", plain);
     match device_comm(&mut comm) {
         Ok(dev) if dev.size_in_bytes() == BYTES => {
             let both = compare::<with_dev>(&comm, (dev.bytes(), &x, &mut y), |y| {
-                comm.stream().run(with_dev(&dev, 2.0, &x, y))
+                typed_launch_with_dev(&comm, &dev, &x, y)
             })?;
             tell("the same with a device communicator", both);
             comm.close_dev_comm(dev)?;

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use null::Null;
 use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{self, Call, Values};
-use typed_nccl::{Communicator, Device, Result, Seat, Sum};
+use typed_nccl::{Communicator, Device, Result, Seat, Sum, kernel};
 
 const CALLS: u64 = 1000;
 
@@ -105,6 +105,24 @@ fn all_reduce_on_a_stream_allocates_nothing() -> Result<()> {
     let (x, mut y) = (comm.device().zeros::<f32>(64)?, comm.device().zeros::<f32>(64)?);
     assert_eq!(allocations(|| comm.on(&stream).all_reduce(&x, &mut y, Sum))?, 0);
     assert_eq!(allocations(|| comm.on(&stream).all_reduce_in_place(&mut y, Sum))?, 0);
+    comm.finish()
+}
+
+kernel! {
+    #[launch(threads = 32, blocks = y.len().div_ceil(32))]
+    fn axpy(a: f32, x: &[f32], y: &mut [f32]);
+    unsafe cuda "y[0] = a * x[0];";
+    host {
+        y[0] = a * x[0];
+    }
+}
+
+/// On a device that takes its arguments at the call.
+#[test]
+fn a_kernel_allocates_nothing() -> Result<()> {
+    let comm = alone()?;
+    let (x, mut y) = (comm.device().zeros::<f32>(64)?, comm.device().zeros::<f32>(64)?);
+    assert_eq!(allocations(|| comm.stream().run(axpy(2.0, &x, &mut y)))?, 0);
     comm.finish()
 }
 

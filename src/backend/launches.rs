@@ -3,7 +3,7 @@
 use super::{Backend, Memory, Streams};
 use crate::Result;
 use crate::error::Site;
-use crate::kernel::{Grid, HeldArguments, Kernel};
+use crate::kernel::{Arguments, Grid, Kernel};
 
 /// Part of a block that a closure sees.
 pub struct Seen<'v, B: Memory> {
@@ -70,7 +70,7 @@ pub unsafe trait Launches: Streams {
         site: Site,
         kernel: (&'static Kernel, Self::Loaded),
         grid: Grid,
-        arguments: impl HeldArguments<Self>,
+        arguments: impl Arguments<Self>,
     ) -> Result<()>
     where
         Self: Backend;

@@ -100,9 +100,13 @@ impl Gpu {
 
     /// Makes this GPU the calling thread's current one.
     pub(crate) fn bind(&self) -> Result<()> {
-        self.context
-            .bind_to_thread()
-            .map_err(|error| driver::failed("binding", self.ordinal, error))
+        let own = self.context.cu_ctx();
+        let failed = |error| driver::failed("binding", self.ordinal, error);
+        if result::ctx::get_current().map_err(failed)? == Some(own) {
+            return Ok(());
+        }
+        // SAFETY: the context is never destroyed.
+        unsafe { result::ctx::set_current(own) }.map_err(failed)
     }
 
     /// Does something on the host's own stream and waits for it, not for other work.

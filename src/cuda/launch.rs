@@ -9,7 +9,7 @@ use super::declared::{self, Loaded};
 use super::{Block, CudaBackend, CudaStream};
 use crate::backend::{Launches, Seen};
 use crate::error::Site;
-use crate::kernel::{Grid, HeldArguments, Kernel};
+use crate::kernel::{Arguments, Grid, Kernel};
 use crate::{Element, Result};
 
 /// Device memory that a launched closure reads: an address for kernels, never for the host.
@@ -121,7 +121,7 @@ unsafe impl Launches for CudaBackend {
         site: Site,
         kernel: (&'static Kernel, Loaded),
         grid: Grid,
-        arguments: impl HeldArguments<Self>,
+        arguments: impl Arguments<Self>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { declared::run(stream, site, kernel, grid, &arguments) }

@@ -29,7 +29,7 @@ pub use requirements::{AsksForTheNetwork, Counted, Requirements};
 pub use shared::Shared;
 
 pub(crate) use requirements::Listed;
-pub(crate) use shared::Alive;
+pub(crate) use shared::Entered;
 
 use std::fmt;
 use std::marker::PhantomData;

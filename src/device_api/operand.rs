@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Alive, DevComm, Shared};
+use super::{DevComm, Entered, Shared};
 #[cfg(feature = "cuda")]
 use crate::Rank;
 #[cfg(feature = "cuda")]
@@ -70,14 +70,15 @@ impl<W: World> Operand for &DevComm<W> {
 #[diagnostic::do_not_recommend]
 impl<D: Device, W: World<Device = D>> OperandOn<D> for &DevComm<W> {
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        self.shared.on(stream)
+        self.shared.is_on(stream)?;
+        Ok(self.shared.clone())
     }
 
     fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool) {
         (&self.shared.allocation, false)
     }
 
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
         alive.push(self.shared.enter(stream.core)?);
         Ok(())
     }
@@ -109,7 +110,7 @@ impl<D: Device, W: World<Device = D>> OperandsOn<D> for &DevComm<W> {
         each(OperandOn::used(self))
     }
 
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
         OperandOn::enter(self, stream, alive)
     }
 

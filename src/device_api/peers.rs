@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Alive, DevComm, Shared};
+use super::{DevComm, Entered, Shared};
 use crate::backend::Seen;
 use crate::host::HostBackend;
 use crate::host::mirror::HostWindow;
@@ -91,7 +91,7 @@ where
         (self.window.registered().0, true)
     }
 
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
         OperandOn::enter(&self.dev, stream, alive)
     }
 

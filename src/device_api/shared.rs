@@ -33,10 +33,30 @@ pub struct Shared<B: Backend> {
 
 /// A device communicator does not end as long as this lives: until a kernel that takes it is booked.
 #[derive(Debug)]
-pub struct Alive<'d> {
+pub(crate) struct Alive<'d> {
     _over: RwLockReadGuard<'d, Option<String>>,
     /// Whose it is.
     pub(crate) maker: Maker,
+}
+
+/// The device communicators that a launch brings: one, as a rule.
+#[derive(Default, Debug)]
+pub struct Entered<'d> {
+    first: Option<Alive<'d>>,
+    more: Vec<Alive<'d>>,
+}
+
+impl<'d> Entered<'d> {
+    pub(crate) fn push(&mut self, alive: Alive<'d>) {
+        match self.first {
+            None => self.first = Some(alive),
+            Some(_) => self.more.push(alive),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Alive<'d>> {
+        self.first.iter().chain(&self.more)
+    }
 }
 
 /// Of whom and where it is.
@@ -58,6 +78,7 @@ impl<B: Backend> Shared<B> {
         let Place { rank, size, lsa_size, maker } = place;
         // Several threads may launch kernels that take it.
         allocation.order.set_in_window(true);
+        allocation.order.set_constant();
         let over = RwLock::new(None);
         Self {
             id,
@@ -89,14 +110,11 @@ impl<B: Backend> Shared<B> {
         self.bytes.mirror.as_ref()
     }
 
-    /// It, for a launch on its own device.
-    pub(crate) fn on<D: Device<Backend = B>>(
-        self: &Arc<Self>,
-        stream: &StreamAccess<'_, D>,
-    ) -> Result<Arc<Self>> {
+    /// Refuses a launch on another device than its own.
+    pub(crate) fn is_on<D: Device<Backend = B>>(&self, stream: &StreamAccess<'_, D>) -> Result<()> {
         let (found, needed) = (self.allocation.ordinal(), stream.core.ordinal());
         if found == needed {
-            return Ok(self.clone());
+            return Ok(());
         }
         let (operation, what, site) = ("launch", "device communicator", stream.site);
         let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::capture::Capture;
 use super::tape::{Enqueue, Kept, Kernel, Step};
 use crate::backend::{Backend, Copies, Launches, Streams};
-use crate::device_api::Alive;
+use crate::device_api::Entered;
 use crate::error::Site;
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
@@ -30,7 +30,7 @@ impl<W: World> Capture<'_, W> {
     {
         let site = Site::caller();
         let held = self.checked(stream::hold(self.stream, &operands, site))?;
-        let mut alive = Vec::new();
+        let mut alive = Entered::default();
         let entered = operands.enter(&StreamAccess::new(&self.stream.core, site), &mut alive);
         self.own(entered, &alive)?;
         let mut uses = Vec::new();
@@ -132,9 +132,10 @@ impl<W: World> Capture<'_, W> {
     }
 
     /// Device communicators that are taken: a graph has those of its communicator, with which it ends.
-    pub(crate) fn own(&self, entered: Result<()>, alive: &[Alive<'_>]) -> Result<()> {
-        let made = |alive: &Alive<'_>| self.core.resources.made(alive.maker, "device communicator");
-        self.checked(entered.and_then(|()| alive.iter().try_for_each(made)))
+    pub(crate) fn own(&self, entered: Result<()>, alive: &Entered<'_>) -> Result<()> {
+        let made = |maker| self.core.resources.made(maker, "device communicator");
+        let mut makers = alive.iter().map(|alive| alive.maker);
+        self.checked(entered.and_then(|()| makers.try_for_each(made)))
     }
 
     /// What is wrong with a call is wrong with the capture, whatever the closure makes of it.

@@ -3,11 +3,11 @@
 use super::HostBackend;
 use crate::backend::{Launches, Seen};
 use crate::error::Site;
-use crate::kernel::{HeldArguments, Kernel, Shown, View, Views};
+use crate::kernel::{Arguments, Kernel, Shown, View, Views};
 use crate::stream::Launching;
 
 /// Says which device communicators the next launch of this thread brings.
-pub(super) fn announce(arguments: &impl HeldArguments<HostBackend>) {
+pub(super) fn announce(arguments: &impl Arguments<HostBackend>) {
     arguments.each(|shown| {
         if let Shown::Comm(shared) = shown {
             shared.announce();
@@ -21,7 +21,7 @@ pub(super) fn announce(arguments: &impl HeldArguments<HostBackend>) {
 /// As of [`Launches::run`]; other uses of the memory are over, or wait.
 pub(super) unsafe fn run(
     kernel: &'static Kernel,
-    arguments: &impl HeldArguments<HostBackend>,
+    arguments: &impl Arguments<HostBackend>,
     site: Site,
 ) {
     // A kernel without one does not compile where it is run.

@@ -29,7 +29,7 @@ use crate::backend::{
     Timing, Watcher, WindowId, Windows,
 };
 use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
-use crate::kernel::{Grid, HeldArguments, Kernel};
+use crate::kernel::{Arguments, Grid, Kernel};
 use crate::memory::Allocation;
 use crate::{DType, Element, Properties, Rank, Requirements, Result, Team, element};
 
@@ -327,9 +327,10 @@ unsafe impl Launches for HostBackend {
         site: Site,
         (kernel, ()): (&'static Kernel, ()),
         _: Grid,
-        arguments: impl HeldArguments<Self>,
+        arguments: impl Arguments<Self>,
     ) -> Result<()> {
         kernels::announce(&arguments);
+        let arguments = arguments.hold();
         // SAFETY: the caller's promise.
         let work = move || unsafe { kernels::run(kernel, &arguments, site) };
         ENGINE.enqueue_launch(stream, site, Box::new(work));

@@ -1,11 +1,12 @@
-//! Arguments of a launch: what they are before it is enqueued, and what a queue holds of them.
+//! Arguments of a launch: what they are before it is enqueued, and what a queue holds of them. A device that
+//! takes them at the call holds nothing.
 
 use std::sync::Arc;
 
 use super::declaration::{Scalar, cuda_name};
 use super::peers::HeldWindow;
-use crate::backend::Backend;
-use crate::device_api::{Alive, Shared};
+use crate::backend::{Backend, Span};
+use crate::device_api::{Entered, Shared};
 use crate::memory::Allocation;
 use crate::stream::{Held, StreamAccess};
 use crate::{DType, Device, Element, Elements, Readable, Result, Slice, SliceMut, Writable};
@@ -124,31 +125,55 @@ pub enum Shown<'v, B: Backend> {
     Windowed(&'v HeldWindow<B>),
 }
 
-/// Arguments, held by a queue.
-pub trait HeldArguments<B: Backend>: Send + Sync + 'static {
+/// Arguments that were checked.
+pub trait Arguments<B: Backend> {
+    /// What a queue holds of them.
+    type Held: HeldArguments<B>;
+
     /// Shows each.
     fn each<'v>(&'v self, each: impl FnMut(Shown<'v, B>));
+
+    /// Takes hold of them.
+    fn hold(self) -> Self::Held;
 }
 
-/// One argument, held by a queue.
-pub trait HeldArgument<B: Backend>: Send + Sync + 'static {
+/// One argument that was checked.
+pub trait Argument<B: Backend> {
+    /// What a queue holds of it.
+    type Held: HeldArgument<B>;
+
     /// Shows it.
     fn show(&self) -> Shown<'_, B>;
+
+    /// Takes hold of it.
+    fn hold(self) -> Self::Held;
 }
+
+/// Arguments, held by a queue.
+pub trait HeldArguments<B: Backend>: Arguments<B> + Send + Sync + 'static {}
+
+impl<B: Backend, A: Arguments<B> + Send + Sync + 'static> HeldArguments<B> for A {}
+
+/// One argument, held by a queue.
+pub trait HeldArgument<B: Backend>: Argument<B> + Send + Sync + 'static {}
+
+impl<B: Backend, A: Argument<B> + Send + Sync + 'static> HeldArgument<B> for A {}
 
 /// One argument of a launch on `D`.
 pub trait ArgumentOn<D: Device> {
-    /// What a queue holds of it.
-    type Held: HeldArgument<D::Backend>;
+    /// It, once it was checked.
+    type Checked<'a>: Argument<D::Backend>
+    where
+        Self: 'a;
 
-    /// Checks it, and takes hold of its memory.
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+    /// Checks it.
+    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>>;
 
     /// The memory, and whether it is written.
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)>;
 
     /// Keeps what could end on another thread from ending until the launch is booked.
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
         let _ = (stream, alive);
         Ok(())
     }
@@ -156,11 +181,13 @@ pub trait ArgumentOn<D: Device> {
 
 /// All arguments of a launch on `D`.
 pub trait ArgumentsOn<D: Device> {
-    /// What a queue holds of them.
-    type Held: HeldArguments<D::Backend>;
+    /// They, once they were checked.
+    type Checked<'a>: Arguments<D::Backend>
+    where
+        Self: 'a;
 
-    /// Checks them, and takes hold of their memory.
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
+    /// Checks them.
+    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>>;
 
     /// Each one's memory, and whether it is written.
     fn used(
@@ -169,27 +196,65 @@ pub trait ArgumentsOn<D: Device> {
     ) -> Result<()>;
 
     /// See [`ArgumentOn`].
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()>;
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()>;
 }
 
-impl<T: Scalar, B: Backend> HeldArgument<B> for Value<T> {
+impl<T: Scalar, B: Backend> Argument<B> for Value<T> {
+    type Held = Self;
+
     fn show(&self) -> Shown<'_, B> {
         let start = std::ptr::from_ref(&self.0).cast();
         // SAFETY: numbers have no padding, so all bytes of one are initialised.
         let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<T>()) };
         Shown::Scalar { bytes, cuda: T::CUDA }
     }
+
+    fn hold(self) -> Self {
+        self
+    }
 }
 
 impl<D: Device, T: Scalar> ArgumentOn<D> for Value<T> {
-    type Held = Self;
+    type Checked<'a> = Self;
 
-    fn hold(&self, _: &StreamAccess<'_, D>) -> Result<Self> {
+    fn check(&self, _: &StreamAccess<'_, D>) -> Result<Self> {
         Ok(*self)
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
         None
+    }
+}
+
+/// Memory that was checked.
+#[allow(missing_debug_implementations, reason = "a part of a launch")]
+pub struct Memory<'a, B: Backend> {
+    span: Span<'a, B>,
+    dtype: DType,
+    write: bool,
+}
+
+impl<'a, B: Backend> Memory<'a, B> {
+    fn check<D: Device<Backend = B>>(
+        memory: &'a impl Readable<D>,
+        stream: &StreamAccess<'_, D>,
+        (dtype, write): (DType, bool),
+    ) -> Result<Self> {
+        Ok(Self { span: stream.check(memory)?, dtype, write })
+    }
+}
+
+impl<B: Backend> Argument<B> for Memory<'_, B> {
+    type Held = HeldMemory<B>;
+
+    fn show(&self) -> Shown<'_, B> {
+        let Self { span, dtype, write } = *self;
+        let (block, offset, len) = (span.allocation().block(), span.offset(), span.len());
+        Shown::Memory { block, offset, len, dtype, write }
+    }
+
+    fn hold(self) -> HeldMemory<B> {
+        HeldMemory { held: self.span.into(), dtype: self.dtype, write: self.write }
     }
 }
 
@@ -206,19 +271,28 @@ impl<B: Backend> std::fmt::Debug for HeldMemory<B> {
     }
 }
 
-impl<B: Backend> HeldArgument<B> for HeldMemory<B> {
+impl<B: Backend> Argument<B> for HeldMemory<B> {
+    type Held = Self;
+
     fn show(&self) -> Shown<'_, B> {
         let Held { allocation, offset, len } = &self.held;
         let (offset, len, dtype, write) = (*offset, *len, self.dtype, self.write);
         Shown::Memory { block: allocation.block(), offset, len, dtype, write }
     }
+
+    fn hold(self) -> Self {
+        self
+    }
 }
 
 impl<D: Device, T: Element> ArgumentOn<D> for Slice<'_, T, D> {
-    type Held = HeldMemory<D::Backend>;
+    type Checked<'a>
+        = Memory<'a, D::Backend>
+    where
+        Self: 'a;
 
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        Ok(HeldMemory { held: stream.take(self)?, dtype: T::DTYPE, write: false })
+    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
+        Memory::check(self, stream, (T::DTYPE, false))
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
@@ -227,10 +301,13 @@ impl<D: Device, T: Element> ArgumentOn<D> for Slice<'_, T, D> {
 }
 
 impl<D: Device, T: Element> ArgumentOn<D> for SliceMut<'_, T, D> {
-    type Held = HeldMemory<D::Backend>;
+    type Checked<'a>
+        = Memory<'a, D::Backend>
+    where
+        Self: 'a;
 
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        Ok(HeldMemory { held: stream.take(self)?, dtype: T::DTYPE, write: true })
+    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
+        Memory::check(self, stream, (T::DTYPE, true))
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
@@ -239,27 +316,43 @@ impl<D: Device, T: Element> ArgumentOn<D> for SliceMut<'_, T, D> {
 }
 
 /// What a graph holds is shown at each launch of it.
-impl<B: Backend, H: HeldArguments<B>> HeldArguments<B> for Arc<H> {
+impl<B: Backend, H: HeldArguments<B>> Arguments<B> for Arc<H> {
+    type Held = Self;
+
     fn each<'v>(&'v self, each: impl FnMut(Shown<'v, B>)) {
         H::each(self, each);
+    }
+
+    fn hold(self) -> Self {
+        self
     }
 }
 
 macro_rules! tuples {
     ($(($($argument:ident $index:tt),*)),+ $(,)?) => { $(
-        impl<B: Backend, $($argument: HeldArgument<B>),*> HeldArguments<B> for ($($argument,)*) {
+        impl<B: Backend, $($argument: Argument<B>),*> Arguments<B> for ($($argument,)*) {
+            type Held = ($($argument::Held,)*);
+
             #[allow(unused_mut, unused_variables, reason = "there may be no arguments")]
             fn each<'v>(&'v self, mut each: impl FnMut(Shown<'v, B>)) {
                 $(each(self.$index.show());)*
             }
+
+            #[allow(clippy::unused_unit, reason = "there may be no arguments")]
+            fn hold(self) -> Self::Held {
+                ($(self.$index.hold(),)*)
+            }
         }
 
         impl<D: Device, $($argument: ArgumentOn<D>),*> ArgumentsOn<D> for ($($argument,)*) {
-            type Held = ($($argument::Held,)*);
+            type Checked<'a>
+                = ($($argument::Checked<'a>,)*)
+            where
+                Self: 'a;
 
             #[allow(unused_variables, reason = "there may be no arguments")]
-            fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-                Ok(($(self.$index.hold(stream)?,)*))
+            fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
+                Ok(($(self.$index.check(stream)?,)*))
             }
 
             #[allow(unused_mut, unused_variables, reason = "there may be no arguments")]
@@ -275,7 +368,7 @@ macro_rules! tuples {
             fn enter<'a>(
                 &'a self,
                 stream: &StreamAccess<'_, D>,
-                alive: &mut Vec<Alive<'a>>,
+                alive: &mut Entered<'a>,
             ) -> Result<()> {
                 $(self.$index.enter(stream, alive)?;)*
                 Ok(())

@@ -15,8 +15,8 @@ mod views;
 
 #[doc(hidden)]
 pub use argument::{
-    ArgumentOn, ArgumentsOn, HeldArgument, HeldArguments, HeldMemory, ReadAs, RunsWithMemoryOf,
-    Shown, SliceOf, Value, WrittenAs, value,
+    Argument, ArgumentOn, Arguments, ArgumentsOn, HeldArgument, HeldArguments, HeldMemory, ReadAs,
+    RunsWithMemoryOf, Shown, SliceOf, Value, WrittenAs, value,
 };
 pub use declaration::Scalar;
 #[cfg(feature = "cuda")]
@@ -33,6 +33,7 @@ pub use peers::{
 #[doc(hidden)]
 pub use typed_nccl_macros::kernel as declare;
 pub(crate) use views::View;
+
 #[doc(hidden)]
 pub use views::{Extent, Extents, Views};
 
@@ -40,10 +41,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::backend::{Launches, Streams};
+use crate::device_api::Entered;
 use crate::error::Site;
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::stream::StreamAccess;
 use crate::{Capture, Device, Result, Stream, World};
+
+/// The most arguments of a kernel.
+pub(crate) const ARGUMENTS: usize = 12;
 
 /// Declares a kernel, for every device or for some.
 ///
@@ -182,13 +187,13 @@ impl<D: Device> Stream<D> {
         let (raw, kernel) = (self.core.raw(), K::KERNEL);
         let Launch { arguments, grid, .. } = launch;
         let access = StreamAccess::new(&self.core, site);
-        let mut alive = Vec::new();
+        let mut alive = Entered::default();
         arguments.enter(&access, &mut alive)?;
-        let held = arguments.hold(&access)?;
+        let checked = arguments.check(&access)?;
         let loaded = <D::Backend as Launches>::load(raw, kernel, site)?;
         let _booking = Booking::new(&self.core, Used(&arguments, PhantomData))?;
         // SAFETY: the arguments were checked, and their uses are ordered.
-        unsafe { <D::Backend as Launches>::run(raw, site, (kernel, loaded), grid, held) }
+        unsafe { <D::Backend as Launches>::run(raw, site, (kernel, loaded), grid, checked) }
     }
 }
 
@@ -210,10 +215,10 @@ impl<W: World> Capture<'_, W> {
         let (core, kernel) = (&self.stream.core, K::KERNEL);
         let Launch { arguments, grid, .. } = launch;
         let access = StreamAccess::new(core, site);
-        let mut alive = Vec::new();
+        let mut alive = Entered::default();
         let entered = arguments.enter(&access, &mut alive);
         self.own(entered, &alive)?;
-        let held = self.checked(arguments.hold(&access))?;
+        let held = self.checked(arguments.check(&access))?.hold();
         let loaded = self.checked(<Back<W> as Launches>::load(core.raw(), kernel, site))?;
         let mut uses: Vec<(Memory<W>, bool)> = Vec::new();
         let _ = arguments.used(|(allocation, write)| {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::argument::{ArgumentOn, HeldArgument, Shown};
+use super::argument::{Argument, ArgumentOn, Shown};
 use crate::backend::Backend;
 use crate::communicator::Key;
-use crate::device_api::{Alive, Barrier, DevComm, Shared};
+use crate::device_api::{Barrier, DevComm, Entered, Shared};
 use crate::error::{BadKernel, Error, KernelFault, Stale};
 use crate::host::HostBackend;
 use crate::memory::{Allocation, Extent};
@@ -161,16 +161,25 @@ pub struct HeldBarrier<B: Backend> {
     index: u32,
 }
 
-impl<B: Backend> HeldArgument<B> for HeldBarrier<B> {
+impl<B: Backend> Argument<B> for HeldBarrier<B> {
+    type Held = Self;
+
     fn show(&self) -> Shown<'_, B> {
         Shown::Barrier { dev: &self.dev, index: &self.index }
+    }
+
+    fn hold(self) -> Self {
+        self
     }
 }
 
 impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for BarrierIn<'_, B> {
-    type Held = HeldBarrier<B>;
+    type Checked<'a>
+        = HeldBarrier<B>
+    where
+        Self: 'a;
 
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
+    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
         let Self { index, of, dev, kernel } = *self;
         if Arc::ptr_eq(of, dev) {
             return Ok(HeldBarrier { dev: dev.clone(), index });
@@ -188,24 +197,46 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for BarrierIn<'_, B> {
 #[derive(Debug)]
 pub struct HeldDev<B: Backend>(Arc<Shared<B>>);
 
-impl<B: Backend> HeldArgument<B> for HeldDev<B> {
+impl<B: Backend> Argument<B> for HeldDev<B> {
+    type Held = Self;
+
     fn show(&self) -> Shown<'_, B> {
         Shown::Comm(&self.0)
+    }
+
+    fn hold(self) -> Self {
+        self
+    }
+}
+
+impl<B: Backend> Argument<B> for Dev<'_, B> {
+    type Held = HeldDev<B>;
+
+    fn show(&self) -> Shown<'_, B> {
+        Shown::Comm(self.0)
+    }
+
+    fn hold(self) -> HeldDev<B> {
+        HeldDev(self.0.clone())
     }
 }
 
 impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Dev<'_, B> {
-    type Held = HeldDev<B>;
+    type Checked<'a>
+        = Dev<'a, B>
+    where
+        Self: 'a;
 
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        self.0.on(stream).map(HeldDev)
+    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
+        self.0.is_on(stream)?;
+        Ok(Dev(self.0))
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<B>>, bool)> {
         Some((&self.0.allocation, false))
     }
 
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
         alive.push(self.0.enter(stream.core)?);
         Ok(())
     }
@@ -234,16 +265,25 @@ impl<B: Backend> std::fmt::Debug for HeldWindow<B> {
     }
 }
 
-impl<B: Backend> HeldArgument<B> for HeldWindow<B> {
+impl<B: Backend> Argument<B> for HeldWindow<B> {
+    type Held = Self;
+
     fn show(&self) -> Shown<'_, B> {
         Shown::Windowed(self)
+    }
+
+    fn hold(self) -> Self {
+        self
     }
 }
 
 impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Peers<'_, B> {
-    type Held = HeldWindow<B>;
+    type Checked<'a>
+        = HeldWindow<B>
+    where
+        Self: 'a;
 
-    fn hold(&self, _: &StreamAccess<'_, D>) -> Result<Self::Held> {
+    fn check(&self, _: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
         let Self { part, dev, dev_key, name, dtype, reach } = self;
         let Named { key, id, lens } = part.named;
         key.is_of(dev_key, name)?;

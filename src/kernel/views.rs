@@ -10,6 +10,7 @@ use crate::host::HostBackend;
 use crate::{DType, Element, HostBarrier, HostDevComm, HostWindow};
 
 /// One argument of a kernel that is about to run.
+#[derive(Clone, Copy)]
 pub(crate) enum View<'v> {
     Scalar {
         bytes: &'v [u8],
@@ -145,20 +146,31 @@ impl Extent {
     }
 }
 
-/// The arguments as `blocks = ..` sees them: values, and lengths.
+/// The arguments as `blocks = ..` sees them: values, and lengths. Each launch makes them, and allocates nothing.
 pub struct Extents<'v> {
-    list: IntoIter<View<'v>>,
+    list: [Option<View<'v>>; super::ARGUMENTS],
+    next: usize,
 }
 
 impl<'v> Extents<'v> {
     #[cfg(feature = "cuda")]
-    pub(crate) fn new(list: Vec<View<'v>>) -> Self {
-        Self { list: list.into_iter() }
+    pub(crate) fn new(each: impl FnOnce(&mut dyn FnMut(View<'v>))) -> Self {
+        let (mut list, mut count) = ([None; super::ARGUMENTS], 0);
+        each(&mut |view| {
+            list[count] = Some(view);
+            count += 1;
+        });
+        Self { list, next: 0 }
+    }
+
+    fn next(&mut self) -> Option<View<'v>> {
+        self.next += 1;
+        self.list.get(self.next - 1).copied()?
     }
 
     /// The next argument, a value.
     pub fn scalar<T: Scalar>(&mut self) -> T {
-        match self.list.next().and_then(|view| view.scalar()) {
+        match self.next().and_then(|view| view.scalar()) {
             Some(value) => value,
             None => unreachable!("{DECLARED}"),
         }
@@ -166,17 +178,17 @@ impl<'v> Extents<'v> {
 
     /// The next argument, a device communicator.
     pub fn dev_comm(&mut self) {
-        let _ = self.list.next();
+        let _ = self.next();
     }
 
     /// The next argument, a barrier.
     pub fn barrier(&mut self) {
-        let _ = self.list.next();
+        let _ = self.next();
     }
 
     /// The next argument, memory.
     pub fn memory(&mut self) -> Extent {
-        match self.list.next() {
+        match self.next() {
             Some(View::Memory { len, .. }) => Extent { len },
             _ => unreachable!("{DECLARED}"),
         }
@@ -185,6 +197,6 @@ impl<'v> Extents<'v> {
 
 impl std::fmt::Debug for Extents<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} arguments", self.list.len())
+        write!(f, "{} arguments", self.list.iter().flatten().count())
     }
 }

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{Stream, StreamCore};
-use crate::backend::{Backend, Launches, Seen};
-use crate::device_api::Alive;
+use crate::backend::{Backend, Launches, Seen, Span};
+use crate::device_api::Entered;
 use crate::error::{Error, OtherDevice, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::{Device, Element, Elements, Readable, Result, Writable};
@@ -81,7 +81,7 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
 
     /// Keeps what could end on another thread from ending until the launch is booked.
     #[doc(hidden)]
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
         let _ = (stream, alive);
         Ok(())
     }
@@ -135,7 +135,7 @@ pub trait OperandsOn<D: Device>: Operands {
 
     /// See [`OperandOn`].
     #[doc(hidden)]
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Vec<Alive<'a>>) -> Result<()> {
+    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
         let _ = (stream, alive);
         Ok(())
     }
@@ -166,6 +166,13 @@ pub struct Held<B: Backend> {
     pub(crate) len: usize,
 }
 
+impl<B: Backend> From<Span<'_, B>> for Held<B> {
+    fn from(span: Span<'_, B>) -> Self {
+        let (allocation, offset, len) = (span.allocation().clone(), span.offset(), span.len());
+        Self { allocation, offset, len }
+    }
+}
+
 impl<B: Backend> Held<B> {
     fn seen<T: Element>(&self, write: bool) -> Seen<'_, B> {
         let (block, bytes) = (self.allocation.block(), self.len * size_of::<T>());
@@ -179,6 +186,10 @@ impl<'s, D: Device> StreamAccess<'s, D> {
     }
 
     pub(crate) fn take<A: Readable<D>>(&self, operand: &A) -> Result<Held<D::Backend>> {
+        self.check(operand).map(Held::from)
+    }
+
+    pub(crate) fn check<'a, A: Readable<D>>(&self, operand: &'a A) -> Result<Span<'a, D::Backend>> {
         let span = operand.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
         let allocation = span.allocation();
         if allocation.ordinal() != self.core.ordinal() {
@@ -191,7 +202,7 @@ impl<'s, D: Device> StreamAccess<'s, D> {
                 site: self.site,
             })));
         }
-        Ok(Held { allocation: allocation.clone(), offset: span.offset(), len: span.len() })
+        Ok(span)
     }
 }
 
@@ -369,7 +380,7 @@ macro_rules! tuples {
             fn enter<'a>(
                 &'a self,
                 stream: &StreamAccess<'_, D>,
-                alive: &mut Vec<Alive<'a>>,
+                alive: &mut Entered<'a>,
             ) -> Result<()> {
                 $(self.$index.enter(stream, alive)?;)+
                 Ok(())
@@ -415,7 +426,7 @@ where
     F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
 {
     let held = hold(stream, &operands, site)?;
-    let mut alive = Vec::new();
+    let mut alive = Entered::default();
     operands.enter(&StreamAccess { core: &stream.core, site }, &mut alive)?;
     let _booking = Booking::new(&stream.core, Used(&operands, PhantomData))?;
     A::announce(&held);

@@ -387,3 +387,57 @@ fn a_device_communicator_that_has_ended_is_refused() {
         Ok(())
     });
 }
+
+kernel! {
+    #[launch(threads = 1, blocks = x.len() + 1)]
+    fn takes(dev: &DevComm, a: f32, x: &[f32], y: &mut [f32]);
+    unsafe ptx r#"
+        .visible .entry takes(
+            .param .align 8 .b8 dev[248], .param .f32 a, .param .u64 x, .param .u64 x_len, .param .u64 y, .param .u64 y_len
+        )
+        { ret; }
+    "#;
+}
+
+#[test]
+fn a_warm_launch_asks_the_driver_for_the_launch_alone() {
+    on(NEWEST, || {
+        nccl().set_device_api(true);
+        let mut comm = alone()?;
+        let api = comm.device_api()?;
+        let dev = comm.dev_comm(&api, &Requirements::new())?;
+        let (x, mut y) = (comm.device().zeros(2)?, comm.device().zeros(2)?);
+        // Another stream has the device communicator too, with memory of its own.
+        let (stream, mut other) = (comm.device().stream()?, comm.device().zeros(2)?);
+        let small = comm.device().zeros(2)?;
+        for _ in 0..2 {
+            comm.stream().run(takes(&dev, 1.0, &x, &mut y))?;
+            stream.run(takes(&dev, 1.0, &small, &mut other))?;
+        }
+        cuda().clear();
+        comm.stream().run(takes(&dev, 1.0, &x, &mut y))?;
+        assert_eq!(cuda().called(), ["cuCtxGetCurrent", "cuLaunchKernel"]);
+        assert_eq!(cuda().log()[1].argument("gridDimX"), 3);
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    });
+}
+
+#[test]
+fn a_device_communicator_lets_go_of_streams_that_have_passed() {
+    on(NEWEST, || {
+        nccl().set_device_api(true);
+        let mut comm = alone()?;
+        let api = comm.device_api()?;
+        let dev = comm.dev_comm(&api, &Requirements::new())?;
+        for _ in 0..40 {
+            let (stream, x) = (comm.device().stream()?, comm.device().zeros(2)?);
+            stream.run(takes(&dev, 1.0, &x, &mut comm.device().zeros(2)?))?;
+            comm.sync(&stream)?;
+        }
+        let opened = called("cuStreamCreate");
+        assert!(opened < 20, "{opened} streams were opened");
+        comm.close_dev_comm(dev)?;
+        comm.finish()
+    });
+}

@@ -6,6 +6,10 @@
 //! Callgrind collects inside these functions only, so the figures are theirs and their callees', without the
 //! loop around them and without the first use of anything. Exactly the functions that ran inside are then
 //! searched in the disassembly.
+//!
+//! `benches/gpu_call.rs` and `gpu_kernel.rs` have the typed calls of GPUs, which run against the doubles of
+//! CUDA and NCCL. What the doubles do is not collected; what the first calls do is in a run of few calls as
+//! well as in one of many, and falls out of the difference.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,6 +33,20 @@ const RUNS: [(&str, &str, u64, usize); 4] = [
     ("captured array", "run_of_array", 5_300, 5),
 ];
 
+/// The typed calls of GPUs: the bench, what it does, its function, the libraries' functions that are not
+/// collected, the most instructions, and the most locked ones in the functions that run. Several threads may
+/// launch with one device communicator: that locks.
+const GPU: [(&str, &str, &str, &[&str], u64, usize); 3] = [
+    ("gpu_call", "typed", "typed_in_place", &["ncclAllReduce"], 70, 0),
+    ("gpu_kernel", "without", "typed_launch", &DRIVER, 700, 0),
+    ("gpu_kernel", WITH_DEV, "typed_launch_with_dev", &DRIVER, 1020, usize::MAX),
+];
+
+const DRIVER: [&str; 2] = ["cuCtxGetCurrent", "cuLaunchKernel"];
+
+/// The kernel that takes a device communicator. There are any where data moves.
+const WITH_DEV: &str = "with_dev";
+
 /// Calls in one run; a figure that is not the same in each of them is refused.
 const CALLS: u64 = 1000;
 
@@ -42,7 +60,8 @@ pub(crate) fn run() -> Check {
     output(Command::new("valgrind").arg("--version"), VALGRIND)?;
     output(Command::new("objdump").arg("--version"), OBJDUMP)?;
     calls()?;
-    runs()
+    runs()?;
+    GPU.iter().try_for_each(gpu)
 }
 
 fn calls() -> Check {
@@ -94,6 +113,40 @@ fn runs() -> Check {
     }
 }
 
+fn gpu(
+    &(bench, name, function, apart, most, most_locked): &(&str, &str, &str, &[&str], u64, usize),
+) -> Check {
+    let bench = build(bench)?;
+    let machine = bench.with_file_name("machine");
+    let copied = fs::create_dir_all(machine.join("moves")).and_then(|()| {
+        let copy = |from, to| fs::copy(bench.with_file_name(from), machine.join(to));
+        copy("libfake_cuda.so", "libcuda.so.1")?;
+        copy("libfake_nccl.so", "libnccl.so.2")
+    });
+    copied.map_err(|error| Failure::NotMade(format!("the doubles: {error}")))?;
+    let of = |calls| {
+        let mut valgrind = collecting(function, apart);
+        valgrind.env("LD_LIBRARY_PATH", &machine);
+        valgrind.env("TYPED_NCCL_LIB", machine.join("libnccl.so.2"));
+        if name == WITH_DEV {
+            valgrind.env("FAKE_NCCL_MOVES", machine.join("moves"));
+        }
+        profiled(valgrind, &bench, name, calls)
+    };
+    let profile = of(2 * CALLS)?.minus(&of(CALLS)?);
+    // Beside a double, which takes more or less once in a while.
+    let (each, locked) = ((profile.instructions + CALLS / 2) / CALLS, locked(&profile)?);
+    println!(
+        "{function:22} {each:4} instructions, at most {most}; locked {:2} in its functions",
+        locked.len()
+    );
+    if !(1..=most).contains(&each) || locked.len() > most_locked {
+        let list = locked.join("\n  ");
+        return Err(Failure::Broken(format!("{function} costs more, and locks:\n  {list}")));
+    }
+    Ok(())
+}
+
 /// Builds a bench; its executable.
 fn build(name: &str) -> Check<PathBuf> {
     let mut build = cargo();
@@ -120,14 +173,24 @@ struct Profile {
 
 /// What a bench does of this name, inside this function.
 fn profile(bench: &Path, name: &str, function: &str) -> Check<Profile> {
-    let out = bench.with_extension(format!("{}.callgrind", name.replace(' ', "_")));
+    profiled(collecting(function, &[]), bench, name, CALLS)
+}
+
+/// Valgrind, collecting inside of a function, and not inside of others.
+fn collecting(function: &str, apart: &[&str]) -> Command {
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--demangle=no", "--compress-strings=no", "--compress-pos=no"])
-        .arg(format!("--toggle-collect={function}"))
+        .args([function].iter().chain(apart).map(|name| format!("--toggle-collect={name}")));
+    valgrind
+}
+
+fn profiled(mut valgrind: Command, bench: &Path, name: &str, calls: u64) -> Check<Profile> {
+    let out = bench.with_extension(format!("{}.callgrind", name.replace(' ', "_")));
+    valgrind
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(bench)
-        .args([name, &CALLS.to_string()]);
+        .args([name, &calls.to_string()]);
     output(&mut valgrind, VALGRIND)?;
     let text = fs::read_to_string(&out)
         .map_err(|error| Failure::NotMade(format!("{}: {error}", out.display())))?;
@@ -156,6 +219,16 @@ impl Profile {
             }
         }
         profile
+    }
+
+    /// What it has more than another.
+    fn minus(mut self, other: &Self) -> Self {
+        self.instructions = self.instructions.saturating_sub(other.instructions);
+        self.functions.retain(|function, count| {
+            *count = count.saturating_sub(other.functions.get(function).copied().unwrap_or(0));
+            *count > 0
+        });
+        self
     }
 
     fn per_call(&self) -> Check<u64> {

@@ -7,23 +7,56 @@ mod nvrtc;
 mod tests;
 mod text;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys;
 
 use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
 use crate::error::{BadKernel, Error, KernelFault, Site};
-use crate::kernel::{Extents, Grid, HeldArguments, Kernel, Reach, Shown, SourceKind, View};
+use crate::kernel::{ARGUMENTS, Arguments, Extents, Grid, Kernel, Reach, Shown, SourceKind, View};
 use cache::Key;
 use nvrtc::Nvrtc;
 
-/// The kernels that a GPU has loaded, by their declarations; never unloaded.
+/// The kernels that a GPU has loaded, by their declarations; never unloaded. One that is there is found
+/// without a lock.
 #[derive(Default)]
-pub(super) struct DeclaredKernels(Mutex<HashMap<usize, Loaded>>);
+pub(super) struct DeclaredKernels {
+    lists: [Place; LISTS],
+    /// One is loaded at a time.
+    loading: Mutex<()>,
+}
+
+/// So many lists, that most have one kernel at most.
+const LISTS: usize = 32;
+
+/// What stands at one place of a list.
+type Place = OnceLock<Box<Entry>>;
+
+struct Entry {
+    kernel: &'static Kernel,
+    loaded: Loaded,
+    next: Place,
+}
+
+impl DeclaredKernels {
+    /// A kernel, or the place where it will stand.
+    #[inline]
+    fn find(&self, kernel: &'static Kernel) -> Result<Loaded, &Place> {
+        let mut place = &self.lists[ptr::from_ref(kernel).addr() / size_of::<Kernel>() % LISTS];
+        while let Some(entry) = place.get() {
+            if ptr::eq(entry.kernel, kernel) {
+                return Ok(entry.loaded);
+            }
+            place = &entry.next;
+        }
+        Err(place)
+    }
+}
 
 /// A kernel of a loaded module.
 #[derive(Clone, Copy, Debug)]
@@ -35,17 +68,24 @@ unsafe impl Send for Loaded {}
 unsafe impl Sync for Loaded {}
 
 /// The kernel on a stream's GPU: compiles and loads it the first time.
+#[inline]
 pub(super) fn load(stream: &CudaStream, kernel: &'static Kernel, site: Site) -> Result<Loaded> {
     let gpu = stream.gpu();
-    let mut loaded = gpu.declared.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = ptr::from_ref(kernel).addr();
-    if let Some(kernel) = loaded.get(&known) {
-        return Ok(*kernel);
-    }
+    gpu.declared.find(kernel).or_else(|_| load_first(gpu, kernel, site))
+}
+
+#[cold]
+fn load_first(gpu: &Gpu, kernel: &'static Kernel, site: Site) -> Result<Loaded> {
+    let _loading = gpu.declared.loading.lock().unwrap_or_else(PoisonError::into_inner);
+    // Another thread may have loaded it meanwhile.
+    let place = match gpu.declared.find(kernel) {
+        Ok(loaded) => return Ok(loaded),
+        Err(place) => place,
+    };
     let bad = |fault| Error::BadKernel(Box::new(BadKernel { kernel: kernel.name, fault, site }));
-    let new = code(gpu, kernel).and_then(|code| module(gpu, kernel, &code)).map_err(bad)?;
-    loaded.insert(known, new);
-    Ok(new)
+    let loaded = code(gpu, kernel).and_then(|code| module(gpu, kernel, &code)).map_err(bad)?;
+    place.get_or_init(|| Box::new(Entry { kernel, loaded, next: Place::new() }));
+    Ok(loaded)
 }
 
 /// What the driver loads: machine code or PTX, with a zero at its end.
@@ -142,66 +182,55 @@ fn module(gpu: &Gpu, kernel: &Kernel, code: &[u8]) -> Result<Loaded, KernelFault
 }
 
 /// Three for each argument that a kernel can have.
-const PLACES: usize = 36;
+const PLACES: usize = 3 * ARGUMENTS;
 
-/// What a launch passes to a kernel: each parameter is a place.
-struct Places<'v> {
-    /// Parameters that lie elsewhere; else their numbers are here.
-    outside: [*const u8; PLACES],
-    numbers: [u64; PLACES],
+/// What a launch passes to a kernel: where each parameter lies.
+struct Parameters<'v> {
+    places: [*mut c_void; PLACES],
+    /// Parameters that are numbers lie here.
+    numbers: &'v [Cell<u64>; PLACES],
     count: usize,
     longest: usize,
-    held: std::marker::PhantomData<&'v ()>,
 }
 
-impl<'v> Places<'v> {
-    fn new() -> Self {
-        let (outside, numbers) = ([ptr::null(); PLACES], [0; PLACES]);
-        Self { outside, numbers, count: 0, longest: 0, held: std::marker::PhantomData }
+impl<'v> Parameters<'v> {
+    fn new(numbers: &'v [Cell<u64>; PLACES]) -> Self {
+        Self { places: [ptr::null_mut(); PLACES], numbers, count: 0, longest: 0 }
     }
 
     fn push(&mut self, shown: Shown<'v, CudaBackend>) {
         match shown {
-            Shown::Scalar { bytes, .. } => {
-                self.outside[self.count] = bytes.as_ptr();
-                self.count += 1;
-            }
+            Shown::Scalar { bytes, .. } => self.push_place(bytes.as_ptr().cast_mut().cast()),
             Shown::Memory { block, offset, len, .. } => {
                 self.push_memory(block.at(offset).addr() as u64, len);
             }
-            Shown::Comm(shared) => {
-                self.outside[self.count] = shared.bytes().as_ptr();
-                self.count += 1;
-            }
+            Shown::Comm(shared) => self.push_place(shared.bytes().as_ptr().cast_mut().cast()),
             Shown::Barrier { index, .. } => {
-                self.outside[self.count] = ptr::from_ref(index).cast();
-                self.count += 1;
+                self.push_place(ptr::from_ref(index).cast_mut().cast());
             }
             Shown::Windowed(window) if window.reach == Reach::Part => {
-                self.numbers[self.count] = window.handle;
-                self.count += 1;
+                self.push_number(window.handle);
                 self.push_memory(window.start as u64, window.len);
             }
             Shown::Windowed(window) => self.push_memory(window.handle, window.len),
         }
     }
 
-    fn push_memory(&mut self, address: u64, len: usize) {
-        self.numbers[self.count] = address;
-        self.numbers[self.count + 1] = len as u64;
-        self.count += 2;
-        self.longest = self.longest.max(len);
+    fn push_place(&mut self, place: *mut c_void) {
+        self.places[self.count] = place;
+        self.count += 1;
     }
 
-    fn pointers(&mut self) -> [*mut c_void; PLACES] {
-        let mut pointers = [ptr::null_mut(); PLACES];
-        for (at, pointer) in pointers.iter_mut().enumerate().take(self.count) {
-            *pointer = match self.outside[at] {
-                start if start.is_null() => (&raw mut self.numbers[at]).cast(),
-                start => start.cast_mut().cast(),
-            };
-        }
-        pointers
+    fn push_number(&mut self, number: u64) {
+        let place = &self.numbers[self.count];
+        place.set(number);
+        self.push_place(place.as_ptr().cast());
+    }
+
+    fn push_memory(&mut self, address: u64, len: usize) {
+        self.push_number(address);
+        self.push_number(len as u64);
+        self.longest = self.longest.max(len);
     }
 }
 
@@ -214,16 +243,19 @@ pub(super) unsafe fn run(
     site: Site,
     (kernel, Loaded(function)): (&'static Kernel, Loaded),
     grid: Grid,
-    arguments: &impl HeldArguments<CudaBackend>,
+    arguments: &impl Arguments<CudaBackend>,
 ) -> Result<()> {
     let gpu = stream.gpu();
-    let mut places = Places::new();
-    arguments.each(|shown| places.push(shown));
+    let numbers = [const { Cell::new(0) }; PLACES];
+    let mut parameters = Parameters::new(&numbers);
+    arguments.each(|shown| parameters.push(shown));
     let (blocks, threads) = match (grid.size, kernel.blocks) {
         (Some((blocks, threads)), _) => (blocks as usize, threads),
         (None, Some(blocks)) => (blocks(extents(arguments)), kernel.threads),
         // Enough for the longest slice, one element for each thread.
-        (None, None) => (places.longest.div_ceil(kernel.threads as usize).max(1), kernel.threads),
+        (None, None) => {
+            (parameters.longest.div_ceil(kernel.threads as usize).max(1), kernel.threads)
+        }
     };
     let count = u32::try_from(blocks).ok().filter(|blocks| (1..=MOST).contains(blocks));
     let Some(count) = count.filter(|_| (1..=1024).contains(&threads)) else {
@@ -236,9 +268,8 @@ pub(super) unsafe fn run(
             driver::failed("giving a kernel shared memory", gpu.ordinal(), error)
         })?;
     }
-    let mut pointers = places.pointers();
-    let (parameters, extra) = (pointers.as_mut_ptr(), ptr::null_mut());
-    // SAFETY: the parameters are those that the kernel declares, and lie in `places` and in the arguments,
+    let (places, extra) = (parameters.places.as_mut_ptr(), ptr::null_mut());
+    // SAFETY: the parameters are those that the kernel declares, and lie in `numbers` and in the arguments,
     // which outlive the call; the rest is the caller's promise, and that of who wrote the kernel.
     let launched = unsafe {
         sys::cuLaunchKernel(
@@ -251,7 +282,7 @@ pub(super) unsafe fn run(
             1,
             grid.shared,
             stream.raw(),
-            parameters,
+            places,
             extra,
         )
     };
@@ -262,22 +293,19 @@ pub(super) unsafe fn run(
 const MOST: u32 = i32::MAX.unsigned_abs();
 
 /// The arguments, as a kernel's `blocks` sees them.
-fn extents<'v>(arguments: &'v impl HeldArguments<CudaBackend>) -> Extents<'v> {
-    let mut list = Vec::new();
-    arguments.each(|shown| {
-        list.push(match shown {
-            Shown::Scalar { bytes, cuda } => View::Scalar { bytes, cuda },
-            Shown::Memory { len, dtype, write, .. } => {
-                View::Memory { start: ptr::null_mut(), len, dtype, write }
-            }
-            Shown::Windowed(window) => View::Memory {
-                start: ptr::null_mut(),
-                len: window.len,
-                dtype: window.dtype,
-                write: window.reach == Reach::Written,
-            },
-            Shown::Comm(_) | Shown::Barrier { .. } => View::Nothing,
-        });
-    });
-    Extents::new(list)
+fn extents<'v>(arguments: &'v impl Arguments<CudaBackend>) -> Extents<'v> {
+    let view = |shown| match shown {
+        Shown::Scalar { bytes, cuda } => View::Scalar { bytes, cuda },
+        Shown::Memory { len, dtype, write, .. } => {
+            View::Memory { start: ptr::null_mut(), len, dtype, write }
+        }
+        Shown::Windowed(window) => View::Memory {
+            start: ptr::null_mut(),
+            len: window.len,
+            dtype: window.dtype,
+            write: window.reach == Reach::Written,
+        },
+        Shown::Comm(_) | Shown::Barrier { .. } => View::Nothing,
+    };
+    Extents::new(|push| arguments.each(|shown| push(view(shown))))
 }
