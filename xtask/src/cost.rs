@@ -38,8 +38,8 @@ const RUNS: [(&str, &str, u64, usize); 4] = [
 /// communicator.
 const GPU: [(&str, &str, &str, &[&str], u64, bool); 3] = [
     ("gpu_call", "typed", "typed_in_place", &["ncclAllReduce"], 70, false),
-    ("gpu_kernel", "without", "typed_launch", &DRIVER, 700, false),
-    ("gpu_kernel", WITH_DEV, "typed_launch_with_dev", &DRIVER, 1020, true),
+    ("gpu_kernel", "without", "typed_launch", &DRIVER, 730, false),
+    ("gpu_kernel", WITH_DEV, "typed_launch_with_dev", &DRIVER, 1070, true),
 ];
 
 const DRIVER: [&str; 2] = ["cuCtxGetCurrent", "cuLaunchKernel"];
