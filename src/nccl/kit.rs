@@ -5,8 +5,7 @@
 //! anything waits for them in turn, at the end of a communicator or when it is revoked, they are told to stop.
 
 use std::cell::{OnceCell, RefCell};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,8 +41,8 @@ pub(super) struct Brake {
     stop: Stop,
     counts: Arc<Allocation<CudaBackend>>,
     gpu: &'static Gpu,
-    /// Whether there was a launch.
-    used: AtomicBool,
+    /// Where the last launch went.
+    last: Mutex<Option<Arc<CudaStream>>>,
 }
 
 impl Brake {
@@ -53,41 +52,25 @@ impl Brake {
     }
 
     /// Once this returns, no kernel touches memory of the other ranks: one that begins later ends at once, and
-    /// none runs. Streams are not waited for: what a kernel is enqueued behind may be what the caller is about
-    /// to end.
+    /// what runs had its time. What a kernel is enqueued behind may be what the caller is about to end.
     pub(super) fn hold(&self) {
         self.pull();
-        if !self.used.load(Relaxed) {
+        let Some(last) = self.last.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
-        }
-        // After a fault nothing runs any more.
-        if let Err(error) = self.await_kernels() {
-            log::warn!("{error}");
-        }
-    }
-
-    fn await_kernels(&self) -> Result<()> {
+        };
         let counts = self.counts.block().address().expose_provenance() as u64;
         // SAFETY: the counts are held here.
-        unsafe { self.gpu.end_kernels(counts) }?;
-        let (started, mut warned) = (Instant::now(), false);
-        loop {
-            // What blocks stored before is there by then: that they run, or are done and have sent everything.
+        if let Err(error) = unsafe { self.gpu.end_kernels(counts) } {
+            log::warn!("{error}");
+        }
+        let started = Instant::now();
+        while !last.is_idle() && started.elapsed() < RUNNING {
             thread::sleep(Duration::from_millis(1));
-            // SAFETY: as above.
-            if !unsafe { self.gpu.kernels_run(counts) }? {
-                thread::sleep(Duration::from_millis(1));
-                return Ok(());
-            }
-            if !warned && started.elapsed() > RUNNING {
-                warned = true;
-                log::warn!("a kernel still runs: the other ranks' memory stays until it is over");
-            }
         }
     }
 }
 
-/// How long a kernel that no longer waits takes at most, unless something keeps it from the GPU.
+/// How long a kernel that no longer waits may run.
 const RUNNING: Duration = Duration::from_secs(1);
 
 /// What only all ranks can make.
@@ -106,8 +89,7 @@ impl Kit {
         let counts = Allocation::new(ordinal, kernels::COUNTS, AllocKind::Device)?;
         let (made, last) = (OnceCell::new(), RefCell::default());
         let (stop, gpu) = (Stop::new(comm.gpu)?, comm.gpu);
-        let brake =
-            Arc::new(Brake { stop, counts: counts.clone(), gpu, used: AtomicBool::new(false) });
+        let brake = Arc::new(Brake { stop, counts: counts.clone(), gpu, last: Mutex::default() });
         Ok(Self { staging, counts, brake, made, last })
     }
 
@@ -121,7 +103,7 @@ impl Kit {
         if self.last.borrow().as_ref().is_some_and(|last| Arc::ptr_eq(last, stream)) {
             return Ok(());
         }
-        self.brake.used.store(true, Relaxed);
+        *self.brake.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream.clone());
         match self.last.replace(Some(stream.clone())) {
             Some(last) => stream.after(last.handle().cast()),
             None => Ok(()),
@@ -374,8 +356,8 @@ fn is_much(dtype: DType, rows: &[Piece]) -> bool {
     rows.iter().map(|piece| piece.count * dtype.size()).sum::<usize>() > MUCH
 }
 
-/// 256 KiB.
-const MUCH: usize = 256 << 10;
+/// 512 KiB.
+const MUCH: usize = 512 << 10;
 
 /// So many lines, 256 KiB, go as fast with half of the blocks.
 const FEW: u32 = 32 * 1024;
