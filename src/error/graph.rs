@@ -32,6 +32,8 @@ pub enum CaptureFault {
     },
     /// It has a launch event (`CallConfig::launched`).
     LaunchEvent,
+    /// A step of a captured plan uses memory that is not the plan's.
+    NotThePlans,
 }
 
 impl fmt::Display for NotCapturable {
@@ -48,6 +50,9 @@ impl fmt::Display for NotCapturable {
             ),
             CaptureFault::LaunchEvent => f.write_str(
                 "it has a launch event, which CUDA records at no launch of a graph; leave `CallConfig::launched` out",
+            ),
+            CaptureFault::NotThePlans => f.write_str(
+                "it uses memory that is not the plan's, which later runs would use without keeping it; make it a buffer of the plan and give it to the step, or leave `#[capture]` out",
             ),
         }
     }

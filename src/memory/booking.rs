@@ -14,7 +14,7 @@
 //! Only the stream's owner counts, and nobody else reads its count.
 //!
 //! What a device captures runs when its graph is launched: the launch is booked, and has all of the
-//! memory.
+//! memory. So memory that the graph does not keep is refused.
 //!
 //! The short cuts are `On::run` and launches of kernels, where the stream is alone in every header: it has no
 //! waits to make.
@@ -48,8 +48,9 @@ pub(crate) struct Booking<'s, B: Streams, U: Uses<B>> {
 impl<'s, B: Streams, U: Uses<B>> Booking<'s, B, U> {
     /// Makes `stream` wait for the earlier uses of all the memory.
     pub(crate) fn new(stream: &'s StreamCore<B>, uses: U) -> Result<Self> {
-        if !stream.is_captured() {
-            uses.each(|order, write| order.wait(stream, write))?;
+        match stream.is_captured() {
+            true => uses.each(|order, _| stream.captures(order))?,
+            false => uses.each(|order, write| order.wait(stream, write))?,
         }
         Ok(Self { stream, uses })
     }

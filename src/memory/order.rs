@@ -239,6 +239,11 @@ impl<B: Streams> Order<B> {
         self.settle(&mut spread);
     }
 
+    /// Whether nobody writes the memory any more.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.constant.load(Relaxed)
+    }
+
     /// Nobody writes the memory from here on.
     pub(crate) fn set_constant(&self) {
         self.constant.store(true, Relaxed);

@@ -4,6 +4,7 @@
 //! launches that graph. NCCL exchanges addresses of what is captured, so no rank captures alone: all give the
 //! memory of an earlier run, or all give other memory.
 
+use std::ptr;
 use std::sync::Arc;
 
 use typed_nccl_plan::ir::{Launch, Role};
@@ -88,12 +89,16 @@ impl<'a, W: World> Run<'a, W> {
         let comms = cores.iter().map(|core| core.comm()).collect::<Result<Vec<_>>>()?;
         self.moving.events.fill(None);
         let (streams, device) = (self.fixed.plan.streams.len(), self.own.device());
+        let kept = self.table.places().iter().map(|place| ptr::from_ref(&place.allocation.order));
+        let kept: Arc<[usize]> = kept.map(<*const _>::addr).collect();
         let enqueue = |raw: &[<Back<W> as Streams>::Stream]| {
-            let lane = |raw: &<Back<W> as Streams>::Stream| Stream::capturing(device, raw.clone());
+            let lane = |raw: &<Back<W> as Streams>::Stream| {
+                Stream::capturing(device, raw.clone(), Arc::clone(&kept))
+            };
             let lanes: Vec<_> = raw.iter().map(lane).collect();
             (0..self.fixed.steps.len()).try_for_each(|at| {
                 self.step(at, steps, Some(&lanes)).map_err(|stop| match stop {
-                    Stop::Failed(error) | Stop::Told(error) => error,
+                    Stop::Failed(error) | Stop::Told(error) => self.placed(error),
                     Stop::Panicked(_, panic) => panic.resume(),
                 })
             })
@@ -112,6 +117,16 @@ impl<'a, W: World> Run<'a, W> {
         }
         let held = Held::new(&cores, (leases, self.waits()), names, Some(graph));
         Ok(Captured { memory: self.table.places().iter().map(memory_of).collect(), held })
+    }
+
+    /// What a step was refused, at the run's place.
+    fn placed(&self, error: Error) -> Error {
+        match error {
+            Error::NotCapturable(not) => {
+                Error::NotCapturable(Box::new(NotCapturable { site: self.site, ..*not }))
+            }
+            error => error,
+        }
     }
 
     /// All of the plan's memory, if every rank's is of the same kind: NCCL chooses its way by it.

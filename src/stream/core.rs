@@ -10,7 +10,8 @@ use super::undone::Undone;
 use crate::Result;
 use crate::backend::Streams;
 use crate::communicator::{Carrier, Health};
-use crate::error::Error;
+use crate::error::{CaptureFault, Error, NotCapturable, Site};
+use crate::memory::Order;
 
 /// How many marks a stream remembers for narrowing.
 const MARKS: usize = 32;
@@ -24,6 +25,8 @@ pub(crate) struct StreamCore<B: Streams> {
     /// Of other streams, up to which operation this one waits for them already.
     waited: RefCell<Vec<(u64, u64)>>,
     mode: Mode,
+    /// Where the orders are of the memory that may be captured.
+    kept: Option<Arc<[usize]>>,
 }
 
 /// What becomes of what goes to a stream.
@@ -150,7 +153,14 @@ impl<B: Streams> StreamCore<B> {
             users: Mutex::default(),
             marks: Mutex::default(),
         });
-        Self { shared, id, last_user: Cell::new(0), waited: RefCell::default(), mode: Mode::Live }
+        Self {
+            shared,
+            id,
+            last_user: Cell::new(0),
+            waited: RefCell::default(),
+            mode: Mode::Live,
+            kept: None,
+        }
     }
 
     /// A stream on which a capture records.
@@ -158,9 +168,20 @@ impl<B: Streams> StreamCore<B> {
         Self { mode: Mode::Recorded, ..Self::of(ordinal, raw, 0) }
     }
 
-    /// A stream that the device captures.
-    pub(crate) fn capturing(ordinal: u32, raw: B::Stream) -> Self {
-        Self { mode: Mode::Captured, ..Self::of(ordinal, raw, 0) }
+    /// A stream that the device captures, for a graph that keeps this memory.
+    pub(crate) fn capturing(ordinal: u32, raw: B::Stream, kept: Arc<[usize]>) -> Self {
+        Self { mode: Mode::Captured, kept: Some(kept), ..Self::of(ordinal, raw, 0) }
+    }
+
+    /// Refuses memory that the graph in the making does not keep.
+    pub(crate) fn captures(&self, order: &Order<B>) -> Result<()> {
+        let is_kept = |kept: &Arc<[usize]>| kept.contains(&std::ptr::from_ref(order).addr());
+        if order.is_constant() || self.kept.as_ref().is_some_and(is_kept) {
+            return Ok(());
+        }
+        let (operation, site) = ("a step", Site::caller());
+        let fault = CaptureFault::NotThePlans;
+        Err(Error::NotCapturable(Box::new(NotCapturable { operation, fault, site })))
     }
 
     /// Whether what goes to it is recorded.

@@ -17,6 +17,7 @@ pub(crate) use core::{Awaited, StreamCore, StreamShared, User};
 pub(crate) use launch::{Held, Launching, StreamAccess, hold, launching, run};
 
 use std::fmt;
+use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use crate::Cuda;
@@ -54,12 +55,13 @@ impl<D: Device> Stream<D> {
         Self { core: StreamCore::recording(device.ordinal(), raw), device: device.clone() }
     }
 
-    /// A stream that the device captures.
+    /// A stream that the device captures, for a graph that keeps this memory.
     pub(crate) fn capturing(
         device: &D,
         raw: <D::Backend as crate::backend::Streams>::Stream,
+        kept: Arc<[usize]>,
     ) -> Self {
-        Self { core: StreamCore::capturing(device.ordinal(), raw), device: device.clone() }
+        Self { core: StreamCore::capturing(device.ordinal(), raw, kept), device: device.clone() }
     }
 
     /// The device.

@@ -1,5 +1,6 @@
 //! Kernels on GPUs: compiled once, loaded once for each GPU, launched with their arguments in stream order.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -327,6 +328,19 @@ fn parts_of_windows_and_barriers_are_arguments() {
     });
 }
 
+kernel! {
+    fn noted(dev: &DevComm, to: &mut [u64]);
+    unsafe ptx r#"
+        .visible .entry noted(.param .align 8 .b8 dev[248], .param .u64 to, .param .u64 to_len)
+        {
+            ld.param.u64 %y, [to];
+            ld.param.u64 %v, [dev];
+            st.global.u64 [%y], %v;
+            ret;
+        }
+    "#;
+}
+
 plan! {
     /// Asks what a kernel is given, in a graph.
     #[capture]
@@ -334,6 +348,33 @@ plan! {
         out to: [u64; 3];
         run ask(write to);
     }
+}
+
+/// The graph of a plan keeps the plan's memory. Other memory would be used by runs that do not have it.
+#[test]
+fn a_captured_step_has_the_plans_memory_alone() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let mut bound = asked::bind(&mut comm)?;
+        let mut to = comm.device().zeros::<u64>(3)?;
+        let other = comm.device().from_slice(&[7_u64; 3])?;
+        let refused = Cell::new(None);
+        let mut steps = bound.steps().ask(|mut to, stream: &Stream<Gpu>| {
+            refused.set(stream.copy(&other, &mut to).err());
+            stream.fill(&mut to, 3)
+        });
+        bound.run(&comm, asked::Buffers { to: &mut to }, &mut steps)?;
+        let refused = refused.take().expect("it is not the plan's");
+        assert!(matches!(refused, Error::NotCapturable(_)), "{refused}");
+        let mut steps =
+            bound.steps().ask(|mut to, stream: &Stream<Gpu>| stream.copy(&other, &mut to));
+        let mut another = comm.device().zeros::<u64>(3)?;
+        let told = bound.run(&comm, asked::Buffers { to: &mut another }, &mut steps);
+        let told = told.expect_err("as above").to_string();
+        let parts = ["kernels.rs", "memory that is not the plan's", "make it a buffer of the plan"];
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        Ok(())
+    });
 }
 
 /// What a graph has of a device communicator ends before NCCL's does.
@@ -350,9 +391,8 @@ fn graphs_end_with_the_device_communicators_that_their_kernels_take() {
         graph.launch(&comm)?;
         let mut bound = asked::bind(&mut comm)?;
         let mut run = |comm: &_, to: &mut _, dev: &DevComm<Gpu>| {
-            let mut steps = bound
-                .steps()
-                .ask(|mut to, stream: &Stream<Gpu>| stream.run(given(dev, &mut window, &mut to)));
+            let mut steps =
+                bound.steps().ask(|mut to, stream: &Stream<Gpu>| stream.run(noted(dev, &mut to)));
             bound.run(comm, asked::Buffers { to }, &mut steps)
         };
         run(&comm, &mut to, &dev)?;
