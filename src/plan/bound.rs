@@ -359,14 +359,7 @@ impl<W: World> Draft<W> {
         warm_up(comm, &mut children, &schedule, |among, rank| {
             rank_in(&plan.communicators[among], &sizes.extents, rank)
         })?;
-        let given =
-            plan.buffers.iter().enumerate().filter(|(_, buffer)| buffer.role != Role::Local);
-        let given: Vec<Given> = given
-            .map(|(at, buffer)| {
-                let own = objects[first[at]..].iter().take_while(|object| object.buffer == at);
-                Given::new(buffer, first[at], own.count())
-            })
-            .collect();
+        let given = given(&plan, &objects, &first);
         let written = steps.iter().map(|step| match &step.work {
             Prepared::Compute(compute) => compute.writes.len(),
             Prepared::Group { .. } | Prepared::Kernel(_) => 0,
@@ -416,6 +409,18 @@ impl<W: World> Draft<W> {
             },
         })
     }
+}
+
+/// What the caller gives: of each such buffer, by its first object.
+fn given(plan: &Plan, objects: &[Object], first: &[usize]) -> Vec<Given> {
+    let buffers = plan.buffers.iter().enumerate();
+    let given = buffers.filter(|(_, buffer)| buffer.role != Role::Local);
+    given
+        .map(|(at, buffer)| {
+            let own = objects[first[at]..].iter().take_while(|object| object.buffer == at);
+            Given::new(buffer, first[at], own.count())
+        })
+        .collect()
 }
 
 /// What the ranks compare the windows with that they give.

@@ -77,13 +77,13 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let is_borrowed = |argument: &Argument| !matches!(argument.ty, Type::Scalar(_) | Type::Unknown);
     let lifetime = arguments.iter().any(is_borrowed).then(|| quote!('a,));
     let device = Ident::new("OnDevice", Span::mixed_site());
+    let backend = quote!(<#device as #krate::Device>::Backend);
     let world = Ident::new("OfWorld", Span::mixed_site());
-    let dev = arguments.iter().find(|argument| matches!(argument.ty, Type::DevComm));
-    let dev = dev.map(|dev| dev.name.clone());
+    let dev = arguments.iter().find(|it| matches!(it.ty, Type::DevComm)).map(|it| &it.name);
     let of_world = dev.is_some().then(|| quote!(#world: #krate::World,));
     let text = kernel.name.to_string();
-    let (mut memories, mut params, mut held) = (vec![], vec![], vec![]);
-    let (mut made, mut bounds) = (vec![], vec![]);
+    let mut memories = vec![];
+    let [mut params, mut held, mut made, mut bounds] = [const { vec![] }; 4];
     for (nth, Argument { name, ty }) in arguments.iter().enumerate() {
         // What is wrong with an argument is told where it is declared, not where the kernel begins.
         let here = Span::mixed_site().located_at(name.span());
@@ -99,7 +99,7 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
             }
             Type::DevComm => {
                 params.push(quote_spanned!(here=> #name: &'a #its::DevComm<#world>));
-                held.push(quote!(#krate::kernel::Dev<'a, <#device as #krate::Device>::Backend>));
+                held.push(quote!(#krate::kernel::Dev<'a, #backend>));
                 made.push(quote!(#krate::kernel::dev_comm(#name)));
                 bounds.push(quote_spanned!(here=> #device: #its::kernel::CommunicatesFor<#world>));
                 continue;
@@ -121,29 +121,22 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
             Type::Unknown => params.push(quote!(#name: #memory)),
             Type::Window(of, reach) => {
                 let of = element(krate, of);
-                let (mutable, make, bound) = match reach {
-                    Reach::Whole => (quote!(), quote!(window), quote!(WindowOf)),
-                    Reach::Written => (quote!(mut), quote!(window_mut), quote!(WindowOf)),
-                    Reach::Part => (quote!(), quote!(window_slice), quote!(PartOf)),
-                };
+                let (mutable, make, bound) = of_window(reach);
                 params.push(quote_spanned!(here=> #name: &'a #mutable #memory));
-                held.push(quote!(#krate::kernel::Peers<'a, <#device as #krate::Device>::Backend>));
+                held.push(quote!(#krate::kernel::Peers<'a, #backend>));
                 made.push(quote!(#krate::kernel::#make::<#of, #world, #memory>(#name, #dev)));
                 bounds.push(quote_spanned!(here=> #memory: #its::kernel::#bound<#of, #world>));
             }
             Type::Barrier => {
                 params.push(quote_spanned!(here=> #name: #its::Barrier<'a, #world>));
-                held.push(
-                    quote!(#krate::kernel::BarrierIn<'a, <#device as #krate::Device>::Backend>),
-                );
+                held.push(quote!(#krate::kernel::BarrierIn<'a, #backend>));
                 made.push(quote!(#krate::kernel::barrier(#name, #dev, #text)));
                 continue;
             }
         }
         memories.push(memory);
     }
-    let is_unknown = |argument: &&Argument| matches!(argument.ty, Type::Unknown);
-    let unknown = arguments.iter().filter(is_unknown).map(|argument| &argument.name);
+    let unknown = arguments.iter().filter(|it| matches!(it.ty, Type::Unknown)).map(|it| &it.name);
     let itself = itself(kernel);
     quote! {
         #[allow(clippy::too_many_arguments)]
@@ -156,6 +149,15 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
             #(let _ = #unknown;)*
             #krate::kernel::Launch::new((#(#made,)*))
         }
+    }
+}
+
+/// How an argument borrows a window, what takes it, and what its type has to be.
+fn of_window(reach: &Reach) -> (TokenStream, TokenStream, TokenStream) {
+    match reach {
+        Reach::Whole => (quote!(), quote!(window), quote!(WindowOf)),
+        Reach::Written => (quote!(mut), quote!(window_mut), quote!(WindowOf)),
+        Reach::Part => (quote!(), quote!(window_slice), quote!(PartOf)),
     }
 }
 
