@@ -7,7 +7,8 @@
 //! collectives and transfers of the same names.
 //!
 //! A kernel is an operation of its communicator like any other: every rank calls it, in one order with the
-//! others; it is compared, counted, captured in graphs, and ended when the communicator is aborted.
+//! others; it is compared, counted, captured in graphs, and ended when the communicator is aborted, which
+//! waits until none runs: until then nothing that they write is unmapped.
 //!
 //! Kernels of a communicator run one after the other whatever their streams, and so do NCCL's operations among
 //! each other. A kernel and an operation of NCCL's are in order where they have a stream or memory in common,

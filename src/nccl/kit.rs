@@ -5,7 +5,8 @@
 //! anything waits for them in turn, at the end of a communicator or when it is revoked, they are told to stop.
 
 use std::cell::{OnceCell, RefCell};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,8 +42,8 @@ pub(super) struct Brake {
     stop: Stop,
     counts: Arc<Allocation<CudaBackend>>,
     gpu: &'static Gpu,
-    /// Where the last launch went.
-    last: Mutex<Option<Arc<CudaStream>>>,
+    /// Whether there was a launch.
+    used: AtomicBool,
 }
 
 impl Brake {
@@ -52,25 +53,41 @@ impl Brake {
     }
 
     /// Once this returns, no kernel touches memory of the other ranks: one that begins later ends at once, and
-    /// what runs had its time. What a kernel is enqueued behind may be what the caller is about to end.
+    /// none runs. Streams are not waited for: what a kernel is enqueued behind may be what the caller is about
+    /// to end.
     pub(super) fn hold(&self) {
         self.pull();
-        let Some(last) = self.last.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        if !self.used.load(Relaxed) {
             return;
-        };
-        let counts = self.counts.block().address().expose_provenance() as u64;
-        // SAFETY: the counts are held here.
-        if let Err(error) = unsafe { self.gpu.end_kernels(counts) } {
+        }
+        // After a fault nothing runs any more.
+        if let Err(error) = self.await_kernels() {
             log::warn!("{error}");
         }
-        let started = Instant::now();
-        while !last.is_idle() && started.elapsed() < RUNNING {
+    }
+
+    fn await_kernels(&self) -> Result<()> {
+        let counts = self.counts.block().address().expose_provenance() as u64;
+        // SAFETY: the counts are held here.
+        unsafe { self.gpu.end_kernels(counts) }?;
+        let (started, mut warned) = (Instant::now(), false);
+        loop {
+            // What blocks stored before is there by then: that they run, or are done and have sent everything.
             thread::sleep(Duration::from_millis(1));
+            // SAFETY: as above.
+            if !unsafe { self.gpu.kernels_run(counts) }? {
+                thread::sleep(Duration::from_millis(1));
+                return Ok(());
+            }
+            if !warned && started.elapsed() > RUNNING {
+                warned = true;
+                log::warn!("a kernel still runs: the other ranks' memory stays until it is over");
+            }
         }
     }
 }
 
-/// How long a kernel that no longer waits may run.
+/// How long a kernel that no longer waits takes at most, unless something keeps it from the GPU.
 const RUNNING: Duration = Duration::from_secs(1);
 
 /// What only all ranks can make.
@@ -89,7 +106,8 @@ impl Kit {
         let counts = Allocation::new(ordinal, kernels::COUNTS, AllocKind::Device)?;
         let (made, last) = (OnceCell::new(), RefCell::default());
         let (stop, gpu) = (Stop::new(comm.gpu)?, comm.gpu);
-        let brake = Arc::new(Brake { stop, counts: counts.clone(), gpu, last: Mutex::default() });
+        let brake =
+            Arc::new(Brake { stop, counts: counts.clone(), gpu, used: AtomicBool::new(false) });
         Ok(Self { staging, counts, brake, made, last })
     }
 
@@ -103,7 +121,7 @@ impl Kit {
         if self.last.borrow().as_ref().is_some_and(|last| Arc::ptr_eq(last, stream)) {
             return Ok(());
         }
-        *self.brake.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream.clone());
+        self.brake.used.store(true, Relaxed);
         match self.last.replace(Some(stream.clone())) {
             Some(last) => stream.after(last.handle().cast()),
             None => Ok(()),
@@ -356,8 +374,8 @@ fn is_much(dtype: DType, rows: &[Piece]) -> bool {
     rows.iter().map(|piece| piece.count * dtype.size()).sum::<usize>() > MUCH
 }
 
-/// 512 KiB.
-const MUCH: usize = 512 << 10;
+/// 256 KiB.
+const MUCH: usize = 256 << 10;
 
 /// So many lines, 256 KiB, go as fast with half of the blocks.
 const FEW: u32 = 32 * 1024;

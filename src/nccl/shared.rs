@@ -53,6 +53,10 @@ impl Shared {
     /// it, what is parked stays so. Where they are gone or do not free it, nobody waits for it any more.
     pub(super) fn abort(self: &Arc<Self>, handle: Handle, waits: Option<Waits>) {
         self.stop_kernels();
+        // Who lent it may end it at once.
+        if let Some(brake) = self.brake.get().filter(|_| handle.is_lent) {
+            brake.hold();
+        }
         let (shared, family) = (self.clone(), self.family.clone());
         // What NCCL does not let go is not waited for.
         let usual = if exit::is_lost(self.id) { SOON } else { PATIENCE };

@@ -181,6 +181,7 @@ const TESTS: &[Test] = tests! {
     ours::messages: 1, 60;
     ours::rms_norm: 1, 60;
     ours::an_abort_ends_a_kernel_that_waits: 2, 60;
+    ours::an_abort_waits_for_what_runs: 2, 60;
     ours::legs_that_cross: 2, 60;
     ours::launches_that_differ: 2, 60;
     ours::a_kernel_beside_nccls: 2, 60;

@@ -1,5 +1,6 @@
 //! The library's own kernels, on GPUs.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use typed_nccl::kernels::Way;
@@ -83,6 +84,37 @@ pub(crate) fn an_abort_ends_a_kernel_that_waits() -> Result<()> {
         // The GPU is free again.
         let y = typed_nccl::Device::from_slice(&device, &[2.0_f32; 8])?;
         assert_eq!(y.to_vec()?, [2.0; 8]);
+        Ok(())
+    })
+}
+
+/// What a kernel writes to is not taken away while it runs, however long that is.
+pub(crate) fn an_abort_waits_for_what_runs() -> Result<()> {
+    if std::env::var_os("FAKE_CUDA_DEVICES").is_none() {
+        println!("SKIPPED: kernels end at once where nothing keeps them");
+        return Ok(());
+    }
+    let long = std::time::Duration::from_millis(600);
+    // SAFETY: no other thread of this process looks at the environment now.
+    unsafe { std::env::set_var("FAKE_CUDA_LINGER", long.as_millis().to_string()) };
+    let launched = &AtomicUsize::new(1);
+    on_all!(|comm| {
+        let kernels = comm.kernels()?;
+        if comm.rank().index() == 0 {
+            while launched.load(Relaxed) < comm.size() {
+                std::thread::yield_now();
+            }
+            comm.abort();
+            return Ok(());
+        }
+        let mut x = typed_nccl::Device::zeros::<f32>(comm.device(), 80)?;
+        let started = Instant::now();
+        kernels.all_reduce_in_place(&comm, &mut x, Sum)?;
+        launched.fetch_add(1, Relaxed);
+        // It runs by then.
+        std::thread::sleep(long / 6);
+        comm.abort();
+        assert!(started.elapsed() >= long, "the kernel runs after NCCL's abort");
         Ok(())
     })
 }

@@ -27,6 +27,7 @@ constexpr u32 BATCH = 4;     // lines of a thread at a time
 constexpr u32 NOBODY = 0xffff;
 constexpr u32 OVER = 2 * BLOCKS + PUSHES; // of `batches`: whether the communicator is over
 constexpr u32 NORMS = OVER + 2;           // how many rows blocks have normed together; then, of 16 bytes, their sums
+constexpr u32 RUNNING = NORMS + 5 * PUSHES; // which blocks run
 
 // An operation: `bytes` of `source`, reduced into `target`; or sent to `to`, and as many of `from`'s into `target`.
 struct Op {
@@ -39,7 +40,7 @@ struct Op {
 struct Args {
     u64 staging[RANKS];  // of each rank, as this one addresses it
     u64* batches;        // of each block, so far: of lines, of `exchange`, of `push`; then what is not 0 when the
-                         // communicator is over: a kernel that begins then touches nothing; then NORMS
+                         // communicator is over: a kernel that begins then touches nothing; then NORMS, RUNNING
     volatile u32* stop;  // of the host: not 0 when the communicator is over: a kernel that waits ends
     u32 rank, ranks;
     u32 count;           // of operations
@@ -90,6 +91,14 @@ __device__ T narrow(A x) { return x; }
 #endif
 
 constexpr u32 LANES = 8 / sizeof(T);
+
+// An integer of the size of T.
+template <u32 SIZE> struct Integer;
+template <> struct Integer<1> { typedef u8 Type; };
+template <> struct Integer<2> { typedef u16 Type; };
+template <> struct Integer<4> { typedef u32 Type; };
+template <> struct Integer<8> { typedef u64 Type; };
+typedef Integer<sizeof(T)>::Type Bits;
 
 union Line {
     u64 bits;
@@ -167,9 +176,29 @@ __device__ __forceinline__ void put(u64 slot, u64 data, u64 flag) {
                  :: "l"(slot), "l"(data), "l"(flag) : "memory");
 }
 
-// Whether the communicator was over before this kernel began.
-__device__ __forceinline__ bool is_over(const Args& a) {
-    return *(volatile u64*)&a.batches[OVER] != 0;
+// Says that this block runs. Gives to `is_over` whether the communicator was over before: that is on its way while what is
+// to be sent is read.
+__device__ __forceinline__ u64 enter(const Args& a) {
+    if (threadIdx.x != 0) return 0;
+    *(volatile u64*)(a.batches + RUNNING + blockIdx.x) = 1;
+    return *(volatile u64*)(a.batches + OVER);
+}
+
+// Whether the communicator was over before this block ran: then it does not touch the other ranks' memory, and is done. The
+// host says that it is over, and has that memory taken away once no block runs. Nothing is fenced: the host gives what was
+// stored a millisecond to arrive.
+__device__ __forceinline__ bool is_over(const Args& a, u64 over) {
+    if (!__syncthreads_or(over != 0)) return false;
+    if (threadIdx.x == 0) *(volatile u64*)(a.batches + RUNNING + blockIdx.x) = 0;
+    return true;
+}
+
+// Says how many batches this block has run, and that it is done.
+__device__ __forceinline__ void leave(const Args& a, u64* batches, u64 batch) {
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    batches[blockIdx.x] = batch;
+    *(volatile u64*)(a.batches + RUNNING + blockIdx.x) = 0;
 }
 
 // Waits for up to four lines at once; for nothing more once it is `over`.
@@ -212,13 +241,18 @@ __device__ __forceinline__ u32 operation(const Args& a, u32 group) {
 }
 
 // A line at the end of an operation's memory, or one that is not aligned: element by element. It is rare, so not inlined.
-__device__ __noinline__ u64 load_part(const T* from, u32 elements) {
-    Line line;
-    line.bits = 0;
+// Elements are counted in a loop and not asked for one by one: where each of eight loads had a condition of its own, ptxas
+// 13.0 read a register five cycles after it had zeroed it, and sometimes found in it what it was before.
+__device__ __noinline__ u64 load_part(const Bits* from, u32 elements) {
+    u64 bits = 0;
+    if (elements >= LANES) {
 #pragma unroll
-    for (u32 i = 0; i < LANES; i++)
-        if (i < elements) line.lanes[i] = from[i];
-    return line.bits;
+        for (u32 i = 0; i < LANES; i++) bits |= (u64)from[i] << (i * 8 * sizeof(T));
+        return bits;
+    }
+#pragma unroll 1
+    for (u32 i = 0; i < elements; i++) bits |= (u64)from[i] << (i * 8 * sizeof(T));
+    return bits;
 }
 
 __device__ __noinline__ void store_part(T* to, u32 elements, u64 bits) {
@@ -234,7 +268,7 @@ __device__ __forceinline__ u64 load(const u8* from, u32 at, u32 bytes) {
     if (at >= bytes) return 0;
     from += at;
     if (at + 8 <= bytes && ((u64)from & 7) == 0) return *(const u64*)from;
-    return load_part((const T*)from, (bytes - at) / sizeof(T));
+    return load_part((const Bits*)from, (bytes - at) / sizeof(T));
 }
 
 __device__ __forceinline__ void store(u8* to, u32 at, u32 bytes, u64 bits) {
@@ -306,8 +340,7 @@ __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)
 
 // Each operation is an all_reduce: every rank sends its lines to all others, and reduces theirs.
 extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_constant__ Args a) {
-    u64 batch = a.batches[blockIdx.x];
-    if (is_over(a)) return;
+    u64 batch = a.batches[blockIdx.x], before = enter(a);
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     for (u32 base = 0; base + blockIdx.x * THREADS < a.groups * 32; base += stride * BATCH) {
@@ -324,6 +357,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_cons
             const Op& op = a.ops[places[k].op];
             if (is[k]) own[k] = load(op.source, places[k].at, op.bytes);
         }
+        if (base == 0 && is_over(a, before)) return;
         tell(a, half, is, own, batch);
         Sum sums[BATCH];
         reduce(a, half, is, own, batch, a.groups * 32 - base <= stride, a.reduction, over, sums);
@@ -333,14 +367,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_cons
             if (is[k]) store(op.target, places[k].at, op.bytes, end(sums[k], a.divisor));
         }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
+    leave(a, a.batches, batch);
 }
 
 // One all_reduce: each rank reduces one part and sends the result to all others. Groups are those of a part.
 extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_constant__ Args a) {
     u64 batch = a.batches[blockIdx.x];
-    if (is_over(a)) return;
+    if (is_over(a, enter(a))) return;
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS, part = a.groups * 32;
     const Op& op = a.ops[0];
@@ -387,8 +420,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_cons
                 if (is[k]) store(op.target, at(from, base + k * stride), op.bytes, data[k]);
         }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) a.batches[blockIdx.x] = batch;
+    leave(a, a.batches, batch);
 }
 
 // Where `push` has its memory: past that of the lines, which a flag of theirs must never be taken for.
@@ -422,7 +454,7 @@ __device__ __forceinline__ void hear(u64 flag, u64 batch, volatile u32* stop, bo
 // Each operation sends its lines to `to` and receives as many from `from`.
 extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_constant__ Args a) {
     u64 batch = a.batches[BLOCKS + blockIdx.x];
-    if (is_over(a)) return;
+    if (is_over(a, enter(a))) return;
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     bool speaks = threadIdx.x < a.ranks && threadIdx.x != a.rank;
@@ -454,7 +486,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_cons
         __syncthreads();
         if (speaks) say(flag(a, threadIdx.x, a.rank, false), batch);
     }
-    if (threadIdx.x == 0) a.batches[BLOCKS + blockIdx.x] = batch;
+    leave(a, a.batches + BLOCKS, batch);
 }
 
 // Says to the same block of all peers that what this one wrote is there; waits until they have said so.
@@ -508,8 +540,7 @@ __device__ __forceinline__ void reduce_pairs(const Args& a, u32 number, Pair own
 
 // One all_reduce as `one_shot` does it: data without flags, one flag a block and batch. Groups are of lines of 16 bytes.
 extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant__ Args a) {
-    u64 batch = a.batches[2 * BLOCKS + blockIdx.x];
-    if (is_over(a)) return;
+    u64 batch = a.batches[2 * BLOCKS + blockIdx.x], before = enter(a);
     bool over = false;
     u32 thread = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     const Op& op = a.ops[0];
@@ -525,6 +556,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
             is[k] = line < whole;
             if (is[k]) own[k] = load_pair(op.source, line * 16, op.bytes);
         }
+        if (base == 0 && is_over(a, before)) return;
         tell_pairs(a, half, is, own);
         meet(a, batch, over);
 #pragma unroll
@@ -536,8 +568,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant
             store_pair(op.target, (base + k * stride + thread) * 16, op.bytes, result);
         }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) a.batches[2 * BLOCKS + blockIdx.x] = batch;
+    leave(a, a.batches + 2 * BLOCKS, batch);
 }
 
 #ifdef FLOAT
@@ -648,8 +679,7 @@ __device__ __forceinline__ void sum_lines(const Args& a, u64 batch, const bool (
 // `parts` blocks have a row at a time, each a share of its lines. Operation 0 is the rows.
 template <u32 WORDS>
 __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Norm& n) {
-    u64 batch = batches[blockIdx.x], norm = a.batches[NORMS + blockIdx.x];
-    if (is_over(a)) return;
+    u64 batch = batches[blockIdx.x], norm = a.batches[NORMS + blockIdx.x], before = enter(a);
     bool over = false;
     const Op& op = a.ops[0];
     const u8* weight = (const u8*)n.weight;
@@ -675,6 +705,7 @@ __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Nor
 #pragma unroll
             for (u32 k = 0; k < BATCH; k++)
                 if (is[k]) weights.get(k, weight, base + k * THREADS + threadIdx.x, bytes);
+            if (row < teams && base == first && is_over(a, before)) return;
             sum_lines(a, batch, is, past - base <= THREADS, sums, square, over);
             if (past - base <= THREADS * BATCH) break;
 #pragma unroll
@@ -703,12 +734,12 @@ __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Nor
             }
         }
     }
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    batches[blockIdx.x] = batch;
     // All blocks that there may be have the same: the next launch may have more of them.
-    norm = a.batches[NORMS + blockIdx.x] + (n.rows + teams - 1) / teams;
-    for (u32 block = blockIdx.x; block < PUSHES; block += gridDim.x) a.batches[NORMS + block] = norm;
+    if (threadIdx.x == 0) {
+        norm = a.batches[NORMS + blockIdx.x] + (n.rows + teams - 1) / teams;
+        for (u32 block = blockIdx.x; block < PUSHES; block += gridDim.x) a.batches[NORMS + block] = norm;
+    }
+    leave(a, batches, batch);
 }
 
 // With flags beside all data, as `one_shot`.

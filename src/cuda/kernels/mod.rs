@@ -45,8 +45,11 @@ pub(crate) const fn staging(ranks: usize) -> usize {
 /// Where among the counts a kernel that begins looks whether the communicator is over.
 const OVER: usize = 2 * BLOCKS + PUSHES;
 
-/// How much memory the counts take: of batches, and of rows that blocks normed together, with their sums.
-pub(crate) const COUNTS: usize = (OVER + 2 + PUSHES + 4 * PUSHES) * 8;
+/// Where among them blocks say that they run: after how many rows were normed together, and their sums.
+const RUNNING: usize = OVER + 2 + 5 * PUSHES;
+
+/// How much memory the counts take.
+pub(crate) const COUNTS: usize = (RUNNING + PUSHES) * 8;
 
 /// An operation.
 #[derive(Clone, Copy)]
@@ -97,6 +100,22 @@ impl Gpu {
             // SAFETY: the caller's promise; `now` waits until `over` was read.
             unsafe { sys::cuMemcpyHtoDAsync_v2(counts + OVER as u64 * 8, from, 8, stream) }.result()
         })
+    }
+
+    /// Whether a block of a kernel with these counts runs.
+    ///
+    /// # Safety
+    /// The counts are there.
+    pub(crate) unsafe fn kernels_run(&'static self, counts: u64) -> Result<bool> {
+        let mut running = [0_u64; PUSHES];
+        self.now("looking for kernels that run", |stream| {
+            let to = running.as_mut_ptr().cast();
+            let size = size_of::<[u64; PUSHES]>();
+            // SAFETY: the caller's promise; `now` waits until `running` was written.
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to, counts + RUNNING as u64 * 8, size, stream) }
+                .result()
+        })?;
+        Ok(running.iter().any(|block| *block != 0))
     }
 }
 

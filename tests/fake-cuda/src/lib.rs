@@ -27,6 +27,8 @@
 //!   [says so](Fake::set_virtual). Nothing is behind those.
 //! * A handle is looked up, never followed.
 //!
+//! With `FAKE_CUDA_LINGER=1500` in the environment the library's own kernels go on for so many milliseconds
+//! after they were told to end.
 //! With `FAKE_CUDA_DEVICES=8` in the environment there are eight devices, of which `CUDA_VISIBLE_DEVICES`
 //! can leave out some, and **work takes its time**: each stream has a thread that does its work in order,
 //! after the call that enqueued it has returned. Then nothing is logged, and host functions can be

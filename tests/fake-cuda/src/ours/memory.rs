@@ -16,6 +16,8 @@ const BLOCKS: usize = 32;
 const PUSHES: usize = 64;
 /// Where the counts of rows are, among those of batches.
 const NORMS: usize = 2 * BLOCKS + PUSHES + 2;
+/// Where blocks say that they run.
+const RUNNING: usize = NORMS + 5 * PUSHES;
 const NOBODY: u64 = 0xffff;
 
 /// How long a rank may not know that it is over.
@@ -56,6 +58,23 @@ impl Arguments<'_> {
     fn half(&self, at: usize) -> u32 {
         let word = self.0[at / 2];
         if at.is_multiple_of(2) { word as u32 } else { (word >> 32) as u32 }
+    }
+
+    /// Says of so many blocks whether they run.
+    pub(super) fn runs(&self, blocks: usize, runs: bool) {
+        for block in 0..blocks {
+            let place = self.0[32] as usize + (RUNNING + block) * 8;
+            let place = ptr::with_exposed_provenance_mut::<u64>(place);
+            // SAFETY: the counts are there, and a word for each block.
+            unsafe { AtomicU64::from_ptr(place) }.store(runs.into(), Release);
+        }
+    }
+
+    /// Whether kernels that wait are to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        let place = ptr::with_exposed_provenance_mut::<u32>(self.0[33] as usize);
+        // SAFETY: it is a word of the host's, which is never freed and written so only.
+        unsafe { AtomicU32::from_ptr(place) }.load(Acquire) != 0
     }
 
     /// Whether the communicator was over before the kernel began.
@@ -165,12 +184,6 @@ impl Block<'_> {
         unsafe { AtomicU64::from_ptr(place) }
     }
 
-    fn is_stopped(&self) -> bool {
-        let place = ptr::with_exposed_provenance_mut::<u32>(self.arguments.0[33] as usize);
-        // SAFETY: it is a word of the host's, which is never freed and written so only.
-        unsafe { AtomicU32::from_ptr(place) }.load(Acquire) != 0
-    }
-
     fn staging(&self, at: usize) -> u64 {
         self.arguments.0[at]
     }
@@ -246,7 +259,7 @@ impl Block<'_> {
                 eprintln!("a slot of batch {batch} has what was sent in batch {flag}");
                 std::process::abort();
             }
-            if self.is_stopped() {
+            if self.arguments.is_stopped() {
                 return 0;
             }
             wait(&mut turns);
@@ -268,7 +281,7 @@ impl Block<'_> {
 
     pub(super) fn hear(&self, flag: u64, batch: u64) {
         let mut turns = 0;
-        while self.word(flag).load(Acquire) < batch && !self.is_stopped() {
+        while self.word(flag).load(Acquire) < batch && !self.arguments.is_stopped() {
             wait(&mut turns);
         }
     }

@@ -7,6 +7,9 @@ mod element;
 mod memory;
 mod norm;
 
+use std::time::Duration;
+use std::{env, thread};
+
 use element::{Element, Sum};
 use memory::{Arguments, BATCH, Block, Op, THREADS};
 
@@ -38,22 +41,29 @@ pub(crate) fn kernels(text: &str) -> Option<Vec<Kernel>> {
 /// The arguments are the kernel's, and memory that it names by them is there and nobody else's, but for what
 /// kernels of other ranks write.
 pub(crate) unsafe fn run(name: &str, element: u32, blocks: u32, words: &[u64]) {
-    let (element, arguments) = (Element(element), Arguments(words));
-    if arguments.is_over() {
-        return;
-    }
-    let blocks = blocks as usize;
-    let block = |block| Block { arguments, element, block, blocks };
-    if name.ends_with("rms_norm") {
-        return norm::run(name, &(0..blocks).map(block).collect::<Vec<_>>());
-    }
-    for block in (0..blocks).map(block) {
+    let (element, arguments, blocks) = (Element(element), Arguments(words), blocks as usize);
+    arguments.runs(blocks, true);
+    if !arguments.is_over() {
+        let block = |block| Block { arguments, element, block, blocks };
         match name {
-            "one_shot" => block.one_shot(),
-            "two_shot" => block.two_shot(),
-            "exchange" => block.exchange(),
-            _ => block.push(),
+            "one_shot" => (0..blocks).map(block).for_each(|block| block.one_shot()),
+            "two_shot" => (0..blocks).map(block).for_each(|block| block.two_shot()),
+            "exchange" => (0..blocks).map(block).for_each(|block| block.exchange()),
+            "push" => (0..blocks).map(block).for_each(|block| block.push()),
+            _ => norm::run(name, &(0..blocks).map(block).collect::<Vec<_>>()),
         }
+        linger(&arguments);
+    }
+    arguments.runs(blocks, false);
+}
+
+/// How many milliseconds a kernel that was told to end goes on.
+const LINGER: &str = "FAKE_CUDA_LINGER";
+
+fn linger(arguments: &Arguments<'_>) {
+    let asked = env::var(LINGER).ok().and_then(|asked| asked.parse().ok());
+    if let Some(asked) = asked.filter(|_| arguments.is_stopped()) {
+        thread::sleep(Duration::from_millis(asked));
     }
 }
 
