@@ -10,6 +10,7 @@ mod text;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
@@ -186,16 +187,19 @@ const PLACES: usize = 3 * ARGUMENTS;
 
 /// What a launch passes to a kernel: where each parameter lies.
 struct Parameters<'v> {
-    places: [*mut c_void; PLACES],
+    places: [MaybeUninit<*mut c_void>; PLACES],
     /// Parameters that are numbers lie here.
-    numbers: &'v [Cell<u64>; PLACES],
+    numbers: &'v [Number; PLACES],
     count: usize,
     longest: usize,
 }
 
+/// Written only if it is a parameter, as are places: most kernels have few.
+type Number = Cell<MaybeUninit<u64>>;
+
 impl<'v> Parameters<'v> {
-    fn new(numbers: &'v [Cell<u64>; PLACES]) -> Self {
-        Self { places: [ptr::null_mut(); PLACES], numbers, count: 0, longest: 0 }
+    fn new(numbers: &'v [Number; PLACES]) -> Self {
+        Self { places: [MaybeUninit::uninit(); PLACES], numbers, count: 0, longest: 0 }
     }
 
     fn push(&mut self, shown: Shown<'v, CudaBackend>) {
@@ -217,13 +221,13 @@ impl<'v> Parameters<'v> {
     }
 
     fn push_place(&mut self, place: *mut c_void) {
-        self.places[self.count] = place;
+        self.places[self.count].write(place);
         self.count += 1;
     }
 
     fn push_number(&mut self, number: u64) {
         let place = &self.numbers[self.count];
-        place.set(number);
+        place.set(MaybeUninit::new(number));
         self.push_place(place.as_ptr().cast());
     }
 
@@ -246,7 +250,7 @@ pub(super) unsafe fn run(
     arguments: &impl Arguments<CudaBackend>,
 ) -> Result<()> {
     let gpu = stream.gpu();
-    let numbers = [const { Cell::new(0) }; PLACES];
+    let numbers = [const { Number::new(MaybeUninit::uninit()) }; PLACES];
     let mut parameters = Parameters::new(&numbers);
     arguments.each(|shown| parameters.push(shown));
     let (blocks, threads) = match (grid.size, kernel.blocks) {
@@ -268,9 +272,10 @@ pub(super) unsafe fn run(
             driver::failed("giving a kernel shared memory", gpu.ordinal(), error)
         })?;
     }
-    let (places, extra) = (parameters.places.as_mut_ptr(), ptr::null_mut());
-    // SAFETY: the parameters are those that the kernel declares, and lie in `numbers` and in the arguments,
-    // which outlive the call; the rest is the caller's promise, and that of who wrote the kernel.
+    let (places, extra) = (parameters.places.as_mut_ptr().cast(), ptr::null_mut());
+    // SAFETY: the parameters are those that the kernel declares, so as many places are written; they lie in
+    // `numbers` and in the arguments, which outlive the call. The rest is the caller's promise, and that of who
+    // wrote the kernel.
     let launched = unsafe {
         sys::cuLaunchKernel(
             function,
