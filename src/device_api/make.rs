@@ -223,17 +223,12 @@ fn close<W: World>(core: &mut Core<Back<W>>, dev: &DevComm<W>, site: Site) -> Re
     if let Ok(false) = known {
         // Its communicator ended it on every rank.
         wait::allowed(TOPIC, site)?;
-        return wait::until(
-            &dev.shared.allocation.order.points(true)?,
-            Some(core.within()),
-            TOPIC,
-            site,
-        );
+        return wait::until(&dev.shared.points()?, Some(core.within()), TOPIC, site);
     }
     core.may_wait(TOPIC, site)?;
     let ready = known.and_then(|_| {
         core.drained(TOPIC, site)?;
-        wait::until(&dev.shared.allocation.order.points(true)?, Some(core.within()), TOPIC, site)
+        wait::until(&dev.shared.points()?, Some(core.within()), TOPIC, site)
     });
     let part = match &ready {
         Ok(()) => format!("device communicator #{}", dev.shared.id),

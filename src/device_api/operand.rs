@@ -74,13 +74,16 @@ impl<D: Device, W: World<Device = D>> OperandOn<D> for &DevComm<W> {
         Ok(self.shared.clone())
     }
 
-    fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool) {
-        (&self.shared.allocation, false)
+    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
+        None
     }
 
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
-        alive.push(self.shared.enter(stream.core)?);
-        Ok(())
+    fn enter<'a>(
+        &'a self,
+        stream: &StreamAccess<'a, D>,
+        entered: &mut Entered<'a, D::Backend>,
+    ) -> Result<()> {
+        self.shared.enter(stream.core, entered)
     }
 
     fn announce(held: &Self::Held) {
@@ -105,13 +108,17 @@ impl<D: Device, W: World<Device = D>> OperandsOn<D> for &DevComm<W> {
 
     fn used(
         &self,
-        mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
+        _: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
     ) -> Result<()> {
-        each(OperandOn::used(self))
+        Ok(())
     }
 
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
-        OperandOn::enter(self, stream, alive)
+    fn enter<'a>(
+        &'a self,
+        stream: &StreamAccess<'a, D>,
+        entered: &mut Entered<'a, D::Backend>,
+    ) -> Result<()> {
+        OperandOn::enter(self, stream, entered)
     }
 
     fn announce(held: &Self::Held) {

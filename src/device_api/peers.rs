@@ -87,12 +87,16 @@ where
         Ok(HeldPeers { shared, parts, lens, elements: PhantomData })
     }
 
-    fn used(&self) -> (&Arc<Allocation<HostBackend>>, bool) {
-        (self.window.registered().0, true)
+    fn used(&self) -> Option<(&Arc<Allocation<HostBackend>>, bool)> {
+        Some((self.window.registered().0, true))
     }
 
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
-        OperandOn::enter(&self.dev, stream, alive)
+    fn enter<'a>(
+        &'a self,
+        stream: &StreamAccess<'a, D>,
+        entered: &mut Entered<'a, HostBackend>,
+    ) -> Result<()> {
+        OperandOn::enter(&self.dev, stream, entered)
     }
 
     fn announce(held: &Self::Held) {

@@ -1,7 +1,7 @@
 //! A device communicator without its world's type: what its value, its communicator and its backend have.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Requirements;
@@ -11,10 +11,10 @@ use crate::communicator::{Health, Maker, ended};
 use crate::error::{Error, OtherDevice, Site, Stale};
 use crate::host::mirror::Mirror;
 use crate::memory::Allocation;
-use crate::stream::{StreamAccess, StreamCore};
+use crate::stream::{Awaited, StreamAccess, StreamCore, Takers, Taking};
 use crate::{Device, Rank, Result};
 
-/// A device communicator, whose kernels are booked here.
+/// A device communicator. Its kernels are noted here, by whatever thread; its graphs are booked.
 pub struct Shared<B: Backend> {
     pub(crate) id: WindowId,
     pub(super) bytes: DeviceBytes,
@@ -23,39 +23,53 @@ pub struct Shared<B: Backend> {
     pub(crate) size: usize,
     pub(super) lsa_size: usize,
     maker: Maker,
-    /// Memory that stands for it where its uses are booked, by whatever thread.
+    /// Memory that stands for it where graphs name it.
     pub(crate) allocation: Arc<Allocation<B>>,
     health: Arc<Health>,
     deadline: Duration,
-    /// Why it is over.
-    over: RwLock<Option<String>>,
+    takers: Takers<B>,
 }
 
-/// A device communicator does not end as long as this lives: until a kernel that takes it is booked.
-#[derive(Debug)]
-pub(crate) struct Alive<'d> {
-    _over: RwLockReadGuard<'d, Option<String>>,
-    /// Whose it is.
-    pub(crate) maker: Maker,
+/// The device communicators that a launch brings: one, as a rule. They do not end as long as this lives, and
+/// the launch is a use of them.
+#[allow(missing_debug_implementations, reason = "a part of a launch")]
+pub struct Entered<'d, B: Backend> {
+    first: Option<Alive<'d, B>>,
+    more: Option<Box<Self>>,
 }
 
-/// The device communicators that a launch brings: one, as a rule.
-#[derive(Default, Debug)]
-pub struct Entered<'d> {
-    first: Option<Alive<'d>>,
-    more: Vec<Alive<'d>>,
+struct Alive<'d, B: Backend> {
+    shared: &'d Shared<B>,
+    _taking: Taking<'d, B>,
 }
 
-impl<'d> Entered<'d> {
-    pub(crate) fn push(&mut self, alive: Alive<'d>) {
+impl<B: Backend> Default for Entered<'_, B> {
+    fn default() -> Self {
+        Self { first: None, more: None }
+    }
+}
+
+impl<'d, B: Backend> Entered<'d, B> {
+    fn push(&mut self, alive: Alive<'d, B>) {
         match self.first {
             None => self.first = Some(alive),
-            Some(_) => self.more.push(alive),
+            Some(_) => self.more.get_or_insert_default().push(alive),
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Alive<'d>> {
-        self.first.iter().chain(&self.more)
+    fn all(&self) -> impl Iterator<Item = &'d Shared<B>> {
+        let all = std::iter::successors(Some(self), |entered| entered.more.as_deref());
+        all.filter_map(|entered| entered.first.as_ref()).map(|alive| alive.shared)
+    }
+
+    /// Whose they are.
+    pub(crate) fn makers(&self) -> impl Iterator<Item = Maker> {
+        self.all().map(|shared| shared.maker)
+    }
+
+    /// What stands for them in a graph.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (Arc<Allocation<B>>, bool)> {
+        self.all().map(|shared| (shared.allocation.clone(), false))
     }
 }
 
@@ -76,10 +90,7 @@ impl<B: Backend> Shared<B> {
         (health, deadline): (Arc<Health>, Duration),
     ) -> Self {
         let Place { rank, size, lsa_size, maker } = place;
-        // Several threads may launch kernels that take it.
-        allocation.order.set_in_window(true);
-        allocation.order.set_constant();
-        let over = RwLock::new(None);
+        let takers = Takers::default();
         Self {
             id,
             bytes,
@@ -91,7 +102,7 @@ impl<B: Backend> Shared<B> {
             allocation,
             health,
             deadline,
-            over,
+            takers,
         }
     }
 
@@ -138,15 +149,42 @@ impl<B: Backend> Shared<B> {
     }
 
     /// Notes that `stream` is about to carry a kernel that takes it, which waits for other ranks.
-    pub(crate) fn enter(&self, stream: &StreamCore<B>) -> Result<Alive<'_>> {
-        let over = self.over.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(why) = &*over {
-            let (name, why) = (self.health.name(), why.clone());
-            return Err(Error::Stale(Box::new(Stale { what: "device communicator", name, why })));
+    #[inline]
+    pub(crate) fn enter<'d>(
+        &'d self,
+        stream: &'d StreamCore<B>,
+        entered: &mut Entered<'d, B>,
+    ) -> Result<()> {
+        // A launch has it once.
+        if entered.all().any(|known| std::ptr::eq(known, self)) {
+            return Ok(());
         }
+        let taking = self.takers.enter(stream).map_err(|why| self.stale(why))?;
         self.health.check()?;
         stream.note(&self.health, self.deadline);
-        Ok(Alive { _over: over, maker: self.maker })
+        entered.push(Alive { shared: self, _taking: taking });
+        Ok(())
+    }
+
+    #[cold]
+    fn stale(&self, why: String) -> Error {
+        let name = self.health.name();
+        Error::Stale(Box::new(Stale { what: "device communicator", name, why }))
+    }
+
+    /// The points after which no kernel and no graph has it.
+    pub(super) fn points(&self) -> Result<Vec<Awaited<B>>> {
+        let mut points = self.takers.points()?;
+        points.extend(self.allocation.order.points(true)?);
+        Ok(points)
+    }
+
+    /// The streams whose work may still have it.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn carriers(&self) -> Vec<B::Stream> {
+        let mut carriers = self.takers.carriers();
+        carriers.extend(self.allocation.order.carriers());
+        carriers
     }
 
     /// What kernels are given of a window of its communicator, as long as it has it.
@@ -154,12 +192,9 @@ impl<B: Backend> Shared<B> {
         self.bytes.windows.get(id)
     }
 
-    /// No kernel takes it any more.
+    /// No kernel takes it any more; those that do are on their streams.
     pub(crate) fn end(&self, why: &str) {
-        self.over
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert_with(|| why.to_owned());
+        self.takers.end(why);
     }
 }
 

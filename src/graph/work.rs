@@ -30,10 +30,11 @@ impl<W: World> Capture<'_, W> {
     {
         let site = Site::caller();
         let held = self.checked(stream::hold(self.stream, &operands, site))?;
-        let mut alive = Entered::default();
-        let entered = operands.enter(&StreamAccess::new(&self.stream.core, site), &mut alive);
-        self.own(entered, &alive)?;
-        let mut uses = Vec::new();
+        let mut entered = Entered::default();
+        let access = StreamAccess::new(&self.stream.core, site);
+        let may_enter = operands.enter(&access, &mut entered);
+        self.own(may_enter, &entered)?;
+        let mut uses: Vec<_> = entered.named().collect();
         let _ = operands.used(|(allocation, write)| {
             uses.push((allocation.clone(), write));
             Ok(())
@@ -132,10 +133,9 @@ impl<W: World> Capture<'_, W> {
     }
 
     /// Device communicators that are taken: a graph has those of its communicator, with which it ends.
-    pub(crate) fn own(&self, entered: Result<()>, alive: &Entered<'_>) -> Result<()> {
+    pub(crate) fn own(&self, may_enter: Result<()>, entered: &Entered<'_, Back<W>>) -> Result<()> {
         let made = |maker| self.core.resources.made(maker, "device communicator");
-        let mut makers = alive.iter().map(|alive| alive.maker);
-        self.checked(entered.and_then(|()| makers.try_for_each(made)))
+        self.checked(may_enter.and_then(|()| entered.makers().try_for_each(made)))
     }
 
     /// What is wrong with a call is wrong with the capture, whatever the closure makes of it.

@@ -173,8 +173,12 @@ pub trait ArgumentOn<D: Device> {
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)>;
 
     /// Keeps what could end on another thread from ending until the launch is booked.
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
-        let _ = (stream, alive);
+    fn enter<'a>(
+        &'a self,
+        stream: &StreamAccess<'a, D>,
+        entered: &mut Entered<'a, D::Backend>,
+    ) -> Result<()> {
+        let _ = (stream, entered);
         Ok(())
     }
 }
@@ -196,7 +200,11 @@ pub trait ArgumentsOn<D: Device> {
     ) -> Result<()>;
 
     /// See [`ArgumentOn`].
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()>;
+    fn enter<'a>(
+        &'a self,
+        stream: &StreamAccess<'a, D>,
+        entered: &mut Entered<'a, D::Backend>,
+    ) -> Result<()>;
 }
 
 impl<T: Scalar, B: Backend> Argument<B> for Value<T> {
@@ -367,10 +375,10 @@ macro_rules! tuples {
             #[allow(unused_variables, reason = "there may be no arguments")]
             fn enter<'a>(
                 &'a self,
-                stream: &StreamAccess<'_, D>,
-                alive: &mut Entered<'a>,
+                stream: &StreamAccess<'a, D>,
+                entered: &mut Entered<'a, D::Backend>,
             ) -> Result<()> {
-                $(self.$index.enter(stream, alive)?;)*
+                $(self.$index.enter(stream, entered)?;)*
                 Ok(())
             }
         }

@@ -187,8 +187,8 @@ impl<D: Device> Stream<D> {
         let (raw, kernel) = (self.core.raw(), K::KERNEL);
         let Launch { arguments, grid, .. } = launch;
         let access = StreamAccess::new(&self.core, site);
-        let mut alive = Entered::default();
-        arguments.enter(&access, &mut alive)?;
+        let mut entered = Entered::default();
+        arguments.enter(&access, &mut entered)?;
         let checked = arguments.check(&access)?;
         let loaded = <D::Backend as Launches>::load(raw, kernel, site)?;
         let _booking = Booking::new(&self.core, Used(&arguments, PhantomData))?;
@@ -215,12 +215,12 @@ impl<W: World> Capture<'_, W> {
         let (core, kernel) = (&self.stream.core, K::KERNEL);
         let Launch { arguments, grid, .. } = launch;
         let access = StreamAccess::new(core, site);
-        let mut alive = Entered::default();
-        let entered = arguments.enter(&access, &mut alive);
-        self.own(entered, &alive)?;
+        let mut entered = Entered::default();
+        let may_enter = arguments.enter(&access, &mut entered);
+        self.own(may_enter, &entered)?;
         let held = self.checked(arguments.check(&access))?.hold();
         let loaded = self.checked(<Back<W> as Launches>::load(core.raw(), kernel, site))?;
-        let mut uses: Vec<(Memory<W>, bool)> = Vec::new();
+        let mut uses: Vec<(Memory<W>, bool)> = entered.named().collect();
         let _ = arguments.used(|(allocation, write)| {
             uses.push((allocation.clone(), write));
             Ok(())

@@ -233,12 +233,15 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Dev<'_, B> {
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<B>>, bool)> {
-        Some((&self.0.allocation, false))
+        None
     }
 
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
-        alive.push(self.0.enter(stream.core)?);
-        Ok(())
+    fn enter<'a>(
+        &'a self,
+        stream: &StreamAccess<'a, D>,
+        entered: &mut Entered<'a, B>,
+    ) -> Result<()> {
+        self.0.enter(stream.core, entered)
     }
 }
 

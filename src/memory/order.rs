@@ -11,7 +11,7 @@
 //! what a graph names: the thread that launches it books its uses too. A captured plan names memory as well,
 //! but launches with what it is given, which its thread has in hand.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::Streams;
@@ -25,8 +25,6 @@ pub(crate) struct Order<B: Streams> {
     /// That stream's sequence number at its last write and last use; 0 for none.
     wrote: AtomicU64,
     used: AtomicU64,
-    /// Nobody writes it: a read has nothing to wait for.
-    constant: AtomicBool,
     spread: Mutex<Spread<B>>,
 }
 
@@ -95,7 +93,6 @@ impl<B: Streams> Default for Order<B> {
             sole: AtomicU64::new(0),
             wrote: AtomicU64::new(0),
             used: AtomicU64::new(0),
-            constant: AtomicBool::new(false),
             spread: Mutex::new(Spread {
                 sole: None,
                 uses: Vec::new(),
@@ -142,7 +139,6 @@ impl<B: Streams> Order<B> {
     pub(super) fn wait(&self, stream: &StreamCore<B>, write: bool) -> Result<()> {
         match (self.is_alone(stream), write) {
             (true, _) => Ok(()),
-            (false, false) if self.constant.load(Relaxed) => Ok(()),
             (false, false) => self.wait_for_writes(stream),
             (false, true) => self.wait_for_uses(stream),
         }
@@ -196,13 +192,6 @@ impl<B: Streams> Order<B> {
     #[cold]
     fn book_among(&self, stream: &StreamCore<B>, seq: u64, write: bool) {
         let mut spread = self.spread();
-        // What waits looks for uses that are over; here nothing waits.
-        if spread.uses.len() > FEW && self.constant.load(Relaxed) {
-            spread.uses.retain(|earlier| {
-                let own = earlier.stream.id() == stream.id();
-                own || !earlier.stream.is_past(earlier.used)
-            });
-        }
         let own = spread.own(stream);
         own.used = seq;
         if write {
@@ -237,16 +226,6 @@ impl<B: Streams> Order<B> {
             false => spread.windows.saturating_sub(1),
         };
         self.settle(&mut spread);
-    }
-
-    /// Whether nobody writes the memory any more.
-    pub(crate) fn is_constant(&self) -> bool {
-        self.constant.load(Relaxed)
-    }
-
-    /// Nobody writes the memory from here on.
-    pub(crate) fn set_constant(&self) {
-        self.constant.store(true, Relaxed);
     }
 
     /// The memory is lent: nothing may name it for longer than its loan.

@@ -111,7 +111,7 @@ unsafe impl DeviceComms for CudaBackend {
 
 impl DeviceComm {
     fn is_unused(&self) -> bool {
-        let streams = self.shared.iter().flat_map(|shared| shared.allocation.order.carriers());
+        let streams = self.shared.iter().flat_map(|shared| shared.carriers());
         streams.into_iter().all(|stream| stream.is_idle())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::takers::Taker;
 use super::undone::Undone;
 use crate::Result;
 use crate::backend::Streams;
@@ -24,6 +25,8 @@ pub(crate) struct StreamCore<B: Streams> {
     last_user: Cell<u64>,
     /// Of other streams, up to which operation this one waits for them already.
     waited: RefCell<Vec<(u64, u64)>>,
+    /// Where it notes uses of what its last kernels took: the last one at the end.
+    takers: RefCell<Vec<Arc<Taker<B>>>>,
     mode: Mode,
     /// Where the orders are of the memory that may be captured.
     kept: Option<Arc<[usize]>>,
@@ -45,6 +48,9 @@ const FEW: usize = 8;
 
 /// How many other streams are remembered.
 const REMEMBERED: usize = 16;
+
+/// How many device communicators are found again without a lock.
+const TAKEN: usize = 8;
 
 /// What buffers, marks and waits refer to.
 pub(crate) struct StreamShared<B: Streams> {
@@ -158,6 +164,7 @@ impl<B: Streams> StreamCore<B> {
             id,
             last_user: Cell::new(0),
             waited: RefCell::default(),
+            takers: RefCell::default(),
             mode: Mode::Live,
             kept: None,
         }
@@ -176,12 +183,18 @@ impl<B: Streams> StreamCore<B> {
     /// Refuses memory that the graph in the making does not keep.
     pub(crate) fn captures(&self, order: &Order<B>) -> Result<()> {
         let is_kept = |kept: &Arc<[usize]>| kept.contains(&std::ptr::from_ref(order).addr());
-        if order.is_constant() || self.kept.as_ref().is_some_and(is_kept) {
+        if self.kept.as_ref().is_some_and(is_kept) {
             return Ok(());
         }
         let (operation, site) = ("a step", Site::caller());
         let fault = CaptureFault::NotThePlans;
         Err(Error::NotCapturable(Box::new(NotCapturable { operation, fault, site })))
+    }
+
+    /// Whether what goes to it runs.
+    #[inline]
+    pub(super) fn is_live(&self) -> bool {
+        self.mode == Mode::Live
     }
 
     /// Whether what goes to it is recorded.
@@ -244,6 +257,23 @@ impl<B: Streams> StreamCore<B> {
         self.last_user.set(health.id());
         let since = self.last_seq() + 1;
         self.shared.note(User { health: health.clone(), deadline, since });
+    }
+
+    /// Hands out where it notes uses of this, if it knows that: to be [kept](Self::keep_taker) again.
+    #[inline]
+    pub(super) fn taker(&self, of: u64) -> Option<Arc<Taker<B>>> {
+        let mut takers = self.takers.borrow_mut();
+        let known = takers.iter().rposition(|taker| taker.of() == of)?;
+        Some(takers.swap_remove(known))
+    }
+
+    #[inline]
+    pub(super) fn keep_taker(&self, taker: Arc<Taker<B>>) {
+        let mut takers = self.takers.borrow_mut();
+        if takers.len() == TAKEN {
+            takers.remove(0);
+        }
+        takers.push(taker);
     }
 
     pub(crate) fn mark(&self) -> Result<B::Point> {

@@ -75,14 +75,18 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
     #[doc(hidden)]
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
 
-    /// The memory, and whether it is written.
+    /// The memory, and whether it is written; none of a device communicator, which is entered.
     #[doc(hidden)]
-    fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool);
+    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)>;
 
     /// Keeps what could end on another thread from ending until the launch is booked.
     #[doc(hidden)]
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
-        let _ = (stream, alive);
+    fn enter<'a>(
+        &'a self,
+        stream: &StreamAccess<'a, D>,
+        entered: &mut Entered<'a, D::Backend>,
+    ) -> Result<()> {
+        let _ = (stream, entered);
         Ok(())
     }
 
@@ -135,8 +139,12 @@ pub trait OperandsOn<D: Device>: Operands {
 
     /// See [`OperandOn`].
     #[doc(hidden)]
-    fn enter<'a>(&'a self, stream: &StreamAccess<'_, D>, alive: &mut Entered<'a>) -> Result<()> {
-        let _ = (stream, alive);
+    fn enter<'a>(
+        &'a self,
+        stream: &StreamAccess<'a, D>,
+        entered: &mut Entered<'a, D::Backend>,
+    ) -> Result<()> {
+        let _ = (stream, entered);
         Ok(())
     }
 
@@ -234,8 +242,8 @@ impl<D: Device, A: Readable<D, Elem: Element>> OperandOn<D> for &A {
         stream.take(*self)
     }
 
-    fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool) {
-        (self.place().0, false)
+    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
+        Some((self.place().0, false))
     }
 }
 
@@ -259,7 +267,7 @@ impl<D: Device, A: Readable<D, Elem: Element>> OperandsOn<D> for &A {
         &self,
         mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
     ) -> Result<()> {
-        each(OperandOn::used(self))
+        each((self.place().0, false))
     }
 
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
@@ -295,8 +303,8 @@ impl<D: Device, A: Writable<D, Elem: Element>> OperandOn<D> for &mut A {
         stream.take(*self)
     }
 
-    fn used(&self) -> (&Arc<Allocation<D::Backend>>, bool) {
-        (self.place().0, true)
+    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
+        Some((self.place().0, true))
     }
 }
 
@@ -320,7 +328,7 @@ impl<D: Device, A: Writable<D, Elem: Element>> OperandsOn<D> for &mut A {
         &self,
         mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
     ) -> Result<()> {
-        each(OperandOn::used(self))
+        each((self.place().0, true))
     }
 
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
@@ -373,16 +381,16 @@ macro_rules! tuples {
                 &self,
                 mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
             ) -> Result<()> {
-                $(each(self.$index.used())?;)+
+                $(if let Some(used) = self.$index.used() { each(used)?; })+
                 Ok(())
             }
 
             fn enter<'a>(
                 &'a self,
-                stream: &StreamAccess<'_, D>,
-                alive: &mut Entered<'a>,
+                stream: &StreamAccess<'a, D>,
+                entered: &mut Entered<'a, D::Backend>,
             ) -> Result<()> {
-                $(self.$index.enter(stream, alive)?;)+
+                $(self.$index.enter(stream, entered)?;)+
                 Ok(())
             }
 
@@ -426,8 +434,8 @@ where
     F: for<'v, 'r> FnOnce(A::Views<'v>, <D::Backend as Launches>::Raw<'r>) + Send + 'static,
 {
     let held = hold(stream, &operands, site)?;
-    let mut alive = Entered::default();
-    operands.enter(&StreamAccess { core: &stream.core, site }, &mut alive)?;
+    let mut entered = Entered::default();
+    operands.enter(&StreamAccess { core: &stream.core, site }, &mut entered)?;
     let _booking = Booking::new(&stream.core, Used(&operands, PhantomData))?;
     A::announce(&held);
     <D::Backend as Launches>::launch(stream.core.raw(), site, move |raw| {

@@ -5,6 +5,7 @@ mod copy;
 mod core;
 mod launch;
 mod mark;
+mod takers;
 mod timed;
 mod undone;
 
@@ -15,6 +16,7 @@ pub use timed::TimedMark;
 pub(crate) use convert::convert_on;
 pub(crate) use core::{Awaited, StreamCore, StreamShared, User};
 pub(crate) use launch::{Held, Launching, StreamAccess, hold, launching, run};
+pub(crate) use takers::{Takers, Taking};
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,22 +1,29 @@
 //! Device communicators: what NCCL is asked for, by release, and what is refused before it is.
 
+use std::cell::RefCell;
 use std::mem::offset_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use fake_nccl::Call;
 use nccl_sys::Function::{
-    ncclCommDestroy, ncclCommGetAsyncError, ncclDevCommCreate, ncclDevCommDestroy,
+    ncclCommAbort, ncclCommDestroy, ncclCommGetAsyncError, ncclDevCommCreate, ncclDevCommDestroy,
     ncclLLA2ACreateRequirement, ncclLsaBarrierCreateRequirement,
 };
 use nccl_sys::{DevCommShape, Layout, ncclDevCommRequirements_t, ncclResult_t};
 use typed_nccl::{
-    AnyDevice, Communicator, Counted, Cuda, DeviceApi, Gin, GinType, NcclVersion, Requirements,
-    Result, TeamOf,
+    AnyDevice, Communicator, Counted, Cuda, DevComm, DeviceApi, Error, Gin, GinType, NcclVersion,
+    Requirements, Result, Stream, TeamOf,
 };
 
 use crate::common::{alone, assert_silent, calls, clear, count};
 use crate::scenario::{NEWEST, nccl, on, release, version};
 
-type Comm = Communicator<Cuda<AnyDevice>>;
+type Gpu = Cuda<AnyDevice>;
+type Comm = Communicator<Gpu>;
 
 fn with_api() -> Result<(Comm, DeviceApi<Cuda<AnyDevice>>)> {
     nccl().set_device_api(true);
@@ -124,7 +131,7 @@ fn each_release_has_its_layout() {
     }
 }
 
-fn nccl_version(dev: &typed_nccl::DevComm<Cuda<AnyDevice>>) -> String {
+fn nccl_version(dev: &DevComm<Gpu>) -> String {
     dev.layout().expect("NCCL has one").to_string()
 }
 
@@ -305,6 +312,67 @@ fn one_that_is_dropped_ends_with_its_communicator() {
         assert_error!(outcome, Stale, "device communicator", "has ended");
         assert_eq!(nccl().live().device_communicators, 0);
         Ok(())
+    });
+}
+
+/// Its communicator ends on another thread than the one that launches.
+#[test]
+fn a_launch_that_has_begun_keeps_what_it_takes() {
+    on(NEWEST, || {
+        let (mut comm, api) = with_api()?;
+        let dev = comm.dev_comm(&api, &needs_of(1))?;
+        let stream = comm.device().stream()?;
+        let (begins, begun) = channel();
+        let meanwhile = Arc::new(AtomicUsize::new(0));
+        let seen = meanwhile.clone();
+        thread::scope(|scope| {
+            let dev = &dev;
+            let launches = scope.spawn(move || {
+                stream.launch((dev,), move |_, _| {
+                    begins.send(()).expect("somebody listens");
+                    for _ in 0..100 {
+                        thread::sleep(Duration::from_millis(1));
+                        seen.fetch_add(count(ncclDevCommDestroy) + count(ncclCommAbort), Relaxed);
+                    }
+                })?;
+                let outcome = stream.launch((dev,), |_, _| {});
+                assert_error!(outcome, Stale, "device communicator", "has ended");
+                Ok::<_, Error>(())
+            });
+            begun.recv().expect("it runs at the call");
+            comm.finish()?;
+            launches.join().expect("no panic")
+        })?;
+        assert_eq!(meanwhile.load(Relaxed), 0, "it ended while a launch had it");
+        assert_eq!((count(ncclDevCommDestroy), count(ncclCommAbort)), (1, 0));
+        Ok(())
+    });
+}
+
+/// A launch within a launch, on the same stream and on another one.
+#[test]
+fn a_launch_may_launch_another_with_the_same_one() {
+    thread_local! {
+        static INNER: RefCell<Option<(Stream<Gpu>, DevComm<Gpu>)>> = const { RefCell::new(None) };
+    }
+    on(NEWEST, || {
+        let (mut comm, api) = with_api()?;
+        let (one, other) = (comm.dev_comm(&api, &needs_of(1))?, comm.dev_comm(&api, &needs_of(2))?);
+        INNER.set(Some((comm.device().stream()?, one)));
+        INNER.with_borrow(|inner| {
+            let Some((stream, one)) = inner else { return Ok(()) };
+            stream.launch((one, &other, one), |_, _| {
+                INNER.with_borrow(|inner| {
+                    let Some((stream, one)) = inner else { return };
+                    stream.launch(one, |_, _| {}).expect("it is not over");
+                });
+            })?;
+            stream.launch(one, |_, _| {})
+        })?;
+        let Some((_, one)) = INNER.take() else { panic!("it is there") };
+        comm.close_dev_comm(one)?;
+        comm.close_dev_comm(other)?;
+        comm.finish()
     });
 }
 

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::Barrier;
 use std::thread;
 
+use nccl_sys::Function::ncclDevCommDestroy;
 use typed_nccl::error::KernelFault;
 use typed_nccl::{
     AnyDevice, Cuda, DevComm, Device, Error, Requirements, Result, Stream, kernel, plan,
 };
 
 use crate::axpy::axpy;
-use crate::common::alone;
+use crate::common::{alone, clear, count, handle, until};
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
 
 type Gpu = Cuda<AnyDevice>;
@@ -479,5 +480,52 @@ fn a_device_communicator_lets_go_of_streams_that_have_passed() {
         assert!(opened < 20, "{opened} streams were opened");
         comm.close_dev_comm(dev)?;
         comm.finish()
+    });
+}
+
+/// Its stream has had more device communicators since than it finds again without a lock.
+#[test]
+fn a_device_communicator_ends_after_the_kernels_that_take_it() {
+    on(NEWEST, || {
+        nccl().set_device_api(true);
+        let mut comm = alone()?;
+        let api = comm.device_api()?;
+        let all = (0..12).map(|_| comm.dev_comm(&api, &Requirements::new()));
+        let mut all = all.collect::<Result<Vec<_>>>()?;
+        let (stream, x) = (comm.device().stream()?, comm.device().zeros(2)?);
+        let (mut y, held) = (comm.device().zeros(2)?, handle(&stream)?);
+        for dev in all.iter().chain(&all) {
+            stream.run(takes(dev, 1.0, &x, &mut y))?;
+        }
+        comm.sync(&stream)?;
+        let ended = || count(ncclDevCommDestroy);
+        let asked = || cuda().called().iter().filter(|name| **name == "cuEventQuery").count();
+        let released = || {
+            until("it asks again and again", || asked() > 3);
+            let before = ended();
+            cuda().release(held);
+            before
+        };
+        // By closing it.
+        cuda().hold(held);
+        stream.run(takes(&all[0], 1.0, &x, &mut y))?;
+        clear();
+        let before = thread::scope(|scope| {
+            let released = scope.spawn(released);
+            comm.close_dev_comm(all.remove(0))?;
+            Ok::<_, Error>(released.join().expect("no panic"))
+        })?;
+        assert_eq!((before, ended()), (0, 1));
+        // By the end of its communicator.
+        cuda().hold(held);
+        stream.run(takes(&all[0], 1.0, &x, &mut y))?;
+        clear();
+        let before = thread::scope(|scope| {
+            let released = scope.spawn(released);
+            comm.finish()?;
+            Ok::<_, Error>(released.join().expect("no panic"))
+        })?;
+        assert_eq!((before, ended()), (0, 11));
+        Ok(())
     });
 }

@@ -1,6 +1,9 @@
 //! Device communicators on the host.
 
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
 
 use typed_nccl::{Error, Gin, Host, Requirements, Result};
 
@@ -19,6 +22,25 @@ fn a_device_communicator_of_the_host() -> Result<()> {
         let rank = comm.rank();
         stream.launch((&dev,), move |(dev,), ()| assert_eq!(dev.rank(), rank))?;
         comm.close_dev_comm(dev)?;
+        comm.finish()
+    })
+    .map(drop)
+}
+
+#[test]
+fn it_ends_after_the_closures_that_take_it() -> Result<()> {
+    Host::spmd(2, |place| {
+        let mut comm = place.init()?;
+        let api = comm.device_api()?;
+        let dev = comm.dev_comm(&api, &Requirements::new())?;
+        let (stream, over) = (comm.device().stream()?, Arc::new(AtomicBool::new(false)));
+        let told = over.clone();
+        stream.launch((&dev,), move |_, ()| {
+            thread::sleep(Duration::from_millis(100));
+            told.store(true, Ordering::Release);
+        })?;
+        comm.close_dev_comm(dev)?;
+        assert!(over.load(Ordering::Acquire), "it runs still");
         comm.finish()
     })
     .map(drop)
