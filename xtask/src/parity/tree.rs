@@ -25,7 +25,7 @@ impl Tree {
     pub(super) fn has_item(&self, item: &str) -> bool {
         let mut path: Vec<&str> = item.split("::").collect();
         let Some(name) = path.pop() else { return false };
-        self.0.iter().any(|text| {
+        self.0.iter().filter(|text| text.contains(name)).any(|text| {
             let speaks = |part: &&str| has_word(text, part) || is_module(part);
             defines(text, name) && path.last().is_none_or(speaks)
         })
