@@ -114,6 +114,12 @@ pub unsafe trait Kernels: Operations {
         Ok(())
     }
 
+    /// Takes what was made out of a communicator that another library goes on with. Called by all ranks, once
+    /// their kernels are over; there are none afterwards.
+    fn unmake_kernels(comm: &Self::Comm) {
+        let _ = comm;
+    }
+
     /// Enqueues one launch; the host does not wait. On a stream that captures, it is captured. All ranks
     /// launch the same work with the same numbers of pieces and elements, in one order. `call` is what they
     /// compare: a collective, of so many elements in all.

@@ -8,7 +8,7 @@ use super::brought::Brought;
 use super::change::Change;
 use super::lifecycle::Finish;
 use super::{CommConfig, Communicator, Live, Uninit, ended};
-use crate::backend::{DeviceComms, Lifecycle, Windows};
+use crate::backend::{DeviceComms, Kernels, Lifecycle, Windows};
 use crate::control::Topic;
 use crate::cuda::CudaBackend;
 use crate::error::{Failed, Site};
@@ -151,6 +151,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
             <CudaBackend as Windows>::unregister(comm, window.id, window.handle);
             window.allocation.order.set_in_window(false);
         }
+        <CudaBackend as Kernels>::unmake_kernels(comm);
         for operator in held.operators {
             <CudaBackend as Lifecycle>::drop_operator(comm, operator);
         }

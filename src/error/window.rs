@@ -118,7 +118,7 @@ impl fmt::Display for TooManySignals {
     }
 }
 
-/// A transfer of a rank with itself whose other half is not in the same group.
+/// A transfer of a rank with itself whose other half is not in the same group, or the same leg of an exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SelfTransfer {
     /// This rank.
@@ -136,7 +136,7 @@ impl fmt::Display for SelfTransfer {
         let Self { rank, sends, recvs, site } = self;
         write!(
             f,
-            "rank {rank} sends {sends:?} elements to itself and receives {recvs:?} from itself (at {}); both halves of such a transfer belong into one group, with one length: `comm.group(|g| ..)`; nothing was sent",
+            "rank {rank} sends {sends:?} elements to itself and receives {recvs:?} from itself (at {}); both halves of such a transfer belong into one group, `comm.group(|g| ..)`, or into one leg of an exchange, with one length; nothing was sent",
             site
         )
     }

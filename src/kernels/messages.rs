@@ -9,7 +9,7 @@ use crate::backend::{
 };
 use crate::collectives::Draft;
 use crate::communicator::On;
-use crate::error::{BadLength, Error, Operation, Site};
+use crate::error::{BadLength, Error, Operation, SelfTransfer, Site};
 use crate::memory::{Allocation, Recorded, SameDtype};
 use crate::{DType, Rank, Readable, RecordRead, RecordWrite, Result, World, Writable};
 
@@ -124,7 +124,8 @@ struct Leg<'e, B: Backend> {
 impl<'e, W: World> Exchange<'e, W> {
     /// Sends `send` to a rank and receives as much from one into `recv`; `None` is nobody, and that side is
     /// left alone. The k-th leg is the same on all ranks: the same length and type, and who is sent something
-    /// receives it in that leg. Where they differ, the ranks are told which leg it is.
+    /// receives it in that leg, a rank that sends to itself too. Where they differ, the ranks are told which
+    /// leg it is.
     #[track_caller]
     pub fn leg<A, B>(
         mut self,
@@ -150,8 +151,8 @@ impl<'e, W: World> Exchange<'e, W> {
     /// legs, is a group of NCCL's transfers.
     ///
     /// # Errors
-    /// Refusals: views past their buffers, lengths that differ, ranks that the communicator does not have;
-    /// kernels of another communicator; a poisoned communicator.
+    /// Refusals: views past their buffers, lengths that differ, ranks that the communicator does not have, one
+    /// half of a transfer of this rank with itself; kernels of another communicator; a poisoned communicator.
     pub fn run(self) -> Result<()> {
         let Self { kernels, on, legs, failed, site } = self;
         let refusals: Vec<Refusal> = legs
@@ -211,7 +212,16 @@ impl<'e, W: World> Exchange<'e, W> {
                 None => Err(core.no_rank("exchange", rank, true, site)),
             },
         };
-        Ok(Leg { send, recv, dtype, to: number(to)?, from: number(from)? })
+        let (to, from) = (number(to)?, number(from)?);
+        let own = Some(core.rank);
+        if (to == own) != (from == own) {
+            let is_sent = to == own;
+            let len = vec![send.len()];
+            let (sends, recvs) = if is_sent { (len, Vec::new()) } else { (Vec::new(), len) };
+            let rank = core.rank;
+            return Err(Error::SelfTransfer(Box::new(SelfTransfer { rank, sends, recvs, site })));
+        }
+        Ok(Leg { send, recv, dtype, to, from })
     }
 }
 

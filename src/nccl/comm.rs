@@ -169,7 +169,10 @@ impl Comm {
     pub(super) fn end(&mut self) -> Option<Handle> {
         // NCCL's end waits for them.
         self.gpu.end_graphs();
-        let handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = &mut handle {
+            handle.users = self.device_comm_users();
+        }
         let windows = self.windows.take().into_iter().map(|window| window.allocation);
         let held = self.held.take().into_iter().map(|(_, allocation)| allocation);
         let kit = self.kit.take().into_iter().flat_map(Kit::into_memory);

@@ -18,7 +18,7 @@ use super::api::unsupported;
 use super::comm::Comm;
 use super::config::{has, put};
 use crate::backend::{DeviceBytes, DeviceComms, DeviceShared, Placed, WindowHandles, WindowId};
-use crate::cuda::CudaBackend;
+use crate::cuda::{CudaBackend, CudaStream};
 use crate::device_api::{DevCommView, Listed, Requirements};
 use crate::{Properties, Result, Team};
 
@@ -109,28 +109,29 @@ unsafe impl DeviceComms for CudaBackend {
     }
 }
 
-impl DeviceComm {
-    fn is_unused(&self) -> bool {
-        let streams = self.shared.iter().flat_map(|shared| shared.carriers());
-        streams.into_iter().all(|stream| stream.is_idle())
-    }
-}
-
 impl Comm {
     /// Whether no kernel that was launched with a device communicator may still run.
     pub(super) fn no_kernel_has_one(&self) -> bool {
-        self.device_comms.borrow().iter().all(DeviceComm::is_unused)
+        self.device_comm_users().is_empty()
+    }
+
+    /// Streams with kernels, perhaps, that were launched with a device communicator.
+    pub(super) fn device_comm_users(&self) -> Vec<Arc<CudaStream>> {
+        let all = self.device_comms.borrow();
+        let shared = all.iter().filter_map(|known| known.shared.as_ref());
+        let streams = shared.flat_map(|shared| shared.carriers());
+        streams.filter(|stream| !stream.is_idle()).collect()
     }
 
     /// Destroys all of them, in the order in which every rank made them; false if some kernel may still
     /// have one, or NCCL fails.
     pub(super) fn destroy_device_comms(&self) -> bool {
+        if !self.no_kernel_has_one() {
+            return false;
+        }
         let all = self.device_comms.take();
         if all.is_empty() {
             return true;
-        }
-        if !all.iter().all(DeviceComm::is_unused) {
-            return false;
         }
         self.gpu.end_graphs();
         all.iter().filter(|known| !self.destroy(known)).count() == 0

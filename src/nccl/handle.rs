@@ -1,5 +1,6 @@
 //! NCCL's handle of a communicator, and how one ends.
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use nccl_sys::ncclComm_t;
 
 use super::api::Nccl;
 use super::exit;
+use crate::cuda::CudaStream;
 
 /// How long an abort is waited for. One that takes its course takes less than a second.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
@@ -16,6 +18,8 @@ pub(super) struct Handle {
     pub(super) raw: ncclComm_t,
     /// It is another library's still, which ends it if it is not kept here.
     pub(super) is_lent: bool,
+    /// Streams with kernels, perhaps, that were given its device communicators.
+    pub(super) users: Vec<Arc<CudaStream>>,
 }
 
 // SAFETY: NCCL's communicators are bound to no thread; who may use one when is said at [`Comm`].
@@ -23,7 +27,7 @@ unsafe impl Send for Handle {}
 
 impl Handle {
     pub(super) fn own(raw: ncclComm_t) -> Self {
-        Self { raw, is_lent: false }
+        Self { raw, is_lent: false, users: Vec::new() }
     }
 
     /// Ends one that nobody has been given.
@@ -74,7 +78,7 @@ impl Handle {
             log::warn!("no thread to abort a communicator, which stays as it is: {error}");
         } else if ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
             log::warn!(
-                "ncclCommAbort has not returned in {patience:?}: it goes on, and the communicator's memory waits for it"
+                "an abort is not over after {patience:?}: it goes on, and the communicator's memory waits for it"
             );
             return false;
         }

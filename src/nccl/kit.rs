@@ -4,13 +4,13 @@
 //! a communicator run one after the other, whatever their streams. Kernels wait for other ranks: before
 //! anything waits for them in turn, at the end of a communicator or when it is revoked, they are told to stop.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nccl_sys::NCCL_WIN_COLL_SYMMETRIC;
+use nccl_sys::{NCCL_WIN_COLL_SYMMETRIC, ncclWindow_t};
 
 use super::api::unsupported;
 use super::comm::Comm;
@@ -96,6 +96,8 @@ struct Made {
     arguments: Arguments,
     /// The most blocks of a launch.
     blocks: u32,
+    /// Of the staging memory, until it is deregistered.
+    window: Cell<Option<ncclWindow_t>>,
 }
 
 impl Kit {
@@ -174,8 +176,16 @@ unsafe impl Kernels for CudaBackend {
             starts: [0; MOST_PIECES],
             ops: [none; MOST_PIECES],
         };
-        let _ = kit.made.set(Made { arguments, blocks: agreed.blocks.max(1) });
+        let (blocks, window) = (agreed.blocks.max(1), Cell::new(Some(window)));
+        let _ = kit.made.set(Made { arguments, blocks, window });
         Ok(())
+    }
+
+    fn unmake_kernels(comm: &Comm) {
+        let Some(kit) = comm.kit.get() else { return };
+        if let Some(window) = kit.made.get().and_then(|made| made.window.take()) {
+            comm.deregister(window, kit.staging.clone());
+        }
     }
 
     unsafe fn enqueue(

@@ -56,7 +56,7 @@ impl Making {
 
     /// Another library's communicator, which is there: it only has to join.
     pub(super) fn lent(raw: ncclComm_t, nccl: &'static Nccl) -> Self {
-        let made = Made(Some(Handle { raw, is_lent: true }), nccl, 0);
+        let made = Made(Some(Handle { is_lent: true, ..Handle::own(raw) }), nccl, 0);
         Self { made: channel().1, parent: None, size: 0, lent: Some(made) }
     }
 

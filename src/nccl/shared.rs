@@ -1,5 +1,6 @@
 //! What other threads reach of a communicator: they ask it for errors, revoke it, and end it.
 
+use std::mem;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
@@ -51,7 +52,7 @@ pub(super) struct Waits {
 impl Shared {
     /// Aborts a communicator, after a stream that others are about to free. Until NCCL is done with
     /// it, what is parked stays so. Where they are gone or do not free it, nobody waits for it any more.
-    pub(super) fn abort(self: &Arc<Self>, handle: Handle, waits: Option<Waits>) {
+    pub(super) fn abort(self: &Arc<Self>, mut handle: Handle, waits: Option<Waits>) {
         self.stop_kernels();
         // Who lent it may end it at once.
         if let Some(brake) = self.brake.get().filter(|_| handle.is_lent) {
@@ -62,6 +63,7 @@ impl Shared {
         let usual = if exit::is_lost(self.id) { SOON } else { PATIENCE };
         let patience = waits.as_ref().map_or(usual, |waits| waits.limit() + DOUBT);
         let limit = waits.as_ref().map(|waits| (waits.stream.clone(), waits.limit()));
+        let users = mem::take(&mut handle.users);
         let first = move |comm| {
             if let Some((stream, limit)) = limit {
                 settle(&stream, limit);
@@ -70,9 +72,14 @@ impl Shared {
             if shared.dividing.try_lock().is_err() {
                 shared.free(|| Some(comm));
             }
+            // NCCL takes the other ranks' memory away, which the program's kernels may have.
+            if !users.iter().all(|stream| stream.is_idle()) {
+                // What NCCL has on their streams ends.
+                shared.free(|| Some(comm));
+                await_users(&users);
+            }
             drop(shared.revoking.lock());
             drop(shared.dividing.lock());
-            // NCCL takes the other ranks' memory away.
             if let Some(brake) = shared.brake.get() {
                 brake.hold();
             }
@@ -210,6 +217,21 @@ const SETTLING: Duration = Duration::from_millis(700);
 
 /// How long a stream may take for which everything has come.
 const SOON: Duration = Duration::from_millis(20);
+
+/// Waits until no stream has a kernel that was given a device communicator. One that waits for a rank that is
+/// gone never ends: then the communicator's memory stays.
+fn await_users(users: &[Arc<CudaStream>]) {
+    let (started, mut warned) = (Instant::now(), false);
+    while !users.iter().all(|stream| stream.is_idle()) {
+        std::thread::sleep(Duration::from_millis(1));
+        if !warned && started.elapsed() > DOUBT {
+            warned = true;
+            log::warn!(
+                "a kernel that was given a device communicator still runs: the communicator is not aborted, and its memory stays, until it is over"
+            );
+        }
+    }
+}
 
 /// Waits for a stream that others are about to free: NCCL's abort of a communicator whose stream waits
 /// for a signal may not return. Whether it is free.

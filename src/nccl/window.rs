@@ -111,6 +111,32 @@ impl Comm {
         Ok(window)
     }
 
+    /// Deregisters a window, on all ranks; this rank's part of it is `allocation`.
+    pub(super) fn deregister(
+        &self,
+        window: ncclWindow_t,
+        allocation: Arc<Allocation<CudaBackend>>,
+    ) {
+        self.gpu.end_graphs();
+        let _ = self.gpu.bind();
+        let ended = match self.nccl.api.ncclCommWindowDeregister() {
+            Ok(deregister) => {
+                let result = self.inside(|| {
+                    // SAFETY: the window is this communicator's; every rank's work on it is over.
+                    let result = unsafe { deregister(self.handle, window) };
+                    self.over(result)
+                });
+                self.check("ncclCommWindowDeregister", result)
+            }
+            Err(missing) => Err(unsupported("closing a window", missing)),
+        };
+        if let Err(error) = ended {
+            log::warn!("{error}");
+            // NCCL may still name the memory.
+            self.shared.family.park([allocation], Vec::new());
+        }
+    }
+
     /// The address here of a peer's part of a window, if it has one.
     pub(super) fn peer_address(&self, window: ncclWindow_t, peer: Rank) -> Option<*mut u8> {
         let find = self.nccl.api.ncclGetPeerDevicePointer().ok()?;
@@ -170,24 +196,7 @@ unsafe impl Windows for CudaBackend {
         let Windowed { window, allocation, .. } = windows.remove(index);
         comm.window_handles.set(id, None);
         drop(windows);
-        comm.gpu.end_graphs();
-        let _ = comm.gpu.bind();
-        let ended = match comm.nccl.api.ncclCommWindowDeregister() {
-            Ok(deregister) => {
-                let result = comm.inside(|| {
-                    // SAFETY: the window is this communicator's; every rank's work on it is over.
-                    let result = unsafe { deregister(comm.handle, window) };
-                    comm.over(result)
-                });
-                comm.check("ncclCommWindowDeregister", result)
-            }
-            Err(missing) => Err(unsupported("closing a window", missing)),
-        };
-        if let Err(error) = ended {
-            log::warn!("{error}");
-            // NCCL may still name the memory.
-            comm.shared.family.park([allocation], Vec::new());
-        }
+        comm.deregister(window, allocation);
     }
 
     fn address(block: &Block) -> *mut u8 {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use fake_nccl::Call;
 use nccl_sys::Function::{
-    ncclCommAbort, ncclCommDestroy, ncclCommGetAsyncError, ncclDevCommCreate, ncclDevCommDestroy,
-    ncclLLA2ACreateRequirement, ncclLsaBarrierCreateRequirement,
+    ncclCommAbort, ncclCommDestroy, ncclCommGetAsyncError, ncclCommRevoke, ncclDevCommCreate,
+    ncclDevCommDestroy, ncclLLA2ACreateRequirement, ncclLsaBarrierCreateRequirement,
 };
 use nccl_sys::{DevCommShape, Layout, ncclDevCommRequirements_t, ncclResult_t};
 use typed_nccl::{
@@ -19,8 +19,8 @@ use typed_nccl::{
     Requirements, Result, Stream, TeamOf,
 };
 
-use crate::common::{alone, assert_silent, calls, clear, count};
-use crate::scenario::{NEWEST, nccl, on, release, version};
+use crate::common::{alone, assert_silent, calls, clear, count, handle, until};
+use crate::scenario::{NEWEST, cuda, nccl, on, release, version};
 
 type Gpu = Cuda<AnyDevice>;
 type Comm = Communicator<Gpu>;
@@ -373,6 +373,29 @@ fn a_launch_may_launch_another_with_the_same_one() {
         comm.close_dev_comm(one)?;
         comm.close_dev_comm(other)?;
         comm.finish()
+    });
+}
+
+/// What a kernel may touch is not taken away before it is over.
+#[test]
+fn an_abort_waits_for_kernels_that_have_one() {
+    on(NEWEST, || {
+        let (mut comm, api) = with_api()?;
+        let dev = comm.dev_comm(&api, &needs_of(1))?;
+        let stream = comm.device().stream()?;
+        let mut x = comm.device().zeros::<f32>(8)?;
+        let raw = handle(&stream)?;
+        cuda().hold(raw);
+        stream.launch((&dev,), |_, _| {})?;
+        stream.fill(&mut x, 1.0)?;
+        clear();
+        comm.abort();
+        // What NCCL has on the stream ends, and nothing is unmapped.
+        assert_eq!((count(ncclCommRevoke), count(ncclCommAbort)), (1, 0));
+        cuda().release(raw);
+        until("it is aborted", || count(ncclCommAbort) == 1);
+        assert_error!(stream.launch((&dev,), |_, _| {}), Stale, "device communicator", "has ended");
+        Ok(())
     });
 }
 

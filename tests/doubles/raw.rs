@@ -85,8 +85,13 @@ fn nothing_of_ours_stays_in_it() {
         let _operator = comm.pre_mul_sum(2.0_f32)?;
         let buffer = comm.device().nccl_zeros::<f32>(8)?;
         let _registered = comm.register_buffer(&buffer)?;
+        // They have a window of their own.
+        let kernels = comm.kernels()?;
+        assert_eq!(nccl().live().windows, 3);
         assert!(ptr::eq(comm.into_raw()?, raw));
-        assert_eq!((count(ncclCommWindowDeregister), count(ncclRedOpDestroy)), (2, 1));
+        drop(kernels);
+        assert_eq!((count(ncclCommWindowDeregister), count(ncclRedOpDestroy)), (3, 1));
+        assert_eq!(nccl().live().windows, 0);
         assert_eq!(count(ncclCommDeregister), 1);
         assert_eq!(window.to_vec()?, [0.0; 8]);
         ends(raw, false);

@@ -397,6 +397,16 @@ fn kernels_that_do_not_fit_are_refused_by_name() -> Result<()> {
         says(&told.expect_err("no whole rows"), &["10 f32", "whole rows, of 4"]);
         let leg = kernels.exchange(&comm).leg(x.slice(0..3), None, y.slice_mut(0..2), None);
         says(&leg.run().expect_err("lengths differ"), &["exchange", "holds 2 f32"]);
+        let own = comm.rank();
+        let sent = kernels.exchange(&comm).leg(x.slice(0..3), own, y.slice_mut(0..3), None);
+        let told = sent.run().expect_err("nobody receives it");
+        says(&told, &["sends [3] elements to itself and receives [] from itself", "one leg"]);
+        let received = kernels.exchange(&comm).leg(x.slice(0..3), None, y.slice_mut(0..3), own);
+        says(
+            &received.run().expect_err("nobody sends it"),
+            &["sends [] elements", "[3] from itself"],
+        );
+        assert_eq!(y.to_vec()?, [0.0; 10]);
         comm.barrier()?;
         comm.finish()
     })?;
