@@ -45,6 +45,15 @@ pub unsafe trait Streams: Memory {
         })))
     }
 
+    /// Whether it is captured, or may be: what is enqueued on it does not run then.
+    ///
+    /// # Errors
+    /// The device reports one.
+    fn captures(stream: &Self::Stream) -> Result<bool> {
+        let _ = stream;
+        Ok(false)
+    }
+
     /// The point after everything enqueued so far.
     ///
     /// # Errors

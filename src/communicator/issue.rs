@@ -250,7 +250,14 @@ impl<B: Backend> Core<B> {
 
     /// Why it cannot take these operands, which the types do not tell.
     fn misplaced(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) -> Option<Error> {
-        self.other_device(stream, ops).or_else(|| self.unregistered(ops))
+        let in_a_step = || match ops {
+            [op, ..] if stream.is_captured() => {
+                let call = op.call();
+                stream.in_a_step(call.operation.name(), call.site)
+            }
+            _ => None,
+        };
+        self.other_device(stream, ops).or_else(in_a_step).or_else(|| self.unregistered(ops))
     }
 
     /// Memory that this communicator's transfers do not take. The other rank judges its own by the same

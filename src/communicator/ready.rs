@@ -126,7 +126,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// A mark on `stream`, to be waited for: `comm.wait(&mark)`.
     ///
     /// # Errors
-    /// The device reports one.
+    /// As [`Stream::mark`].
+    #[track_caller]
     pub fn mark(&self, stream: &Stream<W::Device>) -> Result<Mark<W::Device>>
     where
         S: CanEnqueue,

@@ -78,6 +78,9 @@ impl RawStream<'_> {
 
     /// The same for cudarc: what it launches is enqueued here, with the memory's addresses as arguments
     /// (`let x = x.as_mut_ptr() as u64;`, `stream.launch_builder(&kernel).arg(&x)`).
+    ///
+    /// In a capture it is captured: [`Stream::adopt`](crate::Stream::adopt) refuses it, and what a graph is to
+    /// use is an operand of its closure.
     pub fn to_cudarc(&self) -> Arc<cudarc::driver::CudaStream> {
         self.stream.to_cudarc()
     }

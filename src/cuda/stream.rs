@@ -24,6 +24,8 @@ pub(super) struct StreamPool {
     free: Mutex<Vec<Raw>>,
     /// Those that capture, now and then: nobody asks whether they are busy.
     capture: Mutex<Vec<Raw>>,
+    /// All that there are of these.
+    captures: Mutex<Vec<Raw>>,
 }
 
 impl StreamPool {
@@ -100,7 +102,14 @@ impl CudaStream {
     ) -> Result<Arc<Self>> {
         gpu.bind()?;
         let free = gpu.streams.capture.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let raw = free.map_or_else(|| Raw::new(gpu), Ok)?;
+        let raw = match free {
+            Some(raw) => raw,
+            None => {
+                let raw = Raw::new(gpu)?;
+                gpu.streams.captures.lock().unwrap_or_else(PoisonError::into_inner).push(raw);
+                raw
+            }
+        };
         Ok(Self::of(gpu, raw, Origin::Captures, Some(captured)))
     }
 
@@ -219,6 +228,23 @@ impl CudaStream {
     }
 }
 
+impl Gpu {
+    /// Whether a stream captures a graph, or is one of those that do, now and then.
+    pub(crate) fn is_captured(&'static self, stream: sys::CUstream) -> Result<bool> {
+        let captures = self.streams.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        if captures.iter().any(|raw| raw.0 == stream) {
+            return Ok(true);
+        }
+        drop(captures);
+        self.bind()?;
+        // SAFETY: the stream is there, as who named it promised.
+        match unsafe { result::stream::is_capturing(stream) } {
+            Ok(status) => Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE),
+            Err(error) => Err(driver::failed("looking at a stream", self.ordinal(), error)),
+        }
+    }
+}
+
 fn is_idle(raw: Raw) -> Result<bool, DriverError> {
     // SAFETY: streams of ours are never destroyed, others are kept.
     match unsafe { sys::cuStreamQuery(raw.0) } {
@@ -255,6 +281,10 @@ unsafe impl Streams for CudaBackend {
         let handle = std::ptr::with_exposed_provenance_mut(handle);
         // SAFETY: the caller's promise.
         Ok(unsafe { CudaStream::adopt(Gpu::open(ordinal)?, handle, None) })
+    }
+
+    fn captures(stream: &Arc<CudaStream>) -> Result<bool> {
+        stream.gpu.is_captured(stream.raw.0)
     }
 
     fn point(stream: &Arc<CudaStream>) -> Result<Recorded> {

@@ -83,7 +83,7 @@ impl<D: Device, W: World<Device = D>> OperandOn<D> for &DevComm<W> {
         stream: &StreamAccess<'a, D>,
         entered: &mut Entered<'a, D::Backend>,
     ) -> Result<()> {
-        self.shared.enter(stream.core, entered)
+        self.shared.enter(stream, entered)
     }
 
     fn announce(held: &Self::Held) {

@@ -11,7 +11,7 @@ use crate::communicator::{Health, Maker, ended};
 use crate::error::{Error, OtherDevice, Site, Stale};
 use crate::host::mirror::Mirror;
 use crate::memory::Allocation;
-use crate::stream::{Awaited, StreamAccess, StreamCore, Takers, Taking};
+use crate::stream::{Awaited, StreamAccess, Takers, Taking};
 use crate::{Device, Rank, Result};
 
 /// A device communicator. Its kernels are noted here, by whatever thread; its graphs are booked.
@@ -150,14 +150,17 @@ impl<B: Backend> Shared<B> {
 
     /// Notes that `stream` is about to carry a kernel that takes it, which waits for other ranks.
     #[inline]
-    pub(crate) fn enter<'d>(
+    pub(crate) fn enter<'d, D: Device<Backend = B>>(
         &'d self,
-        stream: &'d StreamCore<B>,
+        &StreamAccess { core: stream, site }: &StreamAccess<'d, D>,
         entered: &mut Entered<'d, B>,
     ) -> Result<()> {
         // A launch has it once.
         if entered.all().any(|known| std::ptr::eq(known, self)) {
             return Ok(());
+        }
+        if stream.is_captured() {
+            stream.captures_of(self.maker, self.health.name(), site)?;
         }
         let taking = self.takers.enter(stream).map_err(|why| self.stale(why))?;
         self.health.check()?;

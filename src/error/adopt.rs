@@ -49,6 +49,8 @@ pub enum AdoptFault {
     OtherContext,
     /// It is CUDA's per-thread default stream.
     PerThreadStream,
+    /// A graph is captured on the stream.
+    Captures,
     /// It is no tensor of that library.
     NotATensor {
         /// What it is.
@@ -150,6 +152,9 @@ impl AdoptFault {
             ),
             Self::PerThreadStream => f.write_str(
                 "CUDA's per-thread default stream is another stream on each thread; open one of your own, or order a stream with it on its thread: `stream.after(&theirs)`, `stream.before(&theirs)`",
+            ),
+            Self::Captures => f.write_str(
+                "a graph is captured on that stream: what is enqueued on it runs at each launch, and nothing would keep or order its memory then; record it with the capture (`g.launch(&mut x, ..)`, `g.fill(..)`), or enqueue it on a stream of `device.stream()`",
             ),
             Self::NotATensor { found } => {
                 write!(f, "it is {found}, and no tensor; pass {itself}")

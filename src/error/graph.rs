@@ -34,6 +34,17 @@ pub enum CaptureFault {
     LaunchEvent,
     /// A step of a captured plan uses memory that is not the plan's.
     NotThePlans,
+    /// A step of a captured plan orders another stream with its own.
+    OtherStream,
+    /// A step of a captured plan copies from or to pinned memory.
+    Pinned,
+    /// A step of a captured plan calls a communicator.
+    Communicates,
+    /// A step of a captured plan takes a device communicator that is of none of the plan's communicators.
+    OtherDevComm {
+        /// The name of the communicator that it is of.
+        of: &'static str,
+    },
 }
 
 impl fmt::Display for NotCapturable {
@@ -53,6 +64,19 @@ impl fmt::Display for NotCapturable {
             ),
             CaptureFault::NotThePlans => f.write_str(
                 "it uses memory that is not the plan's, which later runs would use without keeping it; make it a buffer of the plan and give it to the step, or leave `#[capture]` out",
+            ),
+            CaptureFault::OtherStream => f.write_str(
+                "a step of a captured plan has its stream alone, and what another stream does with it later runs would neither repeat in order nor keep memory for; give the plan a second stream and a step on it, in order by `after`, or leave `#[capture]` out",
+            ),
+            CaptureFault::Pinned => f.write_str(
+                "later runs of a captured plan would copy from or to pinned memory that nobody keeps; copy beside the run, to or from a buffer of the plan, or leave `#[capture]` out",
+            ),
+            CaptureFault::Communicates => f.write_str(
+                "a step of a captured plan calls a communicator: no other rank compares the call, and later runs keep nothing of what it names; make it a statement of the plan, or leave `#[capture]` out",
+            ),
+            CaptureFault::OtherDevComm { of } => write!(
+                f,
+                "it takes a device communicator of {of}, which is none of the plan's communicators: later runs would take it after its end; make it with the communicator that the plan is bound to, or leave `#[capture]` out",
             ),
         }
     }

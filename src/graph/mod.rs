@@ -102,6 +102,9 @@ impl<W: World> Graph<W> {
         if let Some(why) = &self.held.life.state().stale {
             return Err(core.resources.stale(WHAT, why.clone()));
         }
+        if let Some(error) = stream.in_a_step("launch", site) {
+            return Err(error);
+        }
         if stream.ordinal() != core.ordinal {
             let (what, found, needed) = ("stream", stream.ordinal(), core.ordinal);
             let (operation, kind) = ("launch", W::Device::KIND);

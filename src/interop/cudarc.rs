@@ -55,7 +55,7 @@ fn of_slice<Tag>(
     let handle = stream.cu_stream().cast();
     // SAFETY: the context was compared, and the stream is kept.
     let raw = unsafe { CudaStream::adopt(gpu, handle, Some(stream.clone())) };
-    Ok(Stream::of(device, raw))
+    Stream::adopted(device, raw, operation, site)
 }
 
 /// The GPU of a stream that is known by CUDA's handle.
@@ -77,8 +77,9 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// nothing of ours needs it. Local.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`]; [`Error::NotAdoptable`]: a context of its own, or CUDA's per-thread default
-    /// stream.
+    /// [`Error::OtherDevice`]; [`Error::NotAdoptable`]: a context of its own, CUDA's per-thread default
+    /// stream, or a stream on which a graph is captured, such as that of a closure in a capture. What is
+    /// enqueued on it would be in the graph, which keeps and orders what it was recorded with alone.
     #[track_caller]
     pub fn adopt(device: &Cuda<Tag>, theirs: Arc<theirs::CudaStream>) -> Result<Self> {
         let (operation, site) = ("Stream::adopt", Site::caller());
@@ -93,7 +94,7 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// legacy default stream.
     ///
     /// # Errors
-    /// [`Error::NotAdoptable`] for CUDA's per-thread default stream.
+    /// [`Error::NotAdoptable`] for CUDA's per-thread default stream, and for one on which a graph is captured.
     ///
     /// # Safety
     /// It is a stream of the primary context of `device`. It is destroyed when nothing names it any more:
@@ -101,10 +102,11 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// never.
     #[track_caller]
     pub unsafe fn from_raw(device: &Cuda<Tag>, handle: *mut c_void) -> Result<Self> {
-        let gpu = of_handle(device, handle, "Stream::from_raw", Site::caller())?;
+        let (operation, site) = ("Stream::from_raw", Site::caller());
+        let gpu = of_handle(device, handle, operation, site)?;
         // SAFETY: the caller's promise.
         let raw = unsafe { CudaStream::adopt(gpu, handle, None) };
-        Ok(Self::of(device, raw))
+        Self::adopted(device, raw, operation, site)
     }
 
     /// The current stream of a library, kept by `keeps`.
@@ -119,20 +121,22 @@ impl<Tag> Stream<Cuda<Tag>> {
         keeps: Box<dyn std::any::Any + Send + Sync>,
     ) -> Result<Self> {
         let handle = std::ptr::with_exposed_provenance_mut(handle);
-        let gpu = of_handle(device, handle, "current_stream", Site::caller())?;
+        let (operation, site) = ("current_stream", Site::caller());
+        let gpu = of_handle(device, handle, operation, site)?;
         // SAFETY: the caller's promise.
         let raw = unsafe { CudaStream::keep(gpu, handle, keeps) };
-        Ok(Self::of(device, raw))
+        Self::adopted(device, raw, operation, site)
     }
 
     /// What is enqueued here later runs after everything that is on `theirs` now. The host does not wait.
     /// Works with CUDA's per-thread default stream too, on the thread whose stream is meant.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`], [`Error::NotAdoptable`]; CUDA reports one.
+    /// [`Error::OtherDevice`], [`Error::NotAdoptable`]; [`Error::NotCapturable`] in a step of a captured plan;
+    /// CUDA reports one.
     #[track_caller]
     pub fn after(&self, theirs: &theirs::CudaStream) -> Result<()> {
-        check(self.device(), theirs.context(), "Stream::after", Site::caller())?;
+        self.beside(theirs, "Stream::after", Site::caller())?;
         self.core.raw().after(theirs.cu_stream())?;
         self.core.number();
         Ok(())
@@ -144,8 +148,23 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// As [`after`](Self::after).
     #[track_caller]
     pub fn before(&self, theirs: &theirs::CudaStream) -> Result<()> {
-        check(self.device(), theirs.context(), "Stream::before", Site::caller())?;
+        self.beside(theirs, "Stream::before", Site::caller())?;
         self.core.raw().before(theirs.cu_stream())
+    }
+
+    /// Refuses an order with a stream that is elsewhere, or with or of one that is captured.
+    fn beside(
+        &self,
+        theirs: &theirs::CudaStream,
+        operation: &'static str,
+        site: Site,
+    ) -> Result<()> {
+        self.core.orders_others(operation, site)?;
+        let gpu = check(self.device(), theirs.context(), operation, site)?;
+        match gpu.is_captured(theirs.cu_stream())? {
+            true => Err(NotAdoptable::new(operation, AdoptFault::Captures, site).into()),
+            false => Ok(()),
+        }
     }
 }
 

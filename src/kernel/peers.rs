@@ -241,7 +241,7 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Dev<'_, B> {
         stream: &StreamAccess<'a, D>,
         entered: &mut Entered<'a, B>,
     ) -> Result<()> {
-        self.0.enter(stream.core, entered)
+        self.0.enter(stream, entered)
     }
 }
 

@@ -63,13 +63,15 @@ impl<B: Backend> Core<B> {
         launched
     }
 
-    /// Memory or a stream of another device, where the type does not tell.
+    /// Memory or a stream of another device, where the type does not tell; a step that is captured.
     fn elsewhere(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Option<Error> {
-        let stream = ("stream", stream.ordinal());
+        let on = ("stream", stream.ordinal());
         let memory = launch.uses.iter().map(|(allocation, _)| ("buffer", allocation.ordinal()));
-        let mut all = std::iter::once(stream).chain(memory);
-        let (what, found) = all.find(|(_, ordinal)| *ordinal != self.ordinal)?;
+        let mut all = std::iter::once(on).chain(memory);
         let (operation, site) = (launch.call.operation.name(), launch.call.site);
+        let Some((what, found)) = all.find(|(_, ordinal)| *ordinal != self.ordinal) else {
+            return stream.in_a_step(operation, site);
+        };
         let (kind, needed) = (B::KIND, self.ordinal);
         let other = OtherDevice { operation, what, kind, found, needed, site };
         Some(Error::OtherDevice(Box::new(other)))

@@ -17,9 +17,10 @@ use super::prepare::{Prepared, TemplateKind};
 use super::run::{Stop, fill};
 use crate::backend::{Graphs, Streams, WindowId};
 use crate::communicator::Core;
-use crate::error::{Error, NotCapturable};
+use crate::error::{CaptureFault, Error, NotCapturable};
 use crate::graph::{Capturing, Held, Leases, Said, all_ready, out_of_step};
 use crate::memory::Lessee;
+use crate::stream::Capturable;
 use crate::{Result, Stream, World, unwind};
 
 /// For how many sets of memory a plan keeps graphs.
@@ -90,10 +91,13 @@ impl<'a, W: World> Run<'a, W> {
         self.moving.events.fill(None);
         let (streams, device) = (self.fixed.plan.streams.len(), self.own.device());
         let kept = self.table.places().iter().map(|place| ptr::from_ref(&place.allocation.order));
-        let kept: Arc<[usize]> = kept.map(<*const _>::addr).collect();
+        let graph = Arc::new(Capturable {
+            memory: kept.map(<*const _>::addr).collect(),
+            makers: cores.iter().map(|core| core.resources.maker()).collect(),
+        });
         let enqueue = |raw: &[<Back<W> as Streams>::Stream]| {
             let lane = |raw: &<Back<W> as Streams>::Stream| {
-                Stream::capturing(device, raw.clone(), Arc::clone(&kept))
+                Stream::capturing(device, raw.clone(), Arc::clone(&graph))
             };
             let lanes: Vec<_> = raw.iter().map(lane).collect();
             (0..self.fixed.steps.len()).try_for_each(|at| {
@@ -119,10 +123,10 @@ impl<'a, W: World> Run<'a, W> {
         Ok(Captured { memory: self.table.places().iter().map(memory_of).collect(), held })
     }
 
-    /// What a step was refused, at the run's place.
+    /// What memory a step was refused, at the run's place.
     fn placed(&self, error: Error) -> Error {
         match error {
-            Error::NotCapturable(not) => {
+            Error::NotCapturable(not) if not.fault == CaptureFault::NotThePlans => {
                 Error::NotCapturable(Box::new(NotCapturable { site: self.site, ..*not }))
             }
             error => error,

@@ -129,7 +129,10 @@ impl<W: World> Run<'_, W> {
                 taken.resize(self.fixed.most_written, false);
                 let plan = &self.fixed.plan.name;
                 let mut call = Call { plan, this, places: self.table.places(), stream, taken };
-                unwind::catch(|| steps.step(&mut call)).map_err(|panic| {
+                stream.core.set_asked(true);
+                let outcome = unwind::catch(|| steps.step(&mut call));
+                stream.core.set_asked(false);
+                outcome.map_err(|panic| {
                     let why = format!("it panicked: {}", panic.message());
                     Stop::Panicked(call.bad(why), panic)
                 })??;

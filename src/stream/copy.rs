@@ -2,7 +2,7 @@
 
 use super::Stream;
 use crate::backend::{Copies, Span, Streams};
-use crate::error::{BadLength, Error, Failed, OtherDevice, Site};
+use crate::error::{BadLength, CaptureFault, Error, Failed, OtherDevice, Site};
 use crate::memory::{Booking, Copying, Order, Pinned, Uses};
 use crate::{Device, Element, Readable, Result, Writable, element};
 
@@ -31,7 +31,8 @@ impl<D: Device> Stream<D> {
     /// ```
     ///
     /// # Errors
-    /// With the pinned memory: lengths that differ, a view past its buffer, memory of another device.
+    /// With the pinned memory: lengths that differ, a view past its buffer, memory of another device;
+    /// [`Error::NotCapturable`] in a step of a captured plan, whose later runs would copy it again.
     #[track_caller]
     pub fn upload<T: Element, B: Writable<D, Elem = T>>(
         &self,
@@ -173,6 +174,7 @@ impl<D: Device> Stream<D> {
         to: &mut B,
         site: Site,
     ) -> Result<Point<D>> {
+        self.core.may_capture("upload", CaptureFault::Pinned, site)?;
         let span = to.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
         let found = (span.len(), span.allocation().ordinal());
         self.fits::<T>("upload", found, from.len(), PINNED, site)?;
@@ -198,6 +200,7 @@ impl<D: Device> Stream<D> {
         to: &Pinned<T, D>,
         site: Site,
     ) -> Result<Point<D>> {
+        self.core.may_capture("download", CaptureFault::Pinned, site)?;
         let span = from.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
         let found = (span.len(), span.allocation().ordinal());
         self.fits::<T>("download", found, to.len(), PINNED, site)?;

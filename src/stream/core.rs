@@ -10,7 +10,7 @@ use super::takers::Taker;
 use super::undone::Undone;
 use crate::Result;
 use crate::backend::Streams;
-use crate::communicator::{Carrier, Health};
+use crate::communicator::{Carrier, Health, Maker};
 use crate::error::{CaptureFault, Error, NotCapturable, Site};
 use crate::memory::Order;
 
@@ -28,8 +28,18 @@ pub(crate) struct StreamCore<B: Streams> {
     /// Where it notes uses of what its last kernels took: the last one at the end.
     takers: RefCell<Vec<Arc<Taker<B>>>>,
     mode: Mode,
-    /// Where the orders are of the memory that may be captured.
-    kept: Option<Arc<[usize]>>,
+    /// What the graph keeps that it is captured for.
+    graph: Option<Arc<Capturable>>,
+    /// A step of the program's own enqueues on it.
+    asked: Cell<bool>,
+}
+
+/// What a graph in the making keeps.
+pub(crate) struct Capturable {
+    /// Where the orders of its memory are.
+    pub(crate) memory: Vec<usize>,
+    /// The communicators, with whose ends it ends.
+    pub(crate) makers: Vec<Maker>,
 }
 
 /// What becomes of what goes to a stream.
@@ -166,7 +176,8 @@ impl<B: Streams> StreamCore<B> {
             waited: RefCell::default(),
             takers: RefCell::default(),
             mode: Mode::Live,
-            kept: None,
+            graph: None,
+            asked: Cell::new(false),
         }
     }
 
@@ -175,20 +186,57 @@ impl<B: Streams> StreamCore<B> {
         Self { mode: Mode::Recorded, ..Self::of(ordinal, raw, 0) }
     }
 
-    /// A stream that the device captures, for a graph that keeps this memory.
-    pub(crate) fn capturing(ordinal: u32, raw: B::Stream, kept: Arc<[usize]>) -> Self {
-        Self { mode: Mode::Captured, kept: Some(kept), ..Self::of(ordinal, raw, 0) }
+    /// A stream that the device captures, for a graph that keeps this.
+    pub(crate) fn capturing(ordinal: u32, raw: B::Stream, graph: Arc<Capturable>) -> Self {
+        Self { mode: Mode::Captured, graph: Some(graph), ..Self::of(ordinal, raw, 0) }
     }
 
     /// Refuses memory that the graph in the making does not keep.
     pub(crate) fn captures(&self, order: &Order<B>) -> Result<()> {
-        let is_kept = |kept: &Arc<[usize]>| kept.contains(&std::ptr::from_ref(order).addr());
-        if self.kept.as_ref().is_some_and(is_kept) {
+        let place = std::ptr::from_ref(order).addr();
+        let is_kept = self.graph.as_ref().is_some_and(|graph| graph.memory.contains(&place));
+        if is_kept {
             return Ok(());
         }
-        let (operation, site) = ("a step", Site::caller());
-        let fault = CaptureFault::NotThePlans;
-        Err(Error::NotCapturable(Box::new(NotCapturable { operation, fault, site })))
+        Err(not_capturable("a step", CaptureFault::NotThePlans, Site::caller()))
+    }
+
+    /// Refuses a device communicator that may end before the graph in the making.
+    #[cold]
+    pub(crate) fn captures_of(&self, maker: Maker, of: &'static str, site: Site) -> Result<()> {
+        match self.graph.as_ref().is_some_and(|graph| graph.makers.contains(&maker)) {
+            true => Ok(()),
+            false => Err(not_capturable("a kernel", CaptureFault::OtherDevComm { of }, site)),
+        }
+    }
+
+    /// Refuses what no graph can have.
+    pub(crate) fn may_capture(
+        &self,
+        operation: &'static str,
+        fault: CaptureFault,
+        site: Site,
+    ) -> Result<()> {
+        match self.is_captured() {
+            true => Err(not_capturable(operation, fault, site)),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses an order with another stream: that one would be captured too.
+    pub(crate) fn orders_others(&self, operation: &'static str, site: Site) -> Result<()> {
+        self.may_capture(operation, CaptureFault::OtherStream, site)
+    }
+
+    /// A step of the program's own is asked, or was.
+    pub(crate) fn set_asked(&self, asked: bool) {
+        self.asked.set(asked);
+    }
+
+    /// Why a communicator's call cannot go on it: it is a step's, which is captured.
+    pub(crate) fn in_a_step(&self, operation: &'static str, site: Site) -> Option<Error> {
+        let refused = self.is_captured() && self.asked.get();
+        refused.then(|| not_capturable(operation, CaptureFault::Communicates, site))
     }
 
     /// Whether what goes to it runs.
@@ -203,6 +251,7 @@ impl<B: Streams> StreamCore<B> {
     }
 
     /// Whether the device captures what goes to it.
+    #[inline]
     pub(crate) fn is_captured(&self) -> bool {
         self.mode == Mode::Captured
     }
@@ -322,6 +371,11 @@ impl<B: Streams> StreamCore<B> {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn not_capturable(operation: &'static str, fault: CaptureFault, site: Site) -> Error {
+    Error::NotCapturable(Box::new(NotCapturable { operation, fault, site }))
 }
 
 impl<B: Streams> StreamShared<B> {

@@ -14,7 +14,7 @@ pub use mark::Mark;
 pub use timed::TimedMark;
 
 pub(crate) use convert::convert_on;
-pub(crate) use core::{Awaited, StreamCore, StreamShared, User};
+pub(crate) use core::{Awaited, Capturable, StreamCore, StreamShared, User};
 pub(crate) use launch::{Held, Launching, StreamAccess, hold, launching, run};
 pub(crate) use takers::{Takers, Taking};
 
@@ -23,10 +23,10 @@ use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use crate::Cuda;
-use crate::backend::Launches;
+use crate::backend::{Launches, Streams};
 #[cfg(feature = "cuda")]
 use crate::cuda::LaunchEvent;
-use crate::error::Site;
+use crate::error::{AdoptFault, NotAdoptable, Site};
 use crate::{Device, Result, wait};
 
 /// A queue of work on device `D`: what is enqueued runs in order, and beside the work of other
@@ -44,26 +44,31 @@ impl<D: Device> Stream<D> {
         Ok(Self { core: StreamCore::open(device.ordinal())?, device: device.clone() })
     }
 
-    /// A stream that somebody else made.
-    pub(crate) fn of(device: &D, raw: <D::Backend as crate::backend::Streams>::Stream) -> Self {
-        Self { core: StreamCore::of(device.ordinal(), raw, 1), device: device.clone() }
+    /// A stream that somebody else made; not one that is captured, where nothing of ours would run.
+    pub(crate) fn adopted(
+        device: &D,
+        raw: <D::Backend as Streams>::Stream,
+        operation: &'static str,
+        site: Site,
+    ) -> Result<Self> {
+        if <D::Backend as Streams>::captures(&raw)? {
+            return Err(NotAdoptable::new(operation, AdoptFault::Captures, site).into());
+        }
+        Ok(Self { core: StreamCore::of(device.ordinal(), raw, 1), device: device.clone() })
     }
 
     /// A stream on which a capture records: nothing is enqueued on it.
-    pub(crate) fn recording(
-        device: &D,
-        raw: <D::Backend as crate::backend::Streams>::Stream,
-    ) -> Self {
+    pub(crate) fn recording(device: &D, raw: <D::Backend as Streams>::Stream) -> Self {
         Self { core: StreamCore::recording(device.ordinal(), raw), device: device.clone() }
     }
 
-    /// A stream that the device captures, for a graph that keeps this memory.
+    /// A stream that the device captures, for a graph that keeps this.
     pub(crate) fn capturing(
         device: &D,
-        raw: <D::Backend as crate::backend::Streams>::Stream,
-        kept: Arc<[usize]>,
+        raw: <D::Backend as Streams>::Stream,
+        graph: Arc<Capturable>,
     ) -> Self {
-        Self { core: StreamCore::capturing(device.ordinal(), raw, kept), device: device.clone() }
+        Self { core: StreamCore::capturing(device.ordinal(), raw, graph), device: device.clone() }
     }
 
     /// The device.
@@ -77,16 +82,23 @@ impl<D: Device> Stream<D> {
     /// operation only, not for what is enqueued here later.
     ///
     /// # Errors
-    /// The device reports one.
+    /// [`Error::NotCapturable`](crate::Error::NotCapturable) in a step of a captured plan: a stream that waited
+    /// for the mark would be captured too, with memory that the plan does not keep. What runs beside the step is
+    /// a step on another stream of the plan. The device reports one.
+    #[track_caller]
     pub fn mark(&self) -> Result<Mark<D>> {
+        self.core.orders_others("mark", Site::caller())?;
         Ok(Mark::new(self.core.shared(), self.core.mark()?, self.core.last_seq()))
     }
 
     /// Makes what is enqueued here later wait for `mark`. The host does not wait.
     ///
     /// # Errors
-    /// The device reports one.
+    /// [`Error::NotCapturable`](crate::Error::NotCapturable) in a step of a captured plan, which comes after what
+    /// the plan says (`after`). The device reports one.
+    #[track_caller]
     pub fn wait_for(&self, mark: &Mark<D>) -> Result<()> {
+        self.core.orders_others("wait_for", Site::caller())?;
         self.core.wait_for(mark.stream(), mark.point())
     }
 
@@ -143,8 +155,10 @@ impl<T> Stream<Cuda<T>> {
     /// until it is over. Where none was, it waits for nothing. The host does not wait.
     ///
     /// # Errors
-    /// The device reports one.
+    /// As [`wait_for`](Self::wait_for).
+    #[track_caller]
     pub fn wait_launched(&self, event: &LaunchEvent) -> Result<()> {
+        self.core.orders_others("wait_launched", Site::caller())?;
         event.hold(self.core.raw())
     }
 }

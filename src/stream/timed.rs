@@ -40,8 +40,10 @@ impl<D: Device> Stream<D> {
     /// system's clock is.
     ///
     /// # Errors
-    /// The device reports one.
+    /// As [`mark`](Self::mark).
+    #[track_caller]
     pub fn timed_mark(&self) -> Result<TimedMark<D>> {
+        self.core.orders_others("timed_mark", Site::caller())?;
         let (point, time) = <D::Backend as Timing>::timed(self.core.raw())?;
         let mark = Mark::new(self.core.shared(), point, self.core.last_seq());
         Ok(TimedMark { mark, time, ordinal: self.core.ordinal() })

@@ -221,7 +221,7 @@ impl<O> Tensor<O> {
             Some(handle) if ordinal == device.ordinal() => {
                 // SAFETY: what `new` was promised.
                 let raw = unsafe { <D::Backend as Streams>::theirs(ordinal, handle) }?;
-                Some(Stream::of(device, raw))
+                Some(Stream::adopted(device, raw, operation, site)?)
             }
             _ => None,
         };

@@ -1,6 +1,6 @@
 //! Streams.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 use crate::code::Code;
 use crate::export::exports;
@@ -39,6 +39,11 @@ exports! {
         let stream = hStream.address();
         library.is_live(stream)?;
         library.wait(|state| state.streams.get(&stream).is_none_or(Stream::is_idle))
+    };
+
+    fn cuStreamIsCapturing(hStream: *mut c_void, captureStatus: *mut c_int) = |library| {
+        let capture = library.stream(hStream.address())?.capture;
+        captureStatus.put(u64::from(capture != 0))
     };
 
     fn cuStreamGetCtx(hStream: *mut c_void, pctx: *mut *mut c_void) = |library| {
