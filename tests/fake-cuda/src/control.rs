@@ -4,15 +4,12 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Write as _;
 
-use libloading::Library as Loaded;
+use double::{Sink, give};
 
 use crate::code::Code;
 use crate::exports::FUNCTIONS;
 use crate::queue::{Stream, Work};
 use crate::state::Library;
-
-/// Where the library puts a text: the context that came with it, the bytes, how many.
-pub(crate) type Sink = unsafe extern "C" fn(*mut c_void, *const u8, usize);
 
 /// What a copy of the library has given and not taken back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,42 +32,7 @@ pub struct Live {
     pub graphs: usize,
 }
 
-macro_rules! controls {
-    ( $(
-        $(#[$meta:meta])*
-        fn $name:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)? = $body:block
-    )* ) => {
-        $(
-            $(#[$meta])*
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
-        )*
-
-        /// These functions of a loaded copy.
-        pub(crate) struct Controls {
-            $(
-                $(#[$meta])*
-                pub(crate) $name: unsafe extern "C" fn($($arg: $type),*) $(-> $ret)?,
-            )*
-        }
-
-        impl Controls {
-            /// # Safety
-            ///
-            /// The library is a copy of this one, and is never unloaded.
-            pub(crate) unsafe fn of(library: &Loaded) -> Result<Self, libloading::Error> {
-                Ok(Self {
-                    $($name: {
-                        // SAFETY: a copy of this library has these functions, of the types above.
-                        *unsafe { library.get(stringify!($name)) }?
-                    },)*
-                })
-            }
-        }
-    };
-}
-
-controls! {
+double::controls! {
     /// The calls, a line for each.
     fn fake_cuda_log(sink: Sink, context: *mut c_void) = {
         let mut text = String::new();
@@ -78,15 +40,15 @@ controls! {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{call}");
         }
-        // SAFETY: the sink takes any bytes, with the context that came with it; nothing is locked.
-        unsafe { sink(context, text.as_ptr(), text.len()) };
+        // SAFETY: the context came with the sink.
+        unsafe { give(&text, sink, context) };
     }
 
     /// What was refused, a line for each.
     fn fake_cuda_misuse(sink: Sink, context: *mut c_void) = {
         let text = Library::lock().misuse.join("\n");
-        // SAFETY: the sink takes any bytes, with the context that came with it; nothing is locked.
-        unsafe { sink(context, text.as_ptr(), text.len()) };
+        // SAFETY: the context came with the sink.
+        unsafe { give(&text, sink, context) };
     }
 
     /// Forgets the calls and what was refused.

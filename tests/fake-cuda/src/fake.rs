@@ -1,12 +1,12 @@
 //! A loaded copy of the double, as tests see it.
 
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
 
-use libloading::Library;
+use double::Library;
 
 use crate::call::Call;
 use crate::code::Code;
-use crate::control::{Controls, Live, Sink};
+use crate::control::{Controls, Live};
 use crate::file::File;
 
 /// A loaded copy of the double. It is never unloaded.
@@ -22,28 +22,17 @@ impl Fake {
     ///
     /// It does not load.
     pub fn load(file: &File) -> Self {
-        // SAFETY: a `File` is a copy of this library, whose initialisers are those of Rust's standard
-        // library.
-        let library = unsafe { Library::new(file.path()) };
-        let loaded = library.and_then(|library| {
-            let library: &'static Library = Box::leak(Box::new(library));
-            // SAFETY: it is a copy of this library, and stays.
-            let controls = unsafe { Controls::of(library) }?;
-            Ok(Self { loaded: library, controls })
-        });
-        match loaded {
-            Ok(fake) => fake,
-            Err(error) => panic!("{}: {error}", file.path().display()),
-        }
+        // SAFETY: a `File` is a copy of this library.
+        let loaded = unsafe { double::load(file.path()) };
+        // SAFETY: as above.
+        let controls = unsafe { Controls::of(loaded) };
+        Self { loaded, controls }
     }
 
     /// The calls since the last [`clear`](Self::clear), in order.
     pub fn log(&self) -> Vec<Call> {
-        let line = |line: &str| match line.parse() {
-            Ok(call) => call,
-            Err(_) => panic!("the log has a line that is no call: {line}"),
-        };
-        self.text(self.controls.fake_cuda_log).lines().map(line).collect()
+        // SAFETY: it may be called at any time.
+        unsafe { double::told(self.controls.fake_cuda_log) }
     }
 
     /// The functions that were called since the last [`clear`](Self::clear), in order.
@@ -54,7 +43,8 @@ impl Fake {
     /// What was refused since the last [`clear`](Self::clear) that the driver's contract does not
     /// allow: handles that are no handles, memory that is freed, threads without a context.
     pub fn misuse(&self) -> Vec<String> {
-        self.text(self.controls.fake_cuda_misuse).lines().map(str::to_owned).collect()
+        // SAFETY: it may be called at any time.
+        unsafe { double::told(self.controls.fake_cuda_misuse) }
     }
 
     /// Forgets the calls and the misuse; handles live on.
@@ -153,22 +143,6 @@ impl Fake {
     /// There is no such function.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> F {
         // SAFETY: the caller's promise.
-        match unsafe { self.loaded.get(name) } {
-            Ok(function) => *function,
-            Err(error) => panic!("{name}: {error}"),
-        }
-    }
-
-    fn text(&self, write: unsafe extern "C" fn(Sink, *mut c_void)) -> String {
-        unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, length: usize) {
-            // SAFETY: the context is the buffer below, which nothing else uses meanwhile.
-            let buffer = unsafe { &mut *context.cast::<Vec<u8>>() };
-            // SAFETY: there are so many bytes, which nobody writes to meanwhile.
-            buffer.extend_from_slice(unsafe { std::slice::from_raw_parts(bytes, length) });
-        }
-        let mut buffer = Vec::<u8>::new();
-        // SAFETY: `append` takes the bytes with this context, before the call returns.
-        unsafe { write(append, (&raw mut buffer).cast()) };
-        String::from_utf8_lossy(&buffer).into_owned()
+        unsafe { double::function(self.loaded, name) }
     }
 }

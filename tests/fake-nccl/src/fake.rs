@@ -1,14 +1,13 @@
 //! A loaded copy of the double, as tests see it.
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use libloading::Library;
 use nccl_sys::{Api, Function, LoadError, ncclComm_t, ncclResult_t};
 
 use crate::call::Call;
-use crate::control::{Controls, Live, Sink};
+use crate::control::{Controls, Live};
 use crate::file::File;
 
 /// A loaded copy of the double. It is never unloaded.
@@ -43,19 +42,11 @@ impl Fake {
     ///
     /// It does not load.
     pub fn load(file: &File) -> Self {
-        // SAFETY: a `File` is a copy of this library, whose initialisers are those of Rust's standard
-        // library.
-        let library = unsafe { Library::new(file.path()) };
-        let controls = library.and_then(|library| {
-            // SAFETY: it is a copy of this library, and is leaked below.
-            let controls = unsafe { Controls::of(&library) };
-            std::mem::forget(library);
-            controls
-        });
-        match controls {
-            Ok(controls) => Self { file: file.clone(), controls },
-            Err(error) => panic!("{}: {error}", file.path().display()),
-        }
+        // SAFETY: a `File` is a copy of this library.
+        let loaded = unsafe { double::load(file.path()) };
+        // SAFETY: as above.
+        let controls = unsafe { Controls::of(loaded) };
+        Self { file: file.clone(), controls }
     }
 
     /// Its functions, as the loader of `nccl-sys` finds them.
@@ -75,11 +66,8 @@ impl Fake {
 
     /// The calls since the last [`clear`](Self::clear), in order.
     pub fn log(&self) -> Vec<Call> {
-        let line = |line: &str| match line.parse() {
-            Ok(call) => call,
-            Err(_) => panic!("the log has a line that is no call: {line}"),
-        };
-        self.text(self.controls.fake_nccl_log).lines().map(line).collect()
+        // SAFETY: it may be called at any time.
+        unsafe { double::told(self.controls.fake_nccl_log) }
     }
 
     /// The functions that were called since the last [`clear`](Self::clear), in order.
@@ -90,7 +78,8 @@ impl Fake {
     /// What was refused since the last [`clear`](Self::clear) that nobody had
     /// [asked](Self::fail) to fail: handles that are no handles, groups that are not open.
     pub fn misuse(&self) -> Vec<String> {
-        self.text(self.controls.fake_nccl_misuse).lines().map(str::to_owned).collect()
+        // SAFETY: it may be called at any time.
+        unsafe { double::told(self.controls.fake_nccl_misuse) }
     }
 
     /// Forgets the calls and the misuse; handles live on.
@@ -211,18 +200,5 @@ impl Fake {
     pub fn live(&self) -> Live {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_nccl_live)() }
-    }
-
-    fn text(&self, write: unsafe extern "C" fn(Sink, *mut c_void)) -> String {
-        unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, length: usize) {
-            // SAFETY: the context is the buffer below, which nothing else uses meanwhile.
-            let buffer = unsafe { &mut *context.cast::<Vec<u8>>() };
-            // SAFETY: there are so many bytes, which nobody writes to meanwhile.
-            buffer.extend_from_slice(unsafe { std::slice::from_raw_parts(bytes, length) });
-        }
-        let mut buffer = Vec::<u8>::new();
-        // SAFETY: `append` takes the bytes with this context, before the call returns.
-        unsafe { write(append, (&raw mut buffer).cast()) };
-        String::from_utf8_lossy(&buffer).into_owned()
     }
 }

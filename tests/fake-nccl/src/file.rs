@@ -1,10 +1,7 @@
 //! The double on disk: what was built, and copies of it.
 
-use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process;
 
 #[cfg(target_os = "linux")]
 use {
@@ -31,27 +28,7 @@ impl File {
     /// It is not beside the running program. `cargo test` builds it there for every package that
     /// names this one among its dev-dependencies.
     pub fn built() -> Self {
-        let program = env::current_exe().expect("a program has a path");
-        let beside = program.parent().expect("a program lies in a folder");
-        let folders = [beside.to_owned(), beside.join("../deps"), beside.join("deps")];
-        let (prefix, suffix) = (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-        let is_double = |path: &PathBuf| {
-            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            let hash = name
-                .strip_prefix(prefix)
-                .and_then(|name| name.strip_prefix("fake_nccl"))
-                .and_then(|name| name.strip_suffix(suffix));
-            hash.is_some_and(|hash| hash.is_empty() || hash.starts_with('-'))
-        };
-        let files = folders.iter().flat_map(fs::read_dir).flatten().flatten();
-        let newest = files
-            .map(|entry| entry.path())
-            .filter(is_double)
-            .max_by_key(|path| path.metadata().and_then(|file| file.modified()).ok());
-        match newest {
-            Some(path) => Self { path },
-            None => panic!("no {prefix}fake_nccl{suffix} in {}", beside.display()),
-        }
+        Self { path: double::built("fake_nccl") }
     }
 
     /// A file that [`copy`](Self::copy) or [`release`](Self::release) has written, perhaps in another
@@ -106,17 +83,10 @@ impl File {
         }
     }
 
-    /// Writes a file that nobody has loaded: a process that has keeps the one that was there.
     fn write(folder: &Path, bytes: &[u8]) -> Self {
         let path = folder.join(NAME);
-        let new = folder.join(format!("{NAME}.{}", process::id()));
-        let written = fs::create_dir_all(folder)
-            .and_then(|()| fs::write(&new, bytes))
-            .and_then(|()| fs::rename(&new, &path));
-        match written {
-            Ok(()) => Self { path },
-            Err(error) => panic!("{}: {error}", path.display()),
-        }
+        double::write(&path, |new| fs::write(new, bytes));
+        Self { path }
     }
 }
 
