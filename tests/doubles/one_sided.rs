@@ -5,15 +5,18 @@ use std::sync::Barrier;
 
 use fake_nccl::{Call, Value};
 use nccl_sys::Function::{
-    ncclCommAbort, ncclCommInitRankConfig, ncclCommQueryProperties, ncclPutSignal, ncclSignal,
-    ncclWaitSignal,
+    ncclCommAbort, ncclCommGetAsyncError, ncclCommInitRankConfig, ncclCommQueryProperties,
+    ncclPutSignal, ncclSignal, ncclWaitSignal,
 };
 use nccl_sys::{ncclConfig_t, ncclResult_t};
-use typed_nccl::{CommConfig, Communicator, Cuda, Error, LocalOnly, Seat, Signals, Sum};
+use typed_nccl::{
+    CommConfig, Communicator, Cuda, Error, LocalOnly, Result, Scoped, Seat, SignalSlot, Signals,
+    Sum,
+};
 
-use crate::common::{Wire, alone, assert_silent, calls, clear, connect, count, handle, line, says};
+use crate::common::{Wire, alone, assert_silent, calls, clear, count, handle, line, says};
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
-use crate::windows::{configured, said};
+use crate::windows::{configured, fails_on_one_rank, said};
 
 /// What a wait waits for: how many, from whom, which signal, in which context.
 fn awaited(call: &Call) -> Vec<[i32; 4]> {
@@ -267,67 +270,59 @@ fn machines_without_one_sided_operations() {
 #[test]
 fn setting_up_signals_fails_on_one_rank() {
     on(release("2.30.7"), || {
-        for (function, failure) in [
-            (ncclSignal, ncclResult_t::ncclSystemError),
-            (ncclWaitSignal, ncclResult_t::ncclInternalError),
-            (ncclCommQueryProperties, ncclResult_t::ncclUnhandledCudaError),
-        ] {
-            clear();
-            nccl().set_rma(true);
-            nccl().fail(function, failure);
-            let failed = Cuda::spmd(2, |place| {
-                let mut comm = connect(place, 10_000)?;
-                let error = comm.window::<f32>(8).expect_err("one of the two");
-                let failed = matches!(error, Error::NcclFailed(_));
-                match failed {
-                    true => says(&error, &[function.name(), failure.name().expect("declared")]),
-                    false => assert!(matches!(error, Error::PeerFailed(_)), "{error}"),
-                }
-                assert!(comm.health().is_err());
-                Ok::<_, Error>(failed)
-            })?;
-            assert_eq!(failed.iter().filter(|failed| **failed).count(), 1);
-            assert_eq!((count(ncclCommAbort), nccl().live().communicators), (2, 0));
-        }
-        Ok(())
+        nccl().set_rma(true);
+        fails_on_one_rank(ncclSignal, ncclResult_t::ncclSystemError)?;
+        fails_on_one_rank(ncclWaitSignal, ncclResult_t::ncclInternalError)?;
+        fails_on_one_rank(ncclCommQueryProperties, ncclResult_t::ncclUnhandledCudaError)
     });
 }
 
-/// A stream that waits for a signal cannot be freed by an abort.
+/// Rank 1 waits for a signal of each of two slots, and for another one of the second. A stream that waits for a
+/// signal cannot be freed by an abort, so rank 0 raises signals when it ends: what of that is NCCL's.
+fn raised_at_its_end(
+    end: impl Fn(Communicator<Cuda<Scoped<'_>>>, SignalSlot) -> Result<Vec<Call>> + Sync,
+) -> Result<Vec<Call>> {
+    nccl().set_rma(true);
+    let together = Barrier::new(2);
+    let calls = Cuda::spmd(2, |place| {
+        let mut comm = configured(place)?;
+        let _window = comm.window::<f64>(4)?;
+        let slot = comm.signal_in(1, 2)?;
+        if comm.rank().index() == 0 {
+            together.wait();
+            let calls = end(comm, slot)?;
+            together.wait();
+            return Ok(calls);
+        }
+        let mut due = Signals::new();
+        due.expect(0_usize).expect_in(0_usize, slot, 2);
+        comm.wait_signals(&due)?;
+        together.wait();
+        together.wait();
+        let error = comm.wait_signal(0).expect_err("rank 0 is gone");
+        assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+        Ok::<_, Error>(Vec::new())
+    })?;
+    Ok(calls.concat())
+}
+
 #[test]
 fn a_rank_that_aborts_raises_what_others_wait_for() {
     on(NEWEST, || {
-        nccl().set_rma(true);
-        let together = Barrier::new(2);
-        Cuda::spmd(2, |place| {
-            let mut comm = configured(place)?;
-            let _window = comm.window::<f64>(4)?;
-            let slot = comm.signal_in(1, 2)?;
-            if comm.rank().index() == 1 {
-                let mut due = Signals::new();
-                due.expect(0_usize).expect_in(0_usize, slot, 2);
-                comm.wait_signals(&due)?;
-                together.wait();
-                together.wait();
-                let error = comm.wait_signal(0).expect_err("rank 0 is gone");
-                assert!(matches!(error, Error::PeerFailed(_)), "{error}");
-                return Ok(());
-            }
-            together.wait();
+        let calls = raised_at_its_end(|comm, _| {
             comm.signal(1)?;
             clear();
             comm.abort();
-            let mut calls = nccl().log();
-            calls.retain(|call| call.function != nccl_sys::Function::ncclCommGetAsyncError);
-            let names: Vec<_> = calls.iter().map(|call| call.function.name()).collect();
-            together.wait();
-            assert_eq!(names, ["ncclSignal", "ncclSignal", "ncclCommAbort"]);
-            assert_eq!(said(&calls[..2], "peer"), [1, 1]);
-            assert_eq!(said(&calls[..2], "sigIdx"), [2, 2]);
-            assert_eq!(said(&calls[..2], "ctx"), [1, 1]);
-            Ok::<_, Error>(())
-        })
-        .map(drop)
+            Ok(nccl().log())
+        })?;
+        let asks = ncclCommGetAsyncError;
+        let calls: Vec<_> = calls.into_iter().filter(|call| call.function != asks).collect();
+        let names: Vec<_> = calls.iter().map(|call| call.function.name()).collect();
+        assert_eq!(names, ["ncclSignal", "ncclSignal", "ncclCommAbort"]);
+        assert_eq!(said(&calls[..2], "peer"), [1, 1]);
+        assert_eq!(said(&calls[..2], "sigIdx"), [2, 2]);
+        assert_eq!(said(&calls[..2], "ctx"), [1, 1]);
+        Ok(())
     });
 }
 
@@ -335,40 +330,27 @@ fn a_rank_that_aborts_raises_what_others_wait_for() {
 #[test]
 fn a_rank_that_aborts_raises_what_is_still_on_its_way() {
     on(NEWEST, || {
-        nccl().set_rma(true);
-        let together = Barrier::new(2);
-        Cuda::spmd(2, |place| {
-            let mut comm = configured(place)?;
-            let _window = comm.window::<f64>(4)?;
-            let slot = comm.signal_in(1, 2)?;
-            if comm.rank().index() == 1 {
-                let mut due = Signals::new();
-                due.expect(0_usize).expect_in(0_usize, slot, 2);
-                comm.wait_signals(&due)?;
-                together.wait();
-                together.wait();
-                return Ok(());
-            }
-            together.wait();
+        let calls = raised_at_its_end(|comm, slot| {
             let stream = handle(comm.stream())?;
             cuda().hold(stream);
             comm.signal(1)?;
             comm.signal_slot(1, slot)?;
             clear();
             comm.abort();
-            let raised = calls(ncclSignal);
-            let aborted = count(ncclCommAbort);
+            let calls = nccl().log();
             cuda().release(stream);
-            together.wait();
-            let slot = |call: &Call| [call.int("peer"), call.int("ctx"), call.int("sigIdx")];
-            let mut slots: Vec<_> = raised.iter().map(slot).collect();
-            slots.sort_unstable();
-            assert_eq!(slots, [[1, 0, 0], [1, 1, 2], [1, 1, 2]]);
-            assert!(raised.iter().all(|call| call.pointer("stream") as u64 != stream));
-            assert_eq!(aborted, 1);
-            Ok::<_, Error>(())
-        })
-        .map(drop)
+            let is_held = |call: &Call| call.pointer("stream") as u64 == stream;
+            assert!(calls.iter().all(|call| call.function != ncclSignal || !is_held(call)));
+            Ok(calls)
+        })?;
+        let (raised, others): (Vec<_>, Vec<_>) =
+            calls.iter().partition(|call| call.function == ncclSignal);
+        let slot = |call: &&Call| [call.int("peer"), call.int("ctx"), call.int("sigIdx")];
+        let mut slots: Vec<_> = raised.iter().map(slot).collect();
+        slots.sort_unstable();
+        assert_eq!(slots, [[1, 0, 0], [1, 1, 2], [1, 1, 2]]);
+        assert_eq!(others.iter().filter(|call| call.function == ncclCommAbort).count(), 1);
+        Ok(())
     });
 }
 

@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use fake_cuda::Code;
 use fake_nccl::Call;
 use nccl_sys::Function::{
-    ncclCommAbort, ncclCommDeregister, ncclCommRegister, ncclCommWindowDeregister,
+    self, ncclCommAbort, ncclCommDeregister, ncclCommRegister, ncclCommWindowDeregister,
     ncclCommWindowRegister, ncclGetCftDeviceLeInfo, ncclGetMultimemDeviceLeInfo,
     ncclGetMultimemDevicePointer, ncclGetPeerDeviceLeInfo, ncclPutSignal,
 };
@@ -104,25 +104,29 @@ fn without_windows() {
     });
 }
 
+/// A call of NCCL's fails on one of two ranks that make a window: the other does not wait for it.
+pub(crate) fn fails_on_one_rank(function: Function, failure: ncclResult_t) -> Result<()> {
+    clear();
+    nccl().fail(function, failure);
+    let failed = Cuda::spmd(2, |place| {
+        let mut comm = connect(place, 10_000)?;
+        let error = comm.window::<f32>(8).expect_err("one of the two");
+        let failed = matches!(error, Error::NcclFailed(_));
+        match failed {
+            true => says(&error, &[function.name(), failure.name().expect("declared")]),
+            false => assert!(matches!(error, Error::PeerFailed(_)), "{error}"),
+        }
+        assert!(comm.health().is_err());
+        Ok::<_, Error>(failed)
+    })?;
+    assert_eq!(failed.iter().filter(|failed| **failed).count(), 1);
+    assert_eq!((count(ncclCommAbort), nccl().live().communicators), (2, 0));
+    Ok(())
+}
+
 #[test]
 fn a_registration_that_fails() {
-    on(NEWEST, || {
-        nccl().fail(ncclCommWindowRegister, ncclResult_t::ncclSystemError);
-        let failed = Cuda::spmd(2, |place| {
-            let mut comm = place.init()?;
-            let error = comm.window::<f32>(8).expect_err("one of the two");
-            let failed = matches!(error, Error::NcclFailed(_));
-            match failed {
-                true => says(&error, &["ncclCommWindowRegister", "ncclSystemError"]),
-                false => assert!(matches!(error, Error::PeerFailed(_)), "{error}"),
-            }
-            assert!(comm.health().is_err());
-            Ok::<_, Error>(failed)
-        })?;
-        assert_eq!(failed.iter().filter(|failed| **failed).count(), 1);
-        assert_eq!((count(ncclCommAbort), nccl().live().communicators), (2, 0));
-        Ok(())
-    });
+    on(NEWEST, || fails_on_one_rank(ncclCommWindowRegister, ncclResult_t::ncclSystemError));
 }
 
 #[test]
