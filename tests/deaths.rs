@@ -127,7 +127,7 @@ fn happen(deaths: &Deaths) {
         };
         match outcome {
             Ok(Ok((step, _))) => assert_eq!(step, STEPS, "{deaths:?}"),
-            Ok(Err(Error::Aborted(_))) | Err(()) if deaths.dies(rank) => {}
+            Ok(Err(Error::Abort(_))) | Err(()) if deaths.dies(rank) => {}
             Ok(Err(error)) => panic!("rank {rank} of {deaths:?}: {error}"),
             Err(()) => panic!("rank {rank} of {deaths:?} panicked"),
         }

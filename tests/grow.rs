@@ -398,7 +398,7 @@ fn an_abort_handle_ends_the_wait_for_newcomers() {
         let failed = comm.try_grow(invitation).expect_err("nobody comes");
         let text = failed.error.to_string();
         assert!(text.contains("no more"), "{text}");
-        assert_eq!(matches!(failed.error, Error::Aborted(_)), own == 0, "{text}");
+        assert_eq!(matches!(failed.error, Error::Abort(_)), own == 0, "{text}");
         until_it_fails(&failed.value);
         failed.value.abort();
         Ok(())

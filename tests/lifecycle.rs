@@ -121,7 +121,7 @@ fn a_watchdog_ends_a_wait_from_another_thread() {
             let mut x = comm.device().zeros::<f32>(4).expect("memory");
             comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
             let error = x.to_vec().expect_err("the peer never calls");
-            let Error::Aborted(aborted) = &error else { panic!("{error:?}") };
+            let Error::Abort(aborted) = &error else { panic!("{error:?}") };
             assert_eq!(aborted.why, "no progress for 50 ms");
             assert!(error.to_string().contains("lifecycle.rs:"), "{error}");
             assert!(watchdog.join().expect("no panic"), "the request was the first");

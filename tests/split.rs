@@ -233,7 +233,7 @@ fn an_abort_handle_of_a_parent_ends_a_wait_in_its_shared_child() -> Result<()> {
             handle.abort("enough")
         });
         let error = child.barrier().expect_err("rank 1 does not come");
-        assert!(matches!(error, Error::Aborted(_)), "{error}");
+        assert!(matches!(error, Error::Abort(_)), "{error}");
         assert!(asks.join().expect("no panic"), "the request was the first");
         Ok(error)
     })?;
@@ -285,7 +285,7 @@ fn a_rank_that_gives_up_in_a_split_is_not_waited_for() -> Result<()> {
             // It has asked for its place, and never takes it.
             assert!(world.abort_handle().abort("enough"));
             let error = world.split::<Expert>(0, 0).expect_err("an abort was asked for");
-            assert!(matches!(error, Error::Aborted(_)), "{error}");
+            assert!(matches!(error, Error::Abort(_)), "{error}");
             over.send(()).expect("rank 0 waits");
             return Ok(());
         }

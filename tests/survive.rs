@@ -219,7 +219,7 @@ fn what_was_made_stays_valid() {
         // An abort handle of before is this one's.
         if comm.rank().index() == 2 {
             assert!(handle.abort("enough"));
-            assert!(matches!(comm.barrier(), Err(Error::Aborted(_))));
+            assert!(matches!(comm.barrier(), Err(Error::Abort(_))));
         } else {
             assert!(until_it_fails(&comm).is_peer_failure());
         }
@@ -387,7 +387,7 @@ fn a_handle_ends_the_wait_for_the_survivors() {
                 handle.abort("enough")
             });
             let error = comm.recover().expect_err("the other one does not come");
-            assert!(matches!(error, Error::Aborted(_)), "{error}");
+            assert!(matches!(error, Error::Abort(_)), "{error}");
             comm.abort();
             return Ok(());
         }

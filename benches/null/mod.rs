@@ -17,7 +17,7 @@ use typed_nccl::backend::{
     Join, KernelOffer, KernelWork, Kernels, Launches, Lifecycle, Memory, Op, Operations, Piece,
     Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
 };
-use typed_nccl::error::{Aborted, Call, CollectiveName, Error};
+use typed_nccl::error::{Abort, Call, CollectiveName, Error};
 use typed_nccl::kernel::{Arguments, Grid, Kernel};
 use typed_nccl::{DType, Device, Element, Rank, ReductionName, Result, Team, World};
 
@@ -198,7 +198,7 @@ unsafe impl Copies for NullBackend {
     type Pinned = NullBlock;
 
     fn pin(_: u32, bytes: usize) -> Result<NullBlock> {
-        Self::alloc(0, bytes, AllocKind::Device)
+        Self::alloc(0, bytes, AllocKind::Plain)
     }
 
     fn pinned_address(pinned: &NullBlock) -> *mut u8 {
@@ -480,5 +480,5 @@ unsafe impl Kernels for NullBackend {
 #[cold]
 fn failed(at: Site) -> Error {
     let by = Rank::from_index(0);
-    Error::Aborted(Box::new(Aborted { why: "the null library failed".to_owned(), by, at }))
+    Error::Abort(Box::new(Abort { why: "the null library failed".to_owned(), by, at }))
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Site, Unsupported};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AllocKind {
     /// The device's own.
-    Device,
+    Plain,
     /// NCCL's (`ncclMemAlloc`), which can back a symmetric window.
     Nccl,
 }

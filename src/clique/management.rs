@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::thread::{Builder, scope};
 
 use super::{Clique, PerRank};
-use crate::error::{Aborted, Error, Failed, Site};
+use crate::error::{Abort, Error, Failed, Site};
 use crate::{
     AbortHandle, Blocks, Buffer, Communicator, Device, Element, Label, NcclMem, Numeric, PreMulSum,
     Rank, Readable, Registration, Result, SignalSlot, Splits, Window, WindowKind, WindowMemory,
@@ -260,7 +260,7 @@ pub(super) fn at_once<X: Send, R: Send>(
                 // The others wait for it.
                 let why = format!("{operation}: there was no thread ({error})");
                 stop.abort(&why);
-                Error::Aborted(Box::new(Aborted { why, by: rank, at: site }))
+                Error::Abort(Box::new(Abort { why, by: rank, at: site }))
             })
         });
         let calls: Vec<_> = calls.collect();

@@ -5,12 +5,12 @@ use std::sync::{Arc, Weak};
 
 use super::Health;
 use super::health::Line;
-use crate::error::{Aborted, Site};
+use crate::error::{Abort, Site};
 
 /// Asks a communicator's owner to abort or revoke it, from any thread.
 ///
 /// The owner honours the request in every wait and at its next call: they return
-/// [`Error::Aborted`](crate::Error::Aborted) with the reason, and the other ranks are told. The
+/// [`Error::Abort`](crate::Error::Abort) with the reason, and the other ranks are told. The
 /// handle never calls NCCL, which would not be safe while the owner is inside it. It does nothing
 /// once the communicator is gone. Where the communicator goes on without some of its ranks
 /// ([`recover`](crate::Communicator::recover)), so does the handle.
@@ -31,7 +31,7 @@ impl AbortHandle {
     pub fn abort(&self, why: &str) -> bool {
         let at = Site::caller();
         self.health().is_some_and(|health| {
-            health.request_abort(Aborted { why: why.to_owned(), by: health.rank(), at })
+            health.request_abort(Abort { why: why.to_owned(), by: health.rank(), at })
         })
     }
 

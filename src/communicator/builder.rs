@@ -211,6 +211,6 @@ impl<W: World> Setup<W> {
         let (rank, size) = self.place();
         let control = self.seat.take();
         control.depart(&format!("it was aborted: {why}"));
-        Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
+        Gone { rank, size, cause: Some(error::Abort { why: why.to_owned(), by: rank, at }) }
     }
 }

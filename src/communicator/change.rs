@@ -41,7 +41,7 @@ pub enum Change {
     /// It has ended as its program wants it: by `finish`, or in the background after a drop.
     Finished,
     /// It has ended by `abort`, or because the others did not end with it after a drop.
-    Aborted {
+    Abort {
         /// Why.
         why: String,
     },
@@ -61,7 +61,7 @@ impl fmt::Display for Change {
             Self::Suspension => f.write_str("suspended"),
             Self::Resumed => f.write_str("resumed"),
             Self::Finished => f.write_str("finished"),
-            Self::Aborted { why } => write!(f, "aborted: {why}"),
+            Self::Abort { why } => write!(f, "aborted: {why}"),
         }
     }
 }

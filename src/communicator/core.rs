@@ -448,12 +448,12 @@ pub(super) fn abandon<B: Backend>(
 }
 
 fn aborted(why: &str) -> Change {
-    Change::Aborted { why: why.to_owned() }
+    Change::Abort { why: why.to_owned() }
 }
 
 #[cold]
 pub(crate) fn ended(health: &Health) -> Error {
     let (why, by) = ("the communicator has ended".to_owned(), health.rank());
-    let aborted = crate::error::Aborted { why, by, at: Site::caller() };
-    Error::Aborted(Box::new(aborted)).numbered(health.generation())
+    let aborted = crate::error::Abort { why, by, at: Site::caller() };
+    Error::Abort(Box::new(aborted)).numbered(health.generation())
 }

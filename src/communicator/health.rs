@@ -9,7 +9,7 @@ use super::carriers::{Carrier, Carriers};
 use super::change::{Change, Changes};
 use super::late::{Late, Lateness, Standing, Stragglers};
 use crate::backend::Watch;
-use crate::error::{Aborted, Error, PeerFailed, Revocation, Site, told};
+use crate::error::{Abort, Error, PeerFailed, Revocation, Site, told};
 use crate::rank::Generation;
 use crate::{Rank, Result};
 
@@ -37,7 +37,7 @@ pub struct Health {
     generation: Generation,
     /// Set with `fault` or `request`: the only thing that the fast path reads.
     tripped: AtomicBool,
-    request: OnceLock<Aborted>,
+    request: OnceLock<Abort>,
     /// Why another thread wants the communicator revoked.
     revocation: OnceLock<Revocation>,
     /// What abort handles follow, from a communicator to the one that goes on from it.
@@ -209,7 +209,7 @@ impl Health {
     #[cold]
     fn cause(&self) -> Result<()> {
         if let Some(request) = self.request.get() {
-            self.fail(Error::Aborted(Box::new(request.clone())));
+            self.fail(Error::Abort(Box::new(request.clone())));
         }
         if let Some(revoked) = self.revocation.get() {
             self.fail(Error::Revocation(Box::new(revoked.clone())));
@@ -333,7 +333,7 @@ impl Health {
     fn cause_or(&self, why: &str) -> Error {
         self.fault().unwrap_or_else(|| {
             let (why, by, at) = (why.to_owned(), self.rank, Site::caller());
-            Error::Aborted(Box::new(Aborted { why, by, at }))
+            Error::Abort(Box::new(Abort { why, by, at }))
         })
     }
 
@@ -401,7 +401,7 @@ impl Health {
     }
 
     /// Has its owner abort it, who may be in a wait of one that shares its fate.
-    pub(crate) fn request_abort(&self, request: Aborted) -> bool {
+    pub(crate) fn request_abort(&self, request: Abort) -> bool {
         let first = self.request.set(request.clone()).is_ok();
         self.tripped.store(true, Ordering::Release);
         if first {
@@ -436,8 +436,8 @@ impl Health {
 
     /// An abort that was asked for, whatever else is wrong.
     pub(crate) fn wants_an_end(&self) -> Result<()> {
-        let aborted = |request: &Aborted| {
-            Err(Error::Aborted(Box::new(request.clone())).numbered(self.generation))
+        let aborted = |request: &Abort| {
+            Err(Error::Abort(Box::new(request.clone())).numbered(self.generation))
         };
         self.request.get().map_or(Ok(()), aborted)
     }

@@ -97,7 +97,7 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
         if self.core.number(root) != Some(self.core.rank.index()) {
             return Ok(None);
         }
-        match Buffer::alloc(self.core.ordinal, len, AllocKind::Device) {
+        match Buffer::alloc(self.core.ordinal, len, AllocKind::Plain) {
             Ok(buffer) => Ok(Some(buffer)),
             Err(error) => Err(self.core.refuse(&[Refusal::Collective], error)),
         }

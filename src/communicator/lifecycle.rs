@@ -146,7 +146,7 @@ impl<W: World, S: State> Communicator<W, S> {
 
 impl<W: World> Communicator<W, Aborted> {
     /// Who ended it, where and why.
-    pub fn cause(&self) -> Option<&error::Aborted> {
+    pub fn cause(&self) -> Option<&error::Abort> {
         self.body.cause.as_ref()
     }
 }
@@ -157,7 +157,7 @@ impl<W: World> Communicator<W, Aborted> {
 pub struct Gone {
     pub(super) rank: Rank,
     pub(super) size: usize,
-    pub(super) cause: Option<error::Aborted>,
+    pub(super) cause: Option<error::Abort>,
 }
 
 impl Gone {
@@ -178,7 +178,7 @@ impl<W: World> Live<W> {
     pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {
         let (rank, size) = self.place();
         self.core.abort(&format!("it was aborted (at {}): {why}", at));
-        Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
+        Gone { rank, size, cause: Some(error::Abort { why: why.to_owned(), by: rank, at }) }
     }
 
     #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]

@@ -11,7 +11,7 @@ use super::{Communicator, Health};
 use crate::backend::{HostWait, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Agenda, Request, Submission};
 use crate::error::{
-    Aborted, BadSubmission, Deadline, Error, PeerFailed, Site, SubmissionFault, Timeout, told,
+    Abort, BadSubmission, Deadline, Error, PeerFailed, Site, SubmissionFault, Timeout, told,
 };
 use crate::{Device, Rank, Result, World, trace, unwind, wait};
 
@@ -290,7 +290,7 @@ impl<W: World> Drop for Turn<'_, W> {
         if let Some(failed) = &self.failed {
             let why = format!("the request `{}` failed on rank {rank}: {failed}", self.key);
             let (by, at) = (*rank, self.site);
-            health.fail(Error::Aborted(Box::new(Aborted { why, by, at })));
+            health.fail(Error::Abort(Box::new(Abort { why, by, at })));
         }
         agenda.issued(*rank);
     }

@@ -60,7 +60,7 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// # Errors
     /// [`Error::Excluded`]: the others go on without this rank. [`Error::Timeout`]: they do not come.
-    /// [`Error::Aborted`]: an abort handle. The communicator is poisoned then: it can be aborted, or
+    /// [`Error::Abort`]: an abort handle. The communicator is poisoned then: it can be aborted, or
     /// recovered again.
     #[track_caller]
     pub fn recover(&mut self) -> Result<Recovery>

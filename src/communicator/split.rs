@@ -10,7 +10,7 @@ use super::starting::Starting;
 use super::wishes::{Child as Wanted, Wish, Wishes};
 use super::{CanEnqueue, CommConfig, Communicator, Shared, State};
 use crate::backend::{ChildPlace, Lifecycle, Part};
-use crate::error::{Aborted, BadGroups, Error, Site};
+use crate::error::{Abort, BadGroups, Error, Site};
 use crate::{Device, Label, Rank, Result, World, unwind};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
@@ -348,7 +348,7 @@ impl<W: World> Child<'_, W> {
     pub(super) fn abort(self, why: &str, at: Site) -> Gone {
         let health = &self.comm.body.core.health;
         let (why, by) = (why.to_owned(), health.rank());
-        health.fail(Error::Aborted(Box::new(Aborted { why: why.clone(), by, at })));
+        health.fail(Error::Abort(Box::new(Abort { why: why.clone(), by, at })));
         self.comm.body.abort(&why, at)
     }
 }

@@ -309,7 +309,7 @@ impl<W: World> Starting<W> {
 
     #[cold]
     fn ended(&self) -> Error {
-        Error::Aborted(Box::new(error::Aborted {
+        Error::Abort(Box::new(error::Abort {
             why: "the communicator has ended".to_owned(),
             by: self.health.rank(),
             at: self.site,
@@ -321,7 +321,7 @@ impl<W: World> Starting<W> {
         if let Some(tell) = self.end() {
             tell(&format!("it was aborted: {why}"));
         }
-        Gone { rank, size, cause: Some(error::Aborted { why: why.to_owned(), by: rank, at }) }
+        Gone { rank, size, cause: Some(error::Abort { why: why.to_owned(), by: rank, at }) }
     }
 
     /// It goes on from a communicator of so many exchanges, whose waits have these limits.

@@ -37,7 +37,7 @@ const PAGE: usize = 2 << 20;
 /// small sizes share few; every rank that asks for the same gets the same.
 fn class(bytes: usize, kind: AllocKind) -> usize {
     match kind {
-        AllocKind::Device if bytes <= PAGE => bytes.max(LEAST).next_power_of_two(),
+        AllocKind::Plain if bytes <= PAGE => bytes.max(LEAST).next_power_of_two(),
         _ => bytes.max(1).div_ceil(PAGE).saturating_mul(PAGE),
     }
 }
@@ -117,12 +117,12 @@ impl Block {
 fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
     let address = match kind {
         // SAFETY: the size is not 0, and the context is current.
-        AllocKind::Device => unsafe { result::malloc_sync(bytes) }
+        AllocKind::Plain => unsafe { result::malloc_sync(bytes) }
             .map_err(|error| driver::no_memory(bytes, gpu.ordinal(), error))?,
         AllocKind::Nccl => crate::nccl::alloc(bytes, gpu.ordinal())?,
     };
     let aside = match kind {
-        AllocKind::Device => None,
+        AllocKind::Plain => None,
         AllocKind::Nccl => Aside::of(gpu, address).inspect_err(|_| {
             // SAFETY: it is NCCL's, of above; nobody knows the address.
             if let Err(error) = unsafe { crate::nccl::free(address) } {
@@ -146,7 +146,7 @@ unsafe impl Memory for CudaBackend {
 
     unsafe fn adopt(ordinal: u32, start: *mut u8, bytes: usize) -> Result<Block> {
         let address = start.expose_provenance() as sys::CUdeviceptr;
-        let raw = Raw { address, bytes, kind: AllocKind::Device, aside: None };
+        let raw = Raw { address, bytes, kind: AllocKind::Plain, aside: None };
         let gpu = Gpu::open(ordinal)?;
         // A program that adopts in every step and allocates nothing has its owners dropped here.
         gpu.blocks.look(gpu);
@@ -211,12 +211,12 @@ mod tests {
 
     #[test]
     fn equal_requests_get_equal_blocks() {
-        assert_eq!(class(0, AllocKind::Device), 512);
-        assert_eq!(class(513, AllocKind::Device), 1024);
-        assert_eq!(class(2 << 20, AllocKind::Device), 2 << 20);
-        assert_eq!(class((2 << 20) + 1, AllocKind::Device), 4 << 20);
+        assert_eq!(class(0, AllocKind::Plain), 512);
+        assert_eq!(class(513, AllocKind::Plain), 1024);
+        assert_eq!(class(2 << 20, AllocKind::Plain), 2 << 20);
+        assert_eq!(class((2 << 20) + 1, AllocKind::Plain), 4 << 20);
         assert_eq!(class(0, AllocKind::Nccl), 2 << 20);
         assert_eq!(class(5 << 20, AllocKind::Nccl), 6 << 20);
-        assert!(class(usize::MAX, AllocKind::Device) >= usize::MAX - (2 << 20));
+        assert!(class(usize::MAX, AllocKind::Plain) >= usize::MAX - (2 << 20));
     }
 }

@@ -152,7 +152,7 @@ impl BlockPool {
             }
             let freed = match block.kind {
                 // SAFETY: the pool owned it, and all work that used it is over.
-                AllocKind::Device => unsafe { result::free_sync(block.address) }
+                AllocKind::Plain => unsafe { result::free_sync(block.address) }
                     .map_err(|error| driver::failed("freeing memory", gpu.ordinal(), error)),
                 // SAFETY: as above; no window names it any more.
                 AllocKind::Nccl => unsafe { crate::nccl::free(block.address) },

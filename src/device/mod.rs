@@ -32,6 +32,11 @@ use crate::{Element, Result, Stream, World};
 /// # Safety
 /// [`ordinal`](Self::ordinal) gives one number, for a value and for its clones, for as long as they
 /// live. Memory, streams and communicators are made by it, one after the other, and used together.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a device",
+    label = "memory and streams are on a device",
+    note = "devices are `Host` and `Cuda`; a function for both is generic: `fn step<D: Device>(..)`"
+)]
 pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// What carries out the work on this kind of device.
     type Backend: Backend;
@@ -48,7 +53,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// The memory cannot be had.
     #[track_caller]
     fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T, Self>> {
-        Buffer::<T, Self, DeviceMem>::alloc(self.ordinal(), len, AllocKind::Device)
+        Buffer::<T, Self, DeviceMem>::alloc(self.ordinal(), len, AllocKind::Plain)
     }
 
     /// Allocates `len` zeroed elements of memory that can back a symmetric window

@@ -166,7 +166,7 @@ fn make<W: World>(
     let ready = may_be_made(core, api, requirements, site).and_then(|()| {
         live.stream.core.idle(core.within(), TOPIC, site)?;
         core.drained(TOPIC, site)?;
-        Allocation::<Back<W>>::new(core.ordinal, 1, AllocKind::Device)
+        Allocation::<Back<W>>::new(core.ordinal, 1, AllocKind::Plain)
     });
     let refused = ready.as_ref().err().map(ToString::to_string);
     let part = OwnPart { essence: requirements.essence(), refused };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use crate::error::{Aborted, Error, Failed, Site};
+use crate::error::{Abort, Error, Failed, Site};
 use crate::{Communicator, Initializing, Rank, Result, World};
 
 /// A communicator in one of its states.
@@ -112,7 +112,7 @@ impl<W: World> Lifecycle<W> {
 #[track_caller]
 fn over(why: &str, by: Rank) -> Error {
     let at = Site::caller();
-    Error::Aborted(Box::new(Aborted { why: format!("the communicator: {why}"), by, at }))
+    Error::Abort(Box::new(Abort { why: format!("the communicator: {why}"), by, at }))
 }
 
 impl<W: World> From<Communicator<W>> for Lifecycle<W> {

@@ -142,7 +142,7 @@ impl fmt::Display for Excluded {
 
 /// Somebody asked for an abort.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Aborted {
+pub struct Abort {
     /// The reason given.
     pub why: String,
     /// The rank whose communicator it was.
@@ -151,7 +151,7 @@ pub struct Aborted {
     pub at: Site,
 }
 
-impl fmt::Display for Aborted {
+impl fmt::Display for Abort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "aborted by rank {} (at {}): {}", self.by, self.at, self.why)
     }

@@ -53,7 +53,7 @@ pub use device::{
     BadKey, CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported,
 };
 pub use device_comm::{DevCommsDiffer, NotRequired};
-pub use fatal::{Aborted, Deadline, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
+pub use fatal::{Abort, Deadline, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
 pub use graph::{CaptureFault, CapturesDiffer, NotCapturable, WaitInCapture};
 pub use kernel::{BadKernel, KernelFault};
 pub use launch::{BadLaunch, LaunchFault, Launched};
@@ -244,7 +244,7 @@ errors! {
     /// Ranks wait for each other, or for what nobody is left to call.
     Deadlock(_) => Fatal,
     /// Somebody asked for an abort.
-    Aborted(_) => Fatal,
+    Abort(_) => Fatal,
     /// Somebody wants to go on without some of the ranks.
     Revocation(_) => Fatal,
     /// The others go on without this rank.

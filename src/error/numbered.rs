@@ -24,7 +24,7 @@ impl Error {
             Self::PeerFailed(it) => it.lost.iter_mut().for_each(set),
             Self::Deadlock(it) => it.ranks.iter_mut().for_each(set),
             Self::InitFailed(it) => it.ranks.iter_mut().for_each(set),
-            Self::Aborted(it) => set(&mut it.by),
+            Self::Abort(it) => set(&mut it.by),
             Self::Revocation(it) => set(&mut it.by),
             Self::Excluded(it) => set(&mut it.rank),
             Self::Mismatch(it) => it.calls.iter_mut().for_each(|(rank, call)| {

@@ -12,7 +12,7 @@ use super::tape::{Step, Tape};
 use super::{Back, Graph, Held};
 use crate::backend::{Backend, Graphs, Streams, WindowId};
 use crate::communicator::{CanEnqueue, Core, GraphUse, Live, On, State};
-use crate::error::{Aborted, CapturesDiffer, Error, Site, Unsupported};
+use crate::error::{Abort, CapturesDiffer, Error, Site, Unsupported};
 use crate::group::{self, Group};
 use crate::{Communicator, Result, Stream, World, unwind};
 
@@ -320,7 +320,7 @@ pub(crate) fn out_of_step<B: Backend>(
 ) -> Result<B::Graph> {
     let fail = |rank: usize, why: &str| {
         let (why, by) = (format!("a graph could not be captured: {why}"), core.own().beside(rank));
-        let error = Error::Aborted(Box::new(Aborted { why, by, at: site }));
+        let error = Error::Abort(Box::new(Abort { why, by, at: site }));
         core.health.fail(error.clone());
         error
     };

@@ -22,7 +22,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::backend::{Backend, Op, Refusal};
 use crate::communicator::{AsConfigured, CallConfig, CanEnqueue, Health, On, PerCall, State};
-use crate::error::{Aborted, Error, Site};
+use crate::error::{Abort, Error, Site};
 use crate::{Communicator, Device, Rank, Result, Stream, World, unwind};
 
 /// Records the operations of a group; `comm.group(|g| ..)` hands it out, and helpers take
@@ -290,8 +290,8 @@ fn recorded<'e, G, R, E, C: IntoIterator<Item = &'e Health>>(
     let give_up = |groups: &G, why: String| {
         for health in healths(groups) {
             let by = health.generation().of(health.rank());
-            let aborted = Aborted { why: why.clone(), by, at: site };
-            health.fail(Error::Aborted(Box::new(aborted)));
+            let aborted = Abort { why: why.clone(), by, at: site };
+            health.fail(Error::Abort(Box::new(aborted)));
         }
     };
     let outcome = unwind::catch(|| record(groups)).unwrap_or_else(|panic| {

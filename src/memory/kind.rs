@@ -17,7 +17,7 @@ pub trait MemoryKind: sealed::Sealed + 'static {
 }
 
 impl MemoryKind for DeviceMem {
-    const ALLOC: AllocKind = AllocKind::Device;
+    const ALLOC: AllocKind = AllocKind::Plain;
 }
 
 impl MemoryKind for NcclMem {

@@ -37,7 +37,7 @@ pub(super) fn connect(
     if !is_due(nccl, size) {
         return Ok(());
     }
-    let place = CudaBackend::alloc(gpu.ordinal(), size_of::<f32>(), AllocKind::Device)?;
+    let place = CudaBackend::alloc(gpu.ordinal(), size_of::<f32>(), AllocKind::Plain)?;
     let stream = CudaBackend::open(gpu.ordinal())?;
     let outcome = run(nccl, place.address(), comm, stream.handle());
     let point = CudaBackend::point(&stream);

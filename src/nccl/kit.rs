@@ -105,7 +105,7 @@ impl Kit {
         let (ordinal, size) = (comm.gpu.ordinal(), comm.size as usize);
         // Memory is zeroed, which is the flag of no batch.
         let staging = Allocation::new(ordinal, kernels::staging(size), AllocKind::Nccl)?;
-        let counts = Allocation::new(ordinal, kernels::COUNTS, AllocKind::Device)?;
+        let counts = Allocation::new(ordinal, kernels::COUNTS, AllocKind::Plain)?;
         let (made, last) = (OnceCell::new(), RefCell::default());
         let (stop, gpu) = (Stop::new(comm.gpu)?, comm.gpu);
         let brake =

@@ -34,7 +34,7 @@ impl<W: World> Local<W> {
         let own = objects.iter().enumerate().filter(|(_, this)| this.is_local && !this.is_window);
         own.map(|(object, &Object { len, dtype, is_second, .. })| {
             let bytes = len.saturating_mul(dtype.size());
-            let allocation = Allocation::new(ordinal, bytes, AllocKind::Device)?;
+            let allocation = Allocation::new(ordinal, bytes, AllocKind::Plain)?;
             Ok(Self { object, is_second, allocation, len, dtype, window: None })
         })
         .collect()

@@ -97,7 +97,7 @@ fn gives_up(panics: bool) -> Result<()> {
     assert_silent("a group that is not issued");
     // Nobody knows what else it would have recorded.
     let why = if panics { "panicked: in the closure" } else { "returned an error" };
-    assert_error!(comm.health(), Aborted, why, "tests/doubles/groups.rs");
+    assert_error!(comm.health(), Abort, why, "tests/doubles/groups.rs");
     comm.abort();
     Ok(())
 }

@@ -477,7 +477,7 @@ fn an_abort_ends_waits() {
                     until("it waits", || cuda().called().contains(&"cuEventQuery"));
                     assert!(abort.abort("the program ends"));
                 });
-                assert_error!(x.to_vec(), Aborted, "aborted by rank 0", "the program ends");
+                assert_error!(x.to_vec(), Abort, "aborted by rank 0", "the program ends");
             });
             // The handle calls nothing: the owner's end does.
             assert!(nccl().live().communicators > 0);

@@ -49,7 +49,7 @@ fn the_abort_of_a_communicator_behind_another_stream_ends_the_wait() {
             thread::sleep(Duration::from_millis(20));
             assert!(comm.abort_handle().abort("enough"));
             let error = told.recv_timeout(SOON).expect("it ends").expect_err("aborted");
-            assert!(matches!(error, Error::Aborted(_)), "{error}");
+            assert!(matches!(error, Error::Abort(_)), "{error}");
             end.send(()).expect("the peer listens");
         },
         move |seat| {

@@ -162,7 +162,7 @@ fn a_closure_that_returns_an_error_ends_the_communicator() -> Result<()> {
         });
         if rank == 0 {
             says(&outcome.expect_err("the closure's own"), &["TYPED_NCCL is `nonsense`"]);
-            assert!(matches!(comm.health(), Err(Error::Aborted(_))));
+            assert!(matches!(comm.health(), Err(Error::Abort(_))));
             assert!(comm.all_reduce_in_place(&mut first, Sum).is_err());
         } else {
             let error = outcome.and_then(|()| comm.sync(comm.stream())).expect_err("told");

@@ -31,7 +31,7 @@ impl Told {
         let mut all = Vec::new();
         loop {
             let change = told.recv_timeout(DEADLINE).expect("the end is told");
-            let is_end = matches!(change, Change::Finished | Change::Aborted { .. });
+            let is_end = matches!(change, Change::Finished | Change::Abort { .. });
             all.push(change);
             if is_end {
                 assert!(
@@ -59,7 +59,7 @@ fn name(change: &Change) -> &'static str {
         Change::Revocation(_) => "revoked",
         Change::Recovered(_) => "recovered",
         Change::Finished => "finished",
-        Change::Aborted { .. } => "aborted",
+        Change::Abort { .. } => "aborted",
         _ => "another",
     }
 }

@@ -114,7 +114,7 @@ fn is_left_out<D: Device>(world: &mut Communicator<D>) -> Result<()> {
         ] if world.rank().index() != 2 => {
             assert_eq!(recovery.lost.len(), 1);
         }
-        [Change::Ready { .. }, Change::Failed(_), Change::Aborted { .. }]
+        [Change::Ready { .. }, Change::Failed(_), Change::Abort { .. }]
             if world.rank().index() == 2 => {}
         _ => panic!("rank {} was told {told:?}", world.rank()),
     }

@@ -164,7 +164,7 @@ fn an_abort_handle<W: World>(comm: Communicator<W>) {
     // It may come while NCCL connects the ranks.
     let called = comm.all_reduce_in_place(&mut x, Sum).and_then(|()| x.to_vec());
     let error = called.expect_err("rank 1 never calls");
-    assert!(matches!(error, Error::Aborted(_)), "{error}");
+    assert!(matches!(error, Error::Abort(_)), "{error}");
     says(&error, &["no progress", "tests/processes/twins.rs:"]);
     assert!(watchdog.join().expect("no panic"), "the request was the first");
 }

@@ -81,7 +81,7 @@ fn a_dropped_one_and_an_aborted_one_end() {
         assert!(!asks || handle.abort("enough"));
         let failed = comm.try_resume().expect_err("it is to be aborted");
         match failed.error {
-            Error::Aborted(_) => assert!(asks, "{}", failed.error),
+            Error::Abort(_) => assert!(asks, "{}", failed.error),
             _ => assert!(!asks && failed.error.is_peer_failure(), "{}", failed.error),
         }
         drop(failed.value);

@@ -40,7 +40,7 @@ use super::watch;
 use crate::backend::{Allocation, Departure, Join};
 use crate::communicator::{Health, Limits};
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{Aborted, Call, Error, InitFailed, Site, Timeout};
+use crate::error::{Abort, Call, Error, InitFailed, Site, Timeout};
 use crate::{Rank, Result};
 
 pub(super) struct Family {
@@ -403,8 +403,8 @@ impl Family {
     pub(super) fn process_ends(&self) {
         for health in self.members.iter().filter_map(Member::health) {
             let why = "the process ends".to_owned();
-            let aborted = Aborted { why, by: health.rank(), at: Site::caller() };
-            health.fail(Error::Aborted(Box::new(aborted)));
+            let aborted = Abort { why, by: health.rank(), at: Site::caller() };
+            health.fail(Error::Abort(Box::new(aborted)));
         }
     }
 }
