@@ -105,8 +105,9 @@ pub use group::{Group, Grouped, WithConfig, group};
 pub use half::{bf16, f16};
 pub use host::mirror::{HostBarrier, HostDevComm, HostPart, HostWindow};
 pub use memory::{
-    Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, Lend, MemoryKind, NcclMem,
-    Pinned, Readable, RecordRead, RecordWrite, SameDtype, Slice, SliceMut, WindowMemory, Writable,
+    Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, HasPlaces, Holds, Lend,
+    MemoryKind, NcclMem, Pinned, Readable, RecordRead, RecordWrite, SameDtype, Slice, SliceMut,
+    WindowMemory, Writable,
 };
 #[cfg(feature = "cuda")]
 pub use nccl::{library, params};

@@ -101,10 +101,10 @@ collectives! {
     ///
     /// # Errors
     /// As there, from whatever rank; a [`PerRank`] of another clique. Nothing is sent then.
-    all_reduce[A: Readable<W::Device>, B: Writable<W::Device, Elem: SameDtype<A::Elem>>](
+    all_reduce[A: Readable<W::Device, Elem = E>, B: Writable<W::Device, Elem: SameDtype<E>>, E](
         &send: A,
         mut recv: B,
-        op: impl ReduceOp<A::Elem, W> + Copy
+        op: impl ReduceOp<E, W> + Copy
     );
 
     /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place) on every
@@ -112,9 +112,9 @@ collectives! {
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
-    all_reduce_in_place[B: Writable<W::Device>](
+    all_reduce_in_place[B: Writable<W::Device, Elem = E>, E](
         mut buf: B,
-        op: impl ReduceOp<B::Elem, W> + Copy
+        op: impl ReduceOp<E, W> + Copy
     );
 
     /// [`Communicator::broadcast_in_place`](crate::Communicator::broadcast_in_place) on every rank.
@@ -127,9 +127,9 @@ collectives! {
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
-    reduce_in_place[B: Writable<W::Device>](
+    reduce_in_place[B: Writable<W::Device, Elem = E>, E](
         mut buf: B,
-        op: impl ReduceOp<B::Elem, W> + Copy,
+        op: impl ReduceOp<E, W> + Copy,
         root: impl AsRank
     );
 
@@ -137,7 +137,7 @@ collectives! {
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
-    all_gather[A: Readable<W::Device>, B: Writable<W::Device, Elem: SameDtype<A::Elem>>](
+    all_gather[A: Readable<W::Device, Elem = E>, B: Writable<W::Device, Elem: SameDtype<E>>, E](
         &send: A,
         mut recv: B
     );
@@ -153,10 +153,10 @@ collectives! {
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
-    reduce_scatter[A: Readable<W::Device>, B: Writable<W::Device, Elem: SameDtype<A::Elem>>](
+    reduce_scatter[A: Readable<W::Device, Elem = E>, B: Writable<W::Device, Elem: SameDtype<E>>, E](
         &send: A,
         mut recv: B,
-        op: impl ReduceOp<A::Elem, W> + Copy
+        op: impl ReduceOp<E, W> + Copy
     );
 
     /// [`Communicator::reduce_scatter_in_place`](crate::Communicator::reduce_scatter_in_place) on
@@ -164,16 +164,16 @@ collectives! {
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
-    reduce_scatter_in_place[B: Writable<W::Device>](
+    reduce_scatter_in_place[B: Writable<W::Device, Elem = E>, E](
         mut buf: B,
-        op: impl ReduceOp<B::Elem, W> + Copy
+        op: impl ReduceOp<E, W> + Copy
     );
 
     /// [`Communicator::all_to_all`](crate::Communicator::all_to_all) on every rank.
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
-    all_to_all[A: Readable<W::Device>, B: Writable<W::Device, Elem: SameDtype<A::Elem>>](
+    all_to_all[A: Readable<W::Device, Elem = E>, B: Writable<W::Device, Elem: SameDtype<E>>, E](
         &send: A,
         mut recv: B
     );

@@ -5,7 +5,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
-use crate::memory::SameDtype;
+use crate::memory::Holds;
 use crate::{Communicator, Readable, RecordRead, RecordWrite, Result, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
@@ -18,12 +18,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// poisoned communicator.
     #[inline]
     #[track_caller]
-    pub fn all_to_all<A, B>(&self, send: &A, recv: &mut B) -> Result<()>
+    pub fn all_to_all<A, B, E>(&self, send: &A, recv: &mut B) -> Result<()>
     where
         S: CanEnqueue,
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         self.here().all_to_all(send, recv)
     }
@@ -36,11 +35,10 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// As there.
     #[inline]
     #[track_caller]
-    pub fn all_to_all<A, B>(&self, send: &A, recv: &mut B) -> Result<()>
+    pub fn all_to_all<A, B, E>(&self, send: &A, recv: &mut B) -> Result<()>
     where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
@@ -55,11 +53,10 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn all_to_all<A, B>(&mut self, send: A, recv: B) -> Result<()>
+    pub fn all_to_all<A, B, E>(&mut self, send: A, recv: B) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (send, recv) = (send.recorded(), recv.recorded());
         let draft = Draft::new(self.on.core, send.dtype(), Site::caller());

@@ -5,7 +5,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
-use crate::memory::{Recorded, SameDtype};
+use crate::memory::{Holds, Recorded};
 use crate::{AsRank, Communicator, Readable, RecordRead, RecordWrite, Result, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
@@ -16,12 +16,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Refusals: lengths that differ, a root that the communicator does not have, a view past its
     /// buffer, memory of another device; a poisoned communicator.
     #[track_caller]
-    pub fn broadcast<A, B>(&self, send: Root<&A>, recv: &mut B) -> Result<()>
+    pub fn broadcast<A, B, E>(&self, send: Root<&A>, recv: &mut B) -> Result<()>
     where
         S: CanEnqueue,
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         self.here().broadcast(send, recv)
     }
@@ -31,7 +30,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn broadcast_in_place<B: Writable<W::Device>>(
+    pub fn broadcast_in_place<B: Writable<W::Device> + ?Sized>(
         &self,
         buf: &mut B,
         root: impl AsRank,
@@ -49,11 +48,10 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn broadcast<A, B>(&self, send: Root<&A>, recv: &mut B) -> Result<()>
+    pub fn broadcast<A, B, E>(&self, send: Root<&A>, recv: &mut B) -> Result<()>
     where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         let draft = Draft::new(self.core, recv.dtype(), Site::caller());
         let (send, root) = send.split(self.core.own());
@@ -67,7 +65,7 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn broadcast_in_place<B: Writable<W::Device>>(
+    pub fn broadcast_in_place<B: Writable<W::Device> + ?Sized>(
         &self,
         buf: &mut B,
         root: impl AsRank,
@@ -84,11 +82,10 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn broadcast<A, B>(&mut self, send: Root<A>, recv: B) -> Result<()>
+    pub fn broadcast<A, B, E>(&mut self, send: Root<A>, recv: B) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (send, root) = send.split(self.rank());
         let (send, recv) = (send.map(A::recorded), recv.recorded());

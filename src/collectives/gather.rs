@@ -5,7 +5,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
-use crate::memory::{Recorded, SameDtype};
+use crate::memory::{Holds, Recorded};
 use crate::{
     AsRank, Buffer, Communicator, Element, Readable, RecordRead, RecordWrite, Result, World,
     Writable,
@@ -19,11 +19,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Refusals: a root that the communicator does not have, a view past its buffer, memory of
     /// another device, no memory for the result; a poisoned communicator.
     #[track_caller]
-    pub fn gather<A: Readable<W::Device, Elem: Element>>(
+    pub fn gather<A: Readable<W::Device, Elem = E> + ?Sized, E: Element>(
         &self,
         send: &A,
         root: impl AsRank,
-    ) -> Result<Option<Buffer<A::Elem, W::Device>>>
+    ) -> Result<Option<Buffer<E, W::Device>>>
     where
         S: CanEnqueue,
     {
@@ -35,12 +35,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there; a length that does not fit.
     #[track_caller]
-    pub fn gather_into<A, B>(&self, send: &A, recv: Root<&mut B>) -> Result<()>
+    pub fn gather_into<A, B, E>(&self, send: &A, recv: Root<&mut B>) -> Result<()>
     where
         S: CanEnqueue,
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         self.here().gather_into(send, recv)
     }
@@ -52,7 +51,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there; a length on the root that `size` does not divide.
     #[track_caller]
-    pub fn gather_in_place<B: Writable<W::Device>>(
+    pub fn gather_in_place<B: Writable<W::Device> + ?Sized>(
         &self,
         buf: &mut B,
         root: impl AsRank,
@@ -70,11 +69,11 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn gather<A: Readable<W::Device, Elem: Element>>(
+    pub fn gather<A: Readable<W::Device, Elem = E> + ?Sized, E: Element>(
         &self,
         send: &A,
         root: impl AsRank,
-    ) -> Result<Option<Buffer<A::Elem, W::Device>>> {
+    ) -> Result<Option<Buffer<E, W::Device>>> {
         let mut out = self.on_root(root, send.len().saturating_mul(self.core.size))?;
         self.gather_into(send, Root::here_or_at(out.as_mut(), root))?;
         Ok(out)
@@ -85,11 +84,10 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn gather_into<A, B>(&self, send: &A, recv: Root<&mut B>) -> Result<()>
+    pub fn gather_into<A, B, E>(&self, send: &A, recv: Root<&mut B>) -> Result<()>
     where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let (recv, root) = recv.split(self.core.own());
@@ -103,7 +101,7 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn gather_in_place<B: Writable<W::Device>>(
+    pub fn gather_in_place<B: Writable<W::Device> + ?Sized>(
         &self,
         buf: &mut B,
         root: impl AsRank,
@@ -120,11 +118,10 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn gather_into<A, B>(&mut self, send: A, recv: Root<B>) -> Result<()>
+    pub fn gather_into<A, B, E>(&mut self, send: A, recv: Root<B>) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (recv, root) = recv.split(self.rank());
         let (send, recv) = (send.recorded(), recv.map(B::recorded));

@@ -5,7 +5,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
-use crate::memory::{Recorded, SameDtype};
+use crate::memory::{Holds, Recorded};
 use crate::{
     AsRank, Buffer, Communicator, Element, Readable, RecordRead, RecordWrite, ReduceOp, Result,
     World, Writable,
@@ -19,12 +19,12 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Refusals: a root that the communicator does not have, a view past its buffer, memory of
     /// another device, no memory for the result; a poisoned communicator.
     #[track_caller]
-    pub fn reduce<A: Readable<W::Device, Elem: Element>>(
+    pub fn reduce<A: Readable<W::Device, Elem = E> + ?Sized, E: Element>(
         &self,
         send: &A,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
         root: impl AsRank,
-    ) -> Result<Option<Buffer<A::Elem, W::Device>>>
+    ) -> Result<Option<Buffer<E, W::Device>>>
     where
         S: CanEnqueue,
     {
@@ -36,17 +36,16 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there; lengths that differ.
     #[track_caller]
-    pub fn reduce_into<A, B>(
+    pub fn reduce_into<A, B, E>(
         &self,
         send: &A,
         recv: Root<&mut B>,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()>
     where
         S: CanEnqueue,
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         self.here().reduce_into(send, recv, op)
     }
@@ -56,10 +55,10 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn reduce_in_place<B: Writable<W::Device>>(
+    pub fn reduce_in_place<B: Writable<W::Device, Elem = E> + ?Sized, E>(
         &self,
         buf: &mut B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
         root: impl AsRank,
     ) -> Result<()>
     where
@@ -75,12 +74,12 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn reduce<A: Readable<W::Device, Elem: Element>>(
+    pub fn reduce<A: Readable<W::Device, Elem = E> + ?Sized, E: Element>(
         &self,
         send: &A,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
         root: impl AsRank,
-    ) -> Result<Option<Buffer<A::Elem, W::Device>>> {
+    ) -> Result<Option<Buffer<E, W::Device>>> {
         let mut out = self.on_root(root, send.len())?;
         self.reduce_into(send, Root::here_or_at(out.as_mut(), root), op)?;
         Ok(out)
@@ -91,16 +90,15 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn reduce_into<A, B>(
+    pub fn reduce_into<A, B, E>(
         &self,
         send: &A,
         recv: Root<&mut B>,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()>
     where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let (recv, root) = recv.split(self.core.own());
@@ -115,10 +113,10 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn reduce_in_place<B: Writable<W::Device>>(
+    pub fn reduce_in_place<B: Writable<W::Device, Elem = E> + ?Sized, E>(
         &self,
         buf: &mut B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
         root: impl AsRank,
     ) -> Result<()> {
         let draft = Draft::new(self.core, buf.dtype(), Site::caller());
@@ -133,16 +131,15 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn reduce_into<A, B>(
+    pub fn reduce_into<A, B, E>(
         &mut self,
         send: A,
         recv: Root<B>,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (recv, root) = recv.split(self.rank());
         let (send, recv) = (send.recorded(), recv.map(B::recorded));
@@ -158,10 +155,10 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn reduce_in_place<B: RecordWrite<'e, W::Device>>(
+    pub fn reduce_in_place<B: RecordWrite<'e, W::Device, Elem = E>, E>(
         &mut self,
         buf: B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
         root: impl AsRank,
     ) -> Result<()> {
         let buf = buf.recorded();

@@ -5,7 +5,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
-use crate::memory::SameDtype;
+use crate::memory::Holds;
 use crate::{Communicator, Readable, RecordRead, RecordWrite, ReduceOp, Result, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
@@ -18,17 +18,16 @@ impl<W: World, S: State> Communicator<W, S> {
     /// poisoned communicator.
     #[inline]
     #[track_caller]
-    pub fn reduce_scatter<A, B>(
+    pub fn reduce_scatter<A, B, E>(
         &self,
         send: &A,
         recv: &mut B,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()>
     where
         S: CanEnqueue,
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         self.here().reduce_scatter(send, recv, op)
     }
@@ -40,10 +39,10 @@ impl<W: World, S: State> Communicator<W, S> {
     /// As there; a length that `size` does not divide.
     #[inline]
     #[track_caller]
-    pub fn reduce_scatter_in_place<B: Writable<W::Device>>(
+    pub fn reduce_scatter_in_place<B: Writable<W::Device, Elem = E> + ?Sized, E>(
         &self,
         buf: &mut B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()>
     where
         S: CanEnqueue,
@@ -59,16 +58,15 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// As there.
     #[inline]
     #[track_caller]
-    pub fn reduce_scatter<A, B>(
+    pub fn reduce_scatter<A, B, E>(
         &self,
         send: &A,
         recv: &mut B,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()>
     where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
@@ -82,10 +80,10 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// As there.
     #[inline]
     #[track_caller]
-    pub fn reduce_scatter_in_place<B: Writable<W::Device>>(
+    pub fn reduce_scatter_in_place<B: Writable<W::Device, Elem = E> + ?Sized, E>(
         &self,
         buf: &mut B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()> {
         let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         let op = draft.reduce_scatter_in_place(buf.span(), op.resolve(&self.core.resources));
@@ -99,16 +97,15 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn reduce_scatter<A, B>(
+    pub fn reduce_scatter<A, B, E>(
         &mut self,
         send: A,
         recv: B,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (send, recv) = (send.recorded(), recv.recorded());
         let draft = Draft::new(self.on.core, send.dtype(), Site::caller());
@@ -123,10 +120,10 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn reduce_scatter_in_place<B: RecordWrite<'e, W::Device>>(
+    pub fn reduce_scatter_in_place<B: RecordWrite<'e, W::Device, Elem = E>, E>(
         &mut self,
         buf: B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()> {
         let buf = buf.recorded();
         let draft = Draft::new(self.on.core, buf.dtype(), Site::caller());

@@ -5,7 +5,7 @@ use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
-use crate::memory::{Recorded, SameDtype};
+use crate::memory::{Holds, Recorded};
 use crate::{AsRank, Communicator, Readable, RecordRead, RecordWrite, Result, World, Writable};
 
 impl<W: World, S: State> Communicator<W, S> {
@@ -17,12 +17,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Refusals: a length that does not fit, a root that the communicator does not have, a view
     /// past its buffer, memory of another device; a poisoned communicator.
     #[track_caller]
-    pub fn scatter<A, B>(&self, send: Root<&A>, recv: &mut B) -> Result<()>
+    pub fn scatter<A, B, E>(&self, send: Root<&A>, recv: &mut B) -> Result<()>
     where
         S: CanEnqueue,
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         self.here().scatter(send, recv)
     }
@@ -33,7 +32,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there; a length on the root that `size` does not divide.
     #[track_caller]
-    pub fn scatter_in_place<B: Writable<W::Device>>(
+    pub fn scatter_in_place<B: Writable<W::Device> + ?Sized>(
         &self,
         buf: &mut B,
         root: impl AsRank,
@@ -51,11 +50,10 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn scatter<A, B>(&self, send: Root<&A>, recv: &mut B) -> Result<()>
+    pub fn scatter<A, B, E>(&self, send: Root<&A>, recv: &mut B) -> Result<()>
     where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         let draft = Draft::new(self.core, recv.dtype(), Site::caller());
         let (send, root) = send.split(self.core.own());
@@ -69,7 +67,7 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn scatter_in_place<B: Writable<W::Device>>(
+    pub fn scatter_in_place<B: Writable<W::Device> + ?Sized>(
         &self,
         buf: &mut B,
         root: impl AsRank,
@@ -86,11 +84,10 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn scatter<A, B>(&mut self, send: Root<A>, recv: B) -> Result<()>
+    pub fn scatter<A, B, E>(&mut self, send: Root<A>, recv: B) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (send, root) = send.split(self.rank());
         let (send, recv) = (send.map(A::recorded), recv.recorded());

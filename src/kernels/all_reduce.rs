@@ -8,7 +8,7 @@ use crate::backend::{
 use crate::collectives::Draft;
 use crate::communicator::On;
 use crate::error::{Call, Site};
-use crate::memory::SameDtype;
+use crate::memory::Holds;
 use crate::{Readable, ReduceOp, ReductionName, Result, World, Writable};
 
 impl<W: World> Kernels<W> {
@@ -24,17 +24,16 @@ impl<W: World> Kernels<W> {
     /// # Errors
     /// Refusals, as there; kernels of another communicator; a poisoned communicator.
     #[track_caller]
-    pub fn all_reduce<A, B>(
+    pub fn all_reduce<A, B, E>(
         &self,
         on: &impl Issues<W>,
         send: &A,
         recv: &mut B,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()>
     where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         let on = on.on();
         let draft = Draft::new(on.core, send.dtype(), Site::caller());
@@ -48,11 +47,11 @@ impl<W: World> Kernels<W> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn all_reduce_in_place<B: Writable<W::Device>>(
+    pub fn all_reduce_in_place<B: Writable<W::Device, Elem = E> + ?Sized, E>(
         &self,
         on: &impl Issues<W>,
         buf: &mut B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
     ) -> Result<()> {
         let on = on.on();
         let draft = Draft::new(on.core, buf.dtype(), Site::caller());
@@ -66,11 +65,11 @@ impl<W: World> Kernels<W> {
     /// # Errors
     /// As there. Buffers before the one at fault may have been reduced.
     #[track_caller]
-    pub fn all_reduce_each_in_place<B: Writable<W::Device>>(
+    pub fn all_reduce_each_in_place<B: Writable<W::Device, Elem = E>, E>(
         &self,
         on: &impl Issues<W>,
         bufs: &mut [B],
-        op: impl ReduceOp<B::Elem, W> + Copy,
+        op: impl ReduceOp<E, W> + Copy,
     ) -> Result<()> {
         let (on, site) = (on.on(), Site::caller());
         for bufs in bufs.chunks_mut(MOST_PIECES) {

@@ -10,7 +10,7 @@ use crate::backend::{
 use crate::collectives::Draft;
 use crate::communicator::On;
 use crate::error::{BadLength, Error, Operation, SelfTransfer, Site};
-use crate::memory::{Allocation, Recorded, SameDtype};
+use crate::memory::{Allocation, Holds, Recorded};
 use crate::{DType, Rank, Readable, RecordRead, RecordWrite, Result, World, Writable};
 
 impl<W: World> Kernels<W> {
@@ -22,11 +22,10 @@ impl<W: World> Kernels<W> {
     /// # Errors
     /// Refusals, as there; kernels of another communicator; a poisoned communicator.
     #[track_caller]
-    pub fn all_to_all<A, B>(&self, on: &impl Issues<W>, send: &A, recv: &mut B) -> Result<()>
+    pub fn all_to_all<A, B, E>(&self, on: &impl Issues<W>, send: &A, recv: &mut B) -> Result<()>
     where
-        A: Readable<W::Device>,
-        B: Writable<W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: Readable<W::Device, Elem = E> + ?Sized,
+        B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         let on = on.on();
         let draft = Draft::new(on.core, send.dtype(), Site::caller());
@@ -127,7 +126,7 @@ impl<'e, W: World> Exchange<'e, W> {
     /// receives it in that leg, a rank that sends to itself too. Where they differ, the ranks are told which
     /// leg it is.
     #[track_caller]
-    pub fn leg<A, B>(
+    pub fn leg<A, B, E>(
         mut self,
         send: A,
         to: impl Into<Option<Rank>>,
@@ -135,9 +134,8 @@ impl<'e, W: World> Exchange<'e, W> {
         from: impl Into<Option<Rank>>,
     ) -> Self
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (send, recv) = (send.recorded(), recv.recorded());
         match self.checked(&send, &recv, (to.into(), from.into()), Site::caller()) {

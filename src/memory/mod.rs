@@ -13,6 +13,7 @@ mod adopted;
 mod allocation;
 mod booking;
 mod buffer;
+mod indexed;
 mod kind;
 mod lent;
 #[cfg(test)]
@@ -25,9 +26,10 @@ mod slice;
 
 pub use adopted::{Adopted, ForeignMemory};
 pub use buffer::Buffer;
+pub use indexed::HasPlaces;
 pub use kind::{DeviceMem, MemoryKind, NcclMem, WindowMemory};
 pub use lent::Lend;
-pub use operand::{Elements, Readable, SameDtype, Writable};
+pub use operand::{Elements, Holds, Readable, SameDtype, Writable};
 pub use pinned::{Copying, Pinned};
 pub use record::{RecordRead, RecordWrite};
 pub use slice::{Slice, SliceMut};

@@ -93,6 +93,11 @@ pub trait SameDtype<S> {}
 
 impl<T: AnyElem> SameDtype<T> for T {}
 
+/// Memory whose elements have the data type of `S`.
+pub trait Holds<S> {}
+
+impl<S, A: Elements<Elem: SameDtype<S>> + ?Sized> Holds<S> for A {}
+
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, M> Elements for Buffer<T, D, M> {
     type Elem = T;
@@ -155,6 +160,32 @@ impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {}
+
+// A function's parameter that is a loan is given as `&x`, too.
+#[diagnostic::do_not_recommend]
+impl<D: Device, A: Readable<D>> Readable<D> for &A {
+    fn dtype(&self) -> DType {
+        A::dtype(self)
+    }
+
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        A::place(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, A: Readable<D>> Readable<D> for &mut A {
+    fn dtype(&self) -> DType {
+        A::dtype(self)
+    }
+
+    fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
+        A::place(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, A: Writable<D>> Writable<D> for &mut A {}
 
 // It holds memory that another one has. That it is read and written by that one's name is told once so.
 #[diagnostic::do_not_recommend]

@@ -46,7 +46,7 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// As there.
     #[inline]
     #[track_caller]
-    pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()>
+    pub fn send<A: Readable<W::Device> + ?Sized>(&self, buf: &A, to: impl AsRank) -> Result<()>
     where
         C: WithoutConfig,
     {
@@ -60,7 +60,11 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// As there.
     #[inline]
     #[track_caller]
-    pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()>
+    pub fn recv<B: Writable<W::Device> + ?Sized>(
+        &self,
+        buf: &mut B,
+        from: impl AsRank,
+    ) -> Result<()>
     where
         C: WithoutConfig,
     {
@@ -135,7 +139,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// a view past its buffer, memory of another device; a poisoned communicator.
     #[inline]
     #[track_caller]
-    pub fn send<A: Readable<W::Device>>(&self, buf: &A, to: impl AsRank) -> Result<()>
+    pub fn send<A: Readable<W::Device> + ?Sized>(&self, buf: &A, to: impl AsRank) -> Result<()>
     where
         S: CanEnqueue,
     {
@@ -149,7 +153,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// As [`send`](Self::send).
     #[inline]
     #[track_caller]
-    pub fn recv<B: Writable<W::Device>>(&self, buf: &mut B, from: impl AsRank) -> Result<()>
+    pub fn recv<B: Writable<W::Device> + ?Sized>(
+        &self,
+        buf: &mut B,
+        from: impl AsRank,
+    ) -> Result<()>
     where
         S: CanEnqueue,
     {

@@ -10,7 +10,7 @@ use crate::collectives::Draft;
 use crate::communicator::{CanEnqueue, Core, Maker, On, State};
 use crate::error::{BadLength, Error, OtherDType, Site};
 use crate::group::Group;
-use crate::memory::{Recorded, SameDtype};
+use crate::memory::{Holds, Recorded};
 use crate::{Communicator, DType, Device, Rank, RecordRead, RecordWrite, ReduceOp, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
@@ -23,12 +23,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// Refusals: `splits` of another communicator; a length that is not what they say; as [`send`](Self::send).
     #[track_caller]
-    pub fn all_to_all_v<'e, A, B>(&'e self, send: A, recv: B, splits: &Splits) -> Result<()>
+    pub fn all_to_all_v<'e, A, B, E>(&'e self, send: A, recv: B, splits: &Splits) -> Result<()>
     where
         S: CanEnqueue,
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         self.here().all_to_all_v(send, recv, splits)
     }
@@ -40,12 +39,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// Refusals: `blocks` of another communicator; a length that is not what they say; as [`send`](Self::send).
     #[track_caller]
-    pub fn all_gather_v<'e, A, B>(&'e self, send: A, recv: B, blocks: &Blocks) -> Result<()>
+    pub fn all_gather_v<'e, A, B, E>(&'e self, send: A, recv: B, blocks: &Blocks) -> Result<()>
     where
         S: CanEnqueue,
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         self.here().all_gather_v(send, recv, blocks)
     }
@@ -72,18 +70,17 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Refusals: `blocks` of another communicator; a length that is not what they say; as
     /// [`reduce_into`](Self::reduce_into).
     #[track_caller]
-    pub fn reduce_scatter_v<'e, A, B>(
+    pub fn reduce_scatter_v<'e, A, B, E>(
         &'e self,
         send: A,
         recv: B,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
         blocks: &Blocks,
     ) -> Result<()>
     where
         S: CanEnqueue,
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         self.here().reduce_scatter_v(send, recv, op, blocks)
     }
@@ -94,15 +91,15 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn reduce_scatter_v_in_place<'e, B>(
+    pub fn reduce_scatter_v_in_place<'e, B, E>(
         &'e self,
         buf: B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
         blocks: &Blocks,
     ) -> Result<()>
     where
         S: CanEnqueue,
-        B: RecordWrite<'e, W::Device>,
+        B: RecordWrite<'e, W::Device, Elem = E>,
     {
         self.here().reduce_scatter_v_in_place(buf, op, blocks)
     }
@@ -114,11 +111,10 @@ impl<'e, W: World> On<'e, W> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn all_to_all_v<A, B>(self, send: A, recv: B, splits: &Splits) -> Result<()>
+    pub fn all_to_all_v<A, B, E>(self, send: A, recv: B, splits: &Splits) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let mut group = Group::new(self);
         group.all_to_all_v(send, recv, splits)?;
@@ -130,11 +126,10 @@ impl<'e, W: World> On<'e, W> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn all_gather_v<A, B>(self, send: A, recv: B, blocks: &Blocks) -> Result<()>
+    pub fn all_gather_v<A, B, E>(self, send: A, recv: B, blocks: &Blocks) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let mut group = Group::new(self);
         group.all_gather_v(send, recv, blocks)?;
@@ -160,17 +155,16 @@ impl<'e, W: World> On<'e, W> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn reduce_scatter_v<A, B>(
+    pub fn reduce_scatter_v<A, B, E>(
         self,
         send: A,
         recv: B,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
         blocks: &Blocks,
     ) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let mut group = Group::new(self);
         group.reduce_scatter_v(send, recv, op, blocks)?;
@@ -182,14 +176,14 @@ impl<'e, W: World> On<'e, W> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn reduce_scatter_v_in_place<B>(
+    pub fn reduce_scatter_v_in_place<B, E>(
         self,
         buf: B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
         blocks: &Blocks,
     ) -> Result<()>
     where
-        B: RecordWrite<'e, W::Device>,
+        B: RecordWrite<'e, W::Device, Elem = E>,
     {
         let mut group = Group::new(self);
         group.reduce_scatter_v_in_place(buf, op, blocks)?;
@@ -203,11 +197,10 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn all_to_all_v<A, B>(&mut self, send: A, recv: B, splits: &Splits) -> Result<()>
+    pub fn all_to_all_v<A, B, E>(&mut self, send: A, recv: B, splits: &Splits) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let site = Site::caller();
         let (send, recv) = (send.recorded(), recv.recorded());
@@ -234,11 +227,10 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn all_gather_v<A, B>(&mut self, send: A, recv: B, blocks: &Blocks) -> Result<()>
+    pub fn all_gather_v<A, B, E>(&mut self, send: A, recv: B, blocks: &Blocks) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let site = Site::caller();
         let (send, recv) = (send.recorded(), recv.recorded());
@@ -287,17 +279,16 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn reduce_scatter_v<A, B>(
+    pub fn reduce_scatter_v<A, B, E>(
         &mut self,
         send: A,
         recv: B,
-        op: impl ReduceOp<A::Elem, W>,
+        op: impl ReduceOp<E, W>,
         blocks: &Blocks,
     ) -> Result<()>
     where
-        A: RecordRead<'e, W::Device>,
-        B: RecordWrite<'e, W::Device>,
-        B::Elem: SameDtype<A::Elem>,
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let site = Site::caller();
         let (send, recv) = (send.recorded(), recv.recorded());
@@ -317,14 +308,14 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn reduce_scatter_v_in_place<B>(
+    pub fn reduce_scatter_v_in_place<B, E>(
         &mut self,
         buf: B,
-        op: impl ReduceOp<B::Elem, W>,
+        op: impl ReduceOp<E, W>,
         blocks: &Blocks,
     ) -> Result<()>
     where
-        B: RecordWrite<'e, W::Device>,
+        B: RecordWrite<'e, W::Device, Elem = E>,
     {
         let site = Site::caller();
         let buf = buf.recorded();

@@ -150,7 +150,7 @@ impl<D: Device> Stream<D> {
         site: Site,
     ) -> Result<(Span<'a, D::Backend>, Span<'a, D::Backend>)> {
         let bad = |bad| Error::BadRange(Box::new(bad));
-        let (from, to) = (from.span().map_err(bad)?, to.span().map_err(bad)?);
+        let (from, to) = (from.span().map_err(bad)?, B::span(to).map_err(bad)?);
         let found = (to.len(), to.allocation().ordinal());
         self.fits::<B::Elem>(operation, found, from.len(), because, site)?;
         self.is_here(operation, from.allocation().ordinal(), site)?;
@@ -163,7 +163,7 @@ impl<D: Device> Stream<D> {
         to: &'a mut B,
         site: Site,
     ) -> Result<Span<'a, D::Backend>> {
-        let span = to.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        let span = B::span(to).map_err(|bad| Error::BadRange(Box::new(bad)))?;
         self.is_here("fill", span.allocation().ordinal(), site)?;
         Ok(span)
     }

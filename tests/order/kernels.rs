@@ -1,8 +1,8 @@
 //! Kernels by their bodies for the host: arguments, order, what is read and written.
 
 use typed_nccl::{
-    Buffer, Communicator, Device, Error, F8E4M3, Host, Readable, Result, Stream, Sum, Writable,
-    bf16, f16, kernel, spmd,
+    Buffer, Communicator, Device, Error, F8E4M3, Host, Readable, Result, Seat, Stream, Sum,
+    Writable, bf16, f16, kernel, spmd,
 };
 
 use crate::axpy::axpy;
@@ -55,6 +55,19 @@ where
     Y: Writable<D, Elem = f32>,
 {
     stream.run(axpy(1.0, x, y))
+}
+
+/// A parameter that is a loan is memory as what it lends is: one `&` too many is no mistake.
+#[test]
+fn loans_of_loans() -> Result<()> {
+    let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let (x, mut y) = (comm.device().from_slice(&[1.0; 4])?, comm.device().zeros(4)?);
+    let (x, mut y) = (&x, &mut y);
+    comm.stream().run(axpy(2.0, &x, &mut y))?;
+    assert_eq!(y.to_vec()?, [2.0; 4]);
+    comm.all_reduce(&x, &mut y, Sum)?;
+    assert_eq!(y.to_vec()?, [1.0; 4]);
+    comm.finish()
 }
 
 #[test]
