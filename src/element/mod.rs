@@ -38,9 +38,9 @@ pub trait Numeric: Element {}
 
 /// A floating-point element: what `Avg` reduces.
 #[diagnostic::on_unimplemented(
-    message = "`Avg` cannot reduce `{Self}`",
-    label = "an average needs a floating-point type",
-    note = "NCCL would add and divide as integers, which truncates: use `Sum`, and divide where you read the result"
+    message = "`{Self}` is not a floating-point type",
+    label = "`Avg`, and a kernel for `Float`, need one",
+    note = "NCCL would average integers by adding and dividing, which truncates: use `Sum`, and divide where you read the result"
 )]
 pub trait Float: Numeric {}
 

@@ -188,6 +188,16 @@ impl<'v, T: Element> HostWindow<'v, T> {
         HostPart { shared: self.shared, part, start, len, elements: PhantomData }
     }
 
+    /// How many elements this rank's part has, as the body in CUDA is given it.
+    pub fn len(&self) -> usize {
+        self.own().len()
+    }
+
+    /// Whether this rank's part has none.
+    pub fn is_empty(&self) -> bool {
+        self.own().is_empty()
+    }
+
     /// This rank's part.
     #[track_caller]
     pub fn own(&self) -> HostPart<'v, T> {

@@ -33,7 +33,7 @@ pub trait ReadAs<T, D: Device> {
 
 impl<T: Element, D, E, F, A> ReadAs<T, D> for A
 where
-    A: Readable<F> + Elements<Elem = E, Device = F>,
+    A: Readable<F> + Elements<Elem = E, Device = F> + ?Sized,
     [E]: SliceOf<T>,
     F: Device,
     D: RunsWithMemoryOf<F>,
@@ -57,7 +57,7 @@ pub trait WrittenAs<T, D: Device> {
 
 impl<T: Element, D, E, F, A> WrittenAs<T, D> for A
 where
-    A: Writable<F> + Elements<Elem = E, Device = F>,
+    A: Writable<F> + Elements<Elem = E, Device = F> + ?Sized,
     [E]: SliceOf<T>,
     F: Device,
     D: RunsWithMemoryOf<F>,

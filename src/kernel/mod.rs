@@ -27,25 +27,26 @@ pub use declaration::{Kernel, Parameter, Source, SourceKind, Type};
 pub(crate) use peers::Reach;
 #[doc(hidden)]
 pub use peers::{
-    BarrierIn, CommunicatesFor, Dev, HeldBarrier, HeldDev, HeldWindow, PartOf, Peers, WindowOf,
-    barrier, dev_comm, window, window_mut, window_slice,
+    BarrierIn, BarrierOf, CommunicatesFor, Dev, HeldBarrier, HeldDev, HeldWindow, PartOf, Peers,
+    WindowOf, barrier, dev_comm, window, window_mut, window_slice,
 };
 #[doc(hidden)]
 pub use typed_nccl_macros::kernel as declare;
 pub(crate) use views::View;
 
 #[doc(hidden)]
-pub use views::{Extent, Extents, Views};
+pub use views::{Extents, SliceLen, Views};
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::backend::{Launches, Streams};
+use crate::communicator::PerCall;
 use crate::device_api::Entered;
 use crate::error::Site;
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::stream::StreamAccess;
-use crate::{Capture, Device, Result, Stream, World};
+use crate::{Capture, Communicator, Device, Group, Operands, Result, State, Stream, World};
 
 /// The most arguments of a kernel.
 pub(crate) const ARGUMENTS: usize = 12;
@@ -82,7 +83,7 @@ pub trait Declared {
     label = "this stream is on a device that the kernel is not written for",
     note = "`host {{ .. }}` in its `kernel!` is the body for `Host`, `unsafe cuda r#\"..\"#;` the one for `Cuda`; a function generic over the device needs both"
 )]
-pub trait RunsOn<D: Device>: Declared {}
+pub trait RunsOn<D: Device> {}
 
 /// How many blocks of how many threads, and what they share.
 #[doc(hidden)]
@@ -99,13 +100,18 @@ pub struct Grid {
 pub struct Launch<K, A, D> {
     arguments: A,
     grid: Grid,
-    kernel: PhantomData<fn() -> (K, D)>,
+    // What its types lack is told where it is called, and not again where it runs.
+    kernel: &'static Kernel,
+    types: PhantomData<fn() -> (K, D)>,
 }
 
-impl<K: Declared, A, D> Launch<K, A, D> {
+impl<K, A, D> Launch<K, A, D> {
     #[doc(hidden)]
-    pub fn new(arguments: A) -> Self {
-        Self { arguments, grid: Grid::default(), kernel: PhantomData }
+    pub fn new(arguments: A) -> Self
+    where
+        K: Declared,
+    {
+        Self { arguments, grid: Grid::default(), kernel: K::KERNEL, types: PhantomData }
     }
 
     /// On GPUs: so many blocks of so many threads, instead of what the kernel declares.
@@ -121,9 +127,55 @@ impl<K: Declared, A, D> Launch<K, A, D> {
     }
 }
 
-impl<K: Declared, A, D> std::fmt::Debug for Launch<K, A, D> {
+impl<K, A, D> std::fmt::Debug for Launch<K, A, D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a launch of `{}`", K::KERNEL.name)
+        write!(f, "a launch of `{}`", self.kernel.name)
+    }
+}
+
+// What is given to `launch` is told there alone: `OperandsOn` says what runs it.
+#[diagnostic::do_not_recommend]
+impl<K, A, D> Operands for Launch<K, A, D> {
+    type Views<'v> = ();
+    type Held = ();
+
+    unsafe fn views(_: &()) {}
+}
+
+/// Says where kernels run. Never applies.
+#[diagnostic::on_unimplemented(
+    message = "a kernel runs on a stream, and this is a `{Self}`",
+    label = "kernels do not run here",
+    note = "`comm.stream().run(..)` runs it after what the communicator has enqueued; a group has operations of NCCL alone, and the kernel runs before or after it"
+)]
+pub trait RunsKernels {
+    #[doc(hidden)]
+    fn never(&self) -> !;
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Not here: a stream runs kernels, such as [`stream`](Self::stream).
+    ///
+    /// # Errors
+    /// None: it does not compile.
+    pub fn run<K, A>(&self, _launch: Launch<K, A, W::Device>) -> Result<()>
+    where
+        Self: RunsKernels,
+    {
+        self.never()
+    }
+}
+
+impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
+    /// Not here: a stream runs kernels.
+    ///
+    /// # Errors
+    /// None: it does not compile.
+    pub fn run<K, A>(&mut self, _launch: Launch<K, A, W::Device>) -> Result<()>
+    where
+        Self: RunsKernels,
+    {
+        self.never()
     }
 }
 
@@ -184,8 +236,8 @@ impl<D: Device> Stream<D> {
     #[track_caller]
     pub fn run<K: RunsOn<D>, A: ArgumentsOn<D>>(&self, launch: Launch<K, A, D>) -> Result<()> {
         let site = Site::caller();
-        let (raw, kernel) = (self.core.raw(), K::KERNEL);
-        let Launch { arguments, grid, .. } = launch;
+        let raw = self.core.raw();
+        let Launch { arguments, grid, kernel, .. } = launch;
         let access = StreamAccess::new(&self.core, site);
         let mut entered = Entered::default();
         arguments.enter(&access, &mut entered)?;
@@ -212,8 +264,8 @@ impl<W: World> Capture<'_, W> {
         launch: Launch<K, A, W::Device>,
     ) -> Result<()> {
         let site = Site::caller();
-        let (core, kernel) = (&self.stream.core, K::KERNEL);
-        let Launch { arguments, grid, .. } = launch;
+        let core = &self.stream.core;
+        let Launch { arguments, grid, kernel, .. } = launch;
         let access = StreamAccess::new(core, site);
         let mut entered = Entered::default();
         let may_enter = arguments.enter(&access, &mut entered);

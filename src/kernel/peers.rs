@@ -28,16 +28,17 @@ impl<D: Device, W: World<Device = D>> CommunicatesFor<W> for D {}
 /// A window of world `W` whose elements are `T`, which peers reach by addresses.
 #[diagnostic::on_unimplemented(
     message = "the kernel takes a window of `{T}` on `{W}`, and this is `{Self}`",
-    label = "no window of the device communicator's world that kernels reach by addresses",
-    note = "`comm.window(len)` makes one; its communicator is that of the kernel's `&DevComm`"
+    label = "not such a window",
+    note = "`comm.window(len)` makes one, on the communicator of the kernel's `&DevComm`",
+    note = "a kernel that takes a part of one declares `&WindowSlice<f32>`, one that takes this rank's memory alone `&[f32]`"
 )]
 pub trait WindowOf<T, W: World>: PartOf<T, W> {}
 
 /// A window of world `W` whose elements are `T`, or a part of one.
 #[diagnostic::on_unimplemented(
     message = "the kernel takes a part of a window of `{T}` on `{W}`, and this is `{Self}`",
-    label = "neither a window of the device communicator's world that kernels reach by addresses, nor a part of one",
-    note = "`window.slice(a..b)` is one; its communicator is that of the kernel's `&DevComm`"
+    label = "neither such a window, nor a part of one",
+    note = "`window.slice(a..b)` is one, of a window on the communicator of the kernel's `&DevComm`"
 )]
 pub trait PartOf<T, W: World> {
     /// Which part of which window.
@@ -145,12 +146,32 @@ pub struct BarrierIn<'a, B: Backend> {
     kernel: &'static str,
 }
 
+/// A barrier of world `W`, of the ranks that reach each other's memory.
+#[diagnostic::on_unimplemented(
+    message = "the kernel waits at a barrier of its `&DevComm` on `{W}`, and this is `{Self}`",
+    label = "no barrier of that device communicator among ranks that reach each other's memory",
+    note = "`dev.lsa_barrier(n)?` is one, and is given by value"
+)]
+pub trait BarrierOf<'a, W: World> {
+    /// It.
+    #[doc(hidden)]
+    fn barrier(self) -> Barrier<'a, W>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, W: World> BarrierOf<'a, W> for Barrier<'a, W> {
+    fn barrier(self) -> Self {
+        self
+    }
+}
+
 /// A barrier of the ranks that reach each other's memory.
 pub fn barrier<'a, W: World>(
-    barrier: Barrier<'a, W>,
+    barrier: impl BarrierOf<'a, W>,
     dev: &'a DevComm<W>,
     kernel: &'static str,
 ) -> BarrierIn<'a, Back<W>> {
+    let barrier = barrier.barrier();
     BarrierIn { index: barrier.index(), of: &barrier.dev().shared, dev: &dev.shared, kernel }
 }
 

@@ -130,11 +130,11 @@ impl std::fmt::Debug for Views<'_> {
 
 /// How long a slice is that a launch is given: in `blocks = x.len().div_ceil(256)`, `x` is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
+pub struct SliceLen {
     len: usize,
 }
 
-impl Extent {
+impl SliceLen {
     /// How many elements.
     pub fn len(self) -> usize {
         self.len
@@ -187,9 +187,9 @@ impl<'v> Extents<'v> {
     }
 
     /// The next argument, memory.
-    pub fn memory(&mut self) -> Extent {
+    pub fn memory(&mut self) -> SliceLen {
         match self.next() {
-            Some(View::Memory { len, .. }) => Extent { len },
+            Some(View::Memory { len, .. }) => SliceLen { len },
             _ => unreachable!("{DECLARED}"),
         }
     }

@@ -23,7 +23,7 @@ fn with_dev<T>(place: Place<Host<T>>, barriers: u32) -> Result<Both<T>> {
 
 /// As a kernel does it: every rank sums its share of all parts, and writes it to all.
 fn all_reduce(dev: &HostDevComm<'_>, window: &HostWindow<'_, f32>) {
-    let (rank, size, len) = (dev.rank().index(), dev.size(), window.own().len());
+    let (rank, size, len) = (dev.rank().index(), dev.size(), window.len());
     dev.lsa_barrier(0).sync();
     let share = len.div_ceil(size);
     let (from, to) = ((rank * share).min(len), ((rank + 1) * share).min(len));

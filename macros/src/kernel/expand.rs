@@ -3,18 +3,22 @@
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
-use super::{Argument, Kernel, Reach, Source, SourceKind, Type, words};
+use super::{Argument, Kernel, Reach, Source, SourceKind, Type, TypeParam, words};
+
+/// A device that only the stream tells, as the compiler calls it where there is none.
+const DEVICE: &str = "StreamThatRunsIt";
 
 pub(super) fn expand(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let Kernel { attributes, visibility, name, types, .. } = kernel;
     let function = function(krate, kernel);
-    let (generics, names) = generics(krate, kernel);
     let declared = declared(krate, kernel);
     let here = Span::mixed_site().located_at(name.span());
+    // Without bounds: what does not meet them is told where it is given, and not again of the whole call.
+    let names = types.iter().map(|param| &param.name).collect::<Vec<_>>();
     let marker = match types.is_empty() {
         true => quote_spanned!(here=> struct #name {}),
         false => quote_spanned! {here=>
-            struct #name<#generics> {
+            struct #name<#(#names),*> {
                 types: ::core::marker::PhantomData<fn() -> (#(#names,)*)>,
             }
         },
@@ -28,18 +32,19 @@ pub(super) fn expand(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
         #[allow(non_camel_case_types, dead_code, missing_debug_implementations)]
         #visibility #marker
 
-        const _: () = {
-            #declared
-            #runs
-        };
+        #declared
+        #runs
     }
 }
 
-/// `T: ::typed_nccl::Float,` and `T`.
+/// `T: ::typed_nccl::Float,` and `T`. What the compiler would add to a bound, it adds where that is written.
 fn generics(krate: &TokenStream, kernel: &Kernel) -> (TokenStream, Vec<Ident>) {
-    let params = kernel.types.iter().map(|param| {
-        let (name, bound) = (&param.name, &param.bound);
-        quote!(#name: #krate::#bound,)
+    let params = kernel.types.iter().map(|TypeParam { name, bound, more }| {
+        let its = located(krate, bound.span());
+        let place =
+            its.clone().into_iter().next().map_or_else(|| bound.span(), |token| token.span());
+        let bound = Ident::new(&bound.to_string(), place);
+        quote_spanned!(place=> #name: #its::#bound #more,)
     });
     (params.collect(), kernel.types.iter().map(|param| param.name.clone()).collect())
 }
@@ -76,7 +81,7 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let (generics, _) = generics(krate, kernel);
     let is_borrowed = |argument: &Argument| !matches!(argument.ty, Type::Scalar(_) | Type::Unknown);
     let lifetime = arguments.iter().any(is_borrowed).then(|| quote!('a,));
-    let device = Ident::new("OnDevice", Span::mixed_site());
+    let device = Ident::new(DEVICE, Span::mixed_site());
     let backend = quote!(<#device as #krate::Device>::Backend);
     let world = Ident::new("OfWorld", Span::mixed_site());
     let dev = arguments.iter().find(|it| matches!(it.ty, Type::DevComm)).map(|it| &it.name);
@@ -84,10 +89,10 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let text = kernel.name.to_string();
     let mut memories = vec![];
     let [mut params, mut held, mut made, mut bounds] = [const { vec![] }; 4];
-    for (nth, Argument { name, ty }) in arguments.iter().enumerate() {
+    for Argument { name, ty } in arguments {
         // What is wrong with an argument is told where it is declared, not where the kernel begins.
         let here = Span::mixed_site().located_at(name.span());
-        let memory = Ident::new(&format!("M{nth}"), here);
+        let memory = Ident::new(&given(name), here);
         let its = located(krate, name.span());
         match ty {
             Type::Scalar(ty) => {
@@ -109,14 +114,18 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
                 params.push(quote_spanned!(here=> #name: &'a #memory));
                 held.push(quote!(#krate::Slice<'a, #ty, #device>));
                 made.push(quote!(#krate::kernel::ReadAs::<#ty, #device>::read(#name)));
-                bounds.push(quote_spanned!(here=> #memory: #its::kernel::ReadAs<#ty, #device>));
+                bounds.push(
+                    quote_spanned!(here=> #memory: #its::kernel::ReadAs<#ty, #device> + ?Sized),
+                );
             }
             Type::Write(ty) => {
                 let ty = element(krate, ty);
                 params.push(quote_spanned!(here=> #name: &'a mut #memory));
                 held.push(quote!(#krate::SliceMut<'a, #ty, #device>));
                 made.push(quote!(#krate::kernel::WrittenAs::<#ty, #device>::write(#name)));
-                bounds.push(quote_spanned!(here=> #memory: #its::kernel::WrittenAs<#ty, #device>));
+                bounds.push(
+                    quote_spanned!(here=> #memory: #its::kernel::WrittenAs<#ty, #device> + ?Sized),
+                );
             }
             Type::Unknown => params.push(quote!(#name: #memory)),
             Type::Window(of, reach) => {
@@ -128,10 +137,10 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
                 bounds.push(quote_spanned!(here=> #memory: #its::kernel::#bound<#of, #world>));
             }
             Type::Barrier => {
-                params.push(quote_spanned!(here=> #name: #its::Barrier<'a, #world>));
+                params.push(quote_spanned!(here=> #name: #memory));
                 held.push(quote!(#krate::kernel::BarrierIn<'a, #backend>));
                 made.push(quote!(#krate::kernel::barrier(#name, #dev, #text)));
-                continue;
+                bounds.push(quote_spanned!(here=> #memory: #its::kernel::BarrierOf<'a, #world>));
             }
         }
         memories.push(memory);
@@ -152,6 +161,16 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     }
 }
 
+/// The type of what is given for an argument, as the compiler calls it: `GivenForX` of `x`.
+fn given(name: &Ident) -> String {
+    let name = name.to_string();
+    let words = name.trim_start_matches("r#").split('_').map(|word| {
+        let mut letters = word.chars();
+        letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+    });
+    format!("GivenFor{}", words.collect::<String>())
+}
+
 /// How an argument borrows a window, what takes it, and what its type has to be.
 fn of_window(reach: &Reach) -> (TokenStream, TokenStream, TokenStream) {
     match reach {
@@ -166,6 +185,7 @@ fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let Kernel { name, types, arguments, launch, .. } = kernel;
     let (generics, names) = generics(krate, kernel);
     let text = name.to_string();
+    let here = Span::mixed_site().located_at(name.span());
     let parameters = arguments.iter().map(|Argument { name, ty }| {
         let name = name.to_string();
         match ty {
@@ -196,16 +216,17 @@ fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     });
     let type_names = types.iter().map(|param| param.name.to_string());
     let cuda = option(kernel.cuda.as_ref().map(|source| self::source(krate, source)));
-    let host = option(kernel.host.as_ref().map(|body| {
-        let body = body.stream();
-        shim(krate, kernel, &quote!(Views), &quote!(), &body)
-    }));
-    let blocks = option(
-        launch
-            .blocks
-            .as_ref()
-            .map(|body| shim(krate, kernel, &quote!(Extents), &quote!(-> usize), body)),
-    );
+    let [of_host, of_blocks] = ["__host", "__blocks"].map(|name| Ident::new(name, here));
+    let body = kernel
+        .host
+        .as_ref()
+        .map(|body| shim(krate, kernel, (&of_host, "Views"), &quote!(), &body.stream()));
+    let count = launch
+        .blocks
+        .as_ref()
+        .map(|count| shim(krate, kernel, (&of_blocks, "Extents"), &quote!(-> usize), count));
+    let host = option(body.is_some().then(|| quote!(Self::#of_host)));
+    let blocks = option(count.is_some().then(|| quote!(Self::#of_blocks)));
     let threads = launch.threads.clone().unwrap_or_else(|| quote!(256));
     let needs = launch.needs.unwrap_or(0);
     let itself = itself(kernel);
@@ -221,6 +242,11 @@ fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
                 blocks: #blocks,
                 needs: #needs,
             };
+        }
+
+        impl<#generics> #itself {
+            #body
+            #count
         }
     }
 }
@@ -257,15 +283,16 @@ fn source(krate: &TokenStream, source: &Source) -> TokenStream {
     }
 }
 
-/// A function that takes the arguments one by one, and does what the body says.
+/// A function that takes the arguments one by one, and does what the body says. It stands where the kernel
+/// does, for what the compiler says of it.
 fn shim(
     krate: &TokenStream,
     kernel: &Kernel,
-    takes: &TokenStream,
+    (name, takes): (&Ident, &str),
     gives: &TokenStream,
     body: &TokenStream,
 ) -> TokenStream {
-    let (generics, names) = generics(krate, kernel);
+    let here = name.span();
     let from = Ident::new("arguments", Span::mixed_site());
     let lines = kernel.arguments.iter().map(|Argument { name, ty }| {
         let value = match ty {
@@ -275,7 +302,7 @@ fn shim(
             }
             Type::DevComm | Type::Unknown => quote!(#from.dev_comm()),
             Type::Barrier => quote!(#from.barrier()),
-            Type::Read(_) | Type::Write(_) | Type::Window(..) if takes.to_string() == "Extents" => {
+            Type::Read(_) | Type::Write(_) | Type::Window(..) if takes == "Extents" => {
                 quote!(#from.memory())
             }
             Type::Read(ty) => {
@@ -296,21 +323,21 @@ fn shim(
             let #name = #value;
         }
     });
-    quote! {{
+    let takes = Ident::new(takes, here);
+    quote_spanned! {here=>
         #[allow(unused_mut, unused_variables)]
-        fn __body<#generics>(mut #from: #krate::kernel::#takes<'_>) #gives {
+        fn #name(mut #from: #krate::kernel::#takes<'_>) #gives {
             #(#lines)*
             #body
         }
-        __body::<#(#names),*>
-    }}
+    }
 }
 
 /// Which devices it runs on.
 fn runs(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
-    let (generics, _) = generics(krate, kernel);
+    let names = kernel.types.iter().map(|param| &param.name);
     let itself = itself(kernel);
-    let device = Ident::new("OnDevice", Span::mixed_site());
+    let device = Ident::new(DEVICE, Span::mixed_site());
     let on = match (&kernel.cuda, &kernel.host) {
         (Some(_), None) => quote!(#krate::kernel::Gpu<#device>),
         (None, Some(_)) => quote!(#krate::Host<#device>),
@@ -320,6 +347,6 @@ fn runs(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let here = Span::mixed_site().located_at(kernel.name.span());
     let its = located(krate, kernel.name.span());
     quote_spanned! {here=>
-        impl<#generics #device> #its::kernel::RunsOn<#on> for #itself where #on: #krate::Device {}
+        impl<#(#names,)* #device> #its::kernel::RunsOn<#on> for #itself where #on: #krate::Device {}
     }
 }

@@ -27,10 +27,11 @@ struct Launch {
     needs: Option<u32>,
 }
 
-/// `T: Float`
+/// `T: Float`, and what the body in Rust needs of it: `T: Float + std::ops::AddAssign`.
 struct TypeParam {
     name: Ident,
     bound: Ident,
+    more: TokenStream,
 }
 
 struct Argument {

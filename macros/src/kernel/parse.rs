@@ -44,15 +44,27 @@ fn head(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Kernel> {
             visibility.extend(cursor.next());
         }
     }
+    if cursor.is_word(0, "unsafe") {
+        let fault = Fault::new(cursor.span(), "a kernel is called like a function that is safe");
+        return Err(fault.help("`unsafe` stands before the body in CUDA: `unsafe cuda r#\"..\"#;`"));
+    }
     cursor.word("fn", &format!("and the kernel's name, {EXAMPLE}"))?;
     let name = cursor.name(&format!("the kernel's name, {EXAMPLE}"))?;
-    let types = types(cursor, faults)?;
+    let mut ahead = cursor.clone();
+    ahead.skip_to(|ahead| ahead.is_word(0, "where") || ahead.is_punct(0, ";"));
+    let has_where = ahead.is_word(0, "where");
+    let types = types(cursor, has_where, faults)?;
     let what = format!("`(` and the kernel's arguments, {EXAMPLE}");
     let mut inside = cursor.group(Delimiter::Parenthesis, &what)?;
     let arguments = arguments(&mut inside, &types, faults);
     if cursor.is_punct(0, "->") {
         let fault = Fault::new(cursor.span(), "a kernel returns nothing");
         faults.push(fault.help("let it write what it finds: take a `&mut [T]`"));
+        cursor.skip_to(|cursor| cursor.is_punct(0, ";") || cursor.is_group(0, Delimiter::Brace));
+    }
+    if cursor.is_word(0, "where") {
+        let fault = Fault::new(cursor.span(), "a kernel's bounds stand with its type parameters");
+        faults.push(fault.help("write `fn scale<T: Float>(by: T, x: &mut [T]);`"));
         cursor.skip_to(|cursor| cursor.is_punct(0, ";") || cursor.is_group(0, Delimiter::Brace));
     }
     if cursor.is_group(0, Delimiter::Brace) {
@@ -142,22 +154,48 @@ fn needs(value: &TokenStream, span: Span) -> Parsed<u32> {
 }
 
 /// `<T: Float>`
-fn types(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Vec<TypeParam>> {
+fn types(cursor: &mut Cursor, has_where: bool, faults: &mut Vec<Fault>) -> Parsed<Vec<TypeParam>> {
     let mut types = Vec::new();
     if !cursor.take_punct("<") {
         return Ok(types);
     }
     while !cursor.is_punct(0, ">") {
-        let name = cursor.name("a type parameter, as in `T: Float`")?;
-        let bound = bound(cursor, &name).unwrap_or_else(|fault| {
+        if let Some(fault) = no_type(cursor) {
             faults.push(fault);
             cursor.skip_to(|cursor| cursor.is_punct(0, ",") || cursor.is_punct(0, ">"));
-            Ident::new("Element", name.span())
-        });
+            cursor.take_punct(",");
+            continue;
+        }
+        let name = cursor.name("a type parameter, as in `T: Float`")?;
+        let any = || Ident::new("Element", name.span());
+        let from = cursor.clone();
+        let bound = match bound(cursor, &name) {
+            Ok(bound) => bound,
+            // Told of the `where`.
+            Err(_) if has_where && from.is_punct(0, ">") => any(),
+            Err(fault) => {
+                faults.push(fault);
+                any()
+            }
+        };
+        let is_cut = cursor.is_name(0);
+        if is_cut {
+            faults.push(cursor.expected("`+` between bounds, or `,` after them"));
+        }
+        // What else the body in Rust needs, such as `+ std::ops::AddAssign`.
+        let from = cursor.clone();
+        let mut depth = 0;
+        while !cursor.is_empty()
+            && (depth > 0 || !cursor.is_punct(0, ",") && !cursor.is_punct(0, ">"))
+        {
+            depth += i32::from(cursor.is_punct(0, "<")) - i32::from(cursor.is_punct(0, ">"));
+            cursor.next();
+        }
+        let more = cursor.after(&from).iter().filter(|_| !is_cut).cloned().collect();
         if words::is_taken(&name.to_string()) {
             faults.push(taken(&name));
         }
-        types.push(TypeParam { name, bound });
+        types.push(TypeParam { name, bound, more });
         if !cursor.take_punct(",") {
             break;
         }
@@ -172,12 +210,36 @@ fn bound(cursor: &mut Cursor, name: &Ident) -> Parsed<Ident> {
         let help = format!("write `{name}: Element`, `{name}: Numeric` or `{name}: Float`");
         return Err(Fault::new(name.span(), title).help(help));
     }
-    let bound = cursor.name("`Element`, `Numeric` or `Float`")?;
+    let mut bound = cursor.name("`Element`, `Numeric` or `Float`")?;
+    let first = bound.clone();
+    while cursor.take_punct("::") {
+        bound = cursor.name("`Element`, `Numeric` or `Float`")?;
+    }
     if words::BOUNDS.iter().any(|known| bound == known) {
         return Ok(bound);
     }
-    let title = format!("`{bound}` is not a bound for a kernel's elements");
-    Err(Fault::new(bound.span(), title).help("write `Element`, `Numeric` or `Float`"))
+    let fault = match bound == "Device" || bound == "World" {
+        true => Fault::new(first.span(), "a kernel has no parameter for its device")
+            .help(format!("leave `{name}` out: a kernel runs on the device of its stream")),
+        false => {
+            let title = format!("`{bound}` is not what a kernel's elements are first of all");
+            Fault::new(first.span(), title)
+                .help("write `Element`, `Numeric` or `Float`, and other bounds behind it: `T: Float + Copy`")
+        }
+    };
+    Err(fault)
+}
+
+/// A lifetime, or a number.
+fn no_type(cursor: &Cursor) -> Option<Fault> {
+    if cursor.is_punct(0, "'") {
+        let fault = Fault::new(cursor.span(), "a kernel's arguments are written without lifetimes");
+        return Some(fault.help("write `&[f32]` and `&mut [f32]`"));
+    }
+    cursor.is_word(0, "const").then(|| {
+        let fault = Fault::new(cursor.span(), "a kernel has type parameters, and no others");
+        fault.help("take the number by value, as `n: usize`")
+    })
 }
 
 fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) -> Vec<Argument> {
@@ -199,17 +261,8 @@ fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) 
             inside.take_punct(",");
         }
     }
-    let is_window = |argument: &&Argument| matches!(argument.ty, Type::Window(..));
-    let is_barrier = |argument: &&Argument| matches!(argument.ty, Type::Barrier);
-    let has_dev = arguments.iter().any(|argument| matches!(argument.ty, Type::DevComm));
-    if let Some(window) = arguments.iter().find(is_window).filter(|_| !has_dev) {
-        let title = "a kernel that takes a window takes its device communicator too";
-        let help = "add an argument `dev: &DevComm`, by which the window's peers are known; one that only computes on this rank's part takes `&[f32]`, to which a window can be given";
-        faults.push(Fault::new(window.name.span(), title).help(help));
-    } else if let Some(barrier) = arguments.iter().find(is_barrier).filter(|_| !has_dev) {
-        let title = "a kernel that takes a barrier takes its device communicator too";
-        let help = "add an argument `dev: &DevComm`, of which the barrier is";
-        faults.push(Fault::new(barrier.name.span(), title).help(help));
+    if !arguments.iter().any(|argument| matches!(argument.ty, Type::DevComm)) {
+        without_dev(&mut arguments, faults);
     }
     if let Some(late) = arguments.get(12) {
         let fault = Fault::new(late.name.span(), "a kernel has at most 12 arguments");
@@ -217,6 +270,26 @@ fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) 
         arguments.truncate(12);
     }
     arguments
+}
+
+/// Windows and barriers come with the device communicator that knows them.
+fn without_dev(arguments: &mut [Argument], faults: &mut Vec<Fault>) {
+    let is_window = |argument: &&Argument| matches!(argument.ty, Type::Window(..));
+    let is_barrier = |argument: &&Argument| matches!(argument.ty, Type::Barrier);
+    if let Some(window) = arguments.iter().find(is_window) {
+        let title = "a kernel that takes a window takes its device communicator too";
+        let help = "add an argument `dev: &DevComm`, by which the window's peers are known; one that only computes on this rank's part takes `&[f32]`, to which a window can be given";
+        faults.push(Fault::new(window.name.span(), title).help(help));
+    } else if let Some(barrier) = arguments.iter().find(is_barrier) {
+        let title = "a kernel that takes a barrier takes its device communicator too";
+        let help = "add an argument `dev: &DevComm`, of which the barrier is";
+        faults.push(Fault::new(barrier.name.span(), title).help(help));
+    }
+    for argument in arguments.iter_mut() {
+        if let Type::Window(..) | Type::Barrier = argument.ty {
+            argument.ty = Type::Unknown;
+        }
+    }
 }
 
 /// What is wrong with a name in C++.
@@ -276,7 +349,18 @@ fn argument(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) -
 
 fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
     let first = inside.span();
+    if inside.is_punct(0, "*") {
+        let fault = Fault::new(first, "a kernel takes slices, not pointers");
+        return Err(fault.help(
+            "write `&[f32]` or `&mut [f32]`: the body in CUDA is given the pointer and the length",
+        ));
+    }
     if !inside.take_punct("&") {
+        if let Some(word @ ("DevComm" | "Window" | "WindowSlice")) = word(inside).as_deref() {
+            let right = if word == "DevComm" { word.to_owned() } else { format!("{word}<f32>") };
+            let fault = Fault::new(first, format!("a kernel takes a `{word}` by reference"));
+            return Err(fault.help(format!("write `&{right}`")));
+        }
         if inside.is_group(0, Delimiter::Bracket) {
             let fault = Fault::new(first, "a kernel takes memory by reference");
             return Err(
@@ -288,11 +372,20 @@ fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
         }
         return element(inside, types, true).map(Type::Scalar);
     }
+    if inside.is_punct(0, "'") {
+        // Told where it is declared.
+        inside.next();
+        inside.next();
+    }
     let is_written = inside.take_word("mut");
     if inside.take_word("DevComm") {
         if is_written {
             let fault = Fault::new(inside.last(), "a kernel takes a device communicator as it is");
             return Err(fault.help("write `&DevComm`"));
+        }
+        if inside.is_punct(0, "<") {
+            let title = "a kernel takes the device communicator of whatever communicator";
+            return Err(Fault::new(inside.span(), title).help("write `&DevComm`"));
         }
         return Ok(Type::DevComm);
     }
@@ -312,12 +405,23 @@ fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
         };
         inside.punct("<", &format!("and an element type, as in `&{word}<f32>`"))?;
         let of = element(inside, types, false)?;
+        if inside.is_punct(0, ",") {
+            let title = "a kernel takes windows of whatever communicator and kind";
+            let mutable = if is_written { "mut " } else { "" };
+            let help = format!("write `&{mutable}{word}<{of}>`");
+            let fault = Fault::new(inside.span(), title).help(help);
+            inside.skip_to(|inside| inside.is_punct(0, ">"));
+            return Err(fault);
+        }
         inside.punct(">", "after the element type")?;
         return Ok(Type::Window(of, reach));
     }
     if inside.take_word("Barrier") {
         let fault = Fault::new(inside.last(), "a kernel takes a barrier by value");
         return Err(fault.help("write `Barrier`: it is the number of one of the `&DevComm`'s"));
+    }
+    if let Some(fault) = word(inside).and_then(|word| no_argument(first, &word)) {
+        return Err(fault);
     }
     if !inside.is_group(0, Delimiter::Bracket) {
         let fault = inside.expected("`[` and an element type");
@@ -332,6 +436,29 @@ fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
     }
     list.end("`]` after the element type")?;
     Ok(if is_written { Type::Write(of) } else { Type::Read(of) })
+}
+
+/// The word that stands next.
+fn word(cursor: &Cursor) -> Option<String> {
+    match cursor.peek(0) {
+        Some(TokenTree::Ident(word)) => Some(word.to_string()),
+        _ => None,
+    }
+}
+
+/// What programs have, and kernels are given in another form.
+fn no_argument(place: Span, word: &str) -> Option<Fault> {
+    let help = match word {
+        "Buffer" | "Slice" | "SliceMut" | "Vec" | "Box" => {
+            "write `&[f32]` or `&mut [f32]`: buffers, windows and views of them are given to it"
+        }
+        "Communicator" => {
+            "write `&DevComm`: `comm.dev_comm(..)` makes what a kernel communicates with"
+        }
+        "Stream" => "leave it out: the stream is the one that runs it, `stream.run(..)`",
+        _ => return None,
+    };
+    Some(Fault::new(place, format!("a kernel does not take a `{word}`")).help(help))
 }
 
 /// The tokens of an element type: a word, or a path that ends with one.
@@ -359,10 +486,23 @@ fn element(cursor: &mut Cursor, types: &[TypeParam], by_value: bool) -> Parsed<T
             fault.help("it holds NCCL's data types: `u64` is as wide as `usize`, `u8` as `bool`")
         );
     }
-    let near =
-        nearest(&name.to_string(), words::types()).map(|near| format!("did you mean `{near}`?"));
-    let help = near.unwrap_or_else(|| {
-        "memory is `&[f32]` or `&mut [f32]`, a scalar `f32`; the types are i8, u8, i32, u32, i64, u64, f16, bf16, f32, f64, F8E4M3 and F8E5M2, by value also usize and bool".to_owned()
+    let text = name.to_string();
+    if let Some(fault) = no_argument(name.span(), &text) {
+        return Err(fault);
+    }
+    if words::is_no_element(&text) {
+        let fault = Fault::new(name.span(), format!("NCCL has no `{text}`"));
+        return Err(fault.help(format!("its types are {}", words::LIST)));
+    }
+    let near = words::in_rust(&text).or_else(|| nearest(&text, words::types()));
+    let near = near.map(|near| format!("did you mean `{near}`?"));
+    let is_parameter = text.chars().count() < 3 && text.starts_with(char::is_uppercase);
+    let help = near.filter(|_| !is_parameter).unwrap_or_else(|| match is_parameter {
+        true => format!("a kernel for several types declares them: `fn name<{text}: Float>(..)`"),
+        false => format!(
+            "memory is `&[f32]` or `&mut [f32]`, a scalar `f32`; the types are {}, by value also usize and bool",
+            words::LIST
+        ),
     });
     Err(Fault::new(name.span(), format!("a kernel does not take `{name}`")).help(help))
 }
@@ -386,8 +526,19 @@ fn body(cursor: &mut Cursor, kernel: &mut Kernel) -> Parsed<()> {
         let word = cursor.peek(0).map(ToString::to_string).unwrap_or_default();
         return Err(Fault::new(start, title).help(format!("if it does, write `unsafe {word}`")));
     }
+    if cursor.is_word(0, "fn") || cursor.is_word(0, "pub") || cursor.is_punct(0, "#") {
+        let fault = Fault::new(start, "one `kernel!` declares one kernel");
+        return Err(fault.help("write a `kernel! { .. }` for each"));
+    }
     if !cursor.take_word("unsafe") {
-        return Err(cursor.expected(WHAT));
+        let help = match word(cursor).as_deref() {
+            Some("cpu" | "rust") => "the body for the host is `host { .. }`",
+            Some("gpu" | "device" | "cpp" | "cu") => {
+                "the body for GPUs is `unsafe cuda r#\"..\"#;`"
+            }
+            _ => return Err(cursor.expected(WHAT)),
+        };
+        return Err(cursor.expected(WHAT).help(help));
     }
     let is_ptx = match cursor.name("`cuda` or `ptx`")? {
         word if word == "cuda" => false,

@@ -15,6 +15,29 @@ const OURS: [&str; 4] = ["f16", "bf16", "F8E4M3", "F8E5M2"];
 /// Values that are no elements.
 const VALUES: [&str; 2] = ["usize", "bool"];
 
+/// The element types, as they are told.
+pub(super) const LIST: &str = "i8, u8, i32, u32, i64, u64, f16, bf16, f32, f64, F8E4M3 and F8E5M2";
+
+/// Whether it is a number of Rust's that NCCL does not know.
+pub(super) fn is_no_element(name: &str) -> bool {
+    ["i16", "u16", "i128", "u128", "isize", "char", "str", "String"].contains(&name)
+}
+
+/// What Rust calls a type of C++ and CUDA.
+pub(super) fn in_rust(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "float" => "f32",
+        "double" => "f64",
+        "half" | "__half" => "f16",
+        "bfloat16" | "__nv_bfloat16" => "bf16",
+        "int" => "i32",
+        "unsigned" => "u32",
+        "long" => "i64",
+        "size_t" => "usize",
+        _ => return None,
+    })
+}
+
 /// Every type that an argument can be or hold.
 pub(super) fn types() -> impl Iterator<Item = &'static str> {
     PLAIN.into_iter().chain(OURS).chain(VALUES)
