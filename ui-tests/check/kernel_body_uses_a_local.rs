@@ -1,0 +1,16 @@
+//! A body has its arguments, and nothing of the function in which it stands.
+
+use typed_nccl::{Host, Result, kernel};
+
+fn main() -> Result<()> {
+    let host = Host::local()?;
+    let mut x = host.from_slice(&[1.0, 2.0])?;
+    let by = 2.0;
+    kernel! {
+        fn scale(x: &mut [f32]);
+        host {
+            x.iter_mut().for_each(|x| *x *= by);
+        }
+    }
+    host.stream()?.run(scale(&mut x))
+}
