@@ -149,7 +149,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
         }
         for window in held.windows {
             <CudaBackend as Windows>::unregister(comm, window.id, window.handle);
-            window.allocation.order.set_in_window(false);
+            window.allocation.order.leave_window();
         }
         <CudaBackend as Kernels>::unmake_kernels(comm);
         for operator in held.operators {

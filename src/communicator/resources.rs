@@ -254,7 +254,7 @@ impl<B: Backend> Resources<B> {
             if let Resource::Window(window) = &slot.resource
                 && !keep(window.id)
             {
-                window.allocation.order.set_in_window(false);
+                window.allocation.order.leave_window();
                 slot.resource = Resource::Lost(why.to_owned());
             }
         }

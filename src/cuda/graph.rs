@@ -56,6 +56,7 @@ impl CudaGraph {
     /// # Safety
     /// What it touches is there until the launch is over.
     pub(crate) unsafe fn launch(&self, stream: &CudaStream) -> Result<()> {
+        self.gpu.bind()?;
         // SAFETY: graph and stream are alive, of one context; the rest is the caller's promise.
         unsafe { result::graph::launch(self.raw.0, stream.raw()) }
             .map_err(|error| driver::failed("launching a graph", self.gpu.ordinal(), error))

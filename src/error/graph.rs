@@ -1,6 +1,7 @@
 //! What cannot be captured, and captures that differ.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::Site;
 use super::report::texts_by_ranks;
@@ -98,6 +99,28 @@ impl fmt::Display for WaitInCapture {
             f,
             "{operation} waits on the host, and the closure of a capture only records (at {site}): nothing of it has run; wait after `graph.launch(..)`"
         )
+    }
+}
+
+/// Memory that a graph names is in use where an operation is to have it: by this thread, which launches the
+/// graph inside a closure that was launched with that memory, or by another thread for longer than the deadline.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemoryInUse {
+    /// How long another thread's use was waited for; none if it is this thread's own.
+    pub waited: Option<Duration>,
+}
+
+impl fmt::Display for MemoryInUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.waited {
+            None => f.write_str(
+                "a graph is launched inside a closure that was launched with memory which the graph names: the closure has that memory until it returns; launch the graph after it",
+            ),
+            Some(waited) => write!(
+                f,
+                "another thread is in a call that uses the same memory, which a graph names, and is after {waited:?}: a closure launched on a GPU, or a host copy that waits; let neither wait for this thread"
+            ),
+        }
     }
 }
 

@@ -54,7 +54,7 @@ pub use device::{
 };
 pub use device_comm::{DevCommsDiffer, NotRequired};
 pub use fatal::{Abort, Deadline, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
-pub use graph::{CaptureFault, CapturesDiffer, NotCapturable, WaitInCapture};
+pub use graph::{CaptureFault, CapturesDiffer, MemoryInUse, NotCapturable, WaitInCapture};
 pub use kernel::{BadKernel, KernelFault};
 pub use launch::{BadLaunch, LaunchFault, Launched};
 pub use nccl::{NcclResult, NcclVersion};
@@ -171,6 +171,8 @@ errors! {
     NotCapturable(_) => Refusal,
     /// The ranks captured what does not fit together.
     CapturesDiffer(_) => Refusal,
+    /// Memory that a graph names is in use.
+    MemoryInUse(_) => Failure,
     /// `TYPED_NCCL` does not read.
     SizeVariable(_) => Failure,
     /// What the environment says about launchers does not lead to a rank.

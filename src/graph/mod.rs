@@ -61,12 +61,15 @@ impl<W: World> Graph<W> {
     /// launch the same graphs in the same order among their other calls. NCCL: in a CUDA graph, 2.9.
     ///
     /// It is one use of each buffer that it names: after what was enqueued before, whatever the stream,
-    /// and before what is enqueued later.
+    /// and before what is enqueued later. While another thread is in a call that uses one of them (a closure
+    /// that it launches on a GPU, a host copy), the host waits for that call.
     ///
     /// # Errors
     /// [`Error::WrongCommunicator`]; [`Error::Stale`]: it was captured before the communicator went on
-    /// with other ranks or was suspended, or a window or a device communicator that it names was closed; a
-    /// poisoned communicator. Nothing is sent then.
+    /// with other ranks or was suspended, or a window or a device communicator that it names was closed;
+    /// [`Error::MemoryInUse`]: this is in a closure that was launched with memory that it names; a poisoned
+    /// communicator. Nothing is sent then. The deadline passes while the host waits for another thread's call:
+    /// that poisons the communicator.
     #[track_caller]
     pub fn launch<S: State + CanEnqueue>(&mut self, comm: &Communicator<W, S>) -> Result<()> {
         self.launch_in(&comm.here(), Site::caller())
@@ -151,9 +154,12 @@ impl<B: Backend> Held<B> {
                 &several
             }
         };
-        let fail = |error: &Error| cores.iter().for_each(|core| core.health.fail(error.clone()));
-        // The device failed; the other ranks would wait for this one.
-        let booking = Booking::new(stream, &self.leases).inspect_err(fail)?;
+        let fail = |error: &Error| match error {
+            Error::MemoryInUse(it) if it.waited.is_none() => {}
+            error => cores.iter().for_each(|core| core.health.fail(error.clone())),
+        };
+        // The device failed, or a deadline passed; the other ranks would wait for this one.
+        let booking = Booking::of_graph(stream, &self.leases).inspect_err(fail)?;
         cores.iter().for_each(|core| core.note(stream));
         // SAFETY: the communicators on which it was captured live, for their ends take it from `life`; the
         // leases keep its memory, which is released when the streams that used it have passed, and the

@@ -3,7 +3,7 @@
 //! 1. All operands are checked. A refusal has touched no header and no stream.
 //! 2. [`Booking::new`] makes the stream wait for the earlier uses of all of them. The header of what
 //!    will be written names this stream from here on, as far as its waits: that is true whether or
-//!    not an operation follows.
+//!    not an operation follows. Where two threads use memory, the operation has a turn at it until 4 (`turn`).
 //! 3. The operation is enqueued.
 //! 4. Dropping the [`Booking`] numbers the operation and writes the number into all headers. So it
 //!    happens too when enqueuing fails or panics, for part of the operation may be in the stream then.
@@ -20,8 +20,10 @@
 //! waits to make.
 
 use super::order::Order;
+use super::turn::{Patience, Turn};
 use crate::Result;
 use crate::backend::Streams;
+use crate::error::Error;
 use crate::stream::StreamCore;
 
 /// The memory that an operation uses.
@@ -43,21 +45,63 @@ impl<B: Streams> Uses<B> for (&Order<B>, bool) {
 pub(crate) struct Booking<'s, B: Streams, U: Uses<B>> {
     stream: &'s StreamCore<B>,
     uses: U,
+    turn: Turn,
 }
 
 impl<'s, B: Streams, U: Uses<B>> Booking<'s, B, U> {
     /// Makes `stream` wait for the earlier uses of all the memory.
+    #[inline]
     pub(crate) fn new(stream: &'s StreamCore<B>, uses: U) -> Result<Self> {
+        Self::in_turn(stream, uses, Turn::default())
+    }
+
+    /// The same for a launch of a graph, which has no borrow of the memory.
+    pub(crate) fn of_graph(stream: &'s StreamCore<B>, uses: U) -> Result<Self> {
+        Self::in_turn(stream, uses, Turn::of_graph())
+    }
+
+    #[inline]
+    fn in_turn(stream: &'s StreamCore<B>, uses: U, mut turn: Turn) -> Result<Self> {
         match stream.is_captured() {
             true => uses.each(|order, _| stream.captures(order))?,
-            false => uses.each(|order, write| order.wait(stream, write))?,
+            false => {
+                if let Err(error) = uses.each(|order, write| order.wait(stream, write, &mut turn)) {
+                    wait_again(stream, &uses, &mut turn, error)?;
+                }
+            }
         }
-        Ok(Self { stream, uses })
+        Ok(Self { stream, uses, turn })
     }
 
     /// The same where `stream` is alone in every header: it has no waits to make.
     pub(crate) fn of_known(stream: &'s StreamCore<B>, uses: U) -> Self {
-        Self { stream, uses }
+        Self { stream, uses, turn: Turn::default() }
+    }
+}
+
+/// Gives turns back, and waits until they can all be had, if that is what went wrong.
+#[cold]
+fn wait_again<B: Streams, U: Uses<B>>(
+    stream: &StreamCore<B>,
+    uses: &U,
+    turn: &mut Turn,
+    mut error: Error,
+) -> Result<()> {
+    let mut patience = Patience::new();
+    loop {
+        // Giving back does not fail.
+        let _ = uses.each(|order, _| {
+            order.end_turn(turn);
+            Ok(())
+        });
+        if !turn.must_wait() {
+            return Err(error);
+        }
+        patience.rest(&stream.shared().users())?;
+        match uses.each(|order, write| order.wait(stream, write, turn)) {
+            Ok(()) => return Ok(()),
+            Err(again) => error = again,
+        }
     }
 }
 
@@ -69,7 +113,7 @@ impl<B: Streams, U: Uses<B>> Drop for Booking<'_, B, U> {
         }
         // Booking does not fail.
         let _ = self.uses.each(|order, write| {
-            order.book(self.stream, number, write);
+            order.book(self.stream, number, write, &self.turn);
             Ok(())
         });
     }

@@ -151,10 +151,12 @@ pub(super) fn read<T: Element, D: Device>(
     operation: &'static str,
     site: Site,
 ) -> Result<()> {
-    wait::for_data(&allocation.order.points(false)?, operation, site)?;
+    let (points, _turn) = allocation.order.points_in_turn(false)?;
+    wait::for_data(&points, operation, site)?;
     // SAFETY: the view's extent was checked against the allocation; `out` is writable for its own
     // size, and every bit pattern is a `T`. All writers were waited for, and no other thread can
-    // enqueue a new one: that takes the buffer, which is not `Sync` and is borrowed here.
+    // enqueue a new one: that takes the buffer, which is not `Sync` and is borrowed here, or a graph, whose
+    // launch waits for the turn's end.
     unsafe {
         <D::Backend as Memory>::read(
             allocation.block(),
@@ -174,7 +176,7 @@ pub(super) fn write<T: Element, D: Device>(
     operation: &'static str,
     site: Site,
 ) -> Result<bool> {
-    let points = allocation.order.points(true)?;
+    let (points, _turn) = allocation.order.points_in_turn(true)?;
     wait::until(&points, None, operation, site)?;
     // SAFETY: as in `read`; all users were waited for, and the view is exclusive.
     unsafe {

@@ -23,6 +23,7 @@ mod order;
 mod pinned;
 mod record;
 mod slice;
+mod turn;
 
 pub use adopted::{Adopted, ForeignMemory};
 pub use buffer::Buffer;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use loom::sync::Mutex;
 use loom::thread;
 
+use super::turn::Turn;
 use super::{Booking, Order, Uses};
 use crate::Result;
 use crate::backend::{AllocKind, Blame, Memory, Streams};
@@ -119,9 +120,10 @@ fn booked(stream: &Stream, uses: &[(&Header, bool); 2], operation: &'static str)
 
 /// What was wrong: a header shows the number that comes next, and then waits take it.
 fn announced(stream: &Stream, uses: &[(&Header, bool); 2], operation: &'static str) -> Result<()> {
+    let mut turn = Turn::default();
     for (order, write) in uses {
-        order.wait(stream, *write)?;
-        order.book(stream, stream.last_seq() + 1, *write);
+        order.wait(stream, *write, &mut turn)?;
+        order.book(stream, stream.last_seq() + 1, *write, &turn);
     }
     enqueue(stream, operation);
     stream.number();
@@ -139,7 +141,7 @@ fn handed_over(launch: Launch, refused: bool) {
     }
     launch(&first, &[(&x, true), (&other, false)], "a write of x").expect("enqueued");
     if refused {
-        x.book(&first, first.last_seq() + 1, true);
+        x.book(&first, first.last_seq() + 1, true, &Turn::default());
     }
     let wrote = thread::spawn(move || {
         launch(&first, &[(&a, true), (&b, true)], "a write of a and b").expect("enqueued");
@@ -187,12 +189,14 @@ fn what_a_panic_left_is_waited_for() {
 fn memory_in_two_windows_is_booked_under_the_lock() {
     loom::model(|| {
         let (stream, x) = (Stream::open(0).expect("a model's stream"), Header::default());
-        x.set_in_window(true);
-        x.set_in_window(true);
-        x.set_in_window(false);
-        x.book(&stream, 1, true);
+        x.enter_window();
+        x.enter_window();
+        x.leave_window();
+        x.book(&stream, 1, true, &Turn::default());
         assert!(!x.is_alone(&stream), "it is in a window still");
-        x.set_in_window(false);
+        x.leave_window();
+        assert!(!x.is_alone(&stream), "who closes a window may not be who has the memory");
+        x.book(&stream, 2, true, &Turn::default());
         assert!(x.is_alone(&stream));
     });
 }

@@ -8,12 +8,14 @@
 //! The header of a buffer is touched through `&Buffer` and its views only, which are not `Sync`: one
 //! thread at a time. A window's is touched by the thread that has the window and by the one that has
 //! its communicator, whose waits for signals count as uses: all its uses are booked under the lock. So is
-//! what a graph names: the thread that launches it books its uses too. A captured plan names memory as well,
-//! but launches with what it is given, which its thread has in hand.
+//! what a graph names: the thread that launches it books its uses too, and what the two enqueue comes one after
+//! the other (`turn`). A captured plan names memory as well, but launches with what it is given, which its
+//! thread has in hand.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::turn::{Patience, Turn, Turns};
 use crate::backend::Streams;
 use crate::error::told;
 use crate::stream::{Awaited, Mark, StreamCore, StreamShared};
@@ -41,6 +43,8 @@ struct Spread<B: Streams> {
     plans: u32,
     /// It is lent to a closure only.
     lent: bool,
+    /// Operations that are about to use it, while a graph names it.
+    turns: Turns,
 }
 
 /// What names memory for longer than a call.
@@ -67,6 +71,15 @@ impl<B: Streams> Spread<B> {
     /// Whether two threads book uses: then there is never a sole stream.
     fn is_shared(&self) -> bool {
         self.windows > 0 || self.graphs > 0
+    }
+
+    /// Takes a turn where a graph names the memory. Where none does, none will before the operation is booked:
+    /// a capture has the memory in hand.
+    fn take_turn(&mut self, turn: &mut Turn, write: bool) -> Result<()> {
+        match self.graphs {
+            0 => Ok(()),
+            _ => self.turns.take(turn, write),
+        }
     }
 
     fn leases(&mut self, by: Lessee) -> &mut u32 {
@@ -100,6 +113,7 @@ impl<B: Streams> Default for Order<B> {
                 graphs: 0,
                 plans: 0,
                 lent: false,
+                turns: Turns::default(),
             }),
         }
     }
@@ -134,19 +148,20 @@ impl<B: Streams> Order<B> {
         self.wrote.store(seq, Relaxed);
     }
 
-    /// Makes what `stream` enqueues next wait for earlier writes, or for all earlier uses.
+    /// Makes what `stream` enqueues next wait for earlier writes, or for all earlier uses, and takes a turn.
     #[inline]
-    pub(super) fn wait(&self, stream: &StreamCore<B>, write: bool) -> Result<()> {
+    pub(super) fn wait(&self, stream: &StreamCore<B>, write: bool, turn: &mut Turn) -> Result<()> {
         match (self.is_alone(stream), write) {
             (true, _) => Ok(()),
-            (false, false) => self.wait_for_writes(stream),
-            (false, true) => self.wait_for_uses(stream),
+            (false, false) => self.wait_for_writes(stream, turn),
+            (false, true) => self.wait_for_uses(stream, turn),
         }
     }
 
     #[cold]
-    fn wait_for_writes(&self, stream: &StreamCore<B>) -> Result<()> {
+    fn wait_for_writes(&self, stream: &StreamCore<B>, turn: &mut Turn) -> Result<()> {
         let mut spread = self.spread();
+        spread.take_turn(turn, false)?;
         for earlier in &spread.uses {
             if earlier.wrote > 0 && earlier.stream.id() != stream.id() {
                 stream.wait_for_use(&earlier.stream, earlier.wrote)?;
@@ -163,8 +178,9 @@ impl<B: Streams> Order<B> {
     }
 
     #[cold]
-    fn wait_for_uses(&self, stream: &StreamCore<B>) -> Result<()> {
+    fn wait_for_uses(&self, stream: &StreamCore<B>, turn: &mut Turn) -> Result<()> {
         let mut spread = self.spread();
+        spread.take_turn(turn, true)?;
         for earlier in &spread.uses {
             if earlier.stream.id() != stream.id() {
                 stream.wait_for_use(&earlier.stream, earlier.used)?;
@@ -179,19 +195,21 @@ impl<B: Streams> Order<B> {
         Ok(())
     }
 
-    /// Books a use by operation `seq` of `stream`, which is in the stream.
+    /// Books a use by operation `seq` of `stream`, which is in the stream, and ends its turn.
     #[inline]
-    pub(crate) fn book(&self, stream: &StreamCore<B>, seq: u64, write: bool) {
+    pub(super) fn book(&self, stream: &StreamCore<B>, seq: u64, write: bool, turn: &Turn) {
         match (self.is_alone(stream), write) {
             (true, false) => self.read_again(seq),
             (true, true) => self.write_again(seq),
-            (false, _) => self.book_among(stream, seq, write),
+            (false, _) => self.book_among(stream, seq, write, turn),
         }
     }
 
     #[cold]
-    fn book_among(&self, stream: &StreamCore<B>, seq: u64, write: bool) {
+    fn book_among(&self, stream: &StreamCore<B>, seq: u64, write: bool, turn: &Turn) {
         let mut spread = self.spread();
+        // The turn ends with the first of its uses that is booked: that one is booked for all of them.
+        let write = spread.turns.end(turn) || write;
         let own = spread.own(stream);
         own.used = seq;
         if write {
@@ -218,14 +236,26 @@ impl<B: Streams> Order<B> {
         self.settle(&mut spread);
     }
 
-    /// The memory becomes a window's, or is no more: while it is any's, several threads book its uses.
-    pub(crate) fn set_in_window(&self, in_window: bool) {
+    /// The operation will not be enqueued after all. Its numbers stay: who takes turns may not be the one who
+    /// has the memory.
+    #[cold]
+    pub(super) fn end_turn(&self, turn: &Turn) {
+        self.lock().turns.end(turn);
+    }
+
+    /// The memory, which the caller has in hand, becomes a window's: while it is any's, several threads book
+    /// its uses.
+    pub(crate) fn enter_window(&self) {
         let mut spread = self.spread();
-        spread.windows = match in_window {
-            true => spread.windows.saturating_add(1),
-            false => spread.windows.saturating_sub(1),
-        };
-        self.settle(&mut spread);
+        spread.windows = spread.windows.saturating_add(1);
+    }
+
+    /// It is no more, on whatever thread: as with [`release`](Self::release), the next use that is booked goes
+    /// back to the fast side. Going there from here would write the numbers beside the thread that has the
+    /// memory: what that one wrote last could be lost.
+    pub(crate) fn leave_window(&self) {
+        let mut spread = self.lock();
+        spread.windows = spread.windows.saturating_sub(1);
     }
 
     /// The memory is lent: nothing may name it for longer than its loan.
@@ -293,7 +323,27 @@ impl<B: Streams> Order<B> {
 
     /// The points that a host read (`write` false) or host write has to wait for.
     pub(crate) fn points(&self, write: bool) -> Result<Vec<Awaited<B>>> {
-        let mut spread = self.spread();
+        self.points_of(&mut self.spread(), write)
+    }
+
+    /// The same, with a turn at the memory until the host is done with it.
+    pub(super) fn points_in_turn(&self, write: bool) -> Result<(Vec<Awaited<B>>, HostTurn<'_, B>)> {
+        let mut own = HostTurn { order: self, turn: Turn::default() };
+        let mut patience = None;
+        loop {
+            let mut spread = self.spread();
+            match spread.take_turn(&mut own.turn, write) {
+                Ok(()) => return Ok((self.points_of(&mut spread, write)?, own)),
+                Err(error) if !own.turn.must_wait() => return Err(error),
+                Err(_) => {}
+            }
+            let users: Vec<_> = spread.uses.iter().flat_map(|known| known.stream.users()).collect();
+            drop(spread);
+            patience.get_or_insert_with(Patience::new).rest(&users)?;
+        }
+    }
+
+    fn points_of(&self, spread: &mut Spread<B>, write: bool) -> Result<Vec<Awaited<B>>> {
         let mut points = Vec::new();
         for earlier in &spread.uses {
             let seq = if write { earlier.used } else { earlier.wrote };
@@ -301,7 +351,7 @@ impl<B: Streams> Order<B> {
                 points.push(earlier.stream.reach(seq)?);
             }
         }
-        self.settle(&mut spread);
+        self.settle(spread);
         Ok(points)
     }
 
@@ -323,6 +373,7 @@ impl<B: Streams> Order<B> {
     /// Goes back to the fast side when one stream is left.
     fn settle(&self, spread: &mut Spread<B>) {
         if !spread.is_shared()
+            && spread.turns.is_empty()
             && spread.uses.len() == 1
             && let Some(only) = spread.uses.pop()
         {
@@ -334,8 +385,23 @@ impl<B: Streams> Order<B> {
     }
 }
 
+/// The host's turn at memory.
+pub(super) struct HostTurn<'o, B: Streams> {
+    order: &'o Order<B>,
+    turn: Turn,
+}
+
+impl<B: Streams> Drop for HostTurn<'_, B> {
+    fn drop(&mut self) {
+        if self.turn.is_had() {
+            self.order.end_turn(&self.turn);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::turn::Turn;
     use super::{Lessee, Order};
     use crate::Result;
     use crate::host::HostBackend;
@@ -347,8 +413,9 @@ mod tests {
         let stream = StreamCore::<HostBackend>::open(0)?;
         let order = Order::<HostBackend>::default();
         let write = || -> Result<()> {
-            order.wait(&stream, true)?;
-            order.book(&stream, stream.number(), true);
+            let mut turn = Turn::default();
+            order.wait(&stream, true, &mut turn)?;
+            order.book(&stream, stream.number(), true, &turn);
             Ok(())
         };
         write()?;

@@ -8,7 +8,7 @@ use super::register::{Memory, register};
 use super::{Symmetric, Window, WindowKind, WindowPlace, WindowSlice};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{BadWindow, Error, Failed, Site, WindowFault};
-use crate::{AsRank, Communicator, Element, Result, World};
+use crate::{AsRank, Communicator, Element, Result, World, wait};
 
 /// The memory of a window of another communicator, registered with that of world `W` too.
 ///
@@ -130,9 +130,13 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Site::caller();
-        close(S::live_mut(&mut self.body), &window.0, site)
-            .map_err(|error| Failed { error, value: window })
+        let (site, live) = (Site::caller(), S::live_mut(&mut self.body));
+        let closed = match live.core.resources.is_lost(&window.0.named.key) {
+            // It is registered nowhere. Another thread may have the memory: what that one books is its own.
+            true => wait::allowed("close_shared", site),
+            false => close(live, &window.0, site),
+        };
+        closed.map_err(|error| Failed { error, value: window })
     }
 }
 

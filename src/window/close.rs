@@ -100,6 +100,6 @@ pub(super) fn close<W: World, T: Element, K: WindowKind>(
         registered.id,
         registered.handle,
     );
-    registered.allocation.order.set_in_window(false);
+    registered.allocation.order.leave_window();
     Ok(())
 }

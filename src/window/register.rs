@@ -207,7 +207,7 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
     }
     let Some(allocation) = allocation.cloned() else { return Err(ended(&core.health)) };
     let id = core.control()?.number(ticket);
-    allocation.order.set_in_window(true);
+    allocation.order.enter_window();
     let handle = <<W::Device as Device>::Backend as Windows>::register(
         core.comm()?,
         id,
@@ -215,7 +215,7 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
         len * size_of::<T>(),
         K::BITS,
     )
-    .inspect_err(|_| allocation.order.set_in_window(false))?;
+    .inspect_err(|_| allocation.order.leave_window())?;
     // Only when every rank's part is registered may a peer's put come.
     let ticket = core.control()?.post("register_window", site, Vec::new());
     core.collect(ticket, "register_window", site)?;

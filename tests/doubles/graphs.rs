@@ -72,7 +72,7 @@ fn operations_share_a_group_in_a_graph_as_outside() {
         assert_eq!((count(ncclAllReduce), count(ncclGroupEnd)), (64, 1));
         clear();
         graph.launch(&comm)?;
-        assert_eq!(cuda().called().iter().filter(|it| **it != "cuCtxSetCurrent").count(), 1);
+        assert_eq!(cuda().called().iter().filter(|it| !it.starts_with("cuCtx")).count(), 1);
         drop(buffers);
         graph.launch(&comm)?;
         comm.finish()

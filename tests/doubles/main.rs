@@ -73,6 +73,8 @@ mod tensor;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod transfers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod turns;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod voided;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod waits;

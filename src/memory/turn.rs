@@ -1,0 +1,188 @@
+//! Turns: what two threads enqueue on one memory comes one after the other.
+//!
+//! Memory that a graph names is used by the thread that has it, and by the one that launches the graph. What
+//! an operation waits for and that it is booked are two steps. If the other thread enqueued in between, the
+//! two would be in no order: each waited before the other was there. So an operation has a turn at such
+//! memory from its waits until it is booked, and a host copy until it is done. Reads are had together.
+//!
+//! A turn is a note in the header and no lock: closures run during a turn. Another thread that wants one waits
+//! on the host, within its deadline, and has no turn meanwhile that is of the same operation: it has turns at
+//! all of its memory, or at none. So threads that want the same memory in different orders do not stop each
+//! other. Of one thread's own operations, which it makes inside each other or in one group, borrows say that
+//! they are apart; a graph borrows nothing, so its launch is refused inside a closure of its memory.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::error::{Error, MemoryInUse};
+use crate::stream::User;
+use crate::wait::DEFAULT_DEADLINE;
+
+/// The turns of an operation; those that it has end when it is booked.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// None yet: 0.
+    id: u64,
+    /// It is of what borrows no memory.
+    of_graph: bool,
+    /// Another thread has one in its way.
+    must_wait: bool,
+}
+
+/// A turn that somebody has.
+struct Had {
+    id: u64,
+    thread: usize,
+    write: bool,
+}
+
+/// The turns that are had at some memory.
+#[derive(Default)]
+pub(super) struct Turns(Vec<Had>);
+
+impl Turn {
+    pub(super) fn of_graph() -> Self {
+        Self { of_graph: true, ..Self::default() }
+    }
+
+    /// Whether it has to wait for another thread, asked once.
+    pub(super) fn must_wait(&mut self) -> bool {
+        std::mem::take(&mut self.must_wait)
+    }
+
+    /// Whether there may be memory with a turn of it.
+    #[inline]
+    pub(super) fn is_had(&self) -> bool {
+        self.id > 0
+    }
+}
+
+impl Turns {
+    /// Takes a turn, or says why there is none now.
+    pub(super) fn take(&mut self, turn: &mut Turn, write: bool) -> Result<()> {
+        let here = this_thread();
+        for other in &self.0 {
+            if other.id == turn.id || !(other.write || write) {
+                continue;
+            }
+            let is_own = other.thread == here;
+            if !is_own || turn.of_graph {
+                turn.must_wait = !is_own;
+                return Err(Error::MemoryInUse(Box::new(MemoryInUse { waited: None })));
+            }
+        }
+        if turn.id == 0 {
+            static NEXT: AtomicU64 = AtomicU64::new(1);
+            turn.id = NEXT.fetch_add(1, Relaxed);
+        }
+        match self.0.iter_mut().find(|had| had.id == turn.id) {
+            Some(had) => had.write |= write,
+            None => self.0.push(Had { id: turn.id, thread: here, write }),
+        }
+        Ok(())
+    }
+
+    /// Ends a turn; true if it was to write.
+    pub(super) fn end(&mut self, turn: &Turn) -> bool {
+        let at = self.0.iter().position(|had| had.id == turn.id);
+        at.is_some_and(|at| self.0.swap_remove(at).write)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Waits for other threads' turns.
+pub(super) struct Patience {
+    started: Instant,
+    tries: u32,
+}
+
+/// How often a thread lets others go first before it sleeps: most turns are a few microseconds.
+const YIELDS: u32 = 64;
+
+/// How long it sleeps at most.
+const LONGEST: Duration = Duration::from_millis(1);
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self { started: Instant::now(), tries: 0 }
+    }
+
+    /// Rests once; fails when that was long enough for all of these communicators, or one of them has failed.
+    pub(super) fn rest(&mut self, users: &[User]) -> Result<()> {
+        self.tries = self.tries.saturating_add(1);
+        if self.tries <= YIELDS {
+            thread::yield_now();
+            return Ok(());
+        }
+        for user in users {
+            user.health.look();
+            user.health.check()?;
+        }
+        let deadline = users.iter().map(|user| user.deadline).min().unwrap_or(DEFAULT_DEADLINE);
+        let waited = self.started.elapsed();
+        if waited >= deadline {
+            return Err(Error::MemoryInUse(Box::new(MemoryInUse { waited: Some(waited) })));
+        }
+        thread::sleep(LONGEST.min(Duration::from_micros(10) * (self.tries - YIELDS)));
+        Ok(())
+    }
+}
+
+/// A number that no other thread has while this one lives.
+fn this_thread() -> usize {
+    thread_local! {
+        static HERE: Cell<u8> = const { Cell::new(0) };
+    }
+    HERE.with(|here| ptr::from_ref(here).addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::{Turn, Turns};
+
+    fn took(turns: &mut Turns, turn: &mut Turn, write: bool) -> (bool, bool) {
+        let taken = turns.take(turn, write).is_ok();
+        (taken, turn.must_wait())
+    }
+
+    #[test]
+    fn reads_are_had_together_and_writes_alone() {
+        let (mut turns, mut here) = (Turns::default(), Turn::default());
+        assert_eq!(took(&mut turns, &mut here, false), (true, false));
+        thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                let (mut reads, mut writes) = (Turn::default(), Turn::default());
+                assert_eq!(took(&mut turns, &mut reads, false), (true, false));
+                assert_eq!(took(&mut turns, &mut reads, true), (false, true));
+                assert_eq!(took(&mut turns, &mut writes, true), (false, true));
+                assert!(!turns.end(&writes), "it has none");
+                assert!(!turns.end(&reads), "it got one to read only");
+            });
+            there.join().expect("no panic");
+        });
+        // One operation's uses are one turn.
+        assert_eq!(took(&mut turns, &mut here, true), (true, false));
+        assert!(turns.end(&here) && turns.is_empty());
+    }
+
+    #[test]
+    fn a_graph_has_no_turn_inside_one_of_its_own_thread() {
+        let mut turns = Turns::default();
+        let [mut outer, mut inner, mut graph] =
+            [Turn::default(), Turn::default(), Turn::of_graph()];
+        assert_eq!(took(&mut turns, &mut outer, true), (true, false));
+        assert_eq!(took(&mut turns, &mut inner, true), (true, false), "it is of another part");
+        assert_eq!(took(&mut turns, &mut graph, false), (false, false));
+        assert!(turns.end(&inner) && turns.end(&outer));
+        assert_eq!(took(&mut turns, &mut graph, false), (true, false));
+    }
+}
