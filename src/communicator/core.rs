@@ -12,11 +12,12 @@ use super::unconsumed::Unconsumed;
 use super::{CommConfig, Health, Key, Limit, Limits, Made, Resources, reaper};
 use crate::backend::{Backend, HostWait, KernelOffer, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
+use crate::device_api::Shared as DeviceShared;
 use crate::error::{Error, NoSuchRank, Site, StaleRank, Timeout};
 use crate::graph::{Shelf, Tape};
 use crate::group::Lists;
 use crate::rank::Generation;
-use crate::stream::StreamCore;
+use crate::stream::{StreamCore, launching};
 use crate::wait::Within;
 use crate::{AsRank, Rank, Result, trace, wait};
 
@@ -360,9 +361,17 @@ impl<B: Backend> Core<B> {
     /// Takes the parts to go on from; those that there are.
     pub(super) fn take(&mut self) -> (Option<B::Comm>, Option<Control>) {
         // Its graphs end before it does: NCCL waits for them.
-        self.graphs.lose_all(|| "its communicator has ended".to_owned());
-        self.resources.end_device_comms("its communicator has ended");
+        self.graphs.lose_all(|| ENDED.to_owned());
+        self.resources.end_device_comms(ENDED);
         (self.comm.take(), self.control.take())
+    }
+
+    /// The device communicators, where a launch of this thread may have them: their end waits for it.
+    fn held_by_a_launch(&mut self) -> Vec<Arc<DeviceShared<B>>> {
+        match launching() {
+            true => self.resources.lose_device_comms(ENDED),
+            false => Vec::new(),
+        }
     }
 
     /// Goes on as another one: with its ranks and its health. What was made with it is made again by
@@ -382,12 +391,14 @@ impl<B: Backend> Core<B> {
 
     /// Ends it now, telling the others why. The program knows.
     pub(super) fn abort(&mut self, why: &str) {
+        let held = self.held_by_a_launch();
         let (comm, control) = self.take();
         let is_alive = control.is_some();
         if comm.is_some() {
             self.health.takes_down(why);
         }
-        abort::<B>(comm, control, why);
+        let cause = why.to_owned();
+        once_ended(held, move || abort::<B>(comm, control, &cause));
         if is_alive {
             self.health.end();
             self.changes.tell_of(|| aborted(why));
@@ -397,6 +408,7 @@ impl<B: Backend> Core<B> {
 
 impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
+        let held = self.held_by_a_launch();
         let (comm, control) = match self.take() {
             (Some(comm), Some(control)) => (comm, control),
             // It has ended.
@@ -404,20 +416,41 @@ impl<B: Backend> Drop for Core<B> {
             // It was about to go on without ranks that died.
             (comm, control) => {
                 let why = "its communicator was dropped";
-                abort::<B>(comm, control, why);
+                once_ended(held, move || abort::<B>(comm, control, why));
                 return self.changes.tell_of(|| aborted(why));
             }
         };
         let (health, changes) = (self.health.clone(), self.changes.clone());
-        if std::thread::panicking() {
-            leave(PANICKED, move |why| abandon::<B>(comm, &control, (&health, &changes), why));
-        } else if let Err(cause) = health.check() {
-            abandon::<B>(comm, &control, (&health, &changes), &cause.to_string());
-        } else {
-            reaper::take::<B>(comm, control, (health, changes), self.config.deadline);
-        }
+        let (panics, deadline) = (std::thread::panicking(), self.config.deadline);
+        once_ended(held, move || {
+            if panics {
+                leave(PANICKED, move |why| abandon::<B>(comm, &control, (&health, &changes), why));
+            } else if let Err(cause) = health.check() {
+                abandon::<B>(comm, &control, (&health, &changes), &cause.to_string());
+            } else {
+                reaper::take::<B>(comm, control, (health, changes), deadline);
+            }
+        });
     }
 }
+
+/// Goes on once these have ended. A launch may have them, which this thread has begun: then a thread of its own
+/// waits for that.
+fn once_ended<B: Backend>(held: Vec<Arc<DeviceShared<B>>>, then: impl FnOnce() + Send + 'static) {
+    if held.is_empty() {
+        return then();
+    }
+    let work = move || {
+        held.iter().for_each(|shared| shared.end(ENDED));
+        then();
+    };
+    if let Err(error) = std::thread::Builder::new().name("NCCL leave".to_owned()).spawn(work) {
+        log::warn!("no thread to end a communicator in a launch: {error}");
+    }
+}
+
+/// Why what was made with a communicator is over.
+pub(super) const ENDED: &str = "its communicator has ended";
 
 fn abort<B: Backend>(comm: Option<B::Comm>, control: Option<Control>, why: &str) {
     // The backend first: it poisons every rank with this cause, before a rank that waits in an

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::change::Change;
+use super::core::ENDED;
 use super::ready::Live;
 use super::starting::Starting;
 use super::state::State;
@@ -240,6 +241,8 @@ impl<W: World> Live<W> {
         let core = &self.core;
         wait::allowed(FINISH, site)?;
         if let Finish::Not = self.finish.get() {
+            // Another thread may have one, and launch with it.
+            core.resources.stop_device_comms(ENDED);
             if let Some(report) = self.idle(Instant::now(), site)? {
                 core.health.pend(report);
             }

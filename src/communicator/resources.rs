@@ -5,6 +5,7 @@
 //! stamp, so a resource of another communicator of the same name is an error, not a wild pointer.
 
 use std::collections::HashMap;
+use std::mem;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -234,7 +235,7 @@ impl<B: Backend> Resources<B> {
     pub(super) fn take_all(&mut self) -> Everything<B> {
         let (mut windows, mut buffers, mut operators) = (Vec::new(), Vec::new(), Vec::new());
         let mut device_comms = Vec::new();
-        for slot in std::mem::take(&mut self.slots) {
+        for slot in mem::take(&mut self.slots) {
             match slot.resource {
                 Resource::Window(window) => windows.push(window),
                 Resource::Buffer(held) => buffers.push(held),
@@ -262,10 +263,26 @@ impl<B: Backend> Resources<B> {
 
     /// No kernel takes a device communicator of this one any more.
     pub(super) fn end_device_comms(&mut self, why: &str) {
-        for slot in &mut self.slots {
+        self.lose_device_comms(why).iter().for_each(|shared| shared.end(why));
+    }
+
+    /// Takes its device communicators out of the table, for who ends them.
+    pub(super) fn lose_device_comms(&mut self, why: &str) -> Vec<Arc<Shared<B>>> {
+        let all =
+            self.slots.iter_mut().filter(|slot| matches!(slot.resource, Resource::DevComm(_)));
+        let lost = all.map(|slot| mem::replace(&mut slot.resource, Resource::Lost(why.to_owned())));
+        lost.filter_map(|resource| match resource {
+            Resource::DevComm(shared) => Some(shared),
+            _ => None,
+        })
+        .collect()
+    }
+
+    /// No kernel takes a device communicator of this one from here on; they stay in the table.
+    pub(super) fn stop_device_comms(&self, why: &str) {
+        for slot in &self.slots {
             if let Resource::DevComm(shared) = &slot.resource {
                 shared.end(why);
-                slot.resource = Resource::Lost(why.to_owned());
             }
         }
     }
@@ -342,7 +359,7 @@ impl<B: Backend> Resources<B> {
         let free = self.slots.iter().position(Slot::is_free);
         let index = free.unwrap_or(self.slots.len());
         let old = match self.slots.get_mut(index) {
-            Some(old) => Some(std::mem::replace(old, slot).resource),
+            Some(old) => Some(mem::replace(old, slot).resource),
             None => {
                 self.slots.push(slot);
                 None
@@ -445,7 +462,7 @@ impl<B: Backend> Resources<B> {
 
     fn free(&mut self, key: &Key) -> Option<Resource<B>> {
         let slot = self.slots.get_mut(key.slot as usize)?;
-        Some(std::mem::replace(&mut slot.resource, Resource::Free))
+        Some(mem::replace(&mut slot.resource, Resource::Free))
     }
 
     /// The operator behind a key.

@@ -239,10 +239,11 @@ impl<D: Device> Stream<D> {
         let raw = self.core.raw();
         let Launch { arguments, grid, kernel, .. } = launch;
         let access = StreamAccess::new(&self.core, site);
+        let checked = arguments.check(&access)?;
+        // It may take long: nothing is kept from ending so long.
+        let loaded = <D::Backend as Launches>::load(raw, kernel, site)?;
         let mut entered = Entered::default();
         arguments.enter(&access, &mut entered)?;
-        let checked = arguments.check(&access)?;
-        let loaded = <D::Backend as Launches>::load(raw, kernel, site)?;
         let _booking = Booking::new(&self.core, Used(&arguments, PhantomData))?;
         // SAFETY: the arguments were checked, and their uses are ordered.
         unsafe { <D::Backend as Launches>::run(raw, site, (kernel, loaded), grid, checked) }

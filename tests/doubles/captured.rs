@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::CudaContext;
 use typed_nccl::error::{AdoptFault, CaptureFault};
-use typed_nccl::{
-    AnyDevice, Cuda, Device, Error, Mark, Requirements, Result, Stream, Sum, kernel, plan,
-};
+use typed_nccl::{AnyDevice, Cuda, Error, Mark, Requirements, Result, Stream, Sum, kernel, plan};
 
 use crate::common::alone;
 use crate::scenario::{NEWEST, cuda, nccl, on};

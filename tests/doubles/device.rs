@@ -399,6 +399,31 @@ fn an_abort_waits_for_kernels_that_have_one() {
     });
 }
 
+/// The launch that the closure is of has one: its end comes after.
+#[test]
+fn a_closure_that_ends_the_communicator() {
+    on(NEWEST, || {
+        for aborts in [false, true] {
+            let (mut comm, api) = with_api()?;
+            let dev = comm.dev_comm(&api, &needs_of(1))?;
+            let stream = comm.device().stream()?;
+            clear();
+            let ended = move || count(ncclDevCommDestroy) + count(ncclCommAbort);
+            stream.launch((&dev,), move |_, _| {
+                match aborts {
+                    true => drop(comm.abort()),
+                    false => drop(comm),
+                }
+                assert_eq!(ended(), 0);
+            })?;
+            until("it ends after the launch", || ended() == 1);
+            let outcome = stream.launch((&dev,), |_, _| {});
+            assert_error!(outcome, Stale, "device communicator", "has ended");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn what_another_communicator_made_is_no_use_here() {
     on(NEWEST, || {

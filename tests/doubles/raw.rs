@@ -86,10 +86,9 @@ fn nothing_of_ours_stays_in_it() {
         let buffer = comm.device().nccl_zeros::<f32>(8)?;
         let _registered = comm.register_buffer(&buffer)?;
         // They have a window of their own.
-        let kernels = comm.kernels()?;
+        let _kernels = comm.kernels()?;
         assert_eq!(nccl().live().windows, 3);
         assert!(ptr::eq(comm.into_raw()?, raw));
-        drop(kernels);
         assert_eq!((count(ncclCommWindowDeregister), count(ncclRedOpDestroy)), (3, 1));
         assert_eq!(nccl().live().windows, 0);
         assert_eq!(count(ncclCommDeregister), 1);

@@ -1,9 +1,7 @@
 //! The gate, for every order in which two threads can go: the same text, with loom's atomics.
 
-use std::sync::Arc;
-
 use loom::cell::UnsafeCell;
-use loom::sync::atomic;
+use loom::sync::{Arc, atomic};
 use loom::thread;
 
 #[path = "gate.rs"]
