@@ -46,7 +46,12 @@ use crate::Communicator;
 ///
 /// Made by [`Communicator::dev_comm`]; [`close_dev_comm`](Communicator::close_dev_comm) ends it. One that
 /// is dropped stays until its communicator ends, because its end is everybody's. A kernel that takes one is
-/// a use of it in stream order, and its end waits for all of them. `Send` and `Sync`.
+/// a use of it in stream order, and its end waits for all of them. From `finish` on none is launched with it.
+/// `Send` and `Sync`.
+///
+/// An abort ends nothing that a kernel of the program's does: it returns after three seconds at most, and NCCL
+/// takes its memory away once the kernels that were given one are over. A kernel that waits for a rank that is
+/// gone never is, and keeps the GPU: give such waits an end.
 pub struct DevComm<W: World> {
     pub(crate) key: Key,
     pub(crate) shared: Arc<Shared<<W::Device as Device>::Backend>>,
