@@ -81,6 +81,7 @@ impl<'s, B: Streams, U: Uses<B>> Booking<'s, B, U> {
 
 /// Gives turns back, and waits until they can all be had, if that is what went wrong.
 #[cold]
+#[inline(never)]
 fn wait_again<B: Streams, U: Uses<B>>(
     stream: &StreamCore<B>,
     uses: &U,

@@ -82,6 +82,35 @@ impl<B: Streams> Spread<B> {
         }
     }
 
+    fn wait_for_writes(&mut self, stream: &StreamCore<B>) -> Result<()> {
+        for earlier in &self.uses {
+            if earlier.wrote > 0 && earlier.stream.id() != stream.id() {
+                stream.wait_for_use(&earlier.stream, earlier.wrote)?;
+            }
+        }
+        // Reads that are over are of no interest to later writes.
+        self.uses.retain(|earlier| {
+            let own = earlier.stream.id() == stream.id();
+            own || earlier.wrote > 0 || !earlier.stream.is_past(earlier.used)
+        });
+        self.own(stream).used = stream.last_seq();
+        Ok(())
+    }
+
+    fn wait_for_uses(&mut self, stream: &StreamCore<B>) -> Result<()> {
+        for earlier in &self.uses {
+            if earlier.stream.id() != stream.id() {
+                stream.wait_for_use(&earlier.stream, earlier.used)?;
+            }
+        }
+        // The waits are in the stream: whoever waits for it as far as that waits for all of them.
+        self.uses.retain(|earlier| earlier.stream.id() == stream.id());
+        let seq = stream.last_seq();
+        let own = self.own(stream);
+        (own.wrote, own.used, own.arrived) = (seq, seq, false);
+        Ok(())
+    }
+
     fn leases(&mut self, by: Lessee) -> &mut u32 {
         match by {
             Lessee::Graph => &mut self.graphs,
@@ -151,46 +180,20 @@ impl<B: Streams> Order<B> {
     /// Makes what `stream` enqueues next wait for earlier writes, or for all earlier uses, and takes a turn.
     #[inline]
     pub(super) fn wait(&self, stream: &StreamCore<B>, write: bool, turn: &mut Turn) -> Result<()> {
-        match (self.is_alone(stream), write) {
-            (true, _) => Ok(()),
-            (false, false) => self.wait_for_writes(stream, turn),
-            (false, true) => self.wait_for_uses(stream, turn),
+        match self.is_alone(stream) {
+            true => Ok(()),
+            false => self.wait_among(stream, write, turn),
         }
     }
 
     #[cold]
-    fn wait_for_writes(&self, stream: &StreamCore<B>, turn: &mut Turn) -> Result<()> {
+    fn wait_among(&self, stream: &StreamCore<B>, write: bool, turn: &mut Turn) -> Result<()> {
         let mut spread = self.spread();
-        spread.take_turn(turn, false)?;
-        for earlier in &spread.uses {
-            if earlier.wrote > 0 && earlier.stream.id() != stream.id() {
-                stream.wait_for_use(&earlier.stream, earlier.wrote)?;
-            }
+        spread.take_turn(turn, write)?;
+        match write {
+            true => spread.wait_for_uses(stream)?,
+            false => spread.wait_for_writes(stream)?,
         }
-        // Reads that are over are of no interest to later writes.
-        spread.uses.retain(|earlier| {
-            let own = earlier.stream.id() == stream.id();
-            own || earlier.wrote > 0 || !earlier.stream.is_past(earlier.used)
-        });
-        spread.own(stream).used = stream.last_seq();
-        self.settle(&mut spread);
-        Ok(())
-    }
-
-    #[cold]
-    fn wait_for_uses(&self, stream: &StreamCore<B>, turn: &mut Turn) -> Result<()> {
-        let mut spread = self.spread();
-        spread.take_turn(turn, true)?;
-        for earlier in &spread.uses {
-            if earlier.stream.id() != stream.id() {
-                stream.wait_for_use(&earlier.stream, earlier.used)?;
-            }
-        }
-        // The waits are in the stream: whoever waits for it as far as that waits for all of them.
-        spread.uses.retain(|earlier| earlier.stream.id() == stream.id());
-        let seq = stream.last_seq();
-        let own = spread.own(stream);
-        (own.wrote, own.used, own.arrived) = (seq, seq, false);
         self.settle(&mut spread);
         Ok(())
     }

@@ -22,16 +22,19 @@ use crate::error::{Error, MemoryInUse};
 use crate::stream::User;
 use crate::wait::DEFAULT_DEADLINE;
 
-/// The turns of an operation; those that it has end when it is booked.
+/// The turns of an operation; those that it has end when it is booked. One word, since operations without any
+/// carry it too: two bits, and above them a number, 0 before the first turn.
 #[derive(Default)]
-pub(crate) struct Turn {
-    /// None yet: 0.
-    id: u64,
-    /// It is of what borrows no memory.
-    of_graph: bool,
-    /// Another thread has one in its way.
-    must_wait: bool,
-}
+pub(crate) struct Turn(u64);
+
+/// It is of what borrows no memory.
+const OF_GRAPH: u64 = 1;
+
+/// Another thread has one in its way.
+const MUST_WAIT: u64 = 2;
+
+/// From one number to the next.
+const STEP: u64 = 4;
 
 /// A turn that somebody has.
 struct Had {
@@ -46,18 +49,23 @@ pub(super) struct Turns(Vec<Had>);
 
 impl Turn {
     pub(super) fn of_graph() -> Self {
-        Self { of_graph: true, ..Self::default() }
+        Self(OF_GRAPH)
     }
 
     /// Whether it has to wait for another thread, asked once.
     pub(super) fn must_wait(&mut self) -> bool {
-        std::mem::take(&mut self.must_wait)
+        let must = self.0 & MUST_WAIT != 0;
+        self.0 &= !MUST_WAIT;
+        must
     }
 
     /// Whether there may be memory with a turn of it.
-    #[inline]
     pub(super) fn is_had(&self) -> bool {
-        self.id > 0
+        self.id() > 0
+    }
+
+    fn id(&self) -> u64 {
+        self.0 / STEP
     }
 }
 
@@ -66,29 +74,29 @@ impl Turns {
     pub(super) fn take(&mut self, turn: &mut Turn, write: bool) -> Result<()> {
         let here = this_thread();
         for other in &self.0 {
-            if other.id == turn.id || !(other.write || write) {
+            if other.id == turn.id() || !(other.write || write) {
                 continue;
             }
             let is_own = other.thread == here;
-            if !is_own || turn.of_graph {
-                turn.must_wait = !is_own;
+            if !is_own || turn.0 & OF_GRAPH != 0 {
+                turn.0 |= if is_own { 0 } else { MUST_WAIT };
                 return Err(Error::MemoryInUse(Box::new(MemoryInUse { waited: None })));
             }
         }
-        if turn.id == 0 {
-            static NEXT: AtomicU64 = AtomicU64::new(1);
-            turn.id = NEXT.fetch_add(1, Relaxed);
+        if !turn.is_had() {
+            static NEXT: AtomicU64 = AtomicU64::new(STEP);
+            turn.0 |= NEXT.fetch_add(STEP, Relaxed);
         }
-        match self.0.iter_mut().find(|had| had.id == turn.id) {
+        match self.0.iter_mut().find(|had| had.id == turn.id()) {
             Some(had) => had.write |= write,
-            None => self.0.push(Had { id: turn.id, thread: here, write }),
+            None => self.0.push(Had { id: turn.id(), thread: here, write }),
         }
         Ok(())
     }
 
     /// Ends a turn; true if it was to write.
     pub(super) fn end(&mut self, turn: &Turn) -> bool {
-        let at = self.0.iter().position(|had| had.id == turn.id);
+        let at = self.0.iter().position(|had| had.id == turn.id());
         at.is_some_and(|at| self.0.swap_remove(at).write)
     }
 
