@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::{Described, Tensor, TensorPlace};
 use crate::backend::{Backend, Streams};
-use crate::error::{BadLength, Error, Failed, NotAdoptable, Site};
+use crate::error::{AdoptFault, BadLength, Error, Failed, NotAdoptable, Site};
 use crate::memory::Allocation;
 use crate::{Device, DynBuffer, Result, wait};
 
@@ -52,8 +52,8 @@ impl Tensor<Exported> {
     ///
     /// # Errors
     /// With the buffer: [`Error::BadLength`], the shape is of more or fewer elements;
-    /// [`Error::NotAdoptable`], there are none, or the strides are not of one piece of memory; as
-    /// [`to_vec`](crate::Buffer::to_vec).
+    /// [`Error::NotAdoptable`], there are none, the strides are not of one piece of memory, or a graph has
+    /// captured it; as [`to_vec`](crate::Buffer::to_vec).
     #[track_caller]
     pub fn export<D: Device, M>(
         buffer: DynBuffer<D, M>,
@@ -149,6 +149,11 @@ pub(super) unsafe fn hand_over<B: Backend>(
     stream: Option<usize>,
     site: Site,
 ) -> Result<()> {
+    // Its launches would be in no order with what the other library does.
+    if allocation.order.is_in_a_graph() {
+        let fault = AdoptFault::InUse { by: "a graph that captured it".to_owned() };
+        return Err(NotAdoptable::new("export", fault, site).into());
+    }
     let points = allocation.order.points(true)?;
     let Some(handle) = stream else {
         wait::until(&points, None, "export", site)?;

@@ -289,6 +289,11 @@ impl<B: Streams> Order<B> {
         spread.graphs > 0 || spread.plans > 0
     }
 
+    /// Whether a graph has it, which is launched by whoever has the graph.
+    pub(crate) fn is_in_a_graph(&self) -> bool {
+        self.lock().graphs > 0
+    }
+
     /// All uses are over: why data did not come, once.
     pub(crate) fn tell_undone(&self) -> Result<()> {
         let Some(error) = wait::undone(&self.points(false)?) else { return Ok(()) };

@@ -6,34 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::CudaContext;
 use typed_nccl::error::{AdoptFault, CaptureFault};
-use typed_nccl::{AnyDevice, Cuda, Error, Mark, Requirements, Result, Stream, Sum, kernel, plan};
+use typed_nccl::{AnyDevice, Cuda, Error, Mark, Requirements, Result, Stream, Sum};
 
 use crate::common::alone;
+use crate::kernels::{asked, noted};
 use crate::scenario::{NEWEST, cuda, nccl, on};
 
 type Gpu = Cuda<AnyDevice>;
-
-kernel! {
-    /// The first word of a device communicator.
-    fn first(dev: &DevComm, to: &mut [u64]);
-    unsafe ptx r#"
-        .visible .entry first(.param .align 8 .b8 dev[248], .param .u64 to, .param .u64 to_len)
-        {
-            ld.param.u64 %y, [to];
-            ld.param.u64 %v, [dev];
-            st.global.u64 [%y], %v;
-            ret;
-        }
-    "#;
-}
-
-plan! {
-    #[capture]
-    asked(n: Ranks) {
-        out to: [u64; 3];
-        run ask(write to);
-    }
-}
 
 fn called(function: &str) -> usize {
     cuda().called().iter().filter(|name| **name == function).count()
@@ -178,13 +157,13 @@ fn a_captured_step_takes_no_device_communicator_of_others() {
         let mut steps = bound.steps().ask(|mut to, lane: &Stream<Gpu>| {
             let remedy = "make it with the communicator that the plan is bound to";
             for outcome in [
-                lane.run(first(&theirs, &mut to)),
+                lane.run(noted(&theirs, &mut to)),
                 lane.launch((&mut to, &theirs), |_, _| panic!("it would be captured")),
             ] {
                 let found = fault(outcome, "a kernel", remedy);
                 assert!(matches!(found, CaptureFault::OtherDevComm { .. }), "{found:?}");
             }
-            lane.run(first(&dev, &mut to))
+            lane.run(noted(&dev, &mut to))
         });
         bound.run(&comm, asked::Buffers { to: &mut to }, &mut steps)?;
         other.close_dev_comm(theirs)?;

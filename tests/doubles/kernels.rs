@@ -330,7 +330,8 @@ fn parts_of_windows_and_barriers_are_arguments() {
 }
 
 kernel! {
-    fn noted(dev: &DevComm, to: &mut [u64]);
+    /// Gives the first word of a device communicator.
+    pub(crate) fn noted(dev: &DevComm, to: &mut [u64]);
     unsafe ptx r#"
         .visible .entry noted(.param .align 8 .b8 dev[248], .param .u64 to, .param .u64 to_len)
         {
@@ -345,7 +346,7 @@ kernel! {
 plan! {
     /// Asks what a kernel is given, in a graph.
     #[capture]
-    asked(n: Ranks) {
+    pub(crate) asked(n: Ranks) {
         out to: [u64; 3];
         run ask(write to);
     }

@@ -7,6 +7,7 @@ mod kernels;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
+use typed_nccl::interop::Tensor;
 use typed_nccl::{
     CallConfig, CommConfig, Communicator, Ctas, Error, GraphUse, Host, Requirements, Result,
     Signals, Sum, spmd, tag,
@@ -323,6 +324,13 @@ fn lent_memory_has_no_place_in_a_graph() -> Result<()> {
         says(&failed.error, &["in use by a graph"]);
         drop(graph);
         assert_eq!(failed.value.into_inner()?, [1.0; 4]);
+        // Another library would be in no order with the graph.
+        let mut x = device.from_slice(&[1.0_f32; 4])?;
+        let graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+        let failed = Tensor::export(x.into_dyn(), &[4], None).expect_err("a graph has it");
+        says(&failed.error, &["export", "in use by a graph"]);
+        drop(graph);
+        assert!(Tensor::export(failed.value, &[4], None).is_ok());
         comm.finish()
     })
 }
