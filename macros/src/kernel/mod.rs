@@ -2,6 +2,7 @@
 
 mod expand;
 mod parse;
+mod ty;
 mod words;
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
