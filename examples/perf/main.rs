@@ -1,4 +1,4 @@
-//! How fast collectives are, as nccl-tests measures and prints it.
+//! How fast collectives, transfers and puts are, measured and printed as nccl-tests does.
 //!
 //! ```text
 //! cargo run --release --example perf -- --op all_reduce --ranks 2 --min 1K --max 1G --device cuda --check

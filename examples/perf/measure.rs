@@ -5,7 +5,7 @@ use std::time::Instant;
 use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{self, Bound, Values};
 use typed_nccl::{
-    Buffer, Communicator, Device, Graph, On, Result, Root, Slice, SliceMut, Sum, Window,
+    Buffer, Communicator, Device, Graph, On, Rank, Result, Root, Slice, SliceMut, Sum, Window,
 };
 
 use crate::options::{Operation, Options};
@@ -57,8 +57,9 @@ fn one<T: Value, D: Device>(
 ) -> Result<Found> {
     let (give, get) = case.lengths();
     // Zeros are as fast as anything, and quicker to make.
-    let mut send = Memory::<T, D>::new(comm, give.max(1), options.window)?;
-    let mut recv = Memory::new(comm, get, options.window)?;
+    let windows = options.window || case.op.takes_windows();
+    let mut send = Memory::<T, D>::new(comm, give.max(1), windows)?;
+    let mut recv = Memory::new(comm, get, windows)?;
     let mut way = match (options.plan, options.graph) {
         (true, _) => Way::Plan(Box::new(bind::<T, D>(comm, case, options)?)),
         (_, true) => {
@@ -126,6 +127,10 @@ impl<D: Device> Way<D> {
         match self {
             Self::Graph(graphs) if count == 1 => graphs.one.launch(comm),
             Self::Graph(graphs) => graphs.all.launch(comm),
+            Self::Calls if case.op == Operation::PutSignal => {
+                let (on, peers) = (comm.on(comm.stream()), ring_of(comm));
+                (0..count).try_for_each(|_| put(&on, peers, send, recv))
+            }
             Self::Calls => {
                 let (send, mut recv) = (send.all(), recv.all_mut());
                 (0..count).try_for_each(|_| issue(comm, case, &send, &mut recv))
@@ -182,11 +187,28 @@ fn issue<T: Value, D: Device>(
     if case.op != Operation::Sendrecv {
         return collective(&comm.on(comm.stream()), case, send, recv);
     }
-    let (right, left) = (comm.ring(1), comm.ring(-1));
+    let (right, left) = ring_of(comm);
     comm.group(|g| {
         g.send(send, right)?;
         g.recv(recv, left)
     })
+}
+
+/// The next rank, and the one before.
+fn ring_of<D: Device>(comm: &Communicator<D>) -> (Rank, Rank) {
+    (comm.ring(1), comm.ring(-1))
+}
+
+/// One put into the next rank's window, and the wait for the one before.
+fn put<T: Value, D: Device>(
+    on: &On<'_, D>,
+    (right, left): (Rank, Rank),
+    send: &Memory<T, D>,
+    recv: &Memory<T, D>,
+) -> Result<()> {
+    let (Memory::Window(send), Memory::Window(recv)) = (send, recv) else { return Ok(()) };
+    on.put_signal(send, right, recv.at(0))?;
+    on.wait_signal(left)
 }
 
 /// A graph of so many calls.
@@ -197,7 +219,10 @@ fn capture<T: Value, D: Device>(
     send: &Memory<T, D>,
     recv: &mut Memory<T, D>,
 ) -> Result<Graph<D>> {
-    let (right, left) = (comm.ring(1), comm.ring(-1));
+    let (right, left) = ring_of(comm);
+    if case.op == Operation::PutSignal {
+        return comm.capture(|g| (0..calls).try_for_each(|_| put(g, (right, left), send, recv)));
+    }
     let (send, mut recv) = (send.all(), recv.all_mut());
     comm.capture(|g| {
         (0..calls).try_for_each(|_| match case.op {
@@ -242,7 +267,8 @@ fn collective<T: Value, D: Device>(
             comm.scatter(Root::here_or_at(is_root.then_some(send), 0), recv)
         }
         (Operation::Scatter, true) => comm.scatter_in_place(recv, 0),
-        (Operation::Sendrecv, _) => Ok(()), // is a group
+        // One is a group, the other takes windows.
+        (Operation::Sendrecv | Operation::PutSignal, _) => Ok(()),
     }
 }
 
@@ -260,7 +286,7 @@ macro_rules! declare {
             Operation::Reduce => on.reduce(send, recv, Sum, 0),
             Operation::Gather => on.gather(send, recv, 0),
             Operation::Scatter => on.scatter(send, recv, 0),
-            Operation::Sendrecv => on.transfer(send, ring(1), recv),
+            Operation::Sendrecv | Operation::PutSignal => on.transfer(send, ring(1), recv),
         }
     }};
 }
@@ -278,7 +304,18 @@ fn bind<T: Value, D: Device>(
     if options.graph {
         plan.captured();
     }
-    if options.window {
+    if case.op == Operation::PutSignal {
+        let (arrived, taken) = (plan.signal("arrived"), plan.signal("taken"));
+        let net = plan.stream("net");
+        let send = plan.window().input::<T::Plan>("send", give);
+        let recv = plan.window().output::<T::Plan>("recv", get);
+        let mut on = plan.on(net);
+        on.put(send, ring(1), recv).signal(arrived);
+        on.wait([arrived.from(ring(-1))]);
+        // The next run overwrites `recv`, so a plan has to say when it may.
+        on.signal(taken, ring(-1));
+        on.wait([taken.from(ring(1))]);
+    } else if options.window {
         let send = plan.window().input::<T::Plan>("send", give);
         declare!(plan, case.op, send, plan.window().output::<T::Plan>("recv", get));
     } else {

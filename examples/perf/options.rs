@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// In one buffer.
     #[arg(long)]
     pub(crate) in_place: bool,
-    /// The memory is in symmetric windows.
+    /// The memory is in symmetric windows; that of put-signal always is.
     #[arg(long)]
     pub(crate) window: bool,
     /// All measured calls in one graph, as nccl-tests' `-G 1`; with --plan each run is one.
@@ -84,6 +84,10 @@ pub(crate) enum Operation {
     Scatter,
     /// To the next rank, from the one before.
     Sendrecv,
+    /// Into the next rank's window with a signal, and a wait for the one before. A plan also
+    /// signals back, so that no run overwrites what the last one brought.
+    #[value(alias = "put_signal")]
+    PutSignal,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,6 +168,7 @@ impl Operation {
             Self::Gather => "gather",
             Self::Scatter => "scatter",
             Self::Sendrecv => "sendrecv",
+            Self::PutSignal => "put_signal",
         }
     }
 
@@ -172,13 +177,19 @@ impl Operation {
     }
 
     fn has_in_place(self) -> bool {
-        !matches!(self, Self::AllToAll | Self::Sendrecv)
+        !matches!(self, Self::AllToAll | Self::Sendrecv | Self::PutSignal)
+    }
+
+    /// Whether it works on windows only.
+    pub(crate) fn takes_windows(self) -> bool {
+        self == Self::PutSignal
     }
 
     /// How many blocks of `count` elements a rank gives and gets, of `n` ranks.
     pub(crate) fn blocks(self, n: usize) -> (usize, usize) {
         match self {
-            Self::AllReduce | Self::Broadcast | Self::Reduce | Self::Sendrecv => (1, 1),
+            Self::AllReduce | Self::Broadcast | Self::Reduce => (1, 1),
+            Self::Sendrecv | Self::PutSignal => (1, 1),
             Self::AllGather | Self::Gather => (1, n),
             Self::ReduceScatter | Self::Scatter => (n, 1),
             Self::AllToAll => (n, n),
@@ -192,7 +203,7 @@ impl Operation {
             Self::AllReduce => 2.0 * others,
             Self::AllGather | Self::ReduceScatter | Self::AllToAll => others,
             Self::Gather | Self::Scatter => others,
-            Self::Broadcast | Self::Reduce | Self::Sendrecv => 1.0,
+            Self::Broadcast | Self::Reduce | Self::Sendrecv | Self::PutSignal => 1.0,
         }
     }
 }

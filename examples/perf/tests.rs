@@ -128,6 +128,7 @@ fn wrong_data_is_a_failure() {
 fn what_cannot_be_is_said() {
     for (words, part) in [
         ("--op sendrecv --in-place", "leave --in-place out"),
+        ("--op put-signal --in-place", "leave --in-place out"),
         ("--dtype i32 --redop avg", "floating-point"),
         ("--min 2K --max 1K", "at least one rank and one size"),
         ("--min 3X", "no size such as 4K"),

@@ -136,7 +136,9 @@ impl Case {
             Operation::AllToAll => self.value(block, self.own() + within),
             Operation::Broadcast => self.value(0, at),
             Operation::Scatter => self.value(0, self.own() + at),
-            Operation::Sendrecv => self.value((self.rank + self.ranks - 1) % self.ranks, at),
+            Operation::Sendrecv | Operation::PutSignal => {
+                self.value((self.rank + self.ranks - 1) % self.ranks, at)
+            }
         }
     }
 
