@@ -2,13 +2,15 @@
 //! and NCCL, which move data between threads and run the tests' kernels, but for those that take more;
 //! `TYPED_NCCL_GPU_DOUBLES=2` pretends two GPUs on any machine.
 //!
-//! Each test runs in a process of its own, under a watchdog: a hang or a fault of one is told and does
-//! not reach the next. `cargo test --test gpu -- name` runs the tests whose names contain `name`.
-//! `TYPED_NCCL_GPU_UNDER="compute-sanitizer --report-api-errors no --error-exitcode 9"` runs each under
+//! The tests of a module share a process under a watchdog, and get a new one after a failure: a hang or
+//! a fault of one is told and does not reach the next. `cargo test --test gpu -- name` runs the tests
+//! whose names contain `name`.
+//! `TYPED_NCCL_GPU_UNDER="compute-sanitizer --report-api-errors no --error-exitcode 9"` runs them under
 //! another program, with ten times as much time (NCCL asks CUDA for what it may not have: hence no API
 //! errors). Where there is one GPU, two ranks share it, if NCCL can (2.30 and later);
 //! `TYPED_NCCL_GPU_SHARED=4` says how many do. `TYPED_NCCL_GPU_SECONDS=30` gives every test 30 seconds at most.
 
+mod process;
 mod runner;
 #[path = "../processes/stage.rs"]
 mod stage;
@@ -181,12 +183,13 @@ const TESTS: &[Test] = tests! {
     ours::messages: 1, 60;
     ours::rms_norm: 1, 60;
     ours::an_abort_ends_a_kernel_that_waits: 2, 60;
-    ours::an_abort_waits_for_what_runs: 2, 60;
     ours::legs_that_cross: 2, 60;
     ours::launches_that_differ: 2, 60;
     ours::a_kernel_beside_nccls: 2, 60;
     late::one_that_is_late_is_named: 2, 60;
     late::one_that_is_late_is_left_out: 2, 60;
+    // Apart from the others of its module, in a process of its own: it sets a variable.
+    ours::an_abort_waits_for_what_runs: 2, 60;
     survive::the_others_go_on_when_a_rank_aborts: 2, 60;
     survive::a_communicator_is_shrunk_well_and_revoked: 2, 60;
     survive::one_rank_grows_to_all_and_shrinks: 2, 60;

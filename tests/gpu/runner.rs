@@ -1,15 +1,17 @@
-//! Runs tests, each in a process of its own that is killed when it takes too long: on GPUs, or on the
-//! doubles of CUDA and NCCL where there are none.
+//! Runs tests, those of a module after each other in one process that is killed when one takes too long:
+//! on GPUs, or on the doubles of CUDA and NCCL where there are none.
 
+use std::collections::VecDeque;
 use std::env;
 use std::io::Write as _;
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use typed_nccl::{Cuda, NcclVersion, Result, library};
 
+use crate::process::{self, Outcome, TestProcess};
 use crate::stage::Stage;
 
 /// A test: a name, how many ranks it takes at least, how long it may take, what it does.
@@ -22,14 +24,23 @@ pub(crate) struct Test {
     pub(crate) run: fn() -> Result<()>,
 }
 
-/// Names the test that a child runs.
-const CHILD: &str = "TYPED_NCCL_GPU_TEST";
+impl Test {
+    fn module(&self) -> &'static str {
+        self.name.split("::").next().unwrap_or_default()
+    }
+
+    /// How long it may take here.
+    pub(crate) fn limit(&self) -> Duration {
+        let most = said(SECONDS).map_or(u64::MAX, |seconds| seconds as u64);
+        Duration::from_secs(most.min(slower() * self.seconds))
+    }
+}
 
 /// The most seconds that any test may take.
 const SECONDS: &str = "TYPED_NCCL_GPU_SECONDS";
 
-/// What each test is run under.
-const UNDER: &str = "TYPED_NCCL_GPU_UNDER";
+/// What the tests' processes are run under.
+pub(crate) const UNDER: &str = "TYPED_NCCL_GPU_UNDER";
 
 /// How many GPUs the doubles are to have; then they are taken whatever the machine has.
 const DOUBLES: &str = "TYPED_NCCL_GPU_DOUBLES";
@@ -44,7 +55,7 @@ const SHARES: NcclVersion = NcclVersion::new(2, 30, 3);
 const PRETENDED: usize = 2;
 
 /// What tests run on.
-struct Machine {
+pub(crate) struct Machine {
     gpus: usize,
     /// How many ranks share each.
     shared: usize,
@@ -83,35 +94,46 @@ impl Machine {
 
     /// Runs tests, those on real GPUs one by one.
     fn run(&self, tests: &[&Test]) -> Vec<(&'static str, How)> {
+        let (tests, lacking): (Vec<_>, Vec<_>) =
+            tests.iter().copied().partition(|test| self.lacks(test).is_none());
+        for test in &lacking {
+            println!("SKIPPED {}: {}", test.name, self.lacks(test).unwrap_or_default());
+        }
         let at_once = if self.doubles.is_none() { 1 } else { 3 };
-        let (left, outcomes) = (Mutex::new(tests.iter()), Mutex::new(Vec::new()));
-        let next = || left.lock().expect("nobody panics").next();
+        let modules = tests.chunk_by(|a, b| a.module() == b.module());
+        let modules = Mutex::new(modules.map(|tests| tests.iter().copied().collect()));
+        let outcomes = Mutex::new(Vec::new());
+        let next = || modules.lock().expect("nobody panics").next();
         let work = || {
-            while let Some(test) = next() {
-                let how = self.run_one(test);
-                outcomes.lock().expect("nobody panics").push((test.name, how));
+            while let Some(tests) = next() {
+                let module = self.run_module(tests);
+                outcomes.lock().expect("nobody panics").extend(module);
             }
         };
         thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(work))));
-        outcomes.into_inner().expect("nobody panics")
+        let skipped = lacking.iter().map(|test| (test.name, How::Skipped));
+        outcomes.into_inner().expect("nobody panics").into_iter().chain(skipped).collect()
     }
 
-    fn run_one(&self, test: &Test) -> How {
-        if let Some(why) = self.lacks(test) {
-            println!("SKIPPED {}: {why}", test.name);
-            return How::Skipped;
+    /// Runs tests in one process, and in a new one after each failure.
+    fn run_module(&self, mut left: VecDeque<&Test>) -> Vec<(&'static str, How)> {
+        let mut outcomes = Vec::new();
+        while !left.is_empty() {
+            let mut process = TestProcess::start(left.make_contiguous(), self);
+            let mut before = Vec::new();
+            while let Some(test) = left.pop_front() {
+                let started = Instant::now();
+                let outcome = process.run(test, left.is_empty());
+                tell(test, started.elapsed(), &outcome, &before);
+                before.push(test.name);
+                let failed = outcome.is_err();
+                outcomes.push((test.name, if failed { How::Failed } else { How::Passed }));
+                if failed {
+                    break;
+                }
+            }
         }
-        let started = Instant::now();
-        let outcome = parent(test, self);
-        let took = started.elapsed();
-        let (line, how) = match outcome {
-            Ok(()) => (format!("ok      {} ({took:.1?})", test.name), How::Passed),
-            Err(why) => (format!("FAILED  {} ({took:.1?}): {why}", test.name), How::Failed),
-        };
-        // Whoever reads along sees it before the next one can hang.
-        println!("{line}");
-        let _ = std::io::stdout().flush();
-        how
+        outcomes
     }
 
     /// Why a test is not for this machine.
@@ -126,7 +148,7 @@ impl Machine {
     }
 
     /// What a test's process has.
-    fn set(&self, command: &mut Command) {
+    pub(crate) fn set(&self, command: &mut Command) {
         if let Some(stage) = &self.doubles {
             stage.set(command, self.gpus);
         }
@@ -153,9 +175,24 @@ pub(crate) fn slower() -> u64 {
     if env::var(UNDER).unwrap_or_default().is_empty() { 1 } else { 10 }
 }
 
+/// Says how a test ended at once: whoever reads along sees it before the next one can hang.
+fn tell(test: &Test, took: Duration, outcome: &Outcome, before: &[&str]) {
+    match outcome {
+        Ok(()) => println!("ok      {} ({took:.1?})", test.name),
+        Err(why) => {
+            let after = match before {
+                [] => String::new(),
+                before => format!(", in one process after {}", before.join(", ")),
+            };
+            println!("FAILED  {} ({took:.1?}): {why}{after}", test.name);
+        }
+    }
+    let _ = std::io::stdout().flush();
+}
+
 pub(crate) fn main(tests: &[Test]) -> ExitCode {
-    if let Ok(name) = env::var(CHILD) {
-        return child(tests, &name);
+    if let Some(names) = process::asked() {
+        return process::child(tests, &names);
     }
     let filter: Vec<String> = env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let wanted = |test: &&Test| filter.is_empty() || filter.iter().any(|f| test.name.contains(f));
@@ -186,57 +223,4 @@ enum How {
     Passed,
     Failed,
     Skipped,
-}
-
-fn child(tests: &[Test], name: &str) -> ExitCode {
-    let Some(test) = tests.iter().find(|test| test.name == name) else {
-        eprintln!("no test is called {name}");
-        return ExitCode::FAILURE;
-    };
-    match (test.run)() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{name}: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn parent(test: &Test, machine: &Machine) -> Result<(), String> {
-    let this = env::current_exe().map_err(|error| error.to_string())?;
-    let under = env::var(UNDER).unwrap_or_default();
-    let mut words = under.split_whitespace();
-    let mut command = match words.next() {
-        Some(program) => {
-            let mut command = Command::new(program);
-            command.args(words).arg(&this);
-            command
-        }
-        None => Command::new(&this),
-    };
-    machine.set(&mut command);
-    command.env(CHILD, test.name).stdin(Stdio::null());
-    let mut child = command.spawn().map_err(|error| format!("does not start: {error}"))?;
-    let most = env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
-    let limit = Duration::from_secs(most.unwrap_or(u64::MAX).min(slower() * test.seconds));
-    match wait(&mut child, limit) {
-        Some(status) if status.success() => Ok(()),
-        Some(status) => Err(status.to_string()),
-        None => {
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(format!("hangs: it was killed after {limit:?}"))
-        }
-    }
-}
-
-fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
-    let started = Instant::now();
-    while started.elapsed() < limit {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Some(status);
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    None
 }
