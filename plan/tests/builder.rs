@@ -1,5 +1,8 @@
 //! What the builder puts into a plan, and what it says of what it cannot.
 
+use std::error::Error;
+use std::iter::successors;
+
 use typed_nccl_plan::build::{
     Buffer, Generic, Number, PlanBuilder, Refused, Stream, at, chain, either, ring,
 };
@@ -223,6 +226,19 @@ fn a_refused_builder_comes_back_whole() {
     let checked = plan.check().expect("mended");
     assert_eq!(checked.plan().steps.len(), 1);
     assert!(!checked.accepted().is_empty());
+}
+
+/// A program that prints an error and all that it comes from, as `anyhow` does with `{:#}`.
+#[test]
+fn a_refusal_is_told_once() {
+    let (mut plan, net, a) = small("refused");
+    plan.output::<f32>("b", 1);
+    plan.on(net).transfer(a, ring(1), a);
+    let refused = plan.check().expect_err("the output is never written");
+    let first: &dyn Error = &refused;
+    let causes = successors(Some(first), |error| (*error).source());
+    let chain: Vec<String> = causes.map(ToString::to_string).collect();
+    assert_eq!(chain, [refused.rejected().to_string()]);
 }
 
 fn small(name: &str) -> (PlanBuilder, Stream, Buffer<f32>) {

@@ -258,7 +258,7 @@ errors! {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Other(other) => Some(other),
+            Self::Other(other) => other.source(),
             _ => None,
         }
     }
@@ -353,6 +353,40 @@ mod tests {
         let [a, b] = [site(), site()]
             .map(|site| Error::BadRange(Box::new(BadRange { start: 0, end: 2, len: 1, site })));
         assert!(a.to_string() == b.to_string() && a != b);
+    }
+
+    /// What a program prints that prints an error and all that it comes from, as `anyhow` does with `{:#}`.
+    fn chain(error: &dyn std::error::Error) -> String {
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    }
+
+    #[derive(Debug)]
+    struct Unread(std::io::Error);
+
+    impl std::fmt::Display for Unread {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the weights cannot be read")
+        }
+    }
+
+    impl std::error::Error for Unread {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_text_of_the_programs_own_is_told_once() {
+        let plain = Error::other("disk full");
+        assert_eq!(chain(&plain), "disk full");
+        let Error::Other(other) = &plain else { unreachable!("it is the program's own") };
+        assert_eq!(chain(&**other), "disk full");
+        // What it comes from is told as the program tells it.
+        let caused = Error::other(Unread(std::io::Error::other("disk full")));
+        assert_eq!(chain(&caused), "the weights cannot be read: disk full");
+        let Error::Other(other) = &caused else { unreachable!("it is the program's own") };
+        assert!(other.source.is::<Unread>());
     }
 
     #[test]

@@ -31,8 +31,9 @@ impl PartialEq for Other {
 impl Eq for Other {}
 
 impl StdError for Other {
+    /// What the program's error comes from. That error itself is this one, and its text is told already.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.source)
+        self.source.source()
     }
 }
 

@@ -85,8 +85,4 @@ impl fmt::Display for Refused {
     }
 }
 
-impl Error for Refused {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.rejected)
-    }
-}
+impl Error for Refused {}
