@@ -17,9 +17,11 @@ const LEN: usize = 1 << 20;
 /// either order is taken out.
 pub(crate) fn a_tensor_that_its_library_goes_on_with() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
-        let comm = connect(place, 30)?;
-        let context = CudaContext::new(comm.device().ordinal() as usize).expect("a GPU");
+        // Before another rank that shares the GPU can wait for this one in a kernel: with the first
+        // stream cudarc waits for all that runs on the GPU.
+        let context = CudaContext::new(place.device().ordinal() as usize).expect("a GPU");
         let stream = context.new_stream().expect("a stream");
+        let comm = connect(place, 30)?;
         let ranks = comm.size() as u32;
         for turn in 0..4 {
             let values = vec![turn; LEN];
@@ -39,6 +41,9 @@ pub(crate) fn a_tensor_that_its_library_goes_on_with() -> Result<()> {
                 result::memcpy_dtod_async(to, x.address() as CUdeviceptr, bytes, stream.cu_stream())
             };
             copied.expect("enqueued");
+            // CUDA copies to pageable memory under a lock of the context, and waits there for what the
+            // stream does first: another rank that shares the GPU could not go on.
+            stream.synchronize().expect("no fault");
             let seen = stream.clone_dtoh(&seen).expect("copied");
             // The doubles do not copy within a call.
             stream.synchronize().expect("no fault");
