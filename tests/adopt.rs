@@ -362,6 +362,55 @@ fn memory_that_cannot_be_used_is_named() {
 }
 
 #[test]
+fn lent_memory_is_not_registered() {
+    watched(|| {
+        let mut comm = connect(Seat::local(1).remove(0), Dev::any(0)?, 10_000)?;
+        let device = comm.device().clone();
+        let mut mine = vec![1.0_f32; 8];
+        let outcomes = [
+            device.lend(&mine, |x| comm.register_buffer(x)).map(drop),
+            device.lend(&mine[..0], |x| comm.register_buffer(x)).map(drop),
+            device.lend(&mut mine, |x| comm.register_buffer(&x.as_slice())).map(drop),
+        ];
+        for outcome in outcomes {
+            let error = outcome.expect_err("it is lent");
+            assert!(matches!(error, Error::NotAdoptable(_)), "{error}");
+            says(&error, &["register_buffer", "lent", "`device.adopt(owner)`", "tests/adopt.rs"]);
+        }
+        comm.finish()
+    });
+}
+
+#[test]
+fn registered_memory_is_not_given_back() {
+    watched(|| {
+        let refused = |x: Buffer<f32, Dev, Adopted<Vec<f32>>>| {
+            let failed = x.into_inner().expect_err("it is registered");
+            assert!(matches!(failed.error, Error::NotAdoptable(_)), "{failed}");
+            says(&failed.error, &["into_inner", "registered", "deregister_buffer"]);
+            failed.value
+        };
+        for end in 0..4 {
+            let mut comm = connect(Seat::local(1).remove(0), Dev::any(0)?, 10_000)?;
+            let mut x = comm.device().adopt(vec![1.0_f32; 8])?;
+            let [all, part] = [comm.register_buffer(&x)?, comm.register_buffer(&x.slice(2..4))?];
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            let x = refused(x);
+            comm.deregister_buffer(part)?;
+            let x = refused(x);
+            match end {
+                0 => comm.deregister_buffer(all)?,
+                1 => comm.finish()?,
+                2 => drop(comm.abort()),
+                _ => drop(comm),
+            }
+            assert_eq!(x.into_inner()?, [1.0; 8]);
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn memory_by_address() {
     watched(|| {
         let device = Dev::any(0)?;

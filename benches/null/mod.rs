@@ -14,8 +14,8 @@ use typed_nccl::error::Site;
 
 use typed_nccl::backend::{
     AllocKind, Allocation, Blame, Collective, Copies, Departer, DeviceComms, DeviceShared, Graphs,
-    Join, KernelOffer, KernelWork, Kernels, Launches, Lifecycle, Memory, Op, Operations, Piece,
-    Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
+    Join, KernelOffer, KernelWork, Kernels, Launches, Lease, Lifecycle, Memory, Op, Operations,
+    Piece, Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
 };
 use typed_nccl::error::{Abort, Call, CollectiveName, Error};
 use typed_nccl::kernel::{Arguments, Grid, Kernel};
@@ -419,15 +419,11 @@ unsafe impl Windows for NullBackend {
         world
     }
 
-    fn register_buffer(
-        _: &NullComm,
-        _: &Arc<Allocation<Self>>,
-        _: Range<usize>,
-    ) -> Result<Option<u64>> {
+    fn register_buffer(_: &NullComm, _: &Arc<Lease<Self>>, _: Range<usize>) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    fn deregister_buffer(_: &NullComm, _: &Arc<Allocation<Self>>, _: Option<u64>) -> Result<()> {
+    fn deregister_buffer(_: &NullComm, _: &Arc<Lease<Self>>, _: Option<u64>) -> Result<()> {
         Ok(())
     }
 }

@@ -45,7 +45,7 @@ pub use wire::{Listener, Wire};
 pub use crate::communicator::{Limit, Limits};
 pub use crate::control::{Exchange, Submission};
 pub use crate::device_api::Shared as DeviceShared;
-pub use crate::memory::{Allocation, Owner};
+pub use crate::memory::{Allocation, Lease, Owner};
 
 /// Everything that a device's backend does.
 pub trait Backend:

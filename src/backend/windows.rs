@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Allocation, Backend, Lifecycle, WindowId};
+use super::{Allocation, Backend, Lease, Lifecycle, WindowId};
 use crate::window::{Endpoint, EndpointOf, TeamOf};
 use crate::{Rank, Result, Team};
 
@@ -87,13 +87,14 @@ pub unsafe trait Windows: Lifecycle {
     /// The ranks whose windows have addresses here.
     fn lsa_team(comm: &Self::Comm, world: Team) -> Team;
 
-    /// Registers these bytes of an allocation for faster communication; NCCL's handle, if it keeps one.
+    /// Registers these bytes of an allocation for faster communication; NCCL's handle, if it keeps one. The
+    /// lease is kept for as long as NCCL names them.
     ///
     /// # Errors
     /// They cannot be registered.
     fn register_buffer(
         comm: &Self::Comm,
-        allocation: &Arc<Allocation<Self>>,
+        lease: &Arc<Lease<Self>>,
         bytes: Range<usize>,
     ) -> Result<Option<u64>>
     where
@@ -105,7 +106,7 @@ pub unsafe trait Windows: Lifecycle {
     /// The backend reports one.
     fn deregister_buffer(
         comm: &Self::Comm,
-        allocation: &Arc<Allocation<Self>>,
+        lease: &Arc<Lease<Self>>,
         handle: Option<u64>,
     ) -> Result<()>
     where

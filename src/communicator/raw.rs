@@ -157,7 +157,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
         }
         let mut buffers = held.buffers.into_iter();
         buffers.try_for_each(|buffer| {
-            CudaBackend::deregister_buffer(comm, &buffer.allocation, buffer.handle.get())
+            CudaBackend::deregister_buffer(comm, &buffer.lease, buffer.handle.get())
         })
     }
 }

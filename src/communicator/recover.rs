@@ -367,7 +367,7 @@ impl<B: Backend> Core<B> {
             }
             .map(Again::Operator),
             Own::Buffer(held) => {
-                B::register_buffer(comm, &held.allocation, held.bytes.clone()).map(Again::Buffer)
+                B::register_buffer(comm, &held.lease, held.bytes.clone()).map(Again::Buffer)
             }
         };
         self.resources.own().map(make).collect()

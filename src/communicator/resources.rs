@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::backend::{Backend, WindowId};
 use crate::device_api::Shared;
 use crate::error::{Error, Site, Stale, WrongCommunicator};
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Lease};
 use crate::rank::Generation;
 use crate::stream::StreamCore;
 use crate::{CftCounted, DType, GinOnly, Result, WindowKind};
@@ -128,7 +128,7 @@ pub(crate) enum Scalar<B: Backend> {
 
 /// A registered buffer: its memory, and what its handle sees.
 pub(crate) struct Held<B: Backend> {
-    pub(crate) allocation: Arc<Allocation<B>>,
+    pub(crate) lease: Arc<Lease<B>>,
     pub(crate) bytes: Range<usize>,
     pub(crate) handle: Arc<Handle>,
 }
@@ -344,13 +344,13 @@ impl<B: Backend> Resources<B> {
     /// Keeps a registered buffer's memory; the handle sees by the `Weak` whether it still stands.
     pub(crate) fn add_buffer(
         &mut self,
-        allocation: Arc<Allocation<B>>,
+        lease: Arc<Lease<B>>,
         bytes: Range<usize>,
         handle: Option<u64>,
     ) -> (Key, Weak<Handle>) {
         let handle = Arc::new(Handle(Mutex::new(handle)));
         let seen = Arc::downgrade(&handle);
-        (self.add(Resource::Buffer(Held { allocation, bytes, handle })).0, seen)
+        (self.add(Resource::Buffer(Held { lease, bytes, handle })).0, seen)
     }
 
     fn add(&mut self, resource: Resource<B>) -> (Key, Option<Resource<B>>) {
@@ -453,7 +453,9 @@ impl<B: Backend> Resources<B> {
                 for_all && holds(&window.allocation, &(0..window.bytes))
             }
             // Other memory NCCL takes no shorter way for, however it is registered.
-            Resource::Buffer(held) => memory.is_nccls() && holds(&held.allocation, &held.bytes),
+            Resource::Buffer(held) => {
+                memory.is_nccls() && holds(held.lease.allocation(), &held.bytes)
+            }
             Resource::Operator(_) | Resource::DevComm(_) | Resource::Lost(_) | Resource::Free => {
                 false
             }

@@ -97,6 +97,8 @@ pub enum AdoptFault {
         /// Which.
         by: String,
     },
+    /// It is lent for the time of a closure.
+    Lent,
     /// It is not in memory of NCCL's that this library gave out.
     NotNccls,
     /// It is laid out as another version of DLPack has it.
@@ -191,6 +193,9 @@ impl AdoptFault {
             Self::InUse { by } => {
                 write!(f, "some of these elements are in use by {by}; end that first")
             }
+            Self::Lent => f.write_str(
+                "the memory is lent for the time of a closure, and NCCL would name it when that is over; register memory that the device has: allocate it, or have the device own it with `device.adopt(owner)`",
+            ),
             Self::DlpackVersion { major, minor } => write!(
                 f,
                 "it is a tensor of DLPack {major}.{minor}, and this library reads 1.x and what has no version; have it made by `__dlpack__(max_version=(1, 3))`"

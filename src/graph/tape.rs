@@ -12,7 +12,7 @@ use crate::backend::{
 use crate::communicator::CallConfig;
 use crate::error::{Call, CaptureFault, CollectiveName, Error, NotCapturable, Site};
 use crate::kernels::Launch;
-use crate::memory::{Allocation, Lessee, Order, Uses};
+use crate::memory::{Allocation, Lease, Lessee, Order, Uses};
 
 /// A recording in the making.
 pub(crate) struct Tape<B: Backend> {
@@ -165,21 +165,14 @@ impl<B: Backend> Kept<B> {
 /// The memory that a graph names, each allocation once, and whether it is written.
 pub(crate) struct Leases<B: Backend> {
     by: Lessee,
-    all: Vec<Lease<B>>,
+    all: Vec<Named<B>>,
     /// By address.
     known: HashMap<usize, usize>,
 }
 
-struct Lease<B: Backend> {
-    by: Lessee,
-    allocation: Arc<Allocation<B>>,
+struct Named<B: Backend> {
+    lease: Lease<B>,
     write: bool,
-}
-
-impl<B: Backend> Drop for Lease<B> {
-    fn drop(&mut self) {
-        self.allocation.order.release(self.by);
-    }
 }
 
 impl<B: Backend> Leases<B> {
@@ -199,22 +192,20 @@ impl<B: Backend> Leases<B> {
             known.write |= write;
             return Ok(());
         }
-        if !allocation.order.lease(self.by) {
-            return Err(CaptureFault::Lent);
-        }
-        self.all.push(Lease { by: self.by, allocation: allocation.clone(), write });
+        let lease = Lease::new(self.by, allocation).ok_or(CaptureFault::Lent)?;
+        self.all.push(Named { lease, write });
         B::lease(comm, allocation);
         Ok(())
     }
 
     pub(super) fn allocations(&self) -> impl Iterator<Item = &Arc<Allocation<B>>> {
-        self.all.iter().map(|lease| &lease.allocation)
+        self.all.iter().map(|named| named.lease.allocation())
     }
 }
 
 impl<B: Backend> Uses<B> for &Leases<B> {
     fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
-        self.all.iter().try_for_each(|lease| each(&lease.allocation.order, lease.write))
+        self.all.iter().try_for_each(|named| each(&named.lease.allocation().order, named.write))
     }
 }
 

@@ -30,7 +30,7 @@ use crate::backend::{
 };
 use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
 use crate::kernel::{Arguments, Grid, Kernel};
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Lease};
 use crate::{DType, Element, Properties, Rank, Requirements, Result, Team, element};
 
 /// Why ranks of several processes are refused.
@@ -507,13 +507,13 @@ unsafe impl Windows for HostBackend {
 
     fn register_buffer(
         _: &Member,
-        allocation: &Arc<Allocation<Self>>,
+        lease: &Arc<Lease<Self>>,
         bytes: Range<usize>,
     ) -> Result<Option<u64>> {
-        Ok(Some((allocation.block().start().addr() + bytes.start) as u64))
+        Ok(Some((lease.allocation().block().start().addr() + bytes.start) as u64))
     }
 
-    fn deregister_buffer(_: &Member, _: &Arc<Allocation<Self>>, _: Option<u64>) -> Result<()> {
+    fn deregister_buffer(_: &Member, _: &Arc<Lease<Self>>, _: Option<u64>) -> Result<()> {
         Ok(())
     }
 }

@@ -175,13 +175,21 @@ impl AdoptFault {
     }
 }
 
+/// Who has memory that is registered, and what ends it.
+const REGISTERED: &str = "a communicator that has them registered, which `comm.deregister_buffer(registration)` ends, or the communicator's end (after an abort that of all ranks of this process)";
+
 /// Gives the owner of adopted memory back when nothing of ours uses the memory any more.
 pub(crate) fn take_back<B: Backend, O: 'static>(
     allocation: &Allocation<B>,
     site: Site,
 ) -> Result<O> {
-    if allocation.order.is_leased() {
-        let fault = AdoptFault::InUse { by: "a graph that captured it".to_owned() };
+    let by = match &allocation.order {
+        order if order.is_captured() => Some("a graph that captured it"),
+        order if order.is_registered() => Some(REGISTERED),
+        _ => None,
+    };
+    if let Some(by) = by {
+        let fault = AdoptFault::InUse { by: by.to_owned() };
         return Err(NotAdoptable::new("into_inner", fault, site).into());
     }
     wait::until(&allocation.order.points(true)?, None, "into_inner", site)?;
@@ -281,7 +289,9 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
     ///
     /// # Errors
     /// With the buffer, to try again: what went wrong on those streams, and that what was to write the
-    /// memory never happened, once; a passed deadline; an abort.
+    /// memory never happened, once; a passed deadline; an abort. [`Error::NotAdoptable`]: a graph that
+    /// captured the memory is there, or a communicator has it registered
+    /// ([`register_buffer`](crate::Communicator::register_buffer)).
     #[track_caller]
     pub fn into_inner(self) -> Result<O, Failed<Self>> {
         match take_back(self.allocation(), Site::caller()) {

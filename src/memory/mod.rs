@@ -15,6 +15,7 @@ mod booking;
 mod buffer;
 mod indexed;
 mod kind;
+mod lease;
 mod lent;
 #[cfg(test)]
 mod model;
@@ -46,3 +47,4 @@ pub(crate) use slice::Extent;
 
 pub use adopted::Owner;
 pub use allocation::Allocation;
+pub use lease::Lease;

@@ -41,6 +41,8 @@ struct Spread<B: Streams> {
     /// How many graphs name it, and how many captured plans.
     graphs: u32,
     plans: u32,
+    /// How often it is registered with a communicator.
+    registrations: u32,
     /// It is lent to a closure only.
     lent: bool,
     /// Operations that are about to use it, while a graph names it.
@@ -48,12 +50,14 @@ struct Spread<B: Streams> {
 }
 
 /// What names memory for longer than a call.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lessee {
     /// A graph, which is launched by whoever has it, whether or not that one has the memory.
     Graph,
     /// A captured plan, which is launched by whoever has the memory in hand.
     Plan,
+    /// A communicator that it is registered with.
+    Registration,
 }
 
 struct Use<B: Streams> {
@@ -115,6 +119,7 @@ impl<B: Streams> Spread<B> {
         match by {
             Lessee::Graph => &mut self.graphs,
             Lessee::Plan => &mut self.plans,
+            Lessee::Registration => &mut self.registrations,
         }
     }
 
@@ -141,6 +146,7 @@ impl<B: Streams> Default for Order<B> {
                 windows: 0,
                 graphs: 0,
                 plans: 0,
+                registrations: 0,
                 lent: false,
                 turns: Turns::default(),
             }),
@@ -284,9 +290,14 @@ impl<B: Streams> Order<B> {
     }
 
     /// Whether a graph names the memory, or a captured plan.
-    pub(crate) fn is_leased(&self) -> bool {
+    pub(crate) fn is_captured(&self) -> bool {
         let spread = self.lock();
         spread.graphs > 0 || spread.plans > 0
+    }
+
+    /// Whether a communicator has it registered.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.lock().registrations > 0
     }
 
     /// Whether a graph has it, which is launched by whoever has the graph.
@@ -429,9 +440,9 @@ mod tests {
         write()?;
         assert!(order.is_alone(&stream));
         assert!(order.lease(Lessee::Plan));
-        assert!(order.is_alone(&stream) && order.is_leased());
+        assert!(order.is_alone(&stream) && order.is_captured());
         order.release(Lessee::Plan);
-        assert!(order.is_alone(&stream) && !order.is_leased());
+        assert!(order.is_alone(&stream) && !order.is_captured());
 
         // A graph is launched by a thread that may not have the memory.
         assert!(order.lease(Lessee::Graph));
@@ -439,7 +450,7 @@ mod tests {
         write()?;
         assert!(!order.is_alone(&stream));
         order.release(Lessee::Graph);
-        assert!(!order.is_alone(&stream) && !order.is_leased());
+        assert!(!order.is_alone(&stream) && !order.is_captured());
         write()?;
         assert!(order.is_alone(&stream));
         Ok(())

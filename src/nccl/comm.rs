@@ -11,6 +11,7 @@ use nccl_sys::ncclComm_t;
 use super::api::Nccl;
 use super::compare::Compared;
 use super::device::DeviceComm;
+use super::family::Parked;
 use super::handle::Handle;
 use super::join::Rest;
 use super::kit::Kit;
@@ -23,6 +24,7 @@ use crate::backend::{Allocation, Departure, Streams, WindowHandles};
 use crate::communicator::{CommConfig, Health};
 use crate::cuda::{CudaBackend, CudaStream, Gpu, LaunchEvent};
 use crate::error::Error;
+use crate::memory::Lease;
 
 /// One rank's communicator.
 ///
@@ -43,8 +45,10 @@ pub struct Comm {
     pub(super) last_one_sided: RefCell<Option<Arc<CudaStream>>>,
     /// Whether one-sided operations are set up; nothing where NCCL has none.
     pub(super) one_sided: Cell<Option<bool>>,
-    /// Scalars that kernels may still read, and buffers that are registered, by NCCL's handle.
-    pub(super) held: RefCell<Vec<(Option<u64>, Arc<Allocation<CudaBackend>>)>>,
+    /// Scalars that kernels may still read.
+    pub(super) scalars: RefCell<Vec<Arc<Allocation<CudaBackend>>>>,
+    /// Buffers that are registered, by NCCL's handle.
+    pub(super) registered: RefCell<Vec<(u64, Arc<Lease<CudaBackend>>)>>,
     /// Events that NCCL records when kernels have been launched.
     pub(super) launched: RefCell<Vec<LaunchEvent>>,
     /// For kernels of this library's own.
@@ -95,7 +99,8 @@ impl Comm {
             device_comms: RefCell::default(),
             last_one_sided: RefCell::default(),
             one_sided: Cell::new(None),
-            held: RefCell::default(),
+            scalars: RefCell::default(),
+            registered: RefCell::default(),
             launched: RefCell::default(),
             kit: OnceCell::new(),
             gpu,
@@ -161,7 +166,7 @@ impl Comm {
         let points = streams.iter().map(CudaBackend::point).collect::<Result<Vec<_>>>();
         // Without points, it stays until the communicator ends.
         let Ok(points) = points else { return };
-        self.held.borrow_mut().retain(|(_, held)| !Arc::ptr_eq(held, scalar));
+        self.scalars.borrow_mut().retain(|known| !Arc::ptr_eq(known, scalar));
         watch::bury_until(vec![scalar.clone()], points);
     }
 
@@ -174,9 +179,10 @@ impl Comm {
             handle.users = self.device_comm_users();
         }
         let windows = self.windows.take().into_iter().map(|window| window.allocation);
-        let held = self.held.take().into_iter().map(|(_, allocation)| allocation);
         let kit = self.kit.take().into_iter().flat_map(Kit::into_memory);
-        self.shared.family.park(windows.chain(held).chain(kit), self.streams.take());
+        let memory = windows.chain(self.scalars.take()).chain(kit);
+        let leases = self.registered.take().into_iter().map(|(_, lease)| lease);
+        self.shared.family.park(Parked::of(memory, leases), self.streams.take());
         handle
     }
 }

@@ -135,7 +135,7 @@ unsafe impl Lifecycle for CudaBackend {
     ) -> Result<Operator> {
         let residence = ncclScalarResidence_t::ncclScalarDevice;
         let number = create(comm, dtype, scalar.block().address(), residence)?;
-        comm.held.borrow_mut().push((None, scalar.clone()));
+        comm.scalars.borrow_mut().push(scalar.clone());
         Ok(Operator { number, scalar: Some(scalar.clone()) })
     }
 
@@ -173,6 +173,9 @@ unsafe impl Lifecycle for CudaBackend {
         // What NCCL found out by itself makes destroying an error that leaves a group open.
         let error = comm.shared.async_error();
         let destroyed = error.is_none() && comm.destroy_device_comms();
+        if destroyed {
+            comm.deregister_buffers();
+        }
         let Some(handle) = comm.end() else { return };
         let destroy = comm.nccl.api.ncclCommDestroy();
         // Nobody revokes or divides it from here on: the handle is out of the lock.

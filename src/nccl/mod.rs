@@ -7,6 +7,7 @@
 //! what they call, so that calls that differ are an error and not a hang.
 
 mod api;
+mod buffers;
 mod calls;
 mod comm;
 mod compare;

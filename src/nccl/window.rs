@@ -14,11 +14,12 @@ use typed_nccl_plan::releases;
 use super::api::unsupported;
 use super::comm::Comm;
 use super::early::{first_signal, is_first_collective, supports_signals};
+use super::family::Parked;
 use super::kernels;
 use crate::backend::{Allocation, WindowId, Windows};
-use crate::communicator::Transfers;
 use crate::cuda::{Block, CudaBackend};
 use crate::error::{Error, Unsupported};
+use crate::memory::Lease;
 use crate::window::{Endpoint, EndpointOf, TeamOf};
 use crate::{Rank, Result, Team};
 
@@ -32,17 +33,6 @@ pub(super) struct Windowed {
 /// What the typed layer keeps of a window: nothing, its communicator has the handle.
 #[derive(Debug)]
 pub struct RegisteredWindow(());
-
-/// NCCL accepts registrations and does nothing: it was told to.
-#[cold]
-pub(super) fn turned_off() -> Error {
-    Error::Unsupported(Box::new(Unsupported {
-        what: "`Transfers::Registered`".to_owned(),
-        needs: "NCCL to register memory".to_owned(),
-        found: "registration is turned off: unset NCCL_LOCAL_REGISTER and NCCL_P2P_USE_CUDA_MEMCPY"
-            .to_owned(),
-    }))
-}
 
 #[cold]
 fn no_counted() -> Error {
@@ -133,7 +123,7 @@ impl Comm {
         if let Err(error) = ended {
             log::warn!("{error}");
             // NCCL may still name the memory.
-            self.shared.family.park([allocation], Vec::new());
+            self.shared.family.park(Parked::of([allocation], []), Vec::new());
         }
     }
 
@@ -261,56 +251,14 @@ unsafe impl Windows for CudaBackend {
 
     fn register_buffer(
         comm: &Comm,
-        allocation: &Arc<Allocation<Self>>,
+        lease: &Arc<Lease<Self>>,
         bytes: Range<usize>,
     ) -> Result<Option<u64>> {
-        let is_nccls = allocation.block().is_nccls();
-        if bytes.is_empty() || !is_nccls && !comm.ignores_plain() {
-            return Ok(None);
-        }
-        let missing = |missing| unsupported("registering a buffer", missing);
-        let register = comm.nccl.api.ncclCommRegister().map_err(missing)?;
-        comm.gpu.bind()?;
-        let mut handle: *mut c_void = ptr::null_mut();
-        let start = allocation.block().at(bytes.start);
-        // SAFETY: `handle` is a place for one; the memory is held until it is deregistered.
-        let result = unsafe { register(comm.handle, start, bytes.len(), &raw mut handle) };
-        comm.check("ncclCommRegister", result).map_err(|error| comm.poison(error))?;
-        let handle = (!handle.is_null()).then(|| handle.expose_provenance() as u64);
-        match handle {
-            Some(_) => comm.held.borrow_mut().push((handle, allocation.clone())),
-            // The other ranks' transfers would count on it.
-            None if is_nccls && comm.config.transfers == Transfers::Registered => {
-                return Err(turned_off());
-            }
-            None => {}
-        }
-        Ok(handle)
+        comm.register_buffer(lease, bytes)
     }
 
-    fn deregister_buffer(
-        comm: &Comm,
-        allocation: &Arc<Allocation<Self>>,
-        handle: Option<u64>,
-    ) -> Result<()> {
-        let Some(handle) = handle else { return Ok(()) };
-        let missing = |missing| unsupported("deregistering a buffer", missing);
-        let deregister = comm.nccl.api.ncclCommDeregister().map_err(missing)?;
-        let handle = ptr::with_exposed_provenance_mut(handle as usize);
-        comm.gpu.bind()?;
-        // SAFETY: the handle is of `register_buffer` on this communicator, and given back once.
-        let result = unsafe { deregister(comm.handle, handle) };
-        comm.check("ncclCommDeregister", result).map_err(|error| comm.poison(error))?;
-        let number = handle.addr() as u64;
-        let mut held = comm.held.borrow_mut();
-        // Registrations of what lies in one page have one handle.
-        let is_it = |(known, memory): &(Option<u64>, Arc<_>)| {
-            *known == Some(number) && Arc::ptr_eq(memory, allocation)
-        };
-        if let Some(index) = held.iter().position(is_it) {
-            held.swap_remove(index);
-        }
-        Ok(())
+    fn deregister_buffer(comm: &Comm, lease: &Arc<Lease<Self>>, handle: Option<u64>) -> Result<()> {
+        handle.map_or(Ok(()), |handle| comm.deregister_buffer(lease, handle))
     }
 }
 
@@ -332,30 +280,5 @@ impl Comm {
             self.inside(|| first_signal(self.nccl, self.gpu, self.handle, own))?;
         }
         Ok(supported)
-    }
-
-    /// Whether memory of NCCL's allocator is in a window of this communicator, or registered with it.
-    pub(super) fn is_known(&self, allocation: &Arc<Allocation<CudaBackend>>) -> bool {
-        let is_it = |known: &Arc<_>| Arc::ptr_eq(known, allocation);
-        self.windows.borrow().iter().any(|window| is_it(&window.allocation))
-            || self.held.borrow().iter().any(|(handle, held)| handle.is_some() && is_it(held))
-    }
-
-    /// Whether NCCL's transfers take no notice of plain memory that one rank has registered: none name any,
-    /// or all ranks are of one host, where they look for memory that other processes can map. Across a
-    /// network NCCL sends plain memory straight from where it is, too.
-    fn ignores_plain(&self) -> bool {
-        // They have it look on one host all the same.
-        let is_on = |name| self.nccl.environment.is_on(name);
-        if self.config.transfers == Transfers::Registered {
-            return true;
-        }
-        let is_one_host = match self.nccl.api.ncclTeamLsa() {
-            // SAFETY: the communicator is alive.
-            Ok(find) => u32::try_from(unsafe { find(self.handle) }.nRanks) == Ok(self.size),
-            Err(_) => false,
-        };
-        (is_one_host || self.shared.family.is_here())
-            && !["NCCL_LEGACY_CUDA_REGISTER", "NCCL_SHM_DISABLE"].into_iter().any(is_on)
     }
 }

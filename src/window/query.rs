@@ -3,12 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::{LsaPointers, Window, WindowKind};
 use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Handle, Held, Key, State};
 use crate::error::{AdoptFault, Error, NotAdoptable, OtherDevice, Site};
+use crate::memory::{Lease, Lessee};
 use crate::rank::MOST;
 use crate::{AsRank, Communicator, Device, Element, Rank, Readable, Result, World, wait};
 
@@ -123,8 +124,8 @@ impl<W: World, S: State> Communicator<W, S> {
 
     /// Registers memory for faster communication: a buffer or a view of one. Local: a rank registers what
     /// it likes, in whatever order. The memory stays alive until
-    /// [`deregister_buffer`](Self::deregister_buffer) or the communicator's end. NCCL:
-    /// `ncclCommRegister`, 2.19.
+    /// [`deregister_buffer`](Self::deregister_buffer) or the communicator's end; adopted memory is not
+    /// given back before. NCCL: `ncclCommRegister`, 2.19.
     ///
     /// What it is for:
     /// * Sends and receives of a communicator made with [`Transfers::Registered`](crate::Transfers)
@@ -138,6 +139,7 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// # Errors
     /// A view past its buffer; memory of another device; a poisoned communicator.
+    /// [`Error::NotAdoptable`]: the memory is lent, and NCCL would name it when the loan is over.
     /// [`Error::Unsupported`](crate::Error::Unsupported): under `Transfers::Registered`, NCCL registers
     /// nothing.
     #[track_caller]
@@ -155,11 +157,13 @@ impl<W: World, S: State> Communicator<W, S> {
             let other = OtherDevice { operation, what, kind, found, needed, site };
             return Err(Error::OtherDevice(Box::new(other)));
         }
+        let lease = Lease::new(Lessee::Registration, allocation)
+            .ok_or_else(|| NotAdoptable::new("register_buffer", AdoptFault::Lent, site))?;
+        let lease = Arc::new(lease);
         let size = span.len() * memory.dtype().size();
         let bytes = span.offset()..span.offset() + size;
-        let handle =
-            <Back<W> as Windows>::register_buffer(core.comm()?, allocation, bytes.clone())?;
-        let (key, handle) = core.resources.add_buffer(allocation.clone(), bytes, handle);
+        let handle = <Back<W> as Windows>::register_buffer(core.comm()?, &lease, bytes.clone())?;
+        let (key, handle) = core.resources.add_buffer(lease, bytes, handle);
         Ok(Registration { bytes: size, handle, key, world: PhantomData })
     }
 
@@ -179,14 +183,14 @@ impl<W: World, S: State> Communicator<W, S> {
         let core = &mut S::live_mut(&mut self.body).core;
         core.may_wait("deregister_buffer", site)?;
         // A peer may be at it as long as this rank's own part is not over.
-        let order = &core.resources.buffer(&registration.key)?.allocation.order;
-        if order.is_leased() {
+        let order = &core.resources.buffer(&registration.key)?.lease.allocation().order;
+        if order.is_captured() {
             let fault = AdoptFault::InUse { by: "a graph that captured it".to_owned() };
             return Err(NotAdoptable::new("deregister_buffer", fault, site).into());
         }
         wait::until(&order.points(true)?, Some(core.within()), "deregister_buffer", site)?;
-        let Held { allocation, handle, .. } = core.resources.take_buffer(&registration.key)?;
-        <Back<W> as Windows>::deregister_buffer(core.comm()?, &allocation, handle.get())
+        let Held { lease, handle, .. } = core.resources.take_buffer(&registration.key)?;
+        <Back<W> as Windows>::deregister_buffer(core.comm()?, &lease, handle.get())
     }
 }
 

@@ -63,6 +63,8 @@ mod reasons;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod registered;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod registered_theirs;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod signals;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod stuck;

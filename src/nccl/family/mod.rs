@@ -29,6 +29,7 @@ pub(super) use departures::Owing;
 use ids::Ids;
 pub(super) use pace::Place;
 use refusals::Turn;
+pub(super) use remains::Parked;
 use remains::Remains;
 use remote::Remote;
 
@@ -37,9 +38,9 @@ use super::recorder::Recorder;
 use super::shared::Shared;
 use super::signals::Signals;
 use super::watch;
-use crate::backend::{Allocation, Departure, Join};
+use crate::backend::{Departure, Join};
 use crate::communicator::{Health, Limits};
-use crate::cuda::{CudaBackend, CudaStream};
+use crate::cuda::CudaStream;
 use crate::error::{Abort, Call, Error, InitFailed, Site, Timeout};
 use crate::{Rank, Result};
 
@@ -267,11 +268,7 @@ impl Family {
     }
 
     /// Keeps memory until every rank of this process has ended, and their streams have passed.
-    pub(super) fn park(
-        &self,
-        memory: impl IntoIterator<Item = Arc<Allocation<CudaBackend>>>,
-        streams: Vec<Arc<CudaStream>>,
-    ) {
+    pub(super) fn park(&self, memory: Parked, streams: Vec<Arc<CudaStream>>) {
         self.remains.park(memory, streams);
     }
 

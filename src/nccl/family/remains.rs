@@ -2,11 +2,13 @@
 //! process has ended.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::super::watch;
 use crate::backend::Allocation;
 use crate::cuda::{CudaBackend, CudaStream};
+use crate::memory::Lease;
 
 /// Shared by the ranks of one communicator in this process: they see each other's memory as it is.
 /// Other processes have mappings of their own, which keep what they map.
@@ -18,9 +20,27 @@ struct State {
     /// How many ranks joined and have not ended.
     live: usize,
     /// NCCL lets go of it when the last one has ended.
-    parked: Vec<Arc<Allocation<CudaBackend>>>,
+    parked: Parked,
     /// What the ranks' work went to.
     streams: Vec<Arc<CudaStream>>,
+}
+
+/// Memory that is kept, and what of it is registered: its owner does not get that back meanwhile.
+#[derive(Default)]
+pub(in super::super) struct Parked {
+    memory: Vec<Arc<Allocation<CudaBackend>>>,
+    leases: Vec<Arc<Lease<CudaBackend>>>,
+}
+
+impl Parked {
+    pub(in super::super) fn of(
+        memory: impl IntoIterator<Item = Arc<Allocation<CudaBackend>>>,
+        leases: impl IntoIterator<Item = Arc<Lease<CudaBackend>>>,
+    ) -> Self {
+        let leases: Vec<_> = leases.into_iter().collect();
+        let registered = leases.iter().map(|lease| lease.allocation().clone());
+        Self { memory: memory.into_iter().chain(registered).collect(), leases }
+    }
 }
 
 impl Drop for Remains {
@@ -28,8 +48,8 @@ impl Drop for Remains {
         let state = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         if state.live > 0 {
             // A rank never ended, as far as NCCL is concerned: what it may name stays for ever.
-            std::mem::forget(std::mem::take(&mut state.parked));
-            watch::bury(Vec::new(), std::mem::take(&mut state.streams));
+            mem::forget(mem::take(&mut state.parked));
+            watch::bury(Vec::new(), mem::take(&mut state.streams));
         }
     }
 }
@@ -58,32 +78,27 @@ impl Remains {
     }
 
     /// Keeps memory until every rank of this process has ended, and their streams have passed.
-    pub(super) fn park(
-        &self,
-        memory: impl IntoIterator<Item = Arc<Allocation<CudaBackend>>>,
-        streams: Vec<Arc<CudaStream>>,
-    ) {
+    pub(super) fn park(&self, memory: Parked, streams: Vec<Arc<CudaStream>>) {
         let mut state = self.state();
-        state.parked.extend(memory);
+        state.parked.memory.extend(memory.memory);
+        state.parked.leases.extend(memory.leases);
         state.streams.extend(streams);
     }
 
     /// A rank has ended. Gives what nothing uses any more, to be dropped without a lock.
     #[must_use]
-    pub(super) fn leave(&self) -> Vec<Arc<Allocation<CudaBackend>>> {
+    pub(super) fn leave(&self) -> Parked {
         let mut state = self.state();
         state.live = state.live.saturating_sub(1);
         if state.live > 0 {
-            return Vec::new();
+            return Parked::default();
         }
-        let (parked, streams) =
-            (std::mem::take(&mut state.parked), std::mem::take(&mut state.streams));
+        let (mut parked, streams) = (mem::take(&mut state.parked), mem::take(&mut state.streams));
         drop(state);
-        if streams.is_empty() {
-            return parked;
+        if !streams.is_empty() {
+            watch::bury(mem::take(&mut parked.memory), streams);
         }
-        watch::bury(parked, streams);
-        Vec::new()
+        parked
     }
 
     /// What the work of ranks that ended went to.

@@ -1,0 +1,126 @@
+//! Registered buffers.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::ptr;
+use std::sync::Arc;
+
+use super::api::unsupported;
+use super::comm::Comm;
+use crate::Result;
+use crate::backend::Allocation;
+use crate::communicator::Transfers;
+use crate::cuda::CudaBackend;
+use crate::error::{Error, Unsupported};
+use crate::memory::Lease;
+
+/// NCCL accepts registrations and does nothing: it was told to.
+#[cold]
+fn turned_off() -> Error {
+    Error::Unsupported(Box::new(Unsupported {
+        what: "`Transfers::Registered`".to_owned(),
+        needs: "NCCL to register memory".to_owned(),
+        found: "registration is turned off: unset NCCL_LOCAL_REGISTER and NCCL_P2P_USE_CUDA_MEMCPY"
+            .to_owned(),
+    }))
+}
+
+impl Comm {
+    /// Registers these bytes; NCCL's handle, if it keeps one, and then the lease is kept with it.
+    pub(super) fn register_buffer(
+        &self,
+        lease: &Arc<Lease<CudaBackend>>,
+        bytes: Range<usize>,
+    ) -> Result<Option<u64>> {
+        let block = lease.allocation().block();
+        let is_nccls = block.is_nccls();
+        if bytes.is_empty() || !is_nccls && !self.ignores_plain() {
+            return Ok(None);
+        }
+        let missing = |missing| unsupported("registering a buffer", missing);
+        let register = self.nccl.api.ncclCommRegister().map_err(missing)?;
+        self.gpu.bind()?;
+        let mut handle: *mut c_void = ptr::null_mut();
+        let start = block.at(bytes.start);
+        // SAFETY: `handle` is a place for one; the memory is held until it is deregistered.
+        let result = unsafe { register(self.handle, start, bytes.len(), &raw mut handle) };
+        self.check("ncclCommRegister", result).map_err(|error| self.poison(error))?;
+        if handle.is_null() {
+            return match is_nccls && self.config.transfers == Transfers::Registered {
+                // The other ranks' transfers would count on it.
+                true => Err(turned_off()),
+                false => Ok(None),
+            };
+        }
+        let handle = handle.expose_provenance() as u64;
+        self.registered.borrow_mut().push((handle, lease.clone()));
+        Ok(Some(handle))
+    }
+
+    /// Ends a registration. This rank's work with the memory is over.
+    pub(super) fn deregister_buffer(
+        &self,
+        lease: &Arc<Lease<CudaBackend>>,
+        handle: u64,
+    ) -> Result<()> {
+        self.deregister_handle(handle).map_err(|error| self.poison(error))?;
+        // Registrations of what lies in one page have one handle.
+        let is_it = |(known, its): &(u64, Arc<_>)| *known == handle && Arc::ptr_eq(its, lease);
+        let mut registered = self.registered.borrow_mut();
+        let at = registered.iter().position(is_it);
+        let ended = at.map(|index| registered.swap_remove(index));
+        drop(registered);
+        drop(ended);
+        Ok(())
+    }
+
+    /// Ends the registrations that are left, before the communicator ends: NCCL would when the last rank of
+    /// this process has ended, and the memory's owner may want it sooner. Every rank's work is over.
+    pub(super) fn deregister_buffers(&self) {
+        let left = self.registered.take();
+        if !left.is_empty() {
+            self.gpu.end_graphs();
+        }
+        for (handle, lease) in left {
+            if let Err(error) = self.deregister_handle(handle) {
+                log::warn!("{error}");
+                self.registered.borrow_mut().push((handle, lease));
+            }
+        }
+    }
+
+    fn deregister_handle(&self, handle: u64) -> Result<()> {
+        let missing = |missing| unsupported("deregistering a buffer", missing);
+        let deregister = self.nccl.api.ncclCommDeregister().map_err(missing)?;
+        let handle = ptr::with_exposed_provenance_mut(handle as usize);
+        self.gpu.bind()?;
+        // SAFETY: the handle is of `register_buffer` on this communicator, and given back once.
+        let result = unsafe { deregister(self.handle, handle) };
+        self.check("ncclCommDeregister", result)
+    }
+
+    /// Whether memory of NCCL's allocator is in a window of this communicator, or registered with it.
+    pub(super) fn is_known(&self, allocation: &Arc<Allocation<CudaBackend>>) -> bool {
+        let is_it = |known: &Arc<_>| Arc::ptr_eq(known, allocation);
+        self.windows.borrow().iter().any(|window| is_it(&window.allocation))
+            || self.registered.borrow().iter().any(|(_, lease)| is_it(lease.allocation()))
+    }
+
+    /// Whether NCCL's transfers take no notice of plain memory that one rank has registered: none name any,
+    /// or all ranks are of one host, where they look for memory that other processes can map. Across a
+    /// network NCCL sends plain memory straight from where it is, too.
+    fn ignores_plain(&self) -> bool {
+        // They have it look on one host all the same.
+        let is_on = |name| self.nccl.environment.is_on(name);
+        if self.config.transfers == Transfers::Registered {
+            return true;
+        }
+        let is_one_host = match self.nccl.api.ncclTeamLsa() {
+            // SAFETY: the communicator is alive.
+            Ok(find) => u32::try_from(unsafe { find(self.handle) }.nRanks) == Ok(self.size),
+            Err(_) => false,
+        };
+        (is_one_host || self.shared.family.is_here())
+            && !["NCCL_LEGACY_CUDA_REGISTER", "NCCL_SHM_DISABLE"].into_iter().any(is_on)
+    }
+}
