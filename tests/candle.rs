@@ -137,13 +137,44 @@ fn a_piece_of_a_tensor_is_lent_and_what_is_around_it_is_left() {
         })?;
         let rows = [[0.0, 1.0, 2.0], [6.0, 8.0, 10.0], [12.0, 14.0, 16.0], [9.0, 10.0, 11.0]];
         assert_eq!(all.to_vec2::<f32>()?, rows);
-        // No gaps, in another order.
-        let turned = all.t()?;
-        in_place(comm.device(), &turned, |x| comm.all_reduce_in_place(x, Avg))?;
-        assert_eq!(all.to_vec2::<f32>()?, rows);
         let one = Tensor::new(comm.rank().index() as f32, &CPU)?;
         in_place(comm.device(), &one, |x| comm.all_reduce_in_place(x, Sum))?;
         assert_eq!(one.to_scalar::<f32>()?, 1.0);
+        comm.finish()
+    });
+}
+
+/// One rank's would be added to others of the other ranks'.
+#[test]
+fn a_transposed_tensor_is_not_lent() {
+    on_two(|comm| {
+        let (device, rank) = (comm.device(), comm.rank().index());
+        let x = Tensor::arange(0.0_f32, 6.0, &CPU)?.reshape((2, 3))?;
+        let turned = x.t()?.contiguous()?.t()?;
+        assert_eq!(turned.to_vec2::<f32>()?, x.to_vec2::<f32>()?);
+        if rank == 0 {
+            let says = ["[2, 3]", "[1, 2]", "C order", "`x.contiguous()?`", "`x.permute(..)?`"];
+            let (shape, strides) = (vec![2, 3], vec![1, 2]);
+            let fault = AdoptFault::OtherOrder { shape, strides };
+            let y = x.copy()?;
+            for error in [
+                device.lend(&turned, |x| x.typed::<f32>().map(drop)).expect_err("refused"),
+                in_place(device, &turned, |_| Ok(())).expect_err("refused"),
+                in_place_each(device, &[&x, &turned], |_| Ok(())).expect_err("refused"),
+                between(device, &turned, &y, |_, _| Ok(())).expect_err("refused"),
+                between(device, &y, &turned, |_, _| Ok(())).expect_err("refused"),
+            ] {
+                assert_eq!(refused(error, &says), fault);
+            }
+        }
+        // What mends it is the same memory, in C order.
+        let same = turned.t()?;
+        in_place(device, &same, |x| comm.all_reduce_in_place(x, Sum))?;
+        assert_eq!(turned.to_vec2::<f32>()?, [[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]]);
+        // A dimension of one element is in any order.
+        let row = Tensor::ones((1, 4), Theirs::F32, &CPU)?.t()?.unsqueeze(0)?;
+        in_place(device, &row, |x| comm.all_reduce_in_place(x, Sum))?;
+        assert_eq!(row.flatten_all()?.to_vec1::<f32>()?, [2.0; 4]);
         comm.finish()
     });
 }
@@ -155,7 +186,6 @@ fn gradients_are_averaged_where_they_are() {
         let vars =
             [Var::new(&[[1.0_f32, 2.0], [3.0, 4.0]], &CPU)?, Var::new(&[[0.5_f32, 0.5]], &CPU)?];
         let x = Tensor::new(&[[rank, 1.0]], &CPU)?;
-        // Of a transposed weight the gradient is transposed as well.
         let y = x.matmul(&vars[0].t()?)?.add(vars[1].as_tensor())?;
         let gradients = y.sum_all()?.backward()?;
         let of = |var: &Var| gradients.get(var).expect("it has one");

@@ -77,25 +77,39 @@ fn each_fault_of_a_description_says_what_mends_it() {
     says(&other, &["of jax", "a contiguous copy"]);
 }
 
+/// Other ranks would have other elements there.
 #[test]
-fn every_dense_order_is_accepted() -> Result<()> {
+fn every_dense_order_is_described_and_c_order_is_used() -> Result<()> {
+    let device = Dev::any(0)?;
     let values = vec![0.0_f32; 24];
-    let orders: [(&[usize], Option<&[isize]>); 6] = [
-        (&[2, 3, 4], None),
-        (&[2, 3, 4], Some(&[12, 4, 1])),
-        (&[2, 3, 4], Some(&[1, 2, 6])),
-        (&[2, 3, 4], Some(&[4, 8, 1])),
-        (&[1, 24, 1], Some(&[999, 1, 0])),
-        (&[], None),
+    let orders: [(&[usize], Option<&[isize]>, bool); 8] = [
+        (&[2, 3, 4], None, true),
+        (&[2, 3, 4], Some(&[12, 4, 1]), true),
+        (&[2, 3, 4], Some(&[1, 2, 6]), false),
+        (&[2, 3, 4], Some(&[4, 8, 1]), false),
+        (&[2, 1, 12], Some(&[1, 7, 2]), false),
+        (&[2, 1, 12], Some(&[12, 7, 1]), true),
+        (&[1, 24, 1], Some(&[999, 1, 0]), true),
+        (&[], None, true),
     ];
-    for (shape, strides) in orders {
+    for (shape, strides, is_used) in orders {
         let (shape, strides) = (shape.to_vec(), strides.map(<[_]>::to_vec));
         let described = Described { shape: shape.clone(), strides, ..described(&values) };
         // SAFETY: the vector's elements.
-        let x = unsafe { Tensor::new(described.clone(), ()) }?;
+        let mut x = unsafe { Tensor::new(described.clone(), ()) }?;
         assert_eq!((x.len(), x.shape()), (shape.iter().product(), shape.as_slice()));
         assert_eq!(x.strides(), described.strides.as_deref());
         assert_eq!((x.address(), x.place(), x.dtype()), (described.address, HOST, DType::F32));
+        let lent = [device.lend(&x, |_| Ok(())), device.lend(&mut x, |_| Ok(()))];
+        for outcome in lent.into_iter().chain([x.on(&device).map(drop).map_err(Error::from)]) {
+            match outcome {
+                Ok(()) => assert!(is_used, "{shape:?}, {described:?}"),
+                Err(error) => {
+                    assert!(!is_used, "{error}");
+                    says(&error, &["of torch", "C order", "`x.contiguous()`", "`x.permute(..)`"]);
+                }
+            }
+        }
     }
     Ok(())
 }
@@ -274,6 +288,8 @@ fn only_the_start_of_what_was_given_out_is_nccls() -> Result<()> {
 
     let plain = Tensor::export(DynBuffer::zeros(&device, DType::F32, 8)?, &[2, 4], Some(&[1, 2]))?;
     assert_eq!((plain.shape(), plain.strides()), ([2, 4].as_slice(), Some([1, 2].as_slice())));
+    says(&plain.nccl_on(&device).expect_err("Fortran order").error, &["C order"]);
+    let plain = Tensor::export(DynBuffer::zeros(&device, DType::F32, 8)?, &[2, 4], None)?;
     says(&plain.nccl_on(&device).expect_err("plain memory").error, &["NCCL's"]);
     Ok(())
 }

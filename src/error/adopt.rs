@@ -68,6 +68,13 @@ pub enum AdoptFault {
         /// The strides, in elements.
         strides: Vec<isize>,
     },
+    /// Its elements are one piece of memory, and not in C order: other ranks' may be in another one.
+    OtherOrder {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides, in elements.
+        strides: Vec<isize>,
+    },
     /// A gradient is recorded for it.
     RequiresGrad,
     /// Not all of its elements are there.
@@ -131,7 +138,7 @@ impl NotAdoptable {
 impl AdoptFault {
     /// The fault, and what mends it in the library's words.
     fn says(&self, f: &mut fmt::Formatter<'_>, words: &Words) -> fmt::Result {
-        let Words { dense, detach, all, now, to_gpu, to_host, empty, itself } = words;
+        let Words { dense, permuted, detach, all, now, to_gpu, to_host, empty, itself } = words;
         match self {
             Self::Empty => f.write_str(
                 "the memory has no elements, and NCCL would be given its address; an empty operand is `buffer.slice(0..0)` of another buffer, or an empty slice that is lent",
@@ -168,6 +175,10 @@ impl AdoptFault {
             Self::Strided { shape, strides } => write!(
                 f,
                 "its elements are not one piece of memory (shape {shape:?}, strides {strides:?} in elements); use {dense}"
+            ),
+            Self::OtherOrder { shape, strides } => write!(
+                f,
+                "its elements are not in C order (shape {shape:?}, strides {strides:?} in elements), and a rank whose are would get sums of other ones; use {dense}, or, to write where they are, {permuted} that is in C order"
             ),
             Self::RequiresGrad => write!(
                 f,

@@ -4,6 +4,8 @@
 pub(super) struct Words {
     /// Elements in one piece.
     pub(super) dense: &'static str,
+    /// The same elements, with the dimensions in another order.
+    pub(super) permuted: &'static str,
     /// Without its gradient.
     pub(super) detach: &'static str,
     /// All elements.
@@ -26,6 +28,7 @@ impl Words {
         match library {
             Some("torch") => &Self {
                 dense: "`x.contiguous()`",
+                permuted: "the view `x.permute(..)`",
                 detach: "`x.detach()`",
                 all: "`x.to_dense()`",
                 now: "`x.resolve_conj().resolve_neg()`",
@@ -36,6 +39,7 @@ impl Words {
             },
             Some("cupy") => &Self {
                 dense: "`cupy.ascontiguousarray(x)`",
+                permuted: "the view `x.transpose(..)`",
                 all: "`x.toarray()`",
                 to_host: "`x.get()`",
                 empty: "`interop::cupy::empty`",
@@ -44,6 +48,7 @@ impl Words {
             },
             Some("numpy") => &Self {
                 dense: "`numpy.ascontiguousarray(x)`",
+                permuted: "the view `x.transpose(..)`",
                 to_gpu: "`cupy.asarray(x)`",
                 empty: "`interop::numpy::empty`",
                 itself: "the `numpy.ndarray` itself",
@@ -51,21 +56,25 @@ impl Words {
             },
             Some("candle") => &Self {
                 dense: "`x.contiguous()?`",
+                permuted: "the view `x.permute(..)?`",
                 detach: "`x.detach()`",
                 to_gpu: "`x.to_device(&Device::new_cuda(0)?)?`",
                 to_host: "`x.to_device(&Device::Cpu)?`",
                 ..Self::ANY
             },
             Some("DLPack") => &Self { itself: "what a `__dlpack__` gave", ..Self::ANY },
-            Some("ndarray") => {
-                &Self { dense: "`x.as_standard_layout().into_owned()`", ..Self::ANY }
-            }
+            Some("ndarray") => &Self {
+                dense: "`x.as_standard_layout().into_owned()`",
+                permuted: "the view `x.view_mut().permuted_axes(..)`",
+                ..Self::ANY
+            },
             _ => &Self::ANY,
         }
     }
 
     const ANY: Self = Self {
         dense: "a contiguous copy",
+        permuted: "a view with its dimensions permuted",
         detach: "a detached view of it",
         all: "its dense form",
         now: "a copy with its values",

@@ -116,7 +116,7 @@ pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
 /// `float64`. The memory goes back when the array, its views, and the windows and buffers over it are gone.
 /// Its elements are zero.
 ///
-/// [`resolve`] and [`Tensor::nccl_on`] make of it a buffer that can back a window.
+/// [`resolve`] and [`Tensor::nccl_on`] make of it, in C order, a buffer that can back a window.
 ///
 /// # Errors
 /// The memory cannot be had; a data type that this CuPy does not have.

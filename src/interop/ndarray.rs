@@ -1,32 +1,36 @@
 //! ndarray's arrays, on the host: an owned one is adopted, any one is lent. The elements have to be one
-//! piece of memory, in whatever order of the dimensions, and are taken in the order in which they lie there.
+//! piece of memory in C order: no rank knows in which order the others have theirs.
 
-use ndarray::{ArrayBase, ArrayViewMut, Data, DataMut, Dimension, OwnedRepr, RawData};
+use ndarray::{ArrayBase, ArrayViewMut, Data, DataMut, Dimension, OwnedRepr};
 
 use crate::error::{AdoptFault, NotAdoptable, Site};
 use crate::memory::{HostWaits, Lent, Place};
 use crate::{Element, ForeignMemory, Host, Lend, Mark, Result, Slice, SliceMut};
 
-/// The elements of an array are not one piece.
-fn strided<S: RawData, I: Dimension>(
+/// The elements of an array are not one piece in C order.
+fn refused<S: Data, I: Dimension>(
     array: &ArrayBase<S, I>,
     operation: &'static str,
     site: Site,
 ) -> crate::Error {
     let (shape, strides) = (array.shape().to_vec(), array.strides().to_vec());
-    let fault = AdoptFault::Strided { shape, strides };
+    // It asks for one piece only.
+    let fault = match array.as_slice_memory_order() {
+        Some(_) => AdoptFault::OtherOrder { shape, strides },
+        None => AdoptFault::Strided { shape, strides },
+    };
     NotAdoptable::new(operation, fault, site).of("ndarray").into()
 }
 
 // SAFETY: an array owns its elements, initialised, in a vector, and they stay where they are while it is
-// moved. Where they are one piece, the slice starts at the lowest; else `ready` refuses them.
+// moved. Where they are one piece in C order, the slice starts at the first; else `ready` refuses them.
 unsafe impl<T: Element, I: Dimension + 'static, Tag> ForeignMemory<Host<Tag>>
     for ArrayBase<OwnedRepr<T>, I>
 {
     type Elem = T;
 
     fn start(&mut self) -> *mut T {
-        self.as_slice_memory_order_mut().map_or(std::ptr::null_mut(), <[T]>::as_mut_ptr)
+        self.as_slice_mut().map_or(std::ptr::null_mut(), <[T]>::as_mut_ptr)
     }
 
     fn elements(&self) -> usize {
@@ -34,9 +38,9 @@ unsafe impl<T: Element, I: Dimension + 'static, Tag> ForeignMemory<Host<Tag>>
     }
 
     fn ready(&mut self, _: &Host<Tag>) -> Result<Option<Mark<Host<Tag>>>> {
-        match self.as_slice_memory_order() {
+        match self.as_slice() {
             Some(_) => Ok(None),
-            None => Err(strided(self, "adopt", Site::caller())),
+            None => Err(refused(self, "adopt", Site::caller())),
         }
     }
 }
@@ -62,7 +66,7 @@ where
     type Loan = Lent<Host<Tag>, HostWaits>;
 
     unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
-        let elements = self.as_slice_memory_order().ok_or_else(|| strided(self, "lend", site))?;
+        let elements = self.as_slice().ok_or_else(|| refused(self, "lend", site))?;
         let elements = (elements.as_ptr().cast_mut(), elements.len());
         // SAFETY: the caller's promise.
         unsafe { lent(device, elements, site) }
@@ -82,9 +86,9 @@ where
     type Loan = Lent<Host<Tag>, HostWaits>;
 
     unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
-        let elements = match self.as_slice_memory_order_mut() {
+        let elements = match self.as_slice_mut() {
             Some(elements) => (elements.as_mut_ptr(), elements.len()),
-            None => return Err(strided(self, "lend", site)),
+            None => return Err(refused(self, "lend", site)),
         };
         // SAFETY: the caller's promise.
         unsafe { lent(device, elements, site) }

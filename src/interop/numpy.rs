@@ -112,7 +112,7 @@ fn of_extension(x: &Bound<'_, PyAny>) -> PyResult<Result<DType, AdoptFault>> {
 /// default one, `float64`; those that NumPy does not have itself take Python's `ml_dtypes`. The memory goes
 /// back when the array, its views, and the windows and buffers over it are gone. Its elements are zero.
 ///
-/// [`resolve`] and [`Tensor::nccl_on`] make of it a buffer that can back a window.
+/// [`resolve`] and [`Tensor::nccl_on`] make of it, in C order, a buffer that can back a window.
 ///
 /// # Errors
 /// The memory cannot be had, or is a GPU's; `ml_dtypes` is not there.

@@ -140,7 +140,7 @@ pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
 /// data type it has torch's default one (`torch.get_default_dtype()`). The memory goes back when the
 /// tensor, its views, and the windows and buffers over it are gone. Its elements are zero.
 ///
-/// [`resolve`] and [`Tensor::nccl_on`] make of it a buffer that can back a window.
+/// [`resolve`] and [`Tensor::nccl_on`] make of it, in C order, a buffer that can back a window.
 ///
 /// # Errors
 /// The memory cannot be had; a data type that this torch does not have.

@@ -15,22 +15,34 @@ use crate::foreign::{Foreign, import, refused, versioned};
 use crate::{Dev, READ_ONLY};
 
 #[test]
-fn every_dense_order_is_taken() {
+fn every_dense_order_is_taken_and_c_order_is_lent() {
+    let device = Dev::any(0).expect("a device");
     let values: Vec<f32> = (0..24_u8).map(f32::from).collect();
-    let dense: [(&[i64], Option<&[i64]>); 6] = [
-        (&[2, 3, 4], None),
-        (&[2, 3, 4], Some(&[12, 4, 1])),
-        (&[2, 3, 4], Some(&[1, 2, 6])),
-        (&[2, 3, 4], Some(&[4, 8, 1])),
-        (&[24, 1], Some(&[1, 77])),
-        (&[1, 24, 1], Some(&[0, 1, 0])),
+    let dense: [(&[i64], Option<&[i64]>, bool); 6] = [
+        (&[2, 3, 4], None, true),
+        (&[2, 3, 4], Some(&[12, 4, 1]), true),
+        (&[2, 3, 4], Some(&[1, 2, 6]), false),
+        (&[2, 3, 4], Some(&[4, 8, 1]), false),
+        (&[24, 1], Some(&[1, 77]), true),
+        (&[1, 24, 1], Some(&[0, 1, 0]), true),
     ];
-    for (shape, strides) in dense {
+    for (shape, strides, is_lent) in dense {
         let mut foreign = Foreign::floats(shape, &values);
         foreign.strides = strides.map(<[_]>::to_vec);
         let tensor = versioned(foreign).expect("dense");
         assert_eq!(tensor.shape().len(), shape.len());
         assert_eq!(tensor.len(), 24);
+        let lent = device.lend(&tensor, |_| Ok(()));
+        for outcome in [lent, tensor.on(&device).map(drop).map_err(Error::from)] {
+            match outcome {
+                Ok(()) => assert!(is_lent, "{strides:?}"),
+                Err(Error::NotAdoptable(it)) => {
+                    assert!(matches!(it.fault, AdoptFault::OtherOrder { .. }), "{it}");
+                    assert!(!is_lent, "{it}");
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
     }
     let strided: [(&[i64], &[i64]); 5] = [
         (&[2, 3], &[4, 1]),

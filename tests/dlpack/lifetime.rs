@@ -82,9 +82,9 @@ fn all_reduce_on_imported_memory() {
         let device = comm.device().clone();
         let mine = f32::from(comm.rank().index() as u8) + 1.0;
         let x = versioned(Foreign::floats(&[2, 3], &[mine; 6]))?;
-        // Fortran order, and not at the start of its memory.
+        // With strides, and not at the start of its memory.
         let mut y = Foreign::floats(&[3, 2], &[0.0; 8]);
-        (y.strides, y.offset) = (Some(vec![1, 3]), 8);
+        (y.strides, y.offset) = (Some(vec![2, 1]), 8);
         let (mut y, _) = import::<DLManagedTensor>(y);
         let y = y.as_mut().expect("dense");
         let at = y.address();

@@ -152,7 +152,7 @@ fn exported_memory_stays_while_anybody_names_it() {
         let (theirs, _) = streams();
         let before = nccl().live().allocations;
         let x = device.nccl_zeros::<f32>(6)?;
-        let export = dlpack::export(x, &[3, 2], Layout::F).map_err(Error::from)?;
+        let export = dlpack::export(x, &[3, 2], Layout::C).map_err(Error::from)?;
         let with = nccl().live().allocations;
         // SAFETY: the stream is the test's.
         let raw = unsafe { export.to_raw_on::<DLManagedTensorVersioned>(named(&theirs)) }?;

@@ -173,12 +173,22 @@ class Torch(Case):
         for part in [x[:, :3], x[::2], x[0].expand(5, 6), x.t()[::3]]:
             self.refused(ValueError, ["x.contiguous()", "strides"], ours.resolve, part, "torch")
 
-    def test_another_order_of_the_dimensions_is_dense(self):
-        comm, x = alone(), torch.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)
-        comm.all_reduce_(x, "torch")
-        comm.finish()
+    def test_another_order_than_cs_is_refused(self):
+        comm, x = alone(), torch.arange(24.0).reshape(2, 3, 4)
         last = torch.zeros(1, 3, 4, 5).to(memory_format=torch.channels_last)
-        self.assertEqual(ours.resolve(last, "torch")[1], 60)
+        for y in [x.permute(2, 0, 1), x[0].t(), last]:
+            words = ["of torch", "C order", "x.contiguous()", "x.permute(..)"]
+            self.refused(ValueError, words, comm.all_reduce_, y, "torch")
+            self.refused(ValueError, words, comm.hold, y, "torch")
+            self.refused(ValueError, words, comm.all_reduce, y, torch.zeros(60)[:y.numel()], "torch")
+            comm.all_reduce_(y.contiguous(), "torch")
+        comm.all_reduce_(x.permute(2, 0, 1).permute(1, 2, 0), "torch")
+        comm.all_reduce_(torch.zeros(4, 1).t(), "torch")  # a dimension of one element has no stride
+        # The memory of an array in Fortran's order backs a window as the view that is in C's.
+        x = comm.empty("torch", (2, 3), "f32", "F")
+        self.refused(ValueError, ["C order"], comm.window, x, "torch")
+        comm.close(comm.window(x.t(), "torch"))
+        comm.finish()
 
     @with_numpy
     def test_misaligned(self):
@@ -343,6 +353,21 @@ class Numpy(Case):
         fields = numpy.zeros(4, dtype=[("a", "u1"), ("b", "<f4")])["b"]
         self.refused(ValueError, ["numpy.ascontiguousarray(x)"], resolve, fields, "numpy")
         self.refused(ValueError, ["no elements"], resolve, numpy.zeros((0, 3)), "numpy")
+
+    def test_another_order_than_cs_is_refused(self):
+        comm, x = alone(), numpy.zeros((4, 6), dtype=numpy.float32)
+        for y in [x.T, numpy.asfortranarray(x), x.reshape(2, 2, 6).transpose(1, 0, 2)]:
+            words = ["of numpy", "C order", "numpy.ascontiguousarray(x)", "x.transpose(..)"]
+            self.refused(ValueError, words, comm.all_reduce_, y, "numpy")
+            self.refused(ValueError, words, comm.hold, y, "numpy")
+            self.refused(ValueError, ["C order"], comm.all_reduce_any_, y)
+            comm.all_reduce_(numpy.ascontiguousarray(y), "numpy")
+        comm.all_reduce_(x.T.T, "numpy")
+        comm.all_reduce_(numpy.asfortranarray(numpy.zeros((4, 1))), "numpy")
+        x = comm.empty("numpy", (2, 3), "f32", "F")
+        self.refused(ValueError, ["C order"], comm.window, x, "numpy")
+        comm.close(comm.window(x.T, "numpy"))
+        comm.finish()
 
     def test_read_only(self):
         def work(comm):

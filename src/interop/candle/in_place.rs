@@ -21,7 +21,7 @@ use crate::{Device, DynSlice, DynSliceMut, Result};
 ///
 /// # Errors
 /// As [`Device::lend`]; [`Error::NotAdoptable`]: elements that are not one piece
-/// of memory, or of a type that NCCL does not have.
+/// of memory in C order, or of a type that NCCL does not have.
 #[track_caller]
 pub fn in_place<D: Device, R>(
     device: &D,

@@ -17,9 +17,9 @@
 //! candle's on these tensors, or on others over the same memory. Nor may ranks that are threads write one
 //! tensor together: each has its own.
 //!
-//! The elements are in the order in which they lie in memory. Any tensor without gaps will do: from the
-//! middle of another one (`narrow` along the first dimension), or transposed. Then all ranks have theirs in
-//! the same order, which nobody compares.
+//! The elements are one piece of memory in C order: a tensor, or a part of one from the middle (`narrow`
+//! along the first dimension). Another order is refused, since no rank knows in which one the others have
+//! theirs; of a transposed tensor, its `t()?` is the same memory in C order.
 //!
 //! Gradients are not recorded. A [`Var`](candle_core::Var) is lent as its tensor.
 //!

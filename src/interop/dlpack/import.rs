@@ -62,7 +62,7 @@ impl fmt::Debug for Managed {
 /// error. A deleter that is null is not called.
 ///
 /// Memory of the CPU and page-locked memory are host memory, that of CUDA's is its GPU's, managed memory
-/// too. Strides of null are those of C order.
+/// too. Strides of null are those of C order, in which the elements are lent and adopted.
 ///
 /// # Errors
 /// [`Error::NotAdoptable`](crate::Error::NotAdoptable): a major version other than 1; a data type or a

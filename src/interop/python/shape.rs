@@ -9,7 +9,8 @@ pub enum Order {
     /// The last index is the fastest.
     #[default]
     C,
-    /// The first index is the fastest (Fortran).
+    /// The first index is the fastest (Fortran). What is lent or adopted is in C order: of such an array,
+    /// its view with the dimensions the other way round.
     F,
 }
 

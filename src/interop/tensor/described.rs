@@ -64,6 +64,25 @@ impl Described {
     }
 }
 
+impl Described {
+    /// Fails unless they are in the order of C, of what is one piece. Ranks of which one has another order
+    /// would reduce different elements with each other, and nothing compares that.
+    pub(in crate::interop) fn in_c_order(&self) -> Result<(), AdoptFault> {
+        let Self { shape, strides: Some(strides), .. } = self else { return Ok(()) };
+        let mut next = 1_usize;
+        let is_next = |(&n, &stride): (&usize, &isize)| {
+            // A dimension of one element has no stride.
+            let fits = n == 1 || usize::try_from(stride) == Ok(next);
+            next = next.saturating_mul(n);
+            fits
+        };
+        if shape.iter().zip(strides).rev().all(is_next) {
+            return Ok(());
+        }
+        Err(AdoptFault::OtherOrder { shape: shape.clone(), strides: strides.clone() })
+    }
+}
+
 /// Whether the elements are one piece, in whatever order of the dimensions. None of them is 0.
 fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     if shape.len() != strides.len() {

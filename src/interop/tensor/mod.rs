@@ -19,7 +19,8 @@ use crate::{Adopted, DType, Device, DynBuffer, Failed, NcclMem, Result, Stream};
 /// them there. Nothing is copied.
 ///
 /// It is lent ([`Device::lend`]: `&x` to be read, `&mut x` to be written), or becomes a buffer
-/// ([`on`](Self::on), [`nccl_on`](Self::nccl_on)). Its elements are in use by one of these at a time: an
+/// ([`on`](Self::on), [`nccl_on`](Self::nccl_on)); its elements have to be in C order then, since no rank
+/// knows in which order the others have theirs. They are in use by one of these at a time: an
 /// overlap is [`Error::NotAdoptable`], through whatever handles; only loans to be read may overlap.
 pub struct Tensor<O = ()> {
     pub(super) described: Box<Described>,
@@ -106,13 +107,13 @@ impl<O> Tensor<O> {
         Tensor { described, len, owner: hold(owner) }
     }
 
-    /// A buffer of the elements, in the order in which they lie in memory; nothing is copied. Local; the
+    /// A buffer of the elements, in C order; nothing is copied. Local; the
     /// host does not wait: what is on the tensor's stream now comes before what the buffer is used for, and
     /// what is enqueued there when the buffer is dropped comes after.
     /// [`into_inner`](DynBuffer::into_inner) gives the owner back.
     ///
     /// # Errors
-    /// With the tensor: [`Error::NotAdoptable`] (the other kind of device; read-only; in use),
+    /// With the tensor: [`Error::NotAdoptable`] (not in C order; the other kind of device; read-only; in use),
     /// [`Error::OtherDevice`].
     #[track_caller]
     pub fn on<D: Device>(self, device: &D) -> Result<DynBuffer<D, Adopted<O>>, Failed<Self>>
@@ -204,6 +205,7 @@ impl<O> Tensor<O> {
     ) -> Result<(Place<D>, Option<Stream<D>>)> {
         let Described { address, dtype, place, writable, .. } = *self.described;
         let refused = |fault| self.refused(operation, fault, site);
+        self.described.in_c_order().map_err(refused)?;
         if write && !writable {
             return Err(refused(AdoptFault::ReadOnly));
         }
