@@ -27,6 +27,11 @@ pub trait Listener: Send + Sync {
     /// A rank will say nothing more: its process, its connection or its communicator has ended.
     fn died(&self, rank: Rank, why: &str);
 
+    /// The others took this rank for dead, and go on without it.
+    fn left_out(&self, why: &str) {
+        let _ = why;
+    }
+
     /// A rank's communicator is poisoned: nothing more comes of it, and the rank lives.
     fn stopped(&self, rank: Rank, why: &str) {
         self.died(rank, why);

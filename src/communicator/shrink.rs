@@ -110,7 +110,7 @@ impl<W: World, S: State> Communicator<W, S> {
         }
         if without.contains(&own.index()) {
             let why = "it is in its own list of those that are left out".to_owned();
-            let excluded = Excluded { name: W::NAME, rank: own, why, site };
+            let excluded = Excluded { name: W::NAME, rank: own, why, site: Some(site) };
             return Err(Error::Excluded(Box::new(excluded)));
         }
         let live = S::held(&mut self.body);

@@ -13,7 +13,7 @@ use super::net::{self, Leaves, Run, Said, Uplink};
 use super::runs::Runs;
 use super::survivors::Survivors;
 use super::{FINISH, Parts, Patience, SURVIVORS, Topic};
-use crate::error::{Error, PeerFailed, Site, Timeout, ValueMismatch};
+use crate::error::{Error, Excluded, PeerFailed, Site, Timeout, ValueMismatch};
 use crate::{Rank, Result};
 
 /// How long a wait rests before it looks at health and deadline again.
@@ -74,6 +74,16 @@ impl Replica {
         while self.past.1.remove(&self.past.0) {
             self.past.0 += 1;
         }
+    }
+
+    /// Why the ranks cannot be one communicator, or not with this one, as the communicator of this name
+    /// is told.
+    fn broken(&self, name: &'static str) -> Option<Error> {
+        let mut error = self.broken.clone()?;
+        if let Error::Excluded(excluded) = &mut error {
+            excluded.name = name;
+        }
+        Some(error)
     }
 
     fn is_past(&self, seq: u64) -> bool {
@@ -290,8 +300,8 @@ impl Meeting {
     }
 
     /// Why the ranks cannot be one communicator.
-    pub(super) fn broken(&self) -> Option<Error> {
-        self.state().replica.broken.clone()
+    pub(super) fn broken(&self, name: &'static str) -> Option<Error> {
+        self.state().replica.broken(name)
     }
 
     /// The meeting of those who go on, for the one of them that is `rank` there.
@@ -403,10 +413,10 @@ impl Meeting {
             })));
         }
         if let Some(error) = gone(&lost, name, topic) {
-            return Err(state.replica.broken.clone().unwrap_or(error));
+            return Err(state.replica.broken(name).unwrap_or(error));
         }
         match state.rounds.get_mut(&seq).filter(|round| round.parts.known() == self.size) {
-            None => state.replica.broken.clone().map_or(Ok(None), Err),
+            None => state.replica.broken(name).map_or(Ok(None), Err),
             Some(round) => {
                 let parts = round.whole();
                 self.done(&mut state, rank, seq);
@@ -442,8 +452,8 @@ impl Meeting {
     /// Fails if a rank has left already, whatever it sent before.
     pub(super) fn all_here(&self, rank: u32, name: &'static str, during: Topic) -> Result<()> {
         let state = self.state();
-        if let Some(error) = &state.replica.broken {
-            return Err(error.clone());
+        if let Some(error) = state.replica.broken(name) {
+            return Err(error);
         }
         let others = state.left.iter().filter(|left| left.is_out() && left.rank != rank);
         gone(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
@@ -550,6 +560,14 @@ impl Meeting {
     /// The ranks cannot be one communicator; the first reason stays.
     pub(super) fn break_with(&self, error: Error) {
         self.state().replica.broken.get_or_insert(error);
+        self.news.notify_all();
+    }
+
+    /// The others took this rank for dead. That counts for more than what it was told of them before.
+    pub(super) fn leave_out(&self, rank: u32, why: &str) {
+        let (name, rank, why) = ("this communicator", Rank(rank), why.to_owned());
+        let excluded = Excluded { name, rank, why, site: None };
+        self.state().replica.broken = Some(Error::Excluded(Box::new(excluded)));
         self.news.notify_all();
     }
 

@@ -271,15 +271,21 @@ impl Control {
         survivors.come(self.rank, came);
         let (started, mut spoke, mut gave_up) = (Instant::now(), Instant::now(), false);
         loop {
+            // Who is left out has nobody to agree with, whatever it finds out about the others.
+            if let Some(mut error) = self.meeting.broken(health.name()) {
+                if let Error::Excluded(excluded) = &mut error {
+                    excluded.site = Some(site);
+                }
+                return Err(error);
+            }
             match survivors.outcome(self.rank) {
                 Some(Outcome::GoesOn(decision)) => return Ok(decision),
                 Some(Outcome::LeftOut(why)) => {
-                    let (name, rank) = (health.name(), Rank(self.rank));
+                    let (name, rank, site) = (health.name(), Rank(self.rank), Some(site));
                     return Err(Error::Excluded(Box::new(Excluded { name, rank, why, site })));
                 }
                 None => {}
             }
-            self.meeting.broken().map_or(Ok(()), Err)?;
             health.wants_an_end()?;
             let waited = started.elapsed();
             if waited >= limit && !std::mem::replace(&mut gave_up, true) {

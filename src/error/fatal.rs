@@ -126,17 +126,18 @@ pub struct Excluded {
     pub rank: Rank,
     /// Why.
     pub why: String,
-    /// Where this rank came to go on with them.
-    pub site: Site,
+    /// Where this rank came to go on with them; none if it has not.
+    pub site: Option<Site>,
 }
 
 impl fmt::Display for Excluded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, rank, why, site } = self;
-        write!(
-            f,
-            "the other ranks of {name} go on without this one, rank {rank} (at {site}): {why}; end it with `abort()`"
-        )
+        write!(f, "the other ranks of {name} go on without this one, rank {rank}")?;
+        if let Some(site) = site {
+            write!(f, " (at {site})")?;
+        }
+        write!(f, ": {why}; end it with `abort()`")
     }
 }
 

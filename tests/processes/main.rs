@@ -48,6 +48,8 @@ mod splits;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod stage;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod stopped;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod strangers;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod survive;
@@ -79,6 +81,7 @@ fn main() {
         ids::TESTS,
         late::TESTS,
         adopted::TESTS,
+        stopped::TESTS,
     ]);
 }
 

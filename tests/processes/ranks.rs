@@ -80,6 +80,27 @@ impl Ranks {
         self.0[rank].child.kill().expect("a child can be killed");
     }
 
+    /// Sends a process a signal.
+    pub(crate) fn signal(&self, rank: usize, signal: i32) {
+        let process = libc::pid_t::try_from(self.process(rank)).expect("it is a process");
+        // SAFETY: it takes numbers; the process is a child that nobody has waited for, so its number is
+        // its own.
+        assert_eq!(unsafe { libc::kill(process, signal) }, 0, "rank {rank} gets no signal");
+    }
+
+    /// Waits until a process has ended well.
+    #[track_caller]
+    pub(crate) fn ends(&mut self, rank: usize) {
+        let started = Instant::now();
+        loop {
+            match self.0[rank].child.try_wait().expect("a child can be waited for") {
+                Some(status) if status.success() => return,
+                None if started.elapsed() < LIMIT => thread::sleep(EVERY),
+                status => panic!("rank {rank} does not end well, {status:?}: {}", self.all_said()),
+            }
+        }
+    }
+
     /// The number of a rank's process.
     pub(crate) fn process(&self, rank: usize) -> u32 {
         self.0[rank].child.id()

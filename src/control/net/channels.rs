@@ -37,6 +37,7 @@ enum What {
     Message(u32, Vec<u8>),
     Died(u32, String),
     Stopped(u32, String),
+    LeftOut(String),
     CaughtUp,
 }
 
@@ -47,6 +48,7 @@ impl Call {
             What::Message(from, bytes) => listener.message(Rank(from), &bytes),
             What::Died(rank, why) => listener.died(Rank(rank), &why),
             What::Stopped(rank, why) => listener.stopped(Rank(rank), &why),
+            What::LeftOut(why) => listener.left_out(&why),
             What::CaughtUp => listener.caught_up(),
         }
     }
@@ -105,12 +107,21 @@ impl Channels {
         })
     }
 
+    /// Every listener is told that the others took this rank for dead.
+    pub(super) fn left_out(&self, why: &str) -> impl Iterator<Item = Call> {
+        self.listeners().map(move |listener| Self::leave_out(listener, why))
+    }
+
     fn listeners(&self) -> impl Iterator<Item = &Weak<dyn Listener>> {
         self.all.values().filter_map(|channel| channel.listener.as_ref())
     }
 
     pub(super) fn death(listener: &Weak<dyn Listener>, rank: u32, why: &str) -> Call {
         Call { listener: listener.clone(), what: What::Died(rank, why.to_owned()) }
+    }
+
+    pub(super) fn leave_out(listener: &Weak<dyn Listener>, why: &str) -> Call {
+        Call { listener: listener.clone(), what: What::LeftOut(why.to_owned()) }
     }
 
     pub(super) fn caught_up(listener: &Weak<dyn Listener>) -> Call {

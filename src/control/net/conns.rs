@@ -40,6 +40,13 @@ pub(super) enum Role {
     Refused,
 }
 
+impl Role {
+    /// Whose neighbour the other side is.
+    pub(super) fn link(&self) -> Option<NodeKey> {
+        if let Self::Link { node, .. } = self { Some(*node) } else { None }
+    }
+}
+
 pub(super) struct Conn {
     stream: TcpStream,
     pub(super) role: Role,

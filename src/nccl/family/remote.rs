@@ -20,7 +20,7 @@ use super::{Family, Member};
 use crate::Rank;
 use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
-use crate::error::{Error, Mismatch};
+use crate::error::{Error, Excluded, Mismatch};
 
 /// The way to the other ranks.
 pub(super) struct Remote {
@@ -258,6 +258,12 @@ impl Listener for Family {
                 self.ended(&Error::Mismatch(Box::new(mismatch)));
             }
         }
+    }
+
+    fn left_out(&self, why: &str) {
+        let Some(remote) = &self.remote else { return };
+        let (name, rank, why) = (self.name, Rank::at(remote.own), why.to_owned());
+        self.ended(&Error::Excluded(Box::new(Excluded { name, rank, why, site: None })));
     }
 
     fn died(&self, rank: Rank, why: &str) {

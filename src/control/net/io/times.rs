@@ -57,15 +57,18 @@ impl Io {
                     self.closed(key, "it does not answer")
                 }
                 Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
+                    let (node, is_silent) = (conn.role.link(), silence >= beat * 3);
                     if now - conn.told >= beat {
                         conn.told = now;
                         self.net.conns.send(key, &Message::Beat);
                     }
-                    if silence >= beat * 3 {
-                        self.closed(
-                            key,
-                            &format!("it has said nothing for {} s", silence.as_secs()),
-                        );
+                    let why = || format!("it has said nothing for {} s", silence.as_secs());
+                    match node {
+                        _ if !is_silent => {}
+                        Some(node) => {
+                            self.at(node, |node, net| node.fell_silent(net, key, &why()));
+                        }
+                        None => self.closed(key, &why()),
                     }
                 }
                 _ => {}

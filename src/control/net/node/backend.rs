@@ -17,6 +17,8 @@ impl Node {
         net.after.extend(calls.into_iter().map(After::Call));
         let death = |left: &Left| Channels::death(listener, left.rank, &left.why);
         net.after.extend(self.absent(u64::MAX).map(death).map(After::Call));
+        let left_out = self.left_out.iter().map(|why| Channels::leave_out(listener, why));
+        net.after.extend(left_out.map(After::Call));
         net.after.push_back(After::Call(Channels::caught_up(listener)));
     }
 

@@ -7,14 +7,13 @@ use super::super::io::{After, Net};
 use super::super::message::{Left, Message, cut};
 use super::{Link, Lost, Node};
 use crate::Rank;
-use crate::error::{Error, PeerFailed};
 
 impl Node {
     /// A neighbour's connection is gone without a word.
     pub(crate) fn closed(&mut self, net: &mut Net, key: Key, reason: &str) {
         if self.visit == Some(key) {
             self.visit = None;
-            if self.up.is_none() && self.failed.is_none() {
+            if self.up.is_none() && self.failed.is_none() && self.left_out.is_none() {
                 self.id = None;
                 let since = Instant::now();
                 self.lost.get_or_insert_with(|| Lost { since, reason: reason.to_owned() });
@@ -26,6 +25,9 @@ impl Node {
         }
         let Some(at) = self.links.iter().position(|link| link.key == key) else { return };
         let Link { peer, is_sure, .. } = self.links.swap_remove(at);
+        if self.left_out.is_some() {
+            return;
+        }
         let was_up = self.up == Some(key);
         // One that has not heard of its place may have given this connection up, and come again.
         if is_sure {
@@ -35,6 +37,20 @@ impl Node {
         }
         if was_up {
             self.climb(net);
+        }
+    }
+
+    /// A neighbour has said nothing for too long: this rank takes it for dead. It is told so, on the
+    /// connection that it may read once more: it may only have been stopped.
+    pub(crate) fn fell_silent(&mut self, net: &mut Net, key: Key, reason: &str) {
+        let of = |link: &&Link| link.key == key && link.is_sure;
+        if let Some(peer) = self.links.iter().find(of).map(|link| link.peer) {
+            self.death(net, peer, reason);
+        }
+        // Nobody had to be told, or it has left before.
+        if self.links.iter().any(|link| link.key == key) {
+            net.conns.remove(key);
+            self.closed(net, key, reason);
         }
     }
 
@@ -69,14 +85,20 @@ impl Node {
         }
         left.why.truncate(cut(&left.why).len());
         let known = self.left.get(&left.rank);
-        if !left.adds_to(known) {
+        if self.left_out.is_some() || !left.adds_to(known) {
+            return true;
+        }
+        if left.rank == self.rank {
+            // Those who do not know yet: all are to take the same one for dead.
+            for link in self.links.iter().filter(|link| Some(link.key) != from) {
+                net.conns.send(link.key, &Message::Left(left.clone()));
+            }
+            self.taken_for_dead(net, &left.why);
             return true;
         }
         let merged = left.after(known);
         self.left.insert(left.rank, merged);
-        if left.rank == self.rank {
-            self.taken_for_dead();
-        } else if let Some(meeting) = self.meeting() {
+        if let Some(meeting) = self.meeting() {
             meeting.hear_left(&left);
         }
         // What it said goes before the news that it left.
@@ -114,15 +136,22 @@ impl Node {
         }
     }
 
-    pub(super) fn taken_for_dead(&self) {
-        let why = "the others lost the connection to this rank, and took its process for dead";
-        let failed = PeerFailed::new(
-            "this communicator",
-            &[(Rank(self.rank), why)],
-            "a host-side call".to_owned(),
-        );
-        if let Some(meeting) = self.meeting() {
-            meeting.break_with(Error::PeerFailed(Box::new(failed)));
+    /// The others took this rank for dead, and live: it goes on with nobody, and says nothing of them.
+    pub(super) fn taken_for_dead(&mut self, net: &mut Net, why: &str) {
+        if self.left_out.is_some() {
+            return;
         }
+        let why = format!("they took its process for dead: {why}");
+        if let Some(key) = self.dial.take().and_then(|dial| dial.key) {
+            net.conns.remove(key);
+        }
+        for rank in self.knocks.keys().copied().collect::<Vec<_>>() {
+            self.no_knock(net, rank);
+        }
+        if let Some(meeting) = self.meeting() {
+            meeting.leave_out(self.rank, &why);
+        }
+        net.after.extend(self.channels.left_out(&why).map(After::Call));
+        self.left_out = Some(why);
     }
 }

@@ -174,7 +174,9 @@ impl Node {
                 let why = "does not know the secret of the others: give TYPED_NCCL_SECRET the same text on all ranks".to_owned();
                 self.fail(net, ranks, why, None);
             }
-            (Some(Verdict::Dead), _) => self.taken_for_dead(),
+            (Some(Verdict::Dead), _) => {
+                self.taken_for_dead(net, "they had lost the connection to it");
+            }
             (Some(Verdict::Ended), Some(peer)) => {
                 self.away.insert(peer);
                 net.conns.remove(key);

@@ -107,6 +107,8 @@ pub(super) struct Node {
     split: u64,
     /// Those that have lost their way here.
     knocks: BTreeMap<u32, Knock>,
+    /// Why, if the others took this rank for dead: what it finds out about them counts no more.
+    left_out: Option<String>,
 }
 
 impl Node {
@@ -138,6 +140,7 @@ impl Node {
             unborn: Vec::new(),
             split: 0,
             knocks: BTreeMap::new(),
+            left_out: None,
         }
     }
 

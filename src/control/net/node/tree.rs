@@ -25,6 +25,9 @@ impl Node {
         {
             net.conns.remove(key);
         }
+        if self.left_out.is_some() {
+            return;
+        }
         if let Some(above) = self.above() {
             self.dial(net, Some(above));
         } else {
@@ -128,7 +131,7 @@ impl Node {
 
     /// Who should attach to this rank because the rank above is away, and has not.
     pub(super) fn orphans(&self) -> BTreeSet<u32> {
-        if self.ledger.is_over(FINISH) {
+        if self.ledger.is_over(FINISH) || self.left_out.is_some() {
             return BTreeSet::new();
         }
         let own = std::iter::once(&self.rank);

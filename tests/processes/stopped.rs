@@ -1,0 +1,127 @@
+//! A process that was stopped for so long that the others took it for dead, and that goes on: it is told
+//! so, whichever rank it is, and the others have gone on without it.
+//!
+//! `STOPS=20 cargo test --test processes a_process_that_was_stopped` does it so often, with heartbeats of
+//! a second.
+
+use std::env;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, launch};
+
+use crate::kills::below;
+use crate::machine::{Run, Test};
+use crate::ranks::Ranks;
+
+pub(crate) const TESTS: &[Test] = &[Test {
+    name: "a_process_that_was_stopped",
+    program: || {
+        let deadline = Duration::from_secs(15);
+        launch!(works, CommConfig::builder().deadline(deadline).build())
+    },
+    test: |run| {
+        let short = [(0, Others::Live), (2, Others::Live), (0, Others::HaveEnded)];
+        short.into_iter().for_each(|(victim, others)| stop(run, victim, others, "0.3"));
+        let more = env::var("STOPS").ok().and_then(|n| n.parse::<u64>().ok());
+        let mut random = 1;
+        for _ in 0..more.unwrap_or(0) {
+            let victim = below(&mut random, SIZE as u64) as usize;
+            let others = [Others::Live, Others::HaveEnded][below(&mut random, 2) as usize];
+            println!("rank {victim} is stopped; when it goes on, {others:?}");
+            stop(run, victim, others, "1");
+        }
+    },
+}];
+
+const SIZE: usize = 4;
+
+/// What has become of the others when the process goes on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Others {
+    Live,
+    HaveEnded,
+}
+
+/// How long the others work on.
+const LIVE: &str = "TYPED_NCCL_TEST_LIVE";
+
+fn stop(run: &Run, victim: usize, others: Others, beat: &str) {
+    let live = if others == Others::Live { "3000" } else { "0" };
+    let mut ranks = Ranks::start(SIZE, |_| {
+        let mut command = run.on_gpus();
+        command.env("TYPED_NCCL_HEARTBEAT", beat).env(LIVE, live);
+        command
+    });
+    (0..SIZE).for_each(|rank| ranks.hears(rank, "works"));
+    ranks.signal(victim, libc::SIGSTOP);
+    let others_are = (0..SIZE).filter(|rank| *rank != victim);
+    for rank in others_are {
+        match others {
+            Others::Live => ranks.hears(rank, "goes on"),
+            Others::HaveEnded => ranks.ends(rank),
+        }
+    }
+    ranks.signal(victim, libc::SIGCONT);
+    for (rank, ended) in ranks.ended().into_iter().enumerate() {
+        let context = format!("rank {rank}, {victim} was stopped, {others:?}: {}", ended.said);
+        assert!(ended.status.success(), "{context}");
+        let words = if rank == victim { "was left out" } else { "finished with 3" };
+        assert!(ended.said.contains(words), "{context}");
+    }
+}
+
+fn step<D: Device>(comm: &Communicator<D>) -> Result<()> {
+    let mut x = comm.device().from_slice(&[1_u64; 100])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    assert_eq!(x.to_vec()?, [comm.size() as u64; 100]);
+    Ok(())
+}
+
+fn works<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    step(&comm)?;
+    println!("works");
+    let told = loop {
+        if let Err(error) = step(&comm) {
+            break error;
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    println!("told: {told}");
+    if let Error::Excluded(_) = told {
+        return is_left_out(comm);
+    }
+    assert!(told.is_peer_failure(), "{told}");
+    let recovery = comm.recover()?;
+    println!("goes on: {recovery}");
+    let live = env::var(LIVE).ok().and_then(|millis| millis.parse().ok()).unwrap_or(0);
+    let begun = Instant::now();
+    // Together, so that all do as many steps.
+    while *comm.agree(begun.elapsed() < Duration::from_millis(live))?.max() {
+        step(&comm)?;
+        thread::sleep(Duration::from_millis(5));
+    }
+    let size = comm.size();
+    comm.finish()?;
+    println!("finished with {size}");
+    Ok(())
+}
+
+/// Whatever it calls, it is told the same.
+fn is_left_out<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let is_told = |what: &str, outcome: Result<()>| match outcome {
+        Err(Error::Excluded(error)) => println!("{what}: {error}"),
+        outcome => panic!("{what}: {outcome:?}"),
+    };
+    is_told("a step", step(&comm));
+    is_told("a barrier", comm.barrier());
+    is_told("values", comm.gather_values(&1).map(drop));
+    for _ in 0..2 {
+        let recovered = comm.recover();
+        is_told("recover", recovered.map(drop));
+    }
+    is_told("health", comm.health().map(drop));
+    comm.abort();
+    println!("was left out");
+    Ok(())
+}
