@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Seldom;
 use crate::Rank;
 use crate::backend::{Listener, Wire};
 use crate::error::{Ranks, Site};
@@ -242,7 +243,10 @@ impl Listener for Agenda {
             }
             Ok(Told::Placed { key, place }) if from == DECIDES => state.place(key, place),
             Ok(Told::Left { why }) => state.leave(from, why),
-            _ => log::warn!("rank {from} says what no rank says of its requests"),
+            _ => {
+                static NONSENSE: Seldom = Seldom::new();
+                NONSENSE.warn(format_args!("rank {from} says what no rank says of its requests"));
+            }
         }
         drop(state);
         self.news.notify_all();

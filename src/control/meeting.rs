@@ -64,6 +64,8 @@ struct Replica {
     broken: Option<Error>,
     /// What keeps the ranks from finding each other, as far as it is known.
     trouble: String,
+    /// What keeps this process from hearing the others.
+    hindrance: String,
     /// The exchanges that this rank needs no more: all below a number, and these.
     past: (u64, BTreeSet<u64>),
 }
@@ -576,6 +578,11 @@ impl Meeting {
         self.state().replica.trouble = trouble;
     }
 
+    /// What keeps this process from hearing the others; nothing, if it is empty.
+    pub(super) fn hindered(&self, why: String) {
+        self.state().replica.hindrance = why;
+    }
+
     pub(super) fn timeout(&self, seq: u64, waited: Duration, patience: &Patience<'_>) -> Error {
         let state = self.state();
         let round = state.rounds.get(&seq);
@@ -597,8 +604,9 @@ impl Meeting {
             all if all > NAMED => report += &format!("; {} more are missing", all - NAMED),
             _ => {}
         }
-        if !state.replica.trouble.is_empty() {
-            report = format!("{}; {report}", state.replica.trouble);
+        let Replica { trouble, hindrance, .. } = &state.replica;
+        for known in [trouble, hindrance].into_iter().filter(|known| !known.is_empty()) {
+            report = format!("{known}; {report}");
         }
         let Patience { operation, site, limit, .. } = *patience;
         let deadline = limit.of;

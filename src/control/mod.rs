@@ -10,6 +10,7 @@ mod invitation;
 mod meeting;
 mod net;
 mod runs;
+mod seldom;
 mod survivors;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
 pub use net::{Simulated, Thrown, UniqueId, simulate, throw};
 pub(crate) use net::{file, host, job, process, tcp, with_id};
+pub(crate) use seldom::Seldom;
 pub(crate) use survivors::Decision;
 
 use crate::backend::{Watcher, Wire};

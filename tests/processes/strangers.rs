@@ -3,19 +3,27 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
-use typed_nccl::{Communicator, Device, Result, launch};
+use log::{LevelFilter, Log, Metadata, Record};
+use typed_nccl::{CommConfig, Communicator, Cuda, Device, Error, Result, Seat, launch};
 
 use crate::machine::{LIMIT, Test, with_gpus};
 use crate::ranks::{Ranks, free_port};
 
-pub(crate) const TESTS: &[Test] = &[Test {
+pub(crate) const TESTS: &[Test] = &[STRANGERS, FILES];
+
+const STRANGERS: Test = Test {
     name: "ten_thousand_strangers",
     program: || {
+        log::set_logger(&Warnings).map_err(Error::other)?;
+        log::set_max_level(LevelFilter::Warn);
         thread::spawn(opens);
-        launch!(meets)
+        launch!(meets)?;
+        println!("{} warnings in all", WARNINGS.load(Relaxed));
+        Ok(())
     },
     test: |run| {
         let (port, program) = (free_port(), env::current_exe().expect("a test is a program"));
@@ -46,9 +54,69 @@ pub(crate) const TESTS: &[Test] = &[Test {
         strangers.come(1_500);
         second.succeed();
         first.hears(0, "met");
-        first.succeed();
+        let ended = first.ended().swap_remove(0);
+        assert!(ended.status.success(), "{ended:?}");
+        let count = ended.said.lines().find_map(|line| line.strip_suffix(" warnings in all"));
+        let count = count.and_then(|count| count.parse::<u32>().ok()).expect("it says how many");
+        assert!((1..=30).contains(&count), "{}", ended.said);
     },
-}];
+};
+
+/// A process that may open no more files says so in its error: it cannot hear who comes.
+const FILES: Test = Test {
+    name: "a_process_without_files_to_open",
+    program: || {
+        let (device, seat) = (Cuda::local()?, Seat::from_env()?);
+        let config = CommConfig::builder().deadline(Duration::from_secs(4)).build();
+        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        // It has come to where the ranks meet, which is here.
+        thread::sleep(Duration::from_secs(1));
+        let mut files = Vec::new();
+        while let Ok(file) = fs::File::open("/dev/null") {
+            files.push(file);
+        }
+        println!("no more files");
+        match comm.connect() {
+            Err(Error::Timeout(timeout)) => println!("told: {timeout}"),
+            outcome => panic!("{outcome:?}"),
+        }
+        Ok(())
+    },
+    test: |run| {
+        let (port, program) = (free_port(), env::current_exe().expect("a test is a program"));
+        let program = program.display().to_string();
+        let mut command = with_gpus(run.by("sh", &["-c", "ulimit -n 64 && exec \"$0\"", &program]));
+        command.env("TYPED_NCCL_ADDRESS", format!("127.0.0.1:{port}"));
+        command.envs([("TYPED_NCCL_RANK", "0"), ("TYPED_NCCL_SIZE", "2")]);
+        command.env("TYPED_NCCL_LOCAL_RANK", "0");
+        let command = std::cell::RefCell::new(Some(command));
+        let mut first = Ranks::these(1, |_| command.take().expect("it is one"));
+        first.hears(0, "no more files");
+        let _second = TcpStream::connect(("127.0.0.1", port)).expect("the system takes it");
+        let ended = first.ended().swap_remove(0);
+        assert!(ended.status.success(), "{ended:?}");
+        assert!(ended.said.contains("Too many open files"), "{}", ended.said);
+    },
+};
+
+/// Counts what a program is warned of, and prints it.
+struct Warnings;
+
+static WARNINGS: AtomicU32 = AtomicU32::new(0);
+
+impl Log for Warnings {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if record.level() <= LevelFilter::Warn && WARNINGS.fetch_add(1, Relaxed) < 40 {
+            println!("{}", record.args());
+        }
+    }
+
+    fn flush(&self) {}
+}
 
 /// The process itself goes on: it opens files, for instance.
 fn opens() {

@@ -16,6 +16,7 @@ use super::message::{Leaves, Member};
 use super::node::{ChildSpec, Spec};
 use super::proof::Secret;
 use crate::backend::Listener;
+use crate::control::Seldom;
 use crate::error::{Error, InitFailed};
 use crate::{Rank, Result};
 
@@ -134,7 +135,8 @@ impl Hub {
         let _ = commands.send(command);
         drop(commands);
         if let Err(error) = self.waker.wake() {
-            log::warn!("the control plane's thread is not woken: {error}");
+            static ASLEEP: Seldom = Seldom::new();
+            ASLEEP.warn(format_args!("the control plane's thread is not woken: {error}"));
         }
     }
 

@@ -131,10 +131,10 @@ pub(super) struct Claim {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Welcome = 1,
-    /// It did not know the secret. The only one without a proof of this side's.
+    /// It did not know the secret. Nobody can prove that to it.
     Unproven = 2,
     OtherVersion = 3,
-    /// There is no such communicator here, yet or any more.
+    /// There is no such communicator here, nor a secret to prove anything with.
     Unknown = 4,
     /// The communicator has ended here.
     Ended = 5,
@@ -231,7 +231,8 @@ pub(super) fn judge(
     bytes
 }
 
-/// What the other side decided; none if it did not prove that it knows the secret.
+/// What the other side decided; none if it did not prove that it knows the secret. Whoever listens can
+/// say [`Unproven`](Verdict::Unproven) and [`Unknown`](Verdict::Unknown): they are told, and not believed.
 pub(super) fn judged(
     secret: &Secret,
     challenge: &[u8; CHALLENGE],
@@ -239,8 +240,7 @@ pub(super) fn judged(
     verdict: &[u8; VERDICT],
 ) -> Option<Verdict> {
     match Verdict::of(verdict[0])? {
-        // Said by sides that know of no secret to prove.
-        said @ (Verdict::Unproven | Verdict::Unknown | Verdict::Ended) => Some(said),
+        said @ (Verdict::Unproven | Verdict::Unknown) => Some(said),
         said => {
             let mac = secret.mac(Side::Listens, challenge, claim, verdict[0]);
             mac.verify_slice(&verdict[1..]).is_ok().then_some(said)

@@ -18,6 +18,7 @@ pub(crate) use machine::{Came, Decision};
 
 use machine::{Machine, To, Told};
 
+use super::Seldom;
 use crate::Rank;
 use crate::backend::{Listener, Wire};
 
@@ -153,7 +154,11 @@ impl Listener for Survivors {
     fn message(&self, from: Rank, message: &[u8]) {
         match postcard::from_bytes::<Told>(message) {
             Ok(told) => self.change(|machine| machine.hear(from.0, told)),
-            Err(_) => log::warn!("rank {from} says what no rank says of those who go on"),
+            Err(_) => {
+                static NONSENSE: Seldom = Seldom::new();
+                NONSENSE
+                    .warn(format_args!("rank {from} says what no rank says of those who go on"));
+            }
         }
     }
 

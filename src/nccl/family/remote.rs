@@ -20,6 +20,7 @@ use super::{Family, Member};
 use crate::Rank;
 use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
+use crate::control::Seldom;
 use crate::error::{Error, Excluded, Mismatch};
 
 /// The way to the other ranks.
@@ -216,7 +217,9 @@ impl Family {
 impl Listener for Family {
     fn message(&self, from: Rank, message: &[u8]) {
         let Ok(message) = postcard::from_bytes(message) else {
-            return log::warn!("{}: rank {from} sent what this version does not read", self.name);
+            static UNREAD: Seldom = Seldom::new();
+            let name = self.name;
+            return UNREAD.warn(format_args!("{name}: rank {from} sent what nobody reads"));
         };
         let Some(remote) = &self.remote else { return };
         let by = from.index();

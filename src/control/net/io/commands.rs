@@ -9,7 +9,7 @@ use super::super::message::{Leaves, Message};
 use super::super::node::Node;
 use super::super::proof::Secret;
 use super::super::rendezvous::Rendezvous;
-use super::{Door, Io};
+use super::{Door, Io, Over};
 
 impl Io {
     pub(super) fn command(&mut self, command: Command) {
@@ -18,6 +18,7 @@ impl Io {
             Command::Open(spec) => {
                 let (key, mut node) = (spec.key, Node::new(*spec));
                 node.open(net);
+                node.hindered(&self.hindrance);
                 self.nodes.insert(key, node);
             }
             Command::Child { parent, child } => {
@@ -106,16 +107,12 @@ impl Io {
         let over: Vec<CommId> =
             self.meets.values().filter(|meet| meet.is_over()).map(|meet| meet.id).collect();
         for id in over {
-            let guests = self
-                .meets
-                .remove(&id)
-                .into_iter()
-                .flat_map(|meet| meet.guests().collect::<Vec<_>>());
-            for key in guests {
+            let Some(meet) = self.meets.remove(&id) else { continue };
+            for key in meet.guests() {
                 self.net.conns.send(key, &Message::Bye);
                 self.net.conns.end(key);
             }
-            self.net.ended.add((id, u32::MAX));
+            self.net.ended.add((id, u32::MAX), Over { secret: meet.secret, lost: Vec::new() });
             let registry = self.net.conns.registry();
             for door in self.doors.values_mut().filter(|door| door.meet == Some(id)) {
                 // The socket may be open elsewhere, and then is not forgotten when it is closed here.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
 
+use super::super::super::Seldom;
 use super::super::conns::{Key, Role};
 use super::super::ident::{self, CommId};
 use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, Verdict, Version};
@@ -44,16 +45,28 @@ impl Io {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
-                    log::warn!("a connection is not taken: {error}");
+                    static UNTAKEN: Seldom = Seldom::new();
+                    let why = format!("this process takes no connections: {error}");
+                    UNTAKEN.warn(&why);
+                    self.hindered(&why);
                     return self.net.timers.set(Instant::now() + ROOM, Timer::Accept(door));
                 }
             };
+            self.hindered("");
             let Ok(nonce) = ident::random() else { continue };
             let challenge = proof::challenge(nonce);
             match self.net.conns.add(stream, Role::Stranger { challenge, door: meet }) {
                 Ok(key) => self.net.conns.send_raw(key, &challenge),
                 Err(error) => log::debug!("a connection is not taken: {error}"),
             }
+        }
+    }
+
+    /// What keeps this process from hearing others, for the reports of its ranks; nothing, if it is empty.
+    fn hindered(&mut self, why: &str) {
+        if self.hindrance != why {
+            why.clone_into(&mut self.hindrance);
+            self.nodes.values().for_each(|node| node.hindered(why));
         }
     }
 
@@ -84,10 +97,13 @@ impl Io {
         let id = if said.id == CommId::THERE { door.unwrap_or(said.id) } else { said.id };
         let home = (id, if said.purpose == Purpose::Meet { u32::MAX } else { said.to });
         let node = self.net.homes.get(&home).and_then(|node| self.nodes.get_mut(node));
-        let secret = match said.purpose {
+        let here = match said.purpose {
             Purpose::Meet => self.meets.get(&id).map(|meet| &meet.secret),
             Purpose::Link { .. } => node.as_ref().map(|node| &node.secret),
         };
+        // What has ended is over, with a proof.
+        let over = if here.is_none() { self.net.ended.get(home) } else { None };
+        let is_lost = over.map(|over| over.lost.contains(&said.from));
         let refuse = |net: &mut Net, secret: Option<&Secret>, verdict| {
             net.conns.send_raw(key, &proof::judge(secret, challenge, claim, verdict));
             match secret {
@@ -95,12 +111,10 @@ impl Io {
                 None => net.conns.refuse(key),
             }
         };
-        let Some(secret) = secret else {
-            let was_here = self.net.ended.contains(home);
-            return match (was_here, said.purpose) {
-                (true, _) => refuse(&mut self.net, None, Verdict::Ended),
-                (false, Purpose::Meet) => refuse(&mut self.net, None, Verdict::Unknown),
-                (false, Purpose::Link { .. }) => {
+        let Some(secret) = here.or(over.map(|over| &over.secret)) else {
+            return match said.purpose {
+                Purpose::Meet => refuse(&mut self.net, None, Verdict::Unknown),
+                Purpose::Link { .. } => {
                     if let Some(conn) = self.net.conns.get(key) {
                         conn.role = Role::Parked { challenge: *challenge, claim: *claim, id };
                     }
@@ -108,10 +122,12 @@ impl Io {
             };
         };
         if !proof::is_proven(secret, challenge, claim) {
-            log::warn!(
-                "somebody who does not know the secret asked to take part as rank {}",
-                said.from
-            );
+            static STRANGERS: Seldom = Seldom::new();
+            let (rank, peer) = (said.from, self.net.conns.get(key).and_then(|conn| conn.peer()));
+            let from = peer.map_or_else(String::new, |peer| format!(" from {peer}"));
+            STRANGERS.warn(format_args!(
+                "somebody{from} who does not know the secret asked to take part as rank {rank}"
+            ));
             return refuse(&mut self.net, None, Verdict::Unproven);
         }
         let secret = secret.clone();
@@ -125,6 +141,10 @@ impl Io {
                 meet.fail(&mut self.net.conns, vec![said.from], why);
             }
             return refuse(&mut self.net, Some(&secret), Verdict::OtherVersion);
+        }
+        if let Some(is_lost) = is_lost {
+            let verdict = if is_lost { Verdict::Dead } else { Verdict::Ended };
+            return refuse(&mut self.net, Some(&secret), verdict);
         }
         let net = &mut self.net;
         let role = match (said.purpose, node) {

@@ -24,7 +24,7 @@ use super::rendezvous::Rendezvous;
 use crate::quiet::Quiet;
 
 use doors::Door;
-pub(super) use net::{After, Net, Timer};
+pub(super) use net::{After, Net, Over, Timer};
 use splits::ChildOf;
 use times::TICK;
 
@@ -46,6 +46,8 @@ pub(super) struct Io {
     children: HashMap<NodeKey, Vec<ChildOf>>,
     /// Processes that are known to be dead.
     dead: HashSet<u64>,
+    /// What keeps this process from taking connections.
+    hindrance: String,
     scratch: Vec<u8>,
     /// Who waits until everything is written.
     end: Option<Sender<()>>,
@@ -73,6 +75,7 @@ impl Io {
             meets: HashMap::new(),
             children: HashMap::new(),
             dead: HashSet::new(),
+            hindrance: String::new(),
             scratch: vec![0; SCRATCH],
             end: None,
             ticked: Instant::now(),

@@ -1,7 +1,7 @@
 //! What nodes and meeting places work with.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::sync::Weak;
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use super::super::conns::Conns;
 use super::super::hub::NodeKey;
 use super::super::ident::CommId;
 use super::super::message::{Left, Table};
+use super::super::proof::Secret;
 
 /// How many communicators that have ended are remembered.
 const MOST_ENDED: usize = 1 << 13;
@@ -85,16 +86,23 @@ impl Timers {
     }
 }
 
+/// What is kept of a rank's communicator, or of a place to meet: enough to prove what became of it.
+pub(crate) struct Over {
+    pub(crate) secret: Secret,
+    /// The ranks that were taken for dead.
+    pub(crate) lost: Vec<u32>,
+}
+
 /// Communicators that have ended here, the last ones.
 #[derive(Default)]
 pub(crate) struct Ended {
-    all: HashSet<(CommId, u32)>,
+    all: HashMap<(CommId, u32), Over>,
     order: VecDeque<(CommId, u32)>,
 }
 
 impl Ended {
-    pub(crate) fn add(&mut self, one: (CommId, u32)) {
-        if self.all.insert(one) {
+    pub(crate) fn add(&mut self, one: (CommId, u32), over: Over) {
+        if self.all.insert(one, over).is_none() {
             self.order.push_back(one);
         }
         if self.order.len() > MOST_ENDED
@@ -104,7 +112,7 @@ impl Ended {
         }
     }
 
-    pub(super) fn contains(&self, one: (CommId, u32)) -> bool {
-        self.all.contains(&one)
+    pub(super) fn get(&self, one: (CommId, u32)) -> Option<&Over> {
+        self.all.get(&one)
     }
 }

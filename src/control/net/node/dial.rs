@@ -1,6 +1,6 @@
 //! Connections that a node makes: to the rank above it, or to where the ranks meet.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,13 @@ use super::super::ident::CommId;
 use super::super::io::{Net, Timer};
 use super::super::proof::{Claim, Purpose, Verdict, Version};
 use super::Node;
+use crate::control::Seldom;
 
 /// How often a rank that refuses connections is asked before it is taken for dead.
 pub(super) const REFUSALS: u32 = 3;
+
+/// Anybody can listen there, so a rank that is refused without a proof goes on trying.
+const OTHER_SECRET: &str = "what listens there does not know the secret of this rank: it is of another job, or the ranks differ in TYPED_NCCL_SECRET";
 
 /// How long a rest between two attempts is at least and at most.
 const RESTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
@@ -36,6 +40,12 @@ impl Dial {
         let since = Instant::now();
         Self { to, key: None, address: None, tried: 0, refused: 0, since }
     }
+}
+
+/// Whether this process lacks what a connection takes: that says nothing of the other side.
+fn is_own(error: &io::Error) -> bool {
+    let own = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|code| own.contains(&code))
 }
 
 impl Node {
@@ -64,6 +74,9 @@ impl Node {
             match outcome {
                 Ok(key) => dial.key = Some(key),
                 Err(error) => {
+                    if is_own(&error) {
+                        dial.since = Instant::now();
+                    }
                     let is_refused = error.kind() == ErrorKind::ConnectionRefused;
                     self.dial_failed(net, &error.to_string(), is_refused);
                 }
@@ -169,11 +182,6 @@ impl Node {
                 );
                 self.fail(net, ranks, why, None);
             }
-            (Some(Verdict::Unproven) | None, None) if !self.may_be_stale() => {
-                let ranks = vec![self.rank];
-                let why = "does not know the secret of the others: give TYPED_NCCL_SECRET the same text on all ranks".to_owned();
-                self.fail(net, ranks, why, None);
-            }
             (Some(Verdict::Dead), _) => {
                 self.taken_for_dead(net, "they had lost the connection to it");
             }
@@ -190,16 +198,17 @@ impl Node {
                 self.fail(net, vec![self.rank], why, None);
             }
             (Some(Verdict::Unknown), _) => {
-                if let Some(dial) = &mut self.dial {
-                    dial.since = Instant::now();
-                }
-                self.dial_failed(net, "the rank is not there yet", false);
+                self.dial_failed(net, "what listens there says that nobody meets there", false);
             }
             (Some(Verdict::Ended), None) => {
                 self.dial_failed(net, "an earlier run has met there", false)
             }
             (Some(Verdict::Unproven) | None, _) => {
-                self.dial_failed(net, "what listens there does not know the secret", false);
+                static REFUSED: Seldom = Seldom::new();
+                let at = self.dial.as_ref().and_then(|dial| dial.address);
+                let at = at.map_or_else(String::new, |at| format!(" at {at}"));
+                REFUSED.warn(format_args!("rank {} came{at}: {OTHER_SECRET}", self.rank));
+                self.dial_failed(net, OTHER_SECRET, false);
             }
         }
         None

@@ -1,7 +1,7 @@
 //! A node that leaves, and neighbours that do so in good order.
 
 use super::super::conns::Key;
-use super::super::io::Net;
+use super::super::io::{Net, Over};
 use super::super::message::{Leaves, Left, Message, cut};
 use super::Node;
 use crate::control::FINISH;
@@ -75,7 +75,8 @@ impl Node {
         }
         if let Some(id) = self.id {
             net.homes.remove(&(id, self.rank));
-            net.ended.add((id, self.rank));
+            let lost = self.left.values().filter(|left| left.died).map(|left| left.rank).collect();
+            net.ended.add((id, self.rank), Over { secret: self.secret.clone(), lost });
         }
     }
 }

@@ -178,6 +178,11 @@ impl Node {
         self.meeting.upgrade()
     }
 
+    /// What keeps the process from hearing others, for reports; nothing, if it is empty.
+    pub(super) fn hindered(&self, why: &str) {
+        self.meeting().inspect(|meeting| meeting.hindered(why.to_owned()));
+    }
+
     /// Starts to look for the others.
     pub(super) fn open(&mut self, net: &mut Net) {
         match self.id {
