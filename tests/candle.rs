@@ -218,22 +218,17 @@ fn gradients_are_averaged_where_they_are() {
 }
 
 #[test]
-fn other_threads_wait_for_the_loan() {
+fn other_threads_do_not_see_what_is_written_meanwhile() {
     watched(|| {
         let comm = alone()?;
         let x = Tensor::zeros(1000, Theirs::F32, &CPU)?;
-        let (sent, read) = channel();
-        let reader = in_place(comm.device(), &x, |y| {
-            let x = x.clone();
-            let reader = thread::spawn(move || sent.send(x.to_vec1::<f32>()).expect("received"));
-            let early = read.recv_timeout(Duration::from_millis(100));
-            assert!(early.is_err(), "it is read while it is lent");
+        in_place(comm.device(), &x, |y| {
+            let read = thread::scope(|scope| scope.spawn(|| x.to_vec1::<f32>()).join());
+            read.expect("no panic").expect_err("it is lent");
             let mut y: SliceMut<'_, f32, _> = y.typed()?;
-            comm.stream().launch(&mut y, |y, ()| y.fill(7.0))?;
-            Ok(reader)
+            comm.stream().launch(&mut y, |y, ()| y.fill(7.0))
         })?;
-        assert_eq!(read.recv().expect("sent")?, [7.0; 1000]);
-        reader.join().expect("no panic");
+        assert_eq!(x.to_vec1::<f32>()?, [7.0; 1000]);
 
         // Lent to be read, a variable is not set meanwhile.
         let (var, other) = (Var::from_tensor(&x)?, x.ones_like()?);
@@ -249,6 +244,119 @@ fn other_threads_wait_for_the_loan() {
         writer.join().expect("no panic");
         assert_eq!(var.to_vec1::<f32>()?, [1.0; 1000]);
         comm.finish()
+    });
+}
+
+#[test]
+fn a_tensors_own_methods_are_errors_in_the_closure_that_writes_it() {
+    watched(|| {
+        let comm = alone()?;
+        let device = comm.device();
+        let var = Var::from_vec(vec![1.0_f32, 2.0, 3.0, 4.0], (2, 2), &CPU)?;
+        let (x, other) = (var.as_tensor(), Tensor::ones((2, 2), Theirs::F32, &CPU)?);
+        let (clone, view, free) = (x.clone(), x.narrow(0, 1, 1)?, x.ones_like()?);
+        let at = address(x);
+        let use_it = || {
+            x.to_vec2::<f32>().expect_err("read");
+            view.to_vec2::<f32>().expect_err("read");
+            x.sum_all().expect_err("reduced");
+            x.matmul(&free).expect_err("multiplied");
+            clone.add(&free).expect_err("added");
+            x.exp().expect_err("mapped");
+            x.t().and_then(|x| x.contiguous()).expect_err("copied");
+            var.set(&free).expect_err("set");
+            clone.zero_set().expect_err("set");
+        };
+        let in_use = |error| {
+            let fault = refused(error, &["in use by `lend` of candle at tests/candle.rs:"]);
+            assert!(matches!(fault, AdoptFault::InUse { .. }));
+        };
+        let lend_it = || {
+            in_use(device.lend(x, |_| Ok(())).expect_err("lent"));
+            in_use(in_place(device, &clone, |_| Ok(())).expect_err("lent"));
+            in_use(in_place_each(device, &[&other, &view], |_| Ok(())).expect_err("lent"));
+            in_use(between(device, x, &other, |_, _| Ok(())).expect_err("lent"));
+            in_use(between(device, &other, x, |_, _| Ok(())).expect_err("lent"));
+        };
+        let fill = |x: &mut SliceMut<'_, f32, Dev>, value| {
+            comm.stream().launch(x, move |x, ()| x.fill(value))
+        };
+        in_place(device, &x.clone(), |x| {
+            use_it();
+            lend_it();
+            fill(&mut x.typed()?, 5.0)
+        })?;
+        assert_eq!(x.to_vec2::<f32>()?, [[5.0, 5.0], [5.0, 5.0]]);
+        in_place_each(device, &[&other, &view], |each| {
+            use_it();
+            in_use(device.lend(x, |_| Ok(())).expect_err("lent"));
+            fill(&mut each[1].typed()?, 6.0)
+        })?;
+        assert_eq!(x.to_vec2::<f32>()?, [[5.0, 5.0], [6.0, 6.0]]);
+        between(device, &other, x, |from, to| {
+            other.sum_all()?;
+            in_use(in_place(device, &other, |_| Ok(())).expect_err("lent"));
+            use_it();
+            comm.all_reduce(from, to, Sum)
+        })?;
+        // Lent to be read, it is read by all, and not lent to be written.
+        device.lend(x, |_| {
+            assert_eq!(x.sum_all()?.to_scalar::<f32>()?, 4.0);
+            device.lend(&view, |_| Ok(()))?;
+            in_use(in_place(device, &clone, |_| Ok(())).expect_err("lent"));
+            in_use(between(device, &other, &view, |_, _| Ok(())).expect_err("lent"));
+            between(device, &view, &other.narrow(0, 1, 1)?, |x, y| comm.all_reduce(x, y, Sum))
+        })?;
+        assert_eq!((address(x), x.to_vec2::<f32>()?), (at, vec![vec![1.0; 2]; 2]));
+        var.set(&other.affine(2.0, 0.0)?)?;
+        assert_eq!(clone.to_vec2::<f32>()?, [[2.0, 2.0], [2.0, 2.0]]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn clones_that_are_lent_at_once_exclude_each_other() {
+    const LEN: usize = 4000;
+    const LOANS: u32 = 300;
+    watched(|| {
+        let x = Tensor::zeros(LEN, Theirs::F32, &CPU)?;
+        let at = address(&x);
+        let writer = &|_: u32| {
+            let (comm, x) = (alone()?, x.clone());
+            let mut sum = 0;
+            while sum < LOANS {
+                let added = in_place(comm.device(), &x, |x| {
+                    comm.stream().launch(&mut x.typed::<f32>()?, |x, ()| {
+                        x.iter_mut().for_each(|x| *x += 1.0);
+                    })
+                });
+                match added {
+                    Ok(()) => sum += 1,
+                    Err(error) => drop(refused(error, &["in use"])),
+                }
+            }
+            comm.finish()
+        };
+        // All of one loan's, or an error.
+        let reader = || {
+            let mut last = 0.0;
+            while last < 2.0 * LOANS as f32 {
+                if let Ok(found) = x.to_vec1::<f32>() {
+                    assert!(found[0] >= last && found.iter().all(|x| *x == found[0]));
+                    last = found[0];
+                }
+                let _ = x.sum_all();
+            }
+        };
+        thread::scope(|scope| {
+            let read = scope.spawn(reader);
+            let written = [0, 1].map(|i| scope.spawn(move || writer(i)));
+            written.into_iter().try_for_each(|it| it.join().expect("no panic"))?;
+            read.join().expect("no panic");
+            Ok::<_, Error>(())
+        })?;
+        assert_eq!((address(&x), x.to_vec1::<f32>()?), (at, vec![2.0 * LOANS as f32; LEN]));
+        Ok(())
     });
 }
 
@@ -326,7 +434,7 @@ fn what_cannot_be_lent_is_a_named_error() {
             between(device, &x, &x, |_, _| Ok(())).expect_err("refused"),
             in_place_each(device, &[a, b], |_| Ok(())).expect_err("refused"),
         ] {
-            let fault = refused(error, &["in use by another tensor of this call"]);
+            let fault = refused(error, &["in use by `lend` of candle at tests/candle.rs:"]);
             assert!(matches!(fault, AdoptFault::InUse { .. }));
         }
         // A wrong one among several: nothing is lent.

@@ -119,6 +119,30 @@ fn a_tensor_is_lent_where_it_is() -> Result<()> {
 }
 
 #[test]
+fn a_tensors_own_methods_are_errors_in_the_closure_that_writes_it() -> Result<()> {
+    ranks(|comm, device| {
+        let n = comm.size() as f32;
+        let (x, other) = (
+            Tensor::ones((4, 4), Theirs::F32, device)?,
+            Tensor::ones((4, 4), Theirs::F32, device)?,
+        );
+        let at = address(&x);
+        in_place(comm.device(), &x, |view| {
+            x.to_vec2::<f32>().expect_err("read");
+            x.sum_all().expect_err("reduced");
+            x.matmul(&other).expect_err("multiplied");
+            x.t().and_then(|x| x.contiguous()).expect_err("copied");
+            in_place(comm.device(), &x.clone(), |_| Ok(())).expect_err("lent");
+            comm.device().lend(&x, |_| Ok(())).expect_err("lent");
+            comm.all_reduce_in_place(view, Sum)
+        })?;
+        assert_eq!(address(&x), at);
+        all_are(&x, n)?;
+        comm.finish()
+    })
+}
+
+#[test]
 fn a_tensor_elsewhere_is_a_named_error() -> Result<()> {
     ranks(|comm, device| {
         let fault = |error| match error {

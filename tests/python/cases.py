@@ -259,7 +259,7 @@ class Torch(Case):
         self.refused(TypeError, ["shape"], comm.empty, "torch", "23")
         self.refused(ValueError, ['"C" or "F"'], comm.empty, "torch", 2, None, "K")
         x.fill_(2.0)
-        comm.all_reduce_(x, "torch")
+        comm.all_reduce_(x.permute(2, 1, 0), "torch")
         self.assertEqual(x.sum().item(), 48.0)
         comm.finish()
 
@@ -388,7 +388,7 @@ class Numpy(Case):
         x = comm.empty("numpy", (2, 3), "f32", "F")
         self.assertTrue(x.flags.f_contiguous and not x.flags.c_contiguous)
         x[:] = 3
-        comm.all_reduce_(x, "numpy")
+        comm.all_reduce_(x.T, "numpy")
         self.assertEqual(x.sum(), 18)
         comm.finish()
 

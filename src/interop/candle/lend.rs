@@ -1,18 +1,20 @@
 //! Loans of candle's tensors.
 
-use candle_core::{Layout, Tensor, Var};
+use candle_core::{Layout, Storage, Tensor, Var};
 
 use super::super::Tensor as Described;
+use super::super::claims::{By, Claim};
 use super::storage::Held;
 use crate::error::{NotAdoptable, Site};
 use crate::memory::{Ending, Lent};
 use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
 
-/// What is held of a lent tensor: its lock, and the stream that orders its uses.
+/// What is held of a lent tensor, and the stream that orders its uses.
 #[doc(hidden)]
 pub struct Borrowed<'a, D: Device> {
     stream: Option<Stream<D>>,
     held: Held<'a>,
+    _claim: Option<Claim>,
 }
 
 impl<D: Device> Ending<D> for Borrowed<'_, D> {
@@ -25,41 +27,54 @@ impl<D: Device> Ending<D> for Borrowed<'_, D> {
     }
 }
 
-/// A locked tensor.
+/// A tensor that nobody else writes.
 pub(crate) struct Locked<'a> {
     held: Held<'a>,
     layout: &'a Layout,
+    /// Of what is shared; who took the elements has claimed them.
+    claim: Option<Claim>,
+}
+
+/// Claims all that is over that storage, of whatever tensor.
+pub(super) fn claim(storage: &Storage, write: bool, site: Site) -> Result<Claim> {
+    // A storage stays where it is while one of its tensors is borrowed. Its address stands for its elements,
+    // which are not in it while they are lent to be written.
+    let at = std::ptr::from_ref(storage).addr();
+    let claim = Claim::new(at..at + 1, write, By { library: "candle", operation: "lend", site });
+    Ok(claim.map_err(|fault| NotAdoptable::new("lend", fault, site).of("candle"))?)
 }
 
 impl<'a> Locked<'a> {
     /// The view of it is to be read only.
-    pub(super) fn shared(tensor: &'a Tensor) -> Self {
+    pub(super) fn shared(tensor: &'a Tensor, site: Site) -> Result<Self> {
         let (storage, layout) = tensor.storage_and_layout();
-        Self { held: Held::Shared(storage), layout }
+        let claim = Some(claim(&storage, false, site)?);
+        Ok(Self { held: Held::shared(storage), layout, claim })
     }
 
     pub(super) fn exclusive(held: Held<'a>, layout: &'a Layout) -> Self {
-        Self { held, layout }
+        Self { held, layout, claim: None }
     }
 }
 
 fn lent<'a, D: Device>(
     device: &D,
-    Locked { mut held, layout }: Locked<'a>,
+    Locked { mut held, layout, claim }: Locked<'a>,
     site: Site,
 ) -> Result<Lent<D, Borrowed<'a, D>>> {
     let refused = |fault| NotAdoptable::new("lend", fault, site).of("candle");
     let described = held.describe(layout).map_err(refused)?;
-    // SAFETY: the elements are the storage's, initialised, and stay while its lock is held; its stream is
-    // one of the primary context, as all of candle's are.
+    // SAFETY: the elements are the storage's, initialised, and stay while it is held; its stream is one of
+    // the primary context, as all of candle's are.
     let tensor = unsafe { Described::new(described, ()) }?;
     let (place, stream) = tensor.used_by(device, true, "lend", site)?;
     #[cfg(feature = "candle-cuda")]
     let kept = held.stream();
-    // SAFETY: the lock is in the loan. What candle enqueued before is on that stream, which our uses come
-    // after, or that stream waits for it; what it enqueues later is on that stream, or waits for the use
-    // that is noted there. Only shared views are made of what is locked shared.
-    let loan = unsafe { Lent::new(device, place, Borrowed { stream, held }, site) }?;
+    // SAFETY: what holds the storage is in the loan: candle's lock, or the only reference. What candle
+    // enqueued before is on that stream, which our uses come after, or that stream waits for it; what it
+    // enqueues later is on that stream, or waits for the use that is noted there. Only shared views are
+    // made of what is locked shared.
+    let loan = unsafe { Lent::new(device, place, Borrowed { stream, held, _claim: claim }, site) }?;
     #[cfg(feature = "candle-cuda")]
     kept.into_iter().for_each(|stream| loan.keep(stream));
     Ok(loan)
@@ -71,7 +86,7 @@ impl<'a, D: Device> Lend<D> for &'a Tensor {
     type Loan = Lent<D, Borrowed<'a, D>>;
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        lent(device, Locked::shared(self), site)
+        lent(device, Locked::shared(self, site)?, site)
     }
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {

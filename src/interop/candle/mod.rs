@@ -2,7 +2,7 @@
 //! with `nvcc`.
 //!
 //! A tensor is lent where it is, and nothing is copied. What reads it takes a reference, as
-//! [`Device::lend`] does for a slice; what writes it takes the tensor's lock, by one of these functions:
+//! [`Device::lend`] does for a slice; what writes it takes one of these functions:
 //!
 //! | | reads | writes |
 //! |---|---|---|
@@ -12,10 +12,13 @@
 //! | [`in_place_each(&device, &[&x, &y], \|xs\| ..)`](in_place_each) | all of them | all of them |
 //! | [`between(&device, &x, &y, \|x, y\| ..)`](between) | `x` | `y` |
 //!
-//! candle's lock of the tensor is held until the call returns: shared for what is read, exclusive for what
-//! is written. **What the closure does must not take it again**: it uses the views, and no method of
-//! candle's on these tensors, or on others over the same memory. Nor may ranks that are threads write one
-//! tensor together: each has its own.
+//! The closure uses the views, and no method of candle's on these tensors or on others over the same
+//! memory. What is lent to be written is out of its tensor until the call returns, and such a method is an
+//! error of candle's, on other threads too ([`in_place`]). What is lent to be read stays, under candle's
+//! lock: it can be read meanwhile, and what writes it (`var.set(..)`, an operation in place) waits for the
+//! end of the loan: **in the closure itself, for ever**. A loan of ours that would write what another one
+//! has, or read what another one writes, is [`Error::NotAdoptable`]; so ranks that are threads have a tensor
+//! each to write.
 //!
 //! The elements are one piece of memory in C order: a tensor, or a part of one from the middle (`narrow`
 //! along the first dimension). Another order is refused, since no rank knows in which one the others have
@@ -50,6 +53,7 @@
 mod in_place;
 mod lend;
 mod storage;
+mod taken;
 
 pub(crate) use lend::Locked;
 

@@ -1,6 +1,8 @@
 //! Where candle has the elements of a tensor.
 
-use candle_core::{CpuStorage, Layout, Storage, StorageRef};
+use std::ops::Deref;
+
+use candle_core::{CpuStorage, Layout, Storage};
 #[cfg(feature = "candle-cuda")]
 use {
     candle_core::CudaStorage,
@@ -13,10 +15,10 @@ use super::super::{Described, TensorPlace};
 use crate::DType;
 use crate::error::AdoptFault;
 
-/// Memory of a tensor, locked. It stays where it is.
+/// Memory of a tensor, which nobody else writes. It stays where it is.
 pub(super) enum Held<'a> {
-    /// Others may read it too.
-    Shared(StorageRef<'a>),
+    /// Under candle's lock, whose type is another one from 0.11.1 on. Others may read it too.
+    Shared(Box<dyn Deref<Target = Storage> + 'a>),
     Cpu(&'a mut CpuStorage),
     #[cfg(feature = "candle-cuda")]
     Cuda(&'a mut CudaStorage),
@@ -59,7 +61,11 @@ fn unknown(found: &str) -> AdoptFault {
     AdoptFault::NoSuchType { found: found.to_owned() }
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
+    pub(super) fn shared(storage: impl Deref<Target = Storage> + 'a) -> Self {
+        Self::Shared(Box::new(storage))
+    }
+
     /// The elements that `layout` names, which are there, and all within the storage.
     pub(super) fn describe(&mut self, layout: &Layout) -> Result<Described, AdoptFault> {
         let Whole { dtype, address, len, place, .. } = self.whole()?;
@@ -87,7 +93,7 @@ impl Held<'_> {
     /// is noted.
     fn whole(&mut self) -> Result<Whole, AdoptFault> {
         match self {
-            Self::Shared(storage) => match &**storage {
+            Self::Shared(storage) => match &***storage {
                 Storage::Cpu(storage) => {
                     let x = elements!(storage, CpuStorage, x => (x.as_ptr().expose_provenance(), x.len()));
                     Ok(Whole::of_cpu(x))
