@@ -12,18 +12,33 @@ pub(crate) trait Carrier: Send + Sync {
 }
 
 #[derive(Default)]
-pub(super) struct Carriers(Mutex<Vec<Weak<dyn Carrier>>>);
+pub(super) struct Carriers(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    streams: Vec<Weak<dyn Carrier>>,
+    /// How many there were when those that are gone were last forgotten.
+    kept: usize,
+}
+
+/// How many more there may be before those that are gone are looked for.
+const FEW: usize = 16;
 
 impl Carriers {
     /// Each is added once.
     pub(super) fn add(&self, stream: Weak<dyn Carrier>) {
-        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        streams.retain(|known| known.strong_count() > 0);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Known { streams, kept } = &mut *known;
+        // Each look is paid by as many streams that came since the one before.
+        if streams.len() >= 2 * *kept + FEW {
+            streams.retain(|known| known.strong_count() > 0);
+            *kept = streams.len();
+        }
         streams.push(stream);
     }
 
     pub(super) fn are_cut(&self, by: &Health, why: &Error, asks: bool) {
-        let streams = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let streams = self.0.lock().unwrap_or_else(PoisonError::into_inner).streams.clone();
         let streams: Vec<Arc<dyn Carrier>> = streams.iter().filter_map(Weak::upgrade).collect();
         streams.iter().for_each(|stream| stream.is_cut(by, why, asks));
     }

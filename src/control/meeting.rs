@@ -111,15 +111,24 @@ impl Exchange {
         self.rank as usize
     }
 
-    /// The ranks that have sent nothing; none if the wait is over, one way or another.
+    /// What it has in common with the other ranks' waits in the exchange, and with no others.
+    pub(crate) fn key(&self) -> (usize, u64) {
+        (Arc::as_ptr(&self.meeting).addr(), self.seq)
+    }
+
+    /// Whether it waits for ranks that may still come: it is not over, one way or another.
+    pub(crate) fn is_open(&self) -> bool {
+        let state = self.meeting.state();
+        let Some(round) = state.rounds.get(&self.seq) else { return false };
+        let Some(own) = round.parts.get(self.rank) else { return false };
+        let is_done = round.done.get(self.rank).is_some();
+        !is_done && !round.differs && state.lost(self.seq, own.topic).is_empty()
+    }
+
+    /// The ranks that have sent nothing.
     pub(crate) fn missing(&self) -> Vec<usize> {
         let state = self.meeting.state();
         let Some(round) = state.rounds.get(&self.seq) else { return Vec::new() };
-        let Some(own) = round.parts.get(self.rank) else { return Vec::new() };
-        let is_done = round.done.get(self.rank).is_some();
-        if is_done || round.differs || !state.lost(self.seq, own.topic).is_empty() {
-            return Vec::new();
-        }
         round.missing(self.meeting.size).map(|rank| rank as usize).collect()
     }
 }

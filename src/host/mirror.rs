@@ -37,9 +37,9 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    pub(super) fn new(place: Place, id: WindowId, barriers: u32) -> Self {
+    pub(super) fn new(place: Place, id: WindowId) -> Self {
         let brings = Brings::new(place, id);
-        ENGINE.make_device_comm(brings, barriers as usize);
+        ENGINE.make_device_comm(brings);
         Self { brings, place }
     }
 

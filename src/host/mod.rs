@@ -535,13 +535,8 @@ unsafe impl DeviceComms for HostBackend {
         })))
     }
 
-    fn make(
-        comm: &Member,
-        id: WindowId,
-        requirements: &Requirements,
-        _: &Properties,
-    ) -> Result<DeviceBytes> {
-        let mirror = Some(Mirror::new(comm.place(), id, requirements.lsa_barriers));
+    fn make(comm: &Member, id: WindowId, _: &Requirements, _: &Properties) -> Result<DeviceBytes> {
+        let mirror = Some(Mirror::new(comm.place(), id));
         Ok(DeviceBytes { mirror, ..DeviceBytes::default() })
     }
 

@@ -6,14 +6,16 @@
 //! taken for one that never comes.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::Thread;
+use std::thread::{Thread, ThreadId};
 use std::time::Duration;
 
 use super::Engine;
 use super::comm::{CommState, Place};
-use super::deadlock::{Need, Node, Why};
+use super::deadlock::Gathering;
+use super::report::some;
 use super::state::{Out, State};
 use super::stream::{Current, StreamState, Task};
 use crate::backend::WindowId;
@@ -31,7 +33,7 @@ const REST: Duration = Duration::from_millis(2);
 const SPIN: Duration = Duration::from_micros(20);
 
 /// A device communicator of one rank's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(in crate::host) struct Brings {
     pub(super) place: Place,
     pub(super) dev: WindowId,
@@ -54,21 +56,58 @@ pub(super) struct At {
     thread: Option<u32>,
 }
 
+impl At {
+    /// What all have in common who wait there.
+    pub(super) fn gathering(&self) -> Gathering {
+        let Self { of: Brings { place, dev }, index, turn, .. } = *self;
+        Gathering::Barrier { comm: place.comm, dev, index, turn }
+    }
+}
+
 /// One barrier.
-#[derive(Default)]
-pub(super) struct Bar {
+struct Bar {
     /// How often each rank has come.
     arrived: Vec<u64>,
+    /// How many have come more often than all of them have.
+    ahead: usize,
     /// How often all of them have.
     passed: Arc<AtomicU64>,
-    waiting: Vec<Thread>,
+    waiting: HashMap<ThreadId, Thread>,
     /// What those who came know, where the order of uses is checked.
     order: hazards::Gathered,
 }
 
-/// What the ranks of a device communicator share.
+impl Bar {
+    fn new(size: usize) -> Self {
+        Self {
+            arrived: vec![0; size],
+            ahead: 0,
+            passed: Arc::default(),
+            waiting: HashMap::new(),
+            order: hazards::Gathered::default(),
+        }
+    }
+
+    /// A rank comes: for which time, and whether all have now that had not.
+    fn arrive(&mut self, rank: usize) -> (u64, bool) {
+        let passed = self.passed.load(Ordering::Relaxed);
+        self.ahead += usize::from(self.arrived[rank] == passed);
+        self.arrived[rank] += 1;
+        let all = self.ahead == self.arrived.len();
+        if all {
+            // Pairs with the acquire of those who wait: what was done before is done for them.
+            self.passed.store(passed + 1, Ordering::Release);
+            self.ahead = self.arrived.iter().filter(|arrived| **arrived > passed + 1).count();
+        }
+        (self.arrived[rank], all)
+    }
+}
+
+/// What the ranks of a device communicator share: the barriers that some closure came to. The others cost
+/// nothing, however many were asked for.
+#[derive(Default)]
 pub(super) struct DeviceComm {
-    pub(super) bars: Vec<Bar>,
+    bars: HashMap<usize, Bar>,
 }
 
 thread_local! {
@@ -97,14 +136,12 @@ pub(super) fn in_closure<T>(stream: usize, run: impl FnOnce() -> T) -> T {
 }
 
 impl Engine {
-    /// A rank makes a device communicator with so many barriers.
-    pub(in crate::host) fn make_device_comm(&self, of: Brings, barriers: usize) {
+    /// A rank makes a device communicator.
+    pub(in crate::host) fn make_device_comm(&self, of: Brings) {
         let mut state = self.lock();
-        let Some(comm) = state.comm(of.place) else { return };
-        let size = comm.size();
-        let bar = || Bar { arrived: vec![0; size], ..Bar::default() };
-        let made = || DeviceComm { bars: (0..barriers).map(|_| bar()).collect() };
-        comm.device_comms.entry(of.dev).or_insert_with(made);
+        if let Some(comm) = state.comm(of.place) {
+            comm.device_comms.entry(of.dev).or_default();
+        }
     }
 
     /// Nobody uses a device communicator any more.
@@ -176,9 +213,7 @@ impl Engine {
                         && !is_over()
                     {
                         let me = std::thread::current();
-                        if !bar.waiting.iter().any(|known| known.id() == me.id()) {
-                            bar.waiting.push(me);
-                        }
+                        bar.waiting.insert(me.id(), me);
                     }
                 }
                 _ => return Err(state.fault_of(of.place)),
@@ -192,12 +227,12 @@ impl Engine {
 
 impl CommState {
     fn bar(&mut self, dev: WindowId, index: usize) -> Option<&mut Bar> {
-        self.device_comms.get_mut(&dev)?.bars.get_mut(index)
+        self.device_comms.get_mut(&dev)?.bars.get_mut(&index)
     }
 
     /// Who has not come to a barrier for the `turn`-th time.
-    fn missing(&self, at: &At) -> Vec<usize> {
-        let bar = self.device_comms.get(&at.of.dev).and_then(|dev| dev.bars.get(at.index));
+    pub(super) fn missing(&self, at: &At) -> Vec<usize> {
+        let bar = self.device_comms.get(&at.of.dev).and_then(|dev| dev.bars.get(&at.index));
         let late = |(_, arrived): &(usize, &u64)| **arrived < at.turn;
         let late =
             |bar: &Bar| bar.arrived.iter().enumerate().filter(late).map(|(rank, _)| rank).collect();
@@ -227,17 +262,15 @@ impl State {
     ) -> Option<(u64, Arc<AtomicU64>)> {
         let own = stream.and_then(|key| self.streams.get(key)).map(|own| own.progress.clone());
         let comm = self.comm(of.place).filter(|comm| !comm.broken)?;
-        let bar = comm.bar(of.dev, index)?;
-        bar.arrived[of.place.rank] += 1;
+        let size = comm.size();
+        let dev = comm.device_comms.get_mut(&of.dev)?;
+        let bar = dev.bars.entry(index).or_insert_with(|| Bar::new(size));
         if let Some(own) = own.as_ref().and_then(|own| own.order()) {
             bar.order.gather(own);
         }
-        let turn = bar.arrived[of.place.rank];
-        let all = bar.arrived.iter().copied().min().unwrap_or(0);
-        if all > bar.passed.load(Ordering::Relaxed) {
-            // Pairs with the acquire of those who wait: what was done before is done for them.
-            bar.passed.store(all, Ordering::Release);
-            bar.waiting.drain(..).for_each(|thread| out.unpark(thread));
+        let (turn, all) = bar.arrive(of.place.rank);
+        if all {
+            bar.waiting.drain().for_each(|(_, thread)| out.unpark(thread));
         }
         Some((turn, bar.passed.clone()))
     }
@@ -306,12 +339,15 @@ impl State {
     /// Wakes who waits at barriers of a communicator that is over.
     pub(super) fn leave_barriers(&mut self, place: Place, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let bars = comm.device_comms.values_mut().flat_map(|dev| &mut dev.bars);
-        bars.flat_map(|bar| bar.waiting.drain(..)).for_each(|thread| out.unpark(thread));
+        let bars = comm.device_comms.values_mut().flat_map(|dev| dev.bars.values_mut());
+        bars.flat_map(|bar| bar.waiting.drain()).for_each(|(_, thread)| out.unpark(thread));
     }
 
     /// Ends the communicator if a closure waits for a rank that left, and that has no closure on its way.
     pub(super) fn check_barriers(&mut self, place: Place, out: &mut Out) {
+        if self.seen_comm(place).is_none_or(|comm| comm.gone == 0 || comm.broken) {
+            return;
+        }
         let lost = self.at_barriers().filter(|at| at.of.place.id == place.id).find_map(|at| {
             let comm = self.seen_comm(place)?;
             let lost = |rank: &usize| {
@@ -327,24 +363,26 @@ impl State {
         }
     }
 
-    /// What a closure at a barrier cannot go on without.
-    pub(super) fn barrier_needs(&self, at: &At, all_wait: bool) -> Vec<Need> {
-        let place = at.of.place;
-        let Some(comm) = self.seen_comm(place).filter(|comm| !comm.broken) else {
-            return Vec::new();
-        };
-        let need = |peer: usize| {
-            let of = Brings { place: place.of(peer), ..at.of };
-            let mut coming = self.streams.iter().filter(|(_, stream)| stream.brings(of));
-            let on = match (coming.next(), coming.next()) {
-                (Some((key, _)), None) => Some(Node::Stream(key)),
-                // One of them may be free.
-                (Some(_), Some(_)) => None,
-                (None, _) => self.caller(of.place, all_wait),
+    /// The streams whose closures bring device communicators, where each is one stream's.
+    pub(super) fn coming(&self) -> HashMap<Brings, Option<usize>> {
+        let mut coming: HashMap<Brings, Option<usize>> = HashMap::new();
+        for (key, stream) in &self.streams {
+            let of = |brings: &Brings, coming: &mut HashMap<_, _>| {
+                let known = coming.entry(*brings).or_insert(Some(key));
+                if *known != Some(key) {
+                    *known = None;
+                }
             };
-            Need { on, why: Why::Barrier { place, index: at.index, peer } }
-        };
-        comm.missing(at).into_iter().map(need).collect()
+            if let Some(Current::Launch { brings, .. }) = &stream.current {
+                brings.iter().for_each(|brings| of(brings, &mut coming));
+            }
+            for task in &stream.queue {
+                if let Task::Launch { brings, .. } = task {
+                    brings.iter().for_each(|brings| of(brings, &mut coming));
+                }
+            }
+        }
+        coming
     }
 
     /// What a closure at a barrier waits for, in words.
@@ -354,18 +392,16 @@ impl State {
         let mut words = format!(
             "the closure launched at {site} waits at LSA barrier {index} of a device communicator of {name}; arrived:"
         );
-        for rank in (0..comm.size()).filter(|rank| !missing.contains(rank)) {
-            words += &format!(" {rank}");
-        }
-        for rank in missing {
+        let is_late = |rank: &usize| missing.binary_search(rank).is_ok();
+        some(&mut words, (0..comm.size()).filter(|rank| !is_late(rank)), |rank| format!(" {rank}"));
+        some(&mut words, missing.iter().copied(), |rank| {
             let of = Brings { place: at.of.place.of(rank), ..at.of };
-            words += &match self.streams.iter().any(|(_, stream)| stream.brings(of)) {
-                true => format!("; rank {} has a closure that has not come to it", Rank::at(rank)),
-                false => {
-                    format!("; rank {} has launched no closure that comes to it", Rank::at(rank))
-                }
+            let does = match self.streams.iter().any(|(_, stream)| stream.brings(of)) {
+                true => "has a closure that has not come to it",
+                false => "has launched no closure that comes to it",
             };
-        }
+            format!("; rank {} {does}", Rank::at(rank))
+        });
         Some(words)
     }
 }

@@ -21,7 +21,7 @@ use crate::error::{Call, Error};
 use crate::host::hazards::CommOrder;
 
 /// One rank's place in one communicator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(in crate::host) struct Place {
     pub(super) comm: usize,
     pub(super) id: u64,
@@ -103,8 +103,8 @@ pub(super) struct MemberState {
     pub(super) last: Option<Call>,
     /// The group that it is at.
     pub(super) flight: Option<Flight>,
-    /// Streams that wait for their turn.
-    pub(super) blocked: Vec<usize>,
+    /// Streams that wait for their turn, by the group that it is of.
+    pub(super) blocked: HashMap<u64, usize>,
     /// Why it will issue nothing more.
     pub(super) gone: Option<Gone>,
     /// What ended its part of the communicator.
@@ -130,7 +130,7 @@ impl MemberState {
             collectives: 0,
             last: None,
             flight: None,
-            blocked: Vec::new(),
+            blocked: HashMap::new(),
             gone: None,
             fault: None,
         }
@@ -225,7 +225,7 @@ impl State {
         self.by_id.remove(&place.id);
         let comm = self.comms.try_remove(place.comm);
         self.homes.widest = self.comms.iter().map(|(_, comm)| comm.size()).max().unwrap_or(0);
-        let blocked = comm.iter().flat_map(|comm| &comm.members).flat_map(|m| &m.blocked);
+        let blocked = comm.iter().flat_map(|comm| &comm.members).flat_map(|m| m.blocked.values());
         self.todo.extend(blocked.map(|&stream| Step::Stream(stream)));
         out.drop_comm(comm);
     }
@@ -237,9 +237,7 @@ impl State {
         if member.turn == unit || (member.fault.is_some() && member.flight.is_none()) {
             return true;
         }
-        if !member.blocked.contains(&stream) {
-            member.blocked.push(stream);
-        }
+        member.blocked.insert(unit, stream);
         false
     }
 
@@ -251,7 +249,11 @@ impl State {
         };
         let member = &mut comm.members[place.rank];
         member.turn += 1;
-        todo.extend(member.blocked.drain(..).map(Step::Stream));
+        if member.fault.is_some() {
+            todo.extend(member.blocked.drain().map(|(_, stream)| Step::Stream(stream)));
+        } else if let Some(stream) = member.blocked.remove(&member.turn) {
+            todo.push(Step::Stream(stream));
+        }
     }
 
     /// How far each other rank has come that has not left.

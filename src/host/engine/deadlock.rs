@@ -17,7 +17,8 @@ use super::pair::Side;
 use super::state::{Out, State};
 use super::stream::{Current, Task};
 use super::wait::{On, Wait};
-use crate::backend::{Exchange, Submission};
+use super::who::Looking;
+use crate::backend::{Exchange, Submission, WindowId};
 use crate::control::Awaits;
 
 /// What waits.
@@ -29,6 +30,20 @@ pub(super) enum Node {
     Wait(usize),
     /// A call that nobody makes.
     Nobody,
+    /// Nothing that waits itself: all of what many wait for together.
+    All(Gathering),
+}
+
+/// What many wait for together. Each of them waits for all that it lacks, so what that is stands once:
+/// thousands of ranks that wait for thousands would have millions of needs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Gathering {
+    /// A collective of a communicator, by their numbers.
+    Round { comm: usize, index: u64 },
+    /// An exchange, by where its meeting is, and its number.
+    Exchange { meeting: usize, number: u64 },
+    /// A barrier of a device communicator, and which time it is.
+    Barrier { comm: usize, dev: WindowId, index: usize, turn: u64 },
 }
 
 /// Something that a node cannot go on without.
@@ -59,15 +74,34 @@ pub(super) enum Why {
     Request { place: Place },
     /// A closure waits at a barrier for another rank's.
     Barrier { place: Place, index: usize, peer: usize },
+    /// A gathering lacks a rank's part.
+    Part { peer: usize },
+}
+
+impl Why {
+    /// The same, waiting for this rank.
+    fn of(self, of: usize) -> Self {
+        match self {
+            Self::Peer { place, at, .. } => Self::Peer { place, at, peer: of },
+            Self::Exchange { place, .. } => Self::Exchange { place, peer: of },
+            Self::Seat { rank, .. } => Self::Seat { rank, peer: of },
+            Self::Barrier { place, index, .. } => Self::Barrier { place, index, peer: of },
+            other => other,
+        }
+    }
 }
 
 impl State {
     /// Ends the communicators of waits that never end. With `all_wait`, every thread of the process
     /// waits. False if there are none.
     pub(super) fn end_deadlock(&mut self, all_wait: bool, out: &mut Out) -> bool {
-        let needs = self.needs(all_wait);
-        let stuck = stuck(&needs);
-        if stuck.is_empty() || (all_wait && stuck.len() < needs.len()) {
+        let needs = Looking::new(self, all_wait).needs();
+        let waiting = |of: &HashMap<Node, Vec<Need>>| {
+            of.keys().filter(|node| !matches!(node, Node::All(_))).count()
+        };
+        let all = waiting(&needs);
+        let stuck = stuck(needs);
+        if stuck.is_empty() || (all_wait && waiting(&stuck) < all) {
             return false;
         }
         let path = path(&stuck);
@@ -77,28 +111,43 @@ impl State {
         self.end_path(&path, out)
     }
 
-    /// What each stream and each thread that waits needs.
-    fn needs(&self, all_wait: bool) -> HashMap<Node, Vec<Need>> {
-        let streams =
-            self.streams.iter().filter(|(_, s)| s.current.is_some() || !s.queue.is_empty());
-        let streams = streams.map(|(key, _)| (Node::Stream(key), self.stream_needs(key, all_wait)));
-        let waits = self.waits.iter();
-        let waits = waits.map(|(key, wait)| (Node::Wait(key), self.wait_needs(wait, all_wait)));
-        streams.chain(waits).collect()
+    pub(super) fn seen_comm(&self, place: Place) -> Option<&super::comm::CommState> {
+        self.comms.get(place.comm).filter(|comm| comm.id == place.id)
     }
 
-    fn stream_needs(&self, key: usize, all_wait: bool) -> Vec<Need> {
-        let Some(stream) = self.streams.get(key) else { return Vec::new() };
+    pub(super) fn seen_member(&self, place: Place) -> Option<&MemberState> {
+        self.seen_comm(place)?.members.get(place.rank)
+    }
+}
+
+impl Looking<'_> {
+    /// What each stream and each thread that waits needs.
+    fn needs(self) -> HashMap<Node, Vec<Need>> {
+        let State { streams, waits, .. } = self.state;
+        let mut needs = HashMap::with_capacity(streams.len() + waits.len());
+        for (key, stream) in streams {
+            if stream.current.is_some() || !stream.queue.is_empty() {
+                needs.insert(Node::Stream(key), self.stream_needs(key));
+            }
+        }
+        for (key, wait) in waits {
+            needs.insert(Node::Wait(key), self.wait_needs(wait));
+        }
+        needs.extend(self.gathered());
+        needs
+    }
+
+    fn stream_needs(&self, key: usize) -> Vec<Need> {
+        let Some(stream) = self.state.streams.get(key) else { return Vec::new() };
         match (&stream.current, stream.queue.front()) {
-            (Some(Current::Group { place }), _) => self.flight_needs(*place, all_wait),
-            (Some(Current::Launch { at: Some(at), .. }), _) => self.barrier_needs(at, all_wait),
+            (Some(Current::Group { place }), _) => self.flight_needs(*place),
+            (Some(Current::Launch { at: Some(at), .. }), _) => self.barrier_needs(at),
             (None, Some(Task::Wait(point))) if !point.reached() => {
                 vec![Need { on: Some(Node::Stream(point.stream().key)), why: Why::Stream }]
             }
-            (None, Some(Task::Group { place, unit, .. })) => match self.seen_member(*place) {
+            (None, Some(Task::Group { place, unit, .. })) => match self.state.seen_member(*place) {
                 Some(member) if member.turn != *unit => {
-                    let why = Why::Turn { place: *place };
-                    vec![Need { on: self.work(*place, all_wait), why }]
+                    vec![Need { on: self.work(*place), why: Why::Turn { place: *place } }]
                 }
                 _ => Vec::new(),
             },
@@ -106,16 +155,14 @@ impl State {
         }
     }
 
-    fn flight_needs(&self, place: Place, all_wait: bool) -> Vec<Need> {
-        let Some(comm) = self.seen_comm(place) else { return Vec::new() };
+    fn flight_needs(&self, place: Place) -> Vec<Need> {
+        let Some(comm) = self.state.seen_comm(place) else { return Vec::new() };
         let Some(flight) = &comm.members[place.rank].flight else { return Vec::new() };
         if comm.broken || flight.void {
             return Vec::new();
         }
-        let need = |at, peer| {
-            let on = self.work(place.of(peer), all_wait);
-            Need { on, why: Why::Peer { place, at, peer } }
-        };
+        let need =
+            |at, peer| Need { on: self.work(place.of(peer)), why: Why::Peer { place, at, peer } };
         let mut needs = Vec::new();
         match flight.phase {
             // A put that moves, or waits for a closure.
@@ -130,8 +177,14 @@ impl State {
                     let HostOp::Collective { index, .. } = op else { continue };
                     let round = comm.seen_round(*index).filter(|round| round.holds(place.rank));
                     let Some(round) = round else { continue };
+                    let part = |peer: usize| Need {
+                        on: self.work(place.of(peer)),
+                        why: Why::Part { peer },
+                    };
                     let missing = (0..comm.size()).filter(|&rank| !round.has(rank));
-                    needs.extend(missing.map(|rank| need(at, rank)));
+                    let gathering = Gathering::Round { comm: place.comm, index: *index };
+                    let why = Why::Peer { place, at, peer: place.rank };
+                    needs.push(self.gather(gathering, why, || missing.map(part).collect()));
                 }
             }
             Phase::Transfers => {
@@ -154,7 +207,7 @@ impl State {
         needs
     }
 
-    fn wait_needs(&self, wait: &Wait, all_wait: bool) -> Vec<Need> {
+    fn wait_needs(&self, wait: &Wait) -> Vec<Need> {
         if wait.is_told() {
             return Vec::new();
         }
@@ -163,142 +216,118 @@ impl State {
             On::Point(point) => {
                 vec![Need { on: Some(Node::Stream(point.stream().key)), why: Why::Own }]
             }
-            On::Idle(place) => match self.seen_member(*place) {
+            On::Idle(place) => match self.state.seen_member(*place) {
                 Some(member) if !member.is_idle() => {
-                    vec![Need { on: self.work(*place, all_wait), why: Why::Own }]
+                    vec![Need { on: self.work(*place), why: Why::Own }]
                 }
                 _ => Vec::new(),
             },
-            On::Exchange(exchange) => self.exchange_needs(exchange, all_wait),
-            On::Submission(submission) => self.submission_needs(submission, all_wait),
+            On::Exchange(exchange) => self.exchange_needs(exchange).into_iter().collect(),
+            On::Submission(submission) => self.submission_needs(submission),
         }
     }
 
-    fn exchange_needs(&self, exchange: &Exchange, all_wait: bool) -> Vec<Need> {
-        let rank = exchange.rank();
-        let Some(&comm) = self.by_id.get(&exchange.id()) else {
+    fn exchange_needs(&self, exchange: &Exchange) -> Option<Need> {
+        if !exchange.is_open() {
+            return None;
+        }
+        let (rank, (meeting, number)) = (exchange.rank(), exchange.key());
+        let gathering = Gathering::Exchange { meeting, number };
+        let Some(&comm) = self.state.by_id.get(&exchange.id()) else {
             // It connects. Any thread may have the other ranks' seats.
-            let on = all_wait.then_some(Node::Nobody);
-            let need = |peer| Need { on, why: Why::Seat { rank, peer } };
-            return exchange.missing().into_iter().map(need).collect();
+            let on = self.all_wait.then_some(Node::Nobody);
+            let part = |peer| Need { on, why: Why::Part { peer } };
+            let missing = || exchange.missing().into_iter().map(part).collect();
+            return Some(self.gather(gathering, Why::Seat { rank, peer: rank }, missing));
         };
         let place = Place { comm, id: exchange.id(), rank };
-        let need = |peer| {
+        let part = |peer| {
             let of = place.of(peer);
             // One that was dropped sends its part when its work is over.
-            let dropped = self.seen_member(of).is_some_and(|m| m.gone.is_some());
+            let dropped = self.state.seen_member(of).is_some_and(|m| m.gone.is_some());
             let on = match dropped {
                 true => self.own_work(of),
-                false => self.caller(of, all_wait),
+                false => self.caller(of),
             };
-            Need { on, why: Why::Exchange { place, peer } }
+            Need { on, why: Why::Part { peer } }
         };
-        exchange.missing().into_iter().map(need).collect()
+        let missing = || exchange.missing().into_iter().map(part).collect();
+        Some(self.gather(gathering, Why::Exchange { place, peer: rank }, missing))
     }
 
-    fn submission_needs(&self, submission: &Submission, all_wait: bool) -> Vec<Need> {
-        let Some(&comm) = self.by_id.get(&submission.comm) else { return Vec::new() };
+    fn submission_needs(&self, submission: &Submission) -> Vec<Need> {
+        let Some(&comm) = self.state.by_id.get(&submission.comm) else { return Vec::new() };
         let place = Place { comm, id: submission.comm, rank: submission.rank.index() };
         match submission.awaits() {
             Awaits::Nothing => Vec::new(),
             // Any thread of theirs may submit, and any thread may be issuing, unless all wait.
             Awaits::Ranks(ranks) => {
                 let need = |peer: usize| {
-                    let on = if all_wait { self.caller(place.of(peer), true) } else { None };
+                    let on = if self.all_wait { self.caller(place.of(peer)) } else { None };
                     Need { on, why: Why::Key { place, peer } }
                 };
                 ranks.iter().map(|rank| need(rank.index())).collect()
             }
             Awaits::Turn => {
-                let health = self.seen_member(place).and_then(|member| member.health.as_ref());
-                let is_in = |(_, wait): &(usize, &Wait)| {
-                    health.is_some_and(|health| wait.within == Some(health.id()))
-                };
-                let issues = self.waits.iter().find(is_in).map(|(key, _)| Node::Wait(key));
-                let on = issues.or_else(|| all_wait.then_some(Node::Nobody));
+                let member = self.state.seen_member(place);
+                let health = member.and_then(|member| member.health.as_ref());
+                let issues = health.and_then(|health| self.within(health.id()));
+                let on = issues.or_else(|| self.all_wait.then_some(Node::Nobody));
                 vec![Need { on, why: Why::Request { place } }]
             }
         }
     }
-
-    pub(super) fn seen_comm(&self, place: Place) -> Option<&super::comm::CommState> {
-        self.comms.get(place.comm).filter(|comm| comm.id == place.id)
-    }
-
-    pub(super) fn seen_member(&self, place: Place) -> Option<&MemberState> {
-        self.seen_comm(place)?.members.get(place.rank)
-    }
-
-    /// What a rank's next operations are behind: its work that is not over, else its next call.
-    fn work(&self, place: Place, all_wait: bool) -> Option<Node> {
-        match self.seen_member(place) {
-            Some(member) if !member.is_idle() => self.own_work(place),
-            Some(_) => self.caller(place, all_wait),
-            None => None,
-        }
-    }
-
-    /// The stream with a rank's first group that is not over.
-    fn own_work(&self, place: Place) -> Option<Node> {
-        let member = self.seen_member(place)?;
-        if let Some(flight) = &member.flight {
-            return Some(Node::Stream(flight.stream));
-        }
-        let is_it = |task: &Task| matches!(task, Task::Group { place: p, unit, .. } if *p == place && *unit == member.turn);
-        let (key, _) = self.streams.iter().find(|(_, stream)| stream.queue.iter().any(is_it))?;
-        Some(Node::Stream(key))
-    }
-
-    /// Who would make a rank's next call: none if somebody may.
-    pub(super) fn caller(&self, place: Place, all_wait: bool) -> Option<Node> {
-        let member = self.seen_member(place)?;
-        let health = member.health.as_ref().filter(|health| health.is_well())?;
-        if member.gone.is_some() {
-            return None;
-        }
-        let is_in = |(_, wait): &(usize, &Wait)| wait.within == Some(health.id());
-        if let Some((key, _)) = self.waits.iter().find(is_in) {
-            return Some(Node::Wait(key));
-        }
-        if !all_wait {
-            return None;
-        }
-        // Whoever has the communicator waits; this is who most likely does.
-        let uses = |(_, wait): &(usize, &Wait)| wait.uses(health.id());
-        let is_home = |(_, wait): &(usize, &Wait)| Some(wait.thread) == member.home;
-        let wait = self.waits.iter().find(uses).or_else(|| self.waits.iter().find(is_home));
-        Some(wait.map_or(Node::Nobody, |(key, _)| Node::Wait(key)))
-    }
 }
 
 /// What never ends: each with its needs that never come.
-fn stuck(needs: &HashMap<Node, Vec<Need>>) -> HashMap<Node, Vec<Need>> {
-    let mut stuck = needs.clone();
-    loop {
-        let ends = |need: &Need, stuck: &HashMap<Node, Vec<Need>>| match need.on {
-            Some(Node::Nobody) => false,
-            Some(node) => !stuck.contains_key(&node),
-            None => true,
-        };
-        let free: Vec<Node> = stuck
-            .iter()
-            .filter(|(_, needs)| needs.iter().all(|need| ends(need, &stuck)))
-            .map(|(&node, _)| node)
-            .collect();
-        if free.is_empty() {
-            break;
+fn stuck(needs: HashMap<Node, Vec<Need>>) -> HashMap<Node, Vec<Need>> {
+    let mut behind: HashMap<Node, Vec<Node>> = HashMap::new();
+    let mut lacks: HashMap<Node, usize> = HashMap::with_capacity(needs.len());
+    for (&node, of) in &needs {
+        let mut count = 0;
+        for on in of.iter().filter_map(|need| need.on) {
+            if needs.contains_key(&on) {
+                behind.entry(on).or_default().push(node);
+                count += 1;
+            } else if on == Node::Nobody {
+                count += 1;
+            }
         }
-        for node in free {
-            stuck.remove(&node);
+        lacks.insert(node, count);
+    }
+    // Each ends once, and is told then to those behind it.
+    let mut ends: Vec<Node> =
+        lacks.iter().filter(|(_, count)| **count == 0).map(|(&node, _)| node).collect();
+    while let Some(node) = ends.pop() {
+        lacks.remove(&node);
+        for behind in behind.remove(&node).into_iter().flatten() {
+            if let Some(count) = lacks.get_mut(&behind) {
+                *count -= 1;
+                if *count == 0 {
+                    ends.push(behind);
+                }
+            }
         }
     }
-    let left: Vec<Node> = stuck.keys().copied().collect();
-    for needs in stuck.values_mut() {
-        needs.retain(|need| {
-            need.on.is_some_and(|node| node == Node::Nobody || left.contains(&node))
-        });
-    }
+    let mut stuck = needs;
+    stuck.retain(|node, needs| {
+        needs
+            .retain(|need| need.on.is_some_and(|on| on == Node::Nobody || lacks.contains_key(&on)));
+        lacks.contains_key(node)
+    });
     stuck
+}
+
+/// The next step of the way from a node: its first need, and of a gathering its first part.
+fn step(node: Node, stuck: &HashMap<Node, Vec<Need>>) -> Option<Need> {
+    let need = *stuck.get(&node)?.first()?;
+    match (need.on, need.why) {
+        (Some(all @ Node::All(_)), why) => match *stuck.get(&all)?.first()? {
+            Need { on, why: Why::Part { peer } } => Some(Need { on, why: why.of(peer) }),
+            part => Some(part),
+        },
+        _ => Some(need),
+    }
 }
 
 /// A circle of needs, each with who has it; or the longest way that ends with what nobody does.
@@ -307,36 +336,60 @@ fn path(stuck: &HashMap<Node, Vec<Need>>) -> Vec<(Node, Need)> {
     let order = |node: &Node| match *node {
         Node::Stream(key) => (0, key),
         Node::Wait(key) => (1, key),
-        Node::Nobody => (2, 0),
+        Node::Nobody | Node::All(_) => (2, 0),
     };
-    let mut nodes: Vec<Node> = stuck.keys().copied().collect();
+    let is_way = |node: &Node| !matches!(node, Node::Nobody | Node::All(_));
+    let mut nodes: Vec<Node> = stuck.keys().copied().filter(is_way).collect();
     nodes.sort_unstable_by_key(order);
-    let mut longest = Vec::new();
+    // How many calls there are on the way from each node on which one was.
+    let mut calls: HashMap<Node, usize> = HashMap::with_capacity(nodes.len());
+    let mut longest = None;
     for node in nodes {
-        let path = path_from(node, stuck);
-        if path.last().is_some_and(|(_, need)| need.on != Some(Node::Nobody)) {
-            return path;
+        if calls.contains_key(&node) {
+            continue;
         }
-        if calls(&path) > calls(&longest) {
-            longest = path;
+        let mut way = path_from(node, stuck, &calls);
+        if way.circle {
+            return way.steps;
+        }
+        let end = way.steps.last().and_then(|(_, need)| calls.get(&need.on?)).copied();
+        let mut count = end.unwrap_or(0);
+        while let Some((node, need)) = way.steps.pop() {
+            count += usize::from(!matches!(need.why, Why::Own | Why::Stream));
+            calls.insert(node, count);
+        }
+        if longest.is_none_or(|(_, most)| count > most) {
+            longest = Some((node, count));
         }
     }
-    longest
+    match longest {
+        Some((node, most)) if most > 0 => path_from(node, stuck, &HashMap::new()).steps,
+        _ => Vec::new(),
+    }
 }
 
-/// How many waits for another call there are on a way.
-fn calls(path: &[(Node, Need)]) -> usize {
-    path.iter().filter(|(_, need)| !matches!(need.why, Why::Own | Why::Stream)).count()
+/// A way from one wait to the next.
+struct Way {
+    steps: Vec<(Node, Need)>,
+    /// It comes back to where it begins.
+    circle: bool,
 }
 
-fn path_from(mut node: Node, stuck: &HashMap<Node, Vec<Need>>) -> Vec<(Node, Need)> {
-    let mut path: Vec<(Node, Need)> = Vec::new();
+/// The way from a node to its end, or to what is `known`, or the circle that it leads into.
+fn path_from(
+    mut node: Node,
+    stuck: &HashMap<Node, Vec<Need>>,
+    known: &HashMap<Node, usize>,
+) -> Way {
+    let (mut steps, mut places) = (Vec::new(), HashMap::new());
     loop {
-        if let Some(start) = path.iter().position(|(known, _)| *known == node) {
-            return path.split_off(start);
+        if let Some(&start) = places.get(&node) {
+            return Way { steps: steps.split_off(start), circle: true };
         }
-        let Some(&need) = stuck.get(&node).and_then(|needs| needs.first()) else { return path };
-        path.push((node, need));
+        let next = if known.contains_key(&node) { None } else { step(node, stuck) };
+        let Some(need) = next else { return Way { steps, circle: false } };
+        places.insert(node, steps.len());
+        steps.push((node, need));
         node = need.on.unwrap_or(Node::Nobody);
     }
 }

@@ -51,6 +51,9 @@ impl State {
         if gone.as_ref().is_none_or(|known| known.finished) {
             *gone = Some(Gone { why: why.to_owned(), finished, order });
         }
+        if comm.broken {
+            return;
+        }
         if how == Departure::AtOnce {
             let is_lost =
                 |rank: &usize| comm.members[*rank].gone.as_ref().is_some_and(|gone| !gone.finished);
@@ -108,12 +111,12 @@ impl State {
     /// A transfer between two ranks, one of which may have left.
     pub(super) fn check_pair(&mut self, place: Place, from: usize, to: usize, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
+        if comm.gone == 0 {
+            return;
+        }
         let Some(pairs) = comm.seen_pairs(from, to) else { return };
-        let half = pairs.half().find_map(|(index, side, call)| match side {
-            Side::Sender => (pairs.received <= index).then_some((to, index, call)),
-            Side::Receiver => (pairs.sent <= index).then_some((from, index, call)),
-        });
-        let Some((missing, index, call)) = half else { return };
+        let Some((index, side, call)) = pairs.unanswered() else { return };
+        let missing = if side == Side::Sender { to } else { from };
         if comm.members[missing].gone.is_some() {
             self.lose(place, vec![missing], &format!("transfer #{index} ({call})"), out);
         }
@@ -193,8 +196,8 @@ impl State {
         let Self { comms, todo, .. } = self;
         let Some(comm) = comms.get_mut(place.comm) else { return };
         let size = comm.size();
-        let blocked = comm.members.iter_mut().flat_map(|member| member.blocked.drain(..));
-        todo.extend(blocked.map(Step::Stream));
+        let blocked = comm.members.iter_mut().flat_map(|member| member.blocked.drain());
+        todo.extend(blocked.map(|(_, stream)| Step::Stream(stream)));
         for rank in 0..size {
             let Some(member) = self.member(place.of(rank)) else { return };
             if let Some(flight) = &mut member.flight {

@@ -25,6 +25,7 @@ mod state;
 mod story;
 mod stream;
 mod wait;
+mod who;
 mod window;
 mod worker;
 

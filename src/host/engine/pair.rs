@@ -52,6 +52,17 @@ pub(super) enum Side {
     Receiver,
 }
 
+impl Transfer {
+    /// Which end is here, and its call, if the other is missing.
+    fn half(&self) -> Option<(Side, Call)> {
+        match (&self.send, &self.recv) {
+            (End::Here { call, .. }, End::Missing) => Some((Side::Sender, *call)),
+            (End::Missing, End::Here { call, .. }) => Some((Side::Receiver, *call)),
+            _ => None,
+        }
+    }
+}
+
 impl Pairs {
     fn get(&mut self, index: u64) -> Option<&mut Transfer> {
         self.transfers.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
@@ -82,16 +93,32 @@ impl Pairs {
 
     /// Transfers with one end here and the other missing: number, which end is here, its call.
     pub(super) fn half(&self) -> impl Iterator<Item = (u64, Side, Call)> {
-        (self.base..).zip(&self.transfers).filter_map(|(index, t)| match (&t.send, &t.recv) {
-            (End::Here { call, .. }, End::Missing) => Some((index, Side::Sender, *call)),
-            (End::Missing, End::Here { call, .. }) => Some((index, Side::Receiver, *call)),
-            _ => None,
+        self.half_from(self.base)
+    }
+
+    /// The same, from this number on, which is in the list or behind it.
+    fn half_from(&self, first: u64) -> impl Iterator<Item = (u64, Side, Call)> {
+        let passed = usize::try_from(first - self.base).unwrap_or(usize::MAX);
+        (first..)
+            .zip(self.transfers.iter().skip(passed))
+            .filter_map(|(index, transfer)| transfer.half().map(|(side, call)| (index, side, call)))
+    }
+
+    /// The first transfer with one end here whose other rank has not issued its own. Those that both
+    /// have issued are passed over as a whole: there may be as many as a program likes.
+    pub(super) fn unanswered(&self) -> Option<(u64, Side, Call)> {
+        let answered = self.sent.min(self.received).max(self.base);
+        self.half_from(answered).find(|(index, side, _)| match side {
+            Side::Sender => self.received <= *index,
+            Side::Receiver => self.sent <= *index,
         })
     }
 
     /// Whether a transfer waits for its other end.
     pub(super) fn is_half(&self, index: u64, side: Side) -> bool {
-        self.half().any(|(half, here, _)| (half, here) == (index, side))
+        let at = index.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
+        let transfer = at.and_then(|at| self.transfers.get(at));
+        transfer.and_then(Transfer::half).is_some_and(|(here, _)| here == side)
     }
 
     /// Forgets every transfer that does not move; hands back which ends had a group waiting.

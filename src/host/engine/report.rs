@@ -10,6 +10,9 @@ use crate::backend::{Blame, Culprit};
 /// How many streams a report follows.
 const DEPTH: usize = 8;
 
+/// How many ranks a report names that are in one position.
+const RANKS: usize = 64;
+
 impl State {
     /// The communicator to blame, by its health's id, and what is known.
     pub(super) fn blame(&mut self, point: &Point) -> Option<Blame> {
@@ -84,15 +87,15 @@ impl State {
                 let call = round.any_call().map(|call| call.to_string()).unwrap_or_default();
                 let number = comm.base + index as u64;
                 let mut report = format!("collective #{number} on {name} ({call}); arrived:");
-                for rank in (0..comm.members.len()).filter(|&rank| round.has(rank)) {
-                    report += &format!(" {rank}");
-                }
-                for rank in (0..comm.members.len()).filter(|&rank| !round.has(rank)) {
-                    report += &match comm.members[rank].collectives > number {
+                let ranks = 0..comm.members.len();
+                let arrived = ranks.clone().filter(|&rank| round.has(rank));
+                some(&mut report, arrived, |rank| format!(" {rank}"));
+                some(&mut report, ranks.filter(|&rank| !round.has(rank)), |rank| {
+                    match comm.members[rank].collectives > number {
                         true => format!("; rank {rank} enqueued it behind work that is not over"),
                         false => format!("; rank {rank} {}", last_seen(comm, rank)),
-                    };
-                }
+                    }
+                });
                 report
             }
             Phase::Transfers => {
@@ -118,6 +121,20 @@ impl State {
             }
         };
         blame(report)
+    }
+}
+
+/// Adds words for the first of these ranks, and how many more there are: each of many ranks has a report
+/// of its own.
+pub(super) fn some(
+    report: &mut String,
+    mut ranks: impl Iterator<Item = usize>,
+    words: impl Fn(usize) -> String,
+) {
+    ranks.by_ref().take(RANKS).for_each(|rank| *report += &words(rank));
+    match ranks.count() {
+        0 => {}
+        more => *report += &format!(" and {more} more"),
     }
 }
 

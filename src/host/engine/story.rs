@@ -1,6 +1,6 @@
 //! What ranks are told whose waits never end: who waits for whom at which line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::comm::Place;
 use super::deadlock::{Need, Node, Why};
@@ -38,6 +38,9 @@ struct Enqueued {
     in_flight: bool,
 }
 
+/// The streams in whose queues ranks have groups, in their order.
+type Queued = HashMap<Place, Vec<usize>>;
+
 impl State {
     /// Ends the communicators on the way, with its story; false if there are none.
     pub(super) fn end_path(&mut self, path: &Path, out: &mut Out) -> bool {
@@ -57,16 +60,17 @@ impl State {
                     connecting.push(node);
                     continue;
                 }
-                Why::Stream | Why::Own => continue,
+                Why::Stream | Why::Own | Why::Part { .. } => continue,
             };
             ranks.entry((place.id, place.comm)).or_default().extend([place.rank, peer]);
         }
         let Some(first) = ranks.values().next().or(seats.as_ref()) else { return false };
+        let queued = self.queued();
         let error = Error::Deadlock(Box::new(Deadlock {
             ranks: first.iter().map(|&rank| Rank::at(rank)).collect(),
             circle: path.last().is_some_and(|(_, need)| need.on != Some(Node::Nobody)),
-            story: self.story(path),
-            help: self.mend(path, ranks.len() + connecting.len()),
+            story: self.story(path, &queued),
+            help: self.mend(path, ranks.len() + connecting.len(), &queued),
         }));
         for node in connecting {
             let Node::Wait(wait) = node else { continue };
@@ -79,18 +83,30 @@ impl State {
         for ((id, comm), ranks) in ranks {
             let place = Place { comm, id, rank: 0 };
             let Some(name) = self.seen_comm(place).map(|comm| comm.name) else { continue };
-            let lost = || ranks.iter().map(|&rank| Rank::at(rank)).collect();
-            let other = || {
-                let (why, during) = (error.to_string(), "the next operation".to_owned());
-                Error::PeerFailed(Box::new(PeerFailed { name, lost: lost(), why, during }))
-            };
-            let of = |rank| if ranks.contains(&rank) { error.clone() } else { other() };
+            let lost = ranks.iter().map(|&rank| Rank::at(rank)).collect();
+            let (why, during) = (error.to_string(), "the next operation".to_owned());
+            let other = Error::PeerFailed(Box::new(PeerFailed { name, lost, why, during }));
+            let of = |rank| if ranks.contains(&rank) { error.clone() } else { other.clone() };
             self.end(place, &[], &of, out);
         }
         true
     }
 
-    fn mend(&self, path: &Path, communicators: usize) -> &'static str {
+    fn queued(&self) -> Queued {
+        let mut queued = Queued::new();
+        for (key, stream) in &self.streams {
+            for task in &stream.queue {
+                let Task::Group { place, .. } = task else { continue };
+                let keys = queued.entry(*place).or_default();
+                if keys.last() != Some(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+        queued
+    }
+
+    fn mend(&self, path: &Path, communicators: usize, queued: &Queued) -> &'static str {
         let call = |(_, need): &(Node, Need)| match need.why {
             Why::Peer { place, at, .. } => self.call_at(place, at),
             _ => None,
@@ -99,7 +115,7 @@ impl State {
         let transfers =
             |call: &Call| matches!(call.operation, Operation::SendTo | Operation::RecvFrom);
         let enqueued = path.iter().all(|(_, need)| match need.why {
-            Why::Peer { place, at, peer } => self.part_of(place, at, peer).is_some(),
+            Why::Peer { place, at, peer } => self.part_of(place, at, peer, queued).is_some(),
             Why::Exchange { .. } => false,
             _ => true,
         });
@@ -116,7 +132,7 @@ impl State {
         }
     }
 
-    fn story(&self, path: &Path) -> Vec<String> {
+    fn story(&self, path: &Path, queued: &Queued) -> Vec<String> {
         // The lowest rank begins.
         let rank = |at: &usize| match path[*at].1.why {
             Why::Peer { place, .. }
@@ -134,7 +150,10 @@ impl State {
         let mut lines = Vec::new();
         for at in 0..path.len() {
             let next = (is_circle || start + at + 1 < path.len()).then(|| step(at + 1));
-            self.tell(step(at), next, &mut lines);
+            self.tell(step(at), next, queued, &mut lines);
+            if lines.len() >= LINES {
+                break;
+            }
         }
         lines.truncate(LINES);
         lines
@@ -144,10 +163,15 @@ impl State {
         &self,
         (node, need): (Node, Need),
         next: Option<(Node, Need)>,
+        queued: &Queued,
         lines: &mut Vec<String>,
     ) {
         match need.why {
-            Why::Peer { place, at, peer } => self.tell_peer(place, at, peer, next, lines),
+            Why::Peer { place, at, peer } => {
+                let part = self.part_of(place, at, peer, queued);
+                self.tell_peer((place, at, peer), part, next, lines);
+            }
+            Why::Part { .. } => {}
             Why::Exchange { place: Place { rank, .. }, peer } | Why::Seat { rank, peer } => {
                 let Some(Wait { operation, site, .. }) = self.waiting(node) else { return };
                 lines.push(format!(
@@ -207,9 +231,8 @@ impl State {
 
     fn tell_peer(
         &self,
-        place: Place,
-        at: usize,
-        peer: usize,
+        (place, at, peer): (Place, usize, usize),
+        part: Option<Enqueued>,
         next: Option<(Node, Need)>,
         lines: &mut Vec<String>,
     ) {
@@ -220,7 +243,6 @@ impl State {
             Operation::WaitSignal => "raises it",
             Operation::Collective(_) | Operation::PutSignal | Operation::Signal => "does too",
         };
-        let part = self.part_of(place, at, peer);
         let end = match &part {
             Some(part) => format!("({})", part.call.site),
             None => "which it has not called".to_owned(),
@@ -266,7 +288,7 @@ impl State {
     }
 
     /// A peer's part of an operation of the group that a rank is at, where it is enqueued.
-    fn part_of(&self, place: Place, at: usize, peer: usize) -> Option<Enqueued> {
+    fn part_of(&self, place: Place, at: usize, peer: usize, queued: &Queued) -> Option<Enqueued> {
         let rank = place.rank;
         let op = self.seen_member(place)?.flight.as_ref()?.ops.get(at)?;
         let is_it = |other: &&HostOp| match (op, *other) {
@@ -287,8 +309,8 @@ impl State {
         {
             return Some(Enqueued { call, stream: flight.stream, in_flight: true });
         }
-        self.streams.iter().find_map(|(stream, state)| {
-            state.queue.iter().find_map(|task| match task {
+        queued.get(&theirs)?.iter().find_map(|&stream| {
+            self.streams.get(stream)?.queue.iter().find_map(|task| match task {
                 Task::Group { place, ops, .. } if *place == theirs => {
                     let call = ops.iter().find(is_it)?.call()?;
                     Some(Enqueued { call, stream, in_flight: false })

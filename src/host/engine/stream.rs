@@ -1,6 +1,8 @@
 //! Streams: queues of tasks that run in order.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
@@ -222,7 +224,9 @@ pub(super) struct StreamState {
     pub(super) queue: VecDeque<Task>,
     pub(super) current: Option<Current>,
     /// Streams that wait for this one to be done with so many tasks.
-    dependents: Vec<(u64, usize)>,
+    dependents: BinaryHeap<Reverse<(u64, usize)>>,
+    /// What its next task waits for has it among its dependents.
+    is_listed: bool,
     /// Threads that wait likewise.
     watchers: Vec<(u64, Thread)>,
     /// Its handle is gone.
@@ -244,7 +248,8 @@ impl State {
             progress: progress.clone(),
             queue: VecDeque::new(),
             current: None,
-            dependents: Vec::new(),
+            dependents: BinaryHeap::new(),
+            is_listed: false,
             watchers: Vec::new(),
             closed: false,
         });
@@ -297,10 +302,10 @@ impl State {
             }
             Some(Task::Wait(point)) if !point.reached() => {
                 let (on, seq) = (point.progress.key, point.seq);
-                if let Some(other) = self.streams.get_mut(on)
-                    && !other.dependents.contains(&(seq, key))
+                if !std::mem::replace(&mut stream.is_listed, true)
+                    && let Some(other) = self.streams.get_mut(on)
                 {
-                    other.dependents.push((seq, key));
+                    other.dependents.push(Reverse((seq, key)));
                 }
                 return false;
             }
@@ -321,6 +326,7 @@ impl State {
         match stream.queue.pop_front() {
             None => false,
             Some(Task::Wait(point)) => {
+                stream.is_listed = false;
                 stream.progress.take_over(&point);
                 self.task_over(key, out);
                 true
@@ -355,13 +361,11 @@ impl State {
             order.ends(stream.progress.done.load(Ordering::Relaxed) + 1);
         }
         let done = stream.progress.done.fetch_add(1, Ordering::Release) + 1;
-        stream.dependents.retain(|&(seq, waiter)| {
-            let free = seq <= done;
-            if free {
-                todo.push(Step::Stream(waiter));
-            }
-            !free
-        });
+        while let Some(first) = stream.dependents.peek_mut()
+            && first.0.0 <= done
+        {
+            todo.push(Step::Stream(PeekMut::pop(first).0.1));
+        }
         stream.watchers.retain(|(seq, thread)| {
             let free = *seq <= done;
             if free {

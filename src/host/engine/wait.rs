@@ -46,10 +46,6 @@ impl Wait {
     pub(super) fn is_told(&self) -> bool {
         self.users().iter().any(|health| !health.is_well())
     }
-
-    pub(super) fn uses(&self, health: u64) -> bool {
-        self.users().iter().any(|user| user.id() == health)
-    }
 }
 
 /// When it was last looked for waits that never end. It takes longer the more ranks there are, and is

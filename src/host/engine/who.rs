@@ -1,0 +1,169 @@
+//! Who has to go on first: found once for a look at everything that waits, not once for each wait.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::thread::ThreadId;
+
+use super::barrier::{At, Brings};
+use super::comm::Place;
+use super::deadlock::{Gathering, Need, Node, Why};
+use super::state::State;
+use super::stream::Task;
+
+/// A look at everything that waits.
+pub(super) struct Looking<'s> {
+    pub(super) state: &'s State,
+    /// Every thread of the process waits.
+    pub(super) all_wait: bool,
+    /// The first wait that a call of each communicator makes, by its health.
+    within: HashMap<u64, usize>,
+    /// The first wait that the end of each communicator ends, by its health.
+    users: OnceCell<HashMap<u64, usize>>,
+    /// The first wait of each thread.
+    threads: OnceCell<HashMap<ThreadId, usize>>,
+    /// The streams in whose queues ranks have their next groups.
+    turns: OnceCell<HashMap<Place, usize>>,
+    /// The streams with closures that bring device communicators; none where there are several.
+    coming: OnceCell<HashMap<Brings, Option<usize>>>,
+    /// What many wait for together.
+    gatherings: RefCell<HashMap<Gathering, Vec<Need>>>,
+}
+
+impl<'s> Looking<'s> {
+    pub(super) fn new(state: &'s State, all_wait: bool) -> Self {
+        let within = state.waits.iter().filter_map(|(key, wait)| Some((wait.within?, key)));
+        Self {
+            state,
+            all_wait,
+            within: firsts(within),
+            users: OnceCell::new(),
+            threads: OnceCell::new(),
+            turns: OnceCell::new(),
+            coming: OnceCell::new(),
+            gatherings: RefCell::default(),
+        }
+    }
+
+    /// A need of all that a gathering lacks, which `lacks` tells if nobody has asked yet.
+    pub(super) fn gather(
+        &self,
+        gathering: Gathering,
+        why: Why,
+        lacks: impl FnOnce() -> Vec<Need>,
+    ) -> Need {
+        if !self.gatherings.borrow().contains_key(&gathering) {
+            let lacks = lacks();
+            self.gatherings.borrow_mut().insert(gathering, lacks);
+        }
+        Need { on: Some(Node::All(gathering)), why }
+    }
+
+    /// What the gatherings lack that were asked for.
+    pub(super) fn gathered(self) -> impl Iterator<Item = (Node, Vec<Need>)> {
+        let gatherings = self.gatherings.into_inner().into_iter();
+        gatherings.map(|(gathering, lacks)| (Node::All(gathering), lacks))
+    }
+
+    /// What a rank's next operations are behind: its work that is not over, else its next call.
+    pub(super) fn work(&self, place: Place) -> Option<Node> {
+        match self.state.seen_member(place) {
+            Some(member) if !member.is_idle() => self.own_work(place),
+            Some(_) => self.caller(place),
+            None => None,
+        }
+    }
+
+    /// The stream with a rank's first group that is not over.
+    pub(super) fn own_work(&self, place: Place) -> Option<Node> {
+        let member = self.state.seen_member(place)?;
+        let key = match &member.flight {
+            Some(flight) => flight.stream,
+            None => *self.turns.get_or_init(|| self.find_turns()).get(&place)?,
+        };
+        Some(Node::Stream(key))
+    }
+
+    fn find_turns(&self) -> HashMap<Place, usize> {
+        let queued = self.state.streams.iter().flat_map(|(key, stream)| {
+            stream.queue.iter().filter_map(move |task| match task {
+                Task::Group { place, unit, .. } => Some((*place, *unit, key)),
+                _ => None,
+            })
+        });
+        let is_next =
+            |place, unit| self.state.seen_member(place).is_some_and(|member| member.turn == unit);
+        firsts(queued.filter(|&(place, unit, _)| is_next(place, unit)).map(|(p, _, key)| (p, key)))
+    }
+
+    /// Who would make a rank's next call: none if somebody may.
+    pub(super) fn caller(&self, place: Place) -> Option<Node> {
+        let member = self.state.seen_member(place)?;
+        let health = member.health.as_ref().filter(|health| health.is_well())?;
+        if member.gone.is_some() {
+            return None;
+        }
+        if let Some(wait) = self.within(health.id()) {
+            return Some(wait);
+        }
+        if !self.all_wait {
+            return None;
+        }
+        // Whoever has the communicator waits; this is who most likely does.
+        let user = self.users.get_or_init(|| self.find_users()).get(&health.id());
+        let at_home = || {
+            let threads = self.threads.get_or_init(|| self.find_threads());
+            threads.get(&member.home?)
+        };
+        Some(user.or_else(at_home).map_or(Node::Nobody, |&key| Node::Wait(key)))
+    }
+
+    /// The wait of a communicator's call that is being made, by its health.
+    pub(super) fn within(&self, health: u64) -> Option<Node> {
+        self.within.get(&health).map(|&key| Node::Wait(key))
+    }
+
+    fn find_users(&self) -> HashMap<u64, usize> {
+        let waits = self.state.waits.iter();
+        firsts(
+            waits.flat_map(|(key, wait)| {
+                wait.users().into_iter().map(move |health| (health.id(), key))
+            }),
+        )
+    }
+
+    fn find_threads(&self) -> HashMap<ThreadId, usize> {
+        firsts(self.state.waits.iter().map(|(key, wait)| (wait.thread, key)))
+    }
+
+    /// What a closure at a barrier cannot go on without.
+    pub(super) fn barrier_needs(&self, at: &At) -> Vec<Need> {
+        let place = at.of.place;
+        let Some(comm) = self.state.seen_comm(place).filter(|comm| !comm.broken) else {
+            return Vec::new();
+        };
+        let need = |peer: usize| {
+            let of = Brings { place: place.of(peer), ..at.of };
+            let on = match self.coming.get_or_init(|| self.state.coming()).get(&of) {
+                Some(Some(key)) => Some(Node::Stream(*key)),
+                // One of them may be free.
+                Some(None) => None,
+                None => self.caller(of.place),
+            };
+            Need { on, why: Why::Part { peer } }
+        };
+        let why = Why::Barrier { place, index: at.index, peer: place.rank };
+        let gathering = at.gathering();
+        vec![self.gather(gathering, why, || comm.missing(at).into_iter().map(need).collect())]
+    }
+}
+
+/// The first value of each key.
+pub(super) fn firsts<K: std::hash::Hash + Eq, V>(
+    all: impl Iterator<Item = (K, V)>,
+) -> HashMap<K, V> {
+    let mut firsts = HashMap::new();
+    for (key, value) in all {
+        firsts.entry(key).or_insert(value);
+    }
+    firsts
+}
