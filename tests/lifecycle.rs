@@ -279,6 +279,23 @@ fn the_first_cause_is_returned_and_values_otherwise() {
 }
 
 #[test]
+fn health_says_whether_it_can_be_used() {
+    let failed = Host::spmd(2, |place| -> Result<String> {
+        let comm = place.init()?;
+        comm.health()?;
+        comm.barrier()?;
+        if comm.rank().index() == 0 {
+            comm.abort_because("the program ends");
+            return Ok(String::new());
+        }
+        let _ = comm.barrier().expect_err("rank 0 is gone");
+        Ok(comm.health().map(drop).expect_err("it is over").to_string())
+    });
+    let said = failed.expect("no failure");
+    assert!(said[1].contains("the program ends"), "{said:?}");
+}
+
+#[test]
 fn host_values_travel_and_differences_are_named() -> Result<()> {
     spmd::<Host>(3, |place| {
         let comm = place.init()?;

@@ -1,5 +1,7 @@
 //! Windows: registration, puts, closing; what is refused, and how it reads.
 
+#[path = "windows/addresses.rs"]
+mod addresses;
 #[path = "windows/device.rs"]
 mod device;
 #[path = "windows/mirror.rs"]

@@ -25,6 +25,7 @@ mod small;
 mod strategies;
 mod watchdog;
 
+mod by_hand;
 mod each;
 mod grid;
 mod large;

@@ -131,6 +131,46 @@ fn every_option_arrives() {
     });
 }
 
+/// The number of a field, for a communicator of this configuration.
+fn number(config: CommConfig, field: &str) -> Result<c_int> {
+    clear();
+    alone(config)?.finish()?;
+    Ok(only(ncclCommInitRankConfig).field::<ncclConfig_t, c_int>("config", field))
+}
+
+#[test]
+fn each_choice_is_nccls_number() {
+    on(NEWEST, || {
+        let of = CommConfig::builder;
+        for (choice, wanted) in [
+            (CountedTransfers::Auto, NCCL_CONFIG_UNDEF_INT),
+            (CountedTransfers::On, 1),
+            (CountedTransfers::Off, 2),
+            (CountedTransfers::WhereThere, 3),
+        ] {
+            let found = number(of().counted_transfers(choice).build(), "hostCftMode")?;
+            assert_eq!(found, wanted, "{choice:?}");
+        }
+        for (choice, wanted) in [
+            (Multicast::Auto, NCCL_CONFIG_UNDEF_INT),
+            (Multicast::On, 0),
+            (Multicast::WithoutTransport, 1),
+            (Multicast::WithoutSymmetric, 2),
+            (Multicast::Off, c_int::MAX),
+        ] {
+            let found = number(of().multicast(choice).build(), "nvlsHostMode")?;
+            assert_eq!(found, wanted, "{choice:?}");
+        }
+        for (choice, wanted) in
+            [(CtaPolicy::Speed, 0), (CtaPolicy::Efficiency, 1), (CtaPolicy::Zero, 2)]
+        {
+            let found = number(of().ctas(Ctas::any().policy(choice)).build(), "CTAPolicy")?;
+            assert_eq!(found, wanted, "{choice:?}");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn every_option_arrives_by_several_ids() {
     on(NEWEST, || {

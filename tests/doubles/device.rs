@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use fake_nccl::Call;
 use nccl_sys::Function::{
-    ncclCommAbort, ncclCommDestroy, ncclCommGetAsyncError, ncclCommRevoke, ncclDevCommCreate,
+    self, ncclCommAbort, ncclCommDestroy, ncclCommGetAsyncError, ncclCommRevoke, ncclDevCommCreate,
     ncclDevCommDestroy, ncclLLA2ACreateRequirement, ncclLsaBarrierCreateRequirement,
 };
 use nccl_sys::{DevCommShape, Layout, ncclDevCommRequirements_t, ncclResult_t};
 use typed_nccl::{
-    AnyDevice, Communicator, Counted, Cuda, DevComm, DeviceApi, Error, Gin, GinType, NcclVersion,
-    Requirements, Result, Stream, TeamOf,
+    AllToAll, AnyDevice, Communicator, Counted, Cuda, DevComm, DeviceApi, Error, Gin, GinBarriers,
+    GinType, LsaBarriers, Multimem, NcclVersion, Requirements, Result, Stream, TeamOf,
 };
 
 use crate::common::{alone, assert_silent, calls, clear, count, handle, until};
@@ -61,7 +61,7 @@ fn requirements_are_nccls_fields() {
             .without_address_signals()
             .over(GinType::Proxy);
         let all = Requirements::new().lsa_barriers(16).lsa_multimem().all_to_all(9, 10).gin(gin);
-        let dev = comm.dev_comm(&api, &all)?;
+        let dev: DevComm<Gpu> = comm.dev_comm(&api, &all)?;
         let [call] = &calls(ncclDevCommCreate)[..] else { panic!("one call") };
         for (name, value) in [
             ("version", 23203),
@@ -92,6 +92,10 @@ fn requirements_are_nccls_fields() {
         // What NCCL gave, not what was asked for.
         assert_eq!(dev.gin_contexts(), Some(3));
         assert_eq!((dev.size_in_bytes(), dev.bytes().len()), (248, 248));
+        let number =
+            |at: usize| i32::from_ne_bytes(dev.bytes()[at..at + 4].try_into().expect("four bytes"));
+        // Its layout's version, this rank, how many there are: as NCCL wrote them.
+        assert_eq!([4, 8, 12].map(number), [23203, 0, 1]);
         assert_eq!(dev.layout(), Some(NcclVersion::new(2, 32, 3)));
         assert_eq!(dev.multimem()?.base.addr().get(), 1 << 40);
         assert_eq!((dev.lsa_barrier(15)?.index(), dev.world_barrier(5)?.index()), (15, 5));
@@ -218,6 +222,57 @@ fn what_the_machine_has_not_is_refused_before_nccl_is_called() {
     });
 }
 
+/// A communicator whose kernels reach others over the network in every way, and that has counted transfers.
+fn with_all() -> Result<(Comm, DeviceApi<Cuda<AnyDevice>>)> {
+    nccl().set_device_api(true);
+    nccl().set_gin(3, 3, 3);
+    nccl().set_mapped(true);
+    let comm = alone()?;
+    let api = comm.device_api()?;
+    Ok((comm, api))
+}
+
+/// The fields of the requirements that this asks for.
+fn asked(needs: &Requirements, fields: &[&str]) -> Result<Vec<i32>> {
+    let (mut comm, api) = with_all()?;
+    clear();
+    let dev = comm.dev_comm(&api, needs)?;
+    let [call] = &calls(ncclDevCommCreate)[..] else { panic!("one call") };
+    let found = fields.iter().map(|name| field(call, name)).collect();
+    comm.close_dev_comm(dev)?;
+    comm.finish()?;
+    Ok(found)
+}
+
+#[test]
+fn counted_transfers_are_nccls_numbers() {
+    on(NEWEST, || {
+        let fields = ["cftCaps", "cftBarrierCount"];
+        assert_eq!(asked(&Requirements::new(), &fields)?, [0, 0]);
+        for (counted, number) in
+            [(Counted::OneRank, 1), (Counted::ByMulticast, 2), (Counted::Both, 3)]
+        {
+            assert_eq!(asked(&Requirements::new().counted(counted, 5), &fields)?, [number, 5]);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn connections_over_the_network_are_nccls_numbers() {
+    on(NEWEST, || {
+        let fields = ["ginConnectionType", "ginCustomStride", "ginType"];
+        let none = asked(&Requirements::new(), &fields[..1])?;
+        let every = asked(&Requirements::new().gin(Gin::every_rank()), &fields)?;
+        let rail = asked(&Requirements::new().gin(Gin::same_rail()), &fields)?;
+        let nth = Gin::every_nth(6).over(GinType::Gdaki);
+        let nth = asked(&Requirements::new().gin(nth), &fields)?;
+        assert_eq!((none[0], every[0], rail[0]), (0, 1, 2));
+        assert_eq!(nth, [3, 6, 3]);
+        Ok(())
+    });
+}
+
 #[test]
 fn lists_have_handles() {
     on(NEWEST, || {
@@ -231,19 +286,26 @@ fn lists_have_handles() {
             .buffer(4096, 128)
             .gin(Gin::every_rank().range(3, 2).barriers_of(rail, 2));
         let dev = comm.dev_comm(&api, &needs)?;
-        let barriers = dev.lsa_barriers_of(team)?;
+        let barriers: LsaBarriers = dev.lsa_barriers_of(team)?;
         assert_eq!((barriers.buffer, barriers.count), (16, 4));
-        let exchange = dev.all_to_all_of(0)?;
+        let exchange: AllToAll = dev.all_to_all_of(0)?;
         assert_eq!((exchange.buffer, exchange.slots), (32, 32));
         assert_eq!(dev.buffer(0)?, 48);
         let range = dev.range(0)?;
         assert_eq!((range.signal, range.counter), (64, 64));
-        assert_eq!(dev.gin_barriers_of(rail)?.signal, 80);
-        assert_eq!(dev.multimem_of(team)?.base.addr().get(), 1 << 21);
+        let over_network: GinBarriers = dev.gin_barriers_of(rail)?;
+        assert_eq!(over_network.signal, 80);
+        let multimem: Multimem = dev.multimem_of(team)?;
+        assert_eq!(multimem.base.addr().get(), 1 << 21);
         assert_error!(dev.buffer(1), NotRequired, "Requirements::buffer");
         assert_error!(dev.multimem(), NotRequired, "Requirements::lsa_multimem()");
         assert_eq!(calls(ncclLsaBarrierCreateRequirement)[0].int("nBarriers"), 4);
-        assert_eq!(calls(ncclLLA2ACreateRequirement)[0].int("nBlocks"), 2);
+        let gin = calls(Function::ncclGinBarrierCreateRequirement).remove(0);
+        assert_eq!(gin.int("nBarriers"), 2);
+        let slots = calls(Function::ncclLLA2ACalcSlots).remove(0);
+        assert_eq!((slots.int("maxElts"), slots.int("maxEltSize")), (32, 8));
+        let exchange = calls(ncclLLA2ACreateRequirement).remove(0);
+        assert_eq!((exchange.int("nBlocks"), exchange.int("nSlots")), (2, 32));
         comm.close_dev_comm(dev)?;
         comm.finish()
     });

@@ -1,6 +1,7 @@
 //! Groups and cliques: what is called between which, and what failures inside do.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use nccl_sys::Function::{
     self, ncclAllReduce, ncclBroadcast, ncclCommAbort, ncclCommDestroy, ncclCommInitRankConfig,
@@ -380,10 +381,12 @@ fn a_group_that_is_estimated() {
             let mut x = comm.device().from_slice(&[1.0_f32; 8])?;
             let mut y = comm.device().zeros::<f32>(16)?;
             let wire = Wire::of(&comm)?;
-            comm.estimate(|g| {
+            let time = comm.estimate(|g| {
                 g.all_gather_in_place(&mut y)?;
                 g.all_reduce_in_place(&mut x, Sum)
             })?;
+            // What the double says that each call takes.
+            assert_eq!(time, Duration::from_micros(25));
             let called: Vec<_> = wire.calls().iter().map(|call| call.function).collect();
             let between = [ncclGroupStart, Function::ncclAllGather, ncclAllReduce];
             assert_eq!(called[..3], between);
@@ -403,7 +406,8 @@ fn a_group_of_a_clique_that_is_estimated() {
         let mut clique = clique(&[3, 0])?;
         let mut x = clique.alloc::<f32>(8)?;
         clear();
-        clique.estimate(&mut x, |lane, x| lane.all_reduce_in_place(x, Sum))?;
+        let time = clique.estimate(&mut x, |lane, x| lane.all_reduce_in_place(x, Sum))?;
+        assert_eq!(time, Duration::from_micros(25));
         let group = [ncclGroupStart, ncclAllReduce, ncclAllReduce, Function::ncclGroupSimulateEnd];
         assert_eq!(nccl().called(), group);
         clique.finish()

@@ -59,6 +59,8 @@ mod queries;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod raw;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod reach;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod reasons;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod registered;

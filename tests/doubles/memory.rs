@@ -1,11 +1,11 @@
 //! Memory, streams and events: given out again when nothing uses them, and never by a drop.
 
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex};
 
 use fake_cuda::Code;
 use nccl_sys::Function::{ncclCommAbort, ncclCommDestroy, ncclMemAlloc, ncclMemFree};
 use nccl_sys::ncclResult_t;
-use typed_nccl::{AnyDevice, Buffer, Cuda, Error, Result, Stream, Sum};
+use typed_nccl::{AnyDevice, Buffer, Cuda, Error, NcclMem, Result, Stream, Sum};
 
 use crate::common::{address, alone, assert_silent, calls, clear, count, handle, until};
 use crate::scenario::{NEWEST, cuda, nccl, on};
@@ -243,6 +243,9 @@ fn nccls_memory_is_given_back_to_nccl() {
     on(NEWEST, || {
         let device = Gpu::any(0)?;
         let (x, y) = (device.nccl_zeros::<f32>(9)?, device.zeros::<f32>(9)?);
+        let x: Buffer<f32, Gpu, NcclMem> = x;
+        let [asked] = &calls(ncclMemAlloc)[..] else { panic!("one call") };
+        assert!(asked.int("size") >= 36, "{asked}");
         let start = place(&x)?;
         drop((x, y));
         clear();
@@ -272,6 +275,25 @@ fn nccls_memory_is_given_back_to_nccl() {
             "ncclMemAlloc of NCCL 2.32.3 gave ncclUnhandledCudaError"
         );
         drop(x);
+        Ok(())
+    });
+}
+
+/// Where NCCL's memory was asked for, one device after the other.
+static ASKED: Mutex<Vec<Option<u32>>> = Mutex::new(Vec::new());
+
+#[test]
+fn nccls_memory_is_of_the_device_that_is_asked() {
+    on(NEWEST, || {
+        nccl().before(|function| {
+            if function == ncclMemAlloc {
+                ASKED.lock().expect("no panic").push(cuda().current());
+            }
+        });
+        for ordinal in [2, 0, 3] {
+            drop(Gpu::any(ordinal)?.nccl_zeros::<u8>(16)?);
+        }
+        assert_eq!(*ASKED.lock().expect("no panic"), [Some(2), Some(0), Some(3)]);
         Ok(())
     });
 }

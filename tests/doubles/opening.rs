@@ -64,7 +64,9 @@ fn gpus_by_ordinal() {
         assert_error!(Cuda::<AnyDevice>::open_each(&[0, 1, 2, 3]), NoSuchDevice, asked, seen);
         assert_error!(Cuda::spmd(4, |_| Ok::<_, typed_nccl::Error>(())), NoSuchDevice, asked, seen);
         let third = Cuda::<Third>::open_as(2)?;
-        assert_eq!(Device::ordinal(&third), 2);
+        assert_eq!((Device::ordinal(&third), Cuda::ordinal(&third)), (2, 2));
+        assert_eq!((Cuda::local()?.ordinal(), Cuda::<AnyDevice>::any(1)?.ordinal()), (0, 1));
+        assert_eq!(alone()?.device().ordinal(), 0);
         // A GPU is opened once, and stays open.
         let opened = |ordinal| {
             let log = cuda().log();

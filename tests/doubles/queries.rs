@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use fake_cuda::Code;
-use nccl_sys::ENVIRONMENT;
 use nccl_sys::Function::{
     ncclAllReduce, ncclCommQueryProperties, ncclParamDumpAll, ncclSetEncryption,
 };
+use nccl_sys::{BOUND, ENVIRONMENT};
 use nccl_sys::{ncclEncryptionConfig_t, ncclResult_t};
 use typed_nccl::error::NcclResult;
 use typed_nccl::{
@@ -37,6 +37,42 @@ fn properties_are_those_of_nccl() {
         nccl().fail(ncclCommQueryProperties, ncclResult_t::ncclInternalError);
         assert_error!(comm.properties(), NcclFailed, "ncclCommQueryProperties");
         Ok(())
+    });
+}
+
+/// NCCL's numbers, one by one.
+#[test]
+fn ways_over_the_network_are_those_of_nccl() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let found = |way, railed, connections| {
+            nccl().set_gin(way, railed, connections);
+            let found = comm.properties()?;
+            let kinds = found.gin_types.unwrap_or_default();
+            assert_eq!(Some(kinds[0]), found.gin);
+            Ok::<_, Error>((found.gin, found.railed_gin, found.gin_connections))
+        };
+        for (way, wanted) in [
+            (0, GinType::None),
+            (2, GinType::Proxy),
+            (3, GinType::Gdaki),
+            (4, GinType::Gpi),
+            (5, GinType::EfaGda),
+            (9, GinType::Unknown(9)),
+        ] {
+            assert_eq!(found(way, 3, 0)?.0, Some(wanted));
+            assert_eq!(found(3, way, 0)?.1, Some(wanted));
+        }
+        for (reach, wanted) in [
+            (0, GinConnections::None),
+            (1, GinConnections::Full),
+            (2, GinConnections::Rail),
+            (3, GinConnections::CustomStride),
+            (9, GinConnections::Unknown(9)),
+        ] {
+            assert_eq!(found(2, 2, reach)?.2, Some(wanted));
+        }
+        comm.finish()
     });
 }
 
@@ -144,6 +180,11 @@ fn what_failed_is_matched_on() {
 
 #[test]
 fn the_library_says_what_it_is() {
+    on(NEWEST, || {
+        // The newest whose declarations are bound.
+        assert_eq!(library::version()?, NcclVersion::from(BOUND));
+        Ok(())
+    });
     on(release("2.30.7"), || {
         assert_eq!(library::version()?, NcclVersion::new(2, 30, 7));
         let path = env::var_os(ENVIRONMENT).expect("the scenario names it");
@@ -180,7 +221,7 @@ fn timed_marks_measure_the_device() {
     });
 }
 
-/// Released libraries, without a GPU.
+/// Released libraries, without a GPU. Where they were not fetched, the run says so past the test's capture.
 #[test]
 fn released_libraries_answer() {
     if let Some(machine) = real("2.27.7") {

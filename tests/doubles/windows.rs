@@ -14,7 +14,7 @@ use nccl_sys::Function::{
 use nccl_sys::ncclResult_t;
 use typed_nccl::{
     AnyDevice, CftCounted, CommConfig, Communicator, Cuda, Error, GinOnly, LocalOnly, Place,
-    Result, Sum, SymmetricStrict, TeamOf, tag,
+    Result, Sum, Symmetric, SymmetricStrict, TeamOf, Window, tag,
 };
 
 use crate::common::{Wire, address, alone, calls, clear, connect, count, says, until};
@@ -38,7 +38,7 @@ fn registration_names_the_memory_and_its_kind() {
         Cuda::spmd(2, |place| {
             let mut comm = place.init()?;
             let wire = Wire::of(&comm)?;
-            let window = comm.window::<f32>(1000)?;
+            let window: Window<f32, _, Symmetric> = comm.window(1000)?;
             let buffer = comm.device().nccl_zeros::<f32>(10)?;
             let start = address(comm.stream(), &buffer)?;
             let local = comm.register_window_as(buffer, LocalOnly)?;

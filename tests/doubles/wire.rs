@@ -3,8 +3,8 @@
 use fake_nccl::Call;
 use nccl_sys::Function::{self, ncclAllReduce};
 use typed_nccl::{
-    AnyDevice, Avg, Communicator, Cuda, F8E4M3, F8E5M2, Max, Min, Prod, Rank, Result, Root, Sum,
-    bf16, f16,
+    AnyDevice, Avg, Communicator, Cuda, DType, DynBuffer, F8E4M3, F8E5M2, Max, Min, Prod, Rank,
+    Result, Root, Sum, bf16, f16,
 };
 
 use crate::common::{Wire, address, alone, assert_silent, clear, handle, line};
@@ -346,20 +346,78 @@ fn all_to_all_gather_and_scatter_of_an_old_release_name_second_addresses() {
     });
 }
 
+/// Every operation, on the stream that it is given, and on the communicator's own one where it is given none.
 #[test]
 fn another_stream() {
     on(NEWEST, || {
-        let comm = alone()?;
-        let other = comm.device().stream()?;
-        let mut x = comm.device().zeros::<f32>(4)?;
-        let wire = Wire::of(&comm)?;
-        comm.on(&other).all_reduce_in_place(&mut x, Sum)?;
-        comm.all_reduce_in_place(&mut x, Sum)?;
-        let streams: Vec<_> =
-            wire.calls().iter().map(|call| call.pointer("stream") as u64).collect();
-        assert_eq!(streams, [handle(&other)?, wire.stream]);
-        assert_ne!(streams[0], streams[1]);
-        comm.finish()
+        nccl().set_rma(true);
+        Cuda::spmd(2, |place| {
+            let mut comm = place.init()?;
+            let (other, peer) = (comm.device().stream()?, comm.ring(1));
+            let window = comm.window::<f32>(8)?;
+            let mut x = comm.device().zeros::<f32>(4)?;
+            let mut y = comm.device().zeros::<f32>(8)?;
+            let mut z = comm.device().zeros::<f32>(8)?;
+            let is_root = comm.rank().index() == 0;
+            let wire = Wire::of(&comm)?;
+            for on in [&other, comm.stream()] {
+                let there = comm.on(on);
+                there.all_reduce_in_place(&mut y, Sum)?;
+                there.broadcast_in_place(&mut y, 0)?;
+                there.reduce_in_place(&mut y, Sum, 0)?;
+                there.all_gather(&x, &mut y)?;
+                there.reduce_scatter(&y, &mut x, Sum)?;
+                there.all_to_all(&y, &mut z)?;
+                let blocks = if is_root { 0..8 } else { 0..4 };
+                there.gather_in_place(&mut y.slice_mut(blocks.clone()), 0)?;
+                there.scatter_in_place(&mut y.slice_mut(blocks), 0)?;
+                match is_root {
+                    true => there.send(&x, peer)?,
+                    false => there.recv(&mut x, peer)?,
+                }
+                there.put_signal(window.slice(0..2), peer, window.at(4))?;
+                there.wait_signal(peer)?;
+                there.signal(peer)?;
+                there.wait_signal(peer)?;
+                let calls = wire.calls();
+                let functions: Vec<_> = calls.iter().map(|call| call.function).collect();
+                let transfer = if is_root { Function::ncclSend } else { Function::ncclRecv };
+                let expected = [
+                    ncclAllReduce,
+                    Function::ncclBroadcast,
+                    Function::ncclReduce,
+                    Function::ncclAllGather,
+                    Function::ncclReduceScatter,
+                    Function::ncclAlltoAll,
+                    Function::ncclGather,
+                    Function::ncclScatter,
+                    transfer,
+                    Function::ncclPutSignal,
+                    Function::ncclWaitSignal,
+                    Function::ncclSignal,
+                    Function::ncclWaitSignal,
+                ];
+                assert_eq!(functions, expected);
+                let raw = handle(on)?;
+                for call in &calls {
+                    assert_eq!(call.pointer("stream") as u64, raw, "{}", call.function);
+                }
+            }
+            assert_ne!(handle(&other)?, wire.stream);
+            comm.all_reduce_in_place(&mut y, Sum)?;
+            assert_eq!(wire.calls()[0].pointer("stream") as u64, wire.stream);
+            comm.group_on(&other, |g| {
+                g.all_reduce_in_place(&mut y, Sum)?;
+                g.all_gather(&x, &mut z)
+            })?;
+            let grouped = wire.calls();
+            assert_eq!(grouped.len(), 4, "they are between a group's start and its end");
+            for call in &grouped[1..3] {
+                assert_eq!(call.pointer("stream") as u64, handle(&other)?);
+            }
+            comm.finish()
+        })
+        .map(drop)
     });
 }
 
@@ -450,6 +508,36 @@ fn element_types() {
             sum_of::<F8E5M2>(&comm)?,
         ];
         assert_eq!(found, std::array::from_fn(|number| number as i128));
+        comm.finish()
+    });
+}
+
+/// Each type by its value: NCCL's number of it, and how many bytes an element has.
+#[test]
+fn data_types_by_value() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        for (dtype, number, bytes) in [
+            (DType::I8, 0, 1),
+            (DType::U8, 1, 1),
+            (DType::I32, 2, 4),
+            (DType::U32, 3, 4),
+            (DType::I64, 4, 8),
+            (DType::U64, 5, 8),
+            (DType::F16, 6, 2),
+            (DType::F32, 7, 4),
+            (DType::F64, 8, 8),
+            (DType::Bf16, 9, 2),
+            (DType::F8E4M3, 10, 1),
+            (DType::F8E5M2, 11, 1),
+        ] {
+            let mut x = DynBuffer::zeros(comm.device(), dtype, 5)?;
+            comm.all_reduce_in_place(&mut x, Max)?;
+            let log = nccl().log();
+            let call = log.last().expect("it was called");
+            assert_eq!((call.function, call.int("count")), (ncclAllReduce, 5));
+            assert_eq!((call.int("datatype"), dtype.size()), (number, bytes), "{dtype}");
+        }
         comm.finish()
     });
 }

@@ -134,6 +134,16 @@ double::controls! {
         State::lock().has_device_api = has;
     }
 
+    /// The best way of kernels over the network, that within a rail, and whom they reach, by NCCL's numbers.
+    fn fake_nccl_set_gin(way: c_int, railed: c_int, connections: c_int) = {
+        State::lock().gin = (way, railed, connections);
+    }
+
+    /// Whether there is multicast memory, and endpoints and teams for counted transfers.
+    fn fake_nccl_set_mapped(has: bool) = {
+        State::lock().is_mapped = has;
+    }
+
     /// What was given and not taken back.
     fn fake_nccl_live() -> Live = {
         let state = State::lock();

@@ -196,6 +196,20 @@ impl Fake {
         unsafe { (self.controls.fake_nccl_set_device_api)(has) }
     }
 
+    /// What communicators say of kernels over the network, by NCCL's numbers: the best way, the best one within
+    /// a rail, and whom they reach. At first a thread of the host's, none, and the same rail.
+    pub fn set_gin(&self, way: c_int, railed: c_int, connections: c_int) {
+        // SAFETY: it may be called at any time, with any numbers.
+        unsafe { (self.controls.fake_nccl_set_gin)(way, railed, connections) }
+    }
+
+    /// Whether windows have addresses in multicast memory and endpoints, and counted transfers have teams of
+    /// several ranks; at first not. Nothing is there: the addresses and numbers only tell what was asked for.
+    pub fn set_mapped(&self, has: bool) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_nccl_set_mapped)(has) }
+    }
+
     /// What it has given and not taken back.
     pub fn live(&self) -> Live {
         // SAFETY: it may be called at any time.

@@ -42,7 +42,7 @@ impl Refusal {
 #[derive(Default)]
 pub(crate) struct Thread {
     /// How many threads had called before it.
-    number: usize,
+    pub(crate) number: usize,
     /// Groups that are open.
     pub(crate) groups: usize,
     /// Its CUDA device.
@@ -67,6 +67,10 @@ pub(crate) struct State {
     pub(crate) has_counted: bool,
     /// Whether device communicators can be had.
     pub(crate) has_device_api: bool,
+    /// The best way of kernels over the network, that within a rail, and whom they reach.
+    pub(crate) gin: (c_int, c_int, c_int),
+    /// Whether there is multicast memory, and endpoints and teams for counted transfers.
+    pub(crate) is_mapped: bool,
     /// Device communicators, by what their bytes say: the communicator.
     pub(crate) device_comms: BTreeMap<usize, usize>,
     /// What the first rank asked for, by what the ranks have in common and how many were made before.
@@ -115,6 +119,8 @@ impl State {
             has_rma: false,
             has_counted: false,
             has_device_api: moves::are_on(),
+            gin: (2, 0, 2),
+            is_mapped: false,
             device_comms: BTreeMap::new(),
             asked: HashMap::new(),
             told: HashMap::new(),

@@ -1,12 +1,13 @@
 //! What nccl4py has, and what there is of it here: joins the public names of its wheel with the table beside
 //! this file, and writes `docs/parity.md`.
 //!
-//! A name without a row fails, a row without a name, and a row that names an item or a test that is not
-//! there.
+//! A name without a row fails, a row without a name, a row that names an item or a test that is not there, and
+//! one whose tests do not name its items.
 
 mod page;
 mod table;
 mod tree;
+mod uses;
 
 use std::fs;
 use std::path::PathBuf;
@@ -38,7 +39,7 @@ pub(crate) fn run() -> Check {
     let names = names()?;
     let table = Table::read()?;
     let joined = table.join(&names);
-    let tree = Tree::read()?;
+    let tree = Tree::read(table.rows().iter().flat_map(Row::files))?;
     let mut wrong = joined.wrong;
     for row in table.rows() {
         wrong.extend(row.faults(&tree));

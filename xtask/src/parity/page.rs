@@ -12,8 +12,9 @@ NVIDIA's own Python bindings are the longest list of what NCCL's host API offers
 theirs with what there is of it in typed-nccl, the test that shows it, or the reason why there is none.
 
 `cargo run -p xtask -- parity` fetches the wheel, reads the names from its sources, joins them with
-`xtask/src/parity/table.txt`, and writes this page. It fails on a name without a row, on a row without a name, and
-on an item or a test that is not in the tree.
+`xtask/src/parity/table.txt`, and writes this page. It fails on a name without a row, on a row without a name, on
+an item or a test that is not in the tree, and on a row whose tests do not name each of its items: in their own code,
+or in that of a function of their file that they call.
 
 * **yes**: the same can be done.
 * **part**: some of it can; the note says what cannot.

@@ -91,9 +91,23 @@ impl Row {
         }
         let items = self.items.iter().filter(|item| !tree.has_item(item));
         faults.extend(items.map(|item| format!("{at}: there is no item {item}")));
-        let tests = self.tests.iter().filter(|test| !tree.has_test(test));
-        faults.extend(tests.map(|test| format!("{at}: there is no test {test}")));
+        let mut named = Vec::new();
+        for test in &self.tests {
+            match tree.named(test) {
+                Some(names) if self.items.iter().any(|item| names.has(item)) => named.push(names),
+                Some(_) => faults.push(format!("{at}: {test} names nothing of the row")),
+                None => faults.push(format!("{at}: there is no test {test}")),
+            }
+        }
+        let is_named = |item: &&String| named.iter().any(|names| names.has(item));
+        let unnamed = self.items.iter().filter(|item| !is_named(item));
+        faults.extend(unnamed.map(|item| format!("{at}: no test of the row names {item}")));
         faults
+    }
+
+    /// The files of its tests.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        self.tests.iter().filter_map(|test| Some(test.rsplit_once(':')?.0))
     }
 }
 

@@ -1,45 +1,75 @@
-//! Which items and tests there are.
+//! Which items and tests there are, and what the tests name.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::uses::{Functions, Named};
 use crate::{Check, Failure, root};
 
-/// The sources, file by file.
-pub(super) struct Tree(Vec<String>);
+pub(super) struct Tree {
+    /// The sources, file by file.
+    sources: Vec<String>,
+    /// Of the files that rows cite.
+    tests: HashMap<String, Functions>,
+}
 
 impl Tree {
-    pub(super) fn read() -> Check<Self> {
+    /// The sources, and these files of tests.
+    pub(super) fn read<'t>(cited: impl Iterator<Item = &'t str>) -> Check<Self> {
         let mut files = Vec::new();
         for folder in ["src", "plan/src", "sys/src"] {
             collect(&root().join(folder), &mut files)?;
         }
-        let read = |path: PathBuf| {
-            fs::read_to_string(&path)
-                .map_err(|error| Failure::NotMade(format!("{}: {error}", path.display())))
-        };
-        files.into_iter().map(read).collect::<Check<_>>().map(Self)
+        let sources = files.iter().map(|path| text(path)).collect::<Check<_>>()?;
+        let mut tests = HashMap::new();
+        for file in cited {
+            if !tests.contains_key(file) {
+                tests.insert(file.to_owned(), functions(file)?);
+            }
+        }
+        Ok(Self { sources, tests })
     }
 
     /// Whether there is `Type::name`, or `name`: a file that defines it and speaks of what is before it.
     pub(super) fn has_item(&self, item: &str) -> bool {
         let mut path: Vec<&str> = item.split("::").collect();
         let Some(name) = path.pop() else { return false };
-        self.0.iter().filter(|text| text.contains(name)).any(|text| {
+        self.sources.iter().filter(|text| text.contains(name)).any(|text| {
             let speaks = |part: &&str| has_word(text, part) || is_module(part);
             defines(text, name) && path.last().is_none_or(speaks)
         })
     }
 
-    /// Whether there is `file:function`, below `tests`.
-    pub(super) fn has_test(&self, test: &str) -> bool {
-        let Some((file, function)) = test.rsplit_once(':') else { return false };
-        let path = ["tests", ""].map(|folder| root().join(folder).join(file));
-        let texts = path.iter().filter_map(|path| fs::read_to_string(path).ok());
-        let starts =
-            [format!("fn {function}("), format!("fn {function}<"), format!("def {function}(")];
-        texts.into_iter().any(|text| starts.iter().any(|start| text.contains(start.as_str())))
+    /// What `file:function`, below `tests`, names, if there is one.
+    pub(super) fn named(&self, test: &str) -> Option<Named> {
+        let (file, function) = test.rsplit_once(':')?;
+        self.tests.get(file)?.named(function)
     }
+}
+
+/// The functions of a file of tests; with one of Python's, those of the extension beside it.
+fn functions(file: &str) -> Check<Functions> {
+    let mut functions = Functions::default();
+    let mut rust = Vec::new();
+    let paths = ["tests", ""].map(|folder| root().join(folder).join(file));
+    let Some(path) = paths.into_iter().find(|path| path.is_file()) else { return Ok(functions) };
+    if path.extension().is_some_and(|it| it == "py") {
+        functions.add_python(&text(&path)?);
+        collect(&path.with_file_name("src"), &mut rust)?;
+    } else {
+        rust.push(path);
+    }
+    for path in rust {
+        let failed = |error| Failure::NotMade(format!("{}: {error}", path.display()));
+        functions.add_rust(&text(&path)?).map_err(failed)?;
+    }
+    Ok(functions)
+}
+
+fn text(path: &Path) -> Check<String> {
+    fs::read_to_string(path)
+        .map_err(|error| Failure::NotMade(format!("{}: {error}", path.display())))
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Check {

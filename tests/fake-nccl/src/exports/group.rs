@@ -1,6 +1,6 @@
 //! Groups: their depth is counted for each thread.
 
-use nccl_sys::{ncclResult_t, ncclSimInfo_t};
+use nccl_sys::{Function, ncclResult_t, ncclSimInfo_t};
 
 use crate::export::exports;
 use crate::moves;
@@ -20,6 +20,14 @@ fn end(state: &mut State) -> Result<bool, Refusal> {
 /// What each call of a simulated group takes, in microseconds.
 const EACH: f32 = 12.5;
 
+/// How many calls the thread has made since its group began, where no data moves: then they are in the log, this
+/// one last.
+fn since_start(state: &mut State) -> usize {
+    let this = state.thread().number;
+    let calls = state.log.iter().rev().filter(|call| call.thread == this).skip(1);
+    calls.take_while(|call| call.function != Function::ncclGroupStart).count()
+}
+
 exports! {
     answer fn ncclGroupStart() -> ncclResult_t = |state| {
         state.thread().groups += 1;
@@ -36,7 +44,7 @@ exports! {
         if !end(state)? {
             return Ok(());
         }
-        let calls = moves::drop_group();
+        let calls = moves::drop_group() + since_start(state);
         if simInfo.is_null() {
             return Ok(());
         }

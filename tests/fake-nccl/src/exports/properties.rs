@@ -26,6 +26,7 @@ exports! {
     ) -> ncclResult_t = |state| {
         let found = *state.live(comm)?;
         not_newer(state, props.source().header()?.version)?;
+        let (way, railed, connections) = state.gin;
         let one_host = state.moving(comm).is_some_and(|member| member.one_host);
         props.fill(&ncclCommProperties_t {
             rank: found.rank,
@@ -36,12 +37,14 @@ exports! {
             hostRmaSupport: state.has_rma || one_host,
             deviceApiSupport: state.has_device_api,
             multimemSupport: true,
-            ginType: ncclGinType_t::NCCL_GIN_TYPE_PROXY,
+            ginType: ncclGinType_t(way),
+            railedGinType: ncclGinType_t(railed),
             commHash: HASH,
             ginMinStride: 2,
-            ginConnectionType: ncclGinConnectionType_t::NCCL_GIN_CONNECTION_RAIL,
-            ginSupport: std::array::from_fn(|way| way == 2 || way == 40),
+            ginConnectionType: ncclGinConnectionType_t(connections),
+            ginSupport: std::array::from_fn(|number| number as i32 == way || number == 40),
             devCommRuntimeVersionSize: 4096,
+            cftSupport: state.is_mapped,
             cftMulticastSupport: true,
             cftCountedSupport: state.has_counted,
             ..ncclCommProperties_t::new()

@@ -46,6 +46,30 @@ fn found(state: &mut State, function: Function, comm: Place<ncclComm>) -> Option
     }
 }
 
+/// Stands for the team of counted multicast transfers among the modes.
+const MULTIMEM: c_int = 3;
+
+/// A team of counted transfers: alone, or one for each mode whose stride is one more than the mode.
+fn counted(
+    state: &mut State,
+    function: Function,
+    comm: Place<ncclComm>,
+    mode: c_int,
+) -> ncclTeam_t {
+    let is_mapped = state.is_mapped;
+    found(state, function, comm).map_or(NOBODY, |this| {
+        let stride = mode + 1;
+        match is_mapped {
+            true => ncclTeam_t {
+                nRanks: (this.count - this.rank % stride - 1) / stride + 1,
+                rank: this.rank / stride,
+                stride,
+            },
+            false => ALONE,
+        }
+    })
+}
+
 /// How far a member is from this rank.
 fn distance(team: ncclTeam_t, rank: c_int) -> c_int {
     rank.wrapping_sub(team.rank).wrapping_mul(team.stride)
@@ -62,10 +86,10 @@ exports! {
         |state| found(state, Function::ncclTeamRail, comm).map_or(NOBODY, everyone);
 
     tell fn ncclTeamCft(comm: ncclComm_t, mode: ncclCftTeamMode_t) -> ncclTeam_t =
-        |state| found(state, Function::ncclTeamCft, comm).map_or(NOBODY, |_| ALONE);
+        |state| counted(state, Function::ncclTeamCft, comm, mode.0);
 
     tell fn ncclTeamCftMultimem(comm: ncclComm_t) -> ncclTeam_t =
-        |state| found(state, Function::ncclTeamCftMultimem, comm).map_or(NOBODY, |_| ALONE);
+        |state| counted(state, Function::ncclTeamCftMultimem, comm, MULTIMEM);
 
     tell fn ncclTeamRankToWorld(
         comm: ncclComm_t,

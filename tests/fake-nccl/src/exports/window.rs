@@ -1,4 +1,5 @@
-//! Windows. A rank reaches its own memory, and nobody else's unless data moves.
+//! Windows. A rank reaches its own memory, and nobody else's unless data moves. Where tests say that there is
+//! multicast and counted transfers, addresses and endpoints tell what was asked for.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -33,17 +34,32 @@ fn elsewhere(reach: &Reach, rank: c_int, offset: usize) -> Result<*mut c_void, R
     Ok(reach.address(rank, offset).unwrap_or(ptr::null_mut()))
 }
 
-/// No endpoint.
-fn no_endpoint(
+/// The first address of multicast memory.
+const MULTICAST: usize = 1 << 44;
+
+/// The endpoint of rank 0; the others' follow, and then that of all at once.
+const FIRST: ncclCftLeId_t = 100;
+
+/// Where an endpoint's memory begins.
+const START: usize = 1 << 16;
+
+/// The endpoint of so many ranks after the first, if there are any.
+fn endpoint(
     state: &State,
     window: Place<ncclWindow_vidmem>,
+    number: c_int,
+    at: usize,
     id: Place<ncclCftLeId_t>,
     offset: Place<usize>,
 ) -> Answer {
     state.window(window)?;
     offset.needed()?;
-    id.put(NCCL_LE_ID_INVALID)?;
-    offset.put(0)
+    if !state.is_mapped {
+        id.put(NCCL_LE_ID_INVALID)?;
+        return offset.put(0);
+    }
+    id.put(FIRST + number.cast_unsigned())?;
+    offset.put(START + at)
 }
 
 exports! {
@@ -108,7 +124,10 @@ exports! {
         outPtr: *mut *mut c_void,
     ) -> ncclResult_t = |state| {
         state.window(window)?;
-        outPtr.put(ptr::null_mut())
+        outPtr.put(match state.is_mapped {
+            true => pointer(MULTICAST + offset),
+            false => ptr::null_mut(),
+        })
     };
 
     answer fn ncclGetMultimemDevicePointer(
@@ -118,7 +137,10 @@ exports! {
         outPtr: *mut *mut c_void,
     ) -> ncclResult_t = |state| {
         state.window(window)?;
-        outPtr.put(ptr::null_mut())
+        outPtr.put(match state.is_mapped {
+            true => multimem.mcBasePtr.wrapping_byte_add(offset),
+            false => ptr::null_mut(),
+        })
     };
 
     answer fn ncclGetLsaDevicePointer(
@@ -161,7 +183,11 @@ exports! {
         offset: usize,
         leId: *mut ncclCftLeId_t,
         leOffset: *mut usize,
-    ) -> ncclResult_t = |state| no_endpoint(state, window, leId, leOffset);
+    ) -> ncclResult_t = |state| {
+        let found = state.window(window)?;
+        let this = state.communicators.get(&found.comm).map_or(0, |this| this.count);
+        endpoint(state, window, this, offset, leId, leOffset)
+    };
 
     answer fn ncclGetCftDeviceLeInfo(
         window: ncclWindow_t,
@@ -170,7 +196,12 @@ exports! {
         cftTeam: ncclTeam_t,
         leId: *mut ncclCftLeId_t,
         leOffset: *mut usize,
-    ) -> ncclResult_t = |state| no_endpoint(state, window, leId, leOffset);
+    ) -> ncclResult_t = |state| {
+        let found = state.window(window)?;
+        let this = state.communicators.get(&found.comm).map_or(0, |this| this.rank);
+        let peer = this + (peerCft - cftTeam.rank) * cftTeam.stride;
+        endpoint(state, window, peer, offset, leId, leOffset)
+    };
 
     answer fn ncclGetPeerDeviceLeInfo(
         window: ncclWindow_t,
@@ -178,5 +209,5 @@ exports! {
         peerWorld: c_int,
         leId: *mut ncclCftLeId_t,
         leOffset: *mut usize,
-    ) -> ncclResult_t = |state| no_endpoint(state, window, leId, leOffset);
+    ) -> ncclResult_t = |state| endpoint(state, window, peerWorld, offset, leId, leOffset);
 }
