@@ -27,6 +27,7 @@ const ROUNDS: usize = 30;
 kernel! {
     #[launch(threads = 32, blocks = 1)]
     fn with_dev(dev: &DevComm, a: f32, x: &[f32], y: &mut [f32]);
+    // SAFETY: it does nothing.
     unsafe ptx r#"
         .version 7.0
         .target sm_70
@@ -42,6 +43,7 @@ kernel! {
 kernel! {
     #[launch(threads = 32, blocks = 1)]
     fn without(a: f32, x: &[f32], y: &mut [f32]);
+    // SAFETY: it does nothing.
     unsafe ptx r#"
         .version 7.0
         .target sm_70

@@ -12,6 +12,7 @@ kernel! {
     /// `to` is the sum of all ranks' parts of `from`.
     #[launch(threads = 512, blocks = BLOCKS as usize)]
     fn add_up(dev: &DevComm, from: &Window<f32>, to: &mut [f32]);
+    // SAFETY: it stays below both lengths, and all ranks have as much of the window.
     unsafe cuda r#"
         ncclCoopCta all;
         ncclLsaBarrierSession<ncclCoopCta> barrier(all, dev, ncclTeamTagLsa(), blockIdx.x);

@@ -111,6 +111,7 @@ fn all_reduce_on_a_stream_allocates_nothing() -> Result<()> {
 kernel! {
     #[launch(threads = 32, blocks = y.len().div_ceil(32))]
     fn axpy(a: f32, x: &[f32], y: &mut [f32]);
+    // SAFETY: no GPU runs it.
     unsafe cuda "y[0] = a * x[0];";
     host {
         y[0] = a * x[0];

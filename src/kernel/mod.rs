@@ -71,8 +71,17 @@ pub use crate::Cuda as Gpu;
 pub struct Gpu<T>(PhantomData<T>);
 
 /// What [`kernel!`](crate::kernel!) declares.
+///
+/// # Safety
+/// The bodies of the kernel take what its parameters are. What the one for GPUs does with them is right
+/// whatever the lengths: it stays within its slices, and writes only what is written by its parameters.
 #[doc(hidden)]
-pub trait Declared {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no kernel",
+    label = "no kernel",
+    note = "`kernel! {{ .. }}` declares one"
+)]
+pub unsafe trait Declared {
     /// The kernel.
     const KERNEL: &'static Kernel;
 }
@@ -106,8 +115,10 @@ pub struct Launch<K, A, D> {
 }
 
 impl<K, A, D> Launch<K, A, D> {
+    /// # Safety
+    /// The arguments are those that the kernel's parameters say, one for each, in their order.
     #[doc(hidden)]
-    pub fn new(arguments: A) -> Self
+    pub unsafe fn new(arguments: A) -> Self
     where
         K: Declared,
     {
@@ -197,9 +208,10 @@ impl<D: Device> Stream<D> {
     /// kernel! {
     ///     /// `y += a * x`, element by element.
     ///     pub fn axpy(a: f32, x: &[f32], y: &mut [f32]);
+    ///     // SAFETY: it stays below both lengths.
     ///     unsafe cuda r#"
     ///         size_t stride = (size_t) gridDim.x * blockDim.x;
-    ///         for (size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x; i < y_len; i += stride)
+    ///         for (size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x; i < y_len && i < x_len; i += stride)
     ///             y[i] += a * x[i];
     ///     "#;
     ///     host {

@@ -22,6 +22,7 @@ kernel! {
     /// Every width of scalars, and one block for each element.
     #[launch(threads = 1, blocks = y.len() + n)]
     fn widths(is: bool, a: u8, n: usize, b: u32, c: u64, y: &mut [u32]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe ptx r#"
         .visible .entry widths(
             .param .u8 is, .param .u8 a, .param .u64 n, .param .u32 b, .param .u64 c,
@@ -56,6 +57,7 @@ kernel! {
 
 kernel! {
     fn broken(y: &mut [f32]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe cuda r#"
         y[0] = 1;
         #error as it was told
@@ -66,11 +68,13 @@ const ERROR: u32 = line!() - 3;
 kernel! {
     #[launch(needs = sm_100)]
     fn newer(y: &mut [f32]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe cuda "y[0] = 1;";
 }
 
 kernel! {
     fn misnamed(y: &mut [f32]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe ptx ".visible .entry other(.param .u64 y, .param .u64 y_len) { ret; }";
 }
 
@@ -78,6 +82,7 @@ kernel! {
     /// What a kernel is given of a device communicator and of a window.
     #[launch(threads = 1, blocks = 1)]
     fn given(dev: &DevComm, from: &mut Window<f64>, to: &mut [u64]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe ptx r#"
         .visible .entry given(
             .param .align 8 .b8 dev[248], .param .u64 from, .param .u64 from_len, .param .u64 to, .param .u64 to_len
@@ -101,6 +106,7 @@ kernel! {
     /// What a kernel is given of a barrier and of a part of a window.
     #[launch(threads = 1, blocks = part.len())]
     fn parts(dev: &DevComm, at: Barrier, part: &WindowSlice<f64>, to: &mut [u64]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe ptx r#"
         .visible .entry parts(
             .param .align 8 .b8 dev[248], .param .u32 at, .param .u64 part, .param .u64 part_start,
@@ -220,6 +226,27 @@ fn what_does_not_compile_is_told_with_its_line() {
     });
 }
 
+kernel! {
+    fn of_the_host(y: &mut [f32]);
+    host {
+        y.fill(1.0);
+    }
+}
+
+impl<T> kernel::RunsOn<Cuda<T>> for of_the_host {}
+
+/// A program in safe code can say that a kernel has a body that it has not.
+#[test]
+fn a_body_that_is_not_there_is_not_loaded() {
+    on(NEWEST, || {
+        let device = Gpu::any(0)?;
+        let (stream, mut y) = (device.stream()?, device.zeros::<f32>(3)?);
+        let (found, text) = fault(stream.run(of_the_host(&mut y)));
+        assert!(matches!(found, KernelFault::NotLoaded { .. }), "{text}");
+        twice(&device, &stream)
+    });
+}
+
 #[test]
 fn what_does_not_fit_is_told() {
     on(NEWEST, || {
@@ -332,6 +359,7 @@ fn parts_of_windows_and_barriers_are_arguments() {
 kernel! {
     /// Gives the first word of a device communicator.
     pub(crate) fn noted(dev: &DevComm, to: &mut [u64]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe ptx r#"
         .visible .entry noted(.param .align 8 .b8 dev[248], .param .u64 to, .param .u64 to_len)
         {
@@ -433,6 +461,7 @@ fn a_device_communicator_that_has_ended_is_refused() {
 kernel! {
     #[launch(threads = 1, blocks = x.len() + 1)]
     fn takes(dev: &DevComm, a: f32, x: &[f32], y: &mut [f32]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe ptx r#"
         .visible .entry takes(
             .param .align 8 .b8 dev[248], .param .f32 a, .param .u64 x, .param .u64 x_len, .param .u64 y, .param .u64 y_len

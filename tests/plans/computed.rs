@@ -65,6 +65,7 @@ impl<D: Device> by_doubling::Steps<D> for Adds {
 kernel! {
     /// `x += got`
     fn add(got: &[f32], x: &mut [f32]);
+    // SAFETY: the plan gives it two parts of one length.
     unsafe cuda "for (size_t i = threadIdx.x; i < x_len; i += blockDim.x) x[i] += got[i];";
     host {
         for (to, of) in x.iter_mut().zip(got) {

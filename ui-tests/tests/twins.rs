@@ -1,7 +1,15 @@
 //! Every file in `check/` has a twin that differs by the smallest edit, compiles and runs. The twins are
 //! modules of this one program: a program each would be a hundred times the compiler's work.
 
-#![allow(missing_docs, unused, unreachable_pub, clippy::all, clippy::pedantic, reason = "samples")]
+#![allow(
+    missing_docs,
+    unused,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    reason = "samples"
+)]
 
 use std::process::{ExitCode, Termination};
 

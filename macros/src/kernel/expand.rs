@@ -1,6 +1,6 @@
 //! The function of a kernel, and the kernel as data.
 
-use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
 use super::{Argument, Kernel, Reach, Source, SourceKind, Type, TypeParam, words};
@@ -147,6 +147,8 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     }
     let unknown = arguments.iter().filter(|it| matches!(it.ty, Type::Unknown)).map(|it| &it.name);
     let itself = itself(kernel);
+    let given = Ident::new("arguments", Span::mixed_site());
+    let launch = launch(krate, kernel, &given);
     quote! {
         #[allow(clippy::too_many_arguments)]
         #visibility fn #name<#lifetime #generics #device: #krate::Device, #of_world #(#memories),*>(
@@ -156,9 +158,21 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
             #(#bounds,)*
         {
             #(let _ = #unknown;)*
-            #krate::kernel::Launch::new((#(#made,)*))
+            let #given = (#(#made,)*);
+            #launch
         }
     }
+}
+
+/// The launch, by the program's own word `unsafe` where its body is in CUDA: so a crate that forbids the word
+/// has none, and lints that look for it find it. Without such a body there is nothing to promise.
+fn launch(krate: &TokenStream, kernel: &Kernel, arguments: &Ident) -> TokenStream {
+    let place = kernel.cuda.as_ref().map_or_else(Span::mixed_site, |source| source.word);
+    let word = Ident::new("unsafe", place);
+    let call = quote!(#krate::kernel::Launch::new(#arguments));
+    let mut block = Group::new(Delimiter::Brace, call);
+    block.set_span(place);
+    quote!(#word #block)
 }
 
 /// The type of what is given for an argument, as the compiler calls it: `GivenForX` of `x`.
@@ -230,8 +244,9 @@ fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let threads = launch.threads.clone().unwrap_or_else(|| quote!(256));
     let needs = launch.needs.unwrap_or(0);
     let itself = itself(kernel);
+    let word = Ident::new("unsafe", Span::mixed_site());
     quote! {
-        impl<#generics> #krate::kernel::Declared for #itself {
+        #word impl<#generics> #krate::kernel::Declared for #itself {
             const KERNEL: &'static #krate::kernel::Kernel = &#krate::kernel::Kernel {
                 name: #text,
                 parameters: &[#(#parameters),*],
@@ -259,7 +274,7 @@ fn option(value: Option<TokenStream>) -> TokenStream {
 }
 
 fn source(krate: &TokenStream, source: &Source) -> TokenStream {
-    let Source { kind, text, line } = source;
+    let Source { kind, text, line, .. } = source;
     let (kind, is_file) = match kind {
         SourceKind::Body => (quote!(Body), false),
         SourceKind::File => (quote!(Unit), true),

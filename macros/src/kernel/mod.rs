@@ -5,7 +5,7 @@ mod parse;
 mod ty;
 mod words;
 
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
 /// What was understood of a kernel.
@@ -63,6 +63,8 @@ enum Reach {
 /// `unsafe cuda r#".."#`, `unsafe cuda file ".."`, `unsafe ptx ..`
 struct Source {
     kind: SourceKind,
+    /// Of the word `unsafe`.
+    word: Span,
     /// An expression: the text, or the name of its file.
     text: TokenStream,
     line: usize,

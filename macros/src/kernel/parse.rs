@@ -415,7 +415,7 @@ fn body(cursor: &mut Cursor, kernel: &mut Kernel) -> Parsed<()> {
         (true, false) => SourceKind::Ptx,
         (true, true) => SourceKind::PtxFile,
     };
-    match kernel.cuda.replace(Source { kind, text, line }) {
+    match kernel.cuda.replace(Source { kind, word: start, text, line }) {
         Some(_) => Err(Fault::new(start, "a second body for GPUs")),
         None => Ok(()),
     }

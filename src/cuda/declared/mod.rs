@@ -99,8 +99,8 @@ fn code(gpu: &Gpu, kernel: &Kernel) -> Result<Arc<Vec<u8>>, KernelFault> {
     match &kernel.cuda {
         Some(source) if source.kind == SourceKind::Ptx => Ok(Arc::new(ended(source.text.into()))),
         Some(source) => compiled(found, kernel, &text::whole(kernel, source)),
-        // A kernel without one does not compile where it is run.
-        None => Ok(Arc::default()),
+        // A kernel without one does not compile where it is run, but where a program says that it has one.
+        None => Ok(Arc::new(ended(Vec::new()))),
     }
 }
 

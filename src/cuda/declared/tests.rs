@@ -7,6 +7,7 @@ use crate::{Element, Float, bf16, f16, kernel};
 kernel! {
     /// All that has a type of its own.
     fn everything<T: Float>(by: T, is: bool, n: usize, a: i8, b: u64, x: &[T], y: &mut [F8E5M2]);
+    // SAFETY: it is compiled and not run.
     unsafe cuda r#"
         size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x;
         T sum = by + x[x_len - 1];
@@ -16,6 +17,7 @@ kernel! {
 
 kernel! {
     fn broken(y: &mut [f32]);
+    // SAFETY: it is compiled and not run.
     unsafe cuda r#"
         y[0] = nothing;
     "#;
@@ -26,6 +28,7 @@ kernel! {
     /// The sum of all ranks' parts, by their addresses.
     #[launch(threads = 128, blocks = 4)]
     fn sum_of_peers(dev: &DevComm, first: Barrier, from: &WindowSlice<f32>, to: &mut [f32]);
+    // SAFETY: it is compiled and not run.
     unsafe cuda r#"
         ncclCoopCta all;
         ncclLsaBarrierSession<ncclCoopCta> barrier(all, dev, ncclTeamTagLsa(), first + blockIdx.x);
