@@ -92,14 +92,14 @@ impl Machine {
         Ok(Self { gpus, shared, doubles: Some(Stage::new()) })
     }
 
-    /// Runs tests, those on real GPUs one by one.
+    /// Runs tests, a few modules at a time: most tests wait.
     fn run(&self, tests: &[&Test]) -> Vec<(&'static str, How)> {
         let (tests, lacking): (Vec<_>, Vec<_>) =
             tests.iter().copied().partition(|test| self.lacks(test).is_none());
         for test in &lacking {
             println!("SKIPPED {}: {}", test.name, self.lacks(test).unwrap_or_default());
         }
-        let at_once = if self.doubles.is_none() { 1 } else { 3 };
+        let at_once = if self.doubles.is_none() { 2 } else { 3 };
         let modules = tests.chunk_by(|a, b| a.module() == b.module());
         let modules = Mutex::new(modules.map(|tests| tests.iter().copied().collect()));
         let outcomes = Mutex::new(Vec::new());
