@@ -44,11 +44,11 @@ fn report(what: &str, plan: &str) {
     let looked_up = median(|| valid::valid(&written, &mut faults));
     let valid = valid::valid(&written, &mut faults).plan;
     let checked = median(|| typed_nccl_plan::check::check(&valid));
-    let json = median(|| serde_json::to_string(&valid));
+    let bytes = median(|| postcard::to_stdvec(&valid));
     let all = median(|| expand::plan(tokens.clone()));
     println!(
         "{what}: {all:.1?}, of which reading {read:.1?}, looking up names {looked_up:.1?}, the checker \
-         {checked:.1?}, writing data {json:.1?}"
+         {checked:.1?}, writing data {bytes:.1?}"
     );
 }
 

@@ -59,7 +59,7 @@ fn memory_as_declared() {
     );
     let array = g.array.as_ref().expect("an array");
     assert_eq!((&array.count, array.index), (&Expr::Param(ParamId(0)), LoopId(0)));
-    let size = |index| Expr::Element(ParamId(1), Box::new(index)) + 1;
+    let size = |index| Expr::element(ParamId(1), index) + 1;
     assert_eq!(g.len, size(Expr::Loop(LoopId(0))));
     let StepKind::Compute(all) = &plan.steps[0].kind else { panic!("{:?}", plan.steps) };
     assert_eq!(all.reads, [Region::all(BufferId(1))]);

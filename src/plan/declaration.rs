@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde::Deserialize;
 use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::ir;
 
@@ -11,14 +10,14 @@ use crate::error::{BindFault, Site};
 /// A plan in the program's text: what [`plan!`](crate::plan!) leaves of it.
 #[doc(hidden)]
 pub struct Declaration {
-    data: &'static str,
+    data: &'static [u8],
     sites: &'static [Site],
     plan: OnceLock<Result<(Arc<ir::Plan>, Accepted), BindFault>>,
 }
 
 impl Declaration {
-    /// A plan with the sizes that it was checked at, as JSON, and where its statements stand.
-    pub const fn new(data: &'static str, sites: &'static [Site]) -> Self {
+    /// A plan with the sizes that it was checked at, as bytes, and where its statements stand.
+    pub const fn new(data: &'static [u8], sites: &'static [Site]) -> Self {
         Self { data, sites, plan: OnceLock::new() }
     }
 
@@ -29,13 +28,10 @@ impl Declaration {
     /// The plan, and what it was checked at while it compiled; read at the first call.
     pub(super) fn read(&self) -> Result<&(Arc<ir::Plan>, Accepted), BindFault> {
         let read = || {
-            // The macro wrote it, and validated how deep it is.
-            let mut text = serde_json::Deserializer::from_str(self.data);
-            text.disable_recursion_limit();
-            let (plan, accepted) = <(ir::Plan, Accepted)>::deserialize(&mut text)?;
+            let (plan, accepted): (ir::Plan, Accepted) = postcard::from_bytes(self.data)?;
             Ok((Arc::new(plan), accepted))
         };
-        let bad = |error: serde_json::Error| BindFault::Unreadable { why: error.to_string() };
+        let bad = |error: postcard::Error| BindFault::Unreadable { why: error.to_string() };
         let read = || read().map_err(bad);
         self.plan.get_or_init(read).as_ref().map_err(Clone::clone)
     }

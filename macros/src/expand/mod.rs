@@ -10,7 +10,7 @@ mod params;
 mod steps;
 mod types;
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Literal, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use typed_nccl_plan::check::{Accepted, check};
 
@@ -94,9 +94,9 @@ fn module(
 fn declaration(krate: &TokenStream, valid: &Valid, accepted: Option<&Accepted>) -> TokenStream {
     // Nothing runs what was refused: then there is no data.
     let statements: &[Area] = accepted.map_or(&[], |_| &valid.statements);
-    // Numbers and strings always become text.
-    let data = accepted.map(|accepted| serde_json::to_string(&(&valid.plan, accepted)));
-    let data = data.and_then(Result::ok).unwrap_or_default();
+    // Numbers and strings always become bytes.
+    let data = accepted.map(|accepted| postcard::to_stdvec(&(&valid.plan, accepted)));
+    let data = Literal::byte_string(&data.and_then(Result::ok).unwrap_or_default());
     // Imported, since a call has the place of its first token, and the crate's is not in the plan.
     let import = (!statements.is_empty()).then(|| quote!(use #krate::plan::here;));
     let sites = statements.iter().map(|area| quote_spanned!(area.first=> here()));

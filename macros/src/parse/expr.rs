@@ -113,24 +113,30 @@ fn operator(cursor: &Cursor) -> Option<(&'static str, Operator, u8)> {
 }
 
 fn unary(cursor: &mut Cursor) -> Parsed<Expr> {
-    let first = cursor.span();
-    if cursor.take_punct("-") {
-        let one = unary(cursor)?;
-        return node(
-            Area::from(first).to(one.area),
-            one.height,
-            match one.kind {
-                ExprKind::Int(value) => ExprKind::Int(-value),
-                _ => ExprKind::Negated(Box::new(one)),
-            },
-        );
-    }
-    if cursor.take_punct("!") {
-        let one = unary(cursor)?;
-        return node(Area::from(first).to(one.area), one.height, ExprKind::Not(Box::new(one)));
+    let mut signs = Vec::new();
+    loop {
+        let first = cursor.span();
+        let negates = cursor.take_punct("-");
+        if !negates && !cursor.take_punct("!") {
+            break;
+        }
+        if signs.len() == MOST_NESTING {
+            return Err(too_high(first.into()));
+        }
+        signs.push((first, negates));
     }
     let operand = operand(cursor)?;
-    postfix(cursor, operand)
+    let mut one = postfix(cursor, operand)?;
+    for (first, negates) in signs.into_iter().rev() {
+        let (area, height) = (Area::from(first).to(one.area), one.height);
+        let kind = match one.kind {
+            ExprKind::Int(value) if negates => ExprKind::Int(-value),
+            _ if negates => ExprKind::Negated(Box::new(one)),
+            _ => ExprKind::Not(Box::new(one)),
+        };
+        one = node(area, height, kind)?;
+    }
+    Ok(one)
 }
 
 fn operand(cursor: &mut Cursor) -> Parsed<Expr> {
@@ -281,8 +287,12 @@ fn list(inside: &mut Cursor) -> Parsed<Vec<Expr>> {
 fn node(area: Area, height: usize, kind: ExprKind) -> Parsed<Expr> {
     let height = height + 1;
     if height > MOST_NESTING {
-        return Err(Fault::new(area, "this has too many parts in one another")
-            .help("give a part of it a name of its own with `let`"));
+        return Err(too_high(area));
     }
     Ok(Expr { kind, area, height })
+}
+
+fn too_high(area: Area) -> Fault {
+    Fault::new(area, "this has too many parts in one another")
+        .help("give a part of it a name of its own with `let`")
 }

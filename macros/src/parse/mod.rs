@@ -9,6 +9,7 @@ mod declare;
 mod expr;
 mod header;
 mod message;
+mod nesting;
 mod run;
 mod unfinished;
 pub(crate) mod words;
@@ -21,6 +22,10 @@ use cursor::Cursor;
 
 /// What was understood of the tokens, and what was not.
 pub(crate) fn plan(tokens: TokenStream, faults: &mut Vec<Fault>) -> Option<Plan> {
+    if let Some(fault) = nesting::too_deep(&tokens) {
+        faults.push(fault);
+        return None;
+    }
     let here = Span::call_site();
     let mut cursor = Cursor::new(tokens, here, here);
     match header::plan(&mut cursor, faults) {

@@ -7,6 +7,7 @@ mod plans;
 #[allow(dead_code, unreachable_pub, reason = "the simulator asks for more, as a crate")]
 mod random;
 
+mod deep;
 mod mistakes;
 mod mutated;
 mod same;

@@ -47,6 +47,28 @@ pub(super) fn plans(file: &str) -> Vec<TokenStream> {
     plans
 }
 
+/// The bytes of a literal of bytes.
+pub(super) fn bytes(literal: &str) -> Vec<u8> {
+    let text = literal.trim().strip_prefix("b\"").and_then(|text| text.strip_suffix('"'));
+    let (mut chars, mut bytes) = (text.expect("a literal of bytes").bytes(), Vec::new());
+    while let Some(byte) = chars.next() {
+        bytes.push(match (byte, (byte == b'\\').then(|| chars.next()).flatten()) {
+            (_, Some(b'0')) => 0,
+            (_, Some(b'n')) => b'\n',
+            (_, Some(b'r')) => b'\r',
+            (_, Some(b't')) => b'\t',
+            (_, Some(b'x')) => {
+                let digits: Vec<u8> = chars.by_ref().take(2).collect();
+                let digits = str::from_utf8(&digits).expect("two digits");
+                u8::from_str_radix(digits, 16).expect("two digits")
+            }
+            (_, Some(itself)) => itself,
+            (plain, None) => plain,
+        });
+    }
+    bytes
+}
+
 fn is_group(token: &TokenTree, delimiter: Delimiter) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == delimiter)
 }

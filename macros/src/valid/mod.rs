@@ -71,6 +71,7 @@ pub(crate) fn valid(plan: &ast::Plan, faults: &mut Vec<Fault>) -> Valid {
         types: Vec::new(),
         lost: HashSet::new(),
         undeclared: HashSet::new(),
+        written_out: 0,
         indexed: HashSet::new(),
         nameless: false,
     };
@@ -99,6 +100,8 @@ struct Resolver<'f> {
     lost: HashSet<String>,
     /// Names of which it was told that nothing declares them: one declaration is enough for every use.
     undeclared: HashSet<String>,
+    /// How often blocks were written out for a value.
+    written_out: usize,
     /// Memory of which it was told that it is no array.
     indexed: HashSet<ir::BufferId>,
     /// Something was declared without its name: no name is told not to be declared.

@@ -33,7 +33,7 @@ impl Resolver<'_> {
                     return self.tell(no_number(expr.area));
                 };
                 match self.look(name, Want::Number)? {
-                    Meaning::List(list) => Ok(Expr::Element(list, Box::new(self.number(index)?))),
+                    Meaning::List(list) => Ok(Expr::element(list, self.number(index)?)),
                     meaning => {
                         let title = format!("`{name}` is {}, no list", meaning.what());
                         let help = format!("declare it as one: `{name}: [usize; k]`");

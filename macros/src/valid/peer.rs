@@ -1,6 +1,6 @@
 //! Other ranks, recognised by their form.
 
-use typed_nccl_plan::ir::{AxisId, Cases, Expr, Hop, Peer};
+use typed_nccl_plan::ir::{AxisId, Cases, Expr, Hop, MOST_NESTING, MOST_OF_ONE, Peer};
 
 use super::number::binary;
 use super::scope::{Meaning, Want};
@@ -38,7 +38,16 @@ impl Resolver<'_> {
             let condition = self.condition(condition);
             let (then, otherwise) = (self.peer(then), self.peer(otherwise));
             let (condition, then, otherwise) = (condition?, then?, otherwise?);
-            return Ok(Peer::Cases(Box::new(Cases { condition, then, otherwise })));
+            let cases = Cases { condition, then, otherwise };
+            return match Peer::of_cases(cases) {
+                Some(peer) => Ok(peer),
+                None => {
+                    let title = format!(
+                        "another rank has cases more than {MOST_NESTING} deep, or more than {MOST_OF_ONE} parts"
+                    );
+                    self.tell(Fault::new(expr.area, title).help("write its number: `rank(..)`"))
+                }
+            };
         }
         let ExprKind::List(list) = &expr.kind else {
             let number = self.number(expr)?;

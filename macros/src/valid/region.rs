@@ -162,7 +162,7 @@ fn replace(expr: &Expr, counter: LoopId, by: &Expr) -> Expr {
     };
     match expr {
         Expr::Loop(id) if *id == counter => by.clone(),
-        Expr::Element(list, index) => Expr::Element(*list, Box::new(replace(index, counter, by))),
+        Expr::Element(list, index) => Expr::element(*list, replace(index, counter, by)),
         Expr::Add(left, right) => both(Operator::Add, left, right),
         Expr::Sub(left, right) => both(Operator::Sub, left, right),
         Expr::Mul(left, right) => both(Operator::Mul, left, right),

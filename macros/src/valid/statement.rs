@@ -116,7 +116,9 @@ impl Resolver<'_> {
             if self.faults.len() > told {
                 return Err(Told);
             }
-            if self.valid.statements.len() > MOST_STATEMENTS {
+            // A block may be written out that has no statement.
+            self.written_out += 1;
+            if self.written_out.max(self.valid.statements.len()) > MOST_STATEMENTS {
                 let title = format!("written out, this is more than {MOST_STATEMENTS} statements");
                 let fault = Fault::new(area, title);
                 return self.tell(fault.help("count instead, as in `for i in 0..k { .. }`"));

@@ -18,17 +18,17 @@ pub const fn here() -> Site {
 }
 
 pub struct Declaration {
-    pub data: &'static str,
+    pub data: &'static [u8],
     pub sites: &'static [Site],
 }
 
 impl Declaration {
-    pub const fn new(data: &'static str, sites: &'static [Site]) -> Self {
+    pub const fn new(data: &'static [u8], sites: &'static [Site]) -> Self {
         Self { data, sites }
     }
 
     pub fn plan(&'static self) -> Option<&'static Plan> {
-        let read = serde_json::from_str::<(Plan, Accepted)>(self.data);
+        let read = postcard::from_bytes::<(Plan, Accepted)>(self.data);
         read.ok().map(|(plan, _)| &*Box::leak(Box::new(plan)))
     }
 }

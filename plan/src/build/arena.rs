@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::ir::shape::{DEEP_NUMBER, LARGE_NUMBER, Limit, Shape};
 use crate::ir::{AxisId, Expr, LoopId, ParamId};
 
 const IMPOSSIBLE: &str = "this number is too large, or divided by a number below 1";
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
-static ARENAS: Mutex<BTreeMap<Stamp, Vec<Node>>> = Mutex::new(BTreeMap::new());
+static ARENAS: Mutex<BTreeMap<Stamp, Vec<(Node, Shape)>>> = Mutex::new(BTreeMap::new());
 
 /// Which builder a handle belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +35,8 @@ pub(crate) enum Value {
     Foreign,
     /// Too large, or divided by a number below 1.
     Impossible,
+    /// Of too many parts, or too many in one another.
+    Beyond(Limit),
 }
 
 /// Two numbers' operator.
@@ -80,11 +83,15 @@ impl Drop for Arena {
 }
 
 impl Stamp {
-    /// A new place with this in it.
+    /// A new place with this in it, which is neither too deep nor too large.
     pub(crate) fn push(self, node: Node) -> Value {
+        let shape = match node.shape() {
+            Ok(shape) => shape,
+            Err(limit) => return Value::Beyond(limit),
+        };
         match arenas().get_mut(&self) {
             Some(arena) => {
-                arena.push(node);
+                arena.push((node, shape));
                 Value::At(self, arena.len() - 1)
             }
             None => Value::Foreign,
@@ -97,6 +104,7 @@ impl Value {
         let stamp = match (left, right) {
             (Self::Foreign, _) | (_, Self::Foreign) => return Self::Foreign,
             (Self::Impossible, _) | (_, Self::Impossible) => return Self::Impossible,
+            (Self::Beyond(limit), _) | (_, Self::Beyond(limit)) => return Self::Beyond(limit),
             (Self::Int(left), Self::Int(right)) => return operator.of(left, right),
             (Self::At(left, _), Self::At(right, _)) if left != right => return Self::Foreign,
             (Self::At(stamp, _), _) | (_, Self::At(stamp, _)) => stamp,
@@ -104,10 +112,19 @@ impl Value {
         stamp.push(Node::Binary(operator, left, right))
     }
 
+    /// How deep and how large it is, if it is not too much so.
+    pub(crate) fn shape(self) -> Result<Shape, Limit> {
+        match self {
+            Self::At(stamp, at) => Ok(look(stamp, at).map_or(Shape::ONE, |(_, shape)| shape)),
+            Self::Beyond(limit) => Err(limit),
+            Self::Int(_) | Self::Foreign | Self::Impossible => Ok(Shape::ONE),
+        }
+    }
+
     /// This with `by` in the place of a counter.
     pub(crate) fn replace(self, counter: LoopId, by: Self) -> Self {
         let Self::At(stamp, at) = self else { return self };
-        let Some(node) = look(stamp, at) else { return Self::Foreign };
+        let Some((node, _)) = look(stamp, at) else { return Self::Foreign };
         match node {
             Node::Loop(id) if id == counter => by,
             Node::Element(param, index) => {
@@ -125,8 +142,10 @@ impl Value {
         match self {
             Self::Int(value) => Ok(Expr::Int(value)),
             Self::Impossible => Err(IMPOSSIBLE),
+            Self::Beyond(Limit::Depth) => Err(DEEP_NUMBER),
+            Self::Beyond(Limit::Parts) => Err(LARGE_NUMBER),
             Self::At(stamp, at) if stamp == of => {
-                let node = look(stamp, at).ok_or(super::fault::FOREIGN)?;
+                let (node, _) = look(stamp, at).ok_or(super::fault::FOREIGN)?;
                 node.expr(of)
             }
             Self::At(..) | Self::Foreign => Err(super::fault::FOREIGN),
@@ -135,6 +154,16 @@ impl Value {
 }
 
 impl Node {
+    fn shape(self) -> Result<Shape, Limit> {
+        let (first, second) = match self {
+            Self::Element(_, index) => (Some(index), None),
+            Self::Binary(_, left, right) => (Some(left), Some(right)),
+            _ => (None, None),
+        };
+        let inner = first.into_iter().chain(second).map(Value::shape);
+        Shape::around(inner.collect::<Result<Vec<_>, _>>()?).fits()
+    }
+
     fn expr(self, of: Stamp) -> Result<Expr, &'static str> {
         Ok(match self {
             Self::Rank => Expr::Rank,
@@ -143,7 +172,7 @@ impl Node {
             Self::Extent(axis) => Expr::Extent(axis),
             Self::Param(param) => Expr::Param(param),
             Self::Loop(counter) => Expr::Loop(counter),
-            Self::Element(param, index) => Expr::Element(param, Box::new(index.expr(of)?)),
+            Self::Element(param, index) => Expr::element(param, index.expr(of)?),
             Self::Binary(operator, left, right) => {
                 let (left, right) = (left.expr(of)?, right.expr(of)?);
                 match operator {
@@ -177,11 +206,11 @@ impl Operator {
     }
 }
 
-fn look(stamp: Stamp, at: usize) -> Option<Node> {
+fn look(stamp: Stamp, at: usize) -> Option<(Node, Shape)> {
     arenas().get(&stamp).and_then(|arena| arena.get(at)).copied()
 }
 
-fn arenas() -> MutexGuard<'static, BTreeMap<Stamp, Vec<Node>>> {
+fn arenas() -> MutexGuard<'static, BTreeMap<Stamp, Vec<(Node, Shape)>>> {
     // Nothing under this lock panics half way; the map is whole even if it is poisoned.
     ARENAS.lock().unwrap_or_else(PoisonError::into_inner)
 }

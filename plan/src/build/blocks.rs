@@ -6,7 +6,8 @@ use super::number::Number;
 use super::on::On;
 use super::span::Count;
 use super::{Open, PlanBuilder, id};
-use crate::ir::{Condition, Loop, LoopId, Named, Step, StepKind, When};
+use crate::ir::shape::{DEEP_STEP, LARGE_PLAN};
+use crate::ir::{Condition, Loop, LoopId, MOST_NESTING, Named, Step, StepKind, When};
 
 impl PlanBuilder<Open> {
     /// Communication that NCCL launches as one.
@@ -55,6 +56,11 @@ impl PlanBuilder<Open> {
 
     #[track_caller]
     pub(crate) fn condition(&mut self, guard: Guard) -> Condition {
+        let parts = guard.shape.map_or(1, |shape| shape.parts);
+        if !self.has_room(parts) {
+            self.fault(LARGE_PLAN);
+            return Condition::All(Vec::new());
+        }
         match guard.condition(self.stamp()) {
             Ok(condition) => condition,
             Err(why) => {
@@ -95,10 +101,17 @@ impl PlanBuilder<Open> {
         LoopId(id(&self.plan.counters))
     }
 
-    /// The statements that `body` appends, taken out of the plan again.
+    /// The statements that `body` appends, taken out of the plan again. What is too deep is not asked for.
+    #[track_caller]
     fn block(&mut self, body: impl FnOnce(&mut Self)) -> Vec<Step> {
+        if self.state.depth + 1 == MOST_NESTING {
+            self.fault(DEEP_STEP);
+            return Vec::new();
+        }
         let before = self.plan.steps.len();
+        self.state.depth += 1;
         body(self);
+        self.state.depth -= 1;
         self.plan.steps.split_off(before)
     }
 }

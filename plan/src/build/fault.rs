@@ -5,7 +5,8 @@ use std::panic;
 use super::arena::Stamp;
 use super::number::Number;
 use super::{Open, PlanBuilder};
-use crate::ir::{Expr, Location};
+use crate::ir::shape::{self, LARGE_PLAN};
+use crate::ir::{Expr, Location, MOST_PARTS, MOST_PROBLEMS};
 use crate::verdict::{Problem, ProblemKind};
 
 pub(crate) const FOREIGN: &str = "this belongs to another plan, or to a builder that is gone";
@@ -33,10 +34,12 @@ impl PlanBuilder<Open> {
             FOREIGN => {
                 "use what this builder declared: its handles and numbers are for its plan alone"
             }
-            _ => "declare what the plan needs at this place",
+            _ => shape::help(title).unwrap_or("declare what the plan needs at this place"),
         };
-        let title = title.to_owned();
-        self.state.faults.push(Problem::new(ProblemKind::Malformed, title, at, help));
+        if self.state.faults.len() < MOST_PROBLEMS {
+            let title = title.to_owned();
+            self.state.faults.push(Problem::new(ProblemKind::Malformed, title, at, help));
+        }
     }
 
     /// Notes a handle of another builder.
@@ -51,6 +54,11 @@ impl PlanBuilder<Open> {
     #[track_caller]
     pub(crate) fn expr(&mut self, number: Number) -> Expr {
         // No closures on the way to `fault`: they would hide the caller.
+        let parts = number.0.shape().map_or(1, |shape| shape.parts);
+        if !self.has_room(parts) {
+            self.fault(LARGE_PLAN);
+            return Expr::Int(0);
+        }
         match number.0.expr(self.stamp()) {
             Ok(expr) => expr,
             Err(why) => {
@@ -58,5 +66,11 @@ impl PlanBuilder<Open> {
                 Expr::Int(0)
             }
         }
+    }
+
+    /// Counts parts that are about to be written down; whether that many may be.
+    pub(crate) fn has_room(&mut self, parts: usize) -> bool {
+        self.state.parts = self.state.parts.saturating_add(parts);
+        self.state.parts <= MOST_PARTS
     }
 }

@@ -4,12 +4,16 @@ use std::ops::Not;
 
 use super::arena::Stamp;
 use super::number::Number;
+use crate::ir::shape::{DEEP_CONDITION, LARGE_CONDITION, Limit, Shape};
 use crate::ir::{Comparison, Condition};
 
 /// Something that holds or does not: `r.eq(0)`, `m.ge(4 * h)`, and what `and`, `or` and `!` make of them.
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Guard(Inner);
+pub struct Guard {
+    inner: Inner,
+    pub(crate) shape: Result<Shape, Limit>,
+}
 
 #[derive(Clone, Debug)]
 enum Inner {
@@ -17,34 +21,55 @@ enum Inner {
     All(Vec<Guard>),
     Any(Vec<Guard>),
     Not(Box<Guard>),
+    /// Too many in one another, or too many: nothing is left of it.
+    Beyond,
 }
 
 impl Guard {
     pub(crate) fn compare(left: Number, comparison: Comparison, right: Number) -> Self {
-        Self(Inner::Compare(left, comparison, right))
+        // A number that is too much is told as a number.
+        let parts = [left, right].map(|number| number.0.shape().map_or(1, |shape| shape.parts));
+        let shape = Shape::ONE.and(parts[0].saturating_add(parts[1])).fits();
+        Self::new(Inner::Compare(left, comparison, right), shape)
     }
 
     /// Both hold.
     pub fn and(self, other: Self) -> Self {
-        Self(Inner::All(vec![self, other]))
+        Self::around(vec![self, other], Inner::All)
     }
 
     /// One of them holds at least.
     pub fn or(self, other: Self) -> Self {
-        Self(Inner::Any(vec![self, other]))
+        Self::around(vec![self, other], Inner::Any)
+    }
+
+    fn around(inner: Vec<Self>, make: impl FnOnce(Vec<Self>) -> Inner) -> Self {
+        let shapes: Result<Vec<Shape>, Limit> = inner.iter().map(|one| one.shape).collect();
+        let shape = shapes.and_then(|shapes| Shape::around(shapes).fits());
+        Self::new(make(inner), shape)
+    }
+
+    fn new(inner: Inner, shape: Result<Shape, Limit>) -> Self {
+        Self { inner: if shape.is_ok() { inner } else { Inner::Beyond }, shape }
     }
 
     pub(crate) fn condition(self, of: Stamp) -> Result<Condition, &'static str> {
+        match self.shape {
+            Err(Limit::Depth) => return Err(DEEP_CONDITION),
+            Err(Limit::Parts) => return Err(LARGE_CONDITION),
+            Ok(_) => {}
+        }
         let all = |list: Vec<Self>| {
             list.into_iter().map(|one| one.condition(of)).collect::<Result<_, _>>()
         };
-        Ok(match self.0 {
+        Ok(match self.inner {
             Inner::Compare(left, comparison, right) => {
                 Condition::Compare(left.0.expr(of)?, comparison, right.0.expr(of)?)
             }
             Inner::All(list) => Condition::All(all(list)?),
             Inner::Any(list) => Condition::Any(all(list)?),
             Inner::Not(one) => Condition::Not(Box::new(one.condition(of)?)),
+            Inner::Beyond => return Err(DEEP_CONDITION),
         })
     }
 }
@@ -53,6 +78,7 @@ impl Not for Guard {
     type Output = Self;
 
     fn not(self) -> Self {
-        Self(Inner::Not(Box::new(self)))
+        let shape = self.shape.and_then(|shape| Shape::around([shape]).fits());
+        Self::new(Inner::Not(Box::new(self)), shape)
     }
 }

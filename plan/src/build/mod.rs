@@ -74,6 +74,10 @@ pub struct PlanBuilder<S = Open> {
 pub struct Open {
     arena: Arena,
     faults: Vec<Problem>,
+    /// In how many statements the next one stands.
+    depth: usize,
+    /// How many parts the numbers and conditions have that are written down.
+    parts: usize,
 }
 
 /// A builder whose plan is checked, and changes no more.
@@ -121,7 +125,10 @@ impl PlanBuilder<Open> {
             computes: Vec::new(),
             checks: Vec::new(),
         };
-        let mut builder = Self { plan, state: Open { arena: Arena::new(), faults: Vec::new() } };
+        let mut builder = Self {
+            plan,
+            state: Open { arena: Arena::new(), faults: Vec::new(), depth: 0, parts: 0 },
+        };
         let (name, at) = ("world".to_owned(), builder.here());
         builder.plan.communicators.push(ir::Communicator { name, axes: Vec::new(), at });
         builder

@@ -4,18 +4,24 @@ use super::guard::Guard;
 use super::number::Number;
 use super::ranks::Axis;
 use super::{Open, PlanBuilder};
+use crate::ir::shape::{DEEP_PEER, LARGE_PEER, Limit, Shape};
 use crate::ir::{self, AxisId, Cases, Hop};
 
 /// Another rank: [`ring`], [`chain`], [`at`] and [`either`] say which.
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Peer(Inner);
+pub struct Peer {
+    inner: Inner,
+    shape: Result<Shape, Limit>,
+}
 
 #[derive(Clone, Debug)]
 enum Inner {
     Along(Vec<Step>),
     Rank(Number),
     Cases(Box<(Guard, Peer, Peer)>),
+    /// Too many cases in one another, or too many: nothing is left of it.
+    Beyond,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,16 +45,22 @@ pub fn chain(by: impl Into<Number>) -> Peer {
 
 /// The rank of that number in the whole plan.
 pub fn at(rank: impl Into<Number>) -> Peer {
-    Peer(Inner::Rank(rank.into()))
+    Peer { inner: Inner::Rank(rank.into()), shape: Ok(Shape::ONE) }
 }
 
 /// One rank where a condition holds, another one elsewhere: `either((r % 2).eq(0), ring(1), ring(-1))`.
 pub fn either(condition: Guard, then: Peer, otherwise: Peer) -> Peer {
-    Peer(Inner::Cases(Box::new((condition, then, otherwise))))
+    let decides = condition.shape.map_or(1, |shape| shape.parts);
+    let shape = match (then.shape, otherwise.shape) {
+        (Ok(then), Ok(otherwise)) => Shape::around([then, otherwise]).and(decides).fits(),
+        (Err(limit), _) | (_, Err(limit)) => Err(limit),
+    };
+    let cases = Inner::Cases(Box::new((condition, then, otherwise)));
+    Peer { inner: if shape.is_ok() { cases } else { Inner::Beyond }, shape }
 }
 
 fn along(axis: Option<Axis>, by: Number, wrap: bool) -> Peer {
-    Peer(Inner::Along(vec![Step { axis, by, wrap }]))
+    Peer { inner: Inner::Along(vec![Step { axis, by, wrap }]), shape: Ok(Shape::ONE) }
 }
 
 impl Axis {
@@ -66,13 +78,19 @@ impl Axis {
 impl Peer {
     /// And from there along another axis: a diagonal of a mesh.
     pub fn and(mut self, other: Self) -> Self {
-        match (&mut self.0, other.0) {
-            (Inner::Along(steps), Inner::Along(more)) => {
-                steps.extend(more);
-                self
+        match (&mut self.inner, other) {
+            (Inner::Along(steps), Self { inner: Inner::Along(more), .. }) => {
+                let shape =
+                    Shape { depth: 1, parts: steps.len().saturating_add(more.len()) }.fits();
+                if shape.is_ok() {
+                    steps.extend(more);
+                    return Self { shape, ..self };
+                }
+                Self { inner: Inner::Beyond, shape }
             }
+            (Inner::Beyond, _) => self,
             // A rank's number leaves nothing to add, nor do cases.
-            (_, absolute) => Self(absolute),
+            (_, absolute) => absolute,
         }
     }
 }
@@ -80,7 +98,13 @@ impl Peer {
 impl PlanBuilder<Open> {
     #[track_caller]
     pub(crate) fn peer(&mut self, peer: Peer) -> ir::Peer {
-        match peer.0 {
+        match peer.shape {
+            Err(Limit::Depth) => self.fault(DEEP_PEER),
+            Err(Limit::Parts) => self.fault(LARGE_PEER),
+            Ok(_) => {}
+        }
+        match peer.inner {
+            Inner::Beyond => ir::Peer::Shift(Vec::new()),
             Inner::Rank(rank) => ir::Peer::Rank(self.expr(rank)),
             Inner::Cases(cases) => {
                 let (condition, then, otherwise) = *cases;

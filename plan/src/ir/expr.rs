@@ -4,11 +4,15 @@ use std::ops::{Add, Div, Mul, Rem, Sub};
 
 use serde::{Deserialize, Serialize};
 
+use super::part::Part;
+use super::shape::{self, Limit, Shape};
 use super::{AxisId, LoopId, ParamId};
 
 /// A whole number, known once the ranks, the parameters, the rank and the loops around it are.
 ///
-/// Division rounds down and `%` is never negative, as indices around a ring want it.
+/// Division rounds down and `%` is never negative, as indices around a ring want it. Operators, [`min`](Self::min),
+/// [`max`](Self::max) and [`element`](Self::element) make one of others; what they would make too deep or too
+/// large is [`TooDeep`](Self::TooDeep) or [`TooLarge`](Self::TooLarge), which no plan may have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expr {
@@ -25,23 +29,27 @@ pub enum Expr {
     /// A parameter.
     Param(ParamId),
     /// An element of a parameter that is a list.
-    Element(ParamId, Box<Self>),
+    Element(ParamId, Part),
     /// The counter of a loop around this place; in the length of an array's buffers, its index.
     Loop(LoopId),
     /// A sum.
-    Add(Box<Self>, Box<Self>),
+    Add(Part, Part),
     /// A difference.
-    Sub(Box<Self>, Box<Self>),
+    Sub(Part, Part),
     /// A product.
-    Mul(Box<Self>, Box<Self>),
+    Mul(Part, Part),
     /// A quotient, rounded down.
-    Div(Box<Self>, Box<Self>),
+    Div(Part, Part),
     /// A remainder, from 0 to below the divisor.
-    Rem(Box<Self>, Box<Self>),
+    Rem(Part, Part),
     /// The smaller of two.
-    Min(Box<Self>, Box<Self>),
+    Min(Part, Part),
     /// The larger of two.
-    Max(Box<Self>, Box<Self>),
+    Max(Part, Part),
+    /// One that was nested more than [`MOST_NESTING`](super::MOST_NESTING) deep.
+    TooDeep,
+    /// One that had more than [`MOST_OF_ONE`](super::MOST_OF_ONE) parts.
+    TooLarge,
 }
 
 /// How two numbers compare.
@@ -69,11 +77,11 @@ pub enum Condition {
     /// Two numbers, compared.
     Compare(Expr, Comparison, Expr),
     /// All of these; holds if there are none.
-    All(Vec<Self>),
+    All(#[serde(deserialize_with = "shape::conditions")] Vec<Self>),
     /// One of these at least.
-    Any(Vec<Self>),
+    Any(#[serde(deserialize_with = "shape::conditions")] Vec<Self>),
     /// Not this.
-    Not(Box<Self>),
+    Not(#[serde(deserialize_with = "shape::condition")] Box<Self>),
 }
 
 macro_rules! operator {
@@ -82,7 +90,7 @@ macro_rules! operator {
             type Output = Expr;
 
             fn $method(self, other: E) -> Expr {
-                Expr::$variant(Box::new(self), Box::new(other.into()))
+                Expr::of_two(Expr::$variant, self, other.into())
             }
         }
 
@@ -90,7 +98,7 @@ macro_rules! operator {
             type Output = Expr;
 
             fn $method(self, other: Expr) -> Expr {
-                Expr::$variant(Box::new(Expr::Int(self)), Box::new(other))
+                Expr::of_two(Expr::$variant, Expr::Int(self), other)
             }
         }
     )+};
@@ -113,6 +121,15 @@ impl From<i64> for Expr {
 impl From<i32> for Expr {
     fn from(value: i32) -> Self {
         Self::Int(value.into())
+    }
+}
+
+impl From<Limit> for Expr {
+    fn from(limit: Limit) -> Self {
+        match limit {
+            Limit::Depth => Self::TooDeep,
+            Limit::Parts => Self::TooLarge,
+        }
     }
 }
 
@@ -163,17 +180,40 @@ impl Expr {
 
     /// The smaller of the two.
     pub fn min(self, other: impl Into<Self>) -> Self {
-        Self::Min(Box::new(self), Box::new(other.into()))
+        Self::of_two(Self::Min, self, other.into())
     }
 
     /// The larger of the two.
     pub fn max(self, other: impl Into<Self>) -> Self {
-        Self::Max(Box::new(self), Box::new(other.into()))
+        Self::of_two(Self::Max, self, other.into())
+    }
+
+    /// The element of a list that has that index, from 0.
+    pub fn element(list: ParamId, index: impl Into<Self>) -> Self {
+        match Part::of([index.into()]) {
+            Ok([index]) => Self::Element(list, index),
+            Err(limit) => limit.into(),
+        }
+    }
+
+    fn of_two(make: fn(Part, Part) -> Self, left: Self, right: Self) -> Self {
+        match Part::of([left, right]) {
+            Ok([left, right]) => make(left, right),
+            Err(limit) => limit.into(),
+        }
+    }
+
+    /// How deep and how large it is, if it is not too much so.
+    pub(super) fn shape(&self) -> Result<Shape, Limit> {
+        match self {
+            Self::TooDeep => Err(Limit::Depth),
+            Self::TooLarge => Err(Limit::Parts),
+            _ => Ok(Shape::around(self.parts().map(Part::shape))),
+        }
     }
 
     /// Whether some part of this is such.
     pub fn any(&self, mut is: impl FnMut(&Self) -> bool) -> bool {
-        // A stack instead of recursion: expressions from files may be deep.
         let mut left = vec![self];
         while let Some(expr) = left.pop() {
             if is(expr) {
@@ -186,6 +226,10 @@ impl Expr {
 
     /// The numbers that this one is made of.
     pub(crate) fn children(&self) -> impl Iterator<Item = &Self> {
+        self.parts().map(|part| &**part)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part> {
         let (first, second) = match self {
             Self::Add(a, b)
             | Self::Sub(a, b)
@@ -193,8 +237,8 @@ impl Expr {
             | Self::Div(a, b)
             | Self::Rem(a, b)
             | Self::Min(a, b)
-            | Self::Max(a, b) => (Some(&**a), Some(&**b)),
-            Self::Element(_, index) => (Some(&**index), None),
+            | Self::Max(a, b) => (Some(a), Some(b)),
+            Self::Element(_, index) => (Some(index), None),
             _ => (None, None),
         };
         first.into_iter().chain(second)

@@ -5,7 +5,9 @@ mod expr;
 mod location;
 mod memory;
 mod operands;
+mod part;
 mod ranks;
+pub(crate) mod shape;
 mod show;
 mod step;
 mod validate;
@@ -15,13 +17,16 @@ pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
 pub use memory::{Array, Buffer, ElementType, Region, Role};
 pub(crate) use operands::Operand;
+pub use part::Part;
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
+pub use shape::{MOST_NESTING, MOST_OF_ONE};
 pub use show::Shown;
 pub use step::{
     Awaited, Cases, Collective, CollectiveKind, Compute, Equation, Hop, Loop, Peer, Place, Put,
     Receive, Reduction, Send, Signal, Step, StepKind, Transfer, Wait, When,
 };
-pub use validate::{MOST_DECLARED, MOST_NAME, MOST_NESTING, MOST_PARTS, MOST_STEPS, MOST_VALUES};
+pub(crate) use validate::MOST_PROBLEMS;
+pub use validate::{MOST_DECLARED, MOST_NAME, MOST_PARTS, MOST_STEPS, MOST_VALUES};
 
 use std::fmt;
 

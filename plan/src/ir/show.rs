@@ -150,6 +150,7 @@ impl Writer<'_> {
             Expr::Rem(a, b) => (a, '%', b, Binds::Product, Binds::Atom),
             Expr::Min(a, b) => return self.call("min", a, b),
             Expr::Max(a, b) => return self.call("max", a, b),
+            Expr::TooDeep | Expr::TooLarge => return self.to.write_str(".."),
         };
         self.to.write_str(if binds < least { "(" } else { "" })?;
         self.deeper(|writer| {

@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::shape;
 use super::{
-    AxisId, CollectiveName, CommunicatorId, Condition, Expr, Location, LoopId, Region, SignalId,
-    StreamId,
+    AxisId, CollectiveName, CommunicatorId, Condition, Expr, Location, LoopId, MOST_NESTING,
+    MOST_OF_ONE, Region, SignalId, StreamId,
 };
 
 /// A statement of a plan.
@@ -43,7 +44,7 @@ pub enum StepKind {
     /// Waits until signals of peers were raised, in stream order.
     Wait(Wait),
     /// Communication that NCCL launches as one.
-    Group(Vec<Step>),
+    Group(#[serde(deserialize_with = "shape::body")] Vec<Step>),
     /// Statements again and again.
     Loop(Loop),
     /// Statements of the ranks for which a condition holds.
@@ -52,7 +53,7 @@ pub enum StepKind {
     /// between them say so. Holds compute steps and transfers along open axes, which become halves: a
     /// rank receives what lower ranks send it before its own statements, and what higher ranks send it
     /// after them.
-    Sequence(Vec<Step>),
+    Sequence(#[serde(deserialize_with = "shape::body")] Vec<Step>),
 }
 
 /// On which stream a step runs, and after which others.
@@ -160,7 +161,7 @@ pub enum Peer {
     /// The rank of that number in the whole plan.
     Rank(Expr),
     /// One rank or another, as a condition says.
-    Cases(Box<Cases>),
+    Cases(#[serde(deserialize_with = "shape::cases")] Box<Cases>),
 }
 
 /// Another rank by two cases: `if rank % 2 == 0 { rank + 1 } else { rank - 1 }`.
@@ -302,6 +303,7 @@ pub struct Loop {
     #[serde(default)]
     pub reverse: bool,
     /// What is done.
+    #[serde(deserialize_with = "shape::body")]
     pub body: Vec<Step>,
 }
 
@@ -312,10 +314,29 @@ pub struct When {
     /// Who takes part.
     pub condition: Condition,
     /// What they do.
+    #[serde(deserialize_with = "shape::body")]
     pub body: Vec<Step>,
 }
 
 impl Peer {
+    /// One rank or another, unless that is more than [`MOST_NESTING`] deep or has more than [`MOST_OF_ONE`] parts.
+    pub fn of_cases(cases: Cases) -> Option<Self> {
+        let peer = Self::Cases(Box::new(cases));
+        let mut parts = 0_usize;
+        for (one, depth) in peer.all() {
+            let decides = match one {
+                Self::Cases(cases) => cases.condition.size(),
+                Self::Rank(_) => 0,
+                Self::Shift(hops) => hops.len(),
+            };
+            parts = parts.saturating_add(1 + decides);
+            if depth > MOST_NESTING || parts > MOST_OF_ONE {
+                return None;
+            }
+        }
+        Some(peer)
+    }
+
     /// This peer and those of its cases, each with its depth, from 1. No recursion: plans from files may be deep.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Self, usize)> {
         let mut left = vec![(self, 1)];

@@ -77,6 +77,8 @@ impl<'a> Env<'a> {
             },
             Expr::Min(a, b) => two(a, b).map(|(a, b)| a.min(b)),
             Expr::Max(a, b) => two(a, b).map(|(a, b)| a.max(b)),
+            // No plan that is well formed has one.
+            Expr::TooDeep | Expr::TooLarge => Err(NoValue::Overflow),
         }
     }
 

@@ -110,18 +110,23 @@ impl Random {
                         Some(_) => {
                             let size = size.saturating_sub(1);
                             let index = self.number(plan, scope, size.min(1));
-                            Expr::Element(id, Box::new(index))
+                            Expr::element(id, index)
                         }
                     }
                 }
                 _ => self.integer().into(),
             };
         }
-        let a = Box::new(self.number(plan, scope, size - 1));
+        let a = self.number(plan, scope, size - 1);
         let smaller = self.below(size);
-        let b = Box::new(self.number(plan, scope, smaller));
-        let make = [Expr::Add, Expr::Sub, Expr::Mul, Expr::Div, Expr::Rem][self.below(5)];
-        make(a, b)
+        let b = self.number(plan, scope, smaller);
+        match self.below(5) {
+            0 => a + b,
+            1 => a - b,
+            2 => a * b,
+            3 => a / b,
+            _ => a % b,
+        }
     }
 
     fn condition(&mut self, plan: &Plan, scope: Scope<'_>, size: usize) -> Condition {

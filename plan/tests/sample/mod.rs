@@ -203,7 +203,7 @@ pub(crate) fn plan() -> Plan {
             Buffer {
                 element: ElementType::Generic("T".to_owned()),
                 array: Some(Array { count: m(), index: LoopId(0) }),
-                ..buffer("g", Expr::Element(ParamId(1), Box::new(i())), Role::Local, 23)
+                ..buffer("g", Expr::element(ParamId(1), i()), Role::Local, 23)
             },
         ],
         signals: vec![named("lo", 24), named("hi", 25)],

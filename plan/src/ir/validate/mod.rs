@@ -14,9 +14,6 @@ use crate::verdict::{Problem, ProblemKind};
 /// The most steps of a plan, with those inside others.
 pub const MOST_STEPS: usize = 100_000;
 
-/// How deep steps stand inside each other at most; also how deep numbers do, and conditions.
-pub const MOST_NESTING: usize = 64;
-
 /// The most parts of all expressions, conditions, regions and lists of a plan together.
 pub const MOST_PARTS: usize = 1_000_000;
 
@@ -33,7 +30,7 @@ const MOST_CHECKED: usize = 1024;
 pub const MOST_NAME: usize = 200;
 
 /// The most problems that are told.
-const MOST_PROBLEMS: usize = 100;
+pub(crate) const MOST_PROBLEMS: usize = 100;
 
 impl Plan {
     /// What keeps this from being a plan, by place; nothing if it is well formed.
@@ -42,9 +39,9 @@ impl Plan {
     /// stand where they may. A plan that is too large or too deep gets that one problem; else the first
     /// hundred are told. The checker takes well-formed plans alone.
     ///
-    /// No nesting overflows the stack here. Dropping a plan does recurse, as dropping boxes does: code
-    /// that builds expressions a hundred thousand deep fails there, and what is read from files is
-    /// refused earlier.
+    /// No nesting overflows the stack here. Numbers of any depth are refused where they are made, and so is
+    /// whatever a builder makes or a deserializer reads. Code that puts steps, conditions or peers into each
+    /// other by hand, a hundred thousand deep, overflows the stack where it drops them, as with any boxes.
     pub fn validate(&self) -> Vec<Problem> {
         let mut found = Found { plan: self, problems: Vec::new(), scope: Vec::new() };
         // Everything below walks by recursion, so this comes first.

@@ -1,8 +1,11 @@
 //! Limits: what keeps a hostile plan from taking the stack, the memory or the time.
 
-use super::{MOST_DECLARED, MOST_NESTING, MOST_PARTS, MOST_STEPS, malformed};
+use super::{MOST_DECLARED, MOST_PARTS, MOST_STEPS, malformed};
 use crate::ir::operands::{Operand, collective};
-use crate::ir::{Condition, Expr, Location, Peer, Plan, Region};
+use crate::ir::shape::{
+    DEEP_CONDITION, DEEP_NUMBER, DEEP_PEER, DEEP_STEP, LARGE_NUMBER, LARGE_PLAN, Limit, help,
+};
+use crate::ir::{Condition, Expr, Location, MOST_NESTING, Peer, Plan, Region};
 use crate::verdict::Problem;
 
 /// The first limit that the plan passes, if it passes one. No recursion.
@@ -42,8 +45,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
             return refuse(step.at, title, "use loops, or split the plan");
         }
         if depth > MOST_NESTING {
-            let title = format!("this step is inside more than {} others", MOST_NESTING - 1);
-            return refuse(step.at, title, "nest loops, groups and guards less deep");
+            return too_much(step.at, DEEP_STEP);
         }
         let mut outcome = Ok(());
         step.operands(&mut |part| {
@@ -86,8 +88,8 @@ fn lists(plan: &Plan) -> Result<(), Box<Problem>> {
 
 struct Measured<'a> {
     parts: usize,
-    /// What is left of a number, with its depth; empty between two.
-    numbers: Vec<(&'a Expr, usize)>,
+    /// What is left of a number; empty between two.
+    numbers: Vec<&'a Expr>,
     truths: Vec<(&'a Condition, usize)>,
 }
 
@@ -97,9 +99,7 @@ impl<'a> Measured<'a> {
         if self.parts <= MOST_PARTS {
             return Ok(());
         }
-        let title =
-            format!("the plan's numbers, conditions and regions have more than {MOST_PARTS} parts");
-        refuse(at, title, "use loops, or split the plan")
+        too_much(at, LARGE_PLAN)
     }
 
     fn part(&mut self, part: &Operand<'a>, at: Location) -> Result<(), Box<Problem>> {
@@ -114,10 +114,7 @@ impl<'a> Measured<'a> {
             }
             Operand::Peer(peer @ Peer::Cases(_)) => {
                 match peer.all().any(|(_, deep)| deep > MOST_NESTING) {
-                    true => {
-                        let title = format!("a peer has cases more than {MOST_NESTING} deep");
-                        refuse(at, title, "name the rank by a number")
-                    }
+                    true => too_much(at, DEEP_PEER),
                     false => self.count(1, at),
                 }
             }
@@ -133,14 +130,14 @@ impl<'a> Measured<'a> {
 
     fn number(&mut self, expr: &'a Expr, at: Location) -> Result<(), Box<Problem>> {
         self.numbers.clear();
-        self.numbers.push((expr, 1));
-        while let Some((expr, depth)) = self.numbers.pop() {
+        self.numbers.push(expr);
+        while let Some(expr) = self.numbers.pop() {
             self.count(1, at)?;
-            if depth > MOST_NESTING {
-                let title = format!("a number is nested more than {MOST_NESTING} deep");
-                return refuse(at, title, "split it, or balance its sums");
+            match expr.shape() {
+                Ok(_) => self.numbers.extend(expr.children()),
+                Err(Limit::Depth) => return too_much(at, DEEP_NUMBER),
+                Err(Limit::Parts) => return too_much(at, LARGE_NUMBER),
             }
-            expr.children().for_each(|child| self.numbers.push((child, depth + 1)));
         }
         Ok(())
     }
@@ -151,8 +148,7 @@ impl<'a> Measured<'a> {
         while let Some((condition, depth)) = self.truths.pop() {
             self.count(1, at)?;
             if depth > MOST_NESTING {
-                let title = format!("a condition is nested more than {MOST_NESTING} deep");
-                return refuse(at, title, "use one `all` or `any` with several entries");
+                return too_much(at, DEEP_CONDITION);
             }
             match condition {
                 Condition::Compare(a, _, b) => {
@@ -172,4 +168,8 @@ impl<'a> Measured<'a> {
 
 fn refuse(at: Location, title: String, help: &str) -> Result<(), Box<Problem>> {
     Err(Box::new(malformed(at, title, help)))
+}
+
+fn too_much(at: Location, title: &str) -> Result<(), Box<Problem>> {
+    refuse(at, title.to_owned(), help(title).unwrap_or_default())
 }

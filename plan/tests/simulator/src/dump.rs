@@ -265,6 +265,7 @@ impl Names<'_> {
             Expr::Rem(a, b) => two(a, "%", b),
             Expr::Min(a, b) => two(a, "min", b),
             Expr::Max(a, b) => two(a, "max", b),
+            Expr::TooDeep | Expr::TooLarge => "?".to_owned(),
         }
     }
 }

@@ -5,8 +5,8 @@
 use typed_nccl_plan::ir::{
     Awaited, Axis, AxisId, Buffer, BufferId, Cases, Collective, CollectiveKind, Communicator,
     CommunicatorId, Compute, Condition, ElementType, Equation, Expr, Hop, Launch, Location, Loop,
-    LoopId, Named, Order, Peer, Place, Plan, Put, Receive, Reduction, Region, Role, Send, Signal,
-    SignalId, Step, StepKind, StreamId, Transfer, Values, Version, Wait, When,
+    LoopId, Named, Order, Part, Peer, Place, Plan, Put, Receive, Reduction, Region, Role, Send,
+    Signal, SignalId, Step, StepKind, StreamId, Transfer, Values, Version, Wait, When,
 };
 use typed_nccl_plan::verdict::Sizes;
 
@@ -378,20 +378,22 @@ pub fn condition(condition_: &mut Condition, visit: &mut dyn FnMut(&mut Expr)) {
 /// An expression and those inside it.
 pub fn inner(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
     visit(expr);
-    match expr {
-        Expr::Add(a, b)
-        | Expr::Sub(a, b)
-        | Expr::Mul(a, b)
-        | Expr::Div(a, b)
-        | Expr::Rem(a, b)
-        | Expr::Min(a, b)
-        | Expr::Max(a, b) => {
-            inner(a, visit);
-            inner(b, visit);
-        }
-        Expr::Element(_, index) => inner(index, visit),
-        _ => {}
-    }
+    let mut part = |part: Part| {
+        let mut expr = part.into_expr();
+        inner(&mut expr, visit);
+        expr
+    };
+    *expr = match std::mem::replace(expr, Expr::Size) {
+        Expr::Add(a, b) => part(a) + part(b),
+        Expr::Sub(a, b) => part(a) - part(b),
+        Expr::Mul(a, b) => part(a) * part(b),
+        Expr::Div(a, b) => part(a) / part(b),
+        Expr::Rem(a, b) => part(a) % part(b),
+        Expr::Min(a, b) => part(a).min(part(b)),
+        Expr::Max(a, b) => part(a).max(part(b)),
+        Expr::Element(list, index) => Expr::element(list, part(index)),
+        leaf => leaf,
+    };
 }
 
 /// Every peer of a step.

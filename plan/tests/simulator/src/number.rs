@@ -73,6 +73,7 @@ impl Scope<'_> {
             }
             Expr::Min(a, b) => two(a, b).map(|(a, b)| a.min(b)),
             Expr::Max(a, b) => two(a, b).map(|(a, b)| a.max(b)),
+            Expr::TooDeep | Expr::TooLarge => Err(bad("no number of a plan")),
         }
     }
 

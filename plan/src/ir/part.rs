@@ -1,0 +1,74 @@
+//! A number inside another one.
+
+use std::fmt;
+use std::ops::Deref;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Expr;
+use super::shape::{self, Limit, Shape};
+
+/// A number inside another one, which knows how deep and how large it is: operators make it, of numbers that are
+/// not too deep and not too large.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Part {
+    expr: Box<Expr>,
+    shape: Shape,
+}
+
+impl Part {
+    /// Those numbers as parts of one.
+    pub(super) fn of<const N: usize>(numbers: [Expr; N]) -> Result<[Self; N], Limit> {
+        let shapes = numbers.each_ref().map(Expr::shape);
+        for shape in shapes {
+            shape?;
+        }
+        Shape::around(shapes.into_iter().flatten()).fits()?;
+        let part = |expr: Expr| {
+            let shape = expr.shape().unwrap_or(Shape::ONE);
+            Self { expr: Box::new(expr), shape }
+        };
+        Ok(numbers.map(part))
+    }
+
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The number.
+    pub fn into_expr(self) -> Expr {
+        *self.expr
+    }
+}
+
+impl Deref for Part {
+    type Target = Expr;
+
+    fn deref(&self) -> &Expr {
+        &self.expr
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.expr.fmt(f)
+    }
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.expr.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let expr: Expr = shape::number(from)?;
+        match Self::of([expr]) {
+            Ok([part]) => Ok(part),
+            Err(Limit::Depth) => Err(D::Error::custom(shape::DEEP_NUMBER)),
+            Err(Limit::Parts) => Err(D::Error::custom(shape::LARGE_NUMBER)),
+        }
+    }
+}

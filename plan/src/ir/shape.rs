@@ -1,0 +1,151 @@
+//! How deep and how large things are that hold others of their kind: counted where they are made, and as they
+//! are read, so that no walk by recursion and no `Drop` comes upon one that is too deep.
+
+use std::cell::Cell;
+
+use serde::de::{Deserialize, Deserializer, Error};
+
+use super::{Cases, Condition, MOST_PARTS, Step};
+
+/// How deep steps stand inside each other at most; also how deep numbers do, and conditions.
+pub const MOST_NESTING: usize = 64;
+
+/// The most parts of one number, of one condition and of one peer.
+pub const MOST_OF_ONE: usize = 4_096;
+
+/// How deep something is, from 1, and of how many parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    pub(crate) depth: usize,
+    pub(crate) parts: usize,
+}
+
+/// Which of the two is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Limit {
+    Depth,
+    Parts,
+}
+
+impl Shape {
+    /// Of what holds nothing.
+    pub(crate) const ONE: Self = Self { depth: 1, parts: 1 };
+
+    /// Of one thing around these.
+    pub(crate) fn around(inner: impl IntoIterator<Item = Self>) -> Self {
+        inner.into_iter().fold(Self::ONE, |all, one| Self {
+            depth: all.depth.max(one.depth.saturating_add(1)),
+            parts: all.parts.saturating_add(one.parts),
+        })
+    }
+
+    /// The same with so many parts more.
+    pub(crate) fn and(self, parts: usize) -> Self {
+        Self { parts: self.parts.saturating_add(parts), ..self }
+    }
+
+    pub(crate) fn fits(self) -> Result<Self, Limit> {
+        match self {
+            Self { depth, .. } if depth > MOST_NESTING => Err(Limit::Depth),
+            Self { parts, .. } if parts > MOST_OF_ONE => Err(Limit::Parts),
+            _ => Ok(self),
+        }
+    }
+}
+
+pub(crate) const DEEP_NUMBER: &str = "a number is nested more than 64 deep";
+pub(crate) const LARGE_NUMBER: &str = "a number has more than 4096 parts";
+pub(crate) const DEEP_CONDITION: &str = "a condition is nested more than 64 deep";
+pub(crate) const LARGE_CONDITION: &str = "a condition has more than 4096 parts";
+pub(crate) const DEEP_PEER: &str = "a peer has cases more than 64 deep";
+pub(crate) const LARGE_PEER: &str = "a peer has more than 4096 parts";
+pub(crate) const DEEP_STEP: &str = "this step is inside more than 63 others";
+
+pub(crate) const LARGE_PLAN: &str =
+    "the plan's numbers, conditions and regions have more than 1000000 parts";
+
+// The sentences name them.
+const _: () = assert!(MOST_NESTING == 64 && MOST_OF_ONE == 4_096 && MOST_PARTS == 1_000_000);
+
+/// What mends it, by what is told.
+pub(crate) fn help(title: &str) -> Option<&'static str> {
+    Some(match title {
+        DEEP_NUMBER | LARGE_NUMBER => "split it, or balance its sums",
+        DEEP_CONDITION => "use one `all` or `any` with several entries",
+        LARGE_CONDITION => "split it, or compare fewer numbers",
+        DEEP_PEER | LARGE_PEER => "name the rank by a number",
+        LARGE_PLAN => "use loops, or split the plan",
+        DEEP_STEP => "nest loops, groups and guards less deep",
+        _ => return None,
+    })
+}
+
+/// What stands inside others of its kind.
+#[derive(Clone, Copy)]
+enum Kind {
+    Number,
+    Condition,
+    Peer,
+    Step,
+}
+
+thread_local! {
+    /// How deep in each kind this thread reads: deserializers keep no such thing between themselves and a type.
+    static DEPTHS: [Cell<usize>; 4] = const { [const { Cell::new(0) }; 4] };
+}
+
+/// One more level of a kind, until this is dropped.
+struct Level(Kind);
+
+impl Level {
+    fn enter<E: Error>(kind: Kind, title: &str) -> Result<Self, E> {
+        let depth = DEPTHS.with(|depths| depths[kind as usize].get());
+        // The outermost one is a level too, and is not counted.
+        if depth + 1 >= MOST_NESTING {
+            return Err(E::custom(title));
+        }
+        DEPTHS.with(|depths| depths[kind as usize].set(depth + 1));
+        Ok(Self(kind))
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        DEPTHS.with(|depths| {
+            let depth = &depths[self.0 as usize];
+            depth.set(depth.get() - 1);
+        });
+    }
+}
+
+/// Reads a number inside a number.
+pub(super) fn number<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
+    let _level = Level::enter(Kind::Number, DEEP_NUMBER)?;
+    T::deserialize(from)
+}
+
+/// Reads a condition inside a condition.
+pub(super) fn condition<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Condition>, D::Error> {
+    let _level = Level::enter(Kind::Condition, DEEP_CONDITION)?;
+    Box::deserialize(from)
+}
+
+/// Reads conditions inside a condition.
+pub(super) fn conditions<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
+    let _level = Level::enter(Kind::Condition, DEEP_CONDITION)?;
+    Vec::deserialize(from)
+}
+
+/// Reads the peers of a peer by cases.
+pub(super) fn cases<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Cases>, D::Error> {
+    let _level = Level::enter(Kind::Peer, DEEP_PEER)?;
+    Box::deserialize(from)
+}
+
+/// Reads the steps inside a step.
+pub(super) fn body<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Step>, D::Error> {
+    let _level = Level::enter(Kind::Step, DEEP_STEP)?;
+    Vec::deserialize(from)
+}
