@@ -9,7 +9,7 @@ use super::carriers::{Carrier, Carriers};
 use super::change::{Change, Changes};
 use super::late::{Late, Lateness, Standing, Stragglers};
 use crate::backend::Watch;
-use crate::error::{Abort, Error, PeerFailed, Revocation, Site, told};
+use crate::error::{Abort, Error, PeerFailed, Revocation, Site, goes_on, told};
 use crate::rank::Generation;
 use crate::{Rank, Result};
 
@@ -258,6 +258,7 @@ impl Health {
     /// It is ready: its changes are told from here on, this one first. Under one lock with the fault, of
     /// which either this or [`poison`](Self::poison) notes that it is there.
     pub(super) fn is_ready(&self, changes: &Changes, change: impl FnOnce() -> Change) {
+        goes_on();
         let mut place = self.changes();
         changes.note(change);
         match self.fault.get() {

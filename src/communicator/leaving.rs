@@ -71,17 +71,31 @@ pub(crate) fn leave(otherwise: &'static str, tell: impl FnOnce(&str) + Send + 's
     leaving
 }
 
-/// Runs a rank's body. What leaves in it is told with the error that it returns, or with its panic.
+/// How a rank's body failed.
+pub(crate) enum Failure<'a, E> {
+    Error(&'a E),
+    Panic(&'a (dyn Any + Send)),
+}
+
+/// Runs a rank's body. What leaves in it is told with the error that it returns, or with its panic;
+/// before that `failed` is.
 pub(crate) fn body<R, E: Display>(
     body: impl FnOnce() -> Result<R, E>,
+    failed: impl FnOnce(Failure<'_, E>),
 ) -> std::thread::Result<Result<R, E>> {
     let outer = BODY.replace(Some(Vec::new()));
     let run = || body().map_err(|error| (format!("it returned an error: {error}"), error));
     let outcome = catch_unwind(AssertUnwindSafe(run));
     let why = match &outcome {
         Ok(Ok(_)) => None,
-        Ok(Err((why, _))) => Some(why.clone()),
-        Err(panic) => Some(panicked(&**panic)),
+        Ok(Err((why, error))) => {
+            failed(Failure::Error(error));
+            Some(why.clone())
+        }
+        Err(panic) => {
+            failed(Failure::Panic(&**panic));
+            Some(panicked(&**panic))
+        }
     };
     for leaving in BODY.replace(outer).into_iter().flatten() {
         leaving.tell(why.as_deref());

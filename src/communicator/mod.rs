@@ -86,7 +86,7 @@ pub(crate) use carriers::Carrier;
 pub(crate) use core::Core;
 pub(crate) use core::ended;
 pub(crate) use issue::Together;
-pub(crate) use leaving::{body, leave};
+pub(crate) use leaving::{Failure, body, leave};
 pub(crate) use ready::Live;
 pub(crate) use resources::{
     Handle, Held, Key, Made, Maker, Registered, Resources, Scalar, SharedLens,

@@ -13,7 +13,7 @@ use super::core::abandon;
 use super::leaving::{Leaving, leave};
 use crate::backend::{Backend, Departure};
 use crate::control::{Control, FINISH, Ticket};
-use crate::error::Site;
+use crate::error::{self, Site};
 use crate::quiet::Busy;
 
 const REST: Duration = Duration::from_millis(5);
@@ -88,6 +88,7 @@ fn start() -> Mutex<Sender<Left>> {
 }
 
 fn run(receiver: &Receiver<Left>) {
+    error::ours();
     let mut orphans: Vec<Left> = Vec::new();
     loop {
         let next = if orphans.is_empty() {

@@ -1,14 +1,17 @@
 //! One program, wherever it finds itself.
 
 use std::fmt::Display;
+use std::io::{self, Write as _};
 
 use super::Place;
+use super::others::Others;
+use super::spmd::Outcome;
 #[cfg(feature = "cuda")]
-use super::start::{self, Others};
+use super::start;
 use crate::error::{Error, LaunchFault, SizeVariable};
 use crate::launcher::{self, Variables};
 use crate::seat::MOST;
-use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
+use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 
 /// Runs `fn body<W: World>(comm: Communicator<W>) -> Result<()>` on every rank.
 ///
@@ -17,7 +20,7 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 /// | `program` | 4 host ranks, threads of this process |
 /// | `TYPED_NCCL=host:8 program` | 8 of them |
 /// | `TYPED_NCCL=cuda program` | one process for each GPU of this machine; `cuda:2` for GPUs 0 and 1 |
-/// | `TYPED_NCCL=cuda:2,survive program` | the same, and one that fails does not end the others |
+/// | `TYPED_NCCL=cuda:2,survive program` | the same, and one that fails does not end the others; `host:8,survive` and `cuda-threads:2,survive` too |
 /// | `TYPED_NCCL=cuda-threads:2 program` | GPUs 0 and 1, threads of this process |
 /// | `torchrun --no-python .. program`, `srun .. program`, `mpirun .. program` | this process is one rank, on its own GPU |
 ///
@@ -29,10 +32,13 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 ///
 /// With `TYPED_NCCL=cuda` this process starts the ranks: the same program with the same arguments, once
 /// for each GPU. It puts each rank before the lines that it prints, passes signals on, ends the other
-/// ranks when one fails, and ends with the exit code of the first that failed; what stands after
-/// `launch!` runs in the ranks alone. They read nothing from standard input. With `,survive` it lets the
-/// others go on, for programs that [recover](crate::Communicator::recover): it says which rank has failed,
-/// and ends with 0 if one of the others ended well.
+/// ranks when one fails, names the one that failed first, and ends with its exit code: that is the one
+/// whose failure no other rank caused, whichever ended first. What stands after `launch!` runs in the ranks
+/// alone. They read nothing from standard input.
+///
+/// With `,survive` the others go on when a rank fails, for programs that
+/// [recover](crate::Communicator::recover): standard error says which rank has failed, and the program ends
+/// well if one of the others did. Threads go on without it too; there it is `launch!` that gives `Ok`.
 ///
 /// Which GPU is a process's own: the one that its local rank numbers, or the only one that it sees.
 /// docs/cluster.md has a complete command line for each launcher.
@@ -66,7 +72,7 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Result};
 /// ```
 ///
 /// # Errors
-/// The first cause of the body's; [`Error::SizeVariable`](crate::Error::SizeVariable) and
+/// The first cause of the body's: a rank that fails because another one did is not it; [`Error::SizeVariable`](crate::Error::SizeVariable) and
 /// [`Error::BadLaunch`](crate::Error::BadLaunch) for what the environment says,
 /// [`Error::NoDriver`](crate::Error::NoDriver) and [`Error::NoSuchDevice`](crate::Error::NoSuchDevice) for GPUs
 /// that are not there.
@@ -99,9 +105,15 @@ pub fn launch<E: From<Error> + Display + Send + 'static>(
     #[cfg(not(feature = "cuda"))]
     let _ = gpu;
     match asked(&Variables::here())? {
-        Ranks::Host(n) => Host::<AnyDevice>::ranks(n, on_host).map(drop),
+        Ranks::Host(n, others) => {
+            let rank = |place: Place<Host<AnyDevice>>| told(place.rank(), others, on_host(place));
+            ended(Host::<AnyDevice>::ranks(n, rank)?, others)
+        }
         #[cfg(feature = "cuda")]
-        Ranks::CudaThreads(n) => OnGpu::ranks(n, on_gpu).map(drop),
+        Ranks::CudaThreads(n, others) => {
+            let rank = |place: Place<OnGpu>| told(place.rank(), others, on_gpu(place));
+            ended(OnGpu::ranks(n, rank)?, others)
+        }
         #[cfg(feature = "cuda")]
         Ranks::Cuda(n, others) => Err(start::ranks(n, others).into()),
         #[cfg(feature = "cuda")]
@@ -109,14 +121,32 @@ pub fn launch<E: From<Error> + Display + Send + 'static>(
     }
 }
 
+/// Says which rank has failed, where the others go on and nobody else would. A panic says so itself.
+fn told<E: Display>(rank: Rank, others: Others, outcome: Result<(), E>) -> Result<(), E> {
+    if let (Err(error), Others::GoOn) = (&outcome, others) {
+        // Who reads it may be gone.
+        let _ = writeln!(io::stderr(), "typed-nccl: rank {rank} failed: {error}; the others go on");
+    }
+    outcome
+}
+
+/// What the ranks of this process come to.
+fn ended<E>(outcome: Outcome<(), E>, others: Others) -> Result<(), E> {
+    match others {
+        Others::End => outcome.all(),
+        Others::GoOn => outcome.any(),
+    }
+    .map(drop)
+}
+
 /// Which ranks there are to be.
 #[derive(Debug)]
 enum Ranks {
     /// Threads, on the host.
-    Host(usize),
+    Host(usize, Others),
     /// Threads, each with a GPU.
     #[cfg(feature = "cuda")]
-    CudaThreads(usize),
+    CudaThreads(usize, Others),
     /// Processes that this one starts, on so many GPUs or on all.
     #[cfg(feature = "cuda")]
     Cuda(Option<usize>, Others),
@@ -131,7 +161,7 @@ const DEFAULT: usize = 4;
 fn asked(variables: &Variables) -> Result<Ranks> {
     let found = launcher::find(variables);
     let Some(value) = variables.get("TYPED_NCCL") else {
-        return found?.map_or(Ok(Ranks::Host(DEFAULT)), this);
+        return found?.map_or(Ok(Ranks::Host(DEFAULT, Others::End)), this);
     };
     let ranks = parse(value)?;
     match found {
@@ -156,22 +186,20 @@ fn this(found: launcher::Found) -> Result<Ranks> {
 }
 
 fn parse(value: &str) -> Result<Ranks> {
-    #[cfg(feature = "cuda")]
-    if let Some(ranks) = value.strip_suffix(",survive")
-        && let Ok(Ranks::Cuda(n, Others::End)) = parse(ranks)
-    {
-        return Ok(Ranks::Cuda(n, Others::GoOn));
-    }
-    let (kind, n) = value.split_once(':').map_or((value, None), |(kind, n)| (kind, Some(n)));
+    let (ranks, others) = match value.strip_suffix(",survive") {
+        Some(ranks) => (ranks, Others::GoOn),
+        None => (value, Others::End),
+    };
+    let (kind, n) = ranks.split_once(':').map_or((ranks, None), |(kind, n)| (kind, Some(n)));
     let number = n.and_then(|n| n.parse().ok()).filter(|n| (1..=MOST).contains(n));
     match (kind, n, number) {
-        ("host", _, Some(n)) => Ok(Ranks::Host(n)),
+        ("host", _, Some(n)) => Ok(Ranks::Host(n, others)),
         #[cfg(feature = "cuda")]
-        ("cuda", None, None) => Ok(Ranks::Cuda(None, Others::End)),
+        ("cuda", None, None) => Ok(Ranks::Cuda(None, others)),
         #[cfg(feature = "cuda")]
-        ("cuda", _, Some(n)) => Ok(Ranks::Cuda(Some(n), Others::End)),
+        ("cuda", _, Some(n)) => Ok(Ranks::Cuda(Some(n), others)),
         #[cfg(feature = "cuda")]
-        ("cuda-threads", _, Some(n)) => Ok(Ranks::CudaThreads(n)),
+        ("cuda-threads", _, Some(n)) => Ok(Ranks::CudaThreads(n, others)),
         #[cfg(not(feature = "cuda"))]
         ("cuda", None, None) | ("cuda" | "cuda-threads", _, Some(_)) => {
             Err(LaunchFault::NoCuda { asked: format!("TYPED_NCCL={value}") }.into())
@@ -182,9 +210,7 @@ fn parse(value: &str) -> Result<Ranks> {
 
 #[cfg(test)]
 mod tests {
-    #[cfg(feature = "cuda")]
-    use super::Others;
-    use super::{Ranks, asked, parse};
+    use super::{Others, Ranks, asked, parse};
     use crate::launcher::Variables;
 
     fn fault(lines: &str) -> String {
@@ -193,7 +219,8 @@ mod tests {
 
     #[test]
     fn the_variable_is_a_kind_and_a_number() {
-        assert!(matches!(parse("host:8"), Ok(Ranks::Host(8))));
+        assert!(matches!(parse("host:8"), Ok(Ranks::Host(8, Others::End))));
+        assert!(matches!(parse("host:8,survive"), Ok(Ranks::Host(8, Others::GoOn))));
         let bad = [
             "8",
             "host",
@@ -209,8 +236,9 @@ mod tests {
             "cuda:2,",
             "cuda:2,survives",
             "cuda:2,survive,survive",
-            "cuda-threads:2,survive",
-            "host:2,survive",
+            "host,survive",
+            "host:2,",
+            ",survive",
         ];
         for bad in bad {
             let error = parse(bad).map(drop).expect_err(bad).to_string();
@@ -225,7 +253,9 @@ mod tests {
         assert!(matches!(parse("cuda:2"), Ok(Ranks::Cuda(Some(2), Others::End))));
         assert!(matches!(parse("cuda,survive"), Ok(Ranks::Cuda(None, Others::GoOn))));
         assert!(matches!(parse("cuda:2,survive"), Ok(Ranks::Cuda(Some(2), Others::GoOn))));
-        assert!(matches!(parse("cuda-threads:2"), Ok(Ranks::CudaThreads(2))));
+        assert!(matches!(parse("cuda-threads:2"), Ok(Ranks::CudaThreads(2, Others::End))));
+        let survives = parse("cuda-threads:2,survive");
+        assert!(matches!(survives, Ok(Ranks::CudaThreads(2, Others::GoOn))));
         let rank = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500";
         assert!(matches!(asked(&Variables::of(rank)), Ok(Ranks::This(_))));
     }
@@ -243,8 +273,8 @@ mod tests {
 
     #[test]
     fn nobody_asks_for_anything() {
-        assert!(matches!(asked(&Variables::of("")), Ok(Ranks::Host(4))));
-        assert!(matches!(asked(&Variables::of("TYPED_NCCL=")), Ok(Ranks::Host(4))));
+        assert!(matches!(asked(&Variables::of("")), Ok(Ranks::Host(4, Others::End))));
+        assert!(matches!(asked(&Variables::of("TYPED_NCCL=")), Ok(Ranks::Host(4, Others::End))));
     }
 
     #[test]
@@ -259,7 +289,7 @@ mod tests {
         for lines in [shell.as_str(), "RANK=1"] {
             assert!(matches!(
                 asked(&Variables::of(&format!("TYPED_NCCL=host:8 {lines}"))),
-                Ok(Ranks::Host(8))
+                Ok(Ranks::Host(8, Others::End))
             ));
         }
         assert!(fault("RANK=1").contains("WORLD_SIZE"));

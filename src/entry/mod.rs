@@ -1,15 +1,19 @@
 //! How a program gets its ranks.
 
+mod cause;
 mod from_env;
 mod launch;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod others;
 mod place;
 #[cfg(all(feature = "cuda", unix))]
 mod processes;
 mod spmd;
 #[cfg(feature = "cuda")]
 mod start;
+#[cfg(all(feature = "cuda", unix))]
+mod tells;
 
 pub use launch::launch;
 pub use place::Place;

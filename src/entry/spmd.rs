@@ -3,18 +3,21 @@
 use std::any::Any;
 use std::fmt::Display;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::Place;
-use crate::error::{Error, InitFailed, LaunchFault, was_told};
+use super::cause::Origin;
+use crate::communicator::{self, Failure};
+use crate::error::{Error, Heard, InitFailed, LaunchFault, was_told};
 use crate::launcher::{self, Variables};
-use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, communicator, seat};
+use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
 ///
 /// Each rank's device has a type of its own, so a buffer cannot wander from one rank to another.
-/// The first cause is returned: a rank that fails because another one did is not it. A panic in a
-/// rank is resumed here. The other ranks are told of the error that a rank returns, or of its panic.
+/// The first cause is returned: a rank that fails because another one did is not it, whichever of them ends
+/// first. A panic in a rank is resumed here, unless it only unwraps what another rank caused. The other ranks are told of the error that a rank returns, or of its panic.
 /// [`Host::spmd`] is the same with a value from each rank.
 ///
 /// ```
@@ -39,7 +42,8 @@ pub fn spmd<F: DeviceFamily>(
     body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()> + Sync,
 ) -> Result<()> {
     alone("spmd")?;
-    run(n, F::ordinals, |seat, ordinal| body(Place::new(seat, F::scoped(ordinal)))).map(drop)
+    let outcome = run(n, F::ordinals, |seat, ordinal| body(Place::new(seat, F::scoped(ordinal))))?;
+    outcome.all().map(drop)
 }
 
 impl Host {
@@ -65,7 +69,7 @@ impl Host {
         body: impl for<'id> Fn(Place<<Self as DeviceFamily>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
         alone("Host::spmd")?;
-        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
+        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))?.all()
     }
 }
 
@@ -82,7 +86,7 @@ impl crate::Cuda {
         body: impl for<'id> Fn(Place<<Self as DeviceFamily>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
         alone("Cuda::spmd")?;
-        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))
+        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))?.all()
     }
 }
 
@@ -92,7 +96,7 @@ impl crate::Cuda<AnyDevice> {
     pub(super) fn ranks<R: Send, E: From<Error> + Display + Send + 'static>(
         n: usize,
         body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
-    ) -> Result<Vec<R>, E> {
+    ) -> Result<Outcome<R, E>> {
         run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
     }
 }
@@ -102,7 +106,7 @@ impl Host<AnyDevice> {
     pub(super) fn ranks<R: Send, E: From<Error> + Display + Send + 'static>(
         n: usize,
         body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
-    ) -> Result<Vec<R>, E> {
+    ) -> Result<Outcome<R, E>> {
         run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
     }
 }
@@ -120,25 +124,69 @@ fn alone(what: &str) -> Result<()> {
     }
 }
 
-/// Why the ranks did not all succeed: the most telling, then the first.
+/// Why a rank did not succeed.
 enum Cause<E> {
     Panic(Box<dyn Any + Send>),
-    /// And whether its rank was told of a lost peer.
-    Error(E, bool),
+    Error(E),
 }
 
-impl<E: 'static> Cause<E> {
-    /// Lower tells more: a rank that lost a peer only repeats what the peer knows. An error of the
-    /// caller's own type may stand for that too.
-    fn weight(&self) -> u8 {
-        match self {
-            Self::Panic(_) => 0,
-            Self::Error(error, told) => match (error as &dyn Any).downcast_ref::<Error>() {
-                Some(error) if error.is_peer_failure() => 2,
-                None if *told => 2,
-                _ => 1,
-            },
+/// Which of several failures tells most: the least. A panic is a bug, which an error may not hide.
+type Weight = (Origin, bool, usize);
+
+/// The failures of ranks.
+struct Failures<E> {
+    /// The one that tells most.
+    first: Mutex<Option<(Weight, Cause<E>)>>,
+    /// How many there are.
+    count: AtomicUsize,
+}
+
+impl<E> Failures<E> {
+    fn new() -> Self {
+        Self { first: Mutex::new(None), count: AtomicUsize::new(0) }
+    }
+
+    /// How much a failure tells that there is now: before other ranks can fail because of it.
+    fn weigh(&self, origin: Origin, is_error: bool) -> Weight {
+        (origin, is_error, self.count.fetch_add(1, Relaxed))
+    }
+
+    fn add(&self, weight: Weight, cause: Cause<E>) {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let other = match first.as_ref().is_none_or(|(known, _)| weight < *known) {
+            true => first.replace((weight, cause)),
+            false => Some((weight, cause)),
+        };
+        drop(first);
+        // The program's own error, or what it panicked with: its drop may do anything.
+        drop(other);
+    }
+
+    fn first(self) -> Option<Cause<E>> {
+        self.first.into_inner().unwrap_or_else(PoisonError::into_inner).map(|(_, cause)| cause)
+    }
+}
+
+/// What became of the ranks of one process.
+pub(super) struct Outcome<R, E> {
+    /// Of those that ended well, by rank.
+    values: Vec<R>,
+    first: Option<Cause<E>>,
+}
+
+impl<R, E> Outcome<R, E> {
+    /// The values of all ranks, or the first cause.
+    pub(super) fn all(self) -> Result<Vec<R>, E> {
+        match self.first {
+            Some(Cause::Panic(panic)) => resume_unwind(panic),
+            Some(Cause::Error(error)) => Err(error),
+            None => Ok(self.values),
         }
+    }
+
+    /// The values of those that ended well, or, if none did, the first cause.
+    pub(super) fn any(self) -> Result<Vec<R>, E> {
+        if self.values.is_empty() { self.all() } else { Ok(self.values) }
     }
 }
 
@@ -146,45 +194,46 @@ fn run<R: Send, E: From<Error> + Display + Send + 'static>(
     n: usize,
     ordinals: fn(usize) -> Result<Vec<u32>>,
     body: impl Fn(Seat, u32) -> Result<R, E> + Sync,
-) -> Result<Vec<R>, E> {
+) -> Result<Outcome<R, E>> {
     seat::fits(n)?;
     let ordinals = ordinals(n)?;
-    let cause: Mutex<Option<Cause<E>>> = Mutex::new(None);
-    let blame = |new: Cause<E>| {
-        let mut cause = cause.lock().unwrap_or_else(PoisonError::into_inner);
-        let other = match cause.as_ref().is_none_or(|old| new.weight() < old.weight()) {
-            true => cause.replace(new),
-            false => Some(new),
-        };
-        drop(cause);
-        // The program's own error, or what it panicked with: its drop may do anything.
-        drop(other);
-    };
+    let failures = Failures::new();
     let values: Vec<Option<R>> = std::thread::scope(|scope| {
-        let (body, blame) = (&body, &blame);
+        let (body, failures) = (&body, &failures);
         let spawn = |(seat, ordinal): (Seat, u32)| {
             let rank = seat.rank();
             let thread = std::thread::Builder::new().name(format!("rank {rank}"));
             let spawned = thread.spawn_scoped(scope, move || {
-                match communicator::body(|| body(seat, ordinal)) {
+                let mut weight = failures.weigh(Origin::Own, true);
+                let weigh = |failure: Failure<'_, E>| weight = weighed(failures, &failure, rank);
+                match communicator::body(|| body(seat, ordinal), weigh) {
                     Ok(Ok(value)) => return Some(value),
-                    Ok(Err(error)) => blame(Cause::Error(error, was_told())),
-                    Err(panic) => blame(Cause::Panic(panic)),
+                    Ok(Err(error)) => failures.add(weight, Cause::Error(error)),
+                    Err(panic) => failures.add(weight, Cause::Panic(panic)),
                 }
                 None
             });
             if let Err(error) = &spawned {
-                blame(Cause::Error(no_thread(n, rank, error).into(), false));
+                let cause = Cause::Error(no_thread(n, rank, error).into());
+                failures.add(failures.weigh(Origin::Own, true), cause);
             }
             spawned.ok()
         };
         let threads: Vec<_> = Seat::local(n).into_iter().zip(ordinals).map(spawn).collect();
         threads.into_iter().map(|thread| thread?.join().ok().flatten()).collect()
     });
-    match cause.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(Cause::Panic(panic)) => resume_unwind(panic),
-        Some(Cause::Error(error, _)) => Err(error),
-        None => Ok(values.into_iter().flatten().collect()),
+    Ok(Outcome { values: values.into_iter().flatten().collect(), first: failures.first() })
+}
+
+/// How much the failure of a rank tells, on its thread.
+fn weighed<E: 'static>(failures: &Failures<E>, failure: &Failure<'_, E>, rank: Rank) -> Weight {
+    let told = was_told();
+    let heard = told.as_ref().map_or(Heard::Nothing, Error::heard);
+    match failure {
+        Failure::Error(error) => {
+            failures.weigh(Origin::of_error(*error, rank.index(), heard), true)
+        }
+        Failure::Panic(panic) => failures.weigh(Origin::of_panic(*panic, told.as_ref()), false),
     }
 }
 

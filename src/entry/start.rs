@@ -5,22 +5,15 @@ use std::panic::resume_unwind;
 
 use super::Place;
 use super::launch::OnGpu;
-use crate::communicator;
+use super::others::Others;
+use crate::communicator::{self, Failure};
 use crate::device::own_gpu;
 use crate::error::{Error, LaunchFault};
 use crate::launcher::{Found, Variables};
 use crate::{Cuda, Result, Seat};
 
-/// What becomes of the others when one fails.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Others {
-    End,
-    /// They know how to go on without it.
-    GoOn,
-}
-
 /// Runs the body as this process's rank, on its own GPU.
-pub(super) fn this_rank<E: From<Error> + Display>(
+pub(super) fn this_rank<E: From<Error> + Display + 'static>(
     found: &Found,
     body: impl FnOnce(Place<OnGpu>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -32,9 +25,19 @@ pub(super) fn this_rank<E: From<Error> + Display>(
         };
         LaunchFault::NoGpu { launched: found.launched.clone(), why }.into()
     };
-    let device = own_gpu().and_then(Cuda::any).map_err(no_gpu)?;
-    let place = Place::new(Seat::of(found, &Variables::here())?, device);
-    communicator::body(|| body(place)).unwrap_or_else(|panic| resume_unwind(panic))
+    let run = || {
+        let device = own_gpu().and_then(Cuda::any).map_err(no_gpu)?;
+        body(Place::new(Seat::of(found, &Variables::here())?, device))
+    };
+    #[cfg(unix)]
+    super::tells::begin();
+    let tell = |failure: Failure<'_, E>| {
+        #[cfg(unix)]
+        super::tells::fail(&failure, found.launched.rank as usize);
+        #[cfg(not(unix))]
+        let _ = failure;
+    };
+    communicator::body(run, tell).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Starts a process for each GPU, this program again, and ends with them. Returns if it cannot.
@@ -62,10 +65,10 @@ mod unix {
     use std::os::unix::process::CommandExt;
     use std::process::Command;
 
-    use super::super::processes::{Signals, Sink, Watch};
+    use super::super::processes::{Signals, Sink, Watch, inherit};
     use super::{OnGpu, Others};
     use crate::error::{Error, LaunchFault};
-    use crate::launcher::{ADDRESS, LISTENER, LOCAL_RANK, RANK, SECRET, SIZE};
+    use crate::launcher::{ADDRESS, LISTENER, LOCAL_RANK, RANK, SECRET, SIZE, TELLS};
     use crate::{Cuda, DeviceFamily, Result};
 
     fn no_process(what: &str, error: impl Display) -> Error {
@@ -86,7 +89,10 @@ mod unix {
             if let Some(name) = arguments.next() {
                 command.arg0(name);
             }
-            command.args(arguments).env_remove("TYPED_NCCL").env_remove(LISTENER);
+            command.args(arguments);
+            for variable in ["TYPED_NCCL", LISTENER, TELLS] {
+                command.env_remove(variable);
+            }
             let rank = rank.to_string();
             command.env(RANK, &rank).env(LOCAL_RANK, &rank).env(SIZE, n.to_string());
             command.env(ADDRESS, address.to_string()).env(SECRET, &secret);
@@ -94,7 +100,8 @@ mod unix {
         };
         let mut commands: Vec<Command> = (0..n).map(command).collect();
         if let Some(first) = commands.first_mut() {
-            hand_on(first, listener);
+            first.env(LISTENER, listener.as_raw_fd().to_string());
+            inherit(first, listener.into());
         }
         Ok(commands)
     }
@@ -109,20 +116,6 @@ mod unix {
             Ok(watch) => std::process::exit(watch.watch(|| signals.take())),
             Err(error) => no_process("this program", error),
         }
-    }
-
-    /// Gives a process the listener, which is nobody's when the process has ended.
-    fn hand_on(command: &mut Command, listener: TcpListener) {
-        command.env(LISTENER, listener.as_raw_fd().to_string());
-        let keep = move || {
-            // SAFETY: a system call on numbers.
-            match unsafe { libc::fcntl(listener.as_raw_fd(), libc::F_SETFD, 0) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        // SAFETY: between fork and exec it makes one system call, and allocates nothing.
-        unsafe { command.pre_exec(keep) };
     }
 
     /// What nobody else knows: 32 bytes.

@@ -43,7 +43,9 @@ mod words;
 
 #[cfg(feature = "cuda")]
 pub(crate) use called::{Called, CallsByRanks};
-pub(crate) use told::{told, was_told};
+#[cfg(all(feature = "cuda", unix))]
+pub(crate) use told::listen;
+pub(crate) use told::{Heard, goes_on, ours, told, was_told};
 
 pub use adopt::{AdoptFault, NotAdoptable};
 pub use bind::{BadPlan, BindFault, Wrong, WrongBecause};

@@ -526,7 +526,7 @@ impl fmt::Display for SizeVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "TYPED_NCCL is `{}`; it takes `host:8` for eight host ranks, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda:8,survive` for processes of which the others go on when one fails, `cuda-threads:8` for eight GPUs in one process; with numbers from 1 to {}",
+            "TYPED_NCCL is `{}`; it takes `host:8` for eight host ranks, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda-threads:8` for eight GPUs in one process, and `,survive` behind one of them so that the others go on when one fails; with numbers from 1 to {}",
             self.found,
             crate::seat::MOST
         )

@@ -29,7 +29,7 @@ mod tests;
 pub(crate) use own::ADDRESS;
 pub(crate) use own::LISTENER;
 #[cfg(feature = "cuda")]
-pub(crate) use own::{LOCAL_RANK, RANK, SECRET, SIZE};
+pub(crate) use own::{LOCAL_RANK, RANK, SECRET, SIZE, TELLS};
 pub(crate) use place::Place;
 pub(crate) use variables::Variables;
 

@@ -12,6 +12,9 @@ pub(crate) const LOCAL_RANK: &str = "TYPED_NCCL_LOCAL_RANK";
 pub(crate) const ADDRESS: &str = "TYPED_NCCL_ADDRESS";
 /// The file descriptor of a socket that listens there already, for rank 0: so nobody else takes its port.
 pub(crate) const LISTENER: &str = "TYPED_NCCL_LISTENER";
+/// Where a rank tells our launcher what ended it: the file descriptor of a pipe, and the pipe's number.
+#[cfg(feature = "cuda")]
+pub(crate) const TELLS: &str = "TYPED_NCCL_TELLS";
 /// What the ranks prove to each other that they know. Counts under every launcher.
 #[cfg(feature = "cuda")]
 pub(crate) const SECRET: &str = "TYPED_NCCL_SECRET";

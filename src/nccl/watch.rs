@@ -20,6 +20,7 @@ use super::api::version_of;
 use super::family::{self, Family};
 use crate::backend::{Allocation, Streams};
 use crate::cuda::{CudaBackend, CudaStream, Recorded};
+use crate::error;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(250);
@@ -84,6 +85,7 @@ pub(super) fn start() {
 }
 
 fn run() {
+    error::ours();
     let mut stays = Stays::default();
     loop {
         std::thread::sleep(EVERY);

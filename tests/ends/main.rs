@@ -4,6 +4,7 @@
 mod common;
 mod mine;
 
+mod causes;
 mod closures;
 mod groups;
 mod late;

@@ -10,6 +10,8 @@ mod agreement;
 #[path = "../raw/call.rs"]
 mod call;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod causes;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod grow;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ids;
@@ -62,6 +64,7 @@ mod twins;
 fn main() {
     machine::main(&[
         own::TESTS,
+        causes::TESTS,
         launchers::TESTS,
         refused::TESTS,
         moves::TESTS,

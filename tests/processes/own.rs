@@ -5,7 +5,7 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use typed_nccl::{Communicator, Device, Error, Result, launch};
+use typed_nccl::{Communicator, Device, Error, Result, Sum, launch};
 
 use crate::machine::{Test, lines, output, says, wait};
 
@@ -60,6 +60,28 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "threads_that_survive_end_well",
+        program: || launch!(survives),
+        test: |run| {
+            for ranks in ["host:4", "cuda-threads:4"] {
+                for (asked, code) in [(ranks.to_owned(), 1), (format!("{ranks},survive"), 0)] {
+                    let mut command = run.on_gpus();
+                    command.env("TYPED_NCCL", &asked);
+                    let ended = output(command);
+                    assert_eq!(ended.status.code(), Some(code), "{asked}: {ended:?}");
+                    says(&ended.stdout, &["3 of 4 went on"]);
+                    let told = "typed-nccl: rank 1 failed: the disk is full; the others go on";
+                    let said = String::from_utf8_lossy(&ended.stderr).contains(told);
+                    assert_eq!(said, code == 0, "{asked}: {ended:?}");
+                }
+            }
+            // Nobody is left.
+            let mut command = run.on_gpus();
+            command.env("TYPED_NCCL", "host:1,survive");
+            assert_eq!(output(command).status.code(), Some(1));
+        },
+    },
+    Test {
         name: "a_signal_reaches_the_ranks",
         program: || launch!(sleeps),
         test: |run| {
@@ -106,6 +128,23 @@ fn greets<D: Device>(comm: Communicator<D>) -> Result<()> {
 
 fn fails<D: Device>(_: Communicator<D>) -> Result<()> {
     Err(Error::other("the disk is full"))
+}
+
+/// Rank 1 fails, or the only rank, and the others go on.
+fn survives<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    comm.barrier()?;
+    let before = comm.size();
+    if comm.rank().index() == 1 || before == 1 {
+        return Err(Error::other("the disk is full"));
+    }
+    while comm.barrier().is_ok() {}
+    comm.recover()?;
+    let mut x = comm.device().from_slice(&[1_u32])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    if comm.rank().index() == 0 {
+        println!("{} of {before} went on", x.to_vec()?[0]);
+    }
+    comm.finish()
 }
 
 /// Says its process, and does nothing more.

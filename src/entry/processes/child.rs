@@ -5,8 +5,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{self, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
 
 use super::output::{Printing, Sink};
+use super::word::{self, News};
 
 /// A process, and what it prints.
 pub(super) struct Child {
@@ -19,21 +21,28 @@ pub(super) struct Child {
 
 /// How a process ended.
 pub(super) struct Status {
-    rank: usize,
+    pub(super) rank: usize,
     process: u32,
     /// As a shell has it: 128 and the signal, for one that a signal ended.
     pub(super) code: i32,
-    signal: Option<i32>,
+    pub(super) signal: Option<i32>,
 }
 
 impl Child {
-    pub(super) fn start(rank: usize, mut command: Command, sink: &Sink) -> io::Result<Self> {
+    pub(super) fn start(
+        rank: usize,
+        mut command: Command,
+        sink: &Sink,
+        news: &Sender<(usize, News)>,
+    ) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         die_with_this_process(&mut command);
+        let words = word::give(&mut command)?;
         let mut process = command.spawn()?;
         let pipes = (process.stdout.take(), process.stderr.take());
         let mut child = Self { rank, process, ended: false, printing: Vec::new() };
         let started = child.print(rank, pipes, sink);
+        let started = started.and_then(|()| word::hear(rank, words, news.clone()));
         started.inspect_err(|_| child.kill())?;
         Ok(child)
     }
@@ -63,6 +72,11 @@ impl Child {
         // Its status is lost where this program ignores the end of what it starts (SIGCHLD).
         let status = self.process.try_wait().ok().flatten();
         Some(self.status(status.unwrap_or_else(|| ExitStatus::from_raw(0))))
+    }
+
+    /// The process, before it has ended.
+    pub(super) fn name(&self) -> String {
+        name(self.rank, self.process.id())
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -118,13 +132,16 @@ impl Child {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rank, process, code, signal } = self;
+        let name = name(*rank, *process);
         match signal {
-            Some(signal) => {
-                write!(f, "rank {rank} (process {process}) was ended by signal {signal}")
-            }
-            None => write!(f, "rank {rank} (process {process}) ended with exit code {code}"),
+            Some(signal) => write!(f, "{name} was ended by signal {signal}"),
+            None => write!(f, "{name} ended with exit code {code}"),
         }
     }
+}
+
+fn name(rank: usize, process: u32) -> String {
+    format!("rank {rank} (process {process})")
 }
 
 /// However this process ends.

@@ -6,14 +6,19 @@
 //!   without a newline comes when its output ends.
 //! * When one fails, the others are asked to end, and then made to; or they go on, if that is asked for.
 //!   When this process is killed, so are they (on Linux).
+//! * The one that failed first is named, and its exit code is this process's. That is by cause: each tells
+//!   whether its failure comes from another one ([`Word`]), and one that tells nothing is a cause.
 //! * Each is the leader of a group of its own, so that what it starts ends with it, and so that a signal
 //!   reaches it once: through [`Watch::watch`].
 //!
 //! Nothing of this knows what a rank is for.
 
 mod child;
+mod failures;
+mod inherit;
 mod output;
 mod signals;
+mod word;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails with what it did not expect")]
@@ -21,20 +26,28 @@ mod tests;
 
 use std::io;
 use std::process::Command;
-use std::thread;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+pub(super) use inherit::inherit;
 pub(super) use output::Sink;
 pub(super) use signals::Signals;
+pub(super) use word::Word;
 
-use super::start::Others;
+use super::others::Others;
 use child::Child;
+use failures::Failures;
+use word::News;
 
 /// How long others may take to end by themselves when one has failed: they have heard of it, and say so.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How long they may take when they are asked to.
 const KILL: Duration = Duration::from_secs(5);
+
+/// How long what one has said may take to come when it has ended: something that left its group may hold
+/// the pipe.
+const LAST: Duration = Duration::from_secs(1);
 
 /// How often is looked.
 const REST: Duration = Duration::from_millis(10);
@@ -59,8 +72,11 @@ pub(super) struct Watch {
     step: Step,
     /// When the next step is due.
     due: Instant,
-    /// The exit code of the first that failed.
-    code: Option<i32>,
+    failures: Failures,
+    /// What they tell.
+    news: Receiver<(usize, News)>,
+    /// The one that failed first, once it is said.
+    first: Option<usize>,
     others: Others,
     /// Whether one has ended well.
     well: bool,
@@ -72,11 +88,21 @@ impl Watch {
     /// Starts them. If one cannot be started, those before it are killed.
     pub(super) fn start(commands: Vec<Command>, sink: Sink, others: Others) -> io::Result<Self> {
         let children = Vec::with_capacity(commands.len());
-        let due = Instant::now();
-        let (step, code, well, told) = (Step::Run, None, false, false);
-        let mut watch = Self { children, sink, step, due, code, others, well, told };
+        let (tell, news) = channel();
+        let mut watch = Self {
+            children,
+            sink,
+            step: Step::Run,
+            due: Instant::now(),
+            failures: Failures::of(commands.len()),
+            news,
+            first: None,
+            others,
+            well: false,
+            told: false,
+        };
         for (rank, command) in commands.into_iter().enumerate() {
-            match Child::start(rank, command, &watch.sink) {
+            match Child::start(rank, command, &watch.sink, &tell) {
                 Ok(child) => watch.children.push(child),
                 Err(error) => {
                     watch.end_all();
@@ -87,8 +113,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Waits for all of them; passes on the signals that come. The exit code: that of the first that
-    /// failed; 0 if others went on and one of them ended well.
+    /// Waits for all of them; passes on the signals that come. The exit code: that of the one that failed
+    /// first; 0 if others went on and one of them ended well.
     pub(super) fn watch(mut self, mut signals: impl FnMut() -> Vec<i32>) -> i32 {
         while !self.look() {
             for signal in signals() {
@@ -97,10 +123,21 @@ impl Watch {
             if self.step != Step::Run && Instant::now() >= self.due {
                 self.next_step();
             }
-            thread::sleep(REST);
+            self.hear(REST);
+        }
+        if self.others == Others::End || !self.well {
+            self.name_the_first();
         }
         self.end_all();
-        self.code.filter(|_| self.others == Others::End || !self.well).unwrap_or(0)
+        self.first.map_or(0, |first| self.failures.code(first))
+    }
+
+    /// Hears what has come, or comes in time.
+    fn hear(&mut self, time: Duration) {
+        let first = self.news.recv_timeout(time).ok();
+        for (rank, news) in first.into_iter().chain(self.news.try_iter()) {
+            self.failures.hear(rank, &news);
+        }
     }
 
     /// Whether all have ended.
@@ -108,17 +145,43 @@ impl Watch {
         let ended: Vec<_> = self.children.iter_mut().filter_map(Child::look).collect();
         self.well |= ended.iter().any(|status| status.code == 0);
         let is_over = self.children.iter().all(Child::has_ended);
-        for status in ended.iter().filter(|status| status.code != 0) {
-            self.code.get_or_insert(status.code);
-            if self.others == Others::GoOn {
+        let was_asked = matches!(self.step, Step::Asked | Step::Killed);
+        for status in ended {
+            if status.code != 0 && self.others == Others::GoOn {
                 let others = if is_over { "" } else { "; the others go on" };
                 self.sink.say(&format!("{status}{others}"));
-            } else if self.step == Step::Run {
-                self.sink.say(&format!("{status}; the others are ended too"));
+            } else if status.code != 0 && self.step == Step::Run {
                 (self.step, self.due) = (Step::Failed, Instant::now() + GRACE);
             }
+            self.failures.ended(status, was_asked);
         }
         is_over
+    }
+
+    /// Says once which one failed first, if one has.
+    fn name_the_first(&mut self) {
+        let until = Instant::now() + LAST;
+        while !self.failures.is_heard() && Instant::now() < until {
+            self.hear(REST);
+        }
+        if self.first.is_some() {
+            return;
+        }
+        self.first = self.failures.first();
+        let Some(first) = self.first else { return };
+        let how = match self.failures.status(first) {
+            Some(status) => status.to_string(),
+            None => format!("{} failed", self.children[first].name()),
+        };
+        let others = match self.children.iter().all(Child::has_ended) {
+            true => "",
+            false => "; the others are ended too",
+        };
+        match (self.others, self.children.len()) {
+            (Others::GoOn, _) => self.sink.say(&format!("none ended well; first, {how}")),
+            (Others::End, 1) => self.sink.say(&how),
+            (Others::End, _) => self.sink.say(&format!("{how}, the first that failed{others}")),
+        }
     }
 
     fn next_step(&mut self) {
@@ -126,6 +189,9 @@ impl Watch {
             Step::Run | Step::Failed => (libc::SIGTERM, Step::Asked),
             Step::Asked | Step::Killed => (libc::SIGKILL, Step::Killed),
         };
+        if self.step == Step::Failed {
+            self.name_the_first();
+        }
         self.signal(signal);
         (self.step, self.due) = (step, Instant::now() + KILL);
     }

@@ -132,6 +132,43 @@ fn the_others_go_on_if_that_is_asked_for() {
     assert_eq!((code, error.text().contains("exit code 3\n")), (7, true), "{}", error.text());
 }
 
+/// Has a script say a word.
+fn word(word: &str) -> String {
+    format!("echo {word} > /proc/self/fd/${{TYPED_NCCL_TELLS%:*}}")
+}
+
+#[test]
+fn the_first_is_the_one_that_no_other_made_fail() {
+    let named = |scripts: &[&str], rank: usize, code: i32| {
+        let Outcome { code: found, error, .. } = run(scripts);
+        let text = error.text();
+        assert!(text.starts_with(&format!("typed-nccl: rank {rank} (process ")), "{text}");
+        assert_eq!((text.lines().count(), found), (1, code), "{text}");
+    };
+    // One that was told of another ends first, in whatever way.
+    let (told, told_and_ends) = (word("others runs"), word("others 1"));
+    let (exits, killed) = (format!("{told}; exit 4"), format!("{told}; kill -KILL $$"));
+    let returns = format!("{told_and_ends}; exit 1");
+    for other in [&exits, &killed, &returns] {
+        named(&[other, "sleep 0.2; exit 7"], 1, 7);
+        named(&["sleep 0.2; kill -SEGV $$", other], 0, 139);
+    }
+    // Of two with reasons of their own, the one that says so first; one that is not sure is less.
+    let (own, unsure) = (word("own 1"), word("unsure 1"));
+    let slow = format!("{own}; sleep 0.3; exit 1");
+    named(&["sleep 0.1; exit 7", &slow], 1, 1);
+    named(&[&format!("{unsure}; exit 3"), "sleep 0.2; exit 7"], 1, 7);
+    // What it was told is past.
+    let goes_on = format!("{told}; {}; exit 5", word("own runs"));
+    named(&["sleep 0.2; exit 7", &goes_on], 1, 5);
+    // It is ended on its way out.
+    let stays = format!("{own}; sleep 600");
+    named(&[&exits, &stays], 1, 1);
+    // It has made up its mind.
+    let mended = format!("{own}; exit 0");
+    named(&[&mended, &exits], 1, 4);
+}
+
 #[test]
 fn a_program_that_ignores_sigterm_is_killed() {
     let stubborn = "trap '' TERM; echo ready; while :; do sleep 1; done";

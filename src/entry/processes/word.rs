@@ -1,0 +1,101 @@
+//! What a process says of its failure: a line in a pipe that only it and its launcher have.
+
+use std::fmt;
+use std::io::{self, BufRead as _, BufReader, PipeReader};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Command;
+use std::sync::mpsc::Sender;
+use std::{fs, thread};
+
+use super::super::cause::Origin;
+use super::inherit::inherit;
+use crate::launcher::TELLS;
+
+/// What a process says of itself. The last one counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::entry) struct Word {
+    /// Where its failure comes from, or would come from if it ended now without another word.
+    pub(in crate::entry) origin: Origin,
+    /// The exit code that it is to end with; none while it runs.
+    pub(in crate::entry) code: Option<u8>,
+}
+
+impl Word {
+    /// Nothing is wrong.
+    pub(in crate::entry) const RUNS: Self = Self { origin: Origin::Own, code: None };
+
+    fn read(line: &str) -> Option<Self> {
+        let (origin, code) = line.split_once(' ')?;
+        let origins = [Origin::Own, Origin::Unsure, Origin::Others];
+        let origin = origins.into_iter().find(|known| name(*known) == origin)?;
+        let code = if code == RUNS { None } else { Some(code.parse().ok()?) };
+        Some(Self { origin, code })
+    }
+}
+
+const RUNS: &str = "runs";
+
+fn name(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Own => "own",
+        Origin::Unsure => "unsure",
+        Origin::Others => "others",
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            Some(code) => writeln!(f, "{} {code}", name(self.origin)),
+            None => writeln!(f, "{} {RUNS}", name(self.origin)),
+        }
+    }
+}
+
+/// What is heard of a process.
+pub(super) enum News {
+    Word(Word),
+    /// It has ended, or has closed the pipe.
+    Closed,
+}
+
+/// Gives a process a pipe to tell what ended it.
+pub(super) fn give(command: &mut Command) -> io::Result<PipeReader> {
+    let (reader, writer) = io::pipe()?;
+    let writer = fs::File::from(OwnedFd::from(writer));
+    command.env(TELLS, format!("{}:{}", writer.as_raw_fd(), writer.metadata()?.ino()));
+    inherit(command, writer.into());
+    Ok(reader)
+}
+
+/// Passes on what rank `rank` tells, on a thread of its own.
+pub(super) fn hear(rank: usize, from: PipeReader, to: Sender<(usize, News)>) -> io::Result<()> {
+    let run = move || {
+        let lines = BufReader::new(from).lines().map_while(Result::ok);
+        for word in lines.filter_map(|line| Word::read(&line)) {
+            // When nobody listens any more, all is over.
+            let _ = to.send((rank, News::Word(word)));
+        }
+        let _ = to.send((rank, News::Closed));
+    };
+    thread::Builder::new().name(format!("words of rank {rank}")).spawn(run).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Origin, Word};
+
+    #[test]
+    fn a_word_reads_as_it_was_said() {
+        for origin in [Origin::Own, Origin::Unsure, Origin::Others] {
+            for code in [None, Some(1), Some(101)] {
+                let word = Word { origin, code };
+                assert_eq!(Word::read(word.to_string().trim_end()), Some(word));
+            }
+        }
+        for no_word in ["", "own", "own 256", "mine 1", "others -1", "own runs "] {
+            assert_eq!(Word::read(no_word), None, "{no_word}");
+        }
+    }
+}

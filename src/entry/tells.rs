@@ -1,0 +1,95 @@
+//! What this process tells the launcher that started it: where its failure comes from, as soon as it is
+//! known. How it ends is the system's to tell.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Mutex, PoisonError};
+
+use super::cause::Origin;
+use super::processes::Word;
+use crate::communicator::Failure;
+use crate::error::{self, Heard};
+use crate::launcher::TELLS;
+
+struct Tells {
+    pipe: File,
+    last: Word,
+    heard: Heard,
+}
+
+static OWN: Mutex<Option<Tells>> = Mutex::new(None);
+
+/// A rank's body begins: what this process is told counts from here on.
+pub(super) fn begin() {
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if own.is_none() {
+        *own = pipe().map(|pipe| Tells { pipe, last: Word::RUNS, heard: Heard::Nothing });
+    }
+    if let Some(tells) = &mut *own {
+        tells.heard = Heard::Nothing;
+        tells.say(Word::RUNS);
+        error::listen(hear);
+    }
+}
+
+/// The body of this rank fails. The process is one rank: what any thread of it was told counts.
+pub(super) fn fail<E: 'static>(failure: &Failure<'_, E>, rank: usize) {
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(tells) = &mut *own else { return };
+    let heard = tells.heard;
+    let (origin, code) = match failure {
+        Failure::Error(error) => (Origin::of_error(*error, rank, heard), ERROR),
+        Failure::Panic(_) => (Origin::after(heard), PANIC),
+    };
+    tells.say(Word { origin, code: Some(code) });
+}
+
+/// What Rust's `main` ends with that returns an error, or panics.
+const ERROR: u8 = 1;
+const PANIC: u8 = 101;
+
+/// A thread was told this, or goes on.
+fn hear(heard: Heard) {
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(tells) = own.as_mut().filter(|tells| tells.last.code.is_none()) else { return };
+    tells.heard = match heard {
+        Heard::Nothing => Heard::Nothing,
+        heard => tells.heard.max(heard),
+    };
+    tells.say(Word { origin: Origin::after(tells.heard), code: None });
+}
+
+impl Tells {
+    fn say(&mut self, word: Word) {
+        if word != self.last {
+            self.last = word;
+            // A launcher that is gone has nobody to tell.
+            let _ = self.pipe.write_all(word.to_string().as_bytes());
+        }
+    }
+}
+
+/// The pipe with which this process was started, if it was. It is not passed on to what this process
+/// starts, which may have the variable: so the pipe's number is compared.
+fn pipe() -> Option<File> {
+    let given = std::env::var(TELLS).ok()?;
+    let (given, number) = given.split_once(':')?;
+    let given: RawFd = given.parse().ok()?;
+    // SAFETY: a system call on numbers. If the number is no file's, or another's, the copy is none, or is
+    // looked at and closed.
+    let copy = unsafe { libc::fcntl(given, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return None;
+    }
+    // SAFETY: it was made here and is nobody else's.
+    let pipe = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
+    let number: u64 = number.parse().ok()?;
+    if pipe.metadata().ok()?.ino() != number {
+        return None;
+    }
+    // SAFETY: a system call on numbers.
+    unsafe { libc::fcntl(given, libc::F_SETFD, libc::FD_CLOEXEC) };
+    Some(pipe)
+}
