@@ -133,7 +133,7 @@ fn bytes(tag: &[u8], end: &impl Serialize) -> Vec<u8> {
 /// The bytes of what is around one thing in it, up to where that begins.
 fn around(outer: &impl Serialize, inner: &impl Serialize) -> Vec<u8> {
     let (mut outer, inner) =
-        (postcard::to_stdvec(outer).unwrap(), postcard::to_stdvec(inner).unwrap());
+        (postcard::to_stdvec(outer).expect("bytes"), postcard::to_stdvec(inner).expect("bytes"));
     let at = outer.windows(inner.len()).position(|part| part == inner).expect("it is in it");
     outer.truncate(at);
     outer
@@ -141,7 +141,7 @@ fn around(outer: &impl Serialize, inner: &impl Serialize) -> Vec<u8> {
 
 #[test]
 fn bytes_of_nested_numbers() {
-    for tag in [Expr::Rank + 1, Expr::Rank.min(1), Expr::Rank % 1] {
+    for tag in [Expr::Rank + 1, Expr::Rank.min(1), Expr::Rank % 2] {
         let bytes = bytes(&around(&tag, &Expr::Rank), &Expr::Rank);
         let why = postcard::from_bytes::<Expr>(&bytes).expect_err("it is too deep");
         assert_eq!(why, postcard::Error::SerdeDeCustom);

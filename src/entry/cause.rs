@@ -33,7 +33,7 @@ impl Origin {
             // It may stand for one of ours.
             Error::Other(other) => {
                 let ours = other.source.downcast_ref();
-                ours.map_or(Self::after(heard), |ours| Self::of(ours, rank, heard))
+                ours.map_or_else(|| Self::after(heard), |ours| Self::of(ours, rank, heard))
             }
             // Whatever its reason, somebody wanted it.
             Error::Abort(_) => Self::after(heard),

@@ -84,6 +84,7 @@ fn a_refusal_is_returned_and_not_that_another_rank_refused() {
 #[test]
 fn who_unwraps_what_another_rank_caused_is_not_the_cause() {
     watched(|| {
+        #[expect(clippy::unwrap_used, reason = "a program does so")]
         let failed = aborted(|outcome| {
             outcome.unwrap();
             Ok(())

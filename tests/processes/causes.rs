@@ -206,6 +206,7 @@ fn victims<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     Ok(())
 }
 
+#[expect(clippy::unwrap_used, reason = "a program does so")]
 fn takes(outcome: Result<()>) -> Result<()> {
     match &*env::var(TAKE).unwrap_or_default() {
         "unwraps it" => outcome.unwrap(),

@@ -111,7 +111,7 @@ impl Io {
                 None => net.conns.refuse(key),
             }
         };
-        let Some(secret) = here.or(over.map(|over| &over.secret)) else {
+        let Some(secret) = here.or_else(|| over.map(|over| &over.secret)) else {
             return match said.purpose {
                 Purpose::Meet => refuse(&mut self.net, None, Verdict::Unknown),
                 Purpose::Link { .. } => {
