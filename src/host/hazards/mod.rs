@@ -4,7 +4,7 @@
 //! line, and every place knows of each line how many events are surely over. When memory that peers put
 //! into is used, the use is compared with the last uses of the same bytes; if one of the two is a put, one
 //! writes, and the later one does not know that the earlier one is over, that is a [`Hazard`], and both
-//! ranks are told. What orders, and on whose promise, stands in `docs/decisions.md`.
+//! ranks are told. `docs/decisions/023-order-not-time.md` says what orders, and on whose promise.
 //!
 //! Not compared: the owner's own uses with each other, which memory orders by itself; what goes by raw
 //! pointers. Where there is doubt, the check is silent: it has no false alarms by design.
