@@ -1,29 +1,28 @@
 //! Ranks: places in a communicator, checked where they enter.
 //!
-//! A communicator that goes on without some of its ranks numbers the others anew, so a rank carries
-//! the [`Generation`] of the communicator that gave it, and one of before is refused. What lies below
-//! the typed layer knows numbers only: its ranks are of the first generation, whatever the
-//! communicator's.
+//! A communicator that goes on without some of its ranks renumbers the others. A rank therefore
+//! carries the [`Generation`] of the communicator that gave it, and a stale one is refused. Below
+//! the typed layer ranks are plain numbers, of the first generation whatever the communicator's.
 
 use std::fmt;
 
 /// One place in a communicator, from 0 to its size.
 ///
-/// A `Rank` that comes from a communicator (`comm.rank()`, `comm.ring(1)`, `comm.peer(3)`) is in range
-/// there, until the communicator goes on without some of its ranks
-/// ([`recover`](crate::Communicator::recover), [`shrink`](crate::Communicator::shrink)): those that are
-/// left get other numbers, so a rank of before is refused as
-/// [`Error::StaleRank`](crate::Error::StaleRank), and equals none of after.
-/// [`Recovery::now`](crate::Recovery::now) tells what it is then.
+/// A `Rank` from a communicator (`comm.rank()`, `comm.ring(1)`, `comm.peer(3)`) is in range there
+/// until the communicator goes on without some of its ranks
+/// ([`recover`](crate::Communicator::recover), [`shrink`](crate::Communicator::shrink)). The
+/// survivors are renumbered, so an old rank is refused as
+/// [`Error::StaleRank`](crate::Error::StaleRank) and equals no new one.
+/// [`Recovery::now`](crate::Recovery::now) gives its number afterwards.
 ///
-/// Methods take `impl AsRank`, so that a plain number works too; it is checked on entry. Nobody knows
-/// of a plain number which ranks it was counted in: a `usize` that a program keeps is its own to keep
-/// up to date.
+/// Methods take `impl AsRank`, so a plain number works too; it is checked on entry. Nothing records
+/// which ranks a plain number was counted in: a `usize` that a program keeps is its own to keep up
+/// to date.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(pub(crate) u32);
 
-/// How often a communicator has gone on without some of its ranks: what its ranks carry in the bits
-/// above [`BITS`]. Counts round.
+/// How often a communicator has gone on without some of its ranks. Its ranks carry this in the bits
+/// above [`BITS`]; it wraps around.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Generation(u32);
 
@@ -35,11 +34,11 @@ pub(crate) const MOST: usize = NUMBER as usize;
 
 const NUMBER: u32 = (1 << BITS) - 1;
 
-/// The generation of a plain number, which is of every communicator's.
+/// The generation of a plain number, valid in every communicator.
 const PLAIN: u32 = !NUMBER;
 
 impl Generation {
-    /// The one after it.
+    /// The next generation.
     pub(crate) fn next(self) -> Self {
         match self.0.wrapping_add(1 << BITS) {
             PLAIN => Self(0),
@@ -47,12 +46,12 @@ impl Generation {
         }
     }
 
-    /// To be sent to who comes later.
+    /// For a message to ranks that join later.
     pub(crate) fn to_byte(self) -> u8 {
         (self.0 >> BITS) as u8
     }
 
-    /// What [`to_byte`](Self::to_byte) gave; none of what it never gives.
+    /// The inverse of [`to_byte`](Self::to_byte); `None` for a byte it never returns.
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         Some(Self(u32::from(byte) << BITS)).filter(|generation| generation.0 != PLAIN)
     }
@@ -75,9 +74,8 @@ impl Rank {
         (self.0 & NUMBER) as usize
     }
 
-    /// Rank `index` of a communicator that has not gone on without some of its ranks; whoever uses it
-    /// checks that the communicator has it. [`Communicator::peer`](crate::Communicator::peer) gives a
-    /// rank of any communicator.
+    /// Rank `index` of a communicator that has kept all its ranks; its user checks the range.
+    /// [`Communicator::peer`](crate::Communicator::peer) gives a rank of any communicator.
     #[inline]
     pub fn from_index(index: usize) -> Self {
         Self::at(index)
@@ -100,7 +98,7 @@ impl Rank {
         Self(Self::at(index).0 | self.0 & PLAIN)
     }
 
-    /// What the program named, kept for a communicator that is not known yet.
+    /// A rank as the program named it, for a communicator that is not known yet.
     pub(crate) fn kept(rank: impl AsRank) -> Self {
         rank.kept(sealed::Inside)
     }
@@ -111,7 +109,7 @@ impl Rank {
         own == generation.0 || own == PLAIN
     }
 
-    /// Whether both are one rank, as far as a plain number tells.
+    /// Whether the two may be one rank: a plain number matches in any generation.
     pub(crate) fn may_be(self, other: Self) -> bool {
         let either_is_plain = self.is_plain() || other.is_plain();
         self == other || either_is_plain && self.index() == other.index()
@@ -135,7 +133,7 @@ impl fmt::Debug for Rank {
     }
 }
 
-/// What names a rank: a [`Rank`], or a number. Sealed.
+/// Anything that names a rank: a [`Rank`], or a number. Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not name a rank",
     label = "expected a `Rank` or a `usize`",
@@ -149,7 +147,7 @@ pub trait AsRank: Copy + sealed::Sealed {
     #[doc(hidden)]
     fn number_in(self, base: u32, _: sealed::Inside) -> usize;
 
-    /// Itself, or a plain number.
+    /// The rank itself, or a plain number.
     #[doc(hidden)]
     fn kept(self, _: sealed::Inside) -> Rank;
 }
@@ -189,15 +187,17 @@ impl AsRank for usize {
 }
 
 impl Generation {
-    /// The number of a rank in a communicator of `size` ranks; `None` if it does not have it.
+    /// The number of a rank in a communicator of `size` ranks; `None` if it is out of range or
+    /// stale.
     #[inline]
     pub(crate) fn number(self, rank: impl AsRank, size: usize) -> Option<usize> {
-        // One subtraction takes the generation off, and leaves one of another generation out of range.
+        // One subtraction removes the generation and leaves a rank of another generation out of
+        // range.
         let number = rank.number_in(self.0, sealed::Inside);
         if number < size { Some(number) } else { Self::plain(rank, size) }
     }
 
-    /// The same of a plain number that was kept as a rank.
+    /// [`number`](Self::number) for a plain number that was kept as a rank.
     #[cold]
     fn plain(rank: impl AsRank, size: usize) -> Option<usize> {
         let is_plain = rank.kept(sealed::Inside).is_plain();
@@ -210,7 +210,7 @@ mod sealed {
     impl Sealed for super::Rank {}
     impl Sealed for usize {}
 
-    /// Nobody else can make one, so nobody else calls what asks for it.
+    /// Only this module makes one, so only this module calls the methods that ask for it.
     #[derive(Clone, Copy, Debug)]
     pub struct Inside;
 }
@@ -239,7 +239,8 @@ mod tests {
     fn a_plain_number_is_of_every_generation() {
         let (first, kept) = (Generation::default(), Rank::kept(2_usize));
         let mut generation = first;
-        // As many as there are, so that the one of plain numbers would be among them.
+        // Enough to go through all generations, the one of plain numbers included if it were among
+        // them.
         for _ in 0..256 {
             assert_eq!((generation.number(kept, 3), generation.number(kept, 2)), (Some(2), None));
             assert_eq!((generation.number(2, 3), generation.number(3, 3)), (Some(2), None));

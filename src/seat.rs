@@ -16,8 +16,8 @@ use crate::{CommConfig, Communicator, Device, Initializing, Invitation, Rank, Re
 /// One place in one communicator that does not exist yet: its rank, its size, and where the ranks
 /// meet.
 ///
-/// A seat is given once and used once: it is not `Clone`, and making a communicator consumes it. So
-/// a rank cannot be taken twice, and an id cannot serve two communicators. A seat that is dropped
+/// A seat is given once and used once: it is not `Clone`, and making a communicator consumes it. A
+/// rank therefore cannot be taken twice, and an id cannot serve two communicators. Dropping a seat
 /// unused is reported to the ranks that wait for it.
 #[must_use = "the other ranks wait for every seat to be taken"]
 #[derive(Debug)]
@@ -25,15 +25,15 @@ pub struct Seat {
     meeting: Option<Arc<Meeting>>,
     rank: u32,
     size: usize,
-    /// The ids, if the program gave several: how many, and what tells lists apart.
+    /// If the program gave several ids: how many, and a hash of the list.
     ids: Option<(u32, u64)>,
-    /// The others have a communicator already.
+    /// The other ranks have a communicator already.
     is_newcomer: bool,
-    /// Of a communicator that goes on from another one.
+    /// The generation, for a communicator that replaces another one.
     generation: Generation,
 }
 
-/// How many ranks one process has at most.
+/// The most ranks of one process.
 pub(crate) const MOST: usize = 4096;
 
 /// Refuses a communicator of more ranks than one process has.
@@ -48,7 +48,7 @@ pub(crate) fn fits(n: usize) -> Result<()> {
 impl Seat {
     /// The seats of a communicator of `n` ranks in this process, by rank.
     ///
-    /// One process has 4096 ranks at most. Asked for more, this gives one seat, which
+    /// A process has at most 4096 ranks. Asked for more, this returns one seat, which
     /// [`init`](Self::init) and `connect` refuse.
     pub fn local(n: usize) -> Vec<Self> {
         let Some(ranks) = u32::try_from(n).ok().filter(|_| n <= MOST) else {
@@ -67,10 +67,10 @@ impl Seat {
     }
 
     /// Seat `rank` of a communicator of `size` ranks in any number of processes. All give the same
-    /// `address`, as `host:port`: rank 0, which runs on that host, listens there until the ranks have
-    /// met, and the others look for it until their communicator's deadline has passed.
+    /// `address`, as `host:port`: rank 0, which runs on that host, listens there until the ranks
+    /// have met, and the others try it until their communicator's deadline has passed.
     ///
-    /// Who takes part proves that it knows `TYPED_NCCL_SECRET`; without that variable everybody who
+    /// Each participant proves that it knows `TYPED_NCCL_SECRET`; without that variable anybody who
     /// reaches the port can take part. See `docs/cluster.md`.
     ///
     /// ```no_run
@@ -84,16 +84,16 @@ impl Seat {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InitFailed`](crate::Error::InitFailed): an address that does not read as one, a rank
-    /// that there is not, a port that rank 0 cannot have. What else keeps the ranks from meeting is
-    /// told by [`init`](Self::init) and `connect`.
+    /// [`Error::InitFailed`](crate::Error::InitFailed): an address that does not parse, a rank out
+    /// of range, a port that rank 0 cannot have. [`init`](Self::init) and `connect` report whatever
+    /// else keeps the ranks from meeting.
     pub fn tcp(address: impl AsRef<str>, rank: usize, size: usize) -> Result<Self> {
         Ok(Self::at(control::tcp(address.as_ref(), rank, size)?, rank))
     }
 
     /// Seat `rank` of a communicator of `size` ranks that share a file system. All give the same
-    /// `path`: rank 0 writes there where it is found and a secret, in a file that only its user can
-    /// read, and the others wait for it. A file that an earlier run has left does no harm.
+    /// `path`: rank 0 writes its address and a secret there, in a file that only its user can read,
+    /// and the others wait for it. A file left by an earlier run does no harm.
     ///
     /// # Errors
     /// As [`tcp`](Self::tcp); a file that rank 0 cannot write.
@@ -109,16 +109,16 @@ impl Seat {
         Ok(Self::at(control::with_id(id, rank, size)?, rank))
     }
 
-    /// [`with_id`](Self::with_id) where NCCL is to connect the ranks by so many ids of its own
-    /// (`ncclCommInitRankScalable`, 2.23; older releases have one). All ranks give the same `ids` in the
-    /// same order, at most one for each rank; they meet at the first.
+    /// [`with_id`](Self::with_id) with several ids for NCCL to connect the ranks by
+    /// (`ncclCommInitRankScalable`, 2.23; older releases have one). All ranks give the same `ids`
+    /// in the same order, at most one per rank; they meet at the first.
     ///
-    /// NCCL's ids are each made by the first rank of a block of ranks, and sent round by us. A seat of
-    /// another kind has one for each 128 ranks.
+    /// Each of NCCL's ids is made by the first rank of a block of ranks and sent to the others by
+    /// us. Other seats have one per 128 ranks.
     ///
     /// # Errors
-    /// As [`with_id`](Self::with_id); no id, more than there are ranks, or one twice. Ranks that give
-    /// other ids are told so by [`init`](Self::init) and `connect`.
+    /// As [`with_id`](Self::with_id); no id, more ids than ranks, or one twice. If ranks give
+    /// different ids, [`init`](Self::init) and `connect` report it.
     pub fn with_ids(ids: &[UniqueId], rank: usize, size: usize) -> Result<Self> {
         let fail = |why: String| {
             Err(Error::InitFailed(Box::new(InitFailed { size, ranks: Vec::new(), why })))
@@ -140,9 +140,9 @@ impl Seat {
         Ok(seat)
     }
 
-    /// The seat of newcomer `newcomer`, of those that `invitation` is for: they count from 0. Their ranks
-    /// come after those of the members, who call [`grow`](crate::Communicator::grow); `connect` waits
-    /// for them, and for the other newcomers, within its own deadline.
+    /// The seat of newcomer `newcomer`, counted from 0 among those that `invitation` is for. Their
+    /// ranks come after those of the members, who call [`grow`](crate::Communicator::grow);
+    /// `connect` waits for them and the other newcomers, within its own deadline.
     ///
     /// ```
     /// # use typed_nccl::{CommConfig, Communicator, Device, Invitation, Result, Seat};
@@ -153,13 +153,14 @@ impl Seat {
     /// }
     /// ```
     ///
-    /// Newcomers are configured as the members are, but for the deadline, and name the communicator as
-    /// they do. Host devices are threads of one process, newcomers too.
+    /// Newcomers use the members' configuration, except for the deadline, and their communicator's
+    /// name. Host devices are threads of one process, newcomers included.
     ///
     /// # Errors
     /// [`Error::BadInvitation`]: there is no such newcomer; its seat was taken in this process; the
-    /// communicator is gone, or has grown already. [`Error::InitFailed`]: bytes that are no invitation.
-    /// What else keeps the ranks from meeting is told by [`init`](Self::init) and `connect`.
+    /// communicator is gone, or has grown already. [`Error::InitFailed`]: bytes that are no
+    /// invitation. [`init`](Self::init) and `connect` report whatever else keeps the ranks from
+    /// meeting.
     #[track_caller]
     pub fn invited(invitation: &Invitation, newcomer: usize) -> Result<Self> {
         let mut seat = invitation.seat(newcomer, Site::caller())?;
@@ -174,7 +175,7 @@ impl Seat {
         Self { meeting: Some(meeting), rank, size, ids: None, is_newcomer: false, generation }
     }
 
-    /// The same, in a communicator whose ranks are numbered so.
+    /// The same seat in a communicator of this generation.
     pub(crate) fn numbered(self, generation: Generation) -> Self {
         let mut seat = self;
         seat.generation = generation;
@@ -220,7 +221,7 @@ impl Seat {
         self.is_newcomer
     }
 
-    /// The seat's end of the control plane; one of its own where the ranks are too many to meet.
+    /// The seat's end of the control plane; a private one if the ranks are too many to meet.
     pub(crate) fn take(mut self) -> Control {
         let meeting = self.meeting.take().unwrap_or_else(|| Meeting::new(1));
         Control::new(meeting, self.rank).numbered(self.generation)

@@ -1,9 +1,9 @@
 //! Worlds: which communicator a value belongs to, and on what kind of device.
 //!
 //! One type parameter answers both questions. A device type is its own default world, so that a
-//! program with one communicator writes `Communicator<Host>`; a label minted by [`tag!`](crate::tag)
-//! names a second one, so that a buffer of the data-parallel communicator cannot meet the
-//! tensor-parallel one by accident.
+//! program with one communicator writes `Communicator<Host>`; a label minted by
+//! [`tag!`](crate::tag) names a second one, so that a buffer of the data-parallel communicator
+//! cannot meet the tensor-parallel one by accident.
 //!
 //! Not in the types: two communicators of one name. Every resource carries its communicator's
 //! stamp, compared on use.

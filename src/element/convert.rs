@@ -1,4 +1,4 @@
-//! Conversions between element types, as Rust's `as` has them; see
+//! Conversions between element types with the semantics of Rust's `as`; see
 //! [`Stream::convert`](crate::Stream::convert).
 
 use float8::{F8E4M3, F8E5M2};
@@ -6,14 +6,14 @@ use half::{bf16, f16};
 
 use super::{DType, Element};
 
-/// A value of any type, without a loss.
+/// A value of any type, without loss.
 #[derive(Clone, Copy)]
 enum Wide {
     Int(i128),
     Float(f64),
 }
 
-/// An element from and to what holds every value.
+/// Conversion of an element to and from [`Wide`].
 trait Convert: Element {
     fn wide(self) -> Wide;
     fn narrow(wide: Wide) -> Self;
@@ -22,11 +22,11 @@ trait Convert: Element {
 /// Converts `count` elements.
 ///
 /// # Safety
-/// So many elements of the types lie there, those that are written apart from the others, and nobody
-/// else uses them.
+/// `count` elements of the source type can be read and of the target type written there; the ranges
+/// do not overlap, and nobody else uses them.
 pub(crate) type Converter = unsafe fn(*const u8, *mut u8, usize);
 
-/// What converts between these types.
+/// The converter between these types.
 pub(crate) fn converter(from: DType, to: DType) -> Converter {
     macro_rules! each {
         ($dtype:expr, $name:ident => $value:expr) => {
@@ -127,8 +127,8 @@ primitives! {
     i8: Int, u8: Int, i32: Int, u32: Int, i64: Int, u64: Int, f32: Float, f64: Float,
 }
 
-/// A float of 16 bits or fewer: how many bits its mantissa has, its exponent's bias, the code of what is
-/// too large, and that of what is no number.
+/// The format of a float of 16 bits or fewer: mantissa bits, exponent bias, and the codes of
+/// overflow and NaN.
 struct Small {
     mantissa: u32,
     bias: u64,
@@ -137,7 +137,7 @@ struct Small {
 }
 
 impl Small {
-    /// The nearest one's code without its sign, the even one of two, and the sign.
+    /// The code of the nearest value, ties to even, without its sign; and the sign.
     fn nearest(&self, wide: Wide) -> (u64, bool) {
         let value = match wide {
             Wide::Int(value) => odd(value),
@@ -149,7 +149,7 @@ impl Small {
         let (magnitude, mantissa) = (value.abs(), u64::from(self.mantissa));
         let (bits, shift) = (magnitude.to_bits(), 52 - self.mantissa);
         let code = if bits < (1024 - self.bias) << 52 {
-            // What is added is so large that its last place is that of the subnormal numbers.
+            // The addend is so large that its last place is that of the subnormal numbers.
             let large = f64::from_bits((1076 - self.bias - mantissa) << 52);
             (magnitude + large).to_bits() - large.to_bits()
         } else {
@@ -160,8 +160,8 @@ impl Small {
     }
 }
 
-/// An integer of 64 bits as a float that rounds on as the integer would: one that is not exact has an odd
-/// last bit, towards which nothing is rounded.
+/// A 64-bit integer as a float that later rounds as the integer would: an inexact one gets an odd
+/// last bit, towards which nothing rounds.
 fn odd(value: i128) -> f64 {
     let nearest = value as f64;
     let back = nearest as i128;
@@ -188,7 +188,7 @@ macro_rules! small {
                 let small = Small { mantissa: $mantissa, bias: $bias, top: $top, nan: $nan };
                 let (code, is_negative) = small.nearest(wide);
                 let sign = <$bits>::from(is_negative) << (<$bits>::BITS - 1);
-                // The code has as many bits, and one for the sign.
+                // The code has as many bits, plus one for the sign.
                 Self::from_bits(code as $bits | sign)
             }
         }

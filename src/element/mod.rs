@@ -44,14 +44,14 @@ pub trait Numeric: Element {}
 )]
 pub trait Float: Numeric {}
 
-/// What memory holds: an [`Element`], or [`DynElem`], whose data type is known at run time.
+/// The contents of memory: an [`Element`], or [`DynElem`], whose data type is known at run time.
 pub trait AnyElem: sealed::Sealed + 'static {}
 
 impl<T: Element> AnyElem for T {}
 
-/// Elements whose data type is known at run time: what a [`DynBuffer`](crate::DynBuffer) holds.
-/// Operations take them by the same names; what the compiler would have checked is checked at the
-/// call.
+/// Elements whose data type is known at run time: the contents of a
+/// [`DynBuffer`](crate::DynBuffer). Operations take them by the same names and check at the call
+/// what the compiler would have checked.
 #[derive(Clone, Copy, Debug)]
 pub enum DynElem {}
 

@@ -1,8 +1,8 @@
 //! Point to point: send and receive.
 //!
-//! The k-th send from one rank to another meets the k-th receive there from it; there are no tags
-//! and no wildcards, and both sides name one count and one data type. A send on a stream waits for
-//! its receive, so two ranks that exchange must group their halves.
+//! The k-th send from one rank to another meets the k-th receive there; there are no tags or
+//! wildcards, and both sides give one count and one data type. A send waits on its stream for its
+//! receive, so two ranks that exchange must group their halves.
 
 mod splits;
 mod uneven;
@@ -29,7 +29,7 @@ impl<'c, B: Backend> Draft<'c, B> {
     }
 }
 
-/// What to tell the peer if a transfer is refused: nothing, if there is no such rank.
+/// The refusal that the peer is told of if a transfer fails; `None` without such a rank.
 #[inline]
 fn refusals<B: Backend>(half: Half, peer: impl AsRank, core: &Core<B>) -> Option<Refusal> {
     let peer = core.number(peer).map(Rank::at)?;
@@ -131,12 +131,12 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Sends `buf` to rank `to`, which receives as many elements of the same type. The host does not
-    /// wait; the stream waits for the receive. NCCL: `ncclSend`, 2.7.
+    /// Sends `buf` to rank `to`, which receives as many elements of the same type. The host does
+    /// not wait; the stream waits for the receive. NCCL: `ncclSend`, 2.7.
     ///
     /// # Errors
-    /// Refusals: a rank that the communicator does not have, this rank itself (that takes a group),
-    /// a view past its buffer, memory of another device; a poisoned communicator.
+    /// Refusals: a rank out of range, this rank itself (that takes a group), a view past its
+    /// buffer, memory of another device; a poisoned communicator.
     #[inline]
     #[track_caller]
     pub fn send<A: Readable<W::Device> + ?Sized>(&self, buf: &A, to: impl AsRank) -> Result<()>

@@ -1,4 +1,4 @@
-//! Lengths that the ranks declare together, so that each of them can check every later call by itself.
+//! Lengths that the ranks declare together, so that each can check every later call alone.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::communicator::{CanEnqueue, Maker, State};
 use crate::error::{BadLength, Error, Site, SplitsTooLong};
 use crate::{AsRank, Communicator, DType, Rank, Result, World};
 
-/// How many elements each rank sends to each rank, known to all of them: for
+/// How many elements each rank sends to each rank, known to all: for
 /// [`all_to_all_v`](Communicator::all_to_all_v).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splits {
@@ -16,9 +16,8 @@ pub struct Splits {
     pub(super) maker: Maker,
 }
 
-/// How long each rank's block is, known to all of them: for
-/// [`all_gather_v`](Communicator::all_gather_v) and
-/// [`reduce_scatter_v`](Communicator::reduce_scatter_v).
+/// How long each rank's block is, known to all: for [`all_gather_v`](Communicator::all_gather_v)
+/// and [`reduce_scatter_v`](Communicator::reduce_scatter_v).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
     rank: Rank,
@@ -27,7 +26,7 @@ pub struct Blocks {
 }
 
 impl Splits {
-    /// What the ranks declared, if everything that one of them sends or receives fits into a buffer.
+    /// The declaration, if a buffer can hold everything that any rank sends or receives.
     fn fitting(self, operation: &'static str, site: Site) -> Result<Self> {
         for rank in 0..self.size() {
             let received = self.counts.iter().map(|row| row[rank]).collect();
@@ -58,8 +57,8 @@ impl Splits {
         Self { counts: (0..self.size()).map(column).collect(), ..*self }
     }
 
-    /// `by` elements for each one: what was declared in rows, in the elements of rows that are `by` long.
-    /// Local.
+    /// Every length times `by`: lengths declared in rows become lengths in elements, for rows of
+    /// `by` elements. Local.
     ///
     /// # Errors
     /// [`Error::SplitsTooLong`].
@@ -90,7 +89,7 @@ impl Splits {
         self.counts.iter().map(|row| row[self.rank.index()]).sum()
     }
 
-    /// By rank: how many elements this one sends there, and receives from there.
+    /// By rank: how many elements this one sends there and receives from there.
     pub(super) fn both(&self) -> impl Iterator<Item = (usize, usize)> {
         let received = self.counts.iter().map(|row| row[self.rank.index()]);
         self.own().iter().copied().zip(received)
@@ -100,7 +99,7 @@ impl Splits {
         self.counts.len()
     }
 
-    /// What this rank sends, by receiver.
+    /// How many elements this rank sends, by receiver.
     fn own(&self) -> &[usize] {
         &self.counts[self.rank.index()]
     }
@@ -111,8 +110,8 @@ impl Blocks {
         fits(operation, self.rank, true, self.lens.clone(), site).map(|()| self)
     }
 
-    /// `by` elements for each one: what was declared in rows, in the elements of rows that are `by` long.
-    /// Local.
+    /// Every length times `by`: lengths declared in rows become lengths in elements, for rows of
+    /// `by` elements. Local.
     ///
     /// # Errors
     /// [`Error::SplitsTooLong`].
@@ -122,12 +121,12 @@ impl Blocks {
         Self { lens, ..*self }.fitting("scaled", Site::caller())
     }
 
-    /// How many elements `rank`'s block has; none of a rank that is not among them.
+    /// How many elements `rank`'s block has; 0 for a rank out of range.
     pub fn len_at(&self, rank: impl AsRank) -> usize {
         self.range_at(rank).len()
     }
 
-    /// Where `rank`'s block is among all blocks; empty of a rank that is not among them.
+    /// The range of `rank`'s block among all blocks; empty for a rank out of range.
     pub fn range_at(&self, rank: impl AsRank) -> Range<usize> {
         number(self.rank, self.lens.len(), rank).map_or(0..0, |rank| {
             let start = self.lens[..rank].iter().sum();
@@ -140,12 +139,12 @@ impl Blocks {
         self.lens.iter().sum()
     }
 
-    /// Where this rank's block is.
+    /// The range of this rank's block.
     pub(super) fn own(&self) -> Range<usize> {
         self.range_at(self.rank)
     }
 
-    /// By rank: where its block is.
+    /// The range of each rank's block, by rank.
     pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         self.lens.iter().scan(0, |start, len| {
             let range = *start..*start + len;
@@ -155,13 +154,13 @@ impl Blocks {
     }
 }
 
-/// The number of a rank; `None` of one that is not among them.
+/// The number of a rank; `None` if it is out of range.
 fn number(own: Rank, size: usize, rank: impl AsRank) -> Option<usize> {
     let is_one = |&at: &usize| at < size && Rank::kept(rank).may_be(own.beside(at));
     Some(rank.index()).filter(is_one)
 }
 
-/// Refuses what no buffer can hold.
+/// Refuses lengths that no buffer can hold.
 fn fits(
     operation: &'static str,
     rank: Rank,
@@ -182,8 +181,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`all_to_all_v`](Self::all_to_all_v). All ranks call it; the host waits for them.
     ///
     /// # Errors
-    /// [`Error::BadLength`]: not one count for each rank; [`Error::SplitsTooLong`]: more than a buffer can
-    /// hold; as [`barrier`](Self::barrier).
+    /// [`Error::BadLength`]: not one count per rank; [`Error::SplitsTooLong`]: more than a buffer
+    /// can hold; as [`barrier`](Self::barrier).
     #[track_caller]
     pub fn splits(&self, sends: &[usize]) -> Result<Splits>
     where

@@ -1,8 +1,8 @@
 //! Collectives whose blocks differ in length, made of transfers and reductions.
 //!
-//! The lengths are declared once, by all ranks together ([`Communicator::splits`],
-//! [`Communicator::blocks`]); every later call with them is checked on this rank, without talking to
-//! the others. Each is one group's worth of operations: what stands on [`Group`] does the work.
+//! The ranks declare the lengths once, together ([`Communicator::splits`],
+//! [`Communicator::blocks`]); each later call is checked on this rank alone. Every call is one
+//! group of operations, written once on [`Group`].
 
 use super::{Blocks, Splits};
 use crate::backend::{Backend, Half, Refusal};
@@ -16,12 +16,13 @@ use crate::{Communicator, DType, Device, Rank, RecordRead, RecordWrite, ReduceOp
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Sends consecutive blocks of `send` to the ranks, and receives theirs into consecutive blocks
-    /// of `recv`, as long as `splits` says. Every rank calls it. The host does not wait. There is no
-    /// form in one buffer. NCCL: a group of `ncclSend` and `ncclRecv`, 2.7.
+    /// Sends consecutive blocks of `send` to the ranks and receives theirs into consecutive blocks
+    /// of `recv`, with the lengths of `splits`. Every rank calls it. The host does not wait. There
+    /// is no in-place form. NCCL: a group of `ncclSend` and `ncclRecv`, 2.7.
     ///
     /// # Errors
-    /// Refusals: `splits` of another communicator; a length that is not what they say; as [`send`](Self::send).
+    /// Refusals: `splits` of another communicator; a length that differs from them; as
+    /// [`send`](Self::send).
     #[track_caller]
     pub fn all_to_all_v<'e, A, B, E>(&'e self, send: A, recv: B, splits: &Splits) -> Result<()>
     where
@@ -32,12 +33,13 @@ impl<W: World, S: State> Communicator<W, S> {
         self.here().all_to_all_v(send, recv, splits)
     }
 
-    /// Copies every rank's `send` into `recv` on every rank, in rank order, blocks as long as
-    /// `blocks` says. Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and
+    /// Copies every rank's `send` into `recv` on every rank, in rank order, with the block lengths
+    /// of `blocks`. Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and
     /// `ncclRecv`, 2.7.
     ///
     /// # Errors
-    /// Refusals: `blocks` of another communicator; a length that is not what they say; as [`send`](Self::send).
+    /// Refusals: `blocks` of another communicator; a length that differs from them; as
+    /// [`send`](Self::send).
     #[track_caller]
     pub fn all_gather_v<'e, A, B, E>(&'e self, send: A, recv: B, blocks: &Blocks) -> Result<()>
     where
@@ -62,12 +64,12 @@ impl<W: World, S: State> Communicator<W, S> {
         self.here().all_gather_v_in_place(buf, blocks)
     }
 
-    /// Reduces the ranks' `send` elementwise and gives each rank its block, as long as `blocks`
-    /// says. Every rank calls it. The host does not wait. NCCL: a group of one `ncclReduce` for each
+    /// Reduces the ranks' `send` elementwise and gives each rank its block, with the lengths of
+    /// `blocks`. Every rank calls it. The host does not wait. NCCL: a group of one `ncclReduce` per
     /// rank, 2.3.
     ///
     /// # Errors
-    /// Refusals: `blocks` of another communicator; a length that is not what they say; as
+    /// Refusals: `blocks` of another communicator; a length that differs from them; as
     /// [`reduce_into`](Self::reduce_into).
     #[track_caller]
     pub fn reduce_scatter_v<'e, A, B, E>(
@@ -328,7 +330,7 @@ impl<'e, W: World> Group<'e, W> {
         }
     }
 
-    /// Records a reduction to each rank of its block of `send`; `recv` is this rank's.
+    /// Records one reduction per rank, of its block of `send`; `recv` is this rank's.
     fn reduce_to_each<T>(
         &mut self,
         send: &Recorded<'e, Back<W>>,
@@ -348,21 +350,21 @@ impl<'e, W: World> Group<'e, W> {
         Ok(())
     }
 
-    /// Records nothing but a refusal of what would have been one transfer with each rank, both ways.
+    /// Records only refusals, one transfer with each rank in both directions.
     #[cold]
     fn refuses_transfers(&mut self, wrong: Error) -> Result<()> {
         let ranks = (0..self.size()).map(Rank::at);
         self.refuses(ranks.flat_map(|rank| [Refusal::SendTo(rank), Refusal::RecvFrom(rank)]), wrong)
     }
 
-    /// The same of one collective for each rank.
+    /// Records only refusals, one collective per rank.
     #[cold]
     fn refuses_collectives(&mut self, wrong: Error) -> Result<()> {
         self.refuses((0..self.size()).map(|_| Refusal::Collective), wrong)
     }
 }
 
-/// The first thing in a call that is not what was declared.
+/// The first mismatch between a call and the declared lengths.
 struct Exact {
     operation: &'static str,
     dtype: DType,
@@ -375,13 +377,13 @@ impl Exact {
         Self { operation, dtype, site, wrong: None }
     }
 
-    /// Which communicator declared the lengths.
+    /// Checks that this communicator declared the lengths.
     fn made_by<B: Backend>(mut self, core: &Core<B>, maker: Maker) -> Self {
         self.wrong = core.resources.made(maker, "declaration of lengths").err();
         self
     }
 
-    /// The receive buffer's data type, where the compiler did not compare them.
+    /// Checks the receive buffer's data type, where the compiler did not.
     fn same(mut self, found: DType) -> Self {
         if found != self.dtype && self.wrong.is_none() {
             let Self { operation, dtype: expected, site, .. } = self;

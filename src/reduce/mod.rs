@@ -38,7 +38,7 @@ pub struct Avg;
     note = "a `PreMulSum<T, W>` reduces its own `T` on the communicator that made it: make another with `pre_mul_sum`"
 )]
 pub trait ReduceOp<T, W: World>: sealed::Sealed {
-    /// The backend's name for it, after comparing stamps.
+    /// The backend's form of it, after comparing stamps.
     #[doc(hidden)]
     fn resolve<'r>(
         &self,
@@ -65,7 +65,7 @@ macro_rules! built_in {
             }
         }
 
-        // What `Avg` cannot reduce is refused at the call.
+        // At run time `Avg` of integers is refused at the call.
         #[diagnostic::do_not_recommend]
         impl<W: World> ReduceOp<DynElem, W> for $op {
             #[inline]
@@ -87,8 +87,8 @@ built_in! {
     Avg: Float is Mean,
 }
 
-/// Which reduction, as a value: what reports compare and print. Named apart from the operators, so
-/// that the compiler prints those without a path.
+/// A reduction as a value, for reports to compare and print. Its variants are named apart from the
+/// operators, so that the compiler prints those without a path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ReductionName {

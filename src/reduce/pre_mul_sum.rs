@@ -1,4 +1,4 @@
-//! Sums of scaled elements, the scalar chosen at run time.
+//! Sums of elements scaled by a scalar chosen at run time.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,19 +11,20 @@ use crate::{Device, Numeric, Result, World};
 /// Multiplies each rank's elements by that rank's scalar, then adds (`ncclRedOpCreatePreMulSum`).
 ///
 /// Made by [`Communicator::pre_mul_sum`](crate::Communicator::pre_mul_sum), owned by the program,
-/// and usable with the communicator that made it. Dropping it is enough to destroy it. `S` says whether its
-/// scalar can be set: [`FixedScalar`] or [`ScalarInMemory`].
+/// and usable only with the communicator that made it. Dropping it destroys it. `S` says whether
+/// its scalar can be set: [`FixedScalar`] or [`ScalarInMemory`].
 pub struct PreMulSum<T, W: World, S = FixedScalar> {
     key: Key,
     types: PhantomData<fn() -> (T, W, S)>,
 }
 
-/// The scalar of an operator that was given a value: it is the same in each operation, and in each launch of
-/// a graph.
+/// The scalar of an operator that was made from a value: the same in every operation and every
+/// launch of a graph.
 pub enum FixedScalar {}
 
-/// The scalar of an operator of
-/// [`pre_mul_sum_device`](crate::Communicator::pre_mul_sum_device): operations read it when they run.
+/// The scalar of an operator made by
+/// [`pre_mul_sum_device`](crate::Communicator::pre_mul_sum_device): operations read it when they
+/// run.
 pub enum ScalarInMemory {}
 
 /// Scalars that [`Communicator::set_scalar`](crate::Communicator::set_scalar) sets.

@@ -1,9 +1,10 @@
 //! One-sided operations: put with a signal, signal, wait.
 //!
-//! A put writes a peer's window without the peer's doing and then raises a signal there; the peer
-//! waits for the signal on its own stream. A signal that was waited for says that the data of its
-//! put, and of all earlier puts of that rank in that context, is there. It says nothing about other
-//! ranks or contexts, and nothing tells the sender that the data was read: that takes a signal back.
+//! A put writes a peer's window without the peer's participation, then raises a signal there; the
+//! peer waits for the signal on its own stream. An awaited signal guarantees that the data of its
+//! put, and of all earlier puts of that rank in that context, has arrived. It says nothing about
+//! other ranks or contexts, and nothing tells the sender that the data was read: that takes a
+//! signal in return.
 
 mod signals;
 
@@ -17,7 +18,7 @@ use crate::group::Group;
 use crate::window::{PutSource, WindowPlace};
 use crate::{AsRank, Communicator, DType, Element, Rank, Result, RmaTarget, World};
 
-/// How many signals of one slot a wait takes: NCCL counts in a C `int`.
+/// The most signals of one slot that a wait takes: NCCL counts in a C `int`.
 const MOST: u32 = i32::MAX.unsigned_abs();
 
 type Back<W> = <<W as World>::Device as crate::Device>::Backend;
@@ -87,7 +88,7 @@ impl<'c, W: World> On<'c, W> {
         Ok(Op::Wait(Wait { call, peer, slot, count }))
     }
 
-    /// NCCL sets signals up with the first symmetric window, and takes none before it.
+    /// NCCL sets signals up with the first symmetric window, and has none before.
     fn has_signals(&self, operation: Operation, site: Site) -> Result<()> {
         if self.core.has_signals {
             return Ok(());
@@ -113,8 +114,8 @@ impl<'c, W: World> On<'c, W> {
         context < self.core.slots.context && index < self.core.slots.index
     }
 
-    /// What to tell the peer if a put or signal is refused: nothing, if there is no such rank, or no
-    /// such signal for which it could wait.
+    /// The refusal that the peer is told of if a put or signal fails; `None` without such a rank,
+    /// or without such a signal for which it could wait.
     fn refused(&self, peer: impl AsRank, slot: SignalSlot) -> Option<Refusal> {
         let peer = self.core.number(peer).filter(|_| self.has(slot))?;
         Some(Refusal::Signal(Rank::at(peer), slot.slot))
@@ -128,7 +129,7 @@ impl<'c, W: World> On<'c, W> {
     }
 }
 
-/// The turn that a wait takes if it is refused along with others. One with bad arguments of its own would
+/// The turn of a wait that is refused along with others. A wait with bad arguments of its own would
 /// have consumed nothing.
 fn turn_of<B: Backend>(op: &Result<Op<'_, B>>) -> Option<Refusal> {
     match op {
@@ -244,7 +245,8 @@ impl<'e, W: World> Group<'e, W> {
         self.record(self.on.refused(peer, slot), op)
     }
 
-    /// Records a [`wait_signal`](Communicator::wait_signal); see [`wait_signals`](Self::wait_signals).
+    /// Records a [`wait_signal`](Communicator::wait_signal); see
+    /// [`wait_signals`](Self::wait_signals).
     ///
     /// # Errors
     /// None here: the group validates when it is complete.
@@ -254,9 +256,9 @@ impl<'e, W: World> Group<'e, W> {
         self.record(turn_of(&op), op)
     }
 
-    /// Records a [`wait_signals`](Communicator::wait_signals). One-sided operations run in the order
-    /// in which the group records them, before everything else in it: a wait must not depend on a
-    /// transfer or a collective of its own group.
+    /// Records a [`wait_signals`](Communicator::wait_signals). One-sided operations run in the
+    /// order in which the group records them, before everything else in it: a wait must not depend
+    /// on a transfer or collective of its own group.
     ///
     /// # Errors
     /// None here: the group validates when it is complete.
@@ -273,15 +275,16 @@ impl<'e, W: World> Group<'e, W> {
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies `source` to `target` in `peer`'s window, then raises a signal there. One-sided: the
-    /// peer does nothing but wait for the signal. The host does not wait; the source may be
-    /// overwritten in stream order. NCCL: `ncclPutSignal`, 2.29.
+    /// peer only waits for the signal. The host does not wait; the source may be overwritten in
+    /// stream order. NCCL: `ncclPutSignal`, 2.29.
     ///
-    /// `source` is a slice of one of this communicator's symmetric windows, or a whole one; `target`
-    /// is a place in *this rank's own* handle of a symmetric window: `ghost.at(offset)`, in elements.
+    /// `source` is a slice of one of this communicator's symmetric windows, or a whole one;
+    /// `target` is a place in *this rank's own* handle of a symmetric window: `ghost.at(offset)`,
+    /// in elements.
     ///
     /// # Errors
-    /// Refusals: [`Error::OutsideWindow`] on either side, a window or a signal of another
-    /// communicator, a rank that the communicator does not have; a poisoned communicator.
+    /// Refusals: [`Error::OutsideWindow`] on either side, a window or signal of another
+    /// communicator, a rank out of range; a poisoned communicator.
     #[track_caller]
     pub fn put_signal<'a, T: Element, P: PutSource<'a, W, Elem = T>, K: RmaTarget>(
         &self,
@@ -295,13 +298,14 @@ impl<W: World, S: State> Communicator<W, S> {
         self.here().put_signal(source, peer, target)
     }
 
-    /// Raises a signal at `peer`, after all earlier puts to it. The host does not wait. Signals are set
-    /// up with the first symmetric window of the communicator, or when it is made
+    /// Raises a signal at `peer`, after all earlier puts to it. The host does not wait. Signals are
+    /// set up with the communicator's first symmetric window, or when it is made
     /// ([`early_signals`](crate::CommConfig::early_signals)). NCCL: `ncclSignal`, 2.29.
     ///
     /// # Errors
     /// Refusals: [`Error::NoWindow`]: there was no symmetric window yet, nor
-    /// [`early_signals`](crate::CommConfig::early_signals); a rank that the communicator does not have; a poisoned communicator.
+    /// [`early_signals`](crate::CommConfig::early_signals); a rank out of range; a poisoned
+    /// communicator.
     #[track_caller]
     pub fn signal(&self, peer: impl AsRank) -> Result<()>
     where
@@ -322,13 +326,14 @@ impl<W: World, S: State> Communicator<W, S> {
         self.here().signal_slot(peer, slot)
     }
 
-    /// Makes the stream wait for one signal from `peer`, and consumes it. What its put wrote is there
-    /// for everything enqueued later; it counts as a use of every window of this communicator. The
-    /// host does not wait. NCCL: `ncclWaitSignal`, 2.29.
+    /// Makes the stream wait for one signal from `peer`, and consumes it. The data of its put is
+    /// visible to everything enqueued later; the wait counts as a use of every window of this
+    /// communicator. The host does not wait. NCCL: `ncclWaitSignal`, 2.29.
     ///
     /// # Errors
     /// Refusals: [`Error::NoWindow`]: there was no symmetric window yet, nor
-    /// [`early_signals`](crate::CommConfig::early_signals); a rank that the communicator does not have; a poisoned communicator.
+    /// [`early_signals`](crate::CommConfig::early_signals); a rank out of range; a poisoned
+    /// communicator.
     #[track_caller]
     pub fn wait_signal(&self, peer: impl AsRank) -> Result<()>
     where
@@ -341,7 +346,7 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// # Errors
     /// As [`wait_signal`](Self::wait_signal); a slot of another communicator;
-    /// [`Error::TooManySignals`]: 2^31 or more of one rank in one slot.
+    /// [`Error::TooManySignals`]: 2^31 or more from one rank in one slot.
     #[track_caller]
     pub fn wait_signals(&self, signals: &Signals) -> Result<()>
     where
@@ -350,7 +355,7 @@ impl<W: World, S: State> Communicator<W, S> {
         self.here().wait_signals(signals)
     }
 
-    /// Signal `index` of context `context`, checked once. How many there are is configured:
+    /// Signal `index` of context `context`, checked once. Their numbers are configured:
     /// `CommConfig::builder().contexts(2).signals(4)`.
     ///
     /// # Errors

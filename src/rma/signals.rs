@@ -4,13 +4,13 @@ use crate::backend::Slot;
 use crate::communicator::Maker;
 use crate::{AsRank, Rank};
 
-/// One of the signals that a communicator was configured with; the first one unless said otherwise.
-/// Made by [`Communicator::signal_in`](crate::Communicator::signal_in), for that communicator; the
-/// default one is the first of whichever communicator it is used with.
+/// One of the signals that a communicator was configured with; the first by default. Made by
+/// [`Communicator::signal_in`](crate::Communicator::signal_in) for that communicator; the default
+/// one is the first signal of whichever communicator it is used with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SignalSlot {
     pub(super) slot: Slot,
-    /// None: every communicator has it.
+    /// `None`: valid in every communicator.
     pub(super) maker: Option<Maker>,
 }
 
@@ -42,7 +42,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// None yet. Waiting for none returns at once.
+    /// No signals. Waiting for none returns at once.
     pub fn new() -> Self {
         Self::default()
     }
@@ -67,7 +67,7 @@ impl Signals {
         self
     }
 
-    /// Forgets all of them; keeps their memory.
+    /// Removes all of them, keeping the allocation.
     pub fn clear(&mut self) {
         self.all.clear();
     }
