@@ -239,8 +239,7 @@ mod tests {
     fn a_plain_number_is_of_every_generation() {
         let (first, kept) = (Generation::default(), Rank::kept(2_usize));
         let mut generation = first;
-        // Enough to go through all generations, the one of plain numbers included if it were among
-        // them.
+        // One step per generation, so the reserved one of plain numbers would come up.
         for _ in 0..256 {
             assert_eq!((generation.number(kept, 3), generation.number(kept, 2)), (Some(2), None));
             assert_eq!((generation.number(2, 3), generation.number(3, 3)), (Some(2), None));

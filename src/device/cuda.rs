@@ -13,11 +13,11 @@ use crate::{
     Adopted, Buffer, Element, Failed, ForeignMemory, Lend, NcclMem, Pinned, Result, Stream, World,
 };
 
-/// A GPU. Communication goes through NCCL, which is looked for when the first communicator or window
-/// is made; everything else through CUDA's driver. Neither is needed to build.
+/// A GPU. Communication uses NCCL, which is loaded when the first communicator or window is made;
+/// everything else uses CUDA's driver. Neither is needed to build.
 ///
-/// CUDA's primary context of the GPU is used, as CUDA's runtime does, so that other libraries of the
-/// process see the same memory. A GPU that was opened stays open until the process ends.
+/// This uses the GPU's primary context, as CUDA's runtime does, so that other libraries of the
+/// process see the same memory. An opened GPU stays open until the process ends.
 pub struct Cuda<Tag = Local> {
     ordinal: u32,
     tag: PhantomData<fn() -> Tag>,
@@ -35,12 +35,12 @@ impl<Tag> Cuda<Tag> {
 }
 
 impl Cuda<Local> {
-    /// This process's one GPU among those that it sees (`CUDA_VISIBLE_DEVICES`): under a launcher the
-    /// one that its local rank numbers, without one GPU 0, and where it sees only one that one.
+    /// This process's GPU: the only visible one (`CUDA_VISIBLE_DEVICES`), else the one at the
+    /// launcher's local rank, else GPU 0.
     ///
     /// # Errors
-    /// [`Error::NoDriver`], [`Error::NoSuchDevice`]; [`Error::BadLaunch`] if it sees several and nothing
-    /// says which is its own; CUDA reports one.
+    /// [`Error::NoDriver`], [`Error::NoSuchDevice`]; [`Error::BadLaunch`] if it sees several and
+    /// nothing says which is its own; an error of CUDA's.
     pub fn local() -> Result<Self> {
         Self::opened(own_gpu()?)
     }
@@ -96,7 +96,7 @@ impl Cuda {
     }
 }
 
-/// The ordinal of this process's own GPU. The answer stays.
+/// The ordinal of this process's own GPU. It never changes.
 pub(crate) fn own_gpu() -> Result<u32> {
     static OWN: OnceLock<u32> = OnceLock::new();
     if let Some(&own) = OWN.get() {
@@ -107,8 +107,9 @@ pub(crate) fn own_gpu() -> Result<u32> {
     Ok(*OWN.get_or_init(|| own))
 }
 
-/// Which of so many GPUs. A process that sees one was given it by the launcher (`--gpus-per-task=1`); if
-/// it was not, and others use it too, connecting says so. Where ranks share GPUs they take them in turn.
+/// This process's GPU among `count`. A process that sees a single one got it from the launcher
+/// (`--gpus-per-task=1`); if not, and others use it too, connecting reports that. Ranks that share
+/// GPUs take them in turn.
 fn chosen(count: u32, launched: Option<Launched>, shared: bool) -> Result<u32> {
     match launched {
         Some(launched) if count > 1 => match launched.local_rank {
@@ -127,19 +128,19 @@ impl<Tag> Cuda<Tag> {
         self.ordinal
     }
 
-    /// Gives memory that nothing uses any more back to CUDA. Waits for all work of the GPU, and so
-    /// for the ranks that it communicates with; without it such memory is kept for later buffers.
+    /// Gives unused memory back to CUDA. Waits for all work of the GPU, and so for the ranks it
+    /// communicates with; otherwise such memory is kept for later buffers.
     ///
     /// # Errors
-    /// CUDA or NCCL reports one.
+    /// An error of CUDA's or NCCL's.
     pub fn trim(&self) -> Result<()> {
         Gpu::open(self.ordinal)?.trim()
     }
 
-    /// What a collective records when its kernel has been launched: see [`LaunchEvent`].
+    /// An event that a collective records when its kernel has been launched: see [`LaunchEvent`].
     ///
     /// # Errors
-    /// CUDA reports one.
+    /// An error of CUDA's.
     pub fn launch_event(&self) -> Result<LaunchEvent> {
         LaunchEvent::new(Gpu::open(self.ordinal)?)
     }
@@ -277,7 +278,7 @@ mod tests {
             })
         };
         assert_eq!(chosen(4, launched(Some(3)), false).unwrap(), 3);
-        // It sees its own alone.
+        // It sees only its own.
         assert_eq!(chosen(1, launched(Some(3)), false).unwrap(), 0);
         assert_eq!(chosen(1, launched(None), false).unwrap(), 0);
         assert_eq!(chosen(4, None, false).unwrap(), 0);

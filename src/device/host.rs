@@ -9,8 +9,8 @@ use crate::{
     Adopted, Buffer, Element, Failed, ForeignMemory, Lend, NcclMem, Pinned, Result, Stream, World,
 };
 
-/// A host device. Its ordinals are virtual and without limit: each rank of a communicator needs
-/// one of its own, as it would need a GPU of its own.
+/// A host device. Its ordinals are virtual and unlimited: each rank of a communicator needs its
+/// own, as it would need its own GPU.
 pub struct Host<Tag = Local> {
     ordinal: u32,
     tag: PhantomData<fn() -> Tag>,

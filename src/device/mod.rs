@@ -1,8 +1,8 @@
 //! Devices: where buffers, streams and communicators live.
 //!
-//! A device is a kind (`Host`, `Cuda`) with a tag that says which one:
-//! `Host<At<1>>` and `Host<At<0>>` are different types, so a buffer of the one cannot be handed to
-//! a communicator of the other. Tags name one ordinal for the life of the process.
+//! A device is a kind (`Host`, `Cuda`) with a tag that says which one: `Host<At<1>>` and
+//! `Host<At<0>>` are different types, so a buffer of one cannot be handed to a communicator of the
+//! other. Tags name one ordinal for the life of the process.
 //!
 //! Not in the types: which ordinal an [`AnyDevice`] is. It is compared on every use.
 
@@ -30,15 +30,16 @@ use crate::{Element, Result, Stream, World};
 /// One device, and the default world of the communicators on it: `Host` or `Cuda`.
 ///
 /// # Safety
-/// [`ordinal`](Self::ordinal) gives one number, for a value and for its clones, for as long as they
-/// live. Memory, streams and communicators are made by it, one after the other, and used together.
+/// [`ordinal`](Self::ordinal) returns the same number for a value and its clones, for as long as
+/// they live. Memory, streams and communicators are made by it, one after the other, and used
+/// together.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "memory and streams are on a device",
     note = "devices are `Host` and `Cuda`; a function for both is generic: `fn step<D: Device>(..)`"
 )]
 pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
-    /// What carries out the work on this kind of device.
+    /// The backend of this kind of device.
     type Backend: Backend;
 
     /// The kind's name: `host`.
@@ -56,9 +57,9 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
         Buffer::<T, Self, DeviceMem>::alloc(self.ordinal(), len, AllocKind::Plain)
     }
 
-    /// Allocates `len` zeroed elements of memory that can back a symmetric window
-    /// (`ncclMemAlloc`). Local. On GPUs such memory comes in pieces of 2 MiB: use it for what is
-    /// registered, [`zeros`](Self::zeros) for the rest.
+    /// Allocates `len` zeroed elements of memory that can back a symmetric window (`ncclMemAlloc`).
+    /// Local. On GPUs such memory comes in pieces of 2 MiB: use it for registration, and
+    /// [`zeros`](Self::zeros) for the rest.
     ///
     /// # Errors
     /// The memory cannot be had.
@@ -89,11 +90,11 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
         Pinned::alloc(self, len)
     }
 
-    /// Makes a buffer of memory that `owner` owns; nothing is copied. Local; the host does not wait: what
-    /// uses the memory already comes before what the buffer is used for.
+    /// Makes a buffer of memory that `owner` owns; nothing is copied. Local; the host does not
+    /// wait: existing uses of the memory come before the buffer's.
     ///
-    /// The owner lives as long as anything may use the memory.
-    /// [`into_inner`](Buffer::into_inner) gives it back.
+    /// The owner lives as long as anything may use the memory. [`into_inner`](Buffer::into_inner)
+    /// returns it.
     ///
     /// ```
     /// # use typed_nccl::{Host, Result, Seat, Sum};
@@ -118,10 +119,11 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
         Buffer::adopt(self, owner, Site::caller())
     }
 
-    /// Lends borrowed memory to `work`, which gets views of it for operations; nothing is copied. Returns
-    /// when the memory is the program's again, also if `work` fails or panics: **the host waits** for what
-    /// `work` enqueued, as long as that takes (a passed deadline ends the communicator that it is to blame
-    /// on); a GPU has the memory's own stream wait, and the host does not.
+    /// Lends borrowed memory to `work`, which gets views of it for operations; nothing is copied.
+    /// Returns when the memory is the program's again, also if `work` fails or panics. On the host
+    /// device **the host waits** for what `work` enqueued, however long that takes (a passed
+    /// deadline ends the communicator to blame); on a GPU the memory's own stream waits, and the
+    /// host does not.
     ///
     /// ```
     /// # use typed_nccl::{Host, Result, Seat, Sum};
@@ -135,8 +137,8 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Those of `work`, else what went wrong in what it enqueued; else as [`adopt`](Self::adopt), but for
-    /// memory of no elements, which can be lent.
+    /// The errors of `work`, else of what it enqueued; else as [`adopt`](Self::adopt), except that
+    /// memory of no elements can be lent.
     #[track_caller]
     fn lend<L: Lend<Self>, R>(
         &self,
@@ -164,7 +166,7 @@ pub trait DeviceFamily: Device {
     #[doc(hidden)]
     fn scoped<'id>(ordinal: u32) -> Self::Scoped<'id>;
 
-    /// Of `n` ranks of this process, by rank: which device each has.
+    /// The device of each of `n` ranks of this process, by rank.
     #[doc(hidden)]
     fn ordinals(n: usize) -> Result<Vec<u32>> {
         Ok((0..).take(n).collect())

@@ -17,12 +17,13 @@ pub struct Local;
 #[derive(Clone, Copy, Debug)]
 pub struct At<const N: u32>;
 
-/// A device whose ordinal is known at run time only. Two of them are one type, so their ordinals
+/// A device whose ordinal is known only at run time. Any two have the same type, so their ordinals
 /// are compared on every use.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyDevice;
 
-/// A device whose type belongs to one rank's closure in [`spmd`](crate::spmd): never written by hand.
+/// A device whose type belongs to one rank's closure in [`spmd`](crate::spmd): never written by
+/// hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Scoped<'id>(PhantomData<fn(&'id ()) -> &'id ()>);
 
@@ -43,7 +44,7 @@ pub trait DeviceTag: 'static {
 /// # fn main() -> Result<()> {
 /// let trainer = Host::<Trainer>::open_as(0)?;
 /// let evaluator = Host::<Evaluator>::open_as(1)?;
-/// assert!(Host::<Trainer>::open_as(3).is_err()); // a tag names one ordinal for the life of the process
+/// assert!(Host::<Trainer>::open_as(3).is_err()); // a tag keeps its ordinal
 /// # Ok(())
 /// # }
 /// ```
@@ -63,7 +64,7 @@ macro_rules! device_tag {
 static CLAIMED: LazyLock<Mutex<HashMap<(&'static str, TypeId), u32>>> =
     LazyLock::new(Mutex::default);
 
-/// Binds `Tag` on devices of `kind` to `ordinal`; succeeds again for the same ordinal only.
+/// Binds `Tag` on devices of `kind` to `ordinal`; succeeds again only for the same ordinal.
 pub(crate) fn claim<Tag: DeviceTag>(kind: &'static str, ordinal: u32) -> Result<()> {
     let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
     let holds = *claimed.entry((kind, TypeId::of::<Tag>())).or_insert(ordinal);

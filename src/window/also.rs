@@ -12,24 +12,24 @@ use crate::{AsRank, Communicator, Element, Result, World, wait};
 
 /// The memory of a window of another communicator, registered with that of world `W` too.
 ///
-/// Made by [`Window::also_in`]. The memory has one owner still, the window: this is no operand, and gives no
-/// view of its own, so that one memory cannot be read and written by one call. What it is for are puts on
-/// `W`: their target is a place in it ([`at`](Self::at)), their source a slice of the window's that is
-/// [`of`](Self::of) it. Collectives of `W` on the window itself are those of registered memory, too.
+/// Made by [`Window::also_in`]. The window remains the memory's one owner: this is no operand and
+/// gives no view of its own, so that one call cannot both read and write the memory. It serves puts
+/// on `W`: their target is a place in it ([`at`](Self::at)), their source a slice of the window
+/// that is [`of`](Self::of) it. Collectives of `W` on the window itself also use registered memory.
 ///
-/// Each communicator keeps the memory for itself until its own window is closed or it ends: they close, end
-/// and are dropped in whatever order.
+/// Each communicator keeps the memory until its own window is closed or it ends, so they can close,
+/// end and be dropped in any order.
 pub struct SharedWindow<T, W: World, K = Symmetric>(Window<T, W, K>);
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
-    /// Registers this window's memory with another communicator too, symmetric:
-    /// `let shared = grads.also_in(&mut tensor_parallel)?`. All ranks of that communicator call it, as
-    /// [`Communicator::window`], each with a window of its own of one length and type. NCCL:
+    /// Registers this window's memory with another communicator too, as symmetric:
+    /// `let shared = grads.also_in(&mut tensor_parallel)?`. All ranks of that communicator call it,
+    /// as for [`Communicator::window`], each with a window of its own of one length and type. NCCL:
     /// `ncclCommWindowRegister`, 2.27.
     ///
     /// # Errors
-    /// As there. [`Error::BadWindow`] on a rank whose memory is in a window of that communicator already;
-    /// the others are told.
+    /// As there. [`Error::BadWindow`] on a rank whose memory is already in a window of that
+    /// communicator; the others are told.
     #[track_caller]
     pub fn also_in<V: World<Device = W::Device>, S: State + CanEnqueue>(
         &self,
@@ -74,17 +74,17 @@ impl<T: Element, W: World, K: WindowKind> SharedWindow<T, W, K> {
         self.0.is_empty()
     }
 
-    /// How many elements `rank`'s part has: a rank of `W`.
+    /// How many elements `rank`'s part has; `rank` is a rank of `W`.
     pub fn len_at(&self, rank: impl AsRank) -> usize {
         self.0.len_at(rank)
     }
 
-    /// The place `offset` elements into it: where a put on `W` goes, on the peer that it names.
+    /// The place `offset` elements into it: the target of a put on `W`, on the peer that it names.
     pub fn at(&self, offset: usize) -> WindowPlace<'_, T, W, K> {
         self.0.at(offset)
     }
 
-    /// All of the window whose memory this is, as what puts on `W` read:
+    /// All of the window whose memory this is, as a source for puts on `W`:
     /// `tp.put_signal(shared.of(&grads)?.slice(0..n), right, shared.at(n))`.
     ///
     /// # Errors
@@ -102,8 +102,8 @@ impl<T: Element, W: World, K: WindowKind> SharedWindow<T, W, K> {
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Deregisters memory of another communicator's window; that one goes on. All ranks call it, as
-    /// [`close`](Self::close).
+    /// Deregisters memory of another communicator's window, which stays open. All ranks call it, as
+    /// for [`close`](Self::close).
     ///
     /// # Errors
     /// As there. [`try_close_shared`](Self::try_close_shared) gives it back.
@@ -132,7 +132,8 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let (site, live) = (Site::caller(), S::live_mut(&mut self.body));
         let closed = match live.core.resources.is_lost(&window.0.named.key) {
-            // It is registered nowhere. Another thread may have the memory: what that one books is its own.
+            // It is not registered any more. Another thread may own the memory and record its own
+            // uses.
             true => wait::allowed("close_shared", site),
             false => close(live, &window.0, site),
         };

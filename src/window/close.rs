@@ -1,4 +1,4 @@
-//! Closing: collective, in one order on all ranks, when nothing uses the window any more.
+//! Closing: collective, in the same order on all ranks, once nothing uses the window any more.
 
 use super::{Window, WindowKind};
 use crate::backend::Windows;
@@ -7,17 +7,17 @@ use crate::error::{Error, Failed, Site, WindowsDiffer};
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, World, wait};
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Deregisters a window and gives its memory back as a buffer. All ranks close the same windows
-    /// in the same order; the host waits for this rank's work and for the others, so that no put is
-    /// on its way. NCCL: `ncclCommWindowDeregister`, 2.27.
+    /// Deregisters a window and returns its memory as a buffer. All ranks close the same windows in
+    /// the same order; the host waits for this rank's work and for the others, so that no put is
+    /// under way. NCCL: `ncclCommWindowDeregister`, 2.27.
     ///
-    /// One that is stale, because the communicator went on without it, is this rank's alone: its memory
-    /// comes back as it is, and the others need not call.
+    /// Closing a stale window, one that the communicator went on without, is local: its memory
+    /// comes back unchanged, and the others need not call.
     ///
     /// # Errors
-    /// A window of another communicator; ranks that close different windows; what went wrong in
-    /// this rank's operations; a lost peer; a passed deadline.
-    /// [`try_close`](Self::try_close) gives the window back.
+    /// A window of another communicator; ranks that close different windows; a failure of this
+    /// rank's operations; a lost peer; a passed deadline. [`try_close`](Self::try_close) gives the
+    /// window back.
     #[track_caller]
     pub fn close<T: Element, K: WindowKind>(
         &mut self,
@@ -67,13 +67,13 @@ pub(super) fn close<W: World, T: Element, K: WindowKind>(
 ) -> Result<()> {
     let core = &mut live.core;
     if core.resources.is_lost(&window.named.key) {
-        // It is registered nowhere, and newcomers never had it.
+        // It is not registered any more, and newcomers never had it.
         wait::allowed("close", site)?;
         let points = window.allocation.order.points(true)?;
         return wait::until(&points, Some(core.within()), "close", site);
     }
     core.may_wait("close", site)?;
-    // What went wrong before is told; the others are told of it too, and nobody's window is closed.
+    // Report an earlier failure first: the others hear of it too, and no rank's window is closed.
     let ready = core.resources.window(&window.named.key).map(|window| window.id).and_then(|id| {
         core.drained("close", site)?;
         wait::until(&window.allocation.order.points(true)?, Some(core.within()), "close", site)?;

@@ -1,4 +1,4 @@
-//! What kernels are given of windows: handles, teams, endpoints. NCCL's device code reads them.
+//! What kernels need of windows: handles, teams, endpoints. NCCL's device code reads them.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -11,24 +11,24 @@ use crate::{AsRank, Communicator, Device, Element, Rank, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// Which ranks a team for kernels has. NCCL: `ncclTeamRail`, 2.28; `ncclTeamCft` and `ncclTeamCftMultimem`,
-/// 2.31.
+/// Which ranks a team for kernels has. NCCL: `ncclTeamRail`, 2.28; `ncclTeamCft` and
+/// `ncclTeamCftMultimem`, 2.31.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TeamOf {
-    /// Those of this rank's place among the ranks of their own [`lsa_team`](Communicator::lsa_team).
+    /// The ranks with this rank's place among their own [`lsa_team`](Communicator::lsa_team).
     Rail,
-    /// Those of counted transfers: all that there are.
+    /// All ranks of counted transfers.
     Counted,
-    /// Those of counted transfers that share multicast.
+    /// The ranks of counted transfers that share multicast.
     CountedMultimem,
-    /// Those of counted transfers that share memory.
+    /// The ranks of counted transfers that share memory.
     CountedLsa,
-    /// Those of counted multicast transfers.
+    /// The ranks of counted multicast transfers.
     CountedMulticast,
 }
 
-/// Where counted transfers reach memory: a logical endpoint, and an offset there.
+/// A target of counted transfers: a logical endpoint, and an offset there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
     /// NCCL's number of the endpoint.
@@ -42,16 +42,17 @@ pub struct Endpoint {
 pub enum EndpointOf {
     /// A rank's.
     Peer(Rank),
-    /// That of the rank which stands there in a team.
+    /// The endpoint of the rank at this place of a team.
     Member(Team, usize),
-    /// The one that reaches all at once.
+    /// The endpoint that reaches all ranks at once.
     Multicast,
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// NCCL's handle of a window, `ncclWindow_t`, for kernels that are written against NCCL's device code:
-    /// the only use of a [`GinOnly`](crate::GinOnly) or [`CftCounted`](crate::CftCounted) window. Valid
-    /// until the window is closed, or the communicator goes on without ranks. None on the host.
+    /// NCCL's handle of a window, `ncclWindow_t`, for kernels written against NCCL's device code:
+    /// the only use of a [`GinOnly`](crate::GinOnly) or [`CftCounted`](crate::CftCounted) window.
+    /// Valid until the window is closed, or the communicator goes on without ranks. `None` on the
+    /// host.
     ///
     /// # Errors
     /// A window of another communicator; a poisoned communicator.
@@ -68,7 +69,7 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(handle.and_then(|handle| NonNull::new(handle.cast())))
     }
 
-    /// The ranks of a team for kernels. None where there is no such team: on the host, and of counted
+    /// The ranks of a team for kernels. `None` without such a team: on the host, and for counted
     /// transfers in older releases.
     ///
     /// # Errors
@@ -81,9 +82,9 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(<Back<W> as Windows>::team(core.comm()?, of, self.world_team()))
     }
 
-    /// The address of a window in a multicast mapping, which a device communicator has for a team of its own:
-    /// `mapping` is its first address (`ncclMultimemHandle_t`). None where the machine has no multicast.
-    /// NCCL: `ncclGetMultimemDevicePointer`, 2.29.
+    /// The address of a window in a multicast mapping that a device communicator has for a team of
+    /// its own; `mapping` is that mapping's first address (`ncclMultimemHandle_t`). `None` if the
+    /// machine has no multicast. NCCL: `ncclGetMultimemDevicePointer`, 2.29.
     ///
     /// # Errors
     /// A window of another communicator; a poisoned communicator.
@@ -103,12 +104,12 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(address.and_then(|address| NonNull::new(address.cast())))
     }
 
-    /// Where counted transfers reach a place of `peer`'s part of a window: `window.at(offset)`, in elements.
-    /// None where they do not. NCCL: `ncclGetPeerDeviceLeInfo`, 2.31.
+    /// Where counted transfers reach a place of `peer`'s part of a window: `window.at(offset)`, in
+    /// elements. `None` if they do not reach it. NCCL: `ncclGetPeerDeviceLeInfo`, 2.31.
     ///
     /// # Errors
-    /// A window of another communicator; a place past its end; a rank that the communicator does not have; a
-    /// poisoned communicator.
+    /// A window of another communicator; a place past its end; a rank out of range; a poisoned
+    /// communicator.
     #[track_caller]
     pub fn endpoint_at<T: Element, K: LsaPointers>(
         &self,
@@ -125,8 +126,8 @@ impl<W: World, S: State> Communicator<W, S> {
         endpoint(core, &place, EndpointOf::Peer(Rank::at(number)), site)
     }
 
-    /// The same of the rank that stands at `index` of a team for counted transfers. NCCL:
-    /// `ncclGetCftDeviceLeInfo`, 2.31.
+    /// [`endpoint_at`](Self::endpoint_at) for the rank at `index` of a team for counted transfers.
+    /// NCCL: `ncclGetCftDeviceLeInfo`, 2.31.
     ///
     /// # Errors
     /// As [`endpoint_at`](Self::endpoint_at); an index past the team's end.
@@ -148,7 +149,8 @@ impl<W: World, S: State> Communicator<W, S> {
         endpoint(core, &place, EndpointOf::Member(team, index), site)
     }
 
-    /// The same of all ranks at once. NCCL: `ncclGetMultimemDeviceLeInfo`, 2.31.
+    /// [`endpoint_at`](Self::endpoint_at) for all ranks at once. NCCL:
+    /// `ncclGetMultimemDeviceLeInfo`, 2.31.
     ///
     /// # Errors
     /// As [`endpoint_at`](Self::endpoint_at).

@@ -1,7 +1,7 @@
 //! Window kinds: what a window was registered for (NCCL's flags).
 
 /// Registered as symmetric (`NCCL_WIN_COLL_SYMMETRIC`): puts, symmetric kernels, copy-engine
-/// collectives. What `comm.window(len)` and `comm.register_window(buffer)` give.
+/// collectives. The default of `comm.window(len)` and `comm.register_window(buffer)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Symmetric;
 

@@ -1,9 +1,9 @@
 //! Windows: memory that a communicator's ranks registered together, so that peers can write it.
 //!
-//! A [`Window`] owns its memory and borrows nothing; it works only together with the communicator
-//! that made it. It is an operand like a buffer (`&window`, `&mut window`, views), and a place for
-//! puts: the source is a slice of a window, the target is *this rank's own* handle of a window, and
-//! the peer is a rank.
+//! A [`Window`] owns its memory and borrows nothing; it works only with the communicator that made
+//! it. It is an operand like a buffer (`&window`, `&mut window`, views), and a place for puts: the
+//! source is a slice of a window, the target is *this rank's own* handle of a window, and the peer
+//! is a rank.
 //!
 //! Not in the types: lengths and offsets, which are checked in full, on both sides, before anything
 //! is sent; and which of two communicators of one name made it, which is a stamp.
@@ -38,17 +38,16 @@ use crate::{AsRank, Device, Element, Result, Slice, SliceMut, World};
 /// `len` elements of type `T` that the ranks of world `W` registered together as kind `K`.
 ///
 /// Made by [`Communicator::window`](crate::Communicator::window) or
-/// [`register_window`](crate::Communicator::register_window);
-/// [`close`](crate::Communicator::close) gives the memory back. A window that is dropped stays
-/// registered until its communicator ends, because deregistration is everybody's. `Send`, not
-/// `Sync`.
+/// [`register_window`](crate::Communicator::register_window); [`close`](crate::Communicator::close)
+/// returns the memory. A dropped window stays registered until its communicator ends, because
+/// deregistering is collective. `Send`, not `Sync`.
 pub struct Window<T, W: World, K = Symmetric> {
     allocation: Arc<Allocation<<W::Device as Device>::Backend>>,
     pub(crate) named: Named,
     types: PhantomData<fn() -> (T, W, K)>,
 }
 
-/// Which window it is, and how long its parts are.
+/// Identifies the window, with the lengths of its parts.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) key: Key,
@@ -66,7 +65,7 @@ pub(crate) struct Named {
 pub trait SharedBetweenThreads<V> {}
 
 // SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
-// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+// The impl only replaces the automatic one, so that the refusal carries a sentence.
 unsafe impl<T, W: World, K> Sync for Window<T, W, K> where (): SharedBetweenThreads<Self> {}
 
 /// How many elements each rank's part has.
@@ -84,7 +83,7 @@ impl Lens {
         }
     }
 
-    /// Of the rank of this number.
+    /// The length on the rank of this number.
     pub(crate) fn of(&self, number: usize) -> usize {
         match self {
             Self::Even(len) => *len,
@@ -104,8 +103,8 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
         self.len() == 0
     }
 
-    /// How many elements `rank`'s part has: where the parts differ, none of a rank that there is not, or
-    /// not any more.
+    /// How many elements `rank`'s part has. Where the parts differ, 0 for a rank that does not
+    /// exist or is lost.
     pub fn len_at(&self, rank: impl AsRank) -> usize {
         match &self.named.lens {
             Lens::Even(len) => *len,
@@ -116,14 +115,14 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
         }
     }
 
-    /// A view of `range` of this rank's part: what puts read, and an operand like any other. A range
-    /// past the end is refused by the operation that uses it.
+    /// A view of `range` of this rank's part: a source for puts, and an operand like any other. A
+    /// range past the end is refused by the operation that uses it.
     #[track_caller]
     pub fn slice(&self, range: Range<usize>) -> WindowSlice<'_, T, W, K> {
         WindowSlice::new(&self.named, self.local().slice(range))
     }
 
-    /// The place `offset` elements into a window: where a put goes, on the peer that it names.
+    /// The place `offset` elements into a window: the target of a put, on the peer that it names.
     pub fn at(&self, offset: usize) -> WindowPlace<'_, T, W, K> {
         WindowPlace::new(&self.named, offset)
     }
@@ -133,7 +132,7 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
         Slice::new(&self.allocation, Extent::whole(self.len()))
     }
 
-    /// This rank's part, and the window's number.
+    /// This rank's part, with the window's number.
     pub(crate) fn registered(
         &self,
     ) -> (&Arc<Allocation<<W::Device as Device>::Backend>>, WindowId) {
@@ -199,7 +198,7 @@ mod tests {
     use super::{LocalOnly, Window, WindowPlace, WindowSlice};
     use crate::{Host, Symmetric};
 
-    // A window moves between threads, with its communicator; its views stay.
+    // A window moves between threads with its communicator; its views stay on one.
     assert_impl_all!(Window<f32, Host>: Send);
     assert_impl_all!(Window<f32, Host, LocalOnly>: Send);
     assert_not_impl_any!(Window<f32, Host>: Sync);

@@ -1,4 +1,4 @@
-//! What can be asked of windows, and registration of plain buffers.
+//! Queries on windows, and registration of plain buffers.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,25 +15,25 @@ use crate::{AsRank, Communicator, Device, Element, Rank, Readable, Result, World
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// Some of a communicator's ranks, evenly spaced: rank i of the team is rank `first + i * stride` of
-/// the communicator. NCCL: `ncclTeam_t`.
+/// Some of a communicator's ranks, evenly spaced: rank i of the team is rank `first + i * stride`
+/// of the communicator. NCCL: `ncclTeam_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Team {
     /// This rank's place in the team.
     pub rank: usize,
     /// How many ranks the team has.
     pub size: usize,
-    /// The communicator's rank of the team's first.
+    /// The communicator's rank of the team's first member.
     pub first: usize,
-    /// How far apart they are.
+    /// The distance between two neighbours in the team.
     pub stride: usize,
     /// Rank 0 of the communicator.
     pub(crate) zero: Rank,
 }
 
 impl Team {
-    /// The communicator's rank of the team's `index`-th; `None` past its end, and where that would be a
-    /// number that no rank has. NCCL: `ncclTeamRankToWorld`.
+    /// The communicator's rank of the team's `index`-th member; `None` past its end, or if no rank
+    /// has that number. NCCL: `ncclTeamRankToWorld`.
     pub fn to_world(&self, index: usize) -> Option<Rank> {
         let index = Some(index).filter(|&index| index < self.size)?;
         let rank = index.checked_mul(self.stride)?.checked_add(self.first)?;
@@ -41,8 +41,7 @@ impl Team {
     }
 
     /// The place in the team of a rank of the communicator; `None` if it is not in it. With
-    /// [`to_world`](Self::to_world) a place in one team becomes one in another. NCCL:
-    /// `ncclTeamRankToLsa`.
+    /// [`to_world`](Self::to_world) this converts places between teams. NCCL: `ncclTeamRankToLsa`.
     pub fn index_of(&self, rank: Rank) -> Option<usize> {
         let past = rank.index().checked_sub(self.first)?;
         let index = past.checked_div(self.stride)?;
@@ -65,7 +64,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// `ncclGetPeerDevicePointer`, 2.29.
     ///
     /// # Errors
-    /// A window of another communicator; a rank that the communicator does not have.
+    /// A window of another communicator; a rank out of range.
     #[track_caller]
     pub fn peer_ptr<T: Element, K: LsaPointers>(
         &self,
@@ -85,9 +84,9 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(address.and_then(|address| NonNull::new(address.cast())))
     }
 
-    /// The address through which a store reaches all peers of a window at once, where the machine
-    /// has multicast; never on the host. All ranks call it, in one order: the first call for a window
-    /// sets multicast up. NCCL: `ncclGetLsaMultimemDevicePointer`, 2.29.
+    /// The address through which a store reaches all peers of a window at once, if the machine has
+    /// multicast; never on the host. All ranks call it in the same order: the first call for a
+    /// window sets multicast up. NCCL: `ncclGetLsaMultimemDevicePointer`, 2.29.
     ///
     /// # Errors
     /// A window of another communicator.
@@ -122,26 +121,27 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(<Back<W> as Windows>::lsa_team(core.comm()?, self.world_team()))
     }
 
-    /// Registers memory for faster communication: a buffer or a view of one. Local: a rank registers what
-    /// it likes, in whatever order. The memory stays alive until
-    /// [`deregister_buffer`](Self::deregister_buffer) or the communicator's end; adopted memory is not
-    /// given back before. NCCL: `ncclCommRegister`, 2.19.
+    /// Registers memory, a buffer or a view of one, for faster communication. Local: a rank may
+    /// register anything, in any order. The memory stays alive until
+    /// [`deregister_buffer`](Self::deregister_buffer) or the communicator's end; adopted memory is
+    /// not given back before. NCCL: `ncclCommRegister`, 2.19.
     ///
-    /// What it is for:
+    /// Its effects:
     /// * Sends and receives of a communicator made with [`Transfers::Registered`](crate::Transfers)
-    ///   go without a copy; with [`Transfers::Any`](crate::Transfers) they take no notice.
-    /// * Collectives may be faster. All ranks that take part must use registered memory, or none.
+    ///   go without a copy; with [`Transfers::Any`](crate::Transfers) nothing changes for them.
+    /// * Collectives may be faster. All participating ranks must use registered memory, or none.
     ///
-    /// NCCL has shorter ways for memory of its own allocator (`nccl_zeros` and its like), and, across a
-    /// network, for plain device memory too, which it would take for transfers as well: between nodes
-    /// plain memory is registered under `Transfers::Registered` only. Where NCCL is not asked, or keeps
-    /// nothing, the registration has no [handle](Registration::handle), and the memory works as before.
+    /// NCCL has shorter ways for memory of its own allocator (`nccl_zeros` and the like) and,
+    /// across a network, for plain device memory, which it would then use for transfers too:
+    /// between nodes plain memory is registered under `Transfers::Registered` only. If NCCL is not
+    /// asked, or keeps nothing, the registration has no [handle](Registration::handle), and the
+    /// memory works as before.
     ///
     /// # Errors
     /// A view past its buffer; memory of another device; a poisoned communicator.
-    /// [`Error::NotAdoptable`]: the memory is lent, and NCCL would name it when the loan is over.
-    /// [`Error::Unsupported`](crate::Error::Unsupported): under `Transfers::Registered`, NCCL registers
-    /// nothing.
+    /// [`Error::NotAdoptable`]: the memory is lent, and NCCL would still name it after the loan.
+    /// [`Error::Unsupported`](crate::Error::Unsupported): under `Transfers::Registered`, NCCL
+    /// registers nothing.
     #[track_caller]
     pub fn register_buffer<A: Readable<W::Device>>(&mut self, memory: &A) -> Result<Registration<W>>
     where
@@ -167,13 +167,13 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(Registration { bytes: size, handle, key, world: PhantomData })
     }
 
-    /// Ends the registration of memory, in whatever order. Local: the host waits for what this rank
-    /// enqueued to use the memory, within the communicator's deadline. NCCL: `ncclCommDeregister`, 2.19.
+    /// Ends a registration, in any order. Local: the host waits for this rank's enqueued uses of
+    /// the memory, within the communicator's deadline. NCCL: `ncclCommDeregister`, 2.19.
     ///
     /// # Errors
     /// A registration of another communicator; a poisoned communicator; a passed deadline;
-    /// [`Error::NotAdoptable`]: a graph has captured the memory. After these two it stays registered until
-    /// the communicator's end.
+    /// [`Error::NotAdoptable`]: a graph has captured the memory. After the last two it stays
+    /// registered until the communicator's end.
     #[track_caller]
     pub fn deregister_buffer(&mut self, registration: Registration<W>) -> Result<()>
     where
@@ -182,7 +182,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let site = Site::caller();
         let core = &mut S::live_mut(&mut self.body).core;
         core.may_wait("deregister_buffer", site)?;
-        // A peer may be at it as long as this rank's own part is not over.
+        // A peer may use it as long as this rank's own part is not over.
         let order = &core.resources.buffer(&registration.key)?.lease.allocation().order;
         if order.is_captured() {
             let fault = AdoptFault::InUse { by: "a graph that captured it".to_owned() };
@@ -209,12 +209,12 @@ impl<W: World> Registration<W> {
         self.bytes
     }
 
-    /// NCCL's handle; `None` where NCCL accepts a registration and keeps none.
+    /// NCCL's handle; `None` if NCCL accepts a registration but keeps none.
     pub fn handle(&self) -> Option<u64> {
         self.handle.upgrade()?.get()
     }
 
-    /// Whether it still stands: its communicator lives.
+    /// Whether it is still registered: its communicator lives.
     pub fn is_valid(&self) -> bool {
         self.handle.strong_count() > 0
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, Failed, OtherDevice, Site, WindowsDiffer};
 use crate::memory::Allocation;
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory, World, wait};
 
-/// What each rank says of its part.
+/// One rank's part of a registration, as the others hear of it.
 #[derive(Serialize, Deserialize)]
 struct OwnPart {
     len: usize,
@@ -23,7 +23,7 @@ struct OwnPart {
 }
 
 impl OwnPart {
-    /// What has to be the same on all ranks.
+    /// The properties that must be the same on all ranks.
     fn essence(&self) -> String {
         match (&self.refused, self.uneven) {
             (Some(why), _) => format!("could not: {why}"),
@@ -40,7 +40,7 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// # Errors
     /// [`Error::WindowsDiffer`] on all ranks: lengths, types or kinds differ, or a rank has no
-    /// memory; nothing is registered then. A lost peer; a passed deadline.
+    /// memory; then nothing is registered. A lost peer; a passed deadline.
     #[track_caller]
     pub fn window<T: Element>(&mut self, len: usize) -> Result<Window<T, W>>
     where
@@ -50,7 +50,8 @@ impl<W: World, S: State> Communicator<W, S> {
         self.allocate(len, false, site)
     }
 
-    /// [`window`](Self::window) whose length differs by rank; `window.len_at(rank)` tells.
+    /// [`window`](Self::window) with a length that may differ by rank; `window.len_at(rank)` gives
+    /// it.
     ///
     /// # Errors
     /// As there.
@@ -137,7 +138,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let live = S::live_mut(&mut self.body);
-        // A rank without memory still says so: the others wait for its part.
+        // A rank without memory still announces its part: the others wait for it.
         let (buffer, outcome) = match live.device.nccl_zeros::<T>(len) {
             Ok(buffer) => (Some(buffer), Ok(())),
             Err(error) => (None, Err(error)),
@@ -147,9 +148,9 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-/// What a rank registers.
+/// The memory that a rank registers.
 pub(super) struct Memory<'m, B: Backend> {
-    /// None where it could not be had.
+    /// `None` if it could not be allocated.
     pub(super) allocation: Option<&'m Arc<Allocation<B>>>,
     /// In elements.
     pub(super) len: usize,
@@ -167,7 +168,7 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
     let core = &mut live.core;
     core.health.check()?;
     core.may_wait("register_window", site)?;
-    // NCCL must not register beside an operation of the communicator, on this memory least of all.
+    // NCCL must not register beside an operation of the communicator, least of all on this memory.
     let ready = outcome.and_then(|()| {
         <<W::Device as Device>::Backend as Windows>::can_register(core.comm()?, K::BITS)?;
         live.stream.core.idle(core.within(), "register_window", site)?;
@@ -216,7 +217,7 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
         K::BITS,
     )
     .inspect_err(|_| allocation.order.leave_window())?;
-    // Only when every rank's part is registered may a peer's put come.
+    // A peer's put may come only when every rank's part is registered.
     let ticket = core.control()?.post("register_window", site, Vec::new());
     core.collect(ticket, "register_window", site)?;
     let all = || parts.iter().map(|part| part.len).collect();

@@ -1,4 +1,4 @@
-//! Views of windows: slices, which puts read, and places, where puts go.
+//! Views of windows: slices, which puts read, and places, which puts write.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -27,7 +27,7 @@ impl<'w, T: Element, W: World, K: WindowKind> WindowSlice<'w, T, W, K> {
         Self { named, slice, types: PhantomData }
     }
 
-    /// Where it is, and in which window.
+    /// The memory and the range, and the window it is in.
     pub(crate) fn registered(&self) -> (&'w Arc<Allocation<Back<W>>>, Extent, &'w Named) {
         let (allocation, extent) = self.slice.into_place();
         (allocation, extent, self.named)
@@ -80,7 +80,7 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowSlice<'_, T, W, K
     }
 }
 
-/// A place in a window: where a put goes, on the peer that it names.
+/// A place in a window: the target of a put, on the peer that the put names.
 pub struct WindowPlace<'w, T, W: World, K> {
     named: &'w Named,
     pub(crate) offset: usize,
@@ -105,12 +105,13 @@ impl<'w, T: Element, W: World, K: WindowKind> WindowPlace<'w, T, W, K> {
         WindowPlace { named, offset, slot, types: PhantomData }
     }
 
-    /// How many elements the part of the rank of this number has.
+    /// How many elements the part of the rank with this number has.
     pub(crate) fn len_of(&self, number: usize) -> usize {
         self.named.lens.of(number)
     }
 
-    /// The same place; the put raises `slot` instead of the first signal of the first context.
+    /// The same place, for a put that raises `slot` instead of the first signal of the first
+    /// context.
     pub fn raising(self, slot: SignalSlot) -> Self {
         Self { slot, ..self }
     }
@@ -132,7 +133,7 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowPlace<'_, T, W, K
 pub trait UsedOnAnotherThread<V> {}
 
 // SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
-// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+// The impl only replaces the automatic one, so that the refusal carries a sentence.
 unsafe impl<T, W: World, K> Send for WindowSlice<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
 
 // SAFETY: as for `Send`.
@@ -144,7 +145,7 @@ unsafe impl<T, W: World, K> Send for WindowPlace<'_, T, W, K> where (): UsedOnAn
 // SAFETY: as for `WindowSlice`.
 unsafe impl<T, W: World, K> Sync for WindowPlace<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
 
-/// What a put of world `W` may read: a slice of one of its symmetric windows, or a whole one.
+/// A source for puts of world `W`: a slice of one of its symmetric windows, or a whole one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the source of a put on `{W}`",
     label = "not a slice of one of `{W}`'s symmetric windows",
@@ -189,7 +190,7 @@ impl<T: Element, W: World, K: WindowKind> Elements for Window<T, W, K> {
     type Device = W::Device;
 }
 
-// `do_not_recommend`: a window of another device is refused in the words for a buffer's.
+// `do_not_recommend`: a window of another device is refused with the message for buffers.
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for Window<T, W, K> {
     #[inline]
