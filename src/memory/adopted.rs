@@ -12,21 +12,20 @@ use crate::interop::Claim;
 use crate::{DType, Device, Element, Mark, Result, unwind, wait};
 
 /// The kind of memory that somebody else owns: `device.adopt(owner)` gives a
-/// `Buffer<T, D, Adopted<O>>`. It can be an operand of everything that takes plain memory, and cannot
-/// back a window.
+/// `Buffer<T, D, Adopted<O>>`. It is an operand wherever plain memory is, and cannot back a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Adopted<O>(PhantomData<fn() -> O>);
 
 /// Memory that a buffer on `D` can be made of: [`Device::adopt`].
 ///
-/// On the host `Vec<T>` and `Box<[T]>` are such memory, on GPUs `cudarc::driver::CudaSlice<T>`.
+/// On the host `Vec<T>` and `Box<[T]>` implement this, on GPUs `cudarc::driver::CudaSlice<T>`.
 ///
 /// # Safety
-/// * From [`start`](Self::start) on there are [`elements`](Self::elements) elements, initialised, at an
-///   address of a device of `D`'s kind with that [`ordinal`](Self::ordinal).
+/// * [`start`](Self::start) points to [`elements`](Self::elements) initialised elements on the
+///   device of `D`'s kind with that [`ordinal`](Self::ordinal).
 /// * They stay there until the owner is dropped, also while the owner itself is moved.
-/// * While nobody touches the owner, nobody reads or writes them, but for work that is over once the mark
-///   of [`ready`](Self::ready) is reached.
+/// * While nobody touches the owner, nobody reads or writes them, except work that is over once the
+///   mark of [`ready`](Self::ready) is reached.
 #[diagnostic::on_unimplemented(
     message = "a buffer on `{D}` cannot be made of `{Self}`",
     label = "no owner of memory of that device",
@@ -37,7 +36,7 @@ pub unsafe trait ForeignMemory<D: Device>: Send + 'static {
     /// The element type.
     type Elem: Element;
 
-    /// The address on the device of the first element.
+    /// The device address of the first element.
     fn start(&mut self) -> *mut Self::Elem;
 
     /// How many elements.
@@ -48,8 +47,8 @@ pub unsafe trait ForeignMemory<D: Device>: Send + 'static {
         device.ordinal()
     }
 
-    /// The mark after everything that may still use the memory; none if nothing does. Asked once, after
-    /// [`start`](Self::start).
+    /// The mark after everything that may still use the memory; `None` if nothing does. Asked once,
+    /// after [`start`](Self::start).
     ///
     /// # Errors
     /// The memory cannot be had.
@@ -59,11 +58,11 @@ pub unsafe trait ForeignMemory<D: Device>: Send + 'static {
     }
 }
 
-/// Who keeps adopted memory alive; dropped when nothing of ours uses the memory any more. A panic of its
-/// drop ends there.
+/// Keeps adopted memory alive; dropped when nothing of ours uses the memory any more. A panic of
+/// its drop ends there.
 pub struct Owner {
     owner: Option<Box<dyn Any + Send>>,
-    /// That the elements are in use, where others can name them too.
+    /// The claim on the elements, if others can name them too.
     claim: Option<Claim>,
 }
 
@@ -80,7 +79,7 @@ impl Owner {
         }
     }
 
-    /// Others may use the elements.
+    /// Lets others use the elements.
     pub(super) fn unclaim(&mut self) {
         self.claim = None;
     }
@@ -88,7 +87,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // Without the owner the elements may be another tensor's at once.
+        // Without the owner the elements may become another tensor's at once.
         self.claim = None;
         let owner = self.owner.take();
         if let Err(panic) = unwind::catch(move || drop(owner)) {
@@ -98,15 +97,16 @@ impl Drop for Owner {
     }
 }
 
-/// Where somebody else's elements are.
+/// The place of somebody else's elements.
 pub(crate) struct Place<D: Device> {
     pub(crate) start: *mut u8,
     pub(crate) len: usize,
     pub(crate) dtype: DType,
     pub(crate) ordinal: u32,
-    /// After what they may be used.
+    /// Our uses come after this mark.
     pub(crate) after: Option<Mark<D>>,
-    /// What orders the uses of others, if they go on with the elements when the allocation is gone.
+    /// The stream that orders others' uses, if they keep using the elements after the allocation is
+    /// gone.
     pub(crate) theirs: Option<<D::Backend as Streams>::Stream>,
 }
 
@@ -139,8 +139,9 @@ impl<D: Device> Place<D> {
     /// An allocation over the elements.
     ///
     /// # Safety
-    /// The elements are there, initialised, and stay until `owner` is dropped or, without one, until
-    /// nothing uses the allocation. Nobody else touches them meanwhile, but for what is before `after`.
+    /// The elements are there, initialised, and stay until `owner` is dropped or, without one,
+    /// until nothing uses the allocation. Nobody else touches them meanwhile, except work before
+    /// `after`.
     pub(crate) unsafe fn claim(
         self,
         device: &D,
@@ -149,7 +150,7 @@ impl<D: Device> Place<D> {
     ) -> Result<Arc<Allocation<D::Backend>>> {
         self.check(device, operation, site)?;
         let Self { start, len, dtype, ordinal, after, theirs } = self;
-        // A slice of so many bytes exists, or `from_raw` was promised one.
+        // A slice of so many bytes exists, or `from_raw` promised one.
         let bytes = len * dtype.size();
         // SAFETY: the caller's promise.
         let block = unsafe { <D::Backend as Memory>::adopt(ordinal, start, bytes) }?;
@@ -162,7 +163,7 @@ impl<D: Device> Place<D> {
 }
 
 impl AdoptFault {
-    /// What is wrong with the address of so many elements.
+    /// The fault of an address for so many elements.
     pub(crate) fn of_address(address: usize, len: usize, dtype: DType) -> Option<Self> {
         match address {
             _ if len == 0 => None,
@@ -175,10 +176,10 @@ impl AdoptFault {
     }
 }
 
-/// Who has memory that is registered, and what ends it.
+/// Names the holder of registered memory, and how to end it.
 const REGISTERED: &str = "a communicator that has them registered, which `comm.deregister_buffer(registration)` ends, or the communicator's end (after an abort that of all ranks of this process)";
 
-/// Gives the owner of adopted memory back when nothing of ours uses the memory any more.
+/// Returns the owner of adopted memory once nothing of ours uses the memory.
 pub(crate) fn take_back<B: Backend, O: 'static>(
     allocation: &Allocation<B>,
     site: Site,
@@ -201,7 +202,7 @@ pub(crate) fn take_back<B: Backend, O: 'static>(
 
 impl<T: Element, D: Device, O: ForeignMemory<D, Elem = T>> Buffer<T, D, Adopted<O>> {
     pub(crate) fn adopt(device: &D, owner: O, site: Site) -> Result<Self, Failed<O>> {
-        // An address may hold only as long as the owner is not moved.
+        // An address may hold only while the owner is not moved.
         let mut owner = Box::new(owner);
         match Self::claim(device, &mut owner, site) {
             Ok((allocation, len)) => {
@@ -225,23 +226,23 @@ impl<T: Element, D: Device, O: ForeignMemory<D, Elem = T>> Buffer<T, D, Adopted<
         let (ordinal, start) = (owner.ordinal(device), owner.start());
         let after = if ordinal == device.ordinal() { owner.ready(device)? } else { None };
         let place = Place::of(start, len, ordinal, after);
-        // SAFETY: what implementing `ForeignMemory` promises; the owner goes into the allocation.
+        // SAFETY: the promise of implementing `ForeignMemory`; the owner goes into the allocation.
         let allocation = unsafe { place.claim(device, "adopt", site) }?;
         Ok((allocation, len))
     }
 }
 
 impl<T: Element, D: Device> Buffer<T, D, Adopted<()>> {
-    /// A buffer over `len` elements that somebody else owns. [`into_inner`](Self::into_inner) returns
-    /// when nothing of ours uses them any more.
+    /// A buffer over `len` elements that somebody else owns. [`into_inner`](Self::into_inner)
+    /// returns when nothing of ours uses them any more.
     ///
     /// # Errors
     /// [`Error::NotAdoptable`]: there are no elements, or the address is null or not aligned.
     ///
     /// # Safety
-    /// The elements are on `device` at the address that it sees, initialised. From now until
-    /// [`into_inner`](Self::into_inner) has succeeded they stay there and nobody else reads or writes
-    /// them; without it, for ever. Nothing that was enqueued before uses them. They are not memory that is
+    /// The elements are on `device` at the address it sees, initialised. Until
+    /// [`into_inner`](Self::into_inner) has succeeded they stay there and nobody else reads or
+    /// writes them; without it, for ever. Nothing enqueued before uses them. They are not memory
     /// registered with NCCL: its transfers would wait for ever.
     #[track_caller]
     pub unsafe fn from_raw(device: &D, start: *mut T, len: usize) -> Result<Self> {
@@ -251,8 +252,8 @@ impl<T: Element, D: Device> Buffer<T, D, Adopted<()>> {
 }
 
 impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
-    /// [`from_raw`](Buffer::from_raw) with what keeps the elements there, as [`Device::adopt`] has it:
-    /// memory of a library for which nothing implements [`ForeignMemory`].
+    /// [`from_raw`](Buffer::from_raw) with an owner that keeps the elements there, as for
+    /// [`Device::adopt`]: memory of a library for which nothing implements [`ForeignMemory`].
     ///
     /// # Errors
     /// As there, with the owner.
@@ -284,13 +285,13 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
         }
     }
 
-    /// Gives the owner back. The host waits for what was enqueued to use the memory, not for what else
-    /// is on those streams later, within the deadline of the communicators that used them.
+    /// Returns the owner. The host waits for enqueued uses of the memory, not for later work on
+    /// those streams, within the deadlines of the communicators that used them.
     ///
     /// # Errors
-    /// With the buffer, to try again: what went wrong on those streams, and that what was to write the
-    /// memory never happened, once; a passed deadline; an abort. [`Error::NotAdoptable`]: a graph that
-    /// captured the memory is there, or a communicator has it registered
+    /// With the buffer, to try again: what went wrong on those streams, and that a write to the
+    /// memory never happened, once; a passed deadline; an abort. [`Error::NotAdoptable`]: a graph
+    /// has captured the memory, or a communicator has it registered
     /// ([`register_buffer`](crate::Communicator::register_buffer)).
     #[track_caller]
     pub fn into_inner(self) -> Result<O, Failed<Self>> {
@@ -301,7 +302,7 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
     }
 }
 
-// SAFETY: a vector's elements are its own, initialised, and stay where they are while it is moved.
+// SAFETY: a vector owns its initialised elements, which stay where they are while it is moved.
 unsafe impl<T: Element, Tag> ForeignMemory<crate::Host<Tag>> for Vec<T> {
     type Elem = T;
 
@@ -314,7 +315,7 @@ unsafe impl<T: Element, Tag> ForeignMemory<crate::Host<Tag>> for Vec<T> {
     }
 }
 
-// SAFETY: as for a vector. The address is taken from where the box stays.
+// SAFETY: as for a vector. The address is taken where the box stays.
 unsafe impl<T: Element, Tag> ForeignMemory<crate::Host<Tag>> for Box<[T]> {
     type Elem = T;
 

@@ -9,26 +9,26 @@ use super::order::Order;
 use crate::Result;
 use crate::backend::{AllocKind, Backend};
 
-/// A device allocation with the record of its uses. Shared by the buffer that owns it and by every
-/// enqueued operation that holds it; goes back to the backend when the last of them lets go.
+/// A device allocation with the record of its uses. Shared by the buffer that owns it and every
+/// enqueued operation that holds it; it goes back to the backend with the last of them.
 pub struct Allocation<B: Backend> {
-    /// Taken by `drop` only.
+    /// Taken only by `drop`.
     block: ManuallyDrop<B::Block>,
     ordinal: u32,
-    /// NCCL's allocator gave it.
+    /// Whether it came from NCCL's allocator.
     is_nccls: bool,
-    /// Another library names it, or did.
+    /// Whether another library names it, or did.
     exported: AtomicBool,
     pub(crate) order: Order<B>,
-    /// Of memory that is not ours.
+    /// For memory that is not ours.
     keeper: Option<Box<Keeper<B>>>,
 }
 
-/// What is known of memory that is not ours.
+/// The owner's side of memory that is not ours.
 struct Keeper<B: Backend> {
-    /// Who keeps it, until it is given back.
+    /// The owner, until it is given back.
     owner: Mutex<Option<Owner>>,
-    /// What orders the uses of others, who go on with it when the buffer is gone.
+    /// The stream that orders the uses of others, who keep using it when the buffer is gone.
     theirs: Option<B::Stream>,
 }
 
@@ -40,8 +40,8 @@ impl<B: Backend> Allocation<B> {
         Ok(Arc::new(Self { block, ordinal, is_nccls, exported, order, keeper: None }))
     }
 
-    /// Memory that is somebody else's, and the stream by which they order their uses if they go on with
-    /// it beside us.
+    /// Somebody else's memory, and the stream by which they order their uses if they keep using it
+    /// beside us.
     pub(crate) fn adopted(ordinal: u32, block: B::Block, theirs: Option<B::Stream>) -> Self {
         let block = ManuallyDrop::new(block);
         let (exported, order) = (AtomicBool::new(false), Order::default());
@@ -49,26 +49,26 @@ impl<B: Backend> Allocation<B> {
         Self { block, ordinal, is_nccls: false, exported, order, keeper }
     }
 
-    /// Memory of NCCL's that is ours already, by a block of its own.
+    /// A second allocation, with a block of its own, over NCCL memory that is already ours.
     pub(crate) fn alias(ordinal: u32, block: B::Block, theirs: Option<B::Stream>) -> Self {
         let mut alias = Self::adopted(ordinal, block, theirs);
         alias.is_nccls = true;
         alias
     }
 
-    /// Whether NCCL's allocator gave it.
+    /// Whether it came from NCCL's allocator.
     pub(crate) fn is_nccls(&self) -> bool {
         self.is_nccls
     }
 
-    /// `owner` keeps the memory.
+    /// Makes `owner` keep the memory.
     pub(crate) fn own(&self, owner: Owner) {
         if let Some(keeper) = &self.keeper {
             *keeper.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(owner);
         }
     }
 
-    /// Gives the owner back, if it is of this type. Nothing uses the memory any more.
+    /// Returns the owner, if it is of this type. Nothing uses the memory any more.
     pub(super) fn disown<O: 'static>(&self) -> Option<Box<O>> {
         let owner = &self.keeper.as_ref()?.owner;
         let mut known = owner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +81,7 @@ impl<B: Backend> Allocation<B> {
         }
     }
 
-    /// Another library names it from now on.
+    /// Notes that another library names it from now on.
     pub(crate) fn export(&self) {
         self.exported.store(true, Relaxed);
         if let Some(keeper) = &self.keeper
@@ -111,7 +111,7 @@ impl<B: Backend> Allocation<B> {
 
 impl<B: Backend> Drop for Allocation<B> {
     fn drop(&mut self) {
-        // SAFETY: the block is taken here only, and nothing looks at it afterwards.
+        // SAFETY: only this takes the block, and nothing looks at it afterwards.
         let block = unsafe { ManuallyDrop::take(&mut self.block) };
         let streams = self.order.streams();
         let exported = *self.exported.get_mut();
@@ -129,7 +129,7 @@ impl<B: Backend> Drop for Allocation<B> {
 }
 
 impl<B: Backend> Keeper<B> {
-    /// The owner, who is dropped when these streams have passed. Who goes on with the memory does so after
+    /// The owner, to be dropped when these streams have passed. Others' further uses come after
     /// them.
     fn into_owner(self, streams: &[B::Stream]) -> Option<Owner> {
         let mut owner = self.owner.into_inner().unwrap_or_else(PoisonError::into_inner);

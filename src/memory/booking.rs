@@ -1,23 +1,25 @@
-//! Booking: how an operation gets into a stream, and its uses of memory into the headers.
+//! Booking: how an operation enters a stream, and its uses of memory the headers.
 //!
 //! 1. All operands are checked. A refusal has touched no header and no stream.
-//! 2. [`Booking::new`] makes the stream wait for the earlier uses of all of them. The header of what
-//!    will be written names this stream from here on, as far as its waits: that is true whether or
-//!    not an operation follows. Where two threads use memory, the operation has a turn at it until 4 (`turn`).
+//! 2. [`Booking::new`] makes the stream wait for the earlier uses of all operands. From here on the
+//!    headers of memory to be written name this stream, as far as its waits: that holds whether or
+//!    not an operation follows. If two threads use memory, the operation has a turn at it until 4
+//!    (`turn`).
 //! 3. The operation is enqueued.
-//! 4. Dropping the [`Booking`] numbers the operation and writes the number into all headers. So it
-//!    happens too when enqueuing fails or panics, for part of the operation may be in the stream then.
-//!    A number with nothing behind it is harmless: what waits for it waits for what came before.
+//! 4. Dropping the [`Booking`] numbers the operation and writes the number into all headers. It
+//!    also does so when enqueueing fails or panics, since part of the operation may be in the
+//!    stream by then. A number with nothing behind it is harmless: waiting for it waits for what
+//!    came before.
 //!
-//! What others rely on: **a number that a header shows is in its stream already.** So a stream that
-//! waited for it never has to again, and a mark with this number or a later one was made after it.
-//! Only the stream's owner counts, and nobody else reads its count.
+//! The guarantee: **a number that a header shows is already in its stream.** A stream that waited
+//! for it never has to again, and a mark with this number or a later one was made after it. Only
+//! the stream's owner counts, and nobody else reads its counter.
 //!
-//! What a device captures runs when its graph is launched: the launch is booked, and has all of the
-//! memory. So memory that the graph does not keep is refused.
+//! A captured operation runs when its graph is launched: the launch is recorded, with all of the
+//! graph's memory. Memory that the graph does not keep is refused.
 //!
-//! The short cuts are `On::run` and launches of kernels, where the stream is alone in every header: it has no
-//! waits to make.
+//! `On::run` and kernel launches take a short cut when the stream is alone in every header and
+//! there is nothing to wait for.
 
 use super::order::Order;
 use super::turn::{Patience, Turn};
@@ -39,8 +41,8 @@ impl<B: Streams> Uses<B> for (&Order<B>, bool) {
     }
 }
 
-/// An operation that is about to be enqueued: it is after all earlier uses of its memory, and is
-/// booked when this is dropped.
+/// An operation about to be enqueued: it comes after all earlier uses of its memory, and is
+/// recorded when this is dropped.
 #[must_use = "dropping it books the operation, which is enqueued by then"]
 pub(crate) struct Booking<'s, B: Streams, U: Uses<B>> {
     stream: &'s StreamCore<B>,
@@ -55,7 +57,7 @@ impl<'s, B: Streams, U: Uses<B>> Booking<'s, B, U> {
         Self::in_turn(stream, uses, Turn::default())
     }
 
-    /// The same for a launch of a graph, which has no borrow of the memory.
+    /// [`new`](Self::new) for a launch of a graph, which does not borrow the memory.
     pub(crate) fn of_graph(stream: &'s StreamCore<B>, uses: U) -> Result<Self> {
         Self::in_turn(stream, uses, Turn::of_graph())
     }
@@ -73,13 +75,13 @@ impl<'s, B: Streams, U: Uses<B>> Booking<'s, B, U> {
         Ok(Self { stream, uses, turn })
     }
 
-    /// The same where `stream` is alone in every header: it has no waits to make.
+    /// [`new`](Self::new) when `stream` is alone in every header and there is nothing to wait for.
     pub(crate) fn of_known(stream: &'s StreamCore<B>, uses: U) -> Self {
         Self { stream, uses, turn: Turn::default() }
     }
 }
 
-/// Gives turns back, and waits until they can all be had, if that is what went wrong.
+/// Gives turns back and waits until all can be had, if that is why it failed.
 #[cold]
 #[inline(never)]
 fn wait_again<B: Streams, U: Uses<B>>(
@@ -90,7 +92,7 @@ fn wait_again<B: Streams, U: Uses<B>>(
 ) -> Result<()> {
     let mut patience = Patience::new();
     loop {
-        // Giving back does not fail.
+        // Giving back never fails.
         let _ = uses.each(|order, _| {
             order.end_turn(turn);
             Ok(())
@@ -112,7 +114,7 @@ impl<B: Streams, U: Uses<B>> Drop for Booking<'_, B, U> {
         if self.stream.is_captured() {
             return;
         }
-        // Booking does not fail.
+        // Recording never fails.
         let _ = self.uses.each(|order, write| {
             order.book(self.stream, number, write, &self.turn);
             Ok(())

@@ -14,8 +14,8 @@ use crate::{Device, Element, Result, wait};
 /// `len` elements of type `T` on device `D`, in memory of kind `M`.
 ///
 /// It is usable with every communicator on its device. Operations on it run in the order in which
-/// they were enqueued, on whatever streams; dropping it neither waits nor frees memory that an
-/// enqueued operation still needs. `Send`, not `Sync`.
+/// they were enqueued, on any streams; dropping it neither waits nor frees memory that an enqueued
+/// operation still needs. `Send`, not `Sync`.
 pub struct Buffer<T, D: Device, M = DeviceMem> {
     allocation: Arc<Allocation<D::Backend>>,
     len: usize,
@@ -85,12 +85,12 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
         self.all_mut().into_parts(lengths)
     }
 
-    /// Copies the elements to the host. The host waits for what was enqueued to write them, within
-    /// the deadline of the communicators that used those streams.
+    /// Copies the elements to the host. The host waits for enqueued writes of them, within the
+    /// deadlines of the communicators that used those streams.
     ///
     /// # Errors
-    /// What went wrong on those streams, once; a passed deadline; an abort. Each time, until it is written
-    /// anew: that the communicator which was to write it ended before.
+    /// What went wrong on those streams, once; a passed deadline; an abort. If the communicator
+    /// ended before it wrote the memory, each call says so until the memory is written again.
     #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.all().to_vec()
@@ -105,14 +105,14 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
         self.all().copy_to(out)
     }
 
-    /// Overwrites the elements with `values`, of the same length. The host waits for what was
-    /// enqueued to use them.
+    /// Overwrites the elements with `values`, of the same length. The host waits for enqueued uses
+    /// of them.
     ///
     /// # Errors
     /// As [`to_vec`](Self::to_vec); [`Error::BadLength`] when the lengths differ.
     #[track_caller]
     pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
-        // What never came is written over.
+        // Data that never came is overwritten.
         if self.all_mut().put(values, Site::caller())? {
             self.allocation.order.forget();
         }
@@ -140,10 +140,10 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
 pub trait SharedBetweenThreads<B> {}
 
 // SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
-// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+// The impl only replaces the automatic one, so that the refusal carries a sentence.
 unsafe impl<T, D: Device, M> Sync for Buffer<T, D, M> where (): SharedBetweenThreads<Self> {}
 
-/// Host copies, for every view.
+/// Copies to the host, for every view.
 pub(super) fn read<T: Element, D: Device>(
     allocation: &Allocation<D::Backend>,
     offset: usize,
@@ -155,8 +155,8 @@ pub(super) fn read<T: Element, D: Device>(
     wait::for_data(&points, operation, site)?;
     // SAFETY: the view's extent was checked against the allocation; `out` is writable for its own
     // size, and every bit pattern is a `T`. All writers were waited for, and no other thread can
-    // enqueue a new one: that takes the buffer, which is not `Sync` and is borrowed here, or a graph, whose
-    // launch waits for the turn's end.
+    // enqueue a new one: that takes the buffer, which is not `Sync` and is borrowed here, or a
+    // graph, whose launch waits for the turn's end.
     unsafe {
         <D::Backend as Memory>::read(
             allocation.block(),
@@ -168,7 +168,7 @@ pub(super) fn read<T: Element, D: Device>(
     }
 }
 
-/// Host copies, for every view; true if some earlier use never happened.
+/// Copies from the host, for every view; true if some earlier use never happened.
 pub(super) fn write<T: Element, D: Device>(
     allocation: &Allocation<D::Backend>,
     offset: usize,

@@ -1,10 +1,10 @@
-//! Why `x[0..4]` is not a part of a buffer: the sentence that the compiler tells.
+//! The compiler's message for `x[0..4]`, which is not how to take part of a buffer.
 
 use std::ops::Index;
 
 use crate::{Buffer, Device};
 
-/// Says how a part of a buffer is named. Never applies.
+/// Says how to name part of a buffer. Never applies.
 #[diagnostic::on_unimplemented(
     message = "the elements of `{Self}` are on a device, and have no places on the host",
     label = "this cannot be indexed",
@@ -15,7 +15,7 @@ pub trait HasPlaces<I> {
     fn never(&self) -> !;
 }
 
-// One for all indices: of several the compiler would say that none applies, and not why.
+// One impl for all index types: of several, the compiler would say that none applies, and not why.
 #[doc(hidden)]
 impl<T, D: Device, M, I> Index<I> for Buffer<T, D, M>
 where

@@ -2,7 +2,7 @@
 
 use crate::backend::AllocKind;
 
-/// Plain device memory in stream order: what `device.zeros(n)` gives.
+/// Plain device memory in stream order, from `device.zeros(n)`.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceMem;
 

@@ -1,18 +1,18 @@
-//! Memory that something names for longer than a call.
+//! Leases: memory that something names for longer than a call.
 
 use std::sync::Arc;
 
 use super::{Allocation, Lessee};
 use crate::backend::Backend;
 
-/// That something names memory: until this is dropped its owner does not get it back.
+/// Memory that something names: its owner does not get it back until this is dropped.
 pub struct Lease<B: Backend> {
     by: Lessee,
     allocation: Arc<Allocation<B>>,
 }
 
 impl<B: Backend> Lease<B> {
-    /// None of memory that is lent: its loan ends by itself.
+    /// `None` for lent memory: its loan ends by itself.
     pub(crate) fn new(by: Lessee, allocation: &Arc<Allocation<B>>) -> Option<Self> {
         let may = allocation.order.lease(by);
         may.then(|| Self { by, allocation: allocation.clone() })

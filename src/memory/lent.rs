@@ -1,4 +1,4 @@
-//! Memory that a program lends for the time of a closure.
+//! Memory that a program lends to a closure.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::{DType, Device, DynSlice, DynSliceMut, Element, Host, Result, Stream,
 /// Borrowed memory that a device can be lent: [`Device::lend`]. Sealed.
 ///
 /// The host takes `&[T]`, `&mut [T]`, `&Vec<T>` and `&mut Vec<T>`; a GPU takes `&CudaSlice<T>`,
-/// `&mut CudaSlice<T>`, `CudaView<T>` and `CudaViewMut<T>` of cudarc; both take `&Tensor` and `&mut Tensor`
-/// of another library ([`interop::Tensor`](crate::interop::Tensor)), and pairs and vectors of these. With the feature
-/// `ndarray` the host takes its arrays and views.
+/// `&mut CudaSlice<T>`, `CudaView<T>` and `CudaViewMut<T>` of cudarc; both take `&Tensor` and
+/// `&mut Tensor` of another library ([`interop::Tensor`](crate::interop::Tensor)), and pairs and
+/// vectors of these. With the feature `ndarray` the host takes its arrays and views.
 #[diagnostic::on_unimplemented(
     message = "`{D}` cannot be lent `{Self}`",
     label = "no borrowed memory of that device",
     note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both `&tensor` and `&mut tensor` of another library, and pairs of these"
 )]
 pub trait Lend<D: Device>: sealed::Sealed {
-    /// What the closure gets: a view that operations take.
+    /// The closure's argument: a view that operations take.
     type View<'v>;
 
     /// The loan.
@@ -31,11 +31,12 @@ pub trait Lend<D: Device>: sealed::Sealed {
     /// Starts the loan.
     ///
     /// # Safety
-    /// It is ended, or dropped, while what is borrowed still is: a loan does not know for how long.
+    /// The loan is ended, or dropped, while the borrow lasts: it does not carry the borrow's
+    /// lifetime.
     #[doc(hidden)]
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan>;
 
-    /// What the closure gets.
+    /// The closure's argument.
     #[doc(hidden)]
     fn view(loan: &Self::Loan) -> Self::View<'_>;
 }
@@ -72,7 +73,7 @@ pub struct Lent<D: Device, E: Ending<D>> {
     allocation: Arc<Allocation<D::Backend>>,
     len: usize,
     dtype: DType,
-    /// What its owner's uses are ordered by.
+    /// Orders the owner's uses after ours.
     ending: Option<E>,
     site: Site,
 }
@@ -80,18 +81,18 @@ pub struct Lent<D: Device, E: Ending<D>> {
 /// How the uses of the memory's owner come after ours.
 #[doc(hidden)]
 pub trait Ending<D: Device> {
-    /// The stream of the owner's that waits for our uses; without one the host waits.
+    /// The owner's stream, which waits for our uses; without one the host waits.
     fn stream(&self) -> Option<&Stream<D>>;
 
-    /// That stream waits for our uses.
+    /// Called when that stream waits for our uses.
     fn ended(&mut self);
 }
 
 impl<D: Device, E: Ending<D>> Lent<D, E> {
     /// # Safety
-    /// The elements are there, initialised, and stay until this is ended or dropped; nobody else touches
-    /// them meanwhile (or only reads them, if only shared views are made), but for what is before
-    /// `place.after`.
+    /// The elements are there, initialised, and stay until this is ended or dropped. Nobody else
+    /// touches them meanwhile (or only reads them, if only shared views are made), except work
+    /// before `place.after`.
     pub(crate) unsafe fn new(device: &D, place: Place<D>, ending: E, site: Site) -> Result<Self> {
         let (len, dtype) = (place.len, place.dtype);
         // SAFETY: the caller's promise: `end` leaves no use.
@@ -128,12 +129,12 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
         points.iter().try_for_each(|at| theirs.core.wait_for(&at.stream, &at.point))
     }
 
-    /// Waits until nothing uses the memory: however long that takes, for it is borrowed. Who is to blame
-    /// for a passed deadline is poisoned, which ends its operations.
+    /// Waits until nothing uses the memory, however long that takes, for it is borrowed. When a
+    /// deadline passes, the communicator to blame is poisoned, which ends its operations.
     fn wait(&self, site: Site) -> Result<()> {
         let mut outcome = Ok(());
         loop {
-            // A device that fails runs nothing any more.
+            // A failed device runs nothing any more.
             let points = self.allocation.order.points(true)?;
             let waited = wait::until(&points, None, "lend", site);
             outcome = outcome.and(waited);
@@ -164,7 +165,7 @@ impl<D: Device, E: Ending<D>> Loan<D> for Lent<D, E> {
 
 impl<D: Device, E: Ending<D>> Drop for Lent<D, E> {
     fn drop(&mut self) {
-        // By a panic, or when a second loan was refused.
+        // After a panic, or when a second loan was refused.
         if let Err(error) = self.end(self.site) {
             log::warn!("{error}");
         }
@@ -193,8 +194,8 @@ macro_rules! on_the_host {
             unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
                 let (start, len): (*mut T, usize) = $start(self);
                 let place = Place::of(start, len, device.ordinal(), None);
-                // SAFETY: the caller's promise: the elements are borrowed for longer than the loan; only
-                // shared views are made of what is borrowed shared.
+                // SAFETY: the caller's promise: the borrow outlives the loan; only shared views are
+                // made of a shared borrow.
                 unsafe { Lent::new(device, place, HostWaits, site) }
             }
 

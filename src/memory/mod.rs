@@ -1,11 +1,11 @@
-//! Memory: buffers, views of them, and what operations accept.
+//! Memory: buffers, views of them, and the operands of operations.
 //!
-//! A [`Buffer`] owns device memory and is ordered by streams: an operation on another stream than
-//! the last one waits for it by itself. Views ([`Slice`], [`SliceMut`]) borrow; operations copy what
-//! they need out of a view, so nothing borrowed is ever enqueued.
+//! A [`Buffer`] owns device memory and is ordered by streams: an operation waits by itself for
+//! earlier ones on other streams. Views ([`Slice`], [`SliceMut`]) borrow; operations copy what they
+//! need out of a view, so nothing borrowed is ever enqueued.
 //!
-//! Memory of somebody else's becomes a buffer by adoption ([`Adopted`]), and views for the time of a
-//! closure by a loan ([`Lend`]).
+//! Somebody else's memory becomes a buffer by adoption ([`Adopted`]), and views within a closure by
+//! a loan ([`Lend`]).
 //!
 //! Not in the types: lengths. They are checked on use, with an error that names both sides.
 

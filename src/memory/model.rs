@@ -1,7 +1,8 @@
-//! Booking on a device whose streams are lists, for every order in which two threads can take its lock.
+//! Recording uses on a device whose streams are lists, in every order in which two threads can take
+//! its lock.
 //!
-//! The headers and the streams' counts are the real ones. The device's lock is loom's: whenever a
-//! thread enqueues, waits or takes a point, the other one may go first.
+//! Headers and stream counters are the real ones. The device's lock is loom's: whenever a thread
+//! enqueues, waits or takes a point, the other one may go first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::stream::StreamCore;
 /// A device without memory.
 enum Model {}
 
-/// What was enqueued on a stream, in order.
+/// The operations enqueued on a stream, in order.
 type Queue = Arc<Mutex<Vec<Entry>>>;
 
 #[derive(Clone)]
@@ -28,7 +29,7 @@ enum Entry {
     Wait(Point),
 }
 
-/// After the first `.1` entries.
+/// The point after the first `.1` entries.
 #[derive(Clone)]
 struct Point(Queue, usize);
 
@@ -118,7 +119,7 @@ fn booked(stream: &Stream, uses: &[(&Header, bool); 2], operation: &'static str)
     Ok(())
 }
 
-/// What was wrong: a header shows the number that comes next, and then waits take it.
+/// The old fault: a header showed the next number, and the operation's own waits used it up.
 fn announced(stream: &Stream, uses: &[(&Header, bool); 2], operation: &'static str) -> Result<()> {
     let mut turn = Turn::default();
     for (order, write) in uses {
@@ -130,8 +131,8 @@ fn announced(stream: &Stream, uses: &[(&Header, bool); 2], operation: &'static s
     Ok(())
 }
 
-/// One thread writes `a` and `b`, which others read; another one waits for its stream meanwhile, because
-/// of `x`, and then writes `a`.
+/// One thread writes `a` and `b`, which others read; another waits for its stream meanwhile,
+/// because of `x`, and then writes `a`.
 fn handed_over(launch: Launch, refused: bool) {
     let open = || Stream::open(0).expect("a model's stream");
     let (first, second, readers) = (open(), open(), [open(), open()]);
@@ -161,7 +162,7 @@ fn what_is_handed_over_is_waited_for() {
     loom::model(|| handed_over(booked, false));
 }
 
-/// The model sees what it is there to see.
+/// The model detects the fault that it was made for.
 #[test]
 #[should_panic(expected = "`a write of a and b` is not ordered")]
 fn numbers_that_are_announced_are_taken_by_waits() {
@@ -184,7 +185,7 @@ fn what_a_panic_left_is_waited_for() {
     });
 }
 
-/// Several communicators' windows may have one memory: it stays under the lock until it is in none.
+/// Several communicators' windows may share memory: it stays under the lock until it is in none.
 #[test]
 fn memory_in_two_windows_is_booked_under_the_lock() {
     loom::model(|| {

@@ -1,4 +1,4 @@
-//! Operands: what an operation accepts.
+//! Operands: the arguments that an operation accepts.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::backend::Span;
 use crate::error::BadRange;
 use crate::{AnyElem, Buffer, DType, Device, Element, SharedWindow, Slice, SliceMut, World};
 
-/// What holds device memory: buffers, windows and views of them, on whatever device.
+/// Device memory: buffers, windows and views of them, on any device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not device memory",
     label = "neither a buffer nor a view of one",
@@ -17,11 +17,11 @@ pub trait Elements: sealed::Sealed {
     /// The element type.
     type Elem: AnyElem;
 
-    /// Where the elements are.
+    /// The device of the elements.
     type Device: Device;
 }
 
-/// What a communicator on `D` may read: buffers, windows and views of them.
+/// Memory that a communicator on `D` may read: buffers, windows and views of them.
 #[diagnostic::on_unimplemented(
     message = "a communicator on `{D}` cannot read `{Self}`",
     label = "this lives on another device, or is no device memory",
@@ -51,21 +51,22 @@ pub trait Readable<D: Device>: Elements<Device = D> {
         self.len() == 0
     }
 
-    /// Where the elements are, or would be.
+    /// The place of the elements, in range or not.
     #[doc(hidden)]
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent);
 
-    /// Where the elements are.
+    /// The place of the elements.
     #[doc(hidden)]
     #[inline]
     fn span(&self) -> Result<Span<'_, D::Backend>, BadRange> {
         let (allocation, extent) = self.place();
-        // SAFETY: an operand's extent comes from its own allocation's length, in elements of its type.
+        // SAFETY: an operand's extent comes from its own allocation's length, in elements of its
+        // type.
         unsafe { extent.span(allocation, self.dtype().size()) }
     }
 }
 
-/// What a communicator on `D` may write: buffers and exclusive views of them.
+/// Memory that a communicator on `D` may write: buffers and exclusive views of them.
 #[diagnostic::on_unimplemented(
     message = "a communicator on `{D}` cannot write into `{Self}`",
     label = "this lives on another device, is a shared view, or is no device memory",
@@ -161,7 +162,7 @@ impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {}
 
-// A function's parameter that is a loan is given as `&x`, too.
+// Parameters of a function are often references already, and are passed as `&x` all the same.
 #[diagnostic::do_not_recommend]
 impl<D: Device, A: Readable<D>> Readable<D> for &A {
     fn dtype(&self) -> DType {
@@ -187,14 +188,15 @@ impl<D: Device, A: Readable<D>> Readable<D> for &mut A {
 #[diagnostic::do_not_recommend]
 impl<D: Device, A: Writable<D>> Writable<D> for &mut A {}
 
-// It holds memory that another one has. That it is read and written by that one's name is told once so.
+// It has elements but is no operand: the window that owns the memory is, and the message says so
+// once.
 #[diagnostic::do_not_recommend]
 impl<T: Element, W: World, K> Elements for SharedWindow<T, W, K> {
     type Elem = T;
     type Device = W::Device;
 }
 
-// A loan holds what its owner holds: what a group takes are loans.
+// A reference holds its owner's elements; groups take references.
 #[diagnostic::do_not_recommend]
 impl<A: Elements> Elements for &A {
     type Elem = A::Elem;

@@ -1,16 +1,16 @@
-//! Stream order: which streams used an allocation, and what a next use has to wait for.
+//! Stream order: which streams used an allocation, and what the next use has to wait for.
 //!
 //! A use on the stream that made all earlier uses costs two relaxed stores. A use on another stream
-//! waits (on the device, not on the host) for everything enqueued so far on the streams that it
-//! conflicts with: a read for writers, a write for all. `stream.mark()` right after a use narrows
-//! "everything enqueued so far" to the mark. How an operation is booked is told in `booking`.
+//! waits (on the device, not on the host) for everything enqueued so far on the streams it
+//! conflicts with: a read waits for writers, a write for all. `stream.mark()` right after a use
+//! narrows "everything enqueued so far" to the mark. `booking` says how an operation is recorded.
 //!
-//! The header of a buffer is touched through `&Buffer` and its views only, which are not `Sync`: one
-//! thread at a time. A window's is touched by the thread that has the window and by the one that has
-//! its communicator, whose waits for signals count as uses: all its uses are booked under the lock. So is
-//! what a graph names: the thread that launches it books its uses too, and what the two enqueue comes one after
-//! the other (`turn`). A captured plan names memory as well, but launches with what it is given, which its
-//! thread has in hand.
+//! A buffer's header is reached only through `&Buffer` and its views, which are not `Sync`: one
+//! thread at a time. A window's header is reached by the thread that owns the window and by the one
+//! that owns its communicator, whose waits for signals count as uses; so all uses of window memory
+//! are recorded under the lock. The same goes for memory that a graph names: the launching thread
+//! records uses too, and the two threads' operations take turns (`turn`). A captured plan also
+//! names memory, but each launch uses the memory that its thread passes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ pub(crate) struct Order<B: Streams> {
     spread: Mutex<Spread<B>>,
 }
 
-/// The slow side: the streams behind the numbers.
+/// The slow path: the streams behind the numbers.
 struct Spread<B: Streams> {
     /// The stream that `Order::sole` names.
     sole: Option<Arc<StreamShared<B>>>,
@@ -43,20 +43,20 @@ struct Spread<B: Streams> {
     plans: u32,
     /// How often it is registered with a communicator.
     registrations: u32,
-    /// It is lent to a closure only.
+    /// Whether it is only lent to a closure.
     lent: bool,
-    /// Operations that are about to use it, while a graph names it.
+    /// Operations about to use it, while a graph names it.
     turns: Turns,
 }
 
-/// What names memory for longer than a call.
+/// A holder of memory for longer than a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lessee {
-    /// A graph, which is launched by whoever has it, whether or not that one has the memory.
+    /// A graph. Its launcher need not own the memory.
     Graph,
-    /// A captured plan, which is launched by whoever has the memory in hand.
+    /// A captured plan. Its launcher passes the memory.
     Plan,
-    /// A communicator that it is registered with.
+    /// A communicator with which it is registered.
     Registration,
 }
 
@@ -64,21 +64,21 @@ struct Use<B: Streams> {
     stream: Arc<StreamShared<B>>,
     wrote: u64,
     used: u64,
-    /// What it wrote is what peers put, and a wait for signals says that it came.
+    /// Whether peers' puts wrote it: a wait for signals says that they have arrived.
     arrived: bool,
 }
 
-/// How many streams that waited for signals are kept without asking whether they are past that.
+/// How many signal-waiting streams are kept without asking whether they have passed the wait.
 const FEW: usize = 8;
 
 impl<B: Streams> Spread<B> {
-    /// Whether two threads book uses: then there is never a sole stream.
+    /// Whether two threads record uses: then there is never a sole stream.
     fn is_shared(&self) -> bool {
         self.windows > 0 || self.graphs > 0
     }
 
-    /// Takes a turn where a graph names the memory. Where none does, none will before the operation is booked:
-    /// a capture has the memory in hand.
+    /// Takes a turn if a graph names the memory. If none does, none will before the operation is
+    /// recorded: capturing needs the memory in hand.
     fn take_turn(&mut self, turn: &mut Turn, write: bool) -> Result<()> {
         match self.graphs {
             0 => Ok(()),
@@ -92,7 +92,7 @@ impl<B: Streams> Spread<B> {
                 stream.wait_for_use(&earlier.stream, earlier.wrote)?;
             }
         }
-        // Reads that are over are of no interest to later writes.
+        // Later writes need not wait for reads that are over.
         self.uses.retain(|earlier| {
             let own = earlier.stream.id() == stream.id();
             own || earlier.wrote > 0 || !earlier.stream.is_past(earlier.used)
@@ -107,7 +107,7 @@ impl<B: Streams> Spread<B> {
                 stream.wait_for_use(&earlier.stream, earlier.used)?;
             }
         }
-        // The waits are in the stream: whoever waits for it as far as that waits for all of them.
+        // The waits are in the stream: waiting for it up to here waits for all of them.
         self.uses.retain(|earlier| earlier.stream.id() == stream.id());
         let seq = stream.last_seq();
         let own = self.own(stream);
@@ -155,10 +155,10 @@ impl<B: Streams> Default for Order<B> {
 }
 
 impl<B: Streams> Order<B> {
-    /// The first use comes after `mark`: somebody else used the memory before it.
+    /// Orders the first use after `mark`, by somebody else's use of the memory.
     pub(crate) fn begin_after<D: Device<Backend = B>>(&self, mark: &Mark<D>) {
         let mut spread = self.spread();
-        // No number is none.
+        // 0 would mean no use.
         let (stream, seq) = (mark.stream().clone(), mark.seq().max(1));
         spread.uses.push(Use { stream, wrote: seq, used: seq, arrived: false });
         self.settle(&mut spread);
@@ -170,20 +170,21 @@ impl<B: Streams> Order<B> {
         self.sole.load(Relaxed) == stream.id()
     }
 
-    /// Books a read by operation `seq` of the stream that is alone.
+    /// Records a read by operation `seq` of the sole stream.
     #[inline]
     pub(crate) fn read_again(&self, seq: u64) {
         self.used.store(seq, Relaxed);
     }
 
-    /// Books a write by operation `seq` of the stream that is alone.
+    /// Records a write by operation `seq` of the sole stream.
     #[inline]
     pub(crate) fn write_again(&self, seq: u64) {
         self.used.store(seq, Relaxed);
         self.wrote.store(seq, Relaxed);
     }
 
-    /// Makes what `stream` enqueues next wait for earlier writes, or for all earlier uses, and takes a turn.
+    /// Makes what `stream` enqueues next wait for earlier writes, or for all earlier uses, and
+    /// takes a turn.
     #[inline]
     pub(super) fn wait(&self, stream: &StreamCore<B>, write: bool, turn: &mut Turn) -> Result<()> {
         match self.is_alone(stream) {
@@ -204,7 +205,7 @@ impl<B: Streams> Order<B> {
         Ok(())
     }
 
-    /// Books a use by operation `seq` of `stream`, which is in the stream, and ends its turn.
+    /// Records a use by operation `seq`, which is in `stream`, and ends its turn.
     #[inline]
     pub(super) fn book(&self, stream: &StreamCore<B>, seq: u64, write: bool, turn: &Turn) {
         match (self.is_alone(stream), write) {
@@ -217,7 +218,7 @@ impl<B: Streams> Order<B> {
     #[cold]
     fn book_among(&self, stream: &StreamCore<B>, seq: u64, write: bool, turn: &Turn) {
         let mut spread = self.spread();
-        // The turn ends with the first of its uses that is booked: that one is booked for all of them.
+        // The turn ends with the first recorded use, which stands for all of the operation's uses.
         let write = spread.turns.end(turn) || write;
         let own = spread.own(stream);
         own.used = seq;
@@ -227,12 +228,12 @@ impl<B: Streams> Order<B> {
         self.settle(&mut spread);
     }
 
-    /// What peers put is there after operation `seq` of `stream`, which is in the stream: a write that
-    /// happens whatever this rank's streams do.
+    /// Records that peers' data has arrived after operation `seq`, which is in `stream`: a write
+    /// that happens whatever this rank's streams do.
     pub(crate) fn arrived(&self, stream: &StreamCore<B>, seq: u64) {
         let mut spread = self.spread();
-        // Waits that are over are of no interest: their communicator is this stream's too, so what
-        // went wrong in them is told here.
+        // Forget finished waits. Their communicator is this stream's too, so their errors surface
+        // here.
         if spread.uses.len() > FEW {
             spread.uses.retain(|earlier| {
                 let own = earlier.stream.id() == stream.id();
@@ -245,36 +246,36 @@ impl<B: Streams> Order<B> {
         self.settle(&mut spread);
     }
 
-    /// The operation will not be enqueued after all. Its numbers stay: who takes turns may not be the one who
-    /// has the memory.
+    /// The operation will not be enqueued after all. The numbers it took stay: the thread that
+    /// takes turns may not own the memory.
     #[cold]
     pub(super) fn end_turn(&self, turn: &Turn) {
         self.lock().turns.end(turn);
     }
 
-    /// The memory, which the caller has in hand, becomes a window's: while it is any's, several threads book
-    /// its uses.
+    /// The caller owns the memory, which now belongs to a window: while it is in any, several
+    /// threads record its uses.
     pub(crate) fn enter_window(&self) {
         let mut spread = self.spread();
         spread.windows = spread.windows.saturating_add(1);
     }
 
-    /// It is no more, on whatever thread: as with [`release`](Self::release), the next use that is booked goes
-    /// back to the fast side. Going there from here would write the numbers beside the thread that has the
-    /// memory: what that one wrote last could be lost.
+    /// Leaves a window, on any thread. As with [`release`](Self::release), the next recorded use
+    /// returns to the fast path: doing it here would write the numbers beside the owning thread and
+    /// could lose its last ones.
     pub(crate) fn leave_window(&self) {
         let mut spread = self.lock();
         spread.windows = spread.windows.saturating_sub(1);
     }
 
-    /// The memory is lent: nothing may name it for longer than its loan.
+    /// The memory is lent: nothing may name it beyond its loan.
     pub(super) fn set_lent(&self) {
         let mut spread = self.spread();
         spread.lent = true;
         self.settle(&mut spread);
     }
 
-    /// Something names the memory from now on; false if it may not.
+    /// Registers a holder of the memory; false if the memory may have none.
     pub(crate) fn lease(&self, by: Lessee) -> bool {
         let mut spread = self.spread();
         let may = !spread.lent;
@@ -283,8 +284,9 @@ impl<B: Streams> Order<B> {
         may
     }
 
-    /// It is gone, on whatever thread, which may not be the one that books uses: so what those look at stays
-    /// as it is. After the last graph, the next use that is booked goes back to the fast side.
+    /// Removes a holder, on any thread. That thread may not be the one that records uses, so the
+    /// fast path's numbers stay; after the last graph, the next recorded use returns to the fast
+    /// path.
     pub(crate) fn release(&self, by: Lessee) {
         *self.lock().leases(by) -= 1;
     }
@@ -300,30 +302,30 @@ impl<B: Streams> Order<B> {
         self.lock().registrations > 0
     }
 
-    /// Whether a graph has it, which is launched by whoever has the graph.
+    /// Whether a graph names it; whoever owns the graph launches it.
     pub(crate) fn is_in_a_graph(&self) -> bool {
         self.lock().graphs > 0
     }
 
-    /// All uses are over: why data did not come, once.
+    /// All uses are over: says once why data did not arrive.
     pub(crate) fn tell_undone(&self) -> Result<()> {
         let Some(error) = wait::undone(&self.points(false)?) else { return Ok(()) };
         self.forget();
         Err(told(error))
     }
 
-    /// All uses are over, and what some of them left undone is told or written over.
+    /// All uses are over, and whatever some of them left undone was reported or overwritten.
     #[cold]
     pub(crate) fn forget(&self) {
         let mut spread = self.spread();
-        // Another thread may have booked one since, where there are two that do.
+        // If two threads record uses, the other may have added one since.
         if !spread.is_shared() {
             spread.uses.clear();
         }
         self.settle(&mut spread);
     }
 
-    /// The streams whose work may still use what several threads book.
+    /// The streams whose work may still use memory that several threads record.
     #[cfg(feature = "cuda")]
     pub(crate) fn carriers(&self) -> Vec<B::Stream> {
         let mut spread = self.spread();
@@ -345,7 +347,7 @@ impl<B: Streams> Order<B> {
         self.points_of(&mut self.spread(), write)
     }
 
-    /// The same, with a turn at the memory until the host is done with it.
+    /// [`points`](Self::points), with a turn at the memory until the host is done with it.
     pub(super) fn points_in_turn(&self, write: bool) -> Result<(Vec<Awaited<B>>, HostTurn<'_, B>)> {
         let mut own = HostTurn { order: self, turn: Turn::default() };
         let mut patience = None;
@@ -389,7 +391,7 @@ impl<B: Streams> Order<B> {
         self.spread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes back to the fast side when one stream is left.
+    /// Returns to the fast path when one stream is left.
     fn settle(&self, spread: &mut Spread<B>) {
         if !spread.is_shared()
             && spread.turns.is_empty()
@@ -426,7 +428,8 @@ mod tests {
     use crate::host::HostBackend;
     use crate::stream::StreamCore;
 
-    /// A captured plan is dropped by a thread that may not have the memory, while another one books its uses.
+    /// A captured plan is dropped by a thread that may not own the memory, while another records
+    /// its uses.
     #[test]
     fn what_a_plan_names_is_booked_as_before() -> Result<()> {
         let stream = StreamCore::<HostBackend>::open(0)?;
@@ -444,7 +447,7 @@ mod tests {
         order.release(Lessee::Plan);
         assert!(order.is_alone(&stream) && !order.is_captured());
 
-        // A graph is launched by a thread that may not have the memory.
+        // The thread that launches a graph may not own the memory.
         assert!(order.lease(Lessee::Graph));
         assert!(!order.is_alone(&stream));
         write()?;

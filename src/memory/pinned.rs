@@ -11,8 +11,9 @@ use crate::stream::{Awaited, StreamCore};
 use crate::{Device, Element, Result, wait};
 
 /// `len` elements of page-locked host memory for copies in stream order
-/// ([`Stream::upload`](crate::Stream::upload), [`Stream::download`](crate::Stream::download)). A copy
-/// takes it by value and gives it back when it is done.
+/// ([`Stream::upload`](crate::Stream::upload), [`Stream::download`](crate::Stream::download)). A
+/// copy takes it by value and gives it back when it is done: a borrow could end, by `mem::forget`,
+/// while the device still copies.
 pub struct Pinned<T, D: Device> {
     memory: Arc<<D::Backend as Copies>::Pinned>,
     len: usize,
@@ -51,15 +52,15 @@ impl<T: Element, D: Device> Pinned<T, D> {
     /// The elements.
     pub fn as_slice(&self) -> &[T] {
         let start = <D::Backend as Copies>::pinned_address(&self.memory);
-        // SAFETY: `len` elements, aligned and initialised. A copy in flight owns this value (it is
-        // in a `Copying`), so nothing writes them while it can be seen.
+        // SAFETY: `len` elements, aligned and initialised. A copy in flight owns this value (in a
+        // `Copying`), so nothing writes them while they can be seen.
         unsafe { slice::from_raw_parts(start.cast(), self.len) }
     }
 
-    /// The elements, to be written.
+    /// The elements, for writing.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         let start = <D::Backend as Copies>::pinned_address(&self.memory);
-        // SAFETY: as in `as_slice`; copies that are done touch it no more.
+        // SAFETY: as in `as_slice`; finished copies no longer touch it.
         unsafe { slice::from_raw_parts_mut(start.cast(), self.len) }
     }
 
@@ -79,7 +80,7 @@ impl<T: Element, D: Device> fmt::Debug for Pinned<T, D> {
 pub struct Copying<T, D: Device> {
     pinned: Pinned<T, D>,
     awaited: Awaited<D::Backend>,
-    /// That what it copied never came is told.
+    /// Whether it was reported that the data never came.
     is_told: bool,
 }
 
@@ -96,7 +97,7 @@ impl<T: Element, D: Device> Copying<T, D> {
     /// Whether it is done. Never blocks.
     ///
     /// # Errors
-    /// The device reports one.
+    /// An error of the device.
     pub fn is_done(&self) -> Result<bool> {
         <D::Backend as Streams>::reached(&self.awaited.point)
     }

@@ -1,4 +1,4 @@
-//! What a group records: operands that stay borrowed until it is issued.
+//! Operands of a group, borrowed until it is issued.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::backend::{Backend, Span};
 use crate::error::BadRange;
 use crate::{DType, Device, Element, Elements, Readable, Slice, SliceMut, Writable};
 
-/// What a group on `D` may read: `&buffer`, `&window`, and shared views by value. Sealed.
+/// Memory that a group on `D` may read: `&buffer`, `&window`, and shared views by value. Sealed.
 #[diagnostic::on_unimplemented(
     message = "a group on `{D}` cannot read `{Self}`",
     label = "this lives on another device, is taken by value or by `&mut`, or is no device memory",
@@ -16,12 +16,13 @@ use crate::{DType, Device, Element, Elements, Readable, Slice, SliceMut, Writabl
     note = "record `&buffer`, `&window` or a view by value, allocated with `comm.device()`; a lane records the views that it was handed"
 )]
 pub trait RecordRead<'e, D: Device>: Elements<Device = D> {
-    /// Where the elements are, for as long as the group's loan.
+    /// The place of the elements, for as long as the group's loan.
     #[doc(hidden)]
     fn recorded(self) -> Recorded<'e, D::Backend>;
 }
 
-/// What a group on `D` may write: `&mut buffer`, `&mut window`, and exclusive views by value. Sealed.
+/// Memory that a group on `D` may write: `&mut buffer`, `&mut window`, and exclusive views by
+/// value. Sealed.
 #[diagnostic::on_unimplemented(
     message = "a group on `{D}` cannot write into `{Self}`",
     label = "this lives on another device, is shared or taken by value, or is no device memory",
@@ -29,7 +30,7 @@ pub trait RecordRead<'e, D: Device>: Elements<Device = D> {
     note = "record `&mut buffer`, `&mut window` or a view from `slice_mut` by value, allocated with `comm.device()`; a lane records the views that it was handed"
 )]
 pub trait RecordWrite<'e, D: Device>: Elements<Device = D> {
-    /// Where the elements are, for as long as the group's loan.
+    /// The place of the elements, for as long as the group's loan.
     #[doc(hidden)]
     fn recorded(self) -> Recorded<'e, D::Backend>;
 }
@@ -56,7 +57,7 @@ impl<'e, B: Backend> Recorded<'e, B> {
         self.dtype
     }
 
-    /// Where the elements are.
+    /// The place of the elements.
     #[inline]
     pub(crate) fn span(&self) -> Result<Span<'e, B>, BadRange> {
         // SAFETY: all three came from one operand.
@@ -68,7 +69,7 @@ impl<'e, B: Backend> Recorded<'e, B> {
         self.extent.checked().map_or(0, |(_, len)| len)
     }
 
-    /// Part of it. Who takes parts of what is written keeps them disjoint.
+    /// Part of it. Callers keep parts of a written operand disjoint.
     #[track_caller]
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         Self { extent: self.extent.narrow(range), ..*self }

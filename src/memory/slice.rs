@@ -1,7 +1,7 @@
 //! Views of buffers.
 //!
-//! A view is made without a check, so that `&x.slice(a..b)` can stand in a call; a range past the
-//! end is remembered and refused by whatever uses the view. Nothing panics and nothing is lost.
+//! Making a view checks nothing, so that `&x.slice(a..b)` can stand in a call; a range past the end
+//! is remembered and refused by whatever uses the view. Nothing panics and nothing is lost.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -52,7 +52,7 @@ impl Extent {
         size: usize,
     ) -> Result<Span<'_, B>, BadRange> {
         let (start, len) = self.checked()?;
-        // SAFETY: an extent that is not bad lies inside the length that it was made for.
+        // SAFETY: an extent that is not bad lies inside the length it was made for.
         Ok(unsafe { Span::new(allocation, start * size, len) })
     }
 
@@ -96,7 +96,7 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
         (self.allocation, self.extent)
     }
 
-    /// Where the elements are, for as long as the view's own loan.
+    /// The place of the elements, for as long as the view's own loan.
     #[inline]
     pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
         // SAFETY: a view's extent comes from its buffer's length, in elements of `T`.
@@ -182,7 +182,7 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
         self.len() == 0
     }
 
-    /// The same elements, shared, while this view rests.
+    /// A shared view of the same elements, for as long as this view is borrowed.
     pub fn as_slice(&self) -> Slice<'_, T, D> {
         Slice::new(self.allocation, self.extent)
     }
@@ -260,7 +260,7 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
 pub trait UsedOnAnotherThread<V> {}
 
 // SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
-// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+// The impl only replaces the automatic one, so that the refusal carries a sentence.
 unsafe impl<T, D: Device> Send for Slice<'_, T, D> where (): UsedOnAnotherThread<Self> {}
 
 // SAFETY: as for `Send`.

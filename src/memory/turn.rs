@@ -1,15 +1,16 @@
-//! Turns: what two threads enqueue on one memory comes one after the other.
+//! Turns: operations of two threads on one memory follow each other.
 //!
-//! Memory that a graph names is used by the thread that has it, and by the one that launches the graph. What
-//! an operation waits for and that it is booked are two steps. If the other thread enqueued in between, the
-//! two would be in no order: each waited before the other was there. So an operation has a turn at such
-//! memory from its waits until it is booked, and a host copy until it is done. Reads are had together.
+//! Memory that a graph names is used by the thread that owns it and by the thread that launches the
+//! graph. Waiting for earlier uses and recording the new one are two steps; if the other thread
+//! enqueued in between, neither operation would wait for the other. So an operation holds a turn at
+//! such memory from its waits until it is recorded, and a host copy until it is done. Readers share
+//! a turn.
 //!
-//! A turn is a note in the header and no lock: closures run during a turn. Another thread that wants one waits
-//! on the host, within its deadline, and has no turn meanwhile that is of the same operation: it has turns at
-//! all of its memory, or at none. So threads that want the same memory in different orders do not stop each
-//! other. Of one thread's own operations, which it makes inside each other or in one group, borrows say that
-//! they are apart; a graph borrows nothing, so its launch is refused inside a closure of its memory.
+//! A turn is a note in the header, not a lock: closures run during one. A contending thread blocks
+//! on the host up to its deadline while holding nothing: an operation takes all its turns or none,
+//! so acquisition order cannot deadlock. Within one thread, borrows keep nested or grouped
+//! operations apart; a graph borrows nothing, so launching it inside a closure over its memory is
+//! refused.
 
 use std::cell::Cell;
 use std::ptr;
@@ -22,28 +23,28 @@ use crate::error::{Error, MemoryInUse};
 use crate::stream::User;
 use crate::wait::DEFAULT_DEADLINE;
 
-/// The turns of an operation; those that it has end when it is booked. One word, since operations without any
+/// The turns of an operation; they end when it is recorded. One word, since operations without any
 /// carry it too: two bits, and above them a number, 0 before the first turn.
 #[derive(Default)]
 pub(crate) struct Turn(u64);
 
-/// It is of what borrows no memory.
+/// The operation borrows no memory.
 const OF_GRAPH: u64 = 1;
 
-/// Another thread has one in its way.
+/// Another thread's turn is in the way.
 const MUST_WAIT: u64 = 2;
 
-/// From one number to the next.
+/// The distance between two numbers.
 const STEP: u64 = 4;
 
-/// A turn that somebody has.
+/// A turn that somebody holds.
 struct Had {
     id: u64,
     thread: usize,
     write: bool,
 }
 
-/// The turns that are had at some memory.
+/// The turns held at one memory.
 #[derive(Default)]
 pub(super) struct Turns(Vec<Had>);
 
@@ -52,14 +53,14 @@ impl Turn {
         Self(OF_GRAPH)
     }
 
-    /// Whether it has to wait for another thread, asked once.
+    /// Whether it has to wait for another thread; resets the flag.
     pub(super) fn must_wait(&mut self) -> bool {
         let must = self.0 & MUST_WAIT != 0;
         self.0 &= !MUST_WAIT;
         must
     }
 
-    /// Whether there may be memory with a turn of it.
+    /// Whether some memory may have a turn of it.
     pub(super) fn is_had(&self) -> bool {
         self.id() > 0
     }
@@ -94,7 +95,7 @@ impl Turns {
         Ok(())
     }
 
-    /// Ends a turn; true if it was to write.
+    /// Ends a turn; true if it was for writing.
     pub(super) fn end(&mut self, turn: &Turn) -> bool {
         let at = self.0.iter().position(|had| had.id == turn.id());
         at.is_some_and(|at| self.0.swap_remove(at).write)
@@ -111,10 +112,10 @@ pub(super) struct Patience {
     tries: u32,
 }
 
-/// How often a thread lets others go first before it sleeps: most turns are a few microseconds.
+/// How often a thread yields before it sleeps: most turns take a few microseconds.
 const YIELDS: u32 = 64;
 
-/// How long it sleeps at most.
+/// The longest sleep.
 const LONGEST: Duration = Duration::from_millis(1);
 
 impl Patience {
@@ -122,7 +123,8 @@ impl Patience {
         Self { started: Instant::now(), tries: 0 }
     }
 
-    /// Rests once; fails when that was long enough for all of these communicators, or one of them has failed.
+    /// Rests once; fails when the shortest deadline of these communicators has passed, or one has
+    /// failed.
     pub(super) fn rest(&mut self, users: &[User]) -> Result<()> {
         self.tries = self.tries.saturating_add(1);
         if self.tries <= YIELDS {
@@ -143,7 +145,7 @@ impl Patience {
     }
 }
 
-/// A number that no other thread has while this one lives.
+/// A number unique among living threads.
 fn this_thread() -> usize {
     thread_local! {
         static HERE: Cell<u8> = const { Cell::new(0) };
