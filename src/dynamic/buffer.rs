@@ -13,8 +13,8 @@ use crate::{
     F8E5M2, NcclMem, Readable, Result, Writable, bf16, f16,
 };
 
-/// `len` elements on device `D`, in memory of kind `M`, whose data type is a value. It goes wherever a
-/// [`Buffer`] goes.
+/// `len` elements on device `D`, in memory of kind `M`, whose data type is a value. It can be used
+/// wherever a [`Buffer`] can.
 ///
 /// ```
 /// # use typed_nccl::{DType, DynBuffer, Host, Result, Seat, Sum};
@@ -34,7 +34,7 @@ pub struct DynBuffer<D: Device, M = DeviceMem> {
     types: PhantomData<(fn() -> (D, M), Cell<()>)>,
 }
 
-/// A buffer of elements of a type that is a value.
+/// A buffer of elements whose data type is a value.
 macro_rules! of_dtype {
     ($dtype:expr, $device:ident.$zeros:ident($len:expr)) => {
         match $dtype {
@@ -77,7 +77,7 @@ impl<D: Device> DynBuffer<D, NcclMem> {
 }
 
 impl<D: Device, M> DynBuffer<D, M> {
-    /// A buffer of an allocation of so many elements of that type.
+    /// A buffer over an allocation of `len` elements of that type.
     pub(crate) fn from_allocation(
         allocation: Arc<Allocation<D::Backend>>,
         len: usize,
@@ -105,8 +105,8 @@ impl<D: Device, M> DynBuffer<D, M> {
         self.len == 0
     }
 
-    /// Does not exist while the data type is a value: use
-    /// [`try_into_typed`](Self::try_into_typed) first.
+    /// Not available while the data type is a value: use [`try_into_typed`](Self::try_into_typed)
+    /// first.
     ///
     /// # Errors
     /// It cannot be called.
@@ -117,8 +117,8 @@ impl<D: Device, M> DynBuffer<D, M> {
         self.never()
     }
 
-    /// Does not exist while the data type is a value: use
-    /// [`try_into_typed`](Self::try_into_typed) first.
+    /// Not available while the data type is a value: use [`try_into_typed`](Self::try_into_typed)
+    /// first.
     ///
     /// # Errors
     /// It cannot be called.
@@ -165,7 +165,7 @@ impl<D: Device, M> DynBuffer<D, M> {
 }
 
 impl<D: Device, O: Send + 'static> DynBuffer<D, Adopted<O>> {
-    /// Gives the owner back, as [`Buffer::into_inner`] does.
+    /// Returns the owner, as [`Buffer::into_inner`] does.
     ///
     /// # Errors
     /// As there.
@@ -178,7 +178,7 @@ impl<D: Device, O: Send + 'static> DynBuffer<D, Adopted<O>> {
     }
 }
 
-/// Fails unless a data type that was found is `T`'s.
+/// Fails unless the data type found is `T`'s.
 pub(super) fn checked<T: Element>(operation: &'static str, found: DType, site: Site) -> Result<()> {
     if found == T::DTYPE {
         return Ok(());
@@ -187,7 +187,7 @@ pub(super) fn checked<T: Element>(operation: &'static str, found: DType, site: S
     Err(Error::OtherDType(Box::new(OtherDType { operation, found, expected, site, collective })))
 }
 
-/// A buffer whose data type the compiler knows. No [`DynBuffer`] is one.
+/// A buffer whose data type the compiler knows. Never implemented by [`DynBuffer`].
 #[diagnostic::on_unimplemented(
     message = "the elements of a `{Self}` have no type to copy them as",
     label = "its data type is a value, known when the program runs",

@@ -29,7 +29,7 @@ pub enum Lifecycle<W: World> {
     Starting(Communicator<W, Initializing>),
     /// In use.
     InUse(Communicator<W>),
-    /// Over, with the reason.
+    /// Ended, with the reason.
     Gone(Error),
 }
 
@@ -37,7 +37,7 @@ impl<W: World> Lifecycle<W> {
     /// The communicator, if it is in use.
     ///
     /// # Errors
-    /// It is connecting, or over: the reason.
+    /// It is connecting, or has ended: the reason.
     pub fn ready(&self) -> Result<&Communicator<W>> {
         match self {
             Self::InUse(comm) => Ok(comm),
@@ -48,7 +48,7 @@ impl<W: World> Lifecycle<W> {
         }
     }
 
-    /// [`ready`](Self::ready), for management.
+    /// [`ready`](Self::ready), mutably.
     ///
     /// # Errors
     /// As there.
@@ -59,7 +59,7 @@ impl<W: World> Lifecycle<W> {
         }
     }
 
-    /// Waits for a connecting communicator; one that is in use stays as it is.
+    /// Waits for a connecting communicator; one in use stays unchanged.
     ///
     /// # Errors
     /// As [`Communicator::try_ready`]; it goes on connecting.
@@ -100,7 +100,7 @@ impl<W: World> Lifecycle<W> {
         }
     }
 
-    /// Any transition by value, in a field.
+    /// Applies any transition by value to a field.
     pub fn step<R>(&mut self, step: impl FnOnce(Self) -> (Self, R)) -> R {
         let between = Self::Gone(over("a transition of it panicked", Rank::at(0)));
         let (state, value) = step(std::mem::replace(self, between));

@@ -1,4 +1,4 @@
-//! Run-time twins: the same things with the type parameter turned into a value.
+//! Run-time twins: types whose type parameter is a value.
 //!
 //! | compile time | run time | back |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //! | `Communicator<W, Ready>`, .. | [`Lifecycle<W>`] | [`Lifecycle::ready`] and [`Lifecycle::try_into_ready`] |
 //! | `Window<T, W, LocalOnly>` | [`WindowFlags`] | [`WindowFlags::is`] |
 //!
-//! Methods have the same names; what the compiler would have refused is an error with a name.
+//! Methods have the same names; what the compiler would have refused is a named error.
 
 mod buffer;
 mod lifecycle;

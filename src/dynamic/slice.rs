@@ -10,8 +10,8 @@ use crate::error::Site;
 use crate::memory::{Allocation, Elements, Extent, RecordRead, RecordWrite, Recorded};
 use crate::{DType, Device, DynElem, Element, Readable, Result, Slice, SliceMut, Writable};
 
-/// A shared view of elements whose data type is a value: part of a [`DynBuffer`](crate::DynBuffer), or
-/// what [`lend`](Device::lend) gives for a tensor. Stays on its thread.
+/// A shared view of elements whose data type is a value: part of a [`DynBuffer`](crate::DynBuffer),
+/// or a tensor lent by [`lend`](Device::lend). Stays on its thread.
 pub struct DynSlice<'a, D: Device> {
     allocation: &'a Arc<Allocation<D::Backend>>,
     extent: Extent,
@@ -20,8 +20,8 @@ pub struct DynSlice<'a, D: Device> {
 }
 
 /// An exclusive view of elements whose data type is a value: part of a
-/// [`DynBuffer`](crate::DynBuffer), or what [`lend`](Device::lend) gives for a tensor that is borrowed
-/// exclusively. Stays on its thread.
+/// [`DynBuffer`](crate::DynBuffer), or an exclusively borrowed tensor lent by
+/// [`lend`](Device::lend). Stays on its thread.
 pub struct DynSliceMut<'a, D: Device> {
     allocation: &'a Arc<Allocation<D::Backend>>,
     extent: Extent,
@@ -96,7 +96,7 @@ impl<'a, D: Device> DynSliceMut<'a, D> {
         self.len() == 0
     }
 
-    /// The same elements, shared, while this view rests.
+    /// A shared view of the same elements, for as long as this view is borrowed.
     pub fn as_slice(&self) -> DynSlice<'_, D> {
         DynSlice::new(self.allocation, self.extent, self.dtype)
     }
@@ -106,8 +106,8 @@ impl<'a, D: Device> DynSliceMut<'a, D> {
         DynSliceMut::new(self.allocation, self.extent, self.dtype)
     }
 
-    /// An exclusive view of part of this view. A range past the end is refused by the operation that
-    /// uses it.
+    /// An exclusive view of part of this view. A range past the end is refused by the operation
+    /// that uses it.
     #[track_caller]
     pub fn slice_mut(&mut self, range: Range<usize>) -> DynSliceMut<'_, D> {
         DynSliceMut::new(self.allocation, self.extent.narrow(range), self.dtype)

@@ -1,4 +1,4 @@
-//! What a window was registered for, as a value.
+//! A window's kind, as a value.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ impl WindowFlags {
         self.0
     }
 
-    /// Whether they are a kind's.
+    /// Whether they are the flags of this kind.
     pub const fn is<K: WindowKind>(self) -> bool {
         self.0 == K::BITS
     }
@@ -32,7 +32,7 @@ impl fmt::Display for WindowFlags {
 }
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
-    /// What it was registered for, as a value.
+    /// The kind that it was registered as, as a value.
     pub fn flags(&self) -> WindowFlags {
         WindowFlags::of::<K>()
     }

@@ -1,5 +1,5 @@
-//! PyTorch's variables without torchrun: set by a script, by Kubernetes' operators, by `deepspeed` or
-//! `accelerate`. PyTorch's documentation, "torch.distributed", section "Environment variable
+//! PyTorch's variables without torchrun: set by a script, by Kubernetes' operators, by `deepspeed`
+//! or `accelerate`. PyTorch's documentation, "torch.distributed", section "Environment variable
 //! initialization". `LOCAL_RANK` is not part of it.
 
 use super::{Launcher, Variables, torchrun};

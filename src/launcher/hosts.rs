@@ -1,6 +1,6 @@
 //! Lists of machines as Slurm writes them: `gpu[01-03,07],login1`.
 
-/// The first machine of a list, and whether there are more. None for what is no list.
+/// The first machine of a list, and whether there are more. `None` if it is no list.
 pub(super) fn first(list: &str) -> Option<(String, bool)> {
     let Some((prefix, rest)) = list.split_once(['[', ',']) else {
         return (!list.is_empty() && !list.contains(']')).then(|| (list.to_owned(), false));
@@ -12,7 +12,7 @@ pub(super) fn first(list: &str) -> Option<(String, bool)> {
     let one = ranges.split([',', '-']).next()?;
     let is_number = !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_digit());
     let several_here = ranges.len() > one.len();
-    // What follows the bracket belongs to the name up to the next comma, and may have brackets too.
+    // Text after the bracket belongs to the name up to the next comma, and may have brackets too.
     let (tail, more) = if rest.is_empty() || rest.starts_with(',') {
         (String::new(), !rest.is_empty())
     } else {

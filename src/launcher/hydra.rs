@@ -1,8 +1,8 @@
 //! Hydra: the mpiexec of MPICH and of Intel MPI. MPICH's wiki, "Using the Hydra Process Manager",
 //! section "Environment Settings"; Intel MPI's developer reference, "Hydra Environment Variables".
 //!
-//! `PMI_RANK` alone is no sign of it: Slurm, Flux and PALS set that too, as servers of PMI. Some PALS
-//! set all of its variables.
+//! `PMI_RANK` alone proves nothing: Slurm, Flux and PALS set it too, as PMI servers. Some PALS set
+//! all of its variables.
 
 use super::{Launcher, Place, never};
 

@@ -1,13 +1,13 @@
-//! Launchers: who started this process as one rank of many, and what they say about it.
+//! Launchers: which of them started this process as one rank of many, and what its variables say.
 //!
-//! Each launcher is a row of [`LAUNCHERS`], in a file of its own: the variables that it sets, and how
-//! they tell where the ranks meet. Nothing here reads the environment but [`Variables::here`], so
-//! everything can be asked about variables that a test makes up.
+//! Each launcher is a row of [`LAUNCHERS`], in a file of its own: the variables it sets, and how
+//! they say where the ranks meet. Only [`Variables::here`] reads the environment, so tests can make
+//! variables up.
 //!
-//! Launchers are nested as a matter of course: srun starts one torchrun on each machine, Slurm's srun
-//! the daemons of Open MPI's mpirun. The variables of all of them are seen then, and the innermost
-//! launcher is the one that knows this process. [`Launcher::depth`] says which that is. Two of one depth that
-//! disagree cannot be told apart, and are refused.
+//! Launchers nest as a matter of course: srun starts one torchrun on each machine, or the daemons
+//! of Open MPI's mpirun. The process then sees the variables of all, and the innermost launcher, by
+//! [`Launcher::depth`], is the one that knows it. Two of one depth that disagree cannot be told
+//! apart, and are refused.
 
 mod by_hand;
 mod flux;
@@ -36,22 +36,22 @@ pub(crate) use variables::Variables;
 use crate::Result;
 use crate::error::{LaunchFault, Launched};
 
-/// What a launcher sets.
+/// A launcher's variables.
 struct Launcher {
-    /// What it is called in messages.
+    /// Its name in messages.
     name: &'static str,
-    /// If one of these is set, it was this launcher.
+    /// If any of these is set, this launcher started the process.
     marks: &'static [&'static str],
-    /// Whether it was not, for all that.
+    /// An exception to `marks`.
     but: fn(&Variables) -> bool,
     rank: &'static str,
-    /// How many ranks there are: the first of these that is set.
+    /// The number of ranks: the first of these that is set.
     size: &'static [&'static str],
     /// The rank among those of its machine.
     local_rank: &'static str,
-    /// Whether it always says so.
+    /// Whether `local_rank` is always set.
     is_local_known: bool,
-    /// What it sets besides.
+    /// Further variables that it sets.
     also: &'static [&'static str],
     /// A launcher that others start has the greater depth.
     depth: u8,
@@ -60,7 +60,7 @@ struct Launcher {
     place: fn(&Variables, &Launched) -> Result<Place>,
 }
 
-/// The innermost first; of one depth, those first that know more.
+/// Innermost first; at one depth, those that know more first.
 const LAUNCHERS: [&Launcher; 9] = [
     &own::OWN,
     &torchrun::TORCHRUN,
@@ -73,17 +73,17 @@ const LAUNCHERS: [&Launcher; 9] = [
     &pals::PALS,
 ];
 
-/// A launcher, and what it says.
+/// A launcher and its information.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) launched: Launched,
-    /// It, and those around it that say the same.
+    /// This launcher, and outer ones that agree with it.
     places: Vec<(Launched, fn(&Variables, &Launched) -> Result<Place>)>,
 }
 
 impl Found {
-    /// Where the ranks meet: `TYPED_NCCL_ADDRESS`, or what the launcher's variables tell; if they do not,
-    /// those of launchers that number the ranks alike.
+    /// Where the ranks meet: `TYPED_NCCL_ADDRESS`, or this launcher's variables, or those of an
+    /// outer launcher that numbers the ranks alike.
     pub(crate) fn place(&self, variables: &Variables) -> Result<Place> {
         if let Some(address) = variables.get(ADDRESS) {
             return Ok(Place { addresses: vec![address.to_owned()], job: None });
@@ -96,10 +96,10 @@ impl Found {
     }
 }
 
-/// Who started this process as a rank, if anybody did.
+/// The launcher that started this process as a rank, if any.
 ///
 /// # Errors
-/// Variables that contradict each other, that are not all there, or that do not read.
+/// Variables that contradict each other, are incomplete, or do not parse.
 pub(crate) fn find(variables: &Variables) -> Result<Option<Found>> {
     let candidates = LAUNCHERS.iter().filter(|launcher| launcher.is_there(variables));
     let (complete, half): (Vec<&&Launcher>, Vec<_>) =
@@ -124,7 +124,7 @@ pub(crate) fn find(variables: &Variables) -> Result<Option<Found>> {
     Ok(Some(Found { launched, places }))
 }
 
-/// What [`find`] looks for, for messages.
+/// The variables that [`find`] looks for, for messages.
 pub(crate) fn looked_for() -> Vec<(&'static str, &'static str)> {
     LAUNCHERS.iter().map(|launcher| (launcher.name, launcher.rank)).collect()
 }
@@ -134,12 +134,12 @@ impl Launcher {
         self.marks.iter().any(|mark| variables.is_set(mark)) && !(self.but)(variables)
     }
 
-    /// The variable that holds the size; the first that could, if none does.
+    /// The variable that holds the size; the first candidate if none is set.
     fn size_in(&self, variables: &Variables) -> &'static str {
         self.size.iter().find(|name| variables.is_set(name)).unwrap_or(&self.size[0])
     }
 
-    /// What it always sets.
+    /// The variables that it always sets.
     fn needs(&self, variables: &Variables) -> Vec<&'static str> {
         let local = self.is_local_known.then_some(self.local_rank);
         let needs = [self.rank, self.size_in(variables)].into_iter().chain(local);
@@ -181,7 +181,7 @@ impl Launcher {
     }
 }
 
-/// For launchers that nothing can be mistaken for.
+/// For launchers without an exception.
 fn never(_: &Variables) -> bool {
     false
 }

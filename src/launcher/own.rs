@@ -1,5 +1,5 @@
-//! Our own launcher, `TYPED_NCCL=cuda:8`, and whoever sets its variables by hand for a launcher that is
-//! not known here. docs/cluster.md has them.
+//! Our own launcher, `TYPED_NCCL=cuda:8`, and its variables set by hand for a launcher unknown
+//! here. docs/cluster.md has them.
 
 use super::{Launcher, Place, Variables, never};
 use crate::Result;
@@ -8,14 +8,16 @@ use crate::error::{LaunchFault, Launched};
 pub(crate) const RANK: &str = "TYPED_NCCL_RANK";
 pub(crate) const SIZE: &str = "TYPED_NCCL_SIZE";
 pub(crate) const LOCAL_RANK: &str = "TYPED_NCCL_LOCAL_RANK";
-/// Where rank 0 listens, as `host:port`. Counts under every launcher.
+/// Where rank 0 listens, as `host:port`. Valid under every launcher.
 pub(crate) const ADDRESS: &str = "TYPED_NCCL_ADDRESS";
-/// The file descriptor of a socket that listens there already, for rank 0: so nobody else takes its port.
+/// The file descriptor of a socket that already listens there for rank 0, so that nobody else takes
+/// its port.
 pub(crate) const LISTENER: &str = "TYPED_NCCL_LISTENER";
-/// Where a rank tells our launcher what ended it: the file descriptor of a pipe, and the pipe's number.
+/// How a rank reports its failure to our launcher: the file descriptor of a pipe, and the pipe's
+/// number.
 #[cfg(feature = "cuda")]
 pub(crate) const TELLS: &str = "TYPED_NCCL_TELLS";
-/// What the ranks prove to each other that they know. Counts under every launcher.
+/// The secret whose knowledge ranks prove to each other. Valid under every launcher.
 #[cfg(feature = "cuda")]
 pub(crate) const SECRET: &str = "TYPED_NCCL_SECRET";
 

@@ -1,5 +1,6 @@
-//! HPE's PALS, the mpiexec and aprun of Cray EX. HPE's manual page "intro_pmi"; Slurm's plugin
-//! `mpi/cray_shasta` and Flux's `cray-pals` set the same variables, which is why it is the outermost.
+//! HPE's PALS, the mpiexec and aprun of Cray EX. HPE's manual page "intro_pmi". Slurm's plugin
+//! `mpi/cray_shasta` and Flux's `cray-pals` set the same variables, which is why PALS is the
+//! outermost.
 
 use super::{Launcher, Place, never};
 

@@ -11,22 +11,22 @@ use crate::error::{LaunchFault, Launched};
 /// Where the ranks of a job meet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
-    /// Rank 0 listens at the first of these that is free; the others try them in turn.
+    /// Rank 0 listens at the first free one; the others try them in turn.
     pub(crate) addresses: Vec<String>,
-    /// What only this job's ranks have in common, as far as the launcher says: ranks of two jobs that
-    /// try one port are told apart by it. It is no secret. None for an address that the user gave.
+    /// The job's name, as far as the launcher gives one: it tells two jobs apart that try the same
+    /// port. No secret. `None` for an address that the user gave.
     pub(crate) job: Option<String>,
 }
 
 /// How many ports are tried.
 const PORTS: u16 = 4;
 
-/// Below those that systems give out by themselves, from 32768 on.
+/// Below the ephemeral ports, which start at 32768.
 const FIRST: u16 = 20_000;
 const LAST: u16 = 32_000;
 
 impl Place {
-    /// On rank 0's machine, at ports that follow from the job.
+    /// On rank 0's machine, at ports derived from the job.
     pub(super) fn on(host: &str, job: String) -> Self {
         let mut hasher = SipHasher13::new_with_keys(0, 0);
         hasher.write(job.as_bytes());
@@ -35,7 +35,7 @@ impl Place {
         Self::at(host, port..port + PORTS, job)
     }
 
-    /// Beside a port that is taken or may be.
+    /// Beside a port that is or may be taken.
     pub(super) fn beside(host: &str, port: u16, job: String) -> Self {
         let first = if port > u16::MAX - PORTS { port - PORTS } else { port + 1 };
         Self::at(host, first..first + PORTS, job)
@@ -47,7 +47,7 @@ impl Place {
         Self { addresses: ports.map(|port| format!("{host}:{port}")).collect(), job: Some(job) }
     }
 
-    /// For launchers that do not say where rank 0 runs: on this machine, if all ranks do.
+    /// For launchers that do not say where rank 0 runs: on this machine, if all ranks are here.
     pub(super) fn here(
         variables: &Variables,
         launched: &Launched,

@@ -21,9 +21,8 @@ pub(super) const TORCHRUN: Launcher = Launcher {
     place,
 };
 
-/// `MASTER_PORT` is taken: torchrun's own store listens there, or PyTorch's if the program uses that
-/// too. A job that torchrun starts again has a new place, so that what is left of the old one does not
-/// answer.
+/// `MASTER_PORT` is taken: torchrun's own store listens there, or PyTorch's if the program uses
+/// that too. A restarted job meets at a new place, so that leftovers of the old one do not answer.
 pub(super) fn place(variables: &Variables, _: &Launched) -> Result<Place> {
     let [address, port] = MASTER.map(|name| variables.get(name).unwrap_or_default());
     let Some(number) = port.parse().ok().filter(|port| *port > 0) else {

@@ -1,15 +1,15 @@
-//! The variables of the environment, as they were when they were read.
+//! The environment's variables, as read once.
 
 use std::collections::BTreeMap;
 
 use crate::Result;
 use crate::error::LaunchFault;
 
-/// Variables by name. One that is empty counts as not set.
+/// Variables by name. An empty one counts as not set.
 pub(crate) struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// This process's.
+    /// This process's variables.
     pub(crate) fn here() -> Self {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         Self(std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect())
@@ -23,7 +23,7 @@ impl Variables {
         self.get(name).is_some()
     }
 
-    /// The number that a variable holds, if it is set.
+    /// The number in a variable, if it is set.
     pub(super) fn number(&self, name: &'static str) -> Result<Option<u32>> {
         let Some(value) = self.get(name) else { return Ok(None) };
         match value.parse() {
@@ -37,7 +37,7 @@ impl Variables {
 
 #[cfg(test)]
 impl Variables {
-    /// From lines, as `env` prints them.
+    /// Parses lines as `env` prints them.
     pub(crate) fn of(lines: &str) -> Self {
         let pairs = lines.split_whitespace().filter_map(|line| line.split_once('='));
         Self(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())

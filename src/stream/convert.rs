@@ -10,19 +10,19 @@ use crate::memory::{Allocation, Booking};
 use crate::{DType, Device, Element, Readable, Result, Writable};
 
 impl<D: Device> Stream<D> {
-    /// Converts the elements of `from` into those of `to`, of the same length, on this device and in stream
-    /// order; the host does not wait. All pairs of element types, on every device alike:
+    /// Converts the elements of `from` into those of `to`, of the same length, on this device and
+    /// in stream order; the host does not wait. All pairs of element types, on every device alike:
     ///
     /// | from | to | |
     /// |---|---|---|
     /// | integer | integer | the low bits, as Rust's `as` |
-    /// | float | integer | towards zero; what is out of range becomes the nearest that is in it, NaN 0: as Rust's `as` |
-    /// | any | float | the nearest, of two the even one; rounded once |
+    /// | float | integer | towards zero, saturating; NaN becomes 0: as Rust's `as` |
+    /// | any | float | nearest, ties to even; rounded once |
     /// | too large | `f16`, `bf16`, `f32` | infinity |
-    /// | too large, infinity | `F8E4M3`, `F8E5M2` | the largest that is finite, as their `from_f64` |
+    /// | too large, infinity | `F8E4M3`, `F8E5M2` | the largest finite value, as their `from_f64` |
     ///
-    /// NaN stays NaN between floats; its sign and payload may differ. Subnormal numbers are kept. From a type
-    /// to itself it is a [`copy`](Self::copy).
+    /// NaN stays NaN between floats; its sign and payload may differ. Subnormal numbers are kept.
+    /// From a type to itself it is a [`copy`](Self::copy).
     ///
     /// ```
     /// # use typed_nccl::{Host, Result};
@@ -36,11 +36,11 @@ impl<D: Device> Stream<D> {
     /// # }
     /// ```
     ///
-    /// On a GPU it is a kernel of ours for each pair. The first conversion of a pair loads it, for which
-    /// CUDA may wait for work of that GPU: where that work waits for this thread, convert once before.
+    /// On a GPU each pair is a kernel of ours, loaded by its first conversion. CUDA may wait for
+    /// the GPU's work while loading: if that work waits for this thread, convert once before.
     ///
     /// # Errors
-    /// Lengths that differ, a view past its buffer, memory of another device; CUDA reports one.
+    /// Lengths that differ, a view past its buffer, memory of another device; an error of CUDA's.
     #[track_caller]
     pub fn convert<T, U, A, B>(&self, from: &A, to: &mut B) -> Result<()>
     where
@@ -53,8 +53,8 @@ impl<D: Device> Stream<D> {
         let (from, to) = self.converted(from, to, site)?;
         let uses = Both(&from.allocation().order, &to.allocation().order);
         let _booking = Booking::new(&self.core, uses)?;
-        // SAFETY: the lengths are equal, the offsets aligned for the types, and the uses are ordered; what
-        // is written is borrowed exclusively, so it is apart from what is read.
+        // SAFETY: the lengths are equal, the offsets aligned for the types, and the uses are
+        // ordered; the target is borrowed exclusively, so it does not overlap the source.
         unsafe {
             convert_on::<D::Backend>(
                 self.core.raw(),
@@ -66,7 +66,7 @@ impl<D: Device> Stream<D> {
         }
     }
 
-    /// What a conversion reads and writes; the device is ready for it.
+    /// The source and target of a conversion; the device is ready for it.
     pub(crate) fn converted<'a, T, U, A, B>(
         &self,
         from: &'a A,
@@ -88,7 +88,7 @@ impl<D: Device> Stream<D> {
     }
 }
 
-/// Part of an allocation, from this byte on, as elements of a type.
+/// Part of an allocation, from a byte offset on, as elements of a type.
 type Typed<'a, B> = (&'a Arc<Allocation<B>>, usize, DType);
 
 /// Enqueues a conversion, or a copy.

@@ -6,14 +6,14 @@ use crate::error::{BadLength, CaptureFault, Error, Failed, OtherDevice, Site};
 use crate::memory::{Booking, Copying, Order, Pinned, Uses};
 use crate::{Device, Element, Readable, Result, Writable, element};
 
-/// What a copy's length is compared with.
+/// The name of a pinned copy's length in errors.
 const PINNED: &str = "the pinned memory's elements";
 
 type Point<D> = <<D as Device>::Backend as Streams>::Point;
 
 impl<D: Device> Stream<D> {
     /// Copies `from` into `to`, of the same length, in stream order; the host does not wait. The
-    /// pinned memory is gone until the copy is done.
+    /// `Copying` holds the pinned memory until the copy is done.
     ///
     /// ```
     /// # use typed_nccl::{Host, Result};
@@ -31,8 +31,9 @@ impl<D: Device> Stream<D> {
     /// ```
     ///
     /// # Errors
-    /// With the pinned memory: lengths that differ, a view past its buffer, memory of another device;
-    /// [`Error::NotCapturable`] in a step of a captured plan, whose later runs would copy it again.
+    /// With the pinned memory: lengths that differ, a view past its buffer, memory of another
+    /// device; [`Error::NotCapturable`] in a step of a captured plan, whose later runs would copy
+    /// it again.
     #[track_caller]
     pub fn upload<T: Element, B: Writable<D, Elem = T>>(
         &self,
@@ -61,8 +62,8 @@ impl<D: Device> Stream<D> {
         }
     }
 
-    /// Copies `from` into `to`, of the same length and element type, on this device and in stream order;
-    /// the host does not wait.
+    /// Copies `from` into `to`, of the same length and element type, on this device and in stream
+    /// order; the host does not wait.
     ///
     /// ```
     /// # use typed_nccl::{Host, Result};
@@ -90,8 +91,8 @@ impl<D: Device> Stream<D> {
         let (from, to) = self.copied(from, to, site)?;
         let uses = Both(&from.allocation().order, &to.allocation().order);
         let _booking = Booking::new(&self.core, uses)?;
-        // SAFETY: the lengths are equal, and the uses are ordered; what is written is borrowed
-        // exclusively, so it is apart from what is read.
+        // SAFETY: the lengths are equal, and the uses are ordered; the target is borrowed
+        // exclusively, so it does not overlap the source.
         unsafe {
             <D::Backend as Copies>::copy(
                 self.core.raw(),
@@ -103,7 +104,7 @@ impl<D: Device> Stream<D> {
         }
     }
 
-    /// Makes every element of `to` equal to `value`, in stream order; the host does not wait.
+    /// Sets every element of `to` to `value`, in stream order; the host does not wait.
     ///
     /// # Errors
     /// A view past its buffer, memory of another device.
@@ -112,7 +113,7 @@ impl<D: Device> Stream<D> {
         let site = Site::caller();
         let span = self.filled(to, site)?;
         let _booking = Booking::new(&self.core, (&span.allocation().order, true))?;
-        // SAFETY: the span is inside and aligned for its type, and the use is ordered.
+        // SAFETY: the span is in bounds and aligned for its type, and the use is ordered.
         unsafe {
             <D::Backend as Copies>::fill(
                 self.core.raw(),
@@ -125,7 +126,7 @@ impl<D: Device> Stream<D> {
         }
     }
 
-    /// What a copy reads and writes.
+    /// The source and target of a copy.
     pub(crate) fn copied<'a, T, A, B>(
         &self,
         from: &'a A,
@@ -140,7 +141,7 @@ impl<D: Device> Stream<D> {
         self.both("copy", from, to, "the elements of what is copied", site)
     }
 
-    /// What is read and what is written, of the same length and on this device.
+    /// Source and target of equal length on this device.
     pub(super) fn both<'a, A: Readable<D>, B: Writable<D, Elem: Element>>(
         &self,
         operation: &'static str,
@@ -157,7 +158,7 @@ impl<D: Device> Stream<D> {
         Ok((from, to))
     }
 
-    /// What a fill writes.
+    /// The target of a fill.
     pub(crate) fn filled<'a, T: Element, B: Writable<D, Elem = T>>(
         &self,
         to: &'a mut B,
@@ -180,7 +181,7 @@ impl<D: Device> Stream<D> {
         self.fits::<T>("upload", found, from.len(), PINNED, site)?;
         let bytes = size_of_val(from.as_slice());
         let _booking = Booking::new(&self.core, (&span.allocation().order, true))?;
-        // SAFETY: the lengths are equal; the use is ordered; `from` is in the `Copying` until the
+        // SAFETY: the lengths are equal; the use is ordered; the `Copying` owns `from` until the
         // copy is done.
         unsafe {
             <D::Backend as Copies>::upload(
@@ -206,7 +207,7 @@ impl<D: Device> Stream<D> {
         self.fits::<T>("download", found, to.len(), PINNED, site)?;
         let bytes = size_of_val(to.as_slice());
         let _booking = Booking::new(&self.core, (&span.allocation().order, false))?;
-        // SAFETY: the lengths are equal; the use is ordered; `to` is in the `Copying` until the copy
+        // SAFETY: the lengths are equal; the use is ordered; the `Copying` owns `to` until the copy
         // is done.
         unsafe {
             <D::Backend as Copies>::download(
@@ -254,7 +255,7 @@ impl<D: Device> Stream<D> {
     }
 }
 
-/// What is read, and what is written.
+/// A source and a target.
 pub(super) struct Both<'o, B: Streams>(pub(super) &'o Order<B>, pub(super) &'o Order<B>);
 
 impl<B: Streams> Uses<B> for Both<'_, B> {

@@ -1,4 +1,4 @@
-//! A stream without its device type: what buffers and communicators keep.
+//! A stream without its device type, as buffers and communicators keep it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,43 +17,43 @@ use crate::memory::Order;
 /// How many marks a stream remembers for narrowing.
 const MARKS: usize = 32;
 
-/// The owner's side.
+/// The owner's side of a stream.
 pub(crate) struct StreamCore<B: Streams> {
     shared: Arc<StreamShared<B>>,
     id: u64,
-    /// The communicator that was noted last.
+    /// The last communicator noted.
     last_user: Cell<u64>,
-    /// Of other streams, up to which operation this one waits for them already.
+    /// By other stream: the operation up to which this one already waits for it.
     waited: RefCell<Vec<(u64, u64)>>,
-    /// Where it notes uses of what its last kernels took: the last one at the end.
+    /// The records of what its last kernels took, the latest at the end.
     takers: RefCell<Vec<Arc<Taker<B>>>>,
     mode: Mode,
-    /// What the graph keeps that it is captured for.
+    /// The resources of the graph it is being captured for.
     graph: Option<Arc<Capturable>>,
-    /// A step of the program's own enqueues on it.
+    /// Whether a step of the program enqueues on it.
     asked: Cell<bool>,
 }
 
-/// What a graph in the making keeps.
+/// The resources of a graph under construction.
 pub(crate) struct Capturable {
-    /// Where the orders of its memory are.
+    /// The addresses of its memory's headers.
     pub(crate) memory: Vec<usize>,
-    /// The communicators, with whose ends it ends.
+    /// The communicators whose end ends the graph.
     pub(crate) makers: Vec<Maker>,
 }
 
-/// What becomes of what goes to a stream.
+/// How a stream treats its work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// It runs.
+    /// Runs it.
     Live,
-    /// It is recorded by its communicator, and not enqueued.
+    /// Its communicator records it; nothing is enqueued.
     Recorded,
     /// The device captures it: nothing runs, so nothing is ordered.
     Captured,
 }
 
-/// How many communicators of another stream are compared without a list of them.
+/// How many communicators of another stream are compared without allocating a list.
 const FEW: usize = 8;
 
 /// How many other streams are remembered.
@@ -62,15 +62,15 @@ const REMEMBERED: usize = 16;
 /// How many device communicators are found again without a lock.
 const TAKEN: usize = 8;
 
-/// What buffers, marks and waits refer to.
+/// The part of a stream that buffers, marks and waits refer to.
 pub(crate) struct StreamShared<B: Streams> {
     id: u64,
     ordinal: u32,
     raw: B::Stream,
-    /// The number of the last operation. Written by the owner; others order memory by the numbers in
-    /// its headers only.
+    /// The number of the last operation. Written by the owner; others order memory only by the
+    /// numbers in its headers.
     last: AtomicU64,
-    /// The same, as far as all of them were seen to be over.
+    /// The last operation up to which all were seen to be over.
     over: AtomicU64,
     undone: Undone,
     users: Mutex<Vec<User>>,
@@ -78,7 +78,7 @@ pub(crate) struct StreamShared<B: Streams> {
     marks: Mutex<VecDeque<(u64, B::Point)>>,
 }
 
-/// [`StreamShared`], for who may number its operations.
+/// [`StreamShared`] for the owner, who may number its operations.
 pub(crate) struct Owned<'s, B: Streams>(&'s StreamShared<B>);
 
 impl<B: Streams> Owned<'_, B> {
@@ -87,7 +87,7 @@ impl<B: Streams> Owned<'_, B> {
         &self.0.raw
     }
 
-    /// Numbers what was enqueued since the last number.
+    /// Numbers everything enqueued since the last number.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
         let number = self.0.last.load(Relaxed) + 1;
@@ -96,7 +96,7 @@ impl<B: Streams> Owned<'_, B> {
     }
 }
 
-/// A communicator that used a stream: whose health a wait polls.
+/// A communicator that used a stream; a wait polls its health.
 #[derive(Clone)]
 pub(crate) struct User {
     pub(crate) health: Arc<Health>,
@@ -109,9 +109,9 @@ pub(crate) struct User {
 pub(crate) struct Awaited<B: Streams> {
     pub(crate) stream: Arc<StreamShared<B>>,
     pub(crate) point: B::Point,
-    /// The operation that is waited for.
+    /// The awaited operation.
     wanted: u64,
-    /// The last one that is before the point for sure.
+    /// The last operation that is certainly before the point.
     reaches: u64,
 }
 
@@ -124,7 +124,7 @@ impl<B: Streams> Clone for Awaited<B> {
 }
 
 impl<B: Streams> Awaited<B> {
-    /// Everything that is enqueued.
+    /// The point after everything enqueued.
     pub(crate) fn now(stream: &Arc<StreamShared<B>>) -> Result<Self> {
         stream.reach(stream.last())
     }
@@ -134,17 +134,19 @@ impl<B: Streams> Awaited<B> {
         Self { stream, point, wanted: seq, reaches: seq }
     }
 
-    /// The point is reached, and no communicator of the stream has failed: so far, all its work is over.
+    /// The point is reached, and no communicator of the stream has failed: its work up to here is
+    /// over.
     pub(crate) fn note_over(&self) {
         self.stream.over.fetch_max(self.reaches, Relaxed);
     }
 
-    /// Whether the operation was seen to be over before, and no communicator of the stream had failed.
+    /// Whether the operation was seen to be over before, while no communicator of the stream had
+    /// failed.
     pub(crate) fn was_over(&self) -> bool {
         self.wanted <= self.stream.over.load(Relaxed)
     }
 
-    /// Why the operation, which is over, did not happen.
+    /// Why the operation did not happen, although it is over.
     pub(crate) fn undone(&self) -> Option<Error> {
         B::undone(&self.point).or_else(|| self.stream.undone.of(self.wanted))
     }
@@ -155,7 +157,7 @@ impl<B: Streams> StreamCore<B> {
         Ok(Self::of(ordinal, B::open(ordinal)?, 0))
     }
 
-    /// A stream with so many operations.
+    /// A stream that already has `last` operations.
     pub(crate) fn of(ordinal: u32, raw: B::Stream, last: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Relaxed);
@@ -186,12 +188,12 @@ impl<B: Streams> StreamCore<B> {
         Self { mode: Mode::Recorded, ..Self::of(ordinal, raw, 0) }
     }
 
-    /// A stream that the device captures, for a graph that keeps this.
+    /// A stream that the device captures, for a graph that keeps `graph`.
     pub(crate) fn capturing(ordinal: u32, raw: B::Stream, graph: Arc<Capturable>) -> Self {
         Self { mode: Mode::Captured, graph: Some(graph), ..Self::of(ordinal, raw, 0) }
     }
 
-    /// Refuses memory that the graph in the making does not keep.
+    /// Refuses memory that the graph under construction does not keep.
     pub(crate) fn captures(&self, order: &Order<B>) -> Result<()> {
         let place = std::ptr::from_ref(order).addr();
         let is_kept = self.graph.as_ref().is_some_and(|graph| graph.memory.contains(&place));
@@ -201,7 +203,7 @@ impl<B: Streams> StreamCore<B> {
         Err(not_capturable("a step", CaptureFault::NotThePlans, Site::caller()))
     }
 
-    /// Refuses a device communicator that may end before the graph in the making.
+    /// Refuses a device communicator that may end before the graph under construction.
     #[cold]
     pub(crate) fn captures_of(&self, maker: Maker, of: &'static str, site: Site) -> Result<()> {
         match self.graph.as_ref().is_some_and(|graph| graph.makers.contains(&maker)) {
@@ -210,7 +212,7 @@ impl<B: Streams> StreamCore<B> {
         }
     }
 
-    /// Refuses what no graph can have.
+    /// Refuses work that no graph can contain.
     pub(crate) fn may_capture(
         &self,
         operation: &'static str,
@@ -228,29 +230,29 @@ impl<B: Streams> StreamCore<B> {
         self.may_capture(operation, CaptureFault::OtherStream, site)
     }
 
-    /// A step of the program's own is asked, or was.
+    /// Notes that a step of the program runs, or has ended.
     pub(crate) fn set_asked(&self, asked: bool) {
         self.asked.set(asked);
     }
 
-    /// Why a communicator's call cannot go on it: it is a step's, which is captured.
+    /// Why a communicator's call cannot go on this stream: it is a step's, and captured.
     pub(crate) fn in_a_step(&self, operation: &'static str, site: Site) -> Option<Error> {
         let refused = self.is_captured() && self.asked.get();
         refused.then(|| not_capturable(operation, CaptureFault::Communicates, site))
     }
 
-    /// Whether what goes to it runs.
+    /// Whether its work runs.
     #[inline]
     pub(super) fn is_live(&self) -> bool {
         self.mode == Mode::Live
     }
 
-    /// Whether what goes to it is recorded.
+    /// Whether its work is recorded.
     pub(crate) fn records(&self) -> bool {
         self.mode == Mode::Recorded
     }
 
-    /// Whether the device captures what goes to it.
+    /// Whether the device captures its work.
     #[inline]
     pub(crate) fn is_captured(&self) -> bool {
         self.mode == Mode::Captured
@@ -281,19 +283,19 @@ impl<B: Streams> StreamCore<B> {
         self.shared.last.load(Relaxed)
     }
 
-    /// Numbers what was enqueued since the last number.
+    /// Numbers everything enqueued since the last number.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
         self.owned().number()
     }
 
-    /// What an operation touches, looked up once.
+    /// The part that an operation needs, dereferenced once.
     #[inline]
     pub(crate) fn owned(&self) -> Owned<'_, B> {
         Owned(&self.shared)
     }
 
-    /// Remembers that a communicator uses this stream.
+    /// Notes that a communicator uses this stream.
     #[inline]
     pub(crate) fn note(&self, health: &Arc<Health>, deadline: Duration) {
         if self.last_user.get() != health.id() {
@@ -308,7 +310,8 @@ impl<B: Streams> StreamCore<B> {
         self.shared.note(User { health: health.clone(), deadline, since });
     }
 
-    /// Hands out where it notes uses of this, if it knows that: to be [kept](Self::keep_taker) again.
+    /// Takes out the record of uses of `of`, if there is one; [`keep_taker`](Self::keep_taker) puts
+    /// it back.
     #[inline]
     pub(super) fn taker(&self, of: u64) -> Option<Arc<Taker<B>>> {
         let mut takers = self.takers.borrow_mut();
@@ -329,7 +332,7 @@ impl<B: Streams> StreamCore<B> {
         let point = B::point(&self.shared.raw)?;
         let mut marks = self.shared.marks.lock().unwrap_or_else(PoisonError::into_inner);
         match marks.len() {
-            // All that it will ever need.
+            // The capacity suffices for ever.
             0 => marks.reserve_exact(MARKS),
             MARKS => drop(marks.pop_front()),
             _ => {}
@@ -338,8 +341,8 @@ impl<B: Streams> StreamCore<B> {
         Ok(point)
     }
 
-    /// Makes what is enqueued next wait for a point of `other`. Who waits here waits for what was
-    /// enqueued there: its communicators count here too, and the backend hands on its errors.
+    /// Makes later work wait for a point of `other`. A host wait here then waits for work enqueued
+    /// there, so its communicators count here too, and the backend passes its errors on.
     pub(crate) fn wait_for(&self, other: &StreamShared<B>, point: &B::Point) -> Result<()> {
         B::wait_for(&self.shared.raw, point)?;
         let since = self.number();
@@ -351,8 +354,7 @@ impl<B: Streams> StreamCore<B> {
         Ok(())
     }
 
-    /// Makes what is enqueued next wait for operation `seq` of `other`, unless something enqueued here
-    /// before does already.
+    /// Makes later work wait for operation `seq` of `other`, unless earlier work here already does.
     pub(crate) fn wait_for_use(&self, other: &StreamShared<B>, seq: u64) -> Result<()> {
         let mut waited = self.waited.borrow_mut();
         let known = waited.iter().position(|(id, _)| *id == other.id());
@@ -392,8 +394,8 @@ impl<B: Streams> StreamShared<B> {
         self.last.load(Relaxed)
     }
 
-    /// The first marked point after operation `seq`, else the point after everything so far; the last
-    /// operation that is before it for sure.
+    /// The first marked point after operation `seq`, else the point after everything so far; with
+    /// the last operation that is certainly before it.
     fn point_after(&self, seq: u64) -> Result<(B::Point, u64)> {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let marked = marks.iter().find(|(marked, _)| *marked >= seq);
@@ -403,13 +405,13 @@ impl<B: Streams> StreamShared<B> {
         marked.map_or_else(|| Ok((B::point(&self.raw)?, last)), Ok)
     }
 
-    /// What the host waits for to wait for operation `seq`.
+    /// The point for a host wait for operation `seq`.
     pub(crate) fn reach(self: &Arc<Self>, seq: u64) -> Result<Awaited<B>> {
         let (point, reaches) = self.point_after(seq)?;
         Ok(Awaited { stream: self.clone(), point, wanted: seq, reaches })
     }
 
-    /// Remembers a communicator, which tells the stream before its work may be taken away.
+    /// Notes a communicator, which warns the stream before its work may be stopped.
     fn note(self: &Arc<Self>, user: User) {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let known = users.iter_mut().find(|known| known.health.id() == user.health.id());
@@ -426,7 +428,7 @@ impl<B: Streams> StreamShared<B> {
         }
     }
 
-    /// The last operation of a mark that is reached.
+    /// The last operation of the latest mark reached.
     fn last_marked(&self) -> u64 {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let reached =
@@ -434,8 +436,8 @@ impl<B: Streams> StreamShared<B> {
         marks.iter().rev().find_map(reached).unwrap_or(0)
     }
 
-    /// Whether all communicators that a wait for `other` has to look at are this stream's too. One lock
-    /// after the other: somebody may ask the other way round.
+    /// Whether all communicators that a wait for `other` has to poll are this stream's too. The
+    /// locks are taken one after the other: another thread may compare the other way round.
     fn knows_users_of(&self, other: &Self) -> bool {
         let mut known = [None; FEW];
         {
@@ -455,14 +457,14 @@ impl<B: Streams> StreamShared<B> {
         known.into_iter().flatten().all(is_own)
     }
 
-    /// The communicators that a wait has to look at; those that are over are forgotten.
+    /// The communicators that a wait has to poll; ended ones are removed.
     pub(crate) fn users(&self) -> Vec<User> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         users.retain(|user| !user.health.is_over());
         users.clone()
     }
 
-    /// Whether operation `seq` is over, as far as it can be told.
+    /// Whether operation `seq` is known to be over.
     pub(crate) fn is_past(&self, seq: u64) -> bool {
         self.point_after(seq).and_then(|(point, _)| B::reached(&point)).unwrap_or(false)
     }

@@ -20,7 +20,7 @@ pub(crate) fn launching() -> bool {
     LAUNCHING.get()
 }
 
-/// Marks the thread for as long as it lives, panics included. Closures that run at the call may launch
+/// Marks the thread while it lives, panics included. Closures that run at the call may launch
 /// others.
 pub(crate) struct Launching {
     outer: bool,
@@ -40,14 +40,14 @@ impl Drop for Launching {
 
 /// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written.
 pub trait Operand: sealed::Sealed {
-    /// What the closure gets: `&[T]` or `&mut [T]` on the host.
+    /// The closure's argument: `&[T]` or `&mut [T]` on the host.
     type View<'v>;
 
-    /// What the queue holds until the closure runs.
+    /// Held by the queue until the closure runs.
     #[doc(hidden)]
     type Held: Send + Sync + 'static;
 
-    /// What carries out the work on the operand's device.
+    /// The backend of the operand's device.
     #[doc(hidden)]
     type Backend: Backend;
 
@@ -58,13 +58,13 @@ pub trait Operand: sealed::Sealed {
     /// The view.
     ///
     /// # Safety
-    /// Called once, in stream order, for a use that was ordered after the earlier ones; the view ends
-    /// with the closure.
+    /// Called once, in stream order, for a use that was ordered after the earlier ones; the view
+    /// ends with the closure.
     #[doc(hidden)]
     unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v>;
 }
 
-/// An operand that a stream on `D` can hand out: one on its own device.
+/// An operand that a stream on `D` accepts: one on its own device.
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
     label = "this lives on another device than the stream, or is no device memory",
@@ -75,11 +75,12 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
     #[doc(hidden)]
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held>;
 
-    /// The memory, and whether it is written; none of a device communicator, which is entered.
+    /// The memory, and whether it is written; `None` for a device communicator, which is entered
+    /// instead.
     #[doc(hidden)]
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)>;
 
-    /// Keeps what could end on another thread from ending until the launch is booked.
+    /// Keeps what another thread could end from ending until the launch is recorded.
     #[doc(hidden)]
     fn enter<'a>(
         &'a self,
@@ -90,7 +91,7 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
         Ok(())
     }
 
-    /// The next launch of this thread is given it.
+    /// Announces the operand to the next launch of this thread.
     #[doc(hidden)]
     fn announce(held: &Self::Held) {
         let _ = held;
@@ -104,10 +105,10 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
     note = "operands are buffers, views and device communicators on the stream's own device, one or a tuple of up to six"
 )]
 pub trait Operands {
-    /// What the closure gets.
+    /// The closure's arguments.
     type Views<'v>;
 
-    /// What the queue holds until the closure runs.
+    /// Held by the queue until the closure runs.
     #[doc(hidden)]
     type Held: Send + Sync + 'static;
 
@@ -119,7 +120,7 @@ pub trait Operands {
     unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v>;
 }
 
-/// Operands that a stream on `D` can hand out.
+/// Operands that a stream on `D` accepts.
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
     label = "this lives on another device than the stream, or is no device memory",
@@ -160,7 +161,7 @@ pub trait OperandsOn<D: Device>: Operands {
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>);
 }
 
-/// The stream that a launch goes to.
+/// The stream of a launch.
 #[doc(hidden)]
 pub struct StreamAccess<'s, D: Device> {
     pub(crate) core: &'s StreamCore<D::Backend>,
@@ -225,8 +226,9 @@ impl<A: Elements<Elem: Element>> Operand for &A {
     }
 
     unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
-        // SAFETY: the span came from a view of `A::Elem`, so it is aligned and inside; the launch's
-        // booking keeps writers away until the closure is over, and `held` keeps the memory.
+        // SAFETY: the span came from a view of `A::Elem`, so it is aligned and in bounds; the
+        // launch's booking keeps writers away until the closure is over, and `held` keeps the
+        // memory.
         unsafe {
             <<A::Device as Device>::Backend as Launches>::view::<A::Elem>(
                 held.allocation.block(),
@@ -287,7 +289,7 @@ impl<A: Elements<Elem: Element>> Operand for &mut A {
 
     unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
         // SAFETY: as for `&A`; the order keeps every other use away, and two operands of one launch
-        // cannot overlap when one of them is `&mut`: both borrows live at the call.
+        // cannot overlap if one is `&mut`: both borrows live at the call.
         unsafe {
             <<A::Device as Device>::Backend as Launches>::view_mut::<A::Elem>(
                 held.allocation.block(),
@@ -463,7 +465,8 @@ pub(crate) fn run<D: Device, A: OperandsOn<D>>(
     let mut seen = Vec::new();
     A::seen(held, &mut seen);
     let _guard = <D::Backend as Launches>::guard(&seen, site);
-    // SAFETY: who launches it has the backend run it in stream order, after the waits of a booking.
+    // SAFETY: every launch goes through the backend, which runs it in stream order, after the waits
+    // of a booking.
     let views = unsafe { A::views(held) };
     work(views);
 }

@@ -7,13 +7,13 @@ use super::core::{Awaited, StreamShared};
 use crate::backend::Streams;
 use crate::{Device, Result};
 
-/// The point after everything that was enqueued on a stream when the mark was made. `Send`, `Sync`
-/// and `Clone`; another stream waits for it with `stream.wait_for(&mark)`, the host with
+/// The point after everything enqueued on a stream when the mark was made. `Send`, `Sync` and
+/// `Clone`; another stream waits for it with `stream.wait_for(&mark)`, the host with
 /// `comm.wait(&mark)`.
 pub struct Mark<D: Device> {
     stream: Arc<StreamShared<D::Backend>>,
     point: <D::Backend as Streams>::Point,
-    /// The stream's number then.
+    /// The stream's number at that time.
     seq: u64,
 }
 
@@ -29,7 +29,7 @@ impl<D: Device> Mark<D> {
     /// Whether everything before the mark is over. Never blocks.
     ///
     /// # Errors
-    /// The device reports one.
+    /// An error of the device.
     pub fn is_reached(&self) -> Result<bool> {
         <D::Backend as Streams>::reached(&self.point)
     }

@@ -29,11 +29,11 @@ use crate::cuda::LaunchEvent;
 use crate::error::{AdoptFault, NotAdoptable, Site};
 use crate::{Device, Result, wait};
 
-/// A queue of work on device `D`: what is enqueued runs in order, and beside the work of other
-/// streams. Buffers order themselves between streams; [`wait_for`](Self::wait_for) orders the rest.
+/// A queue of work on device `D`: its work runs in order, concurrently with other streams'. Buffers
+/// order themselves between streams; [`wait_for`](Self::wait_for) orders the rest.
 ///
-/// Every communicator has a stream of its own (`comm.stream()`); `comm.on(&stream)` uses another.
-/// Dropping a stream does not wait: what was enqueued still runs. `Send`, not `Sync`.
+/// Every communicator has its own stream (`comm.stream()`); `comm.on(&stream)` uses another.
+/// Dropping a stream does not wait: enqueued work still runs. `Send`, not `Sync`.
 pub struct Stream<D: Device> {
     pub(crate) core: StreamCore<D::Backend>,
     device: D,
@@ -44,7 +44,8 @@ impl<D: Device> Stream<D> {
         Ok(Self { core: StreamCore::open(device.ordinal())?, device: device.clone() })
     }
 
-    /// A stream that somebody else made; not one that is captured, where nothing of ours would run.
+    /// A stream that somebody else made. A stream being captured is refused: nothing enqueued on it
+    /// would run.
     pub(crate) fn adopted(
         device: &D,
         raw: <D::Backend as Streams>::Stream,
@@ -62,7 +63,7 @@ impl<D: Device> Stream<D> {
         Self { core: StreamCore::recording(device.ordinal(), raw), device: device.clone() }
     }
 
-    /// A stream that the device captures, for a graph that keeps this.
+    /// A stream that the device captures, for a graph that keeps `graph`.
     pub(crate) fn capturing(
         device: &D,
         raw: <D::Backend as Streams>::Stream,
@@ -78,31 +79,31 @@ impl<D: Device> Stream<D> {
 
     /// The point after everything enqueued so far. The host does not wait.
     ///
-    /// A mark right after an operation lets other streams that use its buffers wait for that
-    /// operation only, not for what is enqueued here later.
+    /// Marking right after an operation lets other streams that use its buffers wait for that
+    /// operation only, not for later work here.
     ///
     /// # Errors
-    /// [`Error::NotCapturable`](crate::Error::NotCapturable) in a step of a captured plan: a stream that waited
-    /// for the mark would be captured too, with memory that the plan does not keep. What runs beside the step is
-    /// a step on another stream of the plan. The device reports one.
+    /// [`Error::NotCapturable`](crate::Error::NotCapturable) in a step of a captured plan: a stream
+    /// that waited for the mark would be captured too, with memory that the plan does not keep. To
+    /// run beside the step, use a step on another stream of the plan. An error of the device.
     #[track_caller]
     pub fn mark(&self) -> Result<Mark<D>> {
         self.core.orders_others("mark", Site::caller())?;
         Ok(Mark::new(self.core.shared(), self.core.mark()?, self.core.last_seq()))
     }
 
-    /// Makes what is enqueued here later wait for `mark`. The host does not wait.
+    /// Makes later work here wait for `mark`. The host does not wait.
     ///
     /// # Errors
-    /// [`Error::NotCapturable`](crate::Error::NotCapturable) in a step of a captured plan, which comes after what
-    /// the plan says (`after`). The device reports one.
+    /// [`Error::NotCapturable`](crate::Error::NotCapturable) in a step of a captured plan, whose
+    /// order the plan declares (`after`). An error of the device.
     #[track_caller]
     pub fn wait_for(&self, mark: &Mark<D>) -> Result<()> {
         self.core.orders_others("wait_for", Site::caller())?;
         self.core.wait_for(mark.stream(), mark.point())
     }
 
-    /// Waits on the host for everything enqueued so far, within the deadline of the communicators
+    /// Waits on the host for everything enqueued so far, within the deadlines of the communicators
     /// that used this stream.
     ///
     /// # Errors
@@ -114,10 +115,10 @@ impl<D: Device> Stream<D> {
 
     /// Enqueues your own computation in stream order; the host does not wait.
     ///
-    /// `operands` are `&buffer` for what it reads and `&mut buffer` for what it writes (views work
-    /// too), one or a tuple of them. On the host the closure gets `&[T]` and `&mut [T]` and runs
-    /// later, on another thread; it may not wait for a stream or a communicator. A panic in it
-    /// surfaces at the next host wait as [`Error::Panicked`](crate::Error::Panicked).
+    /// `operands` is one operand or a tuple of them: `&buffer` to read, `&mut buffer` to write
+    /// (views work too). On the host the closure gets `&[T]` and `&mut [T]` and runs later, on
+    /// another thread; it may not wait for a stream or a communicator. A panic in it surfaces at
+    /// the next host wait as [`Error::Panicked`](crate::Error::Panicked).
     ///
     /// ```
     /// # use typed_nccl::{Host, Result};
@@ -150,9 +151,10 @@ impl<D: Device> Stream<D> {
 
 #[cfg(feature = "cuda")]
 impl<T> Stream<Cuda<T>> {
-    /// Makes what is enqueued here later wait until the last collective that was given `event`
-    /// ([`CallConfig::launched`](crate::CallConfig::launched)) has been launched, on whatever stream: not
-    /// until it is over. Where none was, it waits for nothing. The host does not wait.
+    /// Makes later work here wait until the last collective that was given `event`
+    /// ([`CallConfig::launched`](crate::CallConfig::launched)) has been launched, on any stream; it
+    /// may still be running. Without such a collective it waits for nothing. The host does not
+    /// wait.
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
@@ -173,7 +175,7 @@ impl<T> Stream<Cuda<T>> {
 pub trait SharedBetweenThreads<S> {}
 
 // SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
-// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+// The impl only replaces the automatic one, so that the refusal carries a sentence.
 unsafe impl<D: Device> Sync for Stream<D> where (): SharedBetweenThreads<Self> {}
 
 impl<D: Device> fmt::Debug for Stream<D> {

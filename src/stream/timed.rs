@@ -9,8 +9,8 @@ use crate::backend::Timing;
 use crate::error::{Error, OtherDevice, Site};
 use crate::{Device, Result};
 
-/// A [`Mark`] that knows when its stream reached it: what is between two of them took
-/// [`since`](Self::since). It can be waited for as a mark.
+/// A [`Mark`] that knows when its stream reached it; [`since`](Self::since) gives the time between
+/// two of them. It can be waited for like a mark.
 pub struct TimedMark<D: Device> {
     mark: Mark<D>,
     time: <D::Backend as Timing>::Time,
@@ -18,7 +18,7 @@ pub struct TimedMark<D: Device> {
 }
 
 impl<D: Device> Stream<D> {
-    /// The point after everything enqueued so far, with the device's time when it comes there. The host
+    /// The point after everything enqueued so far, with the device's time on reaching it. The host
     /// does not wait.
     ///
     /// ```
@@ -36,8 +36,8 @@ impl<D: Device> Stream<D> {
     /// # }
     /// ```
     ///
-    /// On GPUs two of them are half a microsecond off or less, as NVIDIA says; on the host, by what the
-    /// system's clock is.
+    /// On GPUs two of them are off by half a microsecond or less, says NVIDIA; on the host, by the
+    /// error of the system's clock.
     ///
     /// # Errors
     /// As [`mark`](Self::mark).
@@ -51,11 +51,11 @@ impl<D: Device> Stream<D> {
 }
 
 impl<D: Device> TimedMark<D> {
-    /// How long after `start` the device reached this mark; zero if it came here first, and `None` until
-    /// it has reached both. They may be of two streams of one device. Never blocks.
+    /// How long after `start` the device reached this mark: zero if it came here first, and `None`
+    /// until it has reached both. The two may be on different streams of one device. Never blocks.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`]; the device reports one.
+    /// [`Error::OtherDevice`]; an error of the device.
     #[track_caller]
     pub fn since(&self, start: &Self) -> Result<Option<Duration>> {
         if self.ordinal != start.ordinal {

@@ -1,9 +1,9 @@
-//! What a stream's work left undone because its communicator ended.
+//! Work that a stream left undone because its communicator ended.
 //!
-//! A device whose points are reached when a communicator ends ([`Streams::ENDS_REACH_POINTS`]) does not
-//! say which operations have happened. So a stream notes, just before, which of them were not over: each
-//! thread that wants what they write is told. A wait for data tells that however often it is called, until
-//! something else has written the memory.
+//! A device whose points are reached when a communicator ends ([`Streams::ENDS_REACH_POINTS`]) does
+//! not say which operations have happened. So the stream notes, just before, which were not over;
+//! every thread that wants their results is told. A wait for data reports it each time, until the
+//! memory is written again.
 //!
 //! [`Streams::ENDS_REACH_POINTS`]: crate::backend::Streams::ENDS_REACH_POINTS
 
@@ -13,16 +13,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
 
-/// Of how many communicators that ended a stream remembers what they left.
+/// How many ended communicators a stream remembers.
 const KEPT: usize = 16;
 
-/// By operations' numbers.
+/// The work that ended communicators left undone, as ranges of operation numbers.
 #[derive(Default)]
 pub(super) struct Undone(Mutex<VecDeque<Left>>);
 
-/// What one communicator left.
+/// The work that one communicator left undone.
 struct Left {
-    /// Its health's id.
+    /// The id of its health.
     by: u64,
     why: Error,
     operations: RangeInclusive<u64>,
@@ -33,7 +33,8 @@ impl Undone {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These operations may not happen. Where some of them are known, it is up to the last one.
+    /// Notes that these operations may not happen. A second note by the same communicator only
+    /// moves the range's end.
     pub(super) fn add(&self, by: u64, why: &Error, operations: RangeInclusive<u64>) {
         if operations.is_empty() {
             return;

@@ -1,10 +1,11 @@
-//! A gate that is closed once: who goes in keeps what is behind it from ending until it has gone out. One
-//! locked instruction to go in, none to go out.
+//! A gate that closes once: a thread that has entered delays the end of what is behind it until it
+//! leaves. Entering takes one locked instruction, leaving none.
 //!
-//! Each stream has a way of its own, which its thread alone changes: it swaps in that it is inside, and looks
-//! at the gate then. Who closes the gate looks at the way then, and writes back what it reads there, so that
-//! looking and going in have an order. Where the swap is first, somebody is seen inside. Where looking is first
-//! and nobody is seen, the swap reads what was written back, and with that comes the closed gate.
+//! Each stream has a `Way` of its own, written by its thread alone: to enter, it swaps in that it
+//! is inside, then reads the gate. The closing thread writes the gate, then reads each way by
+//! writing back what it reads, so the two read-modify-writes are ordered. If the swap comes first,
+//! the closing thread sees somebody inside. If it comes second, it reads what was written back, and
+//! thereby sees the closed gate.
 
 use super::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use super::atomic::{AtomicBool, AtomicU64};
@@ -14,13 +15,13 @@ pub(super) struct Gate(AtomicBool);
 /// The number of a stream's last use, and whether its thread is inside.
 pub(super) struct Way(AtomicU64);
 
-/// Whether the thread was inside already, when it came in.
+/// Whether the thread was already inside when it entered.
 pub(super) enum Before {
     Outside,
     Inside,
 }
 
-/// Beside the number.
+/// The bit beside the number.
 const INSIDE: u64 = 1 << 63;
 
 impl Gate {
@@ -28,15 +29,15 @@ impl Gate {
         Self(AtomicBool::new(false))
     }
 
-    /// Goes in; none if it is closed. By the stream's thread.
+    /// Enters; `None` if the gate is closed. Only the stream's thread calls this.
     #[inline]
     pub(super) fn enter(&self, way: &Way) -> Option<Before> {
         // Relaxed: nobody else changes it.
         let before = way.0.load(Relaxed);
-        // Acquire: the closed gate, from who looked at the way before. Release: to who looks after, what the
-        // number is of.
+        // Acquire: the closed gate, from a thread that read the way before. Release: to later
+        // readers, the work that the number stands for.
         way.0.swap(before | INSIDE, AcqRel);
-        // Relaxed: the swap brought what has to be seen.
+        // Relaxed: the swap has brought what must be seen.
         if self.0.load(Relaxed) {
             // Release: as above.
             way.0.store(before, Release);
@@ -45,9 +46,10 @@ impl Gate {
         Some(if before & INSIDE == 0 { Before::Outside } else { Before::Inside })
     }
 
-    /// Nobody is inside from here on, once [nobody is on any of the ways](Way::is_entered).
+    /// Closes the gate. Nobody is inside any more once [every way](Way::is_entered) has been seen
+    /// empty.
     pub(super) fn close(&self) {
-        // Relaxed: looking at the ways publishes it.
+        // Relaxed: reading the ways publishes it.
         self.0.store(true, Relaxed);
     }
 }
@@ -57,25 +59,25 @@ impl Way {
         Self(AtomicU64::new(0))
     }
 
-    /// Goes out; the stream's number `used` is the last use. By the stream's thread.
+    /// Leaves; `used` is the number of the stream's last use. Only the stream's thread calls this.
     #[inline]
     pub(super) fn leave(&self, before: &Before, used: u64) {
         if let Before::Outside = before {
-            // Release: who sees the number has what it is of in its stream.
+            // Release: a reader of the number also sees its work in the stream.
             self.0.store(used, Release);
         }
     }
 
-    /// Whether the thread is inside: for who has closed the gate.
+    /// Whether the thread is inside, as seen after closing the gate.
     pub(super) fn is_entered(&self) -> bool {
-        // It writes what it reads. Release: the closed gate, for a swap that comes after. Acquire: what a thread
-        // did that has gone out.
+        // It writes what it reads. Release: the closed gate, to a later swap. Acquire: the work of
+        // a thread that has left.
         self.0.fetch_or(0, AcqRel) & INSIDE != 0
     }
 
-    /// The number of the last use that is over for the host; 0 for none.
+    /// The number of the last use that has left; 0 for none.
     pub(super) fn used(&self) -> u64 {
-        // Acquire: what the number is of.
+        // Acquire: the work that the number stands for.
         self.0.load(Acquire) & !INSIDE
     }
 }

@@ -1,7 +1,7 @@
-//! Streams whose kernels take what another thread may end: a device communicator.
+//! Streams whose kernels use an object that another thread may end: a device communicator.
 //!
-//! Each stream notes its own uses, at a place that it finds again without a lock. The end refuses what comes
-//! later, and waits for launches that have begun: then every use is noted.
+//! Each stream records its own uses in a place that it finds again without a lock. Ending the
+//! object refuses later launches and waits for those that have begun; every use is recorded then.
 
 mod gate;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::Result;
 use crate::backend::Streams;
 use gate::{Before, Gate, Way};
 
-/// The streams whose kernels take one thing, until it ends.
+/// The streams whose kernels use one object, until it ends.
 pub(crate) struct Takers<B: Streams> {
     id: u64,
     gate: Gate,
@@ -26,38 +26,38 @@ pub(crate) struct Takers<B: Streams> {
 }
 
 struct Listed<B: Streams> {
-    /// Why it is over.
+    /// Why the object has ended.
     over: Option<String>,
     all: Vec<Arc<Taker<B>>>,
 }
 
-/// One stream of them.
+/// One stream's record of its uses.
 pub(crate) struct Taker<B: Streams> {
-    /// Whose.
+    /// The object's id.
     of: u64,
     stream: Arc<StreamShared<B>>,
     way: Way,
 }
 
-/// A launch that has begun: what it takes does not end before this is dropped, and this is a use of it.
+/// A launch that has begun and counts as a use: the object does not end before this is dropped.
 pub(crate) struct Taking<'s, B: Streams> {
     stream: &'s StreamCore<B>,
-    /// Not the stream's for so long; taken when this is dropped.
+    /// Out of the stream's list meanwhile; taken when this is dropped.
     taker: ManuallyDrop<Arc<Taker<B>>>,
     before: Before,
 }
 
-/// How many streams are kept without asking whether they are past their uses.
+/// How many streams are kept without asking whether their uses are over.
 const FEW: usize = 8;
 
-/// How often an end looks whether a launch is over.
+/// How often an end checks whether a launch is over.
 const PAUSE: Duration = Duration::from_micros(50);
 
 impl<B: Streams> Default for Takers<B> {
     fn default() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self {
-            // No other thing ever has the number.
+            // No other object ever gets this number.
             id: NEXT.fetch_add(1, Relaxed),
             gate: Gate::open(),
             listed: Mutex::new(Listed { over: None, all: Vec::new() }),
@@ -66,7 +66,8 @@ impl<B: Streams> Default for Takers<B> {
 }
 
 impl<B: Streams> Takers<B> {
-    /// `stream` is about to carry a kernel that takes it. If it is over: why.
+    /// Called before `stream` carries a kernel that uses the object. Fails with the reason if it
+    /// has ended.
     #[inline]
     pub(crate) fn enter<'s>(&self, stream: &'s StreamCore<B>) -> Result<Taking<'s, B>, String> {
         let taker = match stream.taker(self.id) {
@@ -79,7 +80,7 @@ impl<B: Streams> Takers<B> {
         }
     }
 
-    /// Where a stream notes its uses that does not know it.
+    /// The record of a stream that does not have it at hand.
     #[cold]
     fn taker(&self, stream: &StreamCore<B>) -> Result<Arc<Taker<B>>, String> {
         let mut listed = self.lock();
@@ -90,7 +91,7 @@ impl<B: Streams> Takers<B> {
         if let Some(known) = known {
             return Ok(known.clone());
         }
-        // What the list alone has no stream notes anything at any more.
+        // No stream writes a record that only the list holds.
         let asks = listed.all.len() > FEW;
         listed.all.retain_mut(|taker| {
             Arc::get_mut(taker).is_none_or(|taker| match asks {
@@ -108,13 +109,13 @@ impl<B: Streams> Takers<B> {
         self.lock().over.clone().unwrap_or_default()
     }
 
-    /// No stream takes it any more: waits for launches that have begun.
+    /// Ends the object: refuses later launches, waits for those that have begun.
     pub(crate) fn end(&self, why: &str) {
         let mut listed = self.lock();
         listed.over.get_or_insert_with(|| why.to_owned());
         self.gate.close();
         let all = listed.all.clone();
-        // What a launch calls may launch another one.
+        // A launch may itself call another one.
         drop(listed);
         for taker in all {
             while taker.way.is_entered() {
@@ -123,14 +124,14 @@ impl<B: Streams> Takers<B> {
         }
     }
 
-    /// The points after which no kernel has it.
+    /// The points after which no kernel uses it.
     pub(crate) fn points(&self) -> Result<Vec<Awaited<B>>> {
         let listed = self.lock();
         let uses = listed.all.iter().map(|taker| (&taker.stream, taker.way.used()));
         uses.filter(|(_, used)| *used > 0).map(|(stream, used)| stream.reach(used)).collect()
     }
 
-    /// The streams whose work may still have it.
+    /// The streams whose work may still use it.
     #[cfg(feature = "cuda")]
     pub(crate) fn carriers(&self) -> Vec<B::Stream> {
         let listed = self.lock();
@@ -144,13 +145,13 @@ impl<B: Streams> Takers<B> {
 }
 
 impl<B: Streams> Taker<B> {
-    /// Whose.
+    /// The object's id.
     #[inline]
     pub(super) fn of(&self) -> u64 {
         self.of
     }
 
-    /// Whether all uses are over, as far as it can be told.
+    /// Whether all uses are known to be over.
     fn is_past(&self) -> bool {
         match self.way.used() {
             0 => true,
@@ -160,12 +161,12 @@ impl<B: Streams> Taker<B> {
 }
 
 impl<B: Streams> Drop for Taking<'_, B> {
-    // Most launches take nothing: they do without this.
+    // Most launches use no such object and skip this.
     #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: it is taken here alone, and this is dropped once.
+        // SAFETY: it is taken only here, and this is dropped once.
         let taker = unsafe { ManuallyDrop::take(&mut self.taker) };
-        // What is recorded or captured runs when its graph is launched, which is booked.
+        // Recorded or captured work runs when its graph is launched, and the launch is recorded.
         let used = if self.stream.is_live() { self.stream.last_seq() } else { 0 };
         taker.way.leave(&self.before, used);
         self.stream.keep_taker(taker);

@@ -1,4 +1,4 @@
-//! The gate, for every order in which two threads can go: the same text, with loom's atomics.
+//! The gate in every interleaving of two threads: the same source, with loom's atomics.
 
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, atomic};
@@ -10,14 +10,14 @@ mod gate;
 
 use gate::{Gate, Way};
 
-/// A stream, which carries what is behind the gate, and how much is in it. Loom tells when two threads may
-/// use it at once.
+/// A stream, which carries the work behind the gate, and how much it has. Loom reports concurrent
+/// use.
 struct Stream {
     way: Way,
     enqueued: UnsafeCell<u64>,
 }
 
-/// One thread launches again and again; another one closes the gate and has the stream then.
+/// One thread launches again and again; another closes the gate and then uses the stream.
 fn ended(close: fn(&Gate, &Way) -> bool) {
     let gate = Arc::new(Gate::open());
     let stream = Arc::new(Stream { way: Way::new(), enqueued: UnsafeCell::new(0) });
@@ -26,7 +26,7 @@ fn ended(close: fn(&Gate, &Way) -> bool) {
         move || {
             for number in 1..=2 {
                 let Some(before) = gate.enter(&stream.way) else { return };
-                // SAFETY: loom tells if another thread uses it.
+                // SAFETY: loom reports use by another thread.
                 stream.enqueued.with_mut(|enqueued| unsafe { *enqueued = number });
                 stream.way.leave(&before, number);
             }
@@ -48,13 +48,13 @@ fn an_end_waits_for_who_is_inside() {
     loom::model(|| {
         ended(|gate, way| {
             gate.close();
-            // In the model a store may never arrive: then it gives up.
+            // In loom a store may be delayed for ever: give up then.
             (0..3).any(|_| !way.is_entered())
         });
     });
 }
 
-/// The model sees what it is there to see.
+/// The model detects the fault that it was made for.
 #[test]
 #[should_panic]
 fn an_end_that_looks_before_it_closes_meets_somebody() {
@@ -67,7 +67,7 @@ fn an_end_that_looks_before_it_closes_meets_somebody() {
     });
 }
 
-/// A launch within a launch does not let go of what the outer one has.
+/// A nested launch does not release what the outer one holds.
 #[test]
 fn who_is_inside_twice_goes_out_once() {
     loom::model(|| {
